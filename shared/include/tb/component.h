@@ -1,0 +1,210 @@
+/* tb/component.h -- how the component libraries meet: function tables in capsules, never linking.
+ *
+ * A component's extension module has an attribute `_tb_export`, a capsule named "tb.export.v1" around a tb_export. The
+ * consumer copies the table it was compiled with out of it, after the checks of tb_export_read, and from then on calls
+ * through its own copy. tb/component_python.h does the import and raises ImportError.
+ * A consumer states the minor version it needs, not the one it was built with.
+ */
+#ifndef TB_COMPONENT_H
+#define TB_COMPONENT_H
+
+#include <stdio.h>
+
+#include "tb/driver.h"
+
+#define TB_EXPORT_CAPSULE "tb.export.v1"
+#define TB_EXPORT_ATTRIBUTE "_tb_export"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* This record's layout never changes. */
+typedef struct tb_export {
+  char magic[8]; /* "tbexport" */
+  uint16_t major, minor;
+  uint32_t table_size;
+  const char *component; /* "tb-device" */
+  const char *version;   /* of the package */
+  const char *platform;  /* "linux-x86_64" */
+  const void *table;     /* starts with uint32_t struct_size */
+} tb_export;
+
+/* Copies an exported table into the consumer's zeroed one. Returns 1, or 0 with a text for the user in `error`. */
+static inline int tb_export_read(const tb_export *record, const char *consumer, const char *component, uint16_t major,
+                                 uint16_t minor, void *table, uint32_t table_size, char *error, size_t error_size) {
+  if (memcmp(record->magic, "tbexport", 8) != 0) {
+    snprintf(error, error_size, "%s found something else where %s keeps its function table. Reinstall both.", consumer,
+             component);
+    return 0;
+  }
+  if (record->major != major) {
+    snprintf(error, error_size,
+             "%s was built for %s C API %u.x, but the installed %s %s speaks %u.%u. Install matching versions: "
+             "pip install -U %s %s",
+             consumer, component, major, component, record->version, record->major, record->minor, consumer, component);
+    return 0;
+  }
+  if (record->minor < minor) {
+    snprintf(error, error_size,
+             "%s needs %s C API %u.%u or newer, but the installed %s %s offers %u.%u. Upgrade it: pip install -U %s",
+             consumer, component, major, minor, component, record->version, record->major, record->minor, component);
+    return 0;
+  }
+  memset(table, 0, table_size);
+  memcpy(table, record->table, record->table_size < table_size ? record->table_size : table_size);
+  return 1;
+}
+
+/* The last failure of this thread, as tb-device keeps it. */
+typedef struct tb_error {
+  uint32_t struct_size;
+  tb_status status;
+  int64_t native_code;
+  int32_t device;    /* -1: none */
+  char driver[32];
+  char function[48]; /* the slot, or the component's own function */
+  char text[1024];
+} tb_error;
+
+/* ---- tb-device, C API 1.0 ------------------------------------------------------------------------------------- */
+
+#define TB_DEVICE_API_MAJOR 1
+#define TB_DEVICE_API_MINOR 0
+
+typedef struct tb_device_table {
+  uint32_t struct_size;
+  /* The process's driver: opened at the first call (argument, TB_DRIVER, entry points, bundled), then the same for
+   * ever. Its table is complete: absent functions are the host's stand-ins, while `groups` says what the driver offers.
+   * May take Python's lock on the first call. In a forked child every function of the table is replaced by one that
+   * fails with TB_FAILED_PRECONDITION. */
+  tb_status (*driver)(const tb_driver_api **out_api, tb_driver **out_self);
+  /* 1 once a driver is open. */
+  int32_t (*is_open)(void);
+  tb_status (*device_count)(int32_t *out);
+  /* This thread's current device: 0 until set. set checks the range. */
+  int32_t (*current_device)(void);
+  tb_status (*set_current_device)(int32_t device);
+  tb_status (*device_info)(int32_t device, tb_device_info *out); /* remembered: costs no driver call after the first */
+  /* Error text of this thread: set by drivers and components, taken once. take returns 0 when there is none. */
+  void (*set_error)(tb_status status, int64_t native_code, int32_t device, const char *function, const char *text);
+  int32_t (*take_error)(tb_error *out);
+  /* The whole text that a user should read for `status` returned by `function`; takes the error. */
+  void (*describe_error)(tb_status status, const char *function, int32_t device, char *out, uint64_t out_size);
+  /* `function(user)` runs once, before the driver is closed at exit, last registered first. */
+  tb_status (*on_shutdown)(void (*function)(void *user), void *user);
+  /* Points at 0; at 1 in a forked child of a process that had a driver open. */
+  const int32_t *forked;
+} tb_device_table;
+
+/* ---- tb-stream, C API 1.0 ------------------------------------------------------------------------------------- */
+
+#define TB_STREAM_API_MAJOR 1
+#define TB_STREAM_API_MINOR 0
+
+typedef struct tb_stream_table {
+  uint32_t struct_size;
+  /* This thread's current stream of a device: the device's default stream until set. Never fails for a device in
+   * range once the driver is open; NULL otherwise, with the error set. */
+  tb_stream *(*current)(int32_t device);
+  tb_status (*set_current)(int32_t device, tb_stream *stream);
+  tb_stream *(*default_stream)(int32_t device);
+  /* Streams of the pool, made when first needed, never destroyed, handed out in turn (32 a priority and device). */
+  tb_status (*from_pool)(int32_t device, int32_t priority, tb_stream **out);
+  tb_status (*device_of)(tb_stream *stream, int32_t *out_device);
+  tb_status (*priority_of)(tb_stream *stream, int32_t *out_priority);
+  /* Pooled events: flags TB_EVENT_*; a released event goes back to the pool, also while pending. */
+  tb_status (*event_acquire)(int32_t device, uint64_t flags, tb_event **out);
+  tb_status (*event_release)(tb_event *event);
+} tb_stream_table;
+
+/* ---- tb-allocator, C API 1.0 ---------------------------------------------------------------------------------- */
+
+#define TB_ALLOCATOR_API_MAJOR 1
+#define TB_ALLOCATOR_API_MINOR 0
+
+typedef struct tb_block tb_block;
+
+/* One count as PyTorch's memory statistics have it. */
+typedef struct tb_statistic {
+  int64_t current, peak, allocated, freed;
+} tb_statistic;
+
+/* [0] all, [1] small pool, [2] large pool; sizes in bytes. */
+typedef struct tb_allocator_statistics {
+  uint32_t struct_size;
+  uint32_t reserved;
+  tb_statistic allocation[3], segment[3], active[3], inactive_split[3];
+  tb_statistic allocated_bytes[3], reserved_bytes[3], active_bytes[3], inactive_split_bytes[3], requested_bytes[3];
+  int64_t num_alloc_retries, num_ooms, num_device_alloc, num_device_free, num_sync_all_streams;
+  int64_t max_split_size;
+} tb_allocator_statistics;
+
+typedef struct tb_allocator_table {
+  uint32_t struct_size;
+  /* Memory for work on `stream`. The pointer is aligned to the device's alignment, at least 64; size 0 gives NULL and
+   * a NULL block. Out of memory: TB_OUT_OF_MEMORY with the figures in the error text. */
+  tb_status (*allocate)(int32_t device, uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
+  /* Free for reuse in stream order at once, on other recorded streams when they have passed. Never fails or throws. */
+  void (*deallocate)(tb_block *block);
+  /* `stream` uses the block too: it is not reused before the work queued there at deallocate is done. */
+  tb_status (*record_stream)(tb_block *block, tb_stream *stream);
+  /* The live block that holds an address; NULL if there is none. */
+  tb_block *(*find)(const void *pointer);
+  /* Gives cached memory back to the driver; device -1: all. */
+  tb_status (*empty_cache)(int32_t device);
+  tb_status (*statistics)(int32_t device, tb_allocator_statistics *out);
+  tb_status (*reset_peak)(int32_t device);
+  tb_status (*reset_accumulated)(int32_t device);
+  tb_status (*memory_info)(int32_t device, uint64_t *out_free, uint64_t *out_total);
+  tb_status (*set_limit)(int32_t device, uint64_t bytes); /* of reserved memory; UINT64_MAX: none */
+  /* Pinned host memory, cached, for copies that do not block. */
+  tb_status (*host_allocate)(uint64_t size, void **out_pointer, tb_block **out_block);
+  void (*host_deallocate)(tb_block *block);
+  tb_status (*host_record_stream)(tb_block *block, tb_stream *stream);
+  tb_block *(*host_find)(const void *pointer); /* also for interior pointers; NULL: not pinned by us */
+  tb_status (*host_empty_cache)(void);
+  tb_status (*host_statistics)(tb_allocator_statistics *out);
+} tb_allocator_table;
+
+/* ---- tb-generator, C API 1.0 ---------------------------------------------------------------------------------- */
+
+#define TB_GENERATOR_API_MAJOR 1
+#define TB_GENERATOR_API_MINOR 0
+
+typedef struct tb_generator tb_generator;
+
+enum { TB_FLOAT32 = 1, TB_FLOAT64 = 2, TB_FLOAT16 = 3, TB_BFLOAT16 = 4, TB_INT64 = 5, TB_INT32 = 6, TB_INT16 = 7,
+       TB_INT8 = 8, TB_UINT8 = 9, TB_BOOL = 10 };
+
+typedef struct tb_generator_table {
+  uint32_t struct_size;
+  /* The device's own generator, made when first asked for. */
+  tb_status (*default_generator)(int32_t device, tb_generator **out);
+  tb_status (*create)(uint64_t seed, tb_generator **out);
+  void (*destroy)(tb_generator *generator);
+  void (*get_state)(tb_generator *generator, uint64_t *out_seed, uint64_t *out_offset);
+  void (*set_state)(tb_generator *generator, uint64_t seed, uint64_t offset);
+  /* Takes `count` elements' worth of the sequence: returns the seed and the offset where it starts, and moves the
+   * offset on by ceil(count / 4) counters. Atomic. */
+  void (*reserve)(tb_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset);
+  /* Fills host memory with `count` contiguous elements of type TB_*. Element i depends on seed, offset and i alone:
+   * never on threads or on how a range is cut, `first` being the index of the first element. Runs on the caller.
+   * uniform: from <= x < to. normal: mean, std. integers: from <= x < to, unbiased. bernoulli: 1 with probability p.
+   * exponential: rate > 0. */
+  tb_status (*uniform)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                       double from, double to);
+  tb_status (*normal)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                      double mean, double std);
+  tb_status (*integers)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                        int64_t from, uint64_t range); /* range 0: all 64 bits */
+  tb_status (*bernoulli)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                         double p);
+  tb_status (*exponential)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                           double rate);
+} tb_generator_table;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,232 @@
+/* tb/driver.h -- what a driver implements: one table of C functions.
+ *
+ * A driver is a shared library with one exported function, tb_driver_open_v1. It fills a table (driver_slots.inc
+ * lists the functions and is their specification) and returns its `self`. Eight functions make a device; each further
+ * group switches a capability on. C99, C11, C++17 and later; needs nothing but the C library.
+ *
+ * Rules for every function
+ *   E1  Out-parameters are untouched unless the status is TB_OK.
+ *   E2  A failing call sets its text through tb_host.set_error, in the same thread, before it returns.
+ *   E4  A failure of queued work appears at the next query or synchronise ordered after it.
+ *   E5  No exception, longjmp, abort, exit, signal handler or print leaves a driver.
+ *   T1  Any function may be called from any thread, also as the first call of that thread.
+ *   T2  Calls on different handles never wait for each other except for memory itself.
+ *   T4  There is no hidden current device: a function names its device or takes a handle that knows it.
+ *   T5  Functions that enqueue return without waiting for the device.
+ *   T6  Nothing is called after close, after the interpreter began to end, or in a forked child.
+ *   T8  The library is never unloaded; threads started in open end in close.
+ *   T9  No function needs Python or its lock.
+ * Growth: functions and fields are only ever appended; struct_size says how much the other side knows. An unknown
+ * flag bit is TB_INVALID_ARGUMENT.
+ */
+#ifndef TB_DRIVER_H
+#define TB_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TB_ABI_MAJOR 1
+#define TB_ABI_MINOR 0
+#define TB_DRIVER_ENTRY "tb_driver_open_v1"
+
+#if defined(_WIN32)
+#define TB_EXPORT __declspec(dllexport)
+#else
+#define TB_EXPORT __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0 to 15 are the widely used status numbers of abseil and gRPC (8 is their "resource exhausted"). */
+typedef int32_t tb_status;
+enum {
+  TB_OK = 0,
+  TB_CANCELLED = 1,
+  TB_UNKNOWN = 2,
+  TB_INVALID_ARGUMENT = 3,
+  TB_DEADLINE_EXCEEDED = 4,
+  TB_NOT_FOUND = 5,
+  TB_ALREADY_EXISTS = 6,
+  TB_PERMISSION_DENIED = 7,
+  TB_OUT_OF_MEMORY = 8,
+  TB_FAILED_PRECONDITION = 9,
+  TB_ABORTED = 10,
+  TB_OUT_OF_RANGE = 11,
+  TB_UNSUPPORTED = 12,
+  TB_INTERNAL = 13,
+  TB_UNAVAILABLE = 14,
+  TB_DATA_LOSS = 15,
+  TB_NOT_READY = 32,   /* queries and event_elapsed_ns only; never an error */
+  TB_DEVICE_LOST = 33, /* until device_reset */
+  TB_ABI_MISMATCH = 34
+};
+
+/* Bits of tb_driver_api.groups. */
+enum {
+  TB_GROUP_CORE = 1 << 0,
+  TB_GROUP_ASYNC = 1 << 1,
+  TB_GROUP_PIN = 1 << 2,
+  TB_GROUP_PTR = 1 << 3,
+  TB_GROUP_SOA = 1 << 4,
+  TB_GROUP_COPY2D = 1 << 5,
+  TB_GROUP_VMM = 1 << 6,
+  TB_GROUP_PEER = 1 << 7,
+  TB_GROUP_HOSTCALL = 1 << 8,
+  TB_GROUP_NATIVE = 1 << 9,
+  TB_GROUP_TIMING = 1 << 10,
+  TB_GROUP_MODULE = 1 << 11,
+  TB_GROUP_IPC = 1 << 12,
+  TB_GROUP_CLOSURE = 1 << 13
+};
+
+enum { TB_EVENT_TIMING = 1, TB_EVENT_BLOCKING = 2, TB_EVENT_IPC = 4 };
+enum { TB_COPY_HOST_TO_DEVICE = 1, TB_COPY_DEVICE_TO_HOST = 2, TB_COPY_DEVICE_TO_DEVICE = 3 };
+enum { TB_POINTER_HOST_PINNED = 1, TB_POINTER_DEVICE = 2 };
+/* tb_device_info.flags */
+enum {
+  /* The host may read and write device memory through the same pointer once the work queued on it is done. */
+  TB_DEVICE_HOST_ACCESSIBLE = 1
+};
+#define TB_CLOSURE_ALIGNMENT 64
+
+typedef struct tb_driver tb_driver;
+typedef struct tb_stream tb_stream;
+typedef struct tb_event tb_event;
+typedef struct tb_physical tb_physical;
+typedef struct tb_module tb_module;
+typedef struct tb_function tb_function;
+
+/* Every struct starts with struct_size, set by its owner: the other side writes no further. Text is UTF-8 and ends
+ * with a zero. Sizes are bytes, times nanoseconds. */
+typedef struct tb_driver_info {
+  uint32_t struct_size;
+  int32_t dlpack_type; /* DLDeviceType of the memory: 1 CPU, 2 CUDA, 12 extension */
+  char name[32];
+  char vendor[64];
+  char version[64];
+  char native[32]; /* the API underneath: "host", "cuda", "acl" */
+} tb_driver_info;
+
+typedef struct tb_device_info {
+  uint32_t struct_size;
+  uint32_t flags; /* TB_DEVICE_* */
+  char name[128];
+  char arch[32];
+  uint8_t uuid[16];
+  uint64_t total_memory;
+  uint64_t max_allocation;
+  uint32_t alignment; /* of mem_alloc; a power of two, at least 64 */
+  uint32_t compute_units;
+  int32_t priority_least;
+  int32_t priority_greatest; /* numerically the smallest */
+  int32_t pci_domain, pci_bus, pci_device;
+  int32_t numa_node; /* -1 unknown */
+} tb_device_info;
+
+typedef struct tb_pointer_info {
+  uint32_t struct_size;
+  int32_t kind; /* TB_POINTER_* */
+  int32_t device;
+  uint32_t reserved;
+  void *base;
+  uint64_t size;
+} tb_pointer_info;
+
+typedef struct tb_copy_2d {
+  uint32_t struct_size;
+  int32_t kind;
+  void *dst;
+  const void *src;
+  uint64_t dst_pitch, src_pitch, width, height; /* width in bytes, height in rows */
+} tb_copy_2d;
+
+typedef struct tb_function_info {
+  uint32_t struct_size;
+  uint32_t max_threads;
+  uint32_t registers;
+  uint32_t shared_size;
+  uint64_t local_size;
+} tb_function_info;
+
+typedef struct tb_launch {
+  uint32_t struct_size;
+  uint32_t arg_count;
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint64_t shared_size;
+  const void *const *args; /* a pointer to each argument's value */
+  const uint64_t *arg_sizes;
+  const void *next; /* extension chain */
+} tb_launch;
+
+typedef struct tb_ipc_handle {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint8_t bytes[120];
+} tb_ipc_handle;
+
+/* What a closure is told when it runs. */
+typedef struct tb_closure_context {
+  uint32_t struct_size;
+  int32_t device;
+  tb_stream *stream;
+  uint32_t waiters; /* threads that wait for this stream now: the host has stopped producing */
+  uint32_t error_capacity;
+  char *error_text; /* a failing run writes its text here */
+} tb_closure_context;
+
+/* The kind of a closure, one static each: run once in stream order, then destroy once. */
+typedef struct tb_closure {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name; /* of the operation, as error texts show it */
+  tb_status (*run)(void *storage, const tb_closure_context *context);
+  void (*destroy)(void *storage);
+} tb_closure;
+
+/* Lent to the driver for its whole life. */
+typedef struct tb_host {
+  uint32_t struct_size;
+  uint16_t abi_major, abi_minor;
+  /* Text of a failure, kept per thread in a fixed buffer: never allocates. native_code: the vendor's own number, 0 if none. */
+  void (*set_error)(tb_status status, int64_t native_code, const char *text);
+  void (*log)(int32_t level, const char *text); /* 0 debug, 1 info, 2 warning, 3 error */
+  const char *(*option)(const char *key);       /* a driver option ("devices"), or NULL; valid during open only */
+} tb_host;
+
+typedef struct tb_driver_api {
+  uint32_t struct_size;
+  uint16_t abi_major, abi_minor;
+  uint64_t groups;       /* TB_GROUP_* */
+  const char *build_id;  /* version, commit, compiler, sanitizer: free text */
+#define TB_SLOT(group, need, name, parameters, arguments) tb_status(*name) TB_SLOT_PARAMETERS parameters;
+#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
+#define TB_SLOT0(group, need, name) tb_status (*name)(tb_driver * self);
+#include "tb/driver_slots.inc"
+#undef TB_SLOT
+#undef TB_SLOT_PARAMETERS
+#undef TB_SLOT0
+} tb_driver_api;
+
+/* The one exported function. The host zeroes `api` and sets its struct_size; the driver fills what both know with
+ * tb_driver_fill, sets *self and returns TB_OK, or fails with a text and leaves both alone. Opening a second time
+ * gives a working second self or TB_ALREADY_EXISTS. */
+typedef tb_status (*tb_driver_open_fn)(const tb_host *host, tb_driver_api *api, tb_driver **self);
+
+/* Copies the driver's table into the host's, as far as both know it. */
+static inline tb_status tb_driver_fill(tb_driver_api *out, const tb_driver_api *mine) {
+  uint32_t room = out->struct_size;
+  uint32_t size = room < mine->struct_size ? room : mine->struct_size;
+  if (room < offsetof(tb_driver_api, close)) return TB_ABI_MISMATCH;
+  memcpy(out, mine, size);
+  out->struct_size = room;
+  return TB_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
