@@ -176,6 +176,7 @@ typedef struct tb_generator tb_generator;
 
 enum { TB_FLOAT32 = 1, TB_FLOAT64 = 2, TB_FLOAT16 = 3, TB_BFLOAT16 = 4, TB_INT64 = 5, TB_INT32 = 6, TB_INT16 = 7,
        TB_INT8 = 8, TB_UINT8 = 9, TB_BOOL = 10 };
+enum { TB_FILL_UNIFORM = 1, TB_FILL_NORMAL = 2, TB_FILL_INTEGERS = 3, TB_FILL_BERNOULLI = 4, TB_FILL_EXPONENTIAL = 5 };
 
 typedef struct tb_generator_table {
   uint32_t struct_size;
@@ -185,9 +186,10 @@ typedef struct tb_generator_table {
   void (*destroy)(tb_generator *generator);
   void (*get_state)(tb_generator *generator, uint64_t *out_seed, uint64_t *out_offset);
   void (*set_state)(tb_generator *generator, uint64_t seed, uint64_t offset);
-  /* Takes `count` elements' worth of the sequence: returns the seed and the offset where it starts, and moves the
-   * offset on by ceil(count / 4) counters. Atomic. */
-  void (*reserve)(tb_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset);
+  /* Takes `words` 32-bit words of the sequence, as many as words_needed says for the fill to come: returns the seed
+   * and the offset where they start, and moves the offset on by ceil(words / 4) counters of 4 words. Atomic: fills
+   * that reserve first never overlap. */
+  void (*reserve)(tb_generator *generator, uint64_t words, uint64_t *out_seed, uint64_t *out_offset);
   /* Fills host memory with `count` contiguous elements of type TB_*. Element i depends on seed, offset and i alone:
    * never on threads or on how a range is cut, `first` being the index of the first element. Runs on the caller.
    * uniform: from <= x < to. normal: mean, std. integers: from <= x < to, unbiased. bernoulli: 1 with probability p.
@@ -202,6 +204,10 @@ typedef struct tb_generator_table {
                          double p);
   tb_status (*exponential)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                            double rate);
+  /* 32-bit words that a fill of `count` elements, from its element 0 on, takes out of the sequence: what to give to
+   * reserve. One an element; two for float64 but bernoulli, for int64 integers and for integers in floating types.
+   * kind: TB_FILL_*. 0 for a kind or type that there is not. */
+  uint64_t (*words_needed)(int32_t kind, int32_t type, uint64_t count);
 } tb_generator_table;
 
 #ifdef __cplusplus

@@ -1,0 +1,141 @@
+// Descriptors to CPU tensors: the worker's stock of reusable aliases.
+#include "argument.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/clone.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+
+namespace tb {
+namespace {
+
+constexpr size_t type_count = static_cast<size_t>(c10::ScalarType::NumOptions);
+
+// Tensors by type, handed out in order. Their storages own nothing.
+struct Aliases {
+  struct Shelf {
+    std::deque<at::Tensor> tensors; // a deque: references stay valid while it grows
+    size_t used = 0;
+  };
+  std::array<Shelf, type_count> shelves;
+  c10::SmallVector<uint8_t, 8> touched;
+
+  at::Tensor &take(c10::ScalarType type) {
+    Shelf &shelf = shelves[static_cast<size_t>(type)];
+    if (shelf.used == 0) touched.push_back(static_cast<uint8_t>(type));
+    if (shelf.used == shelf.tensors.size()) shelf.tensors.push_back(fresh(type));
+    return shelf.tensors[shelf.used++];
+  }
+
+  static at::Tensor fresh(c10::ScalarType type) {
+    auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
+                                                         c10::DataPtr(nullptr, c10::kCPU), nullptr, false);
+    return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
+                                                    c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                    c10::scalarTypeToTypeMeta(type));
+  }
+
+  void give_back() {
+    for (uint8_t type : touched) {
+      Shelf &shelf = shelves[type];
+      for (size_t i = 0; i < shelf.used; i++) {
+        at::Tensor &tensor = shelf.tensors[i];
+        // A kernel that kept the tensor or its storage owns it now.
+        if (tensor.use_count() != 1 || tensor.storage().use_count() != 1) tensor = fresh(c10::ScalarType(type));
+      }
+      shelf.used = 0;
+    }
+    touched.clear();
+  }
+};
+thread_local Aliases aliases;
+
+} // namespace
+
+AliasScope::~AliasScope() { aliases.give_back(); }
+
+TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
+  if (!tensor.defined()) return;
+  c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+  type_ = c10::typeMetaToScalarType(impl->dtype());
+  wrapped_ = impl->is_wrapped_number();
+  conjugate_ = impl->is_conj();
+  negative_ = impl->is_neg();
+  const bool host = impl->device_type() == c10::DeviceType::CPU;
+  if (host && impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
+    by_value_ = true;
+    std::memcpy(value_, impl->data(), impl->itemsize());
+    return;
+  }
+  if (host) {
+    // Shared: another TensorImpl over the same storage, since one that Python knows must not die on the worker.
+    host_ = host_tensor == Host::copy ? tensor.clone().unsafeReleaseIntrusivePtr()
+                                      : impl->shallow_copy_and_detach(c10::VariableVersion(0), false);
+    impl = host_.get();
+  }
+  data_ = impl->mutable_data();
+  const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
+  dimensions_ = static_cast<uint32_t>(sizes.size());
+  int64_t *to = inline_;
+  if (dimensions_ > inline_dimensions) to = heap_ = new int64_t[2 * sizes.size()];
+  for (size_t i = 0; i < sizes.size(); i++) {
+    to[i] = sizes[i];
+    to[dimensions_ + i] = strides[i];
+  }
+}
+
+TensorArgument::TensorArgument(TensorArgument &&other) noexcept
+    : data_(other.data_), host_(std::move(other.host_)), dimensions_(other.dimensions_), type_(other.type_),
+      by_value_(other.by_value_), wrapped_(other.wrapped_), conjugate_(other.conjugate_), negative_(other.negative_) {
+  std::memcpy(inline_, other.inline_, sizeof inline_);
+  other.dimensions_ = 0; // the heap array, if any, is ours
+}
+
+TensorArgument::~TensorArgument() {
+  if (dimensions_ > inline_dimensions) delete[] heap_;
+}
+
+at::Tensor &TensorArgument::alias() {
+  static thread_local at::Tensor undefined;
+  if (type_ == c10::ScalarType::Undefined) return undefined;
+  at::Tensor &tensor = aliases.take(type_);
+  c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+  if (impl->is_wrapped_number()) impl->set_wrapped_number(false); // before the shape changes
+  const int64_t *shape = sizes();
+  const c10::IntArrayRef lengths(shape, dimensions_), strides(shape + dimensions_, dimensions_);
+  c10::StorageImpl *storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(c10::DataPtr(by_value_ ? value_ : data_, c10::kCPU));
+  impl->set_sizes_and_strides(lengths, strides, 0);
+  storage->set_nbytes(at::detail::computeStorageNbytes(lengths, strides, impl->itemsize()));
+  if (wrapped_) impl->set_wrapped_number(true);
+  impl->_set_conj(conjugate_);
+  impl->_set_neg(negative_);
+  return tensor;
+}
+
+OptionalTensorArguments stored(const c10::List<std::optional<at::Tensor>> &list) {
+  OptionalTensorArguments out;
+  out.list.reserve(list.size());
+  for (size_t i = 0; i < list.size(); i++) out.list.emplace_back(list.get(i));
+  return out;
+}
+
+OptionalTensorArguments stored(const at::IOptTensorListRef &list) {
+  OptionalTensorArguments out;
+  out.list.reserve(list.size());
+  for (const at::OptionalTensorRef tensor : list)
+    out.list.emplace_back(tensor.has_value() ? std::optional<at::Tensor>(*tensor) : std::nullopt);
+  return out;
+}
+
+c10::List<std::optional<at::Tensor>> restore(OptionalTensorArguments &arguments) {
+  c10::List<std::optional<at::Tensor>> out;
+  out.reserve(arguments.list.size());
+  for (OptionalTensorArgument &argument : arguments.list) out.push_back(restore(argument));
+  return out;
+}
+
+} // namespace tb

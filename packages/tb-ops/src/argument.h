@@ -1,0 +1,144 @@
+// Operator arguments on their way from the calling thread to the stream's worker: plain descriptors on the one side,
+// CPU tensors over the same bytes on the other. No device tensor is kept alive: its memory is reused in stream order.
+#pragma once
+#include <ATen/core/IListRef.h>
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/DimVector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tb {
+
+// A tensor's address, shape and type. A one-element CPU tensor travels by value, with its wrapped-number flag, since
+// type promotion depends on it; a larger CPU tensor is copied, so that the caller may change it at once.
+class TensorArgument {
+public:
+  // What becomes of a larger CPU tensor: copy it, or share its bytes (the caller promises not to change them).
+  enum class Host { copy, share };
+  explicit TensorArgument(const at::Tensor &tensor, Host host = Host::copy);
+  ~TensorArgument();
+  TensorArgument(const TensorArgument &) = delete;
+  TensorArgument &operator=(const TensorArgument &) = delete;
+  TensorArgument(TensorArgument &&other) noexcept;
+
+  // On the worker: a CPU tensor over the bytes, valid until the closure ends. An undefined tensor stays undefined.
+  at::Tensor &alias();
+
+private:
+  static constexpr size_t inline_dimensions = 5;
+  int64_t *sizes() { return dimensions_ > inline_dimensions ? heap_ : inline_; }
+
+  void *data_ = nullptr;
+  union {
+    int64_t inline_[2 * inline_dimensions]; // sizes, then strides
+    int64_t *heap_;
+    unsigned char value_[16];
+  };
+  c10::intrusive_ptr<c10::TensorImpl> host_;
+  uint32_t dimensions_ = 0;
+  c10::ScalarType type_ = c10::ScalarType::Undefined;
+  bool by_value_ = false, wrapped_ = false, conjugate_ = false, negative_ = false;
+};
+
+// The worker's stock of CPU tensors: aliases are reused from closure to closure, made anew only when a kernel kept one.
+class AliasScope {
+public:
+  AliasScope() = default;
+  ~AliasScope();
+  AliasScope(const AliasScope &) = delete;
+  AliasScope &operator=(const AliasScope &) = delete;
+};
+
+// stored(x): what a closure keeps of an argument; restore(stored): what the CPU kernel gets.
+inline TensorArgument stored(const at::Tensor &tensor) { return TensorArgument(tensor); }
+inline at::Tensor &restore(TensorArgument &argument) { return argument.alias(); }
+
+struct OptionalTensorArgument {
+  explicit OptionalTensorArgument(const std::optional<at::Tensor> &tensor)
+      : argument(tensor ? *tensor : at::Tensor()), present(tensor.has_value()) {}
+  TensorArgument argument;
+  bool present;
+};
+inline OptionalTensorArgument stored(const std::optional<at::Tensor> &t) { return OptionalTensorArgument(t); }
+inline std::optional<at::Tensor> restore(OptionalTensorArgument &a) {
+  return a.present ? std::optional<at::Tensor>(a.argument.alias()) : std::nullopt;
+}
+
+using TensorArguments = std::vector<TensorArgument>;
+template <class List> TensorArguments stored_list(const List &list) {
+  TensorArguments out;
+  out.reserve(list.size());
+  for (const at::Tensor &tensor : list) out.emplace_back(tensor);
+  return out;
+}
+inline TensorArguments stored(const at::ITensorListRef &list) { return stored_list(list); }
+inline TensorArguments stored(const at::TensorList &list) { return stored_list(list); }
+inline TensorArguments stored(const std::vector<at::Tensor> &list) { return stored_list(list); }
+inline std::vector<at::Tensor> restore(TensorArguments &arguments) {
+  std::vector<at::Tensor> out;
+  out.reserve(arguments.size());
+  for (TensorArgument &argument : arguments) out.push_back(argument.alias());
+  return out;
+}
+
+struct OptionalTensorArguments {
+  std::vector<OptionalTensorArgument> list;
+};
+OptionalTensorArguments stored(const c10::List<std::optional<at::Tensor>> &list);
+OptionalTensorArguments stored(const at::IOptTensorListRef &list);
+c10::List<std::optional<at::Tensor>> restore(OptionalTensorArguments &arguments);
+
+inline c10::DimVector stored(c10::IntArrayRef list) { return c10::DimVector(list); }
+inline c10::IntArrayRef restore(const c10::DimVector &list) { return list; }
+
+struct OptionalIntegers {
+  std::optional<c10::DimVector> list;
+};
+inline OptionalIntegers stored(const c10::OptionalIntArrayRef &list) {
+  return {list ? std::optional(c10::DimVector(*list)) : std::nullopt};
+}
+inline c10::OptionalIntArrayRef restore(const OptionalIntegers &stored) {
+  return stored.list ? c10::OptionalIntArrayRef(*stored.list) : c10::OptionalIntArrayRef();
+}
+
+struct OptionalDoubles {
+  std::optional<std::vector<double>> list;
+};
+inline OptionalDoubles stored(const std::optional<c10::ArrayRef<double>> &list) {
+  return {list ? std::optional(list->vec()) : std::nullopt};
+}
+inline std::optional<c10::ArrayRef<double>> restore(const OptionalDoubles &stored) {
+  return stored.list ? std::optional<c10::ArrayRef<double>>(*stored.list) : std::nullopt;
+}
+
+inline std::string stored(std::string_view text) { return std::string(text); }
+inline std::string_view restore(const std::string &text) { return text; }
+
+struct OptionalText {
+  std::optional<std::string> text;
+};
+inline OptionalText stored(const std::optional<std::string_view> &text) {
+  return {text ? std::optional<std::string>(*text) : std::nullopt};
+}
+inline std::optional<std::string_view> restore(const OptionalText &stored) {
+  return stored.text ? std::optional<std::string_view>(*stored.text) : std::nullopt;
+}
+
+// Numbers, scalars, types and other plain values.
+template <class T> T stored(const T &value)
+  requires(std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, c10::Scalar>)
+{
+  return value;
+}
+template <class T> std::optional<T> stored(const std::optional<T> &value)
+  requires(std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, c10::Scalar>)
+{
+  return value;
+}
+template <class T, size_t N> std::array<T, N> stored(const std::array<T, N> &value) { return value; }
+template <class T> const T &restore(const T &value) { return value; }
+
+} // namespace tb

@@ -1,0 +1,174 @@
+// Copies between every pair of devices, blocking and not, and reading one number. Two ways: drivers whose memory the
+// host may touch copy in closures, with any strides and types; for the others the driver moves contiguous bytes and
+// the CPU does the rest.
+#include "launch.h"
+#include "register.h"
+
+#include <ATen/ops/_local_scalar_dense_ops.h>
+#include <ATen/ops/contiguous_ops.h>
+#include <ATen/ops/copy_ops.h>
+#include <ATen/ops/empty_ops.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided_ops.h>
+
+namespace tb {
+namespace {
+
+// A host source up to this size is copied aside, so that the caller need not wait; beyond, waiting is cheaper.
+constexpr size_t aside_limit = 1 << 20;
+
+bool is_tb(const at::Tensor &tensor) { return tensor.device().type() == device_type; }
+
+void copy_on_worker(const at::Tensor &src, at::Tensor &dst, bool) { at::_ops::copy_::call(dst, src, false); }
+void copy_kernel(at::Tensor &dst, const at::Tensor &src) { copy_on_worker(src, dst, false); }
+
+// A CPU tensor over a device tensor's bytes, for use on this thread after a synchronise.
+at::Tensor host_view(TensorArgument &argument) { return argument.alias(); }
+
+// Makes the current stream of `waiting` wait for all that is queued on the current stream of `done`.
+void wait_for(c10::DeviceIndex waiting, c10::DeviceIndex done) {
+  tb_event *event = nullptr;
+  check(runtime.stream.event_acquire(done, 0, &event), "copy", done);
+  tb_status status = runtime.driver->event_record(runtime.self, event, current_stream(done));
+  if (status == TB_OK) status = runtime.driver->stream_wait_event(runtime.self, current_stream(waiting), event);
+  runtime.stream.event_release(event);
+  check(status, "copy", waiting);
+}
+
+void device_to_device(const at::Tensor &src, const at::Tensor &dst) {
+  const c10::DeviceIndex from = device_number(src), to = device_number(dst);
+  if (from != to) wait_for(from, to);
+  launch_kernel<"aten::copy_", copy_kernel>(from, dst, src);
+  if (from != to) wait_for(to, from);
+}
+
+void host_to_device(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
+  const bool aside = !non_blocking && src.nbytes() <= aside_limit;
+  const auto host = aside ? TensorArgument::Host::copy : TensorArgument::Host::share;
+  launch<"aten::copy_">(device_number(dst), [to = TensorArgument(dst), from = TensorArgument(src, host)]() mutable {
+    copy_kernel(to.alias(), from.alias());
+  });
+  if (!aside && !(non_blocking && src.is_pinned())) synchronize(device_number(dst));
+}
+
+void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
+  if (non_blocking && dst.is_pinned()) {
+    launch<"aten::copy_">(device_number(src), [to = TensorArgument(dst, TensorArgument::Host::share),
+                                           from = TensorArgument(src)]() mutable {
+      copy_kernel(to.alias(), from.alias());
+    });
+    return;
+  }
+  synchronize(device_number(src));
+  AliasScope aliases;
+  TensorArgument from(src);
+  at::_ops::copy_::call(const_cast<at::Tensor &>(dst), host_view(from), false);
+}
+
+// ---- drivers whose memory the host may not touch ----------------------------------------------------------------
+
+void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
+  if (bytes == 0) return;
+  const bool streams = runtime.driver->groups & TB_GROUP_ASYNC;
+  check(runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, dst, src, bytes,
+                                 kind),
+        "mem_copy", device);
+  if (kind != TB_COPY_DEVICE_TO_DEVICE) synchronize(device);
+}
+
+bool dense(const at::Tensor &tensor) { return tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg(); }
+
+// The bytes that a tensor's elements span, as a one-dimensional byte count.
+size_t span_bytes(const at::Tensor &tensor) {
+  if (tensor.numel() == 0) return 0;
+  int64_t last = 0;
+  for (int64_t i = 0; i < tensor.dim(); i++) last += (tensor.size(i) - 1) * tensor.stride(i);
+  return static_cast<size_t>(last + 1) * tensor.element_size();
+}
+
+// A CPU tensor with the same shape and strides, holding the same bytes.
+at::Tensor fetch(const at::Tensor &src) {
+  at::Tensor host = at::_ops::empty_strided::call(c10::fromIntArrayRefSlow(src.sizes()),
+                                                  c10::fromIntArrayRefSlow(src.strides()), src.scalar_type(),
+                                                  std::nullopt, c10::Device(c10::kCPU), std::nullopt);
+  move_bytes(device_number(src), host.mutable_data_ptr(), src.data_ptr(), span_bytes(src), TB_COPY_DEVICE_TO_HOST);
+  if (src.is_conj()) host._set_conj(true);
+  if (src.is_neg()) host._set_neg(true);
+  return host;
+}
+
+void store(const at::Tensor &dst, const at::Tensor &host) {
+  if (dense(dst)) {
+    at::Tensor shaped = at::_ops::empty_strided::call(c10::fromIntArrayRefSlow(dst.sizes()),
+                                                      c10::fromIntArrayRefSlow(dst.strides()), dst.scalar_type(),
+                                                      std::nullopt, c10::Device(c10::kCPU), std::nullopt);
+    at::_ops::copy_::call(shaped, host, false);
+    return move_bytes(device_number(dst), dst.data_ptr(), shaped.data_ptr(), span_bytes(dst), TB_COPY_HOST_TO_DEVICE);
+  }
+  // Elements between ours must survive: read the whole span, change ours, write it back.
+  at::Tensor shaped = fetch(dst);
+  at::_ops::copy_::call(shaped, host, false);
+  move_bytes(device_number(dst), dst.data_ptr(), shaped.data_ptr(), span_bytes(dst), TB_COPY_HOST_TO_DEVICE);
+}
+
+void copy_bytes(const at::Tensor &src, const at::Tensor &dst) {
+  const bool same = is_tb(src) && is_tb(dst) && src.device() == dst.device() && src.dtype() == dst.dtype() &&
+                    src.strides() == dst.strides() && dense(src) && dense(dst);
+  if (same) return move_bytes(device_number(dst), dst.data_ptr(), src.data_ptr(), span_bytes(dst), TB_COPY_DEVICE_TO_DEVICE);
+  const at::Tensor host = is_tb(src) ? fetch(src) : src;
+  if (is_tb(dst)) return store(dst, host);
+  at::_ops::copy_::call(const_cast<at::Tensor &>(dst), host, false);
+}
+
+// ---- the operators ----------------------------------------------------------------------------------------------
+
+at::Tensor copy_from(const at::Tensor &self, const at::Tensor &dst, bool non_blocking) {
+  if (self.numel() == 0 && dst.numel() == 0) return dst;
+  const bool src_here = is_tb(self), dst_here = is_tb(dst);
+  // A third device: through the CPU, where both sides are known.
+  if (!src_here && !self.is_cpu()) return copy_from(self.to(c10::kCPU), dst, non_blocking);
+  if (!dst_here && !dst.is_cpu()) {
+    const_cast<at::Tensor &>(dst).copy_(self.to(c10::kCPU), non_blocking);
+    return dst;
+  }
+  const at::Tensor src = self.sizes() == dst.sizes() ? self : self.expand(dst.sizes());
+  if (!runtime.closures)
+    copy_bytes(src, dst);
+  else if (src_here && dst_here)
+    device_to_device(src, dst);
+  else if (dst_here)
+    host_to_device(src, dst, non_blocking);
+  else
+    device_to_host(src, dst, non_blocking);
+  return dst;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor &self, const at::Tensor &dst) {
+  if (self.sizes() != dst.sizes()) const_cast<at::Tensor &>(dst).resize_(self.sizes());
+  return copy_from(self, dst, false);
+}
+
+c10::Scalar local_scalar_dense(const at::Tensor &self) {
+  TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
+  if (!runtime.closures) return at::_ops::_local_scalar_dense::call(fetch(self));
+  synchronize(device_number(self));
+  AliasScope aliases;
+  TensorArgument argument(self);
+  return at::_ops::_local_scalar_dense::call(host_view(argument));
+}
+
+} // namespace
+
+void register_copies(torch::Library &aten) {
+  aten.impl("_copy_from", TORCH_FN(copy_from));
+  aten.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  aten.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+  // The bits travel with the aliases. Without this a conjugate copy would materialise itself by copying, for ever.
+  for (const c10::DispatchKey bit : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
+    static std::vector<torch::Library> *libraries = new std::vector<torch::Library>();
+    libraries->emplace_back(torch::Library::IMPL, "aten", bit, __FILE__, __LINE__);
+    libraries->back().impl("_copy_from", torch::CppFunction::makeFallthrough());
+  }
+}
+
+} // namespace tb

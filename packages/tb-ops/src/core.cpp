@@ -1,0 +1,77 @@
+// The extension module of tb-ops: connecting, registering, the ledger.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+
+#include "fallback.h"
+#include "register.h"
+#include "runtime.h"
+#include "tb/component_python.h"
+#include "tb/tensor_caster.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+void connect() {
+  tb::Runtime &r = tb::runtime;
+  if (!tb_import("tb-ops", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 0, &r.device, sizeof r.device) ||
+      !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &r.stream, sizeof r.stream) ||
+      !tb_import("tb-ops", "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 0, &r.generator,
+                 sizeof r.generator))
+    throw nb::python_error();
+}
+
+// Once; a failure leaves nothing registered, so that a later call may succeed.
+void initialize() {
+  static std::mutex lock;
+  static bool done = false;
+  nb::gil_scoped_release release; // opening may take it for entry points
+  const std::lock_guard guard(lock);
+  if (done) return;
+  TORCH_CHECK(c10::GetAllocator(tb::device_type) != nullptr,
+              "tb-ops needs an allocator for the device type; import torch_backend, which registers it, first.");
+  tb::open();
+  static auto *aten = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  tb::register_factories(*aten);
+  tb::register_copies(*aten);
+  tb::register_fallback();
+  if (tb::runtime.closures) {
+    tb::register_structured(*aten);
+    tb::register_native(*aten);
+    tb::register_random(*aten);
+  }
+  done = true;
+}
+
+} // namespace
+
+NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false);
+  tb::register_torch_exceptions();
+  m.def("_connect", &connect);
+  m.def("initialize", &initialize, "Opens the driver and registers the kernels that fit it. Once; cheap after that.");
+  m.def("native", [] { return tb::runtime.closures; },
+        "True when the driver runs the native kernels, False when every operator goes through the fallback.");
+  m.def("fallbacks", [] {
+    std::vector<std::tuple<std::string, uint64_t, double>> out;
+    for (tb::FallbackEntry &entry : tb::fallbacks()) out.emplace_back(entry.name, entry.calls, entry.seconds);
+    return out;
+  }, "(operator, calls, seconds) of every operator that ran on the CPU, most time first.");
+  m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
+  m.def("set_fallback_mode", [](const std::string &mode) {
+    for (const auto &[text, value] : {std::pair{"allow", tb::FallbackMode::allow}, {"warn", tb::FallbackMode::warn},
+                                      {"error", tb::FallbackMode::error}})
+      if (mode == text) return tb::set_fallback_mode(value);
+    throw nb::value_error(("fallback mode '" + mode + "' is not one of allow, warn, error").c_str());
+  }, "mode"_a, "allow, warn (once per operator) or error.");
+  m.def("fallback_mode", [] {
+    return std::string(tb::fallback_mode() == tb::FallbackMode::allow  ? "allow"
+                       : tb::fallback_mode() == tb::FallbackMode::warn ? "warn"
+                                                                       : "error");
+  });
+}

@@ -1,0 +1,157 @@
+// Factories, views and resizing: what touches shapes and storages but runs no kernel. The same for every driver.
+#include "register.h"
+#include "runtime.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty_strided_ops.h>
+#include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace tb {
+namespace {
+
+c10::DeviceIndex device_or_current(std::optional<c10::Device> device) {
+  if (device && device->has_index()) return device->index();
+  return static_cast<c10::DeviceIndex>(runtime.device.current_device());
+}
+
+void check_factory(std::optional<c10::Layout> layout, std::optional<bool> pin_memory) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!layout || *layout == c10::kStrided, "tb tensors are strided; layout ", *layout,
+                              " is not offered. Make it on the CPU.");
+  TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
+}
+
+at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype,
+                               std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                               std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> memory_format) {
+  check_factory(layout, pin_memory);
+  DeviceScope scope(device_or_current(device));
+  return at::Tensor(at::detail::empty_generic(size, runtime.allocator, key_set, c10::dtype_or_default(dtype),
+                                              memory_format));
+}
+
+at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
+                         std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                         std::optional<bool> pin_memory) {
+  check_factory(layout, pin_memory);
+  DeviceScope scope(device_or_current(device));
+  return at::Tensor(
+      at::detail::empty_strided_generic(size, stride, runtime.allocator, key_set, c10::dtype_or_default(dtype)));
+}
+
+// Grows the storage in stream order: new memory, a queued copy of the old bytes, a swap.
+void grow_storage(c10::StorageImpl *storage, size_t bytes, c10::DeviceIndex device) {
+  TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
+  DeviceScope scope(device);
+  c10::DataPtr data = runtime.allocator->allocate(bytes);
+  const size_t kept = std::min(bytes, storage->nbytes());
+  if (kept > 0 && storage->data()) {
+    const bool streams = runtime.driver->groups & TB_GROUP_ASYNC;
+    check(runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, data.get(),
+                                   storage->data(), kept, TB_COPY_DEVICE_TO_DEVICE),
+          "resize", device);
+  }
+  storage->set_data_ptr_noswap(std::move(data));
+  storage->set_nbytes(bytes);
+}
+
+void ensure_storage(c10::TensorImpl *self) {
+  const size_t bytes = at::detail::computeStorageNbytes(self->sizes(), self->strides(), self->dtype().itemsize(),
+                                                        static_cast<size_t>(self->storage_offset()));
+  c10::StorageImpl *storage = self->unsafe_storage().unsafeGetStorageImpl();
+  if (self->numel() > 0 && bytes > storage->nbytes()) grow_storage(storage, bytes, self->device().index());
+}
+
+const at::Tensor &resize_(const at::Tensor &self, c10::IntArrayRef size,
+                          std::optional<c10::MemoryFormat> memory_format) {
+  c10::TensorImpl *impl = self.unsafeGetTensorImpl();
+  if (size != self.sizes()) {
+    at::detail::check_size_nonnegative(size);
+    impl->set_sizes_contiguous(size);
+    ensure_storage(impl);
+  }
+  if (memory_format) {
+    TORCH_CHECK(*memory_format != c10::MemoryFormat::Preserve, "Unsupported memory format ", *memory_format);
+    impl->empty_tensor_restride(*memory_format);
+  }
+  return self;
+}
+
+at::Tensor as_strided(const at::Tensor &self, c10::IntArrayRef size, c10::IntArrayRef stride,
+                      std::optional<int64_t> offset) {
+  return at::native::as_strided_tensorimpl(self, size, stride, offset);
+}
+at::Tensor view(const at::Tensor &self, c10::IntArrayRef size) { return at::native::view(self, size); }
+at::Tensor reshape_alias(const at::Tensor &self, c10::IntArrayRef size, c10::IntArrayRef stride) {
+  return at::native::_reshape_alias(self, size, stride);
+}
+at::Tensor unfold(const at::Tensor &self, int64_t dimension, int64_t size, int64_t step) {
+  return at::native::unfold(self, dimension, size, step);
+}
+at::Tensor view_as_real(const at::Tensor &self) { return at::native::view_as_real(self); }
+at::Tensor view_as_complex(const at::Tensor &self) { return at::native::view_as_complex(self); }
+bool is_set_to(const at::Tensor &self, const at::Tensor &other) { return at::native::is_set_to(self, other); }
+
+at::Tensor &set_storage_offset(at::Tensor &self, c10::Storage source, int64_t offset, c10::IntArrayRef size,
+                               c10::IntArrayRef stride) {
+  TORCH_CHECK(source.device_type() == device_type, "Attempted to set the storage of a tensor on device ",
+              self.device(), " to a storage on different device ", source.device());
+  at::native::checkSetStorage(self, source, offset, size, stride);
+  c10::TensorImpl *impl = self.unsafeGetTensorImpl();
+  impl->set_storage_offset(offset);
+  if (stride.data() != nullptr)
+    impl->set_sizes_and_strides(size, stride);
+  else
+    impl->set_sizes_contiguous(size);
+  ensure_storage(impl);
+  return self;
+}
+
+at::Tensor &set_storage(at::Tensor &self, c10::Storage source) {
+  const int64_t elements = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
+  return set_storage_offset(self, std::move(source), 0, elements, {});
+}
+
+at::Tensor &set_tensor(at::Tensor &self, const at::Tensor &source) {
+  if (self.unsafeGetTensorImpl() == source.unsafeGetTensorImpl()) return self;
+  return set_storage_offset(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
+at::Tensor &set_empty(at::Tensor &self) {
+  DeviceScope scope(device_number(self));
+  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, runtime.allocator->allocate(0), runtime.allocator, true);
+  return set_storage_offset(self, std::move(storage), 0, {0}, {});
+}
+
+void record_stream(at::Tensor &self, c10::Stream stream) {
+  c10::impl::VirtualGuardImpl(device_type).recordDataPtrOnStream(self.storage().data_ptr(), stream);
+}
+
+} // namespace
+
+void register_factories(torch::Library &aten) {
+  aten.impl("empty.memory_format", TORCH_FN(empty_memory_format));
+  aten.impl("empty_strided", TORCH_FN(empty_strided));
+  aten.impl("resize_", TORCH_FN(resize_));
+  aten.impl("as_strided", TORCH_FN(as_strided));
+  aten.impl("view", TORCH_FN(view));
+  aten.impl("_reshape_alias", TORCH_FN(reshape_alias));
+  aten.impl("unfold", TORCH_FN(unfold));
+  aten.impl("view_as_real", TORCH_FN(view_as_real));
+  aten.impl("view_as_complex", TORCH_FN(view_as_complex));
+  aten.impl("is_set_to", TORCH_FN(is_set_to));
+  aten.impl("set_.source_Storage", TORCH_FN(set_storage));
+  aten.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset));
+  aten.impl("set_.source_Tensor", TORCH_FN(set_tensor));
+  aten.impl("set_", TORCH_FN(set_empty));
+  aten.impl("record_stream", TORCH_FN(record_stream));
+}
+
+} // namespace tb

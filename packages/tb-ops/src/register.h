@@ -1,0 +1,15 @@
+// Registrations, called once when the driver opens. Nothing is registered in static initialisers: which set of kernels
+// fits is known only then, and importing the package must not change PyTorch.
+#pragma once
+#include <torch/library.h>
+
+namespace tb {
+
+void register_factories(torch::Library &aten);       // empty, views, resize: any driver
+void register_copies(torch::Library &aten);          // between every pair of devices: any driver
+void register_fallback();                            // everything without a kernel: any driver
+void register_structured(torch::Library &aten);      // generated
+void register_native(torch::Library &aten);          // hand-written kernels
+void register_random(torch::Library &aten);          // fills from tb-generator
+
+} // namespace tb

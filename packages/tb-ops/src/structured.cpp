@@ -1,0 +1,57 @@
+// Outputs of structured operators.
+#include "structured.h"
+
+#include <ATen/native/Resize.h>
+#include <ATen/ops/as_strided_ops.h>
+#include <ATen/EmptyTensor.h>
+
+namespace tb {
+
+at::Tensor create_output(c10::IntArrayRef sizes, c10::IntArrayRef strides, const c10::TensorOptions &options) {
+  const c10::ScalarType type = c10::typeMetaToScalarType(options.dtype());
+  const c10::Device device = options.device();
+  const c10::DeviceIndex index =
+      device.has_index() ? device.index() : static_cast<c10::DeviceIndex>(runtime.device.current_device());
+  if (!strides.empty() || sizes.empty()) return empty(sizes, strides, type, index);
+  DeviceScope scope(index);
+  return at::Tensor(
+      at::detail::empty_generic(sizes, runtime.allocator, key_set, type, options.memory_format_opt()));
+}
+
+void resize_output(const at::Tensor &out, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                   const c10::TensorOptions &options) {
+  TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ",
+              out.dtype(), " instead");
+  TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ",
+              out.device(), " instead");
+  if (!at::native::resize_output(out, sizes)) return;
+  if (!strides.empty()) {
+    TORCH_INTERNAL_ASSERT(!options.memory_format_opt().has_value());
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  } else if (options.memory_format_opt().has_value()) {
+    out.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
+  }
+}
+
+void check_in_place(const at::Tensor &self, c10::IntArrayRef sizes, const c10::TensorOptions &options) {
+  TORCH_CHECK(options.dtype() == self.dtype(), "Bad in-place call: input tensor dtype ", self.dtype(),
+              " and output tensor dtype ", options.dtype(), " should match");
+  TORCH_CHECK(options.device() == self.device(), "Bad in-place call: input tensor device ", self.device(),
+              " and output tensor device ", options.device(), " should match");
+  TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(),
+              " and output tensor size ", sizes, " should match");
+}
+
+c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors) {
+  const at::Tensor *first = nullptr;
+  for (const at::Tensor *tensor : tensors) {
+    if (!tensor->defined()) continue;
+    if (!first) first = tensor;
+    TORCH_CHECK(tensor->device() == first->device(), "Expected all tensors to be on the same device, but ", operation,
+                " got tensors on ", first->device(), " and ", tensor->device(), ". Move one with .to(device).");
+  }
+  TORCH_INTERNAL_ASSERT(first && first->device().type() == device_type, operation, " got no tensor of this device");
+  return first->device().index();
+}
+
+} // namespace tb

@@ -1,0 +1,58 @@
+// Structured operators: PyTorch's own meta function checks the arguments and asks for outputs here, on the calling
+// thread; the CPU kernel runs later on the worker. One class template per kind of schema instead of generated classes.
+#pragma once
+#include <ATen/TensorIterator.h>
+#include <ATen/TensorMeta.h>
+
+#include <array>
+#include <concepts>
+#include <functional>
+
+#include "launch.h"
+
+namespace tb {
+
+// A new output as a meta function wants it.
+at::Tensor create_output(c10::IntArrayRef sizes, c10::IntArrayRef strides, const c10::TensorOptions &options);
+// An out= argument: checked against the options and resized as PyTorch does.
+void resize_output(const at::Tensor &out, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                   const c10::TensorOptions &options);
+// An in-place argument: checked, never resized.
+void check_in_place(const at::Tensor &self, c10::IntArrayRef sizes, const c10::TensorOptions &options);
+
+enum class Schema { functional, in_place, out };
+
+template <class Meta, Schema schema, size_t count> class Structured final : public Meta {
+public:
+  using Output = std::conditional_t<schema == Schema::functional, at::Tensor, std::reference_wrapper<const at::Tensor>>;
+
+  Structured()
+    requires(schema == Schema::functional)
+  = default;
+  template <class... Tensors>
+  explicit Structured(const Tensors &...tensors)
+    requires(schema != Schema::functional)
+      : outputs{std::cref(tensors)...} {}
+
+  // The CPU kernel makes its own proxy where it needs these very strides; an output of another layout is fine here.
+  void set_output_strided(int64_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                          c10::TensorOptions options) override {
+    set_output_raw_strided(i, sizes, strides, options);
+  }
+  void set_output_raw_strided(int64_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                              c10::TensorOptions options) override {
+    if constexpr (schema == Schema::functional) outputs[i] = create_output(sizes, strides, options);
+    if constexpr (schema == Schema::in_place) check_in_place(outputs[i], sizes, options);
+    if constexpr (schema == Schema::out) resize_output(outputs[i], sizes, strides, options);
+    if constexpr (std::derived_from<Meta, at::TensorIteratorBase>) Meta::set_output_raw_strided(i, sizes, strides, options);
+  }
+  const at::Tensor &maybe_get_output(int64_t i) override { return outputs[i]; }
+  const at::Tensor &output(size_t i) const { return outputs[i]; }
+
+  std::array<Output, count> outputs;
+};
+
+// Raises unless every defined tensor is on one tb device; returns it.
+c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors);
+
+} // namespace tb

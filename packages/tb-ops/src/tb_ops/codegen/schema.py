@@ -1,0 +1,66 @@
+"""The operators of the installed PyTorch, as torchgen reads them from the yaml files in the wheel."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchgen.model import BackendIndex, NativeFunction, NativeFunctionsGroup
+
+
+def native_directory() -> pathlib.Path:
+    """The folder with native_functions.yaml and tags.yaml of the installed torchgen.
+
+    Raises:
+        FileNotFoundError: torch is not installed, or carries no schema.
+    """
+    spec = importlib.util.find_spec("torchgen")
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError("torchgen is not installed; it comes with torch: pip install 'torch==2.13.*'")
+    found = pathlib.Path(next(iter(spec.submodule_search_locations))) / "packaged" / "ATen" / "native"
+    if not (found / "native_functions.yaml").is_file():
+        raise FileNotFoundError(f"no native_functions.yaml in {found}; this torch carries no operator schema")
+    return found
+
+
+@dataclass(frozen=True)
+class Schema:
+    """All native functions, and which of them have a CPU kernel."""
+
+    directory: pathlib.Path
+
+    @cached_property
+    def _parsed(self) -> tuple[list[NativeFunction], BackendIndex]:
+        from torchgen.gen import parse_native_yaml
+        from torchgen.model import DispatchKey
+
+        parsed = parse_native_yaml(str(self.directory / "native_functions.yaml"), str(self.directory / "tags.yaml"))
+        return parsed.native_functions, parsed.backend_indices[DispatchKey.CPU]
+
+    @property
+    def functions(self) -> list[NativeFunction]:
+        return self._parsed[0]
+
+    def has_cpu_kernel(self, function: NativeFunction | NativeFunctionsGroup) -> bool:
+        return self._parsed[1].has_kernel(function)
+
+    @cached_property
+    def structured_groups(self) -> list[NativeFunctionsGroup]:
+        """Groups whose out= function is structured and has a CPU kernel, in name order."""
+        from torchgen.gen import get_grouped_native_functions
+        from torchgen.model import NativeFunctionsGroup
+
+        groups = [
+            g
+            for g in get_grouped_native_functions(self.functions)
+            if isinstance(g, NativeFunctionsGroup) and g.structured and self.has_cpu_kernel(g)
+        ]
+        return sorted(groups, key=lambda g: str(g.out.func.name))
+
+
+def installed() -> Schema:
+    return Schema(native_directory())

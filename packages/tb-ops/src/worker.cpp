@@ -1,0 +1,67 @@
+// The worker's side of a launch: thread settings, the OpenMP team, exceptions.
+#include "launch.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/util/Exception.h>
+
+#include <cstring>
+
+// The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
+// process-wide count, and with it every other thread's.
+extern "C" void omp_set_num_threads(int count);
+extern "C" int mkl_set_num_threads_local(int count) __attribute__((weak));
+
+namespace tb {
+namespace {
+
+void write(const tb_closure_context *context, const char *text) {
+  if (!context->error_text || context->error_capacity == 0) return;
+  const size_t size = std::min<size_t>(std::strlen(text), context->error_capacity - 1);
+  std::memcpy(context->error_text, text, size);
+  context->error_text[size] = 0;
+}
+
+class Worker {
+public:
+  Worker() { at::init_num_threads(); } // PyTorch would do it inside the first kernel, undoing our choice
+
+  // While the host still produces work it needs a core itself; once a thread waits, the team takes it.
+  void choose_team(int threads, bool host_waits) {
+    const int team = host_waits ? threads : std::max(1, threads - 1);
+    if (team == team_) return;
+    team_ = team;
+    omp_set_num_threads(team);
+    if (mkl_set_num_threads_local) mkl_set_num_threads_local(team);
+  }
+
+private:
+  at::AutoDispatchBelowADInplaceOrView no_autograd_;
+  int team_ = 0;
+};
+
+} // namespace
+
+tb_status run_guarded(void (*call)(void *), void *storage, int32_t threads, const tb_closure_context *context) {
+  static thread_local Worker worker;
+  worker.choose_team(threads, context->waiters != 0);
+  AliasScope aliases;
+  try {
+    call(storage);
+    return TB_OK;
+  } catch (const c10::OutOfMemoryError &error) {
+    write(context, error.what_without_backtrace());
+    return TB_OUT_OF_MEMORY;
+  } catch (const c10::IndexError &error) {
+    write(context, error.what_without_backtrace());
+    return TB_OUT_OF_RANGE;
+  } catch (const c10::Error &error) {
+    write(context, error.what_without_backtrace());
+  } catch (const std::exception &error) {
+    write(context, error.what());
+  } catch (...) {
+    write(context, "an exception of unknown type");
+  }
+  return TB_UNKNOWN;
+}
+
+} // namespace tb

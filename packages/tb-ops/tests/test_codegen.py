@@ -1,0 +1,68 @@
+"""The generator emits every structured operator of the installed PyTorch, once each."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from tb_ops.codegen import __main__ as codegen
+from tb_ops.codegen import schema, structured
+
+
+@pytest.fixture(scope="module")
+def groups():
+    return schema.installed().structured_groups
+
+
+@pytest.fixture(scope="module")
+def text(groups):
+    return codegen.file_text(groups, 0)
+
+
+def test_every_structured_group_with_a_cpu_kernel_is_found(groups):
+    assert len(groups) > 250
+    names = {str(g.out.func.name) for g in groups}
+    assert {"add.out", "mm.out", "_softmax.out", "cat.out", "index.Tensor_out", "topk.values"} <= names
+
+
+def test_each_schema_is_registered_exactly_once(groups, text):
+    registered = re.findall(r'aten\.impl\("([^"]+)"', text)
+    wanted = [str(f.func.name) for g in groups for f in structured.functions(g)]
+    assert sorted(registered) == sorted(wanted)
+    assert len(set(registered)) == len(registered)
+
+
+def test_each_kernel_checks_then_launches_then_returns(groups, text):
+    kernels = sum(len(structured.functions(g)) for g in groups)
+    assert len(re.findall(r"^  op\.meta\(", text, re.M)) == kernels
+    assert len(re.findall(r"^  launch_kernel<", text, re.M)) == kernels
+
+
+def test_in_place_kernels_pass_self_as_the_output(text):
+    assert "void op_add__Tensor_cpu(at::Tensor &self" in text
+    assert "at::cpu::add_outf(self, other, alpha, self)" in text
+
+
+def test_operators_that_are_no_iterators_check_their_devices(text):
+    assert 'common_device("aten::mm", {&self, &mat2})' in text
+
+
+def test_the_same_schema_gives_the_same_text(groups, text):
+    assert codegen.file_text(groups, 0) == text
+
+
+def test_the_command_writes_the_files_it_is_asked_for(tmp_path):
+    paths = [tmp_path / name for name in ("index.cpp", "a.cpp", "b.cpp")]
+    subprocess.run([sys.executable, "-m", "tb_ops.codegen", *map(str, paths)], check=True)
+    index, first, second = (p.read_text() for p in paths)
+    assert "register_structured_0(aten);" in index
+    assert "register_structured_1(aten);" in index
+    assert "void register_structured_0" in first
+    assert "void register_structured_1" in second
+    assert set(re.findall(r'impl\("([^"]+)"', first)).isdisjoint(re.findall(r'impl\("([^"]+)"', second))
+
+
+def test_missing_schema_is_named(monkeypatch):
+    monkeypatch.setattr(schema.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(FileNotFoundError, match="comes with torch"):
+        schema.native_directory()
