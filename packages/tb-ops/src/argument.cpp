@@ -72,8 +72,10 @@ TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
   }
   if (host) {
     // Shared: another TensorImpl over the same storage, since one that Python knows must not die on the worker.
-    host_ = host_tensor == Host::copy ? tensor.clone().unsafeReleaseIntrusivePtr()
-                                      : impl->shallow_copy_and_detach(c10::VariableVersion(0), false);
+    if (host_tensor == Host::copy)
+      host_ = tensor.clone().unsafeReleaseIntrusivePtr();
+    else
+      host_ = impl->shallow_copy_and_detach(c10::VariableVersion(0), false);
     impl = host_.get();
   }
   data_ = impl->mutable_data();

@@ -9,7 +9,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "argument.h"
 #include "runtime.h"
@@ -59,18 +59,24 @@ template <Name name, class Function> void launch(c10::DeviceIndex device, Functi
   launch_in_place<name, Function>(device, std::move(function));
 }
 
-template <auto kernel, class... Stored> struct KernelCall {
+// The stored arguments of one kernel. Leaves rather than std::tuple: there are hundreds of these types, and they compile
+// in a third of the time.
+template <size_t i, class Stored> struct Leaf {
+  template <class Argument> explicit Leaf(const Argument &argument) : value(stored(argument)) {}
+  Stored value;
+};
+template <auto kernel, class Indices, class... Stored> struct KernelCall;
+template <auto kernel, size_t... i, class... Stored>
+struct KernelCall<kernel, std::index_sequence<i...>, Stored...> : Leaf<i, Stored>... {
   template <class... Arguments>
-  explicit KernelCall(const Arguments &...given) : arguments{stored(given)...} {}
-  void operator()() {
-    std::apply([](auto &...argument) { kernel(restore(argument)...); }, arguments);
-  }
-  std::tuple<Stored...> arguments;
+  explicit KernelCall(const Arguments &...arguments) : Leaf<i, Stored>(arguments)... {}
+  void operator()() { kernel(restore(static_cast<Leaf<i, Stored> &>(*this).value)...); }
 };
 
 template <Name name, auto kernel, class... Arguments>
 void launch_kernel(c10::DeviceIndex device, const Arguments &...arguments) {
-  launch_in_place<name, KernelCall<kernel, decltype(stored(arguments))...>>(device, arguments...);
+  launch_in_place<name, KernelCall<kernel, std::index_sequence_for<Arguments...>, decltype(stored(arguments))...>>(
+      device, arguments...);
 }
 
 } // namespace tb

@@ -9,7 +9,7 @@
 // The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
 // process-wide count, and with it every other thread's.
 extern "C" void omp_set_num_threads(int count);
-extern "C" int mkl_set_num_threads_local(int count) __attribute__((weak));
+extern "C" int MKL_Set_Num_Threads_Local(int count) __attribute__((weak)); // the lower-case name is Fortran's
 
 namespace tb {
 namespace {
@@ -31,7 +31,7 @@ public:
     if (team == team_) return;
     team_ = team;
     omp_set_num_threads(team);
-    if (mkl_set_num_threads_local) mkl_set_num_threads_local(team);
+    if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(team);
   }
 
 private:

@@ -1,0 +1,262 @@
+"""Every task that a person or CI runs: `nox -l` lists them, the README explains the first two.
+
+Needs Python 3.11, pip and a C++20 compiler. Sessions share the environments and the wheelhouse that tools/building
+describes; what is tested is always the wheel of the sources as they are now.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+
+import nox
+
+ROOT = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+from building.environments import Environment, Wheel, build_environment, wheel  # noqa: E402
+from building.packages import Package, closure, read_packages  # noqa: E402
+
+nox.needs_version = ">=2024.10.9"
+nox.options.sessions = ["tests"]
+# The sessions make their environments themselves: nox knows one per session only, and torch is large.
+nox.options.default_venv_backend = "none"
+
+PACKAGES = read_packages()
+PYTEST = "pytest==9.*"
+CLANG_FORMAT = "clang-format==19.*"
+RUFF = "ruff==0.17.*"
+MYPY = "mypy==2.4.*"
+STUBGEN = "pybind11-stubgen==3.0.*"
+# Demo, benchmark and integration tests share one environment with everything in it.
+EVERYTHING = [PYTEST, "numpy", "matplotlib", "tqdm", STUBGEN]
+
+PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "strict_skips", "--strict-skips", "tests/expected_skips.txt"]
+# A test that hangs ends the run, with the stacks of all threads.
+PYTEST_ARGUMENTS += ["-o", "faulthandler_timeout=300", "-o", "faulthandler_exit_on_timeout=true"]
+TOOLS_ON_PATH = {"PYTHONPATH": str(ROOT / "tools")}
+
+# The C++ tests that the sanitizers watch: all of the torch-free packages.
+SANITIZED = ["tb-device", "tb-stream", "tb-allocator", "tb-generator"]
+SANITIZERS = {
+    "thread": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
+    "address,undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
+}
+# With more random bits than this, ThreadSanitizer's runtime cannot place its memory.
+_RANDOM_BITS = pathlib.Path("/proc/sys/vm/mmap_rnd_bits")
+WRAPPER = ["--wrapper", "setarch -R"] if _RANDOM_BITS.exists() and int(_RANDOM_BITS.read_text()) > 28 else []
+
+
+def wheels(session: nox.Session, names: Iterable[str]) -> list[Wheel]:
+    """The wheels of these packages and of those that they declare."""
+    return [wheel(session, PACKAGES, package) for package in closure(PACKAGES, names)]
+
+
+def component_environment(session: nox.Session, package: Package) -> Environment:
+    """The package, what it declares, pytest; nothing else."""
+    return Environment(package.name).prepare(
+        session,
+        [PYTEST, *package.test_requirements],
+        wheels(session, [package.name]),
+        torch=any(needed.uses_torch for needed in closure(PACKAGES, [package.name])),
+    )
+
+
+def everything(session: nox.Session) -> Environment:
+    """All packages, and what the demo, the benchmark and the integration tests need."""
+    return Environment("everything").prepare(session, EVERYTHING, wheels(session, PACKAGES), torch=True)
+
+
+def run_pytest(session: nox.Session, environment: Environment, tests: str, arguments: Iterable[str]) -> None:
+    """Zero tests fail (pytest's exit 5), and so does a skip that tests/expected_skips.txt does not list."""
+    environment.run(session, "pytest", *PYTEST_ARGUMENTS, tests, *arguments, env=TOOLS_ON_PATH)
+
+
+def component_tests(session: nox.Session, package: Package) -> None:
+    environment = component_environment(session, package)
+    if not package.uses_torch:
+        environment.run(
+            session,
+            *(
+                "python",
+                "-c",
+                "import importlib.util as i, sys; sys.exit('torch is here' if i.find_spec('torch') else 0)",
+            ),
+        )
+    run_pytest(session, environment, f"packages/{package.name}/tests", session.posargs)
+
+
+def integration_tests(session: nox.Session) -> None:
+    run_pytest(session, everything(session), "tests", session.posargs)
+
+
+def _component_session(package: Package) -> None:
+    def run(session: nox.Session) -> None:
+        component_tests(session, package)
+
+    run.__doc__ = f"{package.name} alone: build and tests{'' if package.uses_torch else ', without torch'}."
+    nox.session(name=package.name)(run)
+
+
+for _package in PACKAGES.values():
+    _component_session(_package)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Train a small language model on device tb. `-- --bf16`, `--steps N`, `--driver NAME`."""
+    everything(session).run(session, "python", "-m", "demo", *session.posargs, env=TOOLS_ON_PATH)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Each component with its declared dependencies only, then the integration tests. All run; any failure fails."""
+    tasks: dict[str, Callable[[], None]] = {
+        package.name: functools.partial(component_tests, session, package) for package in PACKAGES.values()
+    }
+    run_all(session, {**tasks, "integration": functools.partial(integration_tests, session)})
+
+
+def run_all(session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> None:
+    """Runs every task, also after a failure, and fails at the end if any did."""
+    failed = []
+    for name, task in tasks.items():
+        session.log(f"---- {name}")
+        try:
+            task()
+        except nox.command.CommandFailed as error:
+            session.warn(f"{name} failed: {error}")
+            failed.append(name)
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Time tb against stock cpu, interleaved, at the default thread count and at one thread."""
+    everything(session).run(session, "python", "-m", "bench", *session.posargs, env=TOOLS_ON_PATH)
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """The C++ tests under ThreadSanitizer, then AddressSanitizer with UndefinedBehaviorSanitizer. `-- NAME...`"""
+    run_all(
+        session,
+        {
+            f"{name} ({sanitizer})": functools.partial(sanitized_tests, session, PACKAGES[name], sanitizer)
+            for sanitizer in SANITIZERS
+            for name in session.posargs or SANITIZED
+        },
+    )
+
+
+def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> None:
+    """Builds the C++ tests alone and runs them; no test that ran and passed is a failure."""
+    environment = build_environment(session, PACKAGES, package)
+    folder = ROOT / "build" / f"sanitize-{sanitizer.replace(',', '-')}" / package.name
+    known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
+    environment.run(
+        session,
+        *("meson", "setup", *known, str(folder), str(package.directory)),
+        *(f"-Db_sanitize={sanitizer}", "-Db_lundef=false", "-Dnative_tests=true"),
+        *("-Dbuildtype=debugoptimized", "-Db_ndebug=false"),
+        silent=True,
+    )
+    log = folder / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    command = ["meson", "test", "-C", str(folder), "--print-errorlogs", "--timeout-multiplier", "10", *WRAPPER]
+    environment.run(session, *command, env=SANITIZERS[sanitizer])
+    ran = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    if not any(test["result"] == "OK" for test in ran):
+        raise nox.command.CommandFailed(f"meson ran no C++ test of {package.name}: a run without tests proves nothing")
+
+
+@nox.session
+def stubs(session: nox.Session) -> None:
+    """Write the .pyi files of the extensions anew; `-- --check` fails where one is stale instead."""
+    environment = everything(session)
+    check = "--check" in session.posargs
+    stale = []
+    for package in PACKAGES.values():
+        committed = package.directory / "src" / package.module / "_core.pyi"
+        with tempfile.TemporaryDirectory() as scratch:
+            command = ["python", "tools/stubgen.py", "--exit-code", "-o", scratch, f"{package.module}._core"]
+            environment.run(session, *command, silent=True)
+            written = (pathlib.Path(scratch) / package.module / "_core.pyi").read_text()
+        if not check:
+            committed.write_text(written)
+        elif not committed.exists() or committed.read_text() != written:
+            stale.append(str(committed.relative_to(ROOT)))
+    if stale:
+        session.error(f"stale: {', '.join(stale)}. Run nox -s stubs and commit what it writes")
+
+
+def tracked(*patterns: str) -> list[str]:
+    """Files of the tree, committed or new, without what git ignores."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    return sorted(name for name in names if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink())
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff, clang-format, and the checkers of tools/."""
+    environment = Environment("lint").prepare(session, [RUFF, CLANG_FORMAT])
+    environment.run(session, "ruff", "check", ".")
+    environment.run(session, "ruff", "format", "--check", ".")
+    environment.run(session, "clang-format", "--dry-run", "-Werror", *tracked("*.h", "*.hpp", "*.c", "*.cpp"))
+    environment.run(session, "python", str(ROOT / "tools" / "abi.py"), "--check")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy --strict over the packages, the tools and the tests of more than one package."""
+    environment = Environment("types").prepare(
+        session, [MYPY, PYTEST, "nox", "numpy", "matplotlib", "types-tqdm", "nanobind-backend", STUBGEN], torch=True
+    )
+    sources = [f"packages/{p.name}/src/{p.module}" for p in PACKAGES.values()]
+    environment.run(
+        session,
+        *("mypy", "--strict", *sources, "tools", "tests", "noxfile.py"),
+        env={"MYPYPATH": f"{ROOT / 'tools'}:{ROOT / 'tests'}"},
+    )
+
+
+@nox.session
+def sdist(session: nox.Session) -> None:
+    """Each source archive of what is committed, unpacked elsewhere and built alone. `-- NAME...` chooses packages."""
+    for name in session.posargs or PACKAGES:
+        package = PACKAGES[name]
+        environment = build_environment(session, PACKAGES, package)
+        with tempfile.TemporaryDirectory() as scratch:
+            place = pathlib.Path(scratch)
+            script = "import sys; from mesonpy import build_sdist; print(build_sdist(sys.argv[1]))"
+            with session.chdir(package.directory):
+                environment.run(session, "python", "-c", script, scratch, silent=True)
+            [archive] = place.glob("*.tar.gz")
+            with tarfile.open(archive) as opened:
+                opened.extractall(place / "unpacked", filter="data")
+            [unpacked] = (place / "unpacked").iterdir()
+            if any(path.is_symlink() for path in unpacked.rglob("*")):
+                session.error(f"{archive.name} holds a symbolic link: it would not build elsewhere")
+            environment.run(
+                session,
+                *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"),
+                *("-C", f"compile-args=-j{os.cpu_count() or 1}", "-w", str(place / "wheel"), str(unpacked)),
+            )
+            [built] = (place / "wheel").glob("*.whl")
+            with zipfile.ZipFile(built) as here, zipfile.ZipFile(wheel(session, PACKAGES, package).path) as ours:
+                difference = set(here.namelist()) ^ set(ours.namelist())
+            if difference:
+                session.error(f"{name}: the wheel from the archive and the wheel from the tree differ in {difference}")
+            (ROOT / "build" / "sdist").mkdir(parents=True, exist_ok=True)
+            shutil.copy2(archive, ROOT / "build" / "sdist" / archive.name)

@@ -1,0 +1,156 @@
+// core.cpp -- the module tb_allocator._core.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "buffer.h"
+#include "python_errors.h"
+#include "report.h"
+#include "table.h"
+#include "tb/component_python.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace tb {
+namespace {
+
+int32_t device_or_current(std::optional<int32_t> device) {
+  require_driver();
+  int32_t asked = device ? *device : host.current_device();
+  if (asked < 0) raise(TB_OUT_OF_RANGE, "device", asked, "devices are counted from 0");
+  return asked;
+}
+
+nb::dict as_dict(const tb_allocator_statistics &all) {
+  static const char *const pools[] = {"all", "small_pool", "large_pool"}; // PyTorch's names
+  const std::pair<const char *, const tb_statistic *> groups[] = {{"active", all.active},
+                                                                  {"active_bytes", all.active_bytes},
+                                                                  {"allocated_bytes", all.allocated_bytes},
+                                                                  {"allocation", all.allocation},
+                                                                  {"inactive_split", all.inactive_split},
+                                                                  {"inactive_split_bytes", all.inactive_split_bytes},
+                                                                  {"requested_bytes", all.requested_bytes},
+                                                                  {"reserved_bytes", all.reserved_bytes},
+                                                                  {"segment", all.segment}};
+  nb::dict out;
+  for (auto &[name, values] : groups)
+    for (int pool = 0; pool < 3; ++pool) {
+      std::string key = std::string(name) + "." + pools[pool] + ".";
+      out[(key + "current").c_str()] = values[pool].current;
+      out[(key + "peak").c_str()] = values[pool].peak;
+      out[(key + "allocated").c_str()] = values[pool].allocated;
+      out[(key + "freed").c_str()] = values[pool].freed;
+    }
+  out["max_split_size"] = all.max_split_size;
+  out["num_alloc_retries"] = all.num_alloc_retries;
+  out["num_device_alloc"] = all.num_device_alloc;
+  out["num_device_free"] = all.num_device_free;
+  out["num_ooms"] = all.num_ooms;
+  out["num_sync_all_streams"] = all.num_sync_all_streams;
+  return out;
+}
+
+nb::dict memory_stats(std::optional<int32_t> asked) {
+  int32_t device = device_or_current(asked);
+  tb_allocator_statistics all{};
+  all.struct_size = sizeof all;
+  check(allocator_table.statistics(device, &all), "statistics", device);
+  return as_dict(all);
+}
+
+nb::dict host_memory_stats() {
+  require_driver();
+  tb_allocator_statistics all{};
+  all.struct_size = sizeof all;
+  check(allocator_table.host_statistics(&all), "host_statistics", -1);
+  return as_dict(all);
+}
+
+void empty_cache(std::optional<int32_t> asked) {
+  int32_t device = asked ? device_or_current(asked) : -1;
+  if (!host.is_open()) return; // nothing can be cached
+  tb_status status;
+  {
+    nb::gil_scoped_release released;
+    status = allocator_table.empty_cache(device);
+  }
+  check(status, "empty_cache", device);
+}
+
+void empty_host_cache() {
+  if (!host.is_open()) return;
+  tb_status status;
+  {
+    nb::gil_scoped_release released;
+    status = allocator_table.host_empty_cache();
+  }
+  check(status, "host_empty_cache", -1);
+}
+
+std::pair<uint64_t, uint64_t> mem_get_info(std::optional<int32_t> asked) {
+  int32_t device = device_or_current(asked);
+  uint64_t free = 0, total = 0;
+  check(allocator_table.memory_info(device, &free, &total), "device_memory_info", device);
+  return {free, total};
+}
+
+void set_memory_limit(std::optional<uint64_t> nbytes, std::optional<int32_t> asked) {
+  int32_t device = device_or_current(asked);
+  check(allocator_table.set_limit(device, nbytes.value_or(UINT64_MAX)), "set_limit", device);
+}
+
+void reset_peak_memory_stats(std::optional<int32_t> asked) {
+  int32_t device = device_or_current(asked);
+  check(allocator_table.reset_peak(device), "reset_peak", device);
+}
+
+void reset_accumulated_memory_stats(std::optional<int32_t> asked) {
+  int32_t device = device_or_current(asked);
+  check(allocator_table.reset_accumulated(device), "reset_accumulated", device);
+}
+
+} // namespace
+} // namespace tb
+
+NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false); // with torch, a script's globals are destroyed after the check
+  m.doc() = "The caching allocators over tb-device.";
+  m.def(
+      "_connect",
+      [] {
+        if (!tb_import("tb-allocator", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 0, &tb::host,
+                       sizeof tb::host))
+          throw nb::python_error();
+      },
+      "Take tb-device's table. Called once, by the package.");
+  m.def(
+      "_connect_streams",
+      [] {
+        if (!tb_import("tb-allocator", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &tb::streams,
+                       sizeof tb::streams))
+          throw nb::python_error();
+      },
+      "Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.");
+  tb::bind_buffer(m);
+  m.def("memory_stats", tb::memory_stats, "device"_a = nb::none(), nb::sig("def memory_stats(device: int | None = None) -> dict[str, int]"),
+        "The counts of a device's allocator (of the current device by default) under PyTorch's flat keys, such as\n"
+        "\"allocated_bytes.all.peak\". Sizes are bytes.");
+  m.def("host_memory_stats", tb::host_memory_stats, nb::sig("def host_memory_stats() -> dict[str, int]"),
+        "The counts of the pinned host allocator, under the keys of memory_stats().");
+  m.def("reset_peak_memory_stats", tb::reset_peak_memory_stats, "device"_a = nb::none(),
+        "Start the peaks anew from the current values.");
+  m.def("reset_accumulated_memory_stats", tb::reset_accumulated_memory_stats, "device"_a = nb::none(),
+        "Start the sums (allocated, freed, num_*) anew from 0.");
+  m.def("empty_cache", tb::empty_cache, "device"_a = nb::none(),
+        "Give cached memory that nobody uses back to the driver, of all devices by default. Waits for the device.");
+  m.def("empty_host_cache", tb::empty_host_cache, "Give cached pinned memory that nobody uses back to the driver.");
+  m.def("mem_get_info", tb::mem_get_info, "device"_a = nb::none(), "Free and total bytes of a device, as its driver says.");
+  m.def("set_memory_limit", tb::set_memory_limit, "nbytes"_a.none(), "device"_a = nb::none(),
+        "Never reserve more than `nbytes` of the device's memory; None: no limit. What is reserved already stays.");
+  m.def("_bytes_text", tb::bytes_text, "nbytes"_a, "\"1.50 GiB\".");
+  m.attr(TB_EXPORT_ATTRIBUTE) = nb::capsule(&tb::allocator_export, TB_EXPORT_CAPSULE);
+}

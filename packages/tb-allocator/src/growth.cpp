@@ -1,0 +1,141 @@
+// growth.cpp -- when no cached block fits: memory from the driver, and back to it.
+#include <algorithm>
+
+#include "heap.h"
+
+namespace tb {
+
+tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
+  std::lock_guard growth(growth_);
+  if (request.size > size_limit) {
+    std::lock_guard guard(lock_);
+    ++counters_.ooms;
+  } else {
+    if (tb_status status = take_cached(request, out); status != TB_OK || *out) return status;
+    tb_status status = grow(request, out);
+    if (status != TB_OUT_OF_MEMORY) return status;
+    {
+      std::lock_guard guard(lock_);
+      ++counters_.alloc_retries;
+    }
+    // Its failure is that of somebody's queued work, which the waiting brought to light. The memory is free all the same.
+    if (status = release_cached(); status != TB_OK) return status;
+    if (status = take_cached(request, out); status != TB_OK || *out) return status;
+    if (status = grow(request, out); status != TB_OUT_OF_MEMORY) return status;
+    std::lock_guard guard(lock_);
+    ++counters_.ooms;
+  }
+  return out_of_memory(request);
+}
+
+tb_status Heap::take_cached(const Request &request, tb_block **out) {
+  std::lock_guard guard(lock_);
+  if (tb_status status = poll(UINT32_MAX); status != TB_OK) return status;
+  Pool &pool = pool_of(request.stream, request.rounded > small_limit);
+  if (tb_block *found = pool.bins.find(request.rounded)) *out = take(found, request.rounded, request.size);
+  return TB_OK;
+}
+
+tb_status Heap::grow(const Request &request, tb_block **out) {
+  if (policy_.growing) return grow_range(request, out);
+  uint64_t bytes = segment_size(request.rounded);
+  tb_status status = grow_segment(request, bytes, out);
+  // Near the end of memory a segment for this request alone may still fit.
+  uint64_t alone = (request.rounded + policy_.large_rounding - 1) & ~(policy_.large_rounding - 1);
+  if (status == TB_OUT_OF_MEMORY && alone < bytes) status = grow_segment(request, alone, out);
+  return status;
+}
+
+uint64_t Heap::segment_size(uint64_t rounded) const {
+  if (rounded <= small_limit) return policy_.small_segment;
+  if (rounded < policy_.medium_limit) return policy_.medium_segment;
+  return (rounded + policy_.large_rounding - 1) & ~(policy_.large_rounding - 1);
+}
+
+bool Heap::admits(uint64_t bytes) {
+  std::lock_guard guard(lock_);
+  auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
+  return bytes <= limit_ && reserved <= limit_ - bytes;
+}
+
+tb_status Heap::grow_segment(const Request &request, uint64_t bytes, tb_block **out) {
+  if (!admits(bytes)) return TB_OUT_OF_MEMORY;
+  void *base = nullptr;
+  if (tb_status status = source_->allocate(bytes, &base); status != TB_OK) return status;
+  std::lock_guard guard(lock_);
+  auto *start = static_cast<char *>(base);
+  try {
+    Pool &pool = pool_of(request.stream, request.rounded > small_limit);
+    Segment &segment = segments_[start];
+    segment.heap = this;
+    segment.pool = &pool;
+    segment.base = start;
+    segment.size = bytes;
+    segment.first = new_block(segment, pool, start, bytes);
+  } catch (const std::bad_alloc &) {
+    segments_.erase(start);
+    source_->free(base);
+    throw;
+  }
+  tb_block *block = segments_[start].first;
+  bool large = block->pool->large;
+  ++counters_.device_alloc;
+  counters_.add(large, Count::segment, 1);
+  counters_.add(large, Count::reserved_bytes, static_cast<int64_t>(bytes));
+  *out = take(put(block), request.rounded, request.size);
+  return TB_OK;
+}
+
+tb_status Heap::release_cached() {
+  tb_status first = wait_for_pending();
+  auto note = [&](tb_status status) {
+    if (first == TB_OK) first = status;
+  };
+  std::vector<Segments::iterator> segments;
+  std::vector<Idle> ranges;
+  {
+    std::lock_guard guard(lock_);
+    segments.reserve(segments_.size()); // nothing may throw between take_out and the end
+    for (auto at = segments_.begin(); at != segments_.end(); ++at) {
+      Segment &segment = at->second;
+      if (segment.growing || segment.first->state != BlockState::free || segment.first->next) continue;
+      segments.push_back(at);
+      take_out(segment.first); // nobody gets it any more
+    }
+    if (policy_.growing) collect_idle(ranges);
+    if (segments.empty() && ranges.empty()) return first;
+    if (source_->device() >= 0) ++counters_.sync_all_streams;
+  }
+  // Work queued before the blocks were freed may still use them.
+  note(source_->synchronize());
+  for (auto at : segments) note(source_->free(at->second.base));
+  note(unmap_idle(ranges));
+  std::lock_guard guard(lock_);
+  for (auto at : segments) {
+    Segment &segment = at->second;
+    bool large = segment.pool->large;
+    ++counters_.device_free;
+    counters_.subtract(large, Count::segment, 1);
+    counters_.subtract(large, Count::reserved_bytes, static_cast<int64_t>(segment.size));
+    unlink(segment.first);
+    segments_.erase(at);
+  }
+  return first;
+}
+
+tb_status Heap::empty_cache() {
+  std::lock_guard growth(growth_);
+  return release_cached();
+}
+
+void Heap::shutdown() {
+  std::lock_guard growth(growth_);
+  release_cached();
+  std::lock_guard guard(lock_);
+  for (auto &queue : queues_) {
+    for (tb_event *event : queue->events) driver_.api->event_destroy(driver_.self, event);
+    queue->events.clear();
+  }
+}
+
+} // namespace tb

@@ -1,0 +1,254 @@
+// heap.cpp -- the path of every allocation: cached blocks, cut, merged and counted.
+#include "heap.h"
+
+#include <algorithm>
+
+namespace tb {
+namespace {
+
+// Whether memory next to the block, in the same segment, belongs to another block.
+inline bool shares(const tb_block *block) {
+  return (block->previous && block->previous->state != BlockState::unmapped) ||
+         (block->next && block->next->state != BlockState::unmapped);
+}
+
+constexpr uint32_t polls = 4; // events looked at by one allocation: bounds its time
+
+} // namespace
+
+Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolicy &policy)
+    : driver_(driver), source_(std::move(source)), policy_(policy) {
+  if (source_->device() >= 0 && driver_.api->stream_default(driver_.self, source_->device(), &default_stream_) != TB_OK)
+    default_stream_ = nullptr; // only NULL itself is then the default stream
+}
+
+tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
+  if (size == 0) {
+    *out_pointer = nullptr;
+    *out_block = nullptr;
+    return TB_OK;
+  }
+  if (!stream) stream = default_stream_;
+  Request request{size, (std::min(size, size_limit) + policy_.granule - 1) & ~(policy_.granule - 1), stream};
+  tb_block *block = nullptr;
+  {
+    std::lock_guard guard(lock_);
+    if (pending_ | static_cast<uint32_t>(failure_)) [[unlikely]]
+      if (tb_status status = poll(polls); status != TB_OK) return status;
+    Pool &pool = pool_of(stream, request.rounded > small_limit);
+    if (tb_block *found = pool.bins.find(request.rounded)) [[likely]]
+      block = take(found, request.rounded, size);
+  }
+  if (!block) [[unlikely]]
+    if (tb_status status = allocate_slow(request, &block); status != TB_OK) return status;
+  *out_pointer = block->pointer;
+  *out_block = block;
+  return TB_OK;
+}
+
+void Heap::deallocate(tb_block *block) noexcept {
+  Use *uses;
+  {
+    std::lock_guard guard(lock_);
+    if (block->state != BlockState::live) [[unlikely]] {
+      fprintf(stderr, "tb-allocator: deallocate of a block that is not allocated: freed twice? Ignored.\n");
+      return;
+    }
+    bool large = block->pool->large;
+    counters_.subtract(large, Count::allocation, 1);
+    counters_.subtract(large, Count::allocated_bytes, static_cast<int64_t>(block->size));
+    uses = block->uses;
+    if (!uses) [[likely]] {
+      release(block);
+      return;
+    }
+    block->uses = nullptr;
+    block->state = BlockState::pending;
+  }
+  wait_for_uses(block, uses);
+}
+
+tb_block *Heap::find(const void *pointer) {
+  auto *address = static_cast<char *>(const_cast<void *>(pointer));
+  std::lock_guard guard(lock_);
+  auto after = segments_.upper_bound(address);
+  if (after == segments_.begin()) return nullptr;
+  const Segment &segment = std::prev(after)->second;
+  if (address >= segment.base + segment.size) return nullptr;
+  tb_block *block = segment.first;
+  while (block && address >= block->pointer + block->size) block = block->next;
+  return block && block->state == BlockState::live ? block : nullptr;
+}
+
+void Heap::statistics(tb_allocator_statistics *out) {
+  std::lock_guard guard(lock_);
+  counters_.read(out);
+}
+
+void Heap::reset_peak() {
+  std::lock_guard guard(lock_);
+  counters_.reset_peak();
+}
+
+void Heap::reset_accumulated() {
+  std::lock_guard guard(lock_);
+  counters_.reset_accumulated();
+}
+
+void Heap::set_limit(uint64_t bytes) {
+  std::lock_guard guard(lock_);
+  limit_ = bytes;
+}
+
+Pool &Heap::pool_of(tb_stream *stream, bool large) {
+  if (!last_ || last_->small.stream != stream) [[unlikely]] {
+    auto found = std::find_if(pools_.begin(), pools_.end(), [=](auto &pools) { return pools->small.stream == stream; });
+    if (found == pools_.end()) {
+      auto pools = std::make_unique<StreamPools>();
+      pools->small.stream = pools->large.stream = stream;
+      pools->large.large = true;
+      // A rest of at most 1 MiB could serve small requests only, and those have their own segments.
+      if (!policy_.growing) pools->large.least_rest = small_limit + unit;
+      found = pools_.insert(found, std::move(pools));
+    }
+    last_ = found->get();
+  }
+  return large ? last_->large : last_->small;
+}
+
+tb_block *Heap::take(tb_block *free, uint64_t rounded, uint64_t requested) {
+  Pool &pool = *free->pool;
+  bool large = pool.large;
+  bool shared = shares(free);
+  uint64_t rest = free->size - rounded;
+  tb_block *block = free;
+  if (rest >= pool.least_rest) {
+    block = blocks_.take();
+    block->pointer = free->pointer;
+    block->size = rounded;
+    block->segment = free->segment;
+    block->pool = &pool;
+    block->previous = free->previous;
+    block->next = free;
+    if (block->previous)
+      block->previous->next = block;
+    else
+      block->segment->first = block;
+    free->previous = block;
+    uint64_t old_size = free->size;
+    free->pointer += rounded;
+    free->size = rest;
+    pool.bins.resized(free, old_size);
+    if (shared) {
+      counters_.subtract(large, Count::inactive_split_bytes, static_cast<int64_t>(rounded));
+    } else {
+      counters_.add(large, Count::inactive_split, 1);
+      counters_.add(large, Count::inactive_split_bytes, static_cast<int64_t>(rest));
+    }
+  } else {
+    pool.bins.remove(free);
+    if (shared) {
+      counters_.subtract(large, Count::inactive_split, 1);
+      counters_.subtract(large, Count::inactive_split_bytes, static_cast<int64_t>(free->size));
+    }
+  }
+  block->state = BlockState::live;
+  block->requested = requested;
+  auto bytes = static_cast<int64_t>(block->size);
+  counters_.add(large, Count::allocation, 1);
+  counters_.add(large, Count::active, 1);
+  counters_.add(large, Count::allocated_bytes, bytes);
+  counters_.add(large, Count::active_bytes, bytes);
+  counters_.add(large, Count::requested_bytes, static_cast<int64_t>(requested));
+  return block;
+}
+
+void Heap::release(tb_block *block) noexcept {
+  bool large = block->pool->large;
+  counters_.subtract(large, Count::active, 1);
+  counters_.subtract(large, Count::active_bytes, static_cast<int64_t>(block->size));
+  counters_.subtract(large, Count::requested_bytes, static_cast<int64_t>(block->requested));
+  put(block);
+}
+
+tb_block *Heap::put(tb_block *block) noexcept {
+  Pool &pool = *block->pool;
+  tb_block *previous = block->previous, *next = block->next;
+  bool join_previous = previous && previous->state == BlockState::free;
+  bool join_next = next && next->state == BlockState::free;
+  int64_t count = 0, bytes = 0; // of free blocks that share a segment
+  tb_block *whole = block;
+  if (join_previous) {
+    whole = previous;
+    uint64_t old_size = previous->size;
+    count -= 1;
+    bytes -= static_cast<int64_t>(old_size);
+    previous->size += block->size;
+    unlink(block);
+    if (join_next) {
+      count -= 1;
+      bytes -= static_cast<int64_t>(next->size);
+      pool.bins.remove(next);
+      previous->size += next->size;
+      unlink(next);
+    }
+    pool.bins.resized(previous, old_size);
+  } else if (join_next) {
+    whole = next;
+    uint64_t old_size = next->size;
+    count -= 1;
+    bytes -= static_cast<int64_t>(old_size);
+    next->pointer = block->pointer;
+    next->size += block->size;
+    unlink(block);
+    pool.bins.resized(next, old_size);
+  } else {
+    block->state = BlockState::free;
+    pool.bins.insert(block);
+  }
+  if (shares(whole)) {
+    count += 1;
+    bytes += static_cast<int64_t>(whole->size);
+  }
+  counters_.change(pool.large, Count::inactive_split, count);
+  counters_.change(pool.large, Count::inactive_split_bytes, bytes);
+  return whole;
+}
+
+void Heap::take_out(tb_block *block) noexcept {
+  Pool &pool = *block->pool;
+  pool.bins.remove(block);
+  block->state = BlockState::held;
+  if (!shares(block)) return;
+  counters_.subtract(pool.large, Count::inactive_split, 1);
+  counters_.subtract(pool.large, Count::inactive_split_bytes, static_cast<int64_t>(block->size));
+}
+
+void Heap::unlink(tb_block *block) noexcept {
+  if (block->previous)
+    block->previous->next = block->next;
+  else
+    block->segment->first = block->next;
+  if (block->next) block->next->previous = block->previous;
+  block->state = BlockState::unused;
+  blocks_.give(block);
+}
+
+tb_block *Heap::new_block(Segment &segment, Pool &pool, char *pointer, uint64_t size) {
+  tb_block *block = blocks_.take();
+  *block = {};
+  block->pointer = pointer;
+  block->size = size;
+  block->segment = &segment;
+  block->pool = &pool;
+  return block;
+}
+
+void Heap::insert_after(tb_block *block, tb_block *added) noexcept {
+  added->previous = block;
+  added->next = block->next;
+  if (added->next) added->next->previous = added;
+  block->next = added;
+}
+
+} // namespace tb

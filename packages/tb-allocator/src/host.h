@@ -1,0 +1,22 @@
+// host.h -- tb-device's table, as `_connect` imported it, and failures with a text.
+#pragma once
+
+#include "tb/component.h"
+
+namespace tb {
+
+inline tb_device_table host{};
+
+// The process's driver. A table that refuses, with a text, after close and in a forked child.
+struct Driver {
+  const tb_driver_api *api = nullptr;
+  tb_driver *self = nullptr;
+};
+inline tb_status open_driver(Driver *out) { return host.driver(&out->api, &out->self); }
+
+inline tb_status fail(tb_status status, int32_t device, const char *function, const char *text) {
+  host.set_error(status, 0, device, function, text);
+  return status;
+}
+
+} // namespace tb

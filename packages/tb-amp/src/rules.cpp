@@ -1,0 +1,88 @@
+// Autocast rules, expanded from the AT_FORALL_ lists of ATen/autocast_mode.h: no operator's name is written here but
+// the banned one's, which PyTorch keeps out of its lists.
+#include "rules.h"
+
+#include <ATen/autocast_mode.h>
+#include <algorithm>
+
+// The lists name these without at::.
+using at::IntArrayRef;
+using at::Scalar;
+using at::ScalarType;
+using at::Tensor;
+
+namespace tb::amp {
+namespace {
+
+constexpr auto key = c10::DispatchKey::AutocastPrivateUse1;
+
+// "conv_transpose2d, input", as the preprocessor writes it, to "conv_transpose2d.input".
+Rule rule(const char *policy, std::string operation) {
+  const size_t comma = operation.find(',');
+  if (comma != std::string::npos) operation.replace(comma, operation.find_first_not_of(", ", comma) - comma, ".");
+  return {policy, operation};
+}
+
+// Its input must lie between 0 and 1, its gradient divides by them: in a type of few digits neither holds, and where
+// autocast casts back to float32 it is too late.
+Tensor banned_binary_cross_entropy(const Tensor &, const Tensor &, const std::optional<Tensor> &, int64_t) {
+  TORCH_CHECK(false, "binary_cross_entropy (torch.nn.BCELoss) was called in an autocast region, where a sigmoid's "
+                     "16-bit results make it inexact or infinite. Use binary_cross_entropy_with_logits "
+                     "(torch.nn.BCEWithLogitsLoss) without the sigmoid, or leave autocast for it: "
+                     "torch.autocast(..., enabled=False) and float32 inputs");
+}
+
+} // namespace
+
+std::vector<Rule> rules() {
+  std::vector<Rule> all;
+#define TB_LOWER_PRECISION_FP(...) all.push_back(rule("lower_precision_fp", #__VA_ARGS__));
+#define TB_FP32(...) all.push_back(rule("fp32", #__VA_ARGS__));
+#define TB_FP32_SET_OPT_DTYPE(...) all.push_back(rule("fp32_set_opt_dtype", #__VA_ARGS__));
+#define TB_FP32_APPEND_DTYPE(redispatch, name, signature, redispatch_signature, policy)                                \
+  all.push_back({#policy, name});
+#define TB_PROMOTE(...) all.push_back(rule("promote", #__VA_ARGS__));
+  AT_FORALL_LOWER_PRECISION_FP(TB_LOWER_PRECISION_FP)
+  AT_FORALL_FP32(TB_FP32)
+  AT_FORALL_FP32_SET_OPT_DTYPE(TB_FP32_SET_OPT_DTYPE)
+  AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(TB_FP32_APPEND_DTYPE)
+  AT_FORALL_PROMOTE(TB_PROMOTE)
+#undef TB_LOWER_PRECISION_FP
+#undef TB_FP32
+#undef TB_FP32_SET_OPT_DTYPE
+#undef TB_FP32_APPEND_DTYPE
+#undef TB_PROMOTE
+  all.push_back({"banned", "binary_cross_entropy"});
+  return all;
+}
+
+void register_rules() {
+  auto &dispatcher = c10::Dispatcher::singleton();
+  for (const Rule &one : rules()) {
+    const size_t dot = one.operation.find('.');
+    const auto found = dispatcher.findSchema(
+        {"aten::" + one.operation.substr(0, dot), dot == std::string::npos ? "" : one.operation.substr(dot + 1)});
+    TORCH_CHECK(!found || !found->hasKernelForDispatchKey(key), "tb-amp cannot register its autocast rules: aten::",
+                one.operation, " has one for PrivateUse1 devices already, from another package. Use one package a "
+                "process that registers a PrivateUse1 backend");
+  }
+
+  // Never destroyed: at exit the dispatcher may be gone first.
+  if (!dispatcher.hasBackendFallbackForDispatchKey(key)) {
+    auto *all = new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
+    all->fallback(torch::CppFunction::makeFallthrough());
+  }
+  auto &m = *new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__); // the macros' name for it
+#define TB_LOWER_PRECISION_FP(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
+#define TB_FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
+#define TB_FP32_SET_OPT_DTYPE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
+#define TB_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
+  AT_FORALL_LOWER_PRECISION_FP(TB_LOWER_PRECISION_FP)
+  AT_FORALL_FP32(TB_FP32)
+  AT_FORALL_FP32_SET_OPT_DTYPE(TB_FP32_SET_OPT_DTYPE)
+  AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
+  AT_FORALL_PROMOTE(TB_PROMOTE)
+  m.impl("binary_cross_entropy", TORCH_FN(banned_binary_cross_entropy));
+}
+
+} // namespace tb::amp

@@ -1,0 +1,104 @@
+// GradScaler's two operators, made of other operators.
+#include "scaler.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/linalg_vector_norm_ops.h>
+#include <ATen/ops/maximum_ops.h>
+#include <ATen/ops/mul_ops.h>
+#include <ATen/ops/stack_ops.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <limits>
+#include <torch/library.h>
+#include <vector>
+
+namespace tb::amp {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+void check_one_element(const at::Tensor &tensor, at::ScalarType type, const char *operation, const char *name) {
+  TORCH_CHECK(tensor.numel() == 1 && tensor.scalar_type() == type, operation, ": ", name,
+              " should have one element of type ", type, ", but has ", tensor.numel(), " of type ",
+              tensor.scalar_type(), ". Call it through torch.amp.GradScaler");
+}
+
+bool is_float(double value) { return static_cast<double>(static_cast<float>(value)) == value; }
+
+// The operators below are called as plain kernels: gradients and casts are the caller's business.
+struct PlainKernels {
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+};
+
+} // namespace
+
+void unscale(at::TensorList gradients, at::Tensor &found_inf, const at::Tensor &inv_scale) {
+  constexpr const char *operation = "_amp_foreach_non_finite_check_and_unscale_";
+  check_one_element(found_inf, at::kFloat, operation, "found_inf");
+  check_one_element(inv_scale, at::kFloat, operation, "inv_scale");
+  auto norm_type = at::kFloat;
+  for (const at::Tensor &gradient : gradients) {
+    TORCH_CHECK(gradient.is_floating_point(), operation, ": a gradient has type ", gradient.scalar_type(),
+                ". Scale gradients of floating types only");
+    if (gradient.scalar_type() == at::kDouble) norm_type = at::kDouble;
+  }
+  const PlainKernels plain;
+
+  // One dimension each: with none, inv_scale would be cast to a 16-bit gradient's type, and lose its digits.
+  const at::Tensor factor = inv_scale.view({1});
+  std::vector<at::Tensor> largest;
+  largest.reserve(gradients.size());
+  for (const at::Tensor &gradient : gradients) {
+    if (gradient.numel() == 0) continue;
+    // The largest magnitude, one pass over the gradient: NaN if there is one, else infinity if there is one.
+    largest.push_back(
+        at::_ops::linalg_vector_norm::call(gradient, infinity, at::OptionalIntArrayRef(), false, norm_type));
+    at::Tensor vector = gradient.dim() ? gradient : gradient.unsqueeze(0);
+    vector.mul_(factor);
+  }
+  if (largest.empty()) return;
+  const at::Tensor all_finite =
+      (largest.size() == 1 ? largest[0] : at::_ops::stack::call(largest, 0)).lt(infinity).all();
+  at::_ops::maximum_out::call(found_inf, all_finite.eq(0), found_inf);
+}
+
+at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at::Tensor &found_inf, double growth,
+                         double backoff, int64_t growth_interval) {
+  constexpr const char *operation = "_amp_update_scale_";
+  check_one_element(scale, at::kFloat, operation, "scale");
+  check_one_element(growth_tracker, at::kInt, operation, "growth_tracker");
+  check_one_element(found_inf, at::kFloat, operation, "found_inf");
+  const PlainKernels plain;
+
+  // The kernels multiply in double; float gives the same where it holds the factors, on devices without double too.
+  const auto type = is_float(growth) && is_float(backoff) ? at::kFloat : at::kDouble;
+  const at::Tensor before = scale.to(type);
+  const at::Tensor shrink = found_inf.ne(0);
+  const at::Tensor steps = growth_tracker.add(1);
+  const at::Tensor counting = steps.ne(growth_interval).bitwise_and(shrink.eq(0));
+  const at::Tensor fits = before.mul(growth).to(at::kFloat).lt(infinity);
+  const at::Tensor grow = counting.eq(0).bitwise_and(shrink.eq(0)).bitwise_and(fits);
+  const at::Tensor stay = shrink.eq(0).bitwise_and(grow.eq(0));
+  // One of the three is 1 and the others are 0, so the sum is exact: a selection that needs no operator of its own.
+  const at::Tensor factor =
+      shrink.to(type).mul(backoff).add(grow.to(type).mul(growth)).add(stay.to(type));
+  at::_ops::mul_out::call(before, factor, scale);
+  at::_ops::mul_out::call(steps, counting, growth_tracker);
+  return scale;
+}
+
+void register_scaler() {
+  constexpr auto key = c10::DispatchKey::PrivateUse1;
+  constexpr const char *names[] = {"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"};
+  for (const char *name : names) {
+    const auto found = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});
+    TORCH_CHECK(!found || !found->hasKernelForDispatchKey(key), "tb-amp cannot register aten::", name,
+                ": it has a kernel for PrivateUse1 devices already, from another package. Use one package a process "
+                "that registers a PrivateUse1 backend");
+  }
+  auto *library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__); // never destroyed
+  library->impl(names[0], TORCH_FN(unscale));
+  library->impl(names[1], TORCH_FN(update_scale));
+}
+
+} // namespace tb::amp

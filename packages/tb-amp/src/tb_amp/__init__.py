@@ -1,0 +1,61 @@
+"""Autocast rules and gradient scaling for PyTorch's PrivateUse1 devices, made from PyTorch's own lists."""
+
+from typing import Any
+
+import torch
+
+from ._build import TORCH_MINOR, VERSION
+
+# Before the extension is loaded: in another minor version it would not load, or worse, load and crash.
+if torch.__version__.split(".")[:2] != TORCH_MINOR.split("."):
+    raise ImportError(
+        f"tb-amp {VERSION} was built for torch {TORCH_MINOR}, but torch {torch.__version__} is installed: "
+        f"pip install 'torch=={TORCH_MINOR}.*' or a tb-amp built for {torch.__version__}"
+    )
+
+from torch.amp.autocast_mode import autocast as _autocast  # noqa: E402
+from torch.amp.grad_scaler import GradScaler as _GradScaler  # noqa: E402
+
+from . import _core  # noqa: E402
+
+__version__ = VERSION
+__all__ = ["GradScaler", "autocast", "get_amp_supported_dtype", "register", "rules"]
+
+
+def register() -> None:
+    """Registers the autocast rules, and GradScaler's two operators, for PrivateUse1 devices; again does nothing.
+
+    Importing this package registers nothing. RuntimeError where another package has registered some already.
+    """
+    _core.register()
+
+
+def rules() -> dict[str, list[str]]:
+    """Names of the operators that autocast treats by each policy, as they stand in native_functions.yaml.
+
+    Policies: lower_precision_fp, fp32, fp32_set_opt_dtype, fp32_append_dtype, promote (those of
+    at::autocast::CastPolicy) and banned. The names come from the AT_FORALL_ lists of the ATen/autocast_mode.h that this
+    package was built with, which are also CUDA's.
+    """
+    return _core.rules()
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """Types that autocast may use; the first is the one to prefer."""
+    return [torch.bfloat16, torch.float16]
+
+
+class autocast(_autocast):  # noqa: N801 (PyTorch's name)
+    """torch.autocast for the PrivateUse1 device, whatever its name."""
+
+    def __init__(
+        self, enabled: bool = True, dtype: torch.dtype | None = None, cache_enabled: bool | None = None
+    ) -> None:
+        super().__init__(torch._C._get_privateuse1_backend_name(), dtype, enabled, cache_enabled)
+
+
+class GradScaler(_GradScaler):
+    """torch.amp.GradScaler for the PrivateUse1 device, whatever its name; the same arguments but for the device."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(torch._C._get_privateuse1_backend_name(), *args, **kwargs)

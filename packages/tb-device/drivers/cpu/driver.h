@@ -1,0 +1,77 @@
+// driver.h -- the CPU driver's `self`, and its functions as the table has them.
+#ifndef TB_CPU_DRIVER_INTERNAL_H
+#define TB_CPU_DRIVER_INTERNAL_H
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "device.h"
+#include "error.h"
+#include "event.h"
+#include "memory.h"
+#include "options.h"
+#include "stream_list.h"
+#include "virtual_memory.h"
+
+namespace tb::cpu {
+
+class Driver {
+public:
+  Driver(const tb_host *host, const Options &options);
+  tb_driver *handle() noexcept { return reinterpret_cast<tb_driver *>(this); }
+
+  const tb_host *const host;
+  const Options options;
+  Memory memory;
+  VirtualMemory virtual_memory;
+  std::vector<std::unique_ptr<Device>> devices;
+  StreamList streams; // after the devices that its streams refer to
+  std::atomic<size_t> event_count{0};
+  std::mutex peers_mutex;
+  std::vector<uint64_t> peers; // by device, a bit for each peer that was enabled
+
+  // NULL with a text when out of range.
+  Device *device(int32_t number) const;
+  // TB_OK, or a failure when `pointer` is NULL.
+  tb_status require(const void *pointer, const char *name) const {
+    return pointer ? TB_OK : fail(host, TB_INVALID_ARGUMENT, "%s is NULL", name);
+  }
+  tb_status refuse_flags(uint64_t flags, uint64_t known) const;
+  // Gives an info struct as far as the caller's struct_size knows it.
+  template <class Info> tb_status give(Info info, Info *out) const;
+};
+
+template <class Info> tb_status Driver::give(Info info, Info *out) const {
+  if (const tb_status status = require(out, "out")) return status;
+  const uint32_t room = out->struct_size;
+  if (room < sizeof room)
+    return fail(host, TB_INVALID_ARGUMENT, "struct_size is %u: set it to the size of the struct before the call", room);
+  info.struct_size = room;
+  std::memcpy(out, &info, std::min<size_t>(room, sizeof info));
+  return TB_OK;
+}
+
+// Runs the body with the driver, for functions of the table. Exceptions end here.
+template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
+  if (!self) return TB_INVALID_ARGUMENT; // nowhere to put a text
+  Driver &driver = *reinterpret_cast<Driver *>(self);
+  return guarded(driver.host, [&] { return body(driver); });
+}
+
+// One function for each slot, in the file of its subject; table.cpp offers those that exist.
+namespace slots {
+#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
+#define TB_SLOT(group, need, name, parameters, arguments) tb_status name TB_SLOT_PARAMETERS parameters;
+#define TB_SLOT0(group, need, name) tb_status name(tb_driver *self);
+#include "tb/driver_slots.inc"
+#undef TB_SLOT
+#undef TB_SLOT0
+#undef TB_SLOT_PARAMETERS
+} // namespace slots
+
+} // namespace tb::cpu
+#endif

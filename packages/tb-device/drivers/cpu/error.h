@@ -1,0 +1,39 @@
+// error.h -- failing with a text, and keeping exceptions inside.
+#ifndef TB_CPU_ERROR_H
+#define TB_CPU_ERROR_H
+
+#include <cstdint>
+#include <exception>
+#include <new>
+
+#include "tb/driver.h"
+
+namespace tb::cpu {
+
+// Sets the text of this thread's failure and returns `status`.
+[[gnu::format(printf, 3, 4)]] tb_status fail(const tb_host *host, tb_status status, const char *format, ...);
+// With the system's error number.
+[[gnu::format(printf, 4, 5)]] tb_status fail_native(const tb_host *host, tb_status status, int code, const char *format,
+                                                    ...);
+
+// "1.50 GiB", for texts.
+struct ByteText {
+  explicit ByteText(uint64_t bytes);
+  char text[32];
+};
+
+// Runs the body of a function of the table; nothing is thrown across it.
+template <class Body> tb_status guarded(const tb_host *host, Body &&body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc &) {
+    host->set_error(TB_OUT_OF_MEMORY, 0, "out of host memory for the driver's own records");
+    return TB_OUT_OF_MEMORY;
+  } catch (const std::exception &error) {
+    host->set_error(TB_INTERNAL, 0, error.what());
+    return TB_INTERNAL;
+  }
+}
+
+} // namespace tb::cpu
+#endif

@@ -1,0 +1,43 @@
+// futex.h -- sleeping on a 32-bit word, and the pause of a spin loop.
+#ifndef TB_CPU_FUTEX_H
+#define TB_CPU_FUTEX_H
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstdint>
+
+namespace tb::cpu {
+
+static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_always_lock_free,
+              "the kernel reads the word behind the atomic");
+
+// Sleeps while the word holds `expected`. May return early for any reason: callers look again.
+inline void futex_wait(std::atomic<uint32_t> &word, uint32_t expected) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+}
+
+inline void futex_wake_one(std::atomic<uint32_t> &word) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+inline void futex_wake_all(std::atomic<uint32_t> &word) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Tells the core that this is a spin loop: saves power and leaves the other hyperthread room.
+inline void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory"); // `yield` is a no-op on most cores; isb waits about as long as x86's pause
+#else
+  asm volatile("" ::: "memory");
+#endif
+}
+
+} // namespace tb::cpu
+#endif

@@ -1,0 +1,42 @@
+// reference.h -- a counted reference to an object that counts by itself (retain, release).
+#ifndef TB_CPU_REFERENCE_H
+#define TB_CPU_REFERENCE_H
+
+#include <utility>
+
+namespace tb::cpu {
+
+template <class T> class Ref {
+public:
+  Ref() = default;
+  // Shares.
+  explicit Ref(T *object) noexcept : object_(object) {
+    if (object_) object_->retain();
+  }
+  // Takes over the count that a fresh object starts with.
+  static Ref adopt(T *object) noexcept {
+    Ref reference;
+    reference.object_ = object;
+    return reference;
+  }
+  Ref(const Ref &other) noexcept : Ref(other.object_) {}
+  Ref(Ref &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref &operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() {
+    if (object_) object_->release();
+  }
+
+  T *get() const noexcept { return object_; }
+  T *operator->() const noexcept { return object_; }
+  T &operator*() const noexcept { return *object_; }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+
+private:
+  T *object_ = nullptr;
+};
+
+} // namespace tb::cpu
+#endif

@@ -1,0 +1,164 @@
+// ring.cpp -- the queue behind a stream. The protocol is in ring.h.
+#include "ring.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "futex.h"
+
+namespace tb::cpu {
+
+namespace {
+constexpr auto seq_cst = std::memory_order_seq_cst;
+constexpr auto acquire = std::memory_order_acquire;
+constexpr auto release = std::memory_order_release;
+constexpr auto relaxed = std::memory_order_relaxed;
+
+constexpr uint64_t kPayloadBytes = Ring::kGranules * Ring::kGranule;
+constexpr uint64_t kEntryBytes = Ring::kGranules * sizeof(Ring::Entry);
+} // namespace
+
+std::byte *Ring::map_memory() noexcept {
+  void *memory = mmap(nullptr, kPayloadBytes + kEntryBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte *>(memory);
+}
+
+void Ring::unmap_memory(std::byte *memory) noexcept { munmap(memory, kPayloadBytes + kEntryBytes); }
+
+void Ring::use_memory(std::byte *memory) noexcept {
+  payload_ = memory;
+  // Fresh pages are zero, and zero is an empty entry: nothing is touched before it is used.
+  static_assert(kEmpty == 0);
+  entries_.store(reinterpret_cast<Entry *>(memory + kPayloadBytes), release);
+}
+
+void Ring::release_memory() noexcept {
+  if (!entries()) return;
+  unmap_memory(payload_);
+  entries_.store(nullptr, relaxed);
+}
+
+Ring::Entry &Ring::entry_of(const void *storage) const noexcept {
+  return entries()[(static_cast<const std::byte *>(storage) - payload_) / kGranule];
+}
+
+bool Ring::owns(const void *storage) const noexcept {
+  const uint64_t offset = reinterpret_cast<uintptr_t>(storage) - reinterpret_cast<uintptr_t>(payload_);
+  return has_memory() && offset < kPayloadBytes && offset % kGranule == 0;
+}
+
+void *Ring::reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers,
+                    uint64_t &end) noexcept {
+  const uint64_t granules = std::max<uint64_t>((size + kGranule - 1) / kGranule, 1);
+  uint64_t tail = tail_.load(relaxed);
+  for (;;) {
+    const uint64_t offset = tail % kGranules;
+    const uint64_t skip = offset + granules > kGranules ? kGranules - offset : 0;
+    const uint64_t next = tail + skip + granules;
+    // Signed: with a tail that other producers have left behind, the head may be ahead. Then the exchange fails.
+    const auto full = [next](uint64_t head) {
+      return static_cast<int64_t>(next - head) > static_cast<int64_t>(kGranules);
+    };
+    if (full(known_head_.load(acquire))) {
+      const uint64_t head = head_.load(acquire);
+      if (full(head)) {
+        if (!may_wait) return nullptr;
+        // Once asleep, sleep until a quarter is free: a wake-up per record would cost more than the work.
+        const uint64_t strict = next - kGranules;
+        wait_for_room(strict, std::max(strict, std::min(tail, strict + kGranules / 4)), spin, sleepers);
+        tail = tail_.load(relaxed);
+        continue;
+      }
+      known_head_.store(head, release); // may step back behind another producer's: costs a second look, no more
+    }
+    if (!tail_.compare_exchange_weak(tail, next, seq_cst, relaxed)) continue;
+    if (skip) {
+      Entry &entry = entries()[offset];
+      entry.granules = static_cast<uint32_t>(skip);
+      publish(entry, kSkip);
+    }
+    const uint64_t start = (tail + skip) % kGranules;
+    entries()[start].granules = static_cast<uint32_t>(granules);
+    end = next;
+    return payload_ + start * kGranule;
+  }
+}
+
+void Ring::wait_for_room(uint64_t strict, uint64_t relaxed_position, uint32_t spin,
+                         std::atomic<uint32_t> &sleepers) noexcept {
+  for (uint32_t turn = 0; turn < spin; ++turn) {
+    if (done(strict)) return;
+    pause();
+  }
+  sleepers.fetch_add(1, relaxed);
+  wait(relaxed_position, 0);
+  sleepers.fetch_sub(1, relaxed);
+}
+
+void Ring::publish(Entry &entry, State state) noexcept {
+  if (entry.state.exchange(state, seq_cst) == kSleeping) futex_wake_one(entry.state);
+}
+
+void Ring::commit(void *storage, const tb_closure *closure) noexcept {
+  Entry &entry = entry_of(storage);
+  entry.closure = closure;
+  publish(entry, kReady);
+}
+
+void Ring::cancel(void *storage) noexcept { publish(entry_of(storage), kCancelled); }
+
+Ring::Entry *Ring::next(uint32_t spin) noexcept {
+  const uint64_t head = head_.load(relaxed);
+  Entry &entry = entries()[head % kGranules];
+  for (uint32_t turn = 0;; ++turn) {
+    const uint32_t state = entry.state.load(acquire);
+    if (state != kEmpty && state != kSleeping) return &entry;
+    if (turn < spin) {
+      pause();
+      continue;
+    }
+    uint32_t expected = kEmpty;
+    if (state == kEmpty && !entry.state.compare_exchange_strong(expected, kSleeping, seq_cst)) continue;
+    // After the mark, so that end() either sees the mark or is seen here.
+    if (ended() && tail() == head) return nullptr;
+    futex_wait(entry.state, kSleeping);
+  }
+}
+
+void Ring::finish(Entry &entry) noexcept {
+  const uint64_t head = head_.load(relaxed) + entry.granules;
+  entry.state.store(kEmpty, relaxed); // seen by the next reserve of this granule through the head
+  head_.store(head, seq_cst);
+  if (head < wake_at_.load(seq_cst)) return;
+  wake_at_.store(UINT64_MAX, seq_cst);
+  // After the store above: a waiter whose mark it wiped out has read the old count, and does not fall asleep.
+  wakes_.fetch_add(1, seq_cst);
+  futex_wake_all(wakes_);
+}
+
+void Ring::wait(uint64_t position, uint32_t spin) noexcept {
+  for (uint32_t turn = 0; turn < spin; ++turn) {
+    if (done(position)) return;
+    pause();
+  }
+  while (!done(position)) {
+    const uint32_t wakes = wakes_.load(seq_cst);
+    uint64_t mark = wake_at_.load(seq_cst);
+    while (position < mark && !wake_at_.compare_exchange_weak(mark, position, seq_cst)) {
+    }
+    if (done(position)) return; // the mark stays: one needless wake-up
+    futex_wait(wakes_, wakes);
+  }
+}
+
+void Ring::end() noexcept {
+  ended_.store(true, seq_cst);
+  if (!has_memory()) return;
+  Entry &entry = entries()[head_.load(seq_cst) % kGranules];
+  uint32_t expected = kSleeping;
+  if (entry.state.compare_exchange_strong(expected, kEmpty, seq_cst)) futex_wake_one(entry.state);
+}
+
+} // namespace tb::cpu

@@ -1,0 +1,99 @@
+// ring.h -- the queue behind a stream: closures built in place, many producers, one consumer.
+//
+// Space is handed out in granules of 64 bytes by one compare-and-swap on the tail, a position that only grows. Each
+// granule has an Entry in an array apart, so payload bytes are never mistaken for state; only the entry of a record's
+// first granule is used. A record never wraps: if it would, the producer that reserved it commits a skip record first.
+//
+// Completion is a position too: everything reserved before position p is done when the head has reached p. Events and
+// synchronise are therefore a read of the tail and a wait for the head; they queue nothing.
+//
+// Sleeping. The consumer sleeps on the state word of the entry it waits for; the producer's commit is an exchange on
+// the same word and so learns whether to wake. Waiters lower `wake_at_` to their position before they sleep, and the
+// consumer makes no system call before the head reaches it.
+#ifndef TB_CPU_RING_H
+#define TB_CPU_RING_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tb/driver.h"
+
+namespace tb::cpu {
+
+class Ring {
+public:
+  static constexpr uint64_t kGranule = TB_CLOSURE_ALIGNMENT;
+  static constexpr uint64_t kGranules = 16384; // 1 MiB of payload: a few thousand operators ahead of the worker
+  // A record plus the longest skip before it must fit in an empty ring.
+  static constexpr uint64_t kLargest = kGranules / 2 * kGranule;
+
+  enum State : uint32_t { kEmpty = 0, kSleeping, kReady, kSkip, kCancelled };
+  struct Entry {
+    std::atomic<uint32_t> state;
+    uint32_t granules;
+    const tb_closure *closure;
+  };
+
+  Ring() = default;
+  ~Ring() { release_memory(); }
+  Ring(const Ring &) = delete;
+  Ring &operator=(const Ring &) = delete;
+
+  // Memory for one ring, or NULL with errno. Before a ring has memory only its positions may be used.
+  static std::byte *map_memory() noexcept;
+  static void unmap_memory(std::byte *memory) noexcept;
+  void use_memory(std::byte *memory) noexcept; // owned from here
+  void release_memory() noexcept;
+  bool has_memory() const noexcept { return entries_.load(std::memory_order_acquire) != nullptr; }
+
+  // ---- producers, any thread ----
+
+  // Storage of `size` bytes (at most kLargest); `end` is the position after the record. When the ring is full: waits,
+  // counting itself in `sleepers` while it sleeps, or gives NULL where may_wait is false. A thread must not reserve
+  // while it holds an uncommitted reserve of the same ring: a full ring would wait for that one.
+  void *reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers, uint64_t &end) noexcept;
+  // Whether `storage` can have come from reserve.
+  bool owns(const void *storage) const noexcept;
+  void commit(void *storage, const tb_closure *closure) noexcept;
+  void cancel(void *storage) noexcept;
+
+  // ---- positions, any thread ----
+
+  uint64_t tail() const noexcept { return tail_.load(std::memory_order_seq_cst); }
+  bool done(uint64_t position) const noexcept { return head_.load(std::memory_order_seq_cst) >= position; }
+  void wait(uint64_t position, uint32_t spin) noexcept;
+
+  // ---- the consumer ----
+
+  // The committed record at the head, waiting for one; NULL once the ring was ended and everything reserved is done.
+  Entry *next(uint32_t spin) noexcept;
+  void *storage(const Entry &entry) const noexcept { return payload_ + (&entry - entries()) * kGranule; }
+  // The position after the record that next() gave.
+  uint64_t end_of(const Entry &entry) const noexcept { return head_.load(std::memory_order_relaxed) + entry.granules; }
+  // Gives the record's space back and publishes the new head.
+  void finish(Entry &entry) noexcept;
+
+  // No more producers will come: the consumer drains and leaves. Any thread, also the consumer.
+  void end() noexcept;
+  bool ended() const noexcept { return ended_.load(std::memory_order_seq_cst); }
+
+private:
+  Entry *entries() const noexcept { return entries_.load(std::memory_order_relaxed); }
+  Entry &entry_of(const void *storage) const noexcept;
+  void publish(Entry &entry, State state) noexcept;
+  void wait_for_room(uint64_t strict, uint64_t relaxed, uint32_t spin, std::atomic<uint32_t> &sleepers) noexcept;
+
+  // Lines of producers, of the consumer, and of facts that do not change are kept apart.
+  alignas(64) std::atomic<uint64_t> tail_{0};
+  std::atomic<uint64_t> known_head_{0}; // lags behind head_; spares producers the consumer's line
+  alignas(64) std::atomic<uint64_t> head_{0};
+  std::atomic<uint64_t> wake_at_{UINT64_MAX};  // no sleeping waiter's position is below
+  alignas(64) std::atomic<uint32_t> wakes_{0}; // what waiters sleep on
+  alignas(64) std::atomic<Entry *> entries_{nullptr};
+  std::byte *payload_ = nullptr;
+  std::atomic<bool> ended_{false};
+};
+
+} // namespace tb::cpu
+#endif

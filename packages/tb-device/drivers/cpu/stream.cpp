@@ -1,0 +1,172 @@
+// stream.cpp -- the worker thread of a stream.
+#include "stream.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <system_error>
+
+#include "device.h"
+#include "error.h"
+
+namespace tb::cpu {
+
+namespace {
+
+thread_local Stream *running_stream = nullptr;
+
+// The worker must not be picked for the process's signals: Python's handlers expect the main thread.
+class SignalsBlocked {
+public:
+  SignalsBlocked() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked &) = delete;
+  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
+
+private:
+  sigset_t before_;
+};
+
+} // namespace
+
+Stream *Stream::running() noexcept { return running_stream; }
+
+tb_status Stream::reserve(uint64_t size, void **out, uint64_t &end) {
+  if (size > Ring::kLargest) [[unlikely]]
+    return fail(device_.host(), TB_OUT_OF_RANGE, "a closure of %llu bytes is larger than half the queue, %llu bytes",
+                static_cast<unsigned long long>(size), static_cast<unsigned long long>(Ring::kLargest));
+  if (!ring_.has_memory()) [[unlikely]] {
+    if (const tb_status status = start()) return status;
+  }
+  void *storage = ring_.reserve(size, running_stream != this, device_.waiter_spin(), waiting_, end);
+  if (!storage) [[unlikely]]
+    return fail(device_.host(), TB_FAILED_PRECONDITION,
+                "the stream's queue is full, and the call comes from work of this very stream, which cannot wait for "
+                "itself. Queue less from inside the work, or on another stream");
+  *out = storage;
+  return TB_OK;
+}
+
+tb_status Stream::start() {
+  std::lock_guard lock(start_mutex_);
+  if (ring_.has_memory()) return TB_OK;
+  std::byte *memory = Ring::map_memory();
+  if (!memory)
+    return fail_native(device_.host(), TB_OUT_OF_MEMORY, errno, "the system gives no memory for the stream's queue");
+  try {
+    SignalsBlocked blocked;
+    worker_ = std::thread([this] { work(); });
+  } catch (const std::system_error &error) {
+    Ring::unmap_memory(memory);
+    return fail_native(device_.host(), TB_UNAVAILABLE, error.code().value(),
+                       "the system gives no thread for the stream's worker (%s). Use fewer streams or raise the limit "
+                       "of threads (ulimit -u)",
+                       error.code().message().c_str());
+  }
+  started_.store(true);
+  ring_.use_memory(memory);
+  return TB_OK;
+}
+
+void Stream::work() {
+  {
+    std::lock_guard lock(start_mutex_);
+  } // until start() has set everything up
+  running_stream = this;
+  char name[16];
+  std::snprintf(name, sizeof name, "tb-cpu-%d", device_.number());
+  pthread_setname_np(pthread_self(), name);
+  // A hint: raising a thread above the others needs a privilege, and without it all streams are equal.
+  if (priority_ < 0) setpriority(PRIO_PROCESS, 0, 5 * priority_);
+
+  char error_text[896];
+  tb_closure_context context = {};
+  context.struct_size = sizeof context;
+  context.device = device_.number();
+  context.stream = handle();
+  context.error_text = error_text;
+  context.error_capacity = sizeof error_text;
+  std::shared_ptr<Failure> spare; // made ahead, so that running out of memory can be told
+  while (Ring::Entry *entry = ring_.next(device_.worker_spin())) {
+    if (entry->state.load(std::memory_order_relaxed) == Ring::kReady) run(*entry, context, spare);
+    ring_.finish(*entry);
+  }
+  running_stream = nullptr;
+  drained_.store(true);
+}
+
+void Stream::run(Ring::Entry &entry, tb_closure_context &context, std::shared_ptr<Failure> &spare) {
+  const tb_closure *closure = entry.closure;
+  void *storage = ring_.storage(entry);
+  running_end_ = ring_.end_of(entry);
+  context.waiters = waiting_.load(std::memory_order_relaxed) + device_.waiting().load(std::memory_order_relaxed);
+  context.error_text[0] = 0;
+  tb_status status;
+  try {
+    status = closure->run(storage, &context);
+  } catch (const std::bad_alloc &) {
+    status = TB_OUT_OF_MEMORY;
+    std::snprintf(context.error_text, context.error_capacity, "out of host memory");
+  } catch (const std::exception &error) {
+    status = TB_UNKNOWN;
+    std::snprintf(context.error_text, context.error_capacity, "%s", error.what());
+  } catch (...) {
+    status = TB_UNKNOWN;
+    std::snprintf(context.error_text, context.error_capacity, "an exception of unknown type");
+  }
+  if (status != TB_OK) [[unlikely]] {
+    try {
+      if (!spare) spare = std::make_shared<Failure>();
+      spare->status = status;
+      context.error_text[context.error_capacity - 1] = 0;
+      if (context.error_text[0]) {
+        std::snprintf(spare->text, sizeof spare->text, "%.60s: %s", closure->name, context.error_text);
+      } else {
+        std::snprintf(spare->text, sizeof spare->text, "%.60s: failed with status %d and no text", closure->name,
+                      status);
+      }
+      failures_.keep(std::move(spare), running_end_);
+      spare = std::make_shared<Failure>();
+    } catch (const std::bad_alloc &) {
+      spare = nullptr;
+    }
+  }
+  try {
+    closure->destroy(storage);
+  } catch (...) { // a destructor that throws has no status to report through; the work itself has been told
+  }
+}
+
+tb_status Stream::synchronize(uint64_t position, uint32_t spin) {
+  if (!ring_.done(position)) {
+    if (running_stream == this)
+      return fail(device_.host(), TB_FAILED_PRECONDITION,
+                  "work of a stream cannot wait for its own stream: it would wait for itself");
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    ring_.wait(position, spin);
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  return failures_.tell(position, device_.host());
+}
+
+tb_status Stream::query(uint64_t position) {
+  // A failure is told only once the position is reached, so that every answer but TB_NOT_READY means "done".
+  return ring_.done(position) ? failures_.tell(position, device_.host()) : TB_NOT_READY;
+}
+
+void Stream::wait_for(uint64_t position) noexcept { ring_.wait(position, device_.waiter_spin()); }
+
+void Stream::join() {
+  if (worker_.joinable()) worker_.join();
+  ring_.release_memory();
+}
+
+} // namespace tb::cpu

@@ -1,0 +1,104 @@
+// stream.h -- a stream: a ring of closures and the one thread that runs them.
+//
+// The thread starts at the first reserve. Destroying a stream ends the ring; the thread drains it and leaves, and the
+// driver joins it later. The object itself lives as long as anything refers to it: the driver's list, events recorded
+// on it, waits queued for it.
+#ifndef TB_CPU_STREAM_H
+#define TB_CPU_STREAM_H
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "failure.h"
+#include "reference.h"
+#include "ring.h"
+#include "tb/driver.h"
+
+namespace tb::cpu {
+
+class Device;
+
+class Stream {
+public:
+  Stream(Device &device, int32_t priority, bool is_default)
+      : device_(device), priority_(priority), is_default_(is_default) {}
+  Stream(const Stream &) = delete;
+  Stream &operator=(const Stream &) = delete;
+
+  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  tb_stream *handle() noexcept { return reinterpret_cast<tb_stream *>(this); }
+  static Stream *of(tb_stream *handle) noexcept { return reinterpret_cast<Stream *>(handle); }
+  // The stream whose worker the calling thread is, or NULL.
+  static Stream *running() noexcept;
+
+  Device &device() const noexcept { return device_; }
+  int32_t priority() const noexcept { return priority_; }
+  bool is_default() const noexcept { return is_default_; }
+  Ring &ring() noexcept { return ring_; }
+  FailureSlot &failures() noexcept { return failures_; }
+
+  // Storage for a closure, or a failure with its text set.
+  tb_status reserve(uint64_t size, void **out, uint64_t &end);
+  void commit(void *storage, const tb_closure *closure) noexcept { ring_.commit(storage, closure); }
+
+  // Waits for a position as a thread of the host does: counted, so that running work knows. Then tells the failure it
+  // covers. Refused on this stream's own worker. `spin` pauses before sleep.
+  tb_status synchronize(uint64_t position, uint32_t spin);
+  tb_status query(uint64_t position);
+  // Waits on another stream's worker: not counted, tells nothing.
+  void wait_for(uint64_t position) noexcept;
+  // On this stream's worker, inside a closure: takes over another stream's failure as of the running record.
+  void inherit(std::shared_ptr<Failure> failure) { failures_.keep(std::move(failure), running_end_); }
+
+  // No more work will come. The worker drains; is_drained then says when join() returns at once.
+  void end() noexcept { ring_.end(); }
+  bool is_drained() const noexcept { return !started_.load() || drained_.load(); }
+  void join();
+
+private:
+  ~Stream() = default;
+  tb_status start();
+  void work();
+  void run(Ring::Entry &entry, tb_closure_context &context, std::shared_ptr<Failure> &spare);
+
+  Device &device_;
+  const int32_t priority_;
+  const bool is_default_;
+  std::atomic<uint32_t> references_{1};
+  std::atomic<uint32_t> waiting_{0}; // host threads in synchronize, or asleep before a full ring
+  Ring ring_;
+  FailureSlot failures_;
+  uint64_t running_end_ = 0; // the worker's: the position after the record it runs
+  std::mutex start_mutex_;
+  std::atomic<bool> started_{false};
+  std::atomic<bool> drained_{false};
+  std::thread worker_;
+};
+
+// Queues the driver's own work: an object with a static `name` and `tb_status run(const tb_closure_context *)`.
+template <class Work> tb_status enqueue(Stream &stream, Work &&work, uint64_t *out_end = nullptr) {
+  using Stored = std::remove_cvref_t<Work>;
+  static constexpr tb_closure closure = {
+      sizeof(tb_closure), 0, Stored::name,
+      [](void *storage, const tb_closure_context *context) { return static_cast<Stored *>(storage)->run(context); },
+      [](void *storage) { static_cast<Stored *>(storage)->~Stored(); }};
+  static_assert(std::is_nothrow_move_constructible_v<Stored> && alignof(Stored) <= Ring::kGranule);
+  void *storage = nullptr;
+  uint64_t end = 0;
+  if (const tb_status status = stream.reserve(sizeof(Stored), &storage, end)) return status;
+  new (storage) Stored(std::forward<Work>(work));
+  stream.commit(storage, &closure);
+  if (out_end) *out_end = end;
+  return TB_OK;
+}
+
+} // namespace tb::cpu
+#endif

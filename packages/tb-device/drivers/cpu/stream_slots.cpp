@@ -1,0 +1,202 @@
+// stream_slots.cpp -- the table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, CLOSURE).
+#include "copy.h"
+#include "driver.h"
+
+namespace tb::cpu::slots {
+
+tb_status device_synchronize(tb_driver *self, int32_t number) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    Device *device = driver.device(number);
+    if (!device) return TB_OUT_OF_RANGE;
+    const Stream *running = Stream::running();
+    if (running && &running->device() == device)
+      return fail(driver.host, TB_FAILED_PRECONDITION,
+                  "work of a stream cannot wait for its own device: it would wait for itself");
+    struct Target {
+      Ref<Stream> stream;
+      uint64_t position;
+    };
+    std::vector<Target> targets;
+    for (const Ref<Stream> &stream : driver.streams.of_device(*device))
+      targets.push_back({stream, stream->ring().tail()});
+    device->waiting().fetch_add(1, std::memory_order_relaxed);
+    for (const Target &target : targets) target.stream->wait_for(target.position);
+    device->waiting().fetch_sub(1, std::memory_order_relaxed);
+    // One call tells one failure; those of further streams stay for the next one.
+    for (const Target &target : targets)
+      if (const tb_status status = target.stream->query(target.position)) return status;
+    return device->orphaned_failures().tell(UINT64_MAX, driver.host);
+  });
+}
+
+tb_status stream_default(tb_driver *self, int32_t number, tb_stream **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    Device *device = driver.device(number);
+    if (!device) return TB_OUT_OF_RANGE;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    *out = device->default_stream->handle();
+    return TB_OK;
+  });
+}
+
+tb_status stream_create(tb_driver *self, int32_t number, int32_t priority, uint64_t flags, tb_stream **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    Device *device = driver.device(number);
+    if (!device) return TB_OUT_OF_RANGE;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    if (const tb_status status = driver.refuse_flags(flags, 0)) return status;
+    *out = driver.streams.create(*device, std::clamp(priority, -1, 0), false)->handle();
+    return TB_OK;
+  });
+}
+
+tb_status stream_destroy(tb_driver *self, tb_stream *handle) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    Stream &stream = *Stream::of(handle);
+    if (stream.is_default())
+      return fail(driver.host, TB_INVALID_ARGUMENT, "the default stream is borrowed: it lives until close");
+    driver.streams.retire(stream);
+    return TB_OK;
+  });
+}
+
+tb_status stream_query(tb_driver *self, tb_stream *handle) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    Stream &stream = *Stream::of(handle);
+    return stream.query(stream.ring().tail());
+  });
+}
+
+tb_status stream_synchronize(tb_driver *self, tb_stream *handle) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    Stream &stream = *Stream::of(handle);
+    return stream.synchronize(stream.ring().tail(), stream.device().waiter_spin());
+  });
+}
+
+tb_status stream_wait_event(tb_driver *self, tb_stream *handle, tb_event *event) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    if (const tb_status status = driver.require(event, "event")) return status;
+    return wait_for_point(*Stream::of(handle), Event::of(event)->point());
+  });
+}
+
+tb_status event_create(tb_driver *self, int32_t number, uint64_t flags, tb_event **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (!driver.device(number)) return TB_OUT_OF_RANGE;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    if (const tb_status status = driver.refuse_flags(flags, TB_EVENT_TIMING | TB_EVENT_BLOCKING | TB_EVENT_IPC))
+      return status;
+    if (flags & TB_EVENT_IPC)
+      return fail(driver.host, TB_UNSUPPORTED, "the CPU driver shares no events between processes (TB_EVENT_IPC)");
+    *out = (new Event(flags))->handle();
+    driver.event_count.fetch_add(1);
+    return TB_OK;
+  });
+}
+
+tb_status event_destroy(tb_driver *self, tb_event *event) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(event, "event")) return status;
+    delete Event::of(event); // waits and stamps still queued hold what they need
+    driver.event_count.fetch_sub(1);
+    return TB_OK;
+  });
+}
+
+tb_status event_record(tb_driver *self, tb_event *event, tb_stream *handle) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(event, "event")) return status;
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    return Event::of(event)->record(*Stream::of(handle)); // a stream of another device is fine
+  });
+}
+
+tb_status event_query(tb_driver *self, tb_event *event) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(event, "event")) return status;
+    const Event::Point point = Event::of(event)->point();
+    return point.stream ? point.stream->query(point.position) : TB_OK;
+  });
+}
+
+tb_status event_synchronize(tb_driver *self, tb_event *handle) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "event")) return status;
+    const Event &event = *Event::of(handle);
+    const Event::Point point = event.point();
+    if (!point.stream) return TB_OK;
+    return point.stream->synchronize(point.position, event.blocking() ? 0 : point.stream->device().waiter_spin());
+  });
+}
+
+tb_status event_elapsed_ns(tb_driver *self, tb_event *start, tb_event *end, int64_t *out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(start, "start")) return status;
+    if (const tb_status status = driver.require(end, "end")) return status;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    if (!Event::of(start)->timing() || !Event::of(end)->timing())
+      return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was made without TB_EVENT_TIMING",
+                  Event::of(start)->timing() ? "end" : "start");
+    const Event::Point from = Event::of(start)->point(), to = Event::of(end)->point();
+    if (!from.stamp || !to.stamp)
+      return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was never recorded", from.stamp ? "end" : "start");
+    if (!from.done() || !to.done()) return TB_NOT_READY;
+    *out = *to.stamp - *from.stamp;
+    return TB_OK;
+  });
+}
+
+tb_status stream_host_call(tb_driver *self, tb_stream *handle, void (*function)(void *user, tb_status status),
+                           void *user) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    if (!function) return fail(driver.host, TB_INVALID_ARGUMENT, "function is NULL");
+    return enqueue(*Stream::of(handle), HostCallWork{function, user});
+  });
+}
+
+tb_status closure_reserve(tb_driver *self, tb_stream *handle, uint64_t size, void **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (!handle || !out) [[unlikely]]
+      return driver.require(nullptr, handle ? "out" : "stream");
+    uint64_t end;
+    return Stream::of(handle)->reserve(size, out, end);
+  });
+}
+
+tb_status closure_commit(tb_driver *self, tb_stream *handle, void *storage, const tb_closure *closure) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (!handle) [[unlikely]]
+      return driver.require(handle, "stream");
+    Stream &stream = *Stream::of(handle);
+    if (!closure || !closure->run || !closure->destroy || !closure->name) [[unlikely]]
+      return fail(driver.host, TB_INVALID_ARGUMENT,
+                  "the closure has no %s. The reserve stays open: commit it properly or cancel it",
+                  !closure            ? "description"
+                  : !closure->run     ? "run"
+                  : !closure->destroy ? "destroy"
+                                      : "name");
+    if (!stream.ring().owns(storage)) [[unlikely]]
+      return fail(driver.host, TB_INVALID_ARGUMENT, "%p did not come from closure_reserve on this stream", storage);
+    stream.commit(storage, closure);
+    return TB_OK;
+  });
+}
+
+tb_status closure_cancel(tb_driver *self, tb_stream *handle, void *storage) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    Stream &stream = *Stream::of(handle);
+    if (!stream.ring().owns(storage))
+      return fail(driver.host, TB_INVALID_ARGUMENT, "%p did not come from closure_reserve on this stream", storage);
+    stream.ring().cancel(storage);
+    return TB_OK;
+  });
+}
+
+} // namespace tb::cpu::slots

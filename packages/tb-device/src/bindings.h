@@ -1,0 +1,11 @@
+// bindings.h -- the parts of the Python module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace tb {
+
+void bind_driver(nanobind::module_ &module);  // Driver, load_library, open_builtin
+void bind_process(nanobind::module_ &module); // default driver, current device, facts about the ABI
+
+} // namespace tb

@@ -1,0 +1,122 @@
+// registry.cpp -- the open drivers of the process, and how their tables begin to refuse.
+#include "registry.h"
+
+#include <pthread.h>
+
+#include "errors.h"
+#include "standins.h"
+
+namespace tb {
+
+std::atomic<Ended> ended{Ended::no};
+int32_t forked = 0;
+
+namespace {
+
+std::atomic<Driver *> places[driver_limit];
+std::mutex registering;
+
+template <Slot S, class... A> tb_status refused(tb_driver *self, A...) {
+  const Driver *driver = find_driver(self);
+  set_error(TB_FAILED_PRECONDITION, 0, -1, driver ? driver->name.c_str() : nullptr, facts(S).name, refusal_text());
+  return TB_FAILED_PRECONDITION;
+}
+
+// Another thread may be about to read the pointer: one store, never a torn one.
+template <Slot S, class... A> void refuse(tb_status (*&slot)(tb_driver *, A...)) {
+  std::atomic_ref(slot).store(&refused<S, A...>, std::memory_order_release);
+}
+
+void in_forked_child() {
+  bool was_open = false;
+  for (auto &place : places) {
+    Driver *driver = place.load(std::memory_order_relaxed);
+    if (!driver) continue;
+    was_open = true;
+    refuse_everything(*driver);
+  }
+  if (!was_open) return; // everything was closed again: the child may open its own
+  forked = 1;
+  ended.store(Ended::forked, std::memory_order_relaxed);
+}
+
+} // namespace
+
+Driver::Driver() = default;
+Driver::~Driver() = default;
+
+bool register_driver(Driver *driver) {
+  std::lock_guard lock(registering);
+  if (find_driver(driver->self)) return false;
+  for (auto &place : places) {
+    if (place.load(std::memory_order_relaxed)) continue;
+    place.store(driver, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+void unregister_driver(Driver *driver) {
+  std::lock_guard lock(registering);
+  for (auto &place : places)
+    if (place.load(std::memory_order_relaxed) == driver) place.store(nullptr, std::memory_order_release);
+}
+
+Driver *find_driver(const tb_driver *self) {
+  for (auto &place : places) {
+    Driver *driver = place.load(std::memory_order_acquire);
+    if (driver && driver->self == self) return driver;
+  }
+  return nullptr;
+}
+
+Driver *driver_at(int place) { return places[place].load(std::memory_order_acquire); }
+
+tb_status check_device(const Driver &driver, int32_t device, Slot slot) {
+  if (device >= 0 && device < driver.device_count()) return TB_OK;
+  return fail(TB_OUT_OF_RANGE, device, driver.name.c_str(), facts(slot).name,
+              "there is no device %d; %s has %d, counted from 0", device, driver.name.c_str(), driver.device_count());
+}
+
+void refuse_everything(Driver &driver) {
+#define TB_SLOT(group, need, name, parameters, arguments) refuse<Slot::name>(driver.table.name);
+#define TB_SLOT0(group, need, name) refuse<Slot::name>(driver.table.name);
+#include "tb/driver_slots.inc"
+#undef TB_SLOT
+#undef TB_SLOT0
+}
+
+const char *refusal_text() {
+  switch (ended.load(std::memory_order_relaxed)) {
+  case Ended::forked:
+    return "this process was forked after the driver had been opened, and the driver's threads and device state do not "
+           "exist in the child. Start processes with the 'spawn' method "
+           "(multiprocessing.set_start_method('spawn')), or fork before the device is first used";
+  case Ended::exiting:
+    return "the process is ending and the driver has been closed. Finish device work before Python's exit handlers run";
+  default:
+    return "the driver has been closed. Load it again with tb_device.load_driver";
+  }
+}
+
+void watch_fork() {
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, in_forked_child); });
+}
+
+tb_status close_driver(Driver &driver) {
+  std::lock_guard lock(driver.closing);
+  if (!driver.open.load()) return TB_OK;
+  if (uint64_t live = driver.standins ? driver.standins->live_objects() : 0)
+    return fail(TB_FAILED_PRECONDITION, -1, driver.name.c_str(), "close",
+                "%llu streams, events or allocations are still alive. Release them first",
+                static_cast<unsigned long long>(live));
+  clear_error();
+  if (tb_status status = driver.offered.close(driver.self); status != TB_OK) return status;
+  driver.open.store(false);
+  refuse_everything(driver);
+  unregister_driver(&driver);
+  return TB_OK;
+}
+
+} // namespace tb

@@ -1,0 +1,64 @@
+// registry.h -- the open drivers of the process. A Driver is never freed: late callers must find a table that refuses.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "slots.h"
+#include "tb/driver.h"
+
+namespace tb {
+
+struct StandIns; // state of the host's stand-ins, standins.h
+
+struct Driver {
+  Driver();
+  ~Driver();
+
+  std::string name; // as the driver says
+  std::string path; // "" for the embedded one
+  tb_driver *self = nullptr;
+  tb_driver_api offered{}; // as the driver filled it
+  tb_driver_api table{};   // as handed out: complete, and refusing after close, fork and exit
+  std::string build_id;
+  tb_driver_info info{};
+  std::vector<tb_device_info> devices;
+  std::unique_ptr<StandIns> standins;
+  std::mutex closing;
+  std::atomic<bool> open{false};
+
+  bool offers(uint64_t group) const { return (offered.groups & group) != 0; }
+  int32_t device_count() const { return static_cast<int32_t>(devices.size()); }
+};
+
+inline constexpr int driver_limit = 64; // open at once; a fixed array keeps lookups and the fork handler free of locks
+
+bool register_driver(Driver *driver); // false: the limit, or its self is another open driver's
+void unregister_driver(Driver *driver);
+// NULL if no open driver has this self. Costs a few loads.
+Driver *find_driver(const tb_driver *self);
+// The n-th place, NULL if free.
+Driver *driver_at(int place);
+
+// TB_OUT_OF_RANGE with a text unless the driver has the device.
+tb_status check_device(const Driver &driver, int32_t device, Slot slot);
+
+// Overwrites every function of the handed-out table by one that fails with TB_FAILED_PRECONDITION and says why.
+void refuse_everything(Driver &driver);
+
+enum class Ended { no, forked, exiting };
+extern std::atomic<Ended> ended; // why nothing may be called any more, for the whole process
+extern int32_t forked;           // tb_device_table.forked points here
+const char *refusal_text();
+
+// Registers the fork handler once.
+void watch_fork();
+
+// The last call. TB_FAILED_PRECONDITION and no change while objects of the driver live.
+tb_status close_driver(Driver &driver);
+
+} // namespace tb

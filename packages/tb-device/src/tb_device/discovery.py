@@ -1,0 +1,208 @@
+"""Which driver: argument, then TB_DRIVER, then entry points of the group tb_device.drivers, then the built-in cpu.
+
+An entry point names a function without arguments that returns the path of a driver library. Its module may also have a
+function `score()`: the highest score is tried first, without one it is 0. The module must not import an extension.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from . import _core
+from .exceptions import AlreadyExistsError, Error, NotFoundError, UnavailableError
+
+ENTRY_POINT_GROUP = "tb_device.drivers"
+VARIABLE = "TB_DRIVER"
+BUILTIN = ("cpu",)
+
+Options = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A driver that could be the process's default.
+
+    name: as written, or the entry point's. origin: "argument", "TB_DRIVER", "entry point" or "built in".
+    path: of the library; "" for the built-in driver or when it is not known.
+    chosen: it is the default driver. reason: why it is, or why not.
+    """
+
+    name: str
+    origin: str
+    path: str
+    chosen: bool
+    reason: str
+
+
+_lock = threading.RLock()
+_opened: list[Candidate] | None = None  # the candidates of the search that found the default driver, or of the last one
+
+
+def _by_entry_point() -> list[EntryPoint]:
+    return sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (-_score(point), point.name))
+
+
+def _score(point: EntryPoint) -> float:
+    try:
+        score = getattr(importlib.import_module(point.module), "score", None)
+        return float(score()) if score is not None else 0.0
+    except Exception:  # whatever is wrong in the vendor's module shows when its path is asked for
+        return float("-inf")
+
+
+def _path_of(point: EntryPoint) -> str:
+    try:
+        return str(os.fspath(point.load()()))
+    except Exception as error:
+        raise UnavailableError(
+            f"the entry point {point.name} ({point.value}) gave no path: {type(error).__name__}: {error}. "
+            "Reinstall or repair the package that registers it",
+            driver=point.name,
+        ) from error
+
+
+def _is_path(text: str) -> bool:
+    return os.sep in text or (os.altsep is not None and os.altsep in text)
+
+
+def _option_name(path: Path) -> str:
+    """libmychip.so.1 -> mychip: options come from TB_MYCHIP_..."""
+    return path.name.split(".")[0].removeprefix("lib")
+
+
+def _texts(options: Options | None) -> dict[str, str]:
+    return {key: str(value) for key, value in (options or {}).items()}
+
+
+def _open(name: str, options: Options | None = None) -> _core.Driver:
+    if _is_path(name):
+        path = Path(name).expanduser().absolute()
+        return _core.load_library(str(path), _option_name(path), _texts(options))
+    points = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if name in points:
+        return _core.load_library(_path_of(points[name]), name, _texts(options))
+    if name in BUILTIN:
+        return _core.open_builtin(name, _texts(options))
+    known = ", ".join(sorted({*points, *BUILTIN}))
+    raise NotFoundError(
+        f"there is no driver {name!r}. Known here: {known}. For a library file give its path with a slash, "
+        f"such as ./{name}; a vendor's package adds its name when it is installed",
+        driver=name,
+        function="load",
+    )
+
+
+def load_driver(driver: str | os.PathLike[str], options: Options | None = None) -> _core.Driver:
+    """Opens a driver beside whatever is open; the process's default driver stays what it is (see use_driver).
+
+    driver: a name ("cpu", or an entry point's), or the path of a library, which has a slash.
+    options: the driver's own; what is not given comes from the environment, TB_<NAME>_<OPTION> in upper case, where
+        NAME is the name, or for a path the file's without "lib" and ".so".
+    Raises NotFoundError for an unknown name or an unloadable file, AbiMismatchError (an ImportError) with everything
+    that is wrong for a library that is no usable driver, Error with the driver's own text when it refuses to open.
+    """
+    return _open(os.fspath(driver), options)
+
+
+def use_driver(driver: str | os.PathLike[str] | _core.Driver, options: Options | None = None) -> _core.Driver:
+    """Makes a driver the process's default, which stays the same for ever. Call it before the device is first used.
+
+    driver: an open Driver, or what load_driver takes. Raises AlreadyExistsError if there is a default already.
+    """
+    global _opened
+    with _lock:
+        present = _core.default_or_none()
+        if present is not None:
+            if present is driver:
+                return present
+            raise AlreadyExistsError(
+                f"the process's driver is {present.name} already and cannot change. Call use_driver before the device "
+                "is first used, or set TB_DRIVER",
+                driver=present.name,
+            )
+        found = driver if isinstance(driver, _core.Driver) else _open(os.fspath(driver), options)
+        _core.set_default(found)
+        given = Candidate(found.name, "argument", found.path, True, "asked for by the program")
+        _opened = [given, *(replace(each, reason="not searched: a driver was given") for each in _search()[0])]
+        return found
+
+
+def _elevated() -> bool:
+    return sys.platform != "win32" and (os.getuid() != os.geteuid() or os.getgid() != os.getegid())
+
+
+def _search() -> tuple[list[Candidate], int]:
+    """All candidates in order, and how many of them are to be tried."""
+    named: list[Candidate] = []
+    asked = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
+    ignored = bool(asked) and _elevated()
+    for name in asked:
+        reason = f"{VARIABLE} is ignored under elevated privilege" if ignored else "not tried yet"
+        named.append(Candidate(name, VARIABLE, name if _is_path(name) else "", False, reason))
+    binding = bool(asked) and not ignored
+    reason = f"not searched: {VARIABLE} is set" if binding else "not tried yet"
+    # Scores come from the vendors' modules: not imported when their order does not matter.
+    points = list(entry_points(group=ENTRY_POINT_GROUP)) if binding else _by_entry_point()
+    found = [Candidate(point.name, "entry point", "", False, reason) for point in points]
+    found += [Candidate(name, "built in", "", False, reason) for name in BUILTIN]
+    if binding:
+        return named + found, len(named)
+    return found + named, len(found)
+
+
+def _try(candidate: Candidate) -> tuple[_core.Driver | None, str]:
+    try:
+        driver = _open(candidate.name)
+        if driver.device_count > 0:
+            return driver, ""
+        driver.close()
+    except Error as error:
+        return None, str(error)
+    return None, "it has no devices here"
+
+
+def open_default() -> None:
+    """Finds and opens the default driver, unless it is open. Raises UnavailableError with every candidate's reason."""
+    global _opened
+    with _lock:
+        if _core.default_or_none() is not None:
+            return
+        candidates, count = _search()
+        _opened = candidates
+        for place, candidate in enumerate(candidates[:count]):
+            driver, reason = _try(candidate)
+            if driver is None:
+                candidates[place] = replace(candidate, reason=reason)
+                continue
+            _core.set_default(driver)
+            path = driver.path if candidate.origin != "built in" else ""
+            candidates[place] = replace(candidate, path=path, chosen=True, reason="the first usable one in order")
+            for later in range(place + 1, count):
+                candidates[later] = replace(candidates[later], reason=f"not needed: {candidate.name} came first")
+            return
+        reasons = "\n".join(f"  {each.name} ({each.origin}): {each.reason}" for each in candidates[:count])
+        remedy = f"Correct or unset {VARIABLE}" if candidates[0].origin == VARIABLE else "Run: tb-device doctor"
+        raise UnavailableError(f"no usable driver. Tried:\n{reasons}\n{remedy}", function="driver")
+
+
+def default_driver() -> _core.Driver:
+    """The process's driver, found and opened at the first call. Raises UnavailableError when none is usable."""
+    if not _core.is_open():
+        _core.ensure_usable()
+        open_default()
+    driver = _core.default_or_none()
+    assert driver is not None
+    return driver
+
+
+def drivers() -> list[Candidate]:
+    """Every candidate in the order of the search, with what became of it. Opens nothing."""
+    with _lock:
+        return list(_opened) if _opened is not None else _search()[0]

@@ -1,0 +1,152 @@
+"""Argument, then TB_DRIVER, then entry points, then the built-in driver; every candidate has its reason."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import tb_device
+from conftest import BuildDriver, Python
+
+WHICH = "import tb_device; print(tb_device.default_driver().name)"
+LIST = """
+import tb_device
+tb_device.default_driver()
+for each in tb_device.drivers():
+    print(each.name, "|", each.origin, "|", each.chosen, "|", each.reason)
+"""
+
+
+def install(folder: Path, name: str, code: str) -> None:
+    """A package as pip would leave it, with one entry point of our group."""
+    (folder / f"{name}_package.py").write_text(code)
+    info = folder / f"{name}_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[tb_device.drivers]\n{name} = {name}_package:library\n")
+
+
+def library(path: Path, more: str = "") -> str:
+    return f"def library():\n    return {str(path)!r}\n{more}"
+
+
+def test_without_anything_the_built_in_cpu_driver_is_used(python: Python) -> None:
+    assert python.output(WHICH) == "cpu"
+
+
+def test_an_entry_point_comes_before_the_built_in_driver(
+    python: Python, build_driver: BuildDriver, tmp_path: Path
+) -> None:
+    install(tmp_path, "chip", library(build_driver("COUNT=1", 'NAME="chip"')))
+    lines = python.output(LIST, path=tmp_path).splitlines()
+    assert lines == [
+        "chip | entry point | True | the first usable one in order",
+        "cpu | built in | False | not needed: chip came first",
+    ]
+
+
+def test_the_higher_score_is_tried_first(python: Python, build_driver: BuildDriver, tmp_path: Path) -> None:
+    install(tmp_path, "able", library(build_driver("COUNT=1", 'NAME="able"')))
+    install(tmp_path, "best", library(build_driver("COUNT=1", 'NAME="best"'), "def score():\n    return 5\n"))
+    assert python.output(WHICH, path=tmp_path) == "best"
+
+
+def test_an_unusable_candidate_is_passed_over_with_its_reason(
+    python: Python, build_driver: BuildDriver, tmp_path: Path
+) -> None:
+    install(tmp_path, "alpha", library(build_driver("LACKS_ALLOC")))
+    install(tmp_path, "beta", library(build_driver("COUNT=0")))
+    install(tmp_path, "gamma", "raise OSError('the vendor forgot a file')")
+    lines = python.output(LIST, path=tmp_path).splitlines()
+    assert "required functions are missing" in lines[0]
+    assert lines[1].endswith("it has no devices here")
+    assert "gamma (gamma_package:library) gave no path: OSError: the vendor forgot a file" in lines[2]
+    assert lines[3] == "cpu | built in | True | the first usable one in order"
+
+
+def test_tb_driver_ends_the_search(python: Python, build_driver: BuildDriver, tmp_path: Path) -> None:
+    install(tmp_path, "chip", library(build_driver("COUNT=1", 'NAME="chip"')))
+    lines = python.output(LIST, path=tmp_path, TB_DRIVER="cpu").splitlines()
+    assert lines == [
+        "cpu | TB_DRIVER | True | the first usable one in order",
+        "chip | entry point | False | not searched: TB_DRIVER is set",
+        "cpu | built in | False | not searched: TB_DRIVER is set",
+    ]
+
+
+def test_tb_driver_takes_the_first_usable_of_a_list(python: Python, build_driver: BuildDriver) -> None:
+    broken, good = build_driver("LACKS_ALLOC"), build_driver("COUNT=1", 'NAME="good"')
+    assert python.output(WHICH, TB_DRIVER=f"absent, {broken},{good},cpu") == "good"
+
+
+def test_tb_driver_without_a_usable_one_fails_with_all_reasons(python: Python, build_driver: BuildDriver) -> None:
+    done = python.run(WHICH, TB_DRIVER=f"absent,{build_driver('LACKS_ALLOC')}")
+    assert done.returncode == 1
+    assert "UnavailableError" in done.stderr
+    assert "absent (TB_DRIVER): there is no driver 'absent'. Known here: cpu." in done.stderr
+    assert "required functions are missing: mem_alloc, mem_free" in done.stderr
+    assert "Correct or unset TB_DRIVER" in done.stderr
+
+
+def test_the_programs_own_choice_comes_before_tb_driver(python: Python, build_driver: BuildDriver) -> None:
+    code = f"""
+    import tb_device
+    tb_device.use_driver({str(build_driver("COUNT=1", 'NAME="mine"'))!r})
+    print(tb_device.default_driver().name, tb_device.drivers()[0].origin)
+    """
+    assert python.output(code, TB_DRIVER="cpu") == "mine argument"
+
+
+def test_the_default_driver_cannot_change() -> None:
+    driver = tb_device.default_driver()
+    assert tb_device.use_driver(driver) is driver
+    with pytest.raises(tb_device.AlreadyExistsError, match="driver is cpu already"):
+        tb_device.use_driver("cpu")
+    with pytest.raises(tb_device.FailedPreconditionError, match="default driver"):
+        driver.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "setresuid") or os.getuid() != 0, reason="needs root")
+def test_tb_driver_is_ignored_under_elevated_privilege(python: Python, build_driver: BuildDriver) -> None:
+    code = f"import os\nimport tb_device\nos.setresuid(65534, 0, 0)\n{LIST}"
+    lines = python.output(code, TB_DRIVER=str(build_driver("COUNT=1"))).splitlines()
+    assert lines[0] == "cpu | built in | True | the first usable one in order"
+    assert lines[1].endswith("| TB_DRIVER | False | TB_DRIVER is ignored under elevated privilege")
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(tb_device.NotFoundError, match=r"no driver 'nochip'. Known here: cpu\..*\./nochip"):
+        tb_device.load_driver("nochip")
+
+
+def test_several_drivers_are_open_at_once(build_driver: BuildDriver) -> None:
+    cpu, probe = tb_device.load_driver("cpu"), tb_device.load_driver(build_driver("COUNT=2"))
+    assert (cpu.name, probe.name, probe.device_count) == ("cpu", "probe", 2)
+    assert cpu.self_address != probe.self_address
+    cpu.close()
+    probe.close()
+
+
+def test_given_options_come_before_the_environment(build_driver: BuildDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = build_driver("COUNT=1", name="fastchip")
+    monkeypatch.setenv("TB_FASTCHIP_BOOST", "3")
+    by_environment = tb_device.load_driver(path)
+    by_argument = tb_device.load_driver(path, {"boost": 4})
+    assert by_environment.device_info(0)["compute_units"] == 3
+    assert by_argument.device_info(0)["compute_units"] == 4
+    by_environment.close()
+    by_argument.close()
+
+
+def test_options_reach_the_built_in_driver(python: Python) -> None:
+    code = """
+    import tb_device
+    print(tb_device.device_count(), tb_device.load_driver("cpu", {"devices": 2}).device_count)
+    """
+    assert python.output(code, TB_CPU_DEVICES="3") == "3 2"
+
+
+def test_listing_drivers_opens_none(python: Python) -> None:
+    code = "import tb_device; print(tb_device.drivers()[0].reason, tb_device.is_open())"
+    assert python.output(code) == "not tried yet False"

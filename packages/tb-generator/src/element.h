@@ -1,0 +1,117 @@
+// Element types: how values are rounded, stored and stepped through.
+#pragma once
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "tb/component.h"
+
+namespace tb::generator {
+
+// All bits or none.
+template <class Bits> [[gnu::always_inline]] inline Bits mask(bool condition) {
+  return static_cast<Bits>(Bits{0} - static_cast<Bits>(condition));
+}
+
+// Both round to nearest, ties to even, without branches, so that loops over them vectorise.
+[[gnu::always_inline]] inline uint16_t float16_bits(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7FFFFFFFu;
+  const uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + (magnitude >> 13 & 1)) >> 13; // exponent bias 127 to 15
+  // Beside 0.5 a float's last bit is worth 2^-24, which is a subnormal float16's step: the addition rounds.
+  const uint32_t subnormal =
+      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<uint32_t>(0.5f);
+  const uint32_t is_subnormal = mask<uint32_t>(magnitude < (113u << 23));
+  const uint32_t is_infinite = mask<uint32_t>(magnitude >= 0x477FF000u); // from 65520 on
+  const uint32_t is_nan = mask<uint32_t>(magnitude > 0x7F800000u);
+  const uint32_t finite = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  const uint32_t result = (finite & ~is_infinite) | (0x7C00u & is_infinite) | (0x0200u & is_nan);
+  return static_cast<uint16_t>((bits >> 16 & 0x8000u) | result);
+}
+
+[[gnu::always_inline]] inline uint16_t bfloat16_bits(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16;
+  return static_cast<uint16_t>((bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FC0u : rounded);
+}
+
+inline float float16_value(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 0x3FF;
+  float magnitude = exponent ? std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25)
+                             : std::ldexp(static_cast<float>(fraction), -24);
+  if (exponent == 31)
+    magnitude = fraction ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+inline float bfloat16_value(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+// The next value of a 16-bit format: its bits are in the values' order but for the sign.
+inline uint16_t next_bits(uint16_t bits, int direction) {
+  const int ordered = (bits & 0x8000 ? -(bits & 0x7FFF) : bits) + direction;
+  return static_cast<uint16_t>(ordered < 0 ? 0x8000 - ordered : ordered);
+}
+
+// Storage: as in memory. Real: what it is computed in. nearest and next answer in double, which holds all of them.
+struct Float32 {
+  using Storage = float;
+  using Real = float;
+  static constexpr Real smallest = std::numeric_limits<float>::denorm_min();
+  [[gnu::always_inline]] static Storage store(Real value) { return value; }
+  static double nearest(double value) { return static_cast<float>(value); }
+  static double next(double value, int direction) {
+    return std::nextafter(static_cast<float>(value), static_cast<float>(direction) * std::numeric_limits<float>::infinity());
+  }
+};
+
+struct Float64 {
+  using Storage = double;
+  using Real = double;
+  static constexpr Real smallest = std::numeric_limits<double>::denorm_min();
+  [[gnu::always_inline]] static Storage store(Real value) { return value; }
+  static double nearest(double value) { return value; }
+  static double next(double value, int direction) {
+    return std::nextafter(value, direction * std::numeric_limits<double>::infinity());
+  }
+};
+
+struct Float16 {
+  using Storage = uint16_t;
+  using Real = float;
+  static constexpr Real smallest = 0x1p-24f;
+  [[gnu::always_inline]] static Storage store(Real value) { return float16_bits(value); }
+  static double nearest(double value) { return float16_value(float16_bits(static_cast<float>(value))); }
+  static double next(double value, int direction) {
+    return float16_value(next_bits(float16_bits(static_cast<float>(value)), direction));
+  }
+};
+
+struct Bfloat16 {
+  using Storage = uint16_t;
+  using Real = float;
+  static constexpr Real smallest = 0x1p-133f;
+  [[gnu::always_inline]] static Storage store(Real value) { return bfloat16_bits(value); }
+  static double nearest(double value) { return bfloat16_value(bfloat16_bits(static_cast<float>(value))); }
+  static double next(double value, int direction) {
+    return bfloat16_value(next_bits(bfloat16_bits(static_cast<float>(value)), direction));
+  }
+};
+
+// The least value of a type that is not under `bound`.
+template <class Type> double at_least(double bound) {
+  double value = Type::nearest(bound);
+  while (value < bound) value = Type::next(value, 1);
+  while (Type::next(value, -1) >= bound) value = Type::next(value, -1);
+  return value;
+}
+
+// The greatest value of a type under `bound`.
+template <class Type> double below(double bound) {
+  double value = Type::nearest(bound);
+  while (value >= bound) value = Type::next(value, -1);
+  while (Type::next(value, 1) < bound) value = Type::next(value, 1);
+  return value;
+}
+
+} // namespace tb::generator

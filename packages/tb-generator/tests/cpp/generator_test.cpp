@@ -1,0 +1,167 @@
+// The function table used from several threads at once, and fills in place. For ThreadSanitizer, AddressSanitizer and
+// UndefinedBehaviorSanitizer; returns the number of failed checks.
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallel.h"
+#include "philox.h"
+#include "table.h"
+
+using tb::generator::table;
+
+namespace {
+
+int failures = 0;
+
+void check(bool condition, const std::string &promise) {
+  if (condition) return;
+  printf("FAILED: %s\n", promise.c_str());
+  failures++;
+}
+
+struct Error {
+  tb_status status = TB_OK;
+  std::string function, text;
+} last_error;
+
+void keep_error(tb_status status, int64_t, int32_t, const char *function, const char *text) {
+  last_error = {status, function, text};
+}
+
+void published_answers_are_given() {
+  using tb::philox::Block;
+  check(tb::philox::block({}, {}) == Block{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8}, "all zero");
+  constexpr uint32_t ones = 0xFFFFFFFF;
+  check(tb::philox::block({ones, ones, ones, ones}, {ones, ones}) ==
+            Block{0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD},
+        "all one");
+}
+
+void threads_that_reserve_never_get_the_same_words() {
+  tb_generator *generator = nullptr;
+  check(table.create(7, &generator) == TB_OK, "create");
+  constexpr int threads = 4, rounds = 5000;
+  std::vector<std::vector<uint64_t>> taken(threads);
+  std::vector<std::thread> running;
+  for (auto &mine : taken)
+    running.emplace_back([&mine, generator] {
+      for (int round = 0; round < rounds; round++) {
+        uint64_t seed = 0, offset = 0;
+        table.reserve(generator, 9, &seed, &offset); // 3 blocks
+        mine.push_back(offset);
+      }
+    });
+  for (std::thread &thread : running) thread.join();
+  std::set<uint64_t> all;
+  for (const auto &mine : taken)
+    for (uint64_t offset : mine) check(offset % 3 == 0 && all.insert(offset).second, "offsets are distinct and whole");
+  check(*all.rbegin() == 3 * (threads * rounds - 1), "nothing between is left out");
+  uint64_t seed = 0, offset = 0;
+  table.get_state(generator, &seed, &offset);
+  check(seed == 7 && offset == uint64_t{3} * threads * rounds, "the state after");
+  table.destroy(generator);
+}
+
+void states_are_set_and_read_whole() {
+  tb_generator *generator = nullptr;
+  check(table.create(0, &generator) == TB_OK, "create");
+  std::thread writer([generator] {
+    for (uint64_t round = 0; round < 20000; round++) table.set_state(generator, round, 10 * round);
+  });
+  for (int round = 0; round < 20000; round++) {
+    uint64_t seed = 0, offset = 0;
+    table.get_state(generator, &seed, &offset);
+    if (offset != 10 * seed) check(false, "seed and offset belong together");
+  }
+  writer.join();
+  table.destroy(generator);
+}
+
+void threads_get_the_same_default_generator() {
+  std::vector<tb_generator *> found(4);
+  std::vector<std::thread> running;
+  for (auto &one : found)
+    running.emplace_back([&one] { check(table.default_generator(3, &one) == TB_OK, "default_generator"); });
+  for (std::thread &thread : running) thread.join();
+  for (tb_generator *one : found) check(one && one == found[0], "one generator a device");
+  tb_generator *other = nullptr;
+  check(table.default_generator(4, &other) == TB_OK && other != found[0], "another device, another generator");
+  tb::generator::seed_all(99);
+  uint64_t seed = 0, offset = 1;
+  table.get_state(found[0], &seed, &offset);
+  check(seed == 99 && offset == 0, "seed_all reaches generators that exist");
+}
+
+void refusals_keep_their_text_and_write_nothing() {
+  float value = 42;
+  check(table.uniform(&value, TB_FLOAT32, 0, 1, 1, 0, 2, 1) == TB_INVALID_ARGUMENT && value == 42, "from > to");
+  check(last_error.status == TB_INVALID_ARGUMENT && last_error.function == "tb_generator.uniform" &&
+            last_error.text.find("from <= to") != std::string::npos,
+        "the error's text: " + last_error.text);
+  check(table.normal(&value, TB_INT32, 0, 1, 1, 0, 0, 1) == TB_INVALID_ARGUMENT, "normal integers");
+  check(table.integers(&value, 77, 0, 1, 1, 0, 0, 5) == TB_INVALID_ARGUMENT, "no such type");
+  tb_generator *generator = nullptr;
+  check(table.default_generator(-1, &generator) == TB_OUT_OF_RANGE && !generator, "device -1");
+}
+
+// Every kind and type into memory of exactly the right size, which AddressSanitizer guards, whole and in parts on
+// several threads: no byte beside it is touched, none is missed, and the bits agree.
+void fills_write_exactly_their_range() {
+  constexpr uint64_t count = 10007;
+  for (int32_t type = TB_FLOAT32; type <= TB_BOOL; type++) {
+    const uint64_t size = tb::generator::element_size(type);
+    for (int32_t kind = TB_FILL_UNIFORM; kind <= TB_FILL_EXPONENTIAL; kind++) {
+      const std::string name = "kind " + std::to_string(kind) + ", type " + std::to_string(type);
+      if (!table.words_needed(kind, type, 1)) continue;
+      const auto fill = [&](void *dst, uint64_t first, uint64_t part) {
+        switch (kind) {
+        case TB_FILL_UNIFORM: return table.uniform(dst, type, first, part, 5, 6, 0, 1);
+        case TB_FILL_NORMAL: return table.normal(dst, type, first, part, 5, 6, 0, 1);
+        case TB_FILL_INTEGERS: return table.integers(dst, type, first, part, 5, 6, 0, 2);
+        case TB_FILL_BERNOULLI: return table.bernoulli(dst, type, first, part, 5, 6, 0.5);
+        default: return table.exponential(dst, type, first, part, 5, 6, 1);
+        }
+      };
+      std::vector<char> whole(count * size, 0x55), parts(count * size, 0x66);
+      check(fill(whole.data(), 0, count) == TB_OK, name);
+      std::atomic<int> failed{0};
+      tb::generator::in_parallel(count, 3, [&](uint64_t first, uint64_t part) {
+        if (fill(parts.data() + first * size, first, part) != TB_OK) failed++;
+      });
+      check(!failed && whole == parts, name + ": parts on threads give the same bits");
+      std::vector<char> few(3 * size);
+      check(fill(few.data(), 1001, 3) == TB_OK && memcmp(few.data(), whole.data() + 1001 * size, 3 * size) == 0,
+            name + ": three elements from the middle");
+    }
+  }
+}
+
+void the_portable_code_gives_the_vector_codes_bits() {
+  std::vector<float> vector(5000), portable(5000);
+  const bool both = tb::generator::use_vector_code(true);
+  check(table.uniform(vector.data(), TB_FLOAT32, 3, 5000, 1, UINT64_MAX - 100, -1, 1) == TB_OK, "vector");
+  tb::generator::use_vector_code(false);
+  check(table.uniform(portable.data(), TB_FLOAT32, 3, 5000, 1, UINT64_MAX - 100, -1, 1) == TB_OK, "portable");
+  tb::generator::use_vector_code(true);
+  check(vector == portable, both ? "vector and portable code agree" : "portable code repeats itself");
+}
+
+} // namespace
+
+int main() {
+  tb::generator::device_table.set_error = keep_error;
+  published_answers_are_given();
+  threads_that_reserve_never_get_the_same_words();
+  states_are_set_and_read_whole();
+  threads_get_the_same_default_generator();
+  refusals_keep_their_text_and_write_nothing();
+  fills_write_exactly_their_range();
+  the_portable_code_gives_the_vector_codes_bits();
+  printf("%d failed\n", failures);
+  return failures != 0;
+}

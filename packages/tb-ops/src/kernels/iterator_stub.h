@@ -1,0 +1,73 @@
+// PyTorch's own device-independent operator bodies (at::native::*) on tb tensors: they check the arguments, allocate and
+// build a TensorIterator on the calling thread, then call a dispatch stub. Our entry in that stub sends the iterator's
+// operands to the worker, which builds the same iterator over CPU aliases and calls the CPU's entry.
+#pragma once
+#include "kernels/stub.h"
+
+#include <ATen/TensorIterator.h>
+
+#include "launch.h"
+
+namespace tb {
+
+class IteratorArgument {
+public:
+  explicit IteratorArgument(const at::TensorIteratorBase &iterator);
+  // On the worker: calls kernel(TensorIterator &). Operands that PyTorch wants in another type are converted around it.
+  template <class Kernel> void run(const Kernel &kernel) {
+    at::TensorIterator iterator = restore();
+    kernel(iterator);
+    write_back();
+  }
+
+private:
+  struct Operand {
+    TensorArgument tensor;
+    c10::ScalarType wanted;
+    at::Tensor converted; // only on the worker
+  };
+  at::TensorIterator restore();
+  void write_back();
+
+  c10::SmallVector<Operand, 4> operands_;
+  int outputs_;
+};
+
+template <auto &stub, class... Stored> struct IteratorCall {
+  template <class... Arguments>
+  explicit IteratorCall(const at::TensorIteratorBase &iterator, const Arguments &...given)
+      : operands(iterator), arguments{stored(given)...} {}
+  void operator()() {
+    operands.run([&](at::TensorIterator &iterator) {
+      std::apply([&](auto &...argument) { stub(c10::kCPU, iterator, restore(argument)...); }, arguments);
+    });
+  }
+  IteratorArgument operands;
+  std::tuple<Stored...> arguments;
+};
+
+template <Name name, auto &stub, class Function = typename std::remove_reference_t<decltype(stub)>::FnPtr>
+struct StubEntry;
+
+template <Name name, auto &stub, class Iterator, class... Rest>
+  requires std::derived_from<Iterator, at::TensorIteratorBase>
+struct StubEntry<name, stub, void (*)(Iterator &, Rest...)> {
+  static void launch(Iterator &iterator, Rest... rest) {
+    launch_in_place<name, IteratorCall<stub, decltype(stored(rest))...>>(iterator.device(0).index(), iterator, rest...);
+  }
+};
+
+// Stubs that take tensors.
+template <Name name, auto &stub, class First, class... Rest>
+  requires std::same_as<std::remove_cvref_t<First>, at::Tensor>
+struct StubEntry<name, stub, void (*)(First, Rest...)> {
+  static void call(First first, Rest... rest) { stub(c10::kCPU, first, rest...); }
+  static void launch(First first, Rest... rest) { launch_kernel<name, call>(device_number(first), first, rest...); }
+};
+
+// Makes our entry in a stub; changes nothing for other device types.
+template <Name name, auto &stub> void enter_stub() {
+  stub.set_privateuse1_dispatch_ptr(&StubEntry<name, stub>::launch);
+}
+
+} // namespace tb

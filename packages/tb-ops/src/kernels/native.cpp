@@ -1,0 +1,26 @@
+// Registers the hand-written kernels.
+#include "kernels/kernels.h"
+#include "register.h"
+
+namespace tb {
+
+void register_native(torch::Library &aten) {
+  register_activations(aten);
+  register_attention(aten);
+  register_convolution(aten);
+  register_dropout(aten);
+  register_elementwise(aten);
+  register_fill(aten);
+  register_foreach(aten);
+  register_indexing(aten);
+  register_losses(aten);
+  register_batch_norm(aten);
+  register_group_norm(aten);
+  register_layer_norm(aten);
+  register_optimizers(aten);
+  register_pooling(aten);
+  register_ranges(aten);
+  register_reductions(aten);
+}
+
+} // namespace tb

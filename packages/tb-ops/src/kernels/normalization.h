@@ -1,0 +1,19 @@
+// What the normalizations share.
+#pragma once
+#include <ATen/native/cpu/mixed_data_type.h>
+
+#include "kernels/output.h"
+
+namespace tb {
+
+using OptionalTensor = std::optional<at::Tensor>;
+using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+// The type of parameters and statistics: float for a reduced-precision input with float parameters.
+inline c10::ScalarType parameter_type(const at::Tensor &input, const at::Tensor &weight, const at::Tensor &bias) {
+  const bool mixed = at::native::is_mixed_type(input, weight, bias);
+  if (mixed) at::native::check_mixed_data_type(input, weight, bias);
+  return at::native::param_scalar_type(input, mixed);
+}
+
+} // namespace tb

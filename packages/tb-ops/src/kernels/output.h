@@ -1,0 +1,29 @@
+// Outputs of hand-written kernels, laid out as the CPU operators lay out theirs.
+#pragma once
+#include <c10/core/MemoryFormat.h>
+
+#include "structured.h"
+
+namespace tb {
+
+inline at::Tensor empty_on(const at::Tensor &like, c10::IntArrayRef sizes, c10::ScalarType dtype) {
+  return empty(sizes, {}, dtype, device_number(like));
+}
+
+inline at::Tensor empty_formatted(const at::Tensor &like, c10::IntArrayRef sizes, c10::ScalarType dtype,
+                                  c10::MemoryFormat format) {
+  return create_output(sizes, {}, like.options().dtype(dtype).memory_format(format));
+}
+
+// The strides of `like` where they are dense, else its dimension order: what at::empty_like preserves.
+at::Tensor empty_preserving(const at::Tensor &like, c10::ScalarType dtype);
+
+inline const at::Tensor &value_or_undefined(const std::optional<at::Tensor> &tensor) {
+  static const at::Tensor undefined;
+  return tensor ? *tensor : undefined;
+}
+
+// On the worker: src into dst, with any strides and types.
+void copy_result(at::Tensor &dst, const at::Tensor &src);
+
+} // namespace tb

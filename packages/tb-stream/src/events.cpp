@@ -1,0 +1,96 @@
+// events.cpp -- pooled events.
+#include "events.h"
+
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace tb {
+namespace {
+
+using Key = std::pair<int32_t, uint64_t>; // device, flags
+
+struct Place {
+  std::vector<tb_event *> *free;
+  bool out; // in somebody's hands
+};
+
+// Never destroyed: threads may outlive the static destructors.
+struct State {
+  std::mutex mutex;
+  std::map<Key, std::vector<tb_event *>> free;
+  std::unordered_map<tb_event *, Place> all;
+  bool watching = false;
+  bool ended = false;
+};
+State &state() {
+  static State *made = new State;
+  return *made;
+}
+
+void shutdown(void *) {
+  State &pool = state();
+  std::lock_guard guard(pool.mutex);
+  pool.ended = true;
+  Driver driver;
+  if (open_driver(&driver) != TB_OK) return;
+  for (auto &[event, place] : pool.all) driver.api->event_destroy(driver.self, event);
+  pool.all.clear();
+  pool.free.clear();
+}
+
+} // namespace
+
+tb_status acquire_event(int32_t device, uint64_t flags, tb_event **out) {
+  if (*host.forked) {
+    Driver driver;
+    if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+    return driver.api->event_create(driver.self, device, flags, out); // refuses, with the text
+  }
+  State &pool = state();
+  {
+    std::lock_guard guard(pool.mutex);
+    if (pool.ended) return fail(TB_FAILED_PRECONDITION, device, "event_acquire", "the process is ending: no more events");
+    if (!pool.watching) {
+      if (tb_status status = host.on_shutdown(shutdown, nullptr); status != TB_OK) return status;
+      pool.watching = true;
+    }
+    std::vector<tb_event *> &free = pool.free[{device, flags}];
+    if (!free.empty()) {
+      *out = free.back();
+      free.pop_back();
+      pool.all[*out].out = true;
+      return TB_OK;
+    }
+  }
+  Driver driver;
+  if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+  tb_event *event = nullptr;
+  if (tb_status status = driver.api->event_create(driver.self, device, flags, &event); status != TB_OK) return status;
+  std::lock_guard guard(pool.mutex);
+  if (pool.ended) {
+    driver.api->event_destroy(driver.self, event);
+    return fail(TB_FAILED_PRECONDITION, device, "event_acquire", "the process is ending: no more events");
+  }
+  pool.all[event] = {&pool.free[{device, flags}], true};
+  *out = event;
+  return TB_OK;
+}
+
+tb_status release_event(tb_event *event) {
+  if (!event || *host.forked) return TB_OK;
+  State &pool = state();
+  std::lock_guard guard(pool.mutex);
+  if (pool.ended) return TB_OK; // destroyed with the rest
+  auto found = pool.all.find(event);
+  if (found == pool.all.end() || !found->second.out)
+    return fail(TB_INVALID_ARGUMENT, -1, "event_release",
+                found == pool.all.end() ? "the event did not come from event_acquire: destroy it with the driver"
+                                        : "the event was released before: release it once");
+  found->second.out = false;
+  found->second.free->push_back(event);
+  return TB_OK;
+}
+
+} // namespace tb

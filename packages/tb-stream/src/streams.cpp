@@ -1,0 +1,197 @@
+// streams.cpp -- current, default and pooled streams.
+#include "streams.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace tb {
+namespace {
+
+// Read by every operator of a program: an array without constructor, so that an access is one address computation.
+thread_local constinit tb_stream *current_streams[device_limit] = {};
+std::atomic<tb_stream *> default_streams[device_limit];
+
+struct Known {
+  int32_t device;
+  int32_t priority;
+};
+
+struct Pool {
+  std::vector<tb_stream *> streams; // made at their first turn
+  uint32_t turns = 0;
+};
+
+// Never destroyed: threads may outlive the static destructors.
+struct State {
+  std::mutex growing; // held while a stream is made
+  std::map<std::pair<int32_t, int32_t>, Pool> pools;
+  std::shared_mutex knowing;
+  std::unordered_map<tb_stream *, Known> known;
+  bool watching = false; // shutdown is registered
+  bool ended = false;
+};
+State &state() {
+  static State *made = new State;
+  return *made;
+}
+
+// The driver is closed next. Handles stay in the threads' arrays: from then on the driver's table refuses them.
+void shutdown(void *) {
+  State &all = state();
+  std::lock_guard growing(all.growing);
+  all.ended = true;
+  Driver driver;
+  if (open_driver(&driver) != TB_OK) return;
+  for (auto &[key, pool] : all.pools)
+    for (tb_stream *stream : pool.streams) driver.api->stream_destroy(driver.self, stream);
+  all.pools.clear();
+  std::lock_guard knowing(all.knowing);
+  all.known.clear();
+}
+
+tb_status check_device(int32_t device, const char *function) {
+  int32_t count = 0;
+  if (tb_status status = host.device_count(&count); status != TB_OK) return status;
+  if (device >= 0 && device < std::min(count, device_limit)) return TB_OK;
+  char text[160];
+  if (device >= device_limit && device < count)
+    snprintf(text, sizeof text, "device %d asked, but tb-stream serves the first %d devices only", device, device_limit);
+  else
+    snprintf(text, sizeof text, "device %d asked, but the driver has %d device%s: use 0 to %d", device, count,
+             count == 1 ? "" : "s", count - 1);
+  return fail(TB_OUT_OF_RANGE, device, function, text);
+}
+
+// With all.growing held.
+tb_status watch_shutdown(State &all, int32_t device, const char *function) {
+  if (all.ended) return fail(TB_FAILED_PRECONDITION, device, function, "the process is ending: no more streams");
+  if (all.watching) return TB_OK;
+  tb_status status = host.on_shutdown(shutdown, nullptr);
+  all.watching = status == TB_OK;
+  return status;
+}
+
+tb_status make_stream(State &all, int32_t device, int32_t priority, tb_stream **out) {
+  Driver driver;
+  if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+  tb_stream *stream = nullptr;
+  if (tb_status status = driver.api->stream_create(driver.self, device, priority, 0, &stream); status != TB_OK)
+    return status;
+  std::lock_guard knowing(all.knowing);
+  all.known[stream] = {device, priority};
+  *out = stream;
+  return TB_OK;
+}
+
+[[gnu::noinline]] tb_stream *first_use(int32_t device) {
+  tb_stream *stream = default_stream(device);
+  if (stream) current_streams[device] = stream;
+  return stream;
+}
+
+bool look_up(tb_stream *stream, Known *out) {
+  State &all = state();
+  std::shared_lock knowing(all.knowing);
+  auto found = all.known.find(stream);
+  if (found == all.known.end()) return false;
+  *out = found->second;
+  return true;
+}
+
+tb_status unknown_stream(const char *function) {
+  return fail(TB_NOT_FOUND, -1, function,
+              "the handle is neither a default stream nor one of the pool: pass a stream of tb-stream");
+}
+
+} // namespace
+
+tb_stream *current_stream(int32_t device) {
+  if (static_cast<uint32_t>(device) < static_cast<uint32_t>(device_limit)) [[likely]]
+    if (tb_stream *stream = current_streams[device]) [[likely]]
+      return stream;
+  return first_use(device);
+}
+
+tb_status set_current_stream(int32_t device, tb_stream *stream) {
+  tb_stream *standard = default_stream(device);
+  if (!standard) return TB_OUT_OF_RANGE;
+  if (!stream) stream = standard;
+  if (stream != standard) {
+    Known known;
+    if (look_up(stream, &known) && known.device != device) {
+      char text[160];
+      snprintf(text, sizeof text, "the stream belongs to device %d, not to device %d: use a stream of device %d",
+               known.device, device, device);
+      return fail(TB_INVALID_ARGUMENT, device, "set_current_stream", text);
+    }
+  }
+  current_streams[device] = stream;
+  return TB_OK;
+}
+
+tb_stream *default_stream(int32_t device) {
+  if (static_cast<uint32_t>(device) < static_cast<uint32_t>(device_limit))
+    if (tb_stream *stream = default_streams[device].load(std::memory_order_acquire)) return stream;
+  if (check_device(device, "default_stream") != TB_OK) return nullptr;
+  Driver driver;
+  tb_stream *stream = nullptr;
+  if (open_driver(&driver) != TB_OK) return nullptr;
+  if (driver.api->stream_default(driver.self, device, &stream) != TB_OK) return nullptr;
+  State &all = state();
+  {
+    std::lock_guard knowing(all.knowing);
+    all.known[stream] = {device, 0};
+  }
+  default_streams[device].store(stream, std::memory_order_release);
+  return stream;
+}
+
+tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out) {
+  if (tb_status status = check_device(device, "stream_from_pool"); status != TB_OK) return status;
+  if (*host.forked) { // the mutex may be held for ever by a thread that is not there any more
+    Driver driver;
+    if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+    return driver.api->stream_create(driver.self, device, priority, 0, out); // refuses, with the text
+  }
+  tb_device_info info{};
+  info.struct_size = sizeof info;
+  if (tb_status status = host.device_info(device, &info); status != TB_OK) return status;
+  priority = std::clamp(priority, info.priority_greatest, std::max(info.priority_greatest, info.priority_least));
+  State &all = state();
+  std::lock_guard growing(all.growing);
+  if (tb_status status = watch_shutdown(all, device, "stream_from_pool"); status != TB_OK) return status;
+  Pool &pool = all.pools[{device, priority}];
+  pool.streams.reserve(pool_size);
+  uint32_t turn = pool.turns % pool_size;
+  if (turn == pool.streams.size()) {
+    tb_stream *stream = nullptr;
+    if (tb_status status = make_stream(all, device, priority, &stream); status != TB_OK) return status;
+    pool.streams.push_back(stream);
+  }
+  ++pool.turns;
+  *out = pool.streams[turn];
+  return TB_OK;
+}
+
+tb_status stream_device(tb_stream *stream, int32_t *out) {
+  Known known;
+  if (!look_up(stream, &known)) return unknown_stream("stream_device");
+  *out = known.device;
+  return TB_OK;
+}
+
+tb_status stream_priority(tb_stream *stream, int32_t *out) {
+  Known known;
+  if (!look_up(stream, &known)) return unknown_stream("stream_priority");
+  *out = known.priority;
+  return TB_OK;
+}
+
+} // namespace tb

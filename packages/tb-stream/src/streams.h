@@ -1,0 +1,27 @@
+// streams.h -- current stream of a thread, default streams, the pool, and what is known of a handle.
+//
+// Every function may be called from any thread. The functions that return a status set a text when they fail.
+#pragma once
+
+#include "host.h"
+
+namespace tb {
+
+// PyTorch's device index is a signed byte.
+inline constexpr int32_t device_limit = 128;
+inline constexpr uint32_t pool_size = 32;
+
+// This thread's current stream; the device's default stream until set. NULL with a text for a device out of range.
+tb_stream *current_stream(int32_t device);
+// NULL goes back to the default stream. A stream known to be another device's: TB_INVALID_ARGUMENT. One that is not
+// known (wrapped by the caller) is taken as it is; the caller keeps it alive while it is current anywhere.
+tb_status set_current_stream(int32_t device, tb_stream *stream);
+// NULL with a text for a device out of range.
+tb_stream *default_stream(int32_t device);
+// Of the pool of (device, priority), in turn. Priorities out of the device's range are clamped.
+tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out);
+// Of default and pooled streams; TB_NOT_FOUND for others.
+tb_status stream_device(tb_stream *stream, int32_t *out);
+tb_status stream_priority(tb_stream *stream, int32_t *out);
+
+} // namespace tb

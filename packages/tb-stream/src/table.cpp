@@ -1,0 +1,51 @@
+// table.cpp -- the C table of tb-stream. The one place where C++ exceptions (memory for our own lists) become status.
+#include "table.h"
+
+#include <exception>
+
+#include "events.h"
+#include "streams.h"
+
+namespace tb {
+namespace {
+
+template <auto function> struct Guarded;
+template <class... Arguments, tb_status (*function)(Arguments...)> struct Guarded<function> {
+  static tb_status call(Arguments... arguments) {
+    try {
+      return function(arguments...);
+    } catch (const std::exception &error) {
+      return fail(TB_INTERNAL, -1, "tb-stream", error.what());
+    }
+  }
+};
+template <tb_stream *(*function)(int32_t)> struct Guarded<function> {
+  static tb_stream *call(int32_t device) {
+    try {
+      return function(device);
+    } catch (const std::exception &error) {
+      fail(TB_INTERNAL, device, "tb-stream", error.what());
+      return nullptr;
+    }
+  }
+};
+
+} // namespace
+
+const tb_stream_table stream_table = {
+    sizeof(tb_stream_table),
+    Guarded<current_stream>::call,
+    Guarded<set_current_stream>::call,
+    Guarded<default_stream>::call,
+    Guarded<stream_from_pool>::call,
+    Guarded<stream_device>::call,
+    Guarded<stream_priority>::call,
+    Guarded<acquire_event>::call,
+    Guarded<release_event>::call,
+};
+
+const tb_export stream_export = {
+    {'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'}, TB_STREAM_API_MAJOR, TB_STREAM_API_MINOR, sizeof(tb_stream_table),
+    "tb-stream", TB_PACKAGE_VERSION, TB_PLATFORM, &stream_table};
+
+} // namespace tb

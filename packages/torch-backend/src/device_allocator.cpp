@@ -1,0 +1,112 @@
+// device_allocator.cpp -- c10::DeviceAllocator over tb-allocator's table. The context of a DataPtr is its tb_block.
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include "allocators.h"
+#include "components.h"
+#include "registration.h"
+
+namespace tb {
+namespace {
+
+// Also runs from destructors at the very end of the process and in forked children, where the block is the dead
+// parent's or the driver is gone: then there is nothing to give back.
+void free_block(void *block) {
+  if (readiness.load(std::memory_order_relaxed) != Readiness::ready) [[unlikely]] return;
+  components.allocator.deallocate(static_cast<tb_block *>(block));
+}
+
+void copy(c10::CachingAllocator::StatArray &out, const tb_statistic (&in)[3]) {
+  for (size_t pool = 0; pool < 3; pool++) {
+    out[pool].current = in[pool].current;
+    out[pool].peak = in[pool].peak;
+    out[pool].allocated = in[pool].allocated;
+    out[pool].freed = in[pool].freed;
+  }
+}
+
+struct Allocator final : c10::DeviceAllocator {
+  c10::DataPtr allocate(size_t size) override {
+    ensure_ready();
+    const int32_t device = components.device.current_device();
+    void *pointer = nullptr;
+    tb_block *block = nullptr;
+    check(components.allocator.allocate(device, size, current_stream(device), &pointer, &block), "allocate", device);
+    return {pointer, block, &free_block, make_device(device)};
+  }
+  bool is_simple_data_ptr(const c10::DataPtr &data) const override { return data.get_deleter() == &free_block; }
+  // In order on the current stream, like every other use of the memory.
+  void copy_data(void *destination, const void *source, size_t size) const override {
+    if (!size) return;
+    ensure_ready();
+    const int32_t device = components.device.current_device();
+    check(components.api->mem_copy(components.driver, device, current_stream(device), destination, source, size,
+                                   TB_COPY_DEVICE_TO_DEVICE),
+          "mem_copy", device);
+  }
+
+  bool initialized() override { return readiness.load() == Readiness::ready; }
+  void emptyCache(c10::MempoolId_t) override {
+    ensure_ready();
+    check(components.allocator.empty_cache(-1), "empty_cache");
+  }
+  void recordStream(const c10::DataPtr &data, c10::Stream stream) override { record_stream(data, stream); }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    ensure_ready();
+    tb_allocator_statistics in{};
+    in.struct_size = sizeof in;
+    check(components.allocator.statistics(device, &in), "statistics", device);
+    c10::CachingDeviceAllocator::DeviceStats out;
+    copy(out.allocation, in.allocation);
+    copy(out.segment, in.segment);
+    copy(out.active, in.active);
+    copy(out.inactive_split, in.inactive_split);
+    copy(out.allocated_bytes, in.allocated_bytes);
+    copy(out.reserved_bytes, in.reserved_bytes);
+    copy(out.active_bytes, in.active_bytes);
+    copy(out.inactive_split_bytes, in.inactive_split_bytes);
+    copy(out.requested_bytes, in.requested_bytes);
+    out.num_alloc_retries = in.num_alloc_retries;
+    out.num_ooms = in.num_ooms;
+    out.num_sync_all_streams = in.num_sync_all_streams;
+    out.num_device_alloc = in.num_device_alloc;
+    out.num_device_free = in.num_device_free;
+    out.max_split_size = in.max_split_size;
+    return out;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex device) override {
+    ensure_ready();
+    check(components.allocator.reset_accumulated(device), "reset_accumulated", device);
+  }
+  void resetPeakStats(c10::DeviceIndex device) override {
+    ensure_ready();
+    check(components.allocator.reset_peak(device), "reset_peak", device);
+  }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    ensure_ready();
+    uint64_t free = 0, total = 0;
+    check(components.allocator.memory_info(device, &free, &total), "memory_info", device);
+    return {free, total};
+  }
+};
+
+Allocator &instance() {
+  static Allocator &allocator = *new Allocator; // outlives every storage, also those in static objects
+  return allocator;
+}
+
+} // namespace
+
+c10::Allocator *device_allocator() { return &instance(); }
+
+void record_stream(const c10::DataPtr &data, const c10::Stream &stream) {
+  if (!data.get()) return;
+  ensure_ready();
+  // A wrapped context (copy-on-write) hides the block; then its address finds it.
+  auto *block = data.get_deleter() == &free_block ? static_cast<tb_block *>(data.get_context())
+                                                  : components.allocator.find(data.get());
+  if (block) check(components.allocator.record_stream(block, from_c10(stream)), "record_stream", stream.device_index());
+}
+
+void register_device_allocator() { c10::SetAllocator(device_type, &instance()); }
+
+} // namespace tb

@@ -1,0 +1,112 @@
+// generator.cpp -- c10::GeneratorImpl: a seed and an offset, kept by tb-generator.
+//
+// The state tensor is 16 bytes of CPU uint8: seed, then offset, little endian, both unsigned 64 bits. As everywhere in
+// PyTorch, callers hold mutex_ around a group of calls.
+#include "generator.h"
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include <ATen/EmptyTensor.h>
+#include <c10/core/GeneratorImpl.h>
+#include <c10/core/TensorOptions.h>
+
+#include "components.h"
+
+namespace tb {
+namespace {
+
+constexpr int64_t state_bytes = 16;
+using State = std::shared_ptr<tb_generator>;
+
+State make_state(uint64_t seed, uint64_t offset) {
+  tb_generator *made = nullptr;
+  check(components.generator.create(seed, &made), "create");
+  components.generator.set_state(made, seed, offset);
+  return {made, [](tb_generator *generator) { components.generator.destroy(generator); }};
+}
+
+struct Generator final : c10::GeneratorImpl {
+  Generator(c10::DeviceIndex device, State state)
+      : c10::GeneratorImpl(make_device(device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        state_(std::move(state)) {}
+
+  void set_current_seed(uint64_t seed) override { components.generator.set_state(state_.get(), seed, 0); }
+  uint64_t current_seed() const override { return read().first; }
+  uint64_t seed() override {
+    const uint64_t seed = c10::detail::getNonDeterministicRandom();
+    set_current_seed(seed);
+    return seed;
+  }
+  void set_offset(uint64_t offset) override { components.generator.set_state(state_.get(), current_seed(), offset); }
+  uint64_t get_offset() const override { return read().second; }
+
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    const auto [seed, offset] = read();
+    at::TensorBase tensor = at::detail::empty_cpu({state_bytes}, c10::TensorOptions().dtype(c10::kByte));
+    auto *bytes = static_cast<char *>(tensor.mutable_data_ptr());
+    std::memcpy(bytes, &seed, 8);
+    std::memcpy(bytes + 8, &offset, 8);
+    return tensor.getIntrusivePtr();
+  }
+  void set_state(const c10::TensorImpl &state) override {
+    at::detail::check_rng_state(state);
+    TORCH_CHECK_VALUE(state.numel() == state_bytes, "a tb generator's state has ", state_bytes, " bytes, but got ",
+                      state.numel(), ": it must come from get_state of a tb generator");
+    const auto *bytes = static_cast<const char *>(state.data());
+    uint64_t seed = 0, offset = 0;
+    std::memcpy(&seed, bytes, 8);
+    std::memcpy(&offset, bytes + 8, 8);
+    components.generator.set_state(state_.get(), seed, offset);
+  }
+  // "Graph safe": the new generator shares this one's state instead of copying it.
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override {
+    return c10::make_intrusive<Generator>(device_.index(), state_);
+  }
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl> &other) override {
+    auto *mine = dynamic_cast<Generator *>(other.get());
+    TORCH_CHECK_TYPE(mine, "expected a generator of a tb device");
+    state_ = mine->state_;
+  }
+
+private:
+  Generator *clone_impl() const override {
+    const auto [seed, offset] = read();
+    return new Generator(device_.index(), make_state(seed, offset));
+  }
+  std::pair<uint64_t, uint64_t> read() const {
+    uint64_t seed = 0, offset = 0;
+    components.generator.get_state(state_.get(), &seed, &offset);
+    return {seed, offset};
+  }
+
+  State state_;
+};
+
+c10::DeviceIndex number_of(c10::DeviceIndex device) {
+  return device >= 0 ? device : static_cast<c10::DeviceIndex>(components.device.current_device());
+}
+
+} // namespace
+
+const at::Generator &default_generator(c10::DeviceIndex device) {
+  static std::mutex mutex;
+  static auto &made = *new std::array<at::Generator, 128>; // outlives every user
+  const c10::DeviceIndex number = number_of(device);
+  std::lock_guard<std::mutex> lock(mutex);
+  at::Generator &generator = made[number];
+  if (!generator.defined()) {
+    tb_generator *own = nullptr;
+    check(components.generator.default_generator(number, &own), "default_generator", number);
+    generator = at::make_generator<Generator>(number, State(own, [](tb_generator *) {})); // the component's own
+  }
+  return generator;
+}
+
+at::Generator new_generator(c10::DeviceIndex device) {
+  return at::make_generator<Generator>(number_of(device), make_state(c10::default_rng_seed_val, 0));
+}
+
+} // namespace tb

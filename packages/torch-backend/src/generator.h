@@ -1,0 +1,13 @@
+// generator.h -- torch.Generator for tb devices over tb-generator's table.
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+namespace tb {
+
+// The device's own generator (device -1: the current device's); throws for a device out of range.
+const at::Generator &default_generator(c10::DeviceIndex device);
+// An independent one with PyTorch's default seed.
+at::Generator new_generator(c10::DeviceIndex device);
+
+} // namespace tb

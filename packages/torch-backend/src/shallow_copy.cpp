@@ -1,0 +1,102 @@
+// shallow_copy.cpp -- `x.data = y` and Module.to between CPU and tb, which stock PyTorch allows for the device types on
+// a list that has no PrivateUse1. Without it Module.to replaces parameters instead of moving them, so tied weights come
+// apart and optimizers keep the old ones.
+//
+// Two seams: the operator that asks whether the types are compatible gets a kernel, and the hooks behind set_data are
+// wrapped; both answer as before for every pair without a tb tensor. Written for torch 2.13, whose headers it compiles
+// against; when upstream puts PrivateUse1 on the list this file can go.
+#include <ATen/core/Tensor.h>
+#include <ATen/core/VariableHooksInterface.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/library.h>
+
+#include "components.h"
+#include "registration.h"
+
+namespace tb {
+namespace {
+
+bool is_dense(c10::DispatchKeySet keys) {
+  constexpr c10::DispatchKeySet backends({c10::BackendComponent::CPUBit, c10::BackendComponent::CUDABit,
+                                          c10::BackendComponent::PrivateUse1Bit});
+  return keys.has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && keys.has_any(backends);
+}
+
+// One of the two is a tb tensor, and both are plain dense ones.
+bool crosses(const at::TensorBase &a, const at::TensorBase &b) {
+  return a.defined() && b.defined() &&
+         (a.device().type() == device_type || b.device().type() == device_type) && is_dense(a.key_set()) &&
+         is_dense(b.key_set());
+}
+
+bool compatible(const at::Tensor &self, const at::Tensor &from) {
+  return crosses(self, from) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
+}
+
+using Base = at::impl::VariableHooksInterface;
+using at::TensorBase;
+
+struct ShallowCopyHooks final : Base {
+  explicit ShallowCopyHooks(Base *inner) : inner_(inner) {}
+
+  // As PyTorch's own for compatible types: the fields are copied, the version counter stays, and a gradient
+  // accumulator made for the old device is dropped.
+  void set_data(const TensorBase &self, const TensorBase &data) const override {
+    if (!crosses(self, data) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(data.key_set()))
+      return inner_->set_data(self, data);
+    TORCH_CHECK(!self.requires_grad() || c10::isFloatingType(data.scalar_type()) ||
+                    c10::isComplexType(data.scalar_type()),
+                "data set to a tensor that requires gradients must be floating point or complex dtype");
+    if (auto *meta = torch::autograd::impl::get_autograd_meta(self)) {
+      std::lock_guard<std::mutex> lock(meta->mutex_);
+      meta->grad_accumulator_.reset();
+    }
+    self.unsafeGetTensorImpl()->shallow_copy_from(data.getIntrusivePtr());
+  }
+
+  TensorBase tensor_data(const TensorBase &t) const override { return inner_->tensor_data(t); }
+  TensorBase variable_data(const TensorBase &t) const override { return inner_->variable_data(t); }
+  const c10::intrusive_ptr<torch::autograd::Node> &grad_fn(const TensorBase &t) const override {
+    return inner_->grad_fn(t);
+  }
+  unsigned _register_hook(const TensorBase &t, std::function<TensorBase(const TensorBase &)> hook) const override {
+    return inner_->_register_hook(t, std::move(hook));
+  }
+  void remove_hook(const TensorBase &t, unsigned position) const override { inner_->remove_hook(t, position); }
+  bool is_view(const TensorBase &t) const override { return inner_->is_view(t); }
+  const TensorBase &base(const TensorBase &t) const override { return inner_->base(t); }
+  const std::string &name(const TensorBase &t) const override { return inner_->name(t); }
+  bool is_leaf(const TensorBase &t) const override { return inner_->is_leaf(t); }
+  int64_t output_nr(const TensorBase &t) const override { return inner_->output_nr(t); }
+  TensorBase data(const TensorBase &t) const override { return inner_->data(t); }
+  int64_t _version(const TensorBase &t) const override { return inner_->_version(t); }
+  void retain_grad(const TensorBase &t) const override { inner_->retain_grad(t); }
+  bool retains_grad(const TensorBase &t) const override { return inner_->retains_grad(t); }
+  void _backward(const at::Tensor &t, at::TensorList inputs, const std::optional<at::Tensor> &gradient,
+                 std::optional<bool> keep_graph, bool create_graph) const override {
+    inner_->_backward(t, inputs, gradient, keep_graph, create_graph);
+  }
+  void requires_grad_(const TensorBase &t, bool value) const override { inner_->requires_grad_(t, value); }
+  void basic_autograd_not_implemented_fallback(const c10::OperatorHandle &op, c10::DispatchKeySet keys,
+                                               torch::jit::Stack *stack) const override {
+    inner_->basic_autograd_not_implemented_fallback(op, keys, stack);
+  }
+  std::optional<c10::ScalarType> grad_dtype(const TensorBase &t) const override { return inner_->grad_dtype(t); }
+  void set_grad_dtype(const TensorBase &t, const std::optional<c10::ScalarType> &dtype) const override {
+    inner_->set_grad_dtype(t, dtype);
+  }
+
+private:
+  Base *inner_;
+};
+
+} // namespace
+
+void register_shallow_copy() {
+  static auto &kernels = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
+                                             __LINE__);
+  kernels.impl("_has_compatible_shallow_copy_type", &compatible);
+  at::impl::SetVariableHooks(new ShallowCopyHooks(at::impl::GetVariableHooks()));
+}
+
+} // namespace tb

@@ -1,0 +1,30 @@
+"""torch-backend: the tb components composed into one PyTorch device, `torch.device("tb")`.
+
+PyTorch loads this package by itself (entry point `torch.backends`); `import torch_backend` does the same by hand,
+before or after `import torch`. Neither ever fails because of a driver, a version or another backend: what is wrong is
+said when `tb` is used, and by `python -m torch_backend`.
+"""
+
+import sys
+
+
+def _autoload() -> None:
+    """Registers `tb` with PyTorch. Called by `import torch`; never raises, may be called again, also by itself."""
+    # Defined before anything is imported: with `import torch_backend` first, PyTorch calls it while this module is
+    # still being loaded.
+    try:
+        from torch_backend import _registration
+
+        _registration.register()
+    except Exception as error:  # a damaged installation: nothing of ours is there to keep the reason for later
+        print(f"torch_backend: not registered, torch.device('tb') will be unknown: {error!r}", file=sys.stderr)
+
+
+import torch  # noqa: E402, F401  (loads this backend by itself unless TORCH_DEVICE_BACKEND_AUTOLOAD=0)
+
+from torch_backend._build import VERSION as __version__  # noqa: E402
+from torch_backend._doctor import doctor  # noqa: E402
+
+_autoload()
+
+__all__ = ["__version__", "doctor"]

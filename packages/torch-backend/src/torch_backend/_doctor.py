@@ -1,0 +1,62 @@
+"""The diagnosis on one screen: torch, the registration, a first tensor, then tb_device's report on the drivers."""
+
+import os
+import sys
+from importlib import metadata
+from typing import TextIO
+
+
+def doctor(file: TextIO | None = None) -> bool:
+    """Prints what works and what does not, with the remedy, to `file` (None: standard output).
+
+    Uses the device: it opens the driver and makes one tensor. Never raises. Returns True when tb can be used.
+    """
+    problem = _first_use()
+    lines = [f"PROBLEM: {problem}" if problem else "torch.device('tb') works.", "", "Torch"]
+    lines += [f"  {name:<22} {value}" for name, value in _torch_facts().items()]
+    lines += ["", *_driver_report()]
+    print("\n".join(lines), file=file or sys.stdout)
+    return problem is None
+
+
+def _first_use() -> str | None:
+    import torch
+
+    try:
+        import torch_backend  # noqa: F401  (also where PyTorch did not load it by itself)
+
+        torch.tb.init()  # type: ignore[attr-defined]
+        value = torch.ones(1, device="tb").item()
+        return None if value == 1 else f"torch.ones(1, device='tb') gave {value}"
+    except Exception as error:
+        return str(error) or repr(error)
+
+
+def _torch_facts() -> dict[str, str]:
+    import torch
+
+    from torch_backend import _build
+
+    others = [
+        f"{point.name} ({point.value})"
+        for point in metadata.entry_points(group="torch.backends")
+        if not point.value.startswith("torch_backend:")
+    ]
+    return {
+        "torch": f"{torch.__version__} in {os.path.dirname(torch.__file__)}",
+        "torch-backend": f"{_build.VERSION}, built for torch {_build.TORCH_MINOR}",
+        "PrivateUse1 is named": torch._C._get_privateuse1_backend_name(),
+        "other backends": ", ".join(others) or "none",
+        "loads with torch": "no: TORCH_DEVICE_BACKEND_AUTOLOAD=" + os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"]
+        if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1"
+        else "yes",
+    }
+
+
+def _driver_report() -> list[str]:
+    try:
+        from tb_device import doctor as drivers
+
+        return [drivers.readable(drivers.examine())]
+    except Exception as error:
+        return [f"PROBLEM: tb-device cannot report: {error}"]

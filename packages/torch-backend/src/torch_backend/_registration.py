@@ -1,0 +1,81 @@
+"""What happens at `import torch`: the name, the module torch.tb, and the idle C++ registrations. No device is touched.
+
+Each step that fails leaves its reason in `_state`, to be raised at the first use of tb.
+"""
+
+import sys
+import warnings
+
+import torch
+from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
+
+from torch_backend import _state
+from torch_backend._build import TORCH_MINOR, VERSION
+
+_UNNAMED = "privateuseone"
+_done = False
+
+
+def register() -> None:
+    """Registers everything that can be; idempotent, re-entrant, never raises."""
+    global _done
+    if _done:
+        return
+    _done = True
+    try:
+        _claim_name()
+        _load_core()
+    except Exception as error:
+        _state.set_failure(str(error) or repr(error))
+
+
+def _claim_name() -> None:
+    name = torch._C._get_privateuse1_backend_name()
+    if name not in (_UNNAMED, "tb"):
+        _add_module_without_name()
+        owner = getattr(getattr(torch, name, None), "__name__", "unknown module")
+        text = (
+            f"torch.device('tb') is not available in this process: PyTorch has one slot for outside devices, and the "
+            f"backend '{name}' ({owner}) took it first. Uninstall one of the two, or set "
+            f"TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import the one you want."
+        )
+        _warn(text)
+        raise RuntimeError(text)
+    if name == _UNNAMED:
+        rename_privateuse1_backend("tb")
+    if not hasattr(torch, "tb"):
+        from torch_backend import device_module
+
+        torch._register_device_module("tb", device_module)  # type: ignore[no-untyped-call]
+        generate_methods_for_privateuse1_backend(for_storage=True)
+
+
+def _add_module_without_name() -> None:
+    """torch.tb exists and explains itself although torch.device('tb') does not."""
+    if not hasattr(torch, "tb"):
+        from torch_backend import device_module
+
+        torch.tb = device_module  # type: ignore[attr-defined]
+        sys.modules["torch.tb"] = device_module
+
+
+def _warn(text: str) -> None:
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    except RuntimeWarning:  # warnings are errors here: the text still comes at the first use
+        return
+
+
+def _load_core() -> None:
+    installed = ".".join(torch.__version__.split(".")[:2])
+    if installed != TORCH_MINOR:
+        raise ImportError(
+            f"torch-backend {VERSION} was built for torch {TORCH_MINOR}, but torch {torch.__version__} is installed: "
+            f"pip install 'torch=={TORCH_MINOR}.*', or a torch-backend built for torch {installed}."
+        )
+    from torch_backend import _core, _dlpack
+
+    _core._connect()
+    _core._register()
+    _dlpack.repair()
+    _state.set_registered()

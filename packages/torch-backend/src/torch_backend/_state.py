@@ -1,0 +1,126 @@
+"""The one place with state on the Python side: why tb cannot be used, and whether the first use has happened."""
+
+import importlib.util
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_lock = threading.RLock()
+_registered = False
+_initialized = False
+_initializing = False
+_failure: str | None = None  # of the registration: final
+_last_failure: str | None = None  # of the last initialization: tried again at the next use
+_pending: "list[Callable[[], object]]" = []
+
+
+def set_failure(text: str) -> None:
+    """The registration failed with this reason."""
+    global _failure
+    _failure = text
+
+
+def set_registered() -> None:
+    """The extension is loaded and known to PyTorch."""
+    global _registered
+    _registered = True
+
+
+def is_registered() -> bool:
+    """True when the extension is loaded and known to PyTorch."""
+    return _registered
+
+
+def is_initialized() -> bool:
+    """True once the driver is open and the operators are registered, in the process that did it."""
+    return _initialized and not in_bad_fork()
+
+
+def in_bad_fork() -> bool:
+    """True in a forked child of a process that had a driver open."""
+    if not _registered:
+        return False
+    from torch_backend import _core
+
+    return _core.in_bad_fork()
+
+
+def failure() -> str | None:
+    """Why tb cannot be used as far as is known without touching a device; None if nothing is known to be wrong."""
+    if _failure is not None:
+        return _failure
+    missing = [name for name in ("tb_ops", "tb_amp") if importlib.util.find_spec(name) is None]
+    if missing:
+        package = missing[0].replace("_", "-")
+        return f"torch-backend needs {package}, which is not installed: pip install {package}"
+    return _last_failure
+
+
+def initialize() -> None:
+    """Opens the driver and registers the operators: the first use of tb.
+
+    Idempotent; safe from several threads; returns at once when called by what it runs itself.
+    Raises RuntimeError with the reason, the remedy and where to look further.
+    """
+    global _initialized, _initializing, _last_failure
+    if in_bad_fork():
+        raise RuntimeError(_FORK_TEXT)
+    if _initialized:
+        return
+    with _lock:
+        if _initialized or _initializing:  # the lock is this thread's own: it is called by what it runs
+            return
+        _initializing = True
+        try:
+            _initialize()
+            _initialized = True
+            _last_failure = None
+        except Exception as error:
+            _last_failure = str(error) or repr(error)
+            raise RuntimeError(
+                f"torch.device('tb') cannot be used: {_last_failure}\n"
+                f"`python -m torch_backend` shows the whole diagnosis."
+            ) from error
+        finally:
+            _initializing = False
+        while _pending:
+            _pending.pop(0)()
+
+
+def _initialize() -> None:
+    if _failure is not None:
+        raise RuntimeError(_failure)
+    if not _registered:
+        raise RuntimeError("torch_backend is still being imported")
+    from torch_backend import _core
+
+    _core._open()
+    import tb_amp
+    import tb_ops
+
+    tb_ops.initialize()
+    tb_amp.register()
+    _core._set_ready()
+
+
+def call_when_initialized(call: "Callable[[], object]", *, replaces_earlier: bool = False) -> None:
+    """Runs `call` now if tb is in use, else right after the first use: for seeds set before.
+
+    replaces_earlier: the calls that still wait have no effect after this one and are dropped.
+    """
+    with _lock:
+        if not is_initialized():
+            if replaces_earlier:
+                _pending.clear()
+            _pending.append(call)
+            return
+    call()
+
+
+_FORK_TEXT = (
+    "tb devices cannot be used in a forked child of a process that has already used them: streams and driver threads "
+    "do not survive fork(). Use the 'spawn' start method (torch.multiprocessing.set_start_method('spawn')), or fork "
+    "before the first use of a tb device."
+)

@@ -1,0 +1,140 @@
+"""torch.tb: the device module, with the names and meanings of torch.cuda and torch.xpu.
+
+Importing it touches no device. Functions that need one initialize it first and raise RuntimeError with the reason when
+that is not possible; `is_available()`, `device_count()`, `is_initialized()` and the seeds never raise.
+"""
+
+import torch
+
+from torch_backend import _state
+from torch_backend.device_module import amp
+from torch_backend.device_module.amp import get_amp_supported_dtype, is_bf16_supported
+from torch_backend.device_module.devices import (
+    DeviceProperties,
+    can_device_access_peer,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_available,
+    set_device,
+    synchronize,
+)
+from torch_backend.device_module.fallback import fallbacks, reset_fallbacks, set_fallback_mode
+from torch_backend.device_module.memory import (
+    empty_cache,
+    empty_host_cache,
+    host_memory_stats,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from torch_backend.device_module.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from torch_backend.device_module.streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
+
+default_generators: tuple[torch.Generator, ...]
+
+
+def init() -> None:
+    """Opens the driver and registers the operators now instead of at the first use. RuntimeError with the reason."""
+    _state.initialize()
+
+
+def is_initialized() -> bool:
+    """True once tb has been used in this process."""
+    return _state.is_initialized()
+
+
+# The names PyTorch itself calls.
+_lazy_init = init
+_is_in_bad_fork = _state.in_bad_fork
+
+
+def __getattr__(name: str) -> object:
+    if name == "default_generators":
+        from torch_backend.device_module.random import default_generators as generators
+
+        return generators()
+    raise AttributeError(f"module 'torch.tb' has no attribute {name!r}")
+
+
+__all__ = [
+    "DeviceProperties",
+    "Event",
+    "Stream",
+    "StreamContext",
+    "amp",
+    "can_device_access_peer",
+    "current_device",
+    "current_stream",
+    "default_generators",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "empty_host_cache",
+    "fallbacks",
+    "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "host_memory_stats",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_fallbacks",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_fallback_mode",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "synchronize",
+]

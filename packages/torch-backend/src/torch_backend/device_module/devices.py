@@ -1,0 +1,137 @@
+"""torch.tb: devices and their properties."""
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from torch_backend import _state
+
+Device = torch.device | str | int | None
+
+
+def device_index(device: Device = None) -> int:
+    """The number of a device given as torch.device, "tb:1", number, or None for this thread's current one.
+
+    Raises ValueError for a device of another type or a negative number. Does not check the upper end: the function that
+    uses the number does.
+    """
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        if device < 0:
+            raise ValueError(f"expected a device number of 0 or more, but got {device}")
+        return device
+    device = torch.device(device)
+    if device.type != "tb":
+        raise ValueError(f"expected a tb device, but got '{device}'")
+    return current_device() if device.index is None else device.index
+
+
+def is_available() -> bool:
+    """True when tb tensors can be made: components, driver and at least one device are there. Never raises."""
+    return _state.failure() is None and device_count() > 0
+
+
+def device_count() -> int:
+    """Number of tb devices, 0 when there is no usable driver. Opens the driver; never raises."""
+    if not _state.is_registered():
+        return 0
+    from torch_backend import _core
+
+    return _core.device_count()
+
+
+def current_device() -> int:
+    """This thread's current device; 0 until set."""
+    _state.initialize()
+    from torch_backend import _core
+
+    return _core.current_device()
+
+
+def set_device(device: Device) -> None:
+    """Makes a device this thread's current one. A negative number is a no-op. RuntimeError: there is no such device."""
+    _exchange_device(device if isinstance(device, int) else device_index(device))
+
+
+def _exchange_device(device: int) -> int:
+    _state.initialize()
+    from torch_backend import _core
+
+    return _core.exchange_device(device)
+
+
+_maybe_exchange_device = _exchange_device
+
+
+def synchronize(device: Device = None) -> None:
+    """Waits for all streams of a device. Raises what its queued work failed with, naming the operation."""
+    number = device_index(device)
+    torch._C._accelerator_synchronizeDevice(number)
+
+
+class device:
+    """Context manager: `device` is the current one inside, the one before is current again after. None: no change."""
+
+    def __init__(self, device: Device) -> None:
+        self.idx = -1 if device is None else device if isinstance(device, int) else device_index(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        self.prev_idx = _exchange_device(self.idx)
+
+    def __exit__(self, *exc_info: object) -> None:
+        _exchange_device(self.prev_idx)
+
+
+class device_of(device):
+    """Like `device`, with the device of a tensor or storage; no change when that is not on tb."""
+
+    def __init__(self, obj: torch.Tensor | torch.UntypedStorage | torch.TypedStorage) -> None:
+        super().__init__(obj.device.index if obj.device.type == "tb" else -1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceProperties:
+    """Facts about a device. total_memory is in bytes; lower stream priorities are more urgent."""
+
+    name: str
+    arch: str
+    uuid: bytes
+    total_memory: int
+    multi_processor_count: int
+    host_accessible: bool
+    priority_least: int
+    priority_greatest: int
+    driver: str
+    driver_version: str
+
+
+def get_device_properties(device: Device = None) -> DeviceProperties:
+    """The properties of a device. RuntimeError: there is no such device."""
+    number = device_index(device)
+    from torch_backend import _core
+
+    return DeviceProperties(**_core.device_properties(number))
+
+
+def get_device_name(device: Device = None) -> str:
+    """The name that the driver gives the device."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: Device = None) -> dict[str, Any]:
+    """`arch`, the driver's name and the set `supported_dtypes`, as torch.xpu has it."""
+    properties = get_device_properties(device)
+    supported = torch._C._accelerator_getDeviceCapability(device_index(device))
+    return {"arch": properties.arch, "driver": properties.driver, **supported}
+
+
+def can_device_access_peer(device: Device, peer_device: Device) -> bool:
+    """Whether `device` reaches the memory of `peer_device` directly, without a copy through the host."""
+    number, peer = device_index(device), device_index(peer_device)
+    _state.initialize()
+    from torch_backend import _core
+
+    return number != peer and _core.can_access_peer(number, peer)

@@ -1,0 +1,90 @@
+"""torch.tb: streams and events. Both are torch.Stream and torch.Event, so every PyTorch function takes them."""
+
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from torch_backend import _state
+from torch_backend.device_module.devices import Device, _exchange_device, device_index
+
+
+class Stream(torch.Stream):
+    """A queue of work on a device, in order. `with stream:` makes it this thread's current one.
+
+    device: as everywhere, None for the current one. priority: lower is more urgent; out of the device's range it is
+    clamped. Streams come from a pool: many objects may share one queue.
+    """
+
+    def __new__(cls, device: Device = None, priority: int = 0, **fields: Any) -> "Stream":
+        if fields:  # stream_id, device_index, device_type: an existing stream
+            return super().__new__(cls, **fields)
+        return super().__new__(cls, device=torch.device("tb", device_index(device)), priority=priority)
+
+    def __repr__(self) -> str:
+        return f"torch.tb.Stream(device={self.device}, stream_id={self.stream_id:#x})"
+
+
+class Event(torch.Event):
+    """A point in a stream: wait for it on the host or in another stream; two with enable_timing measure time (ms).
+
+    Waiting never burns a core, so `blocking` changes nothing. interprocess events are not supported:
+    NotImplementedError.
+    """
+
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> "Event":
+        if interprocess:
+            raise NotImplementedError("torch.tb.Event(interprocess=True): events cannot be shared between processes")
+        return super().__new__(cls, device="tb", enable_timing=enable_timing, blocking=blocking)
+
+    def __repr__(self) -> str:
+        return f"torch.tb.Event(device={self.device}, event_id={self.event_id:#x})"
+
+
+def _existing(stream: torch.Stream) -> Stream:
+    return Stream(stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type)
+
+
+def current_stream(device: Device = None) -> Stream:
+    """This thread's current stream of a device: its default stream until set."""
+    return _existing(torch._C._accelerator_getStream(device_index(device)))
+
+
+def default_stream(device: Device = None) -> Stream:
+    """The device's default stream: number 0."""
+    number = device_index(device)
+    return Stream(stream_id=0, device_index=number, device_type=current_stream(number).device_type)
+
+
+def set_stream(stream: torch.Stream | None) -> None:
+    """Makes a stream this thread's current one, and its device the current device. None: no change."""
+    if stream is not None:
+        _state.initialize()
+        torch._C._accelerator_setStream(stream)
+
+
+class StreamContext:
+    """What stream() returns: current stream and device inside, the ones before after. None: no change."""
+
+    def __init__(self, stream: torch.Stream | None) -> None:
+        self.stream = stream
+        self._before: tuple[int, Stream] | None = None
+
+    def __enter__(self) -> torch.Stream | None:
+        if self.stream is not None:
+            self._before = (device_index(), current_stream(self.stream.device_index))
+            set_stream(self.stream)
+        return self.stream
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            device, stream = self._before
+            set_stream(stream)
+            _exchange_device(device)
+
+
+def stream(stream: torch.Stream | None) -> StreamContext:
+    """Context manager: work goes to `stream` inside."""
+    return StreamContext(stream)

@@ -1,0 +1,130 @@
+"""Saving, loading, copying and moving tb tensors and modules."""
+
+import copy
+import io
+import pathlib
+import pickle
+
+import pytest
+import torch
+from conftest import Script
+
+
+def test_save_and_load_come_back_to_tb() -> None:
+    x = torch.arange(12.0, device="tb").reshape(3, 4)
+    buffer = io.BytesIO()
+    torch.save({"all": x, "view": x[1:, ::2]}, buffer)
+    buffer.seek(0)
+    loaded = torch.load(buffer)
+    assert loaded["all"].device == x.device
+    assert torch.equal(loaded["all"], x)
+    assert loaded["view"].stride() == (4, 2)
+    assert loaded["view"].untyped_storage().data_ptr() == loaded["all"].untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("location", ["cpu", "tb", "tb:0", "meta"])
+def test_load_maps_anywhere(location: str) -> None:
+    buffer = io.BytesIO()
+    torch.save(torch.ones(3, device="tb"), buffer)
+    buffer.seek(0)
+    loaded = torch.load(buffer, map_location=location)
+    assert loaded.device.type == location.partition(":")[0]
+    if location != "meta":
+        assert loaded.tolist() == [1, 1, 1]
+
+
+def test_cpu_file_loads_onto_tb() -> None:
+    buffer = io.BytesIO()
+    torch.save(torch.ones(3), buffer)
+    buffer.seek(0)
+    assert torch.load(buffer, map_location="tb").is_tb
+
+
+def test_a_file_from_tb_loads_where_there_is_no_backend(script: Script, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "x.pt"
+    torch.save(torch.arange(3.0, device="tb"), file)
+    code = f"import torch; assert torch.load({str(file)!r}, map_location='cpu').tolist() == [0, 1, 2]"
+    script(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+
+
+def test_a_file_from_another_device_number_says_what_to_do(script: Script, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "x.pt"
+    script(f"import torch; torch.save(torch.ones(2, device='tb:1'), {str(file)!r})", TB_CPU_DEVICES="2")
+    with pytest.raises(RuntimeError, match="map_location"):
+        torch.load(file)
+    assert torch.load(file, map_location="tb:0").tolist() == [1, 1]
+
+
+def test_load_is_the_first_use(script: Script, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "x.pt"
+    torch.save(torch.ones(2, device="tb"), file)
+    script(f"import torch; assert torch.load({str(file)!r}).add(1).tolist() == [2, 2]")
+
+
+def test_pickle_and_deepcopy_are_independent_copies_on_tb() -> None:
+    x = torch.nn.Parameter(torch.ones(3, device="tb"))
+    for other in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert isinstance(other, torch.nn.Parameter)
+        assert other.is_tb
+        assert other.requires_grad
+        with torch.no_grad():
+            other.add_(1)
+        assert x.tolist() == [1, 1, 1]
+
+
+def test_data_can_be_set_across_devices() -> None:
+    x = torch.nn.Parameter(torch.zeros(2))
+    x.data = torch.ones(3, device="tb")
+    assert x.is_tb
+    assert x.requires_grad
+    assert x.tolist() == [1, 1, 1]
+    (x * 2).sum().backward()
+    assert x.grad.is_tb
+    assert x.grad.tolist() == [2, 2, 2]
+    x.grad = None
+    x.data = torch.ones(2)
+    assert x.device.type == "cpu"
+    assert (x + 1).tolist() == [2, 2]
+
+
+def test_data_of_other_kinds_is_still_refused() -> None:
+    x = torch.zeros(2, device="tb")
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        x.data = torch.zeros(2).to_sparse()
+    with pytest.raises(RuntimeError, match="floating point"):
+        torch.nn.Parameter(torch.zeros(2)).data = torch.zeros(2, dtype=torch.int64, device="tb")
+
+
+def test_module_moves_keep_parameters_ties_and_optimizers() -> None:
+    first, second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    second.weight = first.weight
+    model = torch.nn.Sequential(first, second)
+    before = list(model.parameters())
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model.to("tb")
+    assert first.weight is second.weight
+    assert first.weight.is_tb
+    assert all(a is b for a, b in zip(before, model.parameters(), strict=True))
+    old = first.weight.detach().cpu().clone()
+    model(torch.ones(2, 4, device="tb")).sum().backward()
+    optimizer.step()
+    assert not torch.equal(first.weight.detach().cpu(), old)
+    model.cpu()
+    assert first.weight is second.weight
+    assert first.weight.device.type == "cpu"
+
+
+def test_state_dict_loads_across_devices() -> None:
+    source, target = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2).to("tb")
+    target.load_state_dict(source.state_dict())
+    assert target.weight.is_tb
+    assert torch.equal(target.weight.cpu(), source.weight)
+    target.load_state_dict(copy.deepcopy(source.state_dict()), assign=True)
+    assert target.weight.device.type == "cpu"
+
+
+def test_storage_moves_both_ways() -> None:
+    storage = torch.arange(5, dtype=torch.uint8).untyped_storage()
+    on_device = storage.tb()
+    assert on_device.device.type == "tb"
+    assert on_device.cpu().tolist() == [0, 1, 2, 3, 4]

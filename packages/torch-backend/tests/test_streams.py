@@ -1,0 +1,172 @@
+"""torch.tb: streams and events, also through torch.Stream, torch.Event and torch.accelerator."""
+
+import time
+
+import pytest
+import torch
+
+
+def busy(stream: torch.Stream, size: int = 400) -> torch.Tensor:
+    """Queues some tens of milliseconds of work."""
+    with torch.tb.stream(stream):
+        x = torch.ones(size, size, device="tb")
+        for _ in range(6):
+            x = x @ x / size
+    return x
+
+
+def test_default_stream_is_number_0_and_current_at_first() -> None:
+    assert torch.tb.default_stream().stream_id == 0
+    assert torch.tb.current_stream() == torch.tb.default_stream()
+    assert torch.accelerator.current_stream() == torch.tb.current_stream()
+
+
+def test_stream_context_sets_and_restores() -> None:
+    side = torch.tb.Stream()
+    assert side != torch.tb.default_stream()
+    with torch.tb.stream(side) as inside:
+        assert inside == side == torch.tb.current_stream()
+    with side:
+        assert torch.tb.current_stream() == side
+    with torch.tb.stream(None):
+        assert torch.tb.current_stream() == torch.tb.default_stream()
+    assert torch.tb.current_stream() == torch.tb.default_stream()
+
+
+def test_stream_is_current_for_its_thread_only() -> None:
+    import threading
+
+    seen = []
+    with torch.tb.stream(torch.tb.Stream()):
+        thread = threading.Thread(target=lambda: seen.append(torch.tb.current_stream()))
+        thread.start()
+        thread.join()
+    assert seen == [torch.tb.default_stream()]
+
+
+@pytest.mark.parametrize("stream_class", [torch.Stream, "tb"])
+@pytest.mark.parametrize("event_class", [torch.Event, "tb"])
+def test_generic_and_tb_streams_and_events_mix(stream_class: object, event_class: object) -> None:
+    stream = torch.tb.Stream() if stream_class == "tb" else torch.Stream(device="tb")
+    event = torch.tb.Event(enable_timing=True) if event_class == "tb" else torch.Event("tb", enable_timing=True)
+    event.record(stream)
+    torch.tb.current_stream().wait_event(event)
+    stream.wait_stream(torch.tb.current_stream())
+    event.synchronize()
+    assert event.query()
+    stream.synchronize()
+    assert stream.query()
+
+
+def test_a_cpu_stream_is_refused_by_name() -> None:
+    class Foreign(torch.Stream):
+        pass
+
+    with pytest.raises(RuntimeError):
+        torch.tb.set_stream(Foreign(stream_id=1, device_index=0, device_type=0))
+    assert torch.tb.current_stream() == torch.tb.default_stream()
+
+
+def test_a_fresh_event_is_complete_and_waiting_for_it_does_nothing() -> None:
+    event = torch.tb.Event()
+    assert event.query()
+    event.synchronize()
+    torch.tb.current_stream().wait_event(event)
+
+
+def test_event_becomes_complete_with_the_work_before_it() -> None:
+    side = torch.tb.Stream()
+    result = busy(side)
+    event = side.record_event()
+    event.synchronize()
+    assert event.query()
+    assert side.query()
+    assert result.sum().item() == pytest.approx(400 * 400)
+
+
+def test_elapsed_time_is_in_milliseconds() -> None:
+    start, end = torch.tb.Event(enable_timing=True), torch.tb.Event(enable_timing=True)
+    begin = time.perf_counter()
+    start.record()
+    busy(torch.tb.current_stream(), 700)
+    end.record()
+    end.synchronize()
+    wall = (time.perf_counter() - begin) * 1e3
+    measured = start.elapsed_time(end)
+    assert 0.05 * wall < measured <= 1.05 * wall, (measured, wall)
+
+
+def test_elapsed_time_of_unrecorded_events_says_so() -> None:
+    with pytest.raises(RuntimeError, match="record"):
+        torch.tb.Event(enable_timing=True).elapsed_time(torch.tb.Event(enable_timing=True))
+
+
+def test_elapsed_time_without_timing_is_refused() -> None:
+    start, end = torch.tb.Event(), torch.tb.Event()
+    start.record()
+    end.record()
+    end.synchronize()
+    with pytest.raises((RuntimeError, ValueError)):
+        start.elapsed_time(end)
+
+
+def test_interprocess_events_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="between processes"):
+        torch.tb.Event(interprocess=True)
+
+
+def test_priorities_are_accepted_and_clamped() -> None:
+    properties = torch.tb.get_device_properties()
+    for priority in (properties.priority_greatest, properties.priority_least, -1000, 1000):
+        assert torch.tb.Stream(priority=priority).query()
+
+
+def test_wait_stream_orders_work_across_streams() -> None:
+    side = torch.tb.Stream()
+    for _ in range(5):
+        x = busy(side, 300)
+        torch.tb.current_stream().wait_stream(side)
+        assert (x + 1).sum().item() == pytest.approx(300 * 300 * 2)
+
+
+def test_memory_used_on_a_side_stream_is_not_reused_before_that_work_is_done() -> None:
+    side = torch.tb.Stream()
+    for _ in range(10):
+        value = torch.full((1 << 18,), 3.0, device="tb")
+        side.wait_stream(torch.tb.current_stream())
+        busy(side, 250)
+        with torch.tb.stream(side):
+            total = value.sum()
+        value.record_stream(side)
+        del value
+        torch.full((1 << 18,), 7.0, device="tb")  # would land in the same memory
+        side.synchronize()
+        assert total.item() == 3.0 * (1 << 18)
+
+
+def test_backward_of_work_on_a_side_stream_is_right() -> None:
+    side = torch.tb.Stream()
+    for _ in range(5):
+        weight = torch.randn(64, 64, device="tb", requires_grad=True)
+        side.wait_stream(torch.tb.current_stream())
+        with torch.tb.stream(side):
+            loss = ((weight @ weight).tanh() ** 2).mean()
+        torch.tb.current_stream().wait_stream(side)
+        loss.backward()
+        reference = weight.detach().cpu().requires_grad_()
+        ((reference @ reference).tanh() ** 2).mean().backward()
+        torch.testing.assert_close(weight.grad.cpu(), reference.grad)
+        assert weight.grad.device.type == "tb"
+
+
+def test_synchronize_waits_for_every_stream_of_the_device() -> None:
+    sides = [torch.tb.Stream() for _ in range(3)]
+    for side in sides:
+        busy(side, 300)
+    torch.tb.synchronize()
+    assert all(side.query() for side in sides)
+
+
+def test_native_handle_of_a_driver_without_one_says_unsupported() -> None:
+    with pytest.raises(NotImplementedError, match="stream_native"):
+        torch.tb.current_stream().native_handle  # noqa: B018

@@ -1,0 +1,74 @@
+"""Fixtures of the integration tests: fresh interpreters, compiled drivers, and tb with an empty ledger."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run_python() -> RunPython:
+    """Runs code in a fresh interpreter without any TB_ variables; `env` adds some."""
+
+    def run(
+        code: str, env: Mapping[str, str] | None = None, check: bool = True, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        clean = {
+            k: v for k, v in os.environ.items() if not k.startswith("TB_") and k != "TORCH_DEVICE_BACKEND_AUTOLOAD"
+        }
+        command = [sys.executable, "-c", textwrap.dedent(code)]
+        done = subprocess.run(
+            command, env={**clean, **(env or {})}, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        assert not check or done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
+
+
+@pytest.fixture
+def compile_driver(tmp_path: pathlib.Path) -> Callable[[pathlib.Path], pathlib.Path]:
+    """Compiles a C file to a driver library against the shared header, all warnings as errors."""
+
+    def compile_one(source: pathlib.Path) -> pathlib.Path:
+        library = tmp_path / f"{source.stem}.so"
+        command = [
+            os.environ.get("CC", "cc"),
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+        ]
+        command += [f"-I{ROOT / 'shared' / 'include'}", "-o", str(library), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return library
+
+    return compile_one
+
+
+@pytest.fixture
+def no_fallbacks() -> Iterator[None]:
+    """Fails the test if an operator fell back to the CPU while it ran."""
+    import torch
+
+    def calls() -> dict[str, int]:
+        return {row.operator: row.calls for row in torch.tb.fallbacks()}  # type: ignore[attr-defined]
+
+    before = calls()
+    yield
+    fallen = {name: n - before.get(name, 0) for name, n in calls().items() if n > before.get(name, 0)}
+    assert not fallen, f"operators that fell back: {fallen}"

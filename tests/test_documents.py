@@ -1,0 +1,28 @@
+"""The documents say what is true: their Python examples run, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+from conftest import ROOT, RunPython
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "packages").glob("*/README.md"))]
+EXAMPLES = [
+    pytest.param(code, id=f"{page.relative_to(ROOT)}-{number}")
+    for page in PAGES
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), 1)
+]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_the_example_runs(code: str, run_python: RunPython, tmp_path: pathlib.Path) -> None:
+    run_python(f"import os\nos.chdir({str(tmp_path)!r})\n{code}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: pathlib.Path) -> None:
+    links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing

@@ -1,0 +1,105 @@
+"""Training on tb gives the losses of stock cpu, natively, in float32 and under autocast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from demo.comparison import agree, losses, philox_masks
+from demo.corpus import read_corpus
+from demo.settings import ModelSettings, TrainingSettings
+from demo.training import Trainer
+from torch import nn
+from torch.nn import functional
+
+CPU, TB = torch.device("cpu"), torch.device("tb")
+MODEL = ModelSettings(width=32, heads=2, blocks=2, context=16)
+TRAINING = TrainingSettings(steps=20, batch=4, warm_up=5)
+
+Optimizer = Callable[[nn.Module], torch.optim.Optimizer]
+
+
+def mlp_losses(device: torch.device, make_optimizer: Optimizer, steps: int) -> list[float]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+    inputs, targets = torch.randn(8, 16), torch.randint(4, (8,))
+    model = model.to(device)
+    optimizer = make_optimizer(model)
+    found = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(model(inputs.to(device)), targets.to(device))
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+OPTIMIZERS: dict[str, Optimizer] = {
+    "sgd": lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+    "momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+    "adamw": lambda model: torch.optim.AdamW(model.parameters(), lr=0.01),
+}
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_mlp_losses_equal_those_of_the_cpu(name: str) -> None:
+    on_tb, on_cpu = (mlp_losses(device, OPTIMIZERS[name], 30) for device in (TB, CPU))
+    assert on_tb == pytest.approx(on_cpu, rel=1e-5)
+    assert on_tb[-1] < 0.7 * on_tb[0]
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+def test_convolutional_gradients_equal_those_of_the_cpu() -> None:
+    def gradients(device: torch.device) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 5))
+        inputs = torch.randn(2, 3, 8, 8)
+        model = model.to(device)
+        loss = functional.cross_entropy(model(inputs.to(device)), torch.tensor([1, 3]).to(device))
+        loss.backward()  # type: ignore[no-untyped-call]
+        return [p.grad.cpu() for p in model.parameters() if p.grad is not None]
+
+    on_tb, on_cpu = gradients(TB), gradients(CPU)
+    assert len(on_tb) == 4
+    for a, b in zip(on_tb, on_cpu, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+def test_transformer_losses_equal_those_of_the_cpu_with_the_same_dropout_masks() -> None:
+    corpus = read_corpus()
+    torch.manual_seed(TRAINING.seed)
+    on_tb = losses(Trainer(TB, corpus, MODEL, TRAINING), 20)
+    on_cpu = losses(Trainer(CPU, corpus, MODEL, TRAINING), 20, philox_masks(TRAINING.seed))
+    assert agree(on_tb, on_cpu), f"{on_tb}\n{on_cpu}"
+    without_masks = losses(Trainer(CPU, corpus, MODEL, TRAINING), 20)
+    assert not agree(on_tb, without_masks), "this comparison would not notice different masks"
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+def test_transformer_learns_under_autocast_to_bfloat16() -> None:
+    trainer = Trainer(TB, read_corpus(), MODEL, replace(TRAINING, bf16=True, learning_rate=0.01))
+    found = losses(trainer, 20)
+    assert found[-1] < found[0] - 0.5
+    assert trainer.model.head.weight.dtype == torch.float32
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+def test_gradient_scaling_skips_a_step_with_infinite_gradients() -> None:
+    model = nn.Linear(2, 1).to(TB)
+    before = model.weight.detach().cpu().clone()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("tb", init_scale=4.0)
+    scaler.scale(model(torch.full((1, 2), float("inf"), device=TB)).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.equal(model.weight.detach().cpu(), before)
+    assert scaler.get_scale() == 2.0
+    optimizer.zero_grad()
+    scaler.scale(model(torch.ones(1, 2, device=TB)).sum()).backward()
+    scaler.step(optimizer)
+    assert not torch.equal(model.weight.detach().cpu(), before)

@@ -1,0 +1,70 @@
+"""A vendor's view: a short C file with the eight required functions is a device that runs PyTorch."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Callable
+
+from conftest import RunPython
+
+SOURCE = pathlib.Path(__file__).parent / "vendor_driver" / "mychip.c"
+REQUIRED = ["close", "get_info", "device_count", "device_get_info", "mem_alloc", "mem_free", "mem_copy", "mem_set"]
+
+CompileDriver = Callable[[pathlib.Path], pathlib.Path]
+
+
+def test_the_driver_has_at_most_60_lines() -> None:
+    assert len(SOURCE.read_text().splitlines()) <= 60
+
+
+def test_the_driver_offers_the_core_group_alone() -> None:
+    text = SOURCE.read_text()
+    assert set(re.findall(r"\bTB_GROUP_\w+", text)) <= {"TB_GROUP_CORE"}
+    assert set(re.findall(r"\.(\w+) = ", text)) & set(REQUIRED) in (set(), set(REQUIRED))
+
+
+def test_loaded_by_path_it_adds_through_the_counted_fallback(
+    run_python: RunPython, compile_driver: CompileDriver
+) -> None:
+    code = """
+        import json, torch
+        result = torch.ones(3, device="tb") + 1
+        rows = [(row.operator, row.calls, row.seconds) for row in torch.tb.fallbacks()]
+        print(json.dumps({"device": str(result.device), "values": result.tolist(), "fallbacks": rows}))
+    """
+    done = run_python(code, {"TB_DRIVER": str(compile_driver(SOURCE))})
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["values"] == [2.0, 2.0, 2.0]
+    assert found["device"] == "tb:0"
+    [(operator, calls, seconds)] = [row for row in found["fallbacks"] if row[0].startswith("aten::add")]
+    assert operator == "aten::add.Tensor"
+    assert calls == 1
+    assert seconds >= 0
+
+
+def test_on_a_driver_without_kernels_a_model_trains_to_the_losses_of_the_cpu(
+    run_python: RunPython, compile_driver: CompileDriver
+) -> None:
+    code = """
+        import json, torch
+        def losses(device):
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(device)
+            x, y = torch.linspace(-1, 1, 32).reshape(4, 8).to(device), torch.ones(4, 1).to(device)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            values = []
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss = torch.nn.functional.mse_loss(model(x), y)
+                loss.backward()
+                optimizer.step()
+                values.append(loss.item())
+            return values
+        print(json.dumps([losses("tb"), losses("cpu")]))
+    """
+    done = run_python(code, {"TB_DRIVER": str(compile_driver(SOURCE))})
+    on_chip, on_cpu = json.loads(done.stdout.splitlines()[-1])
+    assert all(abs(a - b) <= 1e-6 for a, b in zip(on_chip, on_cpu, strict=True))
+    assert on_chip[-1] < on_chip[0]

@@ -1,0 +1,52 @@
+"""The installed extensions carry no path of the machine that built them."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+TORCH_FREE = ["tb_device", "tb_stream", "tb_allocator", "tb_generator"]
+TORCH_LINKED = ["tb_amp", "tb_ops", "torch_backend"]
+
+
+def libraries(module: str) -> list[pathlib.Path]:
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    found = list(pathlib.Path(spec.origin).parent.rglob("*.so"))
+    assert found, f"{module} has no extension"
+    return found
+
+
+def dynamic_section(library: pathlib.Path) -> str:
+    return subprocess.run(["readelf", "-d", str(library)], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("module", TORCH_FREE)
+def test_torch_free_packages_link_no_torch_and_search_nowhere(module: str) -> None:
+    for library in libraries(module):
+        section = dynamic_section(library)
+        assert "libtorch" not in section
+        assert "libc10" not in section
+        assert not re.search(r"\((RUNPATH|RPATH)\)", section)
+
+
+@pytest.mark.parametrize("module", TORCH_LINKED)
+def test_torch_linked_packages_find_torch_beside_themselves(module: str) -> None:
+    for library in libraries(module):
+        paths = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", dynamic_section(library))
+        assert paths == ["$ORIGIN/../torch/lib"]
+
+
+@pytest.mark.parametrize("module", TORCH_LINKED)
+def test_torch_linked_packages_pin_the_torch_minor(module: str) -> None:
+    from importlib.metadata import requires
+
+    import torch
+
+    minor = ".".join(torch.__version__.split(".")[:2])
+    assert f"torch=={minor}.*" in (requires(module.replace("_", "-")) or [])

@@ -1,0 +1,1 @@
+"""The benchmark: device tb against stock cpu, interleaved in one process."""

@@ -1,0 +1,1 @@
+"""Packages, wheels and environments: what the sessions of noxfile.py share."""
