@@ -23,32 +23,34 @@ public:
     return (log - 4) * 32 + static_cast<uint32_t>((units >> (log - 5)) & 31);
   }
 
-  void insert(tb_block *block) noexcept {
-    uint32_t bin = class_of(block->size);
-    tb_block *head = heads_[bin];
-    block->bin_previous = nullptr;
-    block->bin_next = head;
-    if (head) head->bin_previous = block;
-    heads_[bin] = block;
-    rows_[bin / 32] |= uint32_t{1} << bin % 32;
-    row_bits_ |= uint64_t{1} << bin / 32;
-    bytes_ += block->size;
+  void insert(tb_block *block) noexcept { insert(block, class_of(block->size)); }
+
+  void remove(tb_block *block) noexcept {
+    uint32_t bin = block->bin;
+    if (block->bin_next) block->bin_next->bin_previous = block->bin_previous;
+    if (block->bin_previous) {
+      block->bin_previous->bin_next = block->bin_next;
+    } else {
+      heads_[bin] = block->bin_next;
+      if (!block->bin_next) {
+        rows_[bin / 32] &= ~(uint32_t{1} << bin % 32);
+        if (!rows_[bin / 32]) row_bits_ &= ~(uint64_t{1} << bin / 32);
+      }
+    }
+    bytes_ -= block->size;
   }
 
-  void remove(tb_block *block) noexcept { remove(block, class_of(block->size)); }
-
-  // The block was grown or cut in place, from `old_size` to block->size.
-  void resized(tb_block *block, uint64_t old_size) noexcept {
-    uint32_t before = class_of(old_size);
-    if (before == class_of(block->size)) [[likely]] {
-      bytes_ += block->size - old_size;
-      return;
+  // Grows or cuts a block in place.
+  void resize(tb_block *block, uint64_t size) noexcept {
+    uint32_t bin = class_of(size);
+    if (bin == block->bin) {
+      bytes_ += size - block->size;
+      block->size = size;
+    } else {
+      remove(block);
+      block->size = size;
+      insert(block, bin);
     }
-    uint64_t size = block->size;
-    block->size = old_size;
-    remove(block, before);
-    block->size = size;
-    insert(block);
   }
 
   // The smallest free block of at least `size`, exact up to 32 KiB, within a class (3 %) above; NULL if there is none.
@@ -91,18 +93,16 @@ private:
   static constexpr int look_limit = 16;
   static constexpr size_t row_count = 36; // up to size_limit
 
-  void remove(tb_block *block, uint32_t bin) noexcept {
-    if (block->bin_next) block->bin_next->bin_previous = block->bin_previous;
-    if (block->bin_previous) {
-      block->bin_previous->bin_next = block->bin_next;
-    } else {
-      heads_[bin] = block->bin_next;
-      if (!block->bin_next) {
-        rows_[bin / 32] &= ~(uint32_t{1} << bin % 32);
-        if (!rows_[bin / 32]) row_bits_ &= ~(uint64_t{1} << bin / 32);
-      }
-    }
-    bytes_ -= block->size;
+  void insert(tb_block *block, uint32_t bin) noexcept {
+    tb_block *head = heads_[bin];
+    block->bin = bin;
+    block->bin_previous = nullptr;
+    block->bin_next = head;
+    if (head) head->bin_previous = block;
+    heads_[bin] = block;
+    rows_[bin / 32] |= uint32_t{1} << bin % 32;
+    row_bits_ |= uint64_t{1} << bin / 32;
+    bytes_ += block->size;
   }
 
   uint64_t row_bits_ = 0;

@@ -42,29 +42,30 @@ struct Segment {
   bool growing = false; // address range with memory mapped as needed
 };
 
-// Records of one kind, never given back to the system. Guarded by the heap's lock.
+// Records of one kind, which have a member `next`; never given back to the system. Guarded by the heap's lock.
 template <class Record> class Records {
 public:
   // Throws std::bad_alloc.
   Record *take() {
-    if (free_.empty()) refill();
-    Record *record = free_.back();
-    free_.pop_back();
+    if (!free_) [[unlikely]]
+      refill();
+    Record *record = free_;
+    free_ = record->next;
     return record;
   }
-  void give(Record *record) noexcept { free_.push_back(record); } // room was made when the record was
+  void give(Record *record) noexcept {
+    record->next = free_;
+    free_ = record;
+  }
 
 private:
   static constexpr size_t slab = 256;
   [[gnu::noinline]] void refill() {
-    auto records = std::make_unique<Record[]>(slab);
-    slabs_.reserve(slabs_.size() + 1);
-    free_.reserve((slabs_.size() + 1) * slab);
-    for (size_t i = 0; i < slab; ++i) free_.push_back(&records[slab - 1 - i]);
-    slabs_.push_back(std::move(records));
+    slabs_.push_back(std::make_unique<Record[]>(slab));
+    for (size_t i = slab; i-- > 0;) give(&slabs_.back()[i]);
   }
   std::vector<std::unique_ptr<Record[]>> slabs_;
-  std::vector<Record *> free_;
+  Record *free_ = nullptr;
 };
 
 } // namespace tb
@@ -78,6 +79,7 @@ struct tb_block {
   tb_block *previous = nullptr, *next = nullptr; // neighbours by address; NULL at the ends of the segment
   tb_block *bin_previous = nullptr, *bin_next = nullptr;
   tb::Use *uses = nullptr;
+  uint32_t bin = 0;     // while free
   uint32_t pending = 0; // uses whose event has not passed
   tb::BlockState state = tb::BlockState::unused;
 };

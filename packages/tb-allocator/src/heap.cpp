@@ -100,20 +100,17 @@ void Heap::set_limit(uint64_t bytes) {
   limit_ = bytes;
 }
 
-Pool &Heap::pool_of(tb_stream *stream, bool large) {
-  if (!last_ || last_->small.stream != stream) [[unlikely]] {
-    auto found = std::find_if(pools_.begin(), pools_.end(), [=](auto &pools) { return pools->small.stream == stream; });
-    if (found == pools_.end()) {
-      auto pools = std::make_unique<StreamPools>();
-      pools->small.stream = pools->large.stream = stream;
-      pools->large.large = true;
-      // A rest of at most 1 MiB could serve small requests only, and those have their own segments.
-      if (!policy_.growing) pools->large.least_rest = small_limit + unit;
-      found = pools_.insert(found, std::move(pools));
-    }
-    last_ = found->get();
+StreamPools *Heap::find_pools(tb_stream *stream) {
+  auto found = std::find_if(pools_.begin(), pools_.end(), [=](auto &pools) { return pools->small.stream == stream; });
+  if (found == pools_.end()) {
+    auto pools = std::make_unique<StreamPools>();
+    pools->small.stream = pools->large.stream = stream;
+    pools->large.large = true;
+    // A rest of at most 1 MiB could serve small requests only, and those have their own segments.
+    if (!policy_.growing) pools->large.least_rest = small_limit + unit;
+    found = pools_.insert(found, std::move(pools));
   }
-  return large ? last_->large : last_->small;
+  return last_ = found->get();
 }
 
 tb_block *Heap::take(tb_block *free, uint64_t rounded, uint64_t requested) {
@@ -135,10 +132,8 @@ tb_block *Heap::take(tb_block *free, uint64_t rounded, uint64_t requested) {
     else
       block->segment->first = block;
     free->previous = block;
-    uint64_t old_size = free->size;
     free->pointer += rounded;
-    free->size = rest;
-    pool.bins.resized(free, old_size);
+    pool.bins.resize(free, rest);
     if (shared) {
       counters_.subtract(large, Count::inactive_split_bytes, static_cast<int64_t>(rounded));
     } else {
@@ -180,28 +175,26 @@ tb_block *Heap::put(tb_block *block) noexcept {
   tb_block *whole = block;
   if (join_previous) {
     whole = previous;
-    uint64_t old_size = previous->size;
+    uint64_t size = previous->size + block->size;
     count -= 1;
-    bytes -= static_cast<int64_t>(old_size);
-    previous->size += block->size;
+    bytes -= static_cast<int64_t>(previous->size);
     unlink(block);
     if (join_next) {
+      size += next->size;
       count -= 1;
       bytes -= static_cast<int64_t>(next->size);
       pool.bins.remove(next);
-      previous->size += next->size;
       unlink(next);
     }
-    pool.bins.resized(previous, old_size);
+    pool.bins.resize(previous, size);
   } else if (join_next) {
     whole = next;
-    uint64_t old_size = next->size;
+    uint64_t size = block->size + next->size;
     count -= 1;
-    bytes -= static_cast<int64_t>(old_size);
+    bytes -= static_cast<int64_t>(next->size);
     next->pointer = block->pointer;
-    next->size += block->size;
     unlink(block);
-    pool.bins.resized(next, old_size);
+    pool.bins.resize(next, size);
   } else {
     block->state = BlockState::free;
     pool.bins.insert(block);

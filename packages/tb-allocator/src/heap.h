@@ -90,7 +90,13 @@ private:
   };
 
   // heap.cpp, with lock_ held
-  Pool &pool_of(tb_stream *stream, bool large);
+  Pool &pool_of(tb_stream *stream, bool large) {
+    StreamPools *pools = last_;
+    if (!pools || pools->small.stream != stream) [[unlikely]]
+      pools = find_pools(stream);
+    return large ? pools->large : pools->small;
+  }
+  StreamPools *find_pools(tb_stream *stream); // made at the stream's first request
   tb_block *take(tb_block *free, uint64_t rounded, uint64_t requested);
   void release(tb_block *block) noexcept;    // to the free blocks, from live or pending
   tb_block *put(tb_block *block) noexcept;   // merges with free neighbours and bins the result, which it returns

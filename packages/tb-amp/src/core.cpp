@@ -23,6 +23,8 @@ std::map<std::string, std::vector<std::string>> rules() {
 bool register_all() {
   static bool done = false;
   if (done) return false;
+  tb::amp::check_no_rules();
+  tb::amp::check_no_scaler();
   tb::amp::register_scaler();
   tb::amp::register_rules();
   return done = true;

@@ -56,19 +56,20 @@ std::vector<Rule> rules() {
   return all;
 }
 
-void register_rules() {
-  auto &dispatcher = c10::Dispatcher::singleton();
+void check_no_rules() {
   for (const Rule &one : rules()) {
     const size_t dot = one.operation.find('.');
-    const auto found = dispatcher.findSchema(
+    const auto found = c10::Dispatcher::singleton().findSchema(
         {"aten::" + one.operation.substr(0, dot), dot == std::string::npos ? "" : one.operation.substr(dot + 1)});
     TORCH_CHECK(!found || !found->hasKernelForDispatchKey(key), "tb-amp cannot register its autocast rules: aten::",
                 one.operation, " has one for PrivateUse1 devices already, from another package. Use one package a "
                 "process that registers a PrivateUse1 backend");
   }
+}
 
+void register_rules() {
   // Never destroyed: at exit the dispatcher may be gone first.
-  if (!dispatcher.hasBackendFallbackForDispatchKey(key)) {
+  if (!c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) {
     auto *all = new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
     all->fallback(torch::CppFunction::makeFallthrough());
   }

@@ -13,8 +13,9 @@ struct Rule {
 // In the header's order.
 std::vector<Rule> rules();
 
-// Registers them with the dispatcher, for ever. c10::Error, with nothing registered, where an operator has a rule for
-// PrivateUse1 devices already.
+// c10::Error where an operator has a rule for PrivateUse1 devices already.
+void check_no_rules();
+// Registers them with the dispatcher, for ever.
 void register_rules();
 
 } // namespace tb::amp

@@ -22,6 +22,9 @@ void check_one_element(const at::Tensor &tensor, at::ScalarType type, const char
               tensor.scalar_type(), ". Call it through torch.amp.GradScaler");
 }
 
+constexpr auto key = c10::DispatchKey::PrivateUse1;
+constexpr const char *names[] = {"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"};
+
 bool is_float(double value) { return static_cast<double>(static_cast<float>(value)) == value; }
 
 // The operators below are called as plain kernels: gradients and casts are the caller's business.
@@ -33,7 +36,7 @@ struct PlainKernels {
 } // namespace
 
 void unscale(at::TensorList gradients, at::Tensor &found_inf, const at::Tensor &inv_scale) {
-  constexpr const char *operation = "_amp_foreach_non_finite_check_and_unscale_";
+  constexpr const char *operation = names[0];
   check_one_element(found_inf, at::kFloat, operation, "found_inf");
   check_one_element(inv_scale, at::kFloat, operation, "inv_scale");
   auto norm_type = at::kFloat;
@@ -59,12 +62,13 @@ void unscale(at::TensorList gradients, at::Tensor &found_inf, const at::Tensor &
   if (largest.empty()) return;
   const at::Tensor all_finite =
       (largest.size() == 1 ? largest[0] : at::_ops::stack::call(largest, 0)).lt(infinity).all();
-  at::_ops::maximum_out::call(found_inf, all_finite.eq(0), found_inf);
+  at::Tensor found = found_inf.view({1});
+  at::_ops::maximum_out::call(found, all_finite.eq(0), found);
 }
 
 at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at::Tensor &found_inf, double growth,
                          double backoff, int64_t growth_interval) {
-  constexpr const char *operation = "_amp_update_scale_";
+  constexpr const char *operation = names[1];
   check_one_element(scale, at::kFloat, operation, "scale");
   check_one_element(growth_tracker, at::kInt, operation, "growth_tracker");
   check_one_element(found_inf, at::kFloat, operation, "found_inf");
@@ -72,9 +76,10 @@ at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at
 
   // The kernels multiply in double; float gives the same where it holds the factors, on devices without double too.
   const auto type = is_float(growth) && is_float(backoff) ? at::kFloat : at::kDouble;
-  const at::Tensor before = scale.to(type);
-  const at::Tensor shrink = found_inf.ne(0);
-  const at::Tensor steps = growth_tracker.add(1);
+  at::Tensor after = scale.view({1}), tracker = growth_tracker.view({1}); // of one shape, whatever the caller's are
+  const at::Tensor before = after.to(type);
+  const at::Tensor shrink = found_inf.view({1}).ne(0);
+  const at::Tensor steps = tracker.add(1);
   const at::Tensor counting = steps.ne(growth_interval).bitwise_and(shrink.eq(0));
   const at::Tensor fits = before.mul(growth).to(at::kFloat).lt(infinity);
   const at::Tensor grow = counting.eq(0).bitwise_and(shrink.eq(0)).bitwise_and(fits);
@@ -82,20 +87,21 @@ at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at
   // One of the three is 1 and the others are 0, so the sum is exact: a selection that needs no operator of its own.
   const at::Tensor factor =
       shrink.to(type).mul(backoff).add(grow.to(type).mul(growth)).add(stay.to(type));
-  at::_ops::mul_out::call(before, factor, scale);
-  at::_ops::mul_out::call(steps, counting, growth_tracker);
+  at::_ops::mul_out::call(before, factor, after);
+  at::_ops::mul_out::call(steps, counting, tracker);
   return scale;
 }
 
-void register_scaler() {
-  constexpr auto key = c10::DispatchKey::PrivateUse1;
-  constexpr const char *names[] = {"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"};
+void check_no_scaler() {
   for (const char *name : names) {
     const auto found = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});
     TORCH_CHECK(!found || !found->hasKernelForDispatchKey(key), "tb-amp cannot register aten::", name,
                 ": it has a kernel for PrivateUse1 devices already, from another package. Use one package a process "
                 "that registers a PrivateUse1 backend");
   }
+}
+
+void register_scaler() {
   auto *library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__); // never destroyed
   library->impl(names[0], TORCH_FN(unscale));
   library->impl(names[1], TORCH_FN(update_scale));

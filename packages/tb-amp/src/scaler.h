@@ -1,7 +1,7 @@
 // GradScaler's two operators, made of other operators of the tensors' own device: they wait for nothing and read
 // nothing back, so they are as asynchronous as the device's operators are.
 //
-// All but cat and copies are structured operators, which a backend has first. Semantics are those of PyTorch's CPU and
+// All but views, stack and casts are structured operators, which a backend has first. Semantics are those of PyTorch's CPU and
 // CUDA kernels (ATen/native/cuda/AmpKernels.cu); c10::Error for tensors that those refuse.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,9 @@ void unscale(at::TensorList gradients, at::Tensor &found_inf, const at::Tensor &
 at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at::Tensor &found_inf, double growth,
                          double backoff, int64_t growth_interval);
 
-// Registers both for PrivateUse1, for ever. c10::Error, with nothing registered, where one has a kernel already.
+// c10::Error where one of them has a kernel for PrivateUse1 devices already.
+void check_no_scaler();
+// Registers both for PrivateUse1 devices, for ever.
 void register_scaler();
 
 } // namespace tb::amp

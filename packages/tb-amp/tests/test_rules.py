@@ -84,32 +84,83 @@ def test_rules_of_another_package_are_left_alone_and_named() -> None:
     assert done.stdout.splitlines()[-1] == "['aten::mm'] False", done.stdout + done.stderr
 
 
-# Tensors of a device without any code: dispatch reaches the kernels that the test registers, which record the types.
-# The dispatcher's part of autocast on PrivateUse1 can be seen so, without a backend.
-RECORD = """
-import torch, tb_amp
-tb_amp.register()
+# Tensors that claim to be on a PrivateUse1 device and report, below autocast, what they are asked to do: no backend is
+# needed to see the casts.
+FAKE_DEVICE = """
+import types, torch, tb_amp
+from torch.utils._pytree import tree_leaves, tree_map
+
 seen = []
-kept = torch.library.Library('aten', 'IMPL', 'PrivateUse1')
-def record(name, result):
-    def kernel(*arguments, **options):
-        tensors = [t for a in arguments for t in (a if isinstance(a, list) else [a]) if isinstance(t, torch.Tensor)]
-        seen.append((name, [str(t.dtype).removeprefix('torch.') for t in tensors]))
-        return result(*arguments, **options)
-    kept.impl(name, kernel)
+
+class Fake(torch.Tensor):
+    @staticmethod
+    def __new__(cls, dtype, shape=(2, 2)):
+        return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device="privateuseone:0")
+
+    @classmethod
+    def __torch_dispatch__(cls, function, classes, arguments=(), options=None):
+        options = {name: value for name, value in (options or {}).items() if name != "device"}
+        if function is not torch.ops.aten._to_copy.default:
+            seen.append([str(leaf.dtype)[6:] for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)])
+        meta = lambda leaf: torch.empty(leaf.shape, dtype=leaf.dtype, device="meta") if isinstance(leaf, Fake) else leaf
+        result = function(*tree_map(meta, arguments), **tree_map(meta, options))
+        return tree_map(lambda leaf: Fake(leaf.dtype, leaf.shape) if isinstance(leaf, torch.Tensor) else leaf, result)
+
+torch.utils.rename_privateuse1_backend("fake")
+module = types.ModuleType("fake")
+module.get_amp_supported_dtype = tb_amp.get_amp_supported_dtype
+torch._register_device_module("fake", module)
+half, full, double = Fake(torch.bfloat16), Fake(torch.float32), Fake(torch.float64)
+tb_amp.register()
+
+def ask(operation, *tensors):
+    seen.clear()
+    result = operation(*tensors)
+    return *seen[-1], "->", str(result.dtype)[6:]
 """
 
 
-def test_autocast_regions_call_the_rules_on_privateuse1_tensors_and_fall_through_for_other_operators() -> None:
+def test_in_an_autocast_region_each_policy_casts_as_it_says() -> None:
     done = run(
-        "import torch, tb_amp\n"
-        "tb_amp.register()\n"
-        "keys = torch._C._dispatch_tls_local_include_set\n"
-        "table = torch._C._dispatch_dump_table('aten::mm')\n"
-        "relu = torch._C._dispatch_dump_table('aten::relu')\n"
-        "line = next(l for l in table.splitlines() if l.startswith('AutocastPrivateUse1:'))\n"
-        "assert '[kernel]' in line and 'rules.cpp' in line, line\n"
-        "line = next(l for l in relu.splitlines() if l.startswith('AutocastPrivateUse1:'))\n"
-        "assert 'fallthrough' in line and '[backend fallback]' in line, line\n"
+        FAKE_DEVICE + "with tb_amp.autocast(dtype=torch.bfloat16):\n"
+        "    assert ask(torch.mm, full, half) == ('bfloat16', 'bfloat16', '->', 'bfloat16')\n"
+        "    assert ask(torch.mm, double, double) == ('float64', 'float64', '->', 'float64')\n"
+        "    assert ask(torch.exp, half) == ('float32', '->', 'float32')\n"
+        "    assert ask(torch.sum, half) == ('bfloat16', '->', 'float32')\n"
+        "    assert ask(torch.norm, half) == ('bfloat16', '->', 'float32')\n"
+        "    assert ask(torch.addcmul, full, half, half) == ('float32', 'float32', 'float32', '->', 'float32')\n"
+        "    assert ask(torch.addcmul, half, half, half) == ('bfloat16', 'bfloat16', 'bfloat16', '->', 'bfloat16')\n"
+        "    assert ask(torch.relu, half) == ('bfloat16', '->', 'bfloat16')\n"
+        "    try: torch.nn.functional.binary_cross_entropy(half, half)\n"
+        "    except RuntimeError as error: assert 'Use binary_cross_entropy_with_logits' in str(error)\n"
+        "    else: raise AssertionError('binary_cross_entropy was not refused')\n"
+        "with tb_amp.autocast(dtype=torch.float16):\n"
+        "    assert ask(torch.mm, full, full) == ('float16', 'float16', '->', 'float16')\n"
+        "assert ask(torch.mm, full, full) == ('float32', 'float32', '->', 'float32')\n"
+        "with torch.autocast('fake', enabled=False):\n"
+        "    assert ask(torch.mm, full, full) == ('float32', 'float32', '->', 'float32')\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_rules_come_from_register_and_from_nothing_else() -> None:
+    done = run(
+        FAKE_DEVICE.replace("tb_amp.register()", "") + "with tb_amp.autocast():\n"
+        "    try: ask(torch.mm, full, full)\n"
+        "    except NotImplementedError as error: assert 'Autocast' in str(error)\n"
+        "    else: raise AssertionError('there are rules')\n"
+        "    tb_amp.register()\n"
+        "    assert ask(torch.mm, full, full) == ('bfloat16', 'bfloat16', '->', 'bfloat16')\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_device_named_is_the_privateuse1_device_whatever_its_name() -> None:
+    done = run(
+        FAKE_DEVICE + "assert tb_amp.autocast().device == 'fake' and tb_amp.autocast().fast_dtype == torch.bfloat16\n"
+        "module.is_available = lambda: True\n"
+        "scaler = tb_amp.GradScaler(init_scale=8.0, growth_interval=3)\n"
+        "assert isinstance(scaler, torch.amp.GradScaler) and scaler._device == 'fake'\n"
+        "assert scaler.get_scale() == 8.0 and scaler.get_growth_interval() == 3\n"
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,8 +11,6 @@ INF, NAN = math.inf, math.nan
 TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
 
-def copies(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor.clone(memory_format=torch.preserve_format) for tensor in tensors]
 
 
 def equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
@@ -22,6 +20,7 @@ def equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 
 def gradients(dtype: torch.dtype) -> list[torch.Tensor]:
+    """Of several shapes, one transposed, one empty, one without dimensions."""
     generator = torch.Generator().manual_seed(3)
     return [
         torch.randn(7, 33, generator=generator).mul(100).to(dtype),
@@ -33,21 +32,100 @@ def gradients(dtype: torch.dtype) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("bad", [None, INF, -INF, NAN])
-@pytest.mark.parametrize("where", [0, 1, 2, 4])
 @pytest.mark.parametrize("inv_scale", [1.0, 1 / 65536, 1 / 3, 2.0**-30])
-def test_unscale_is_the_cpu_kernel_bit_for_bit(
-    dtype: torch.dtype, bad: float | None, where: int, inv_scale: float
-) -> None:
-    ours = gradients(dtype)
-    if bad is not None:
-        ours[where].view(-1)[-1] = bad if ours[where].is_contiguous() else bad
-    theirs = copies(ours)
-    for shape in ((), (1,)):
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_unscale_is_the_cpu_kernel_bit_for_bit(dtype: torch.dtype, inv_scale: float, shape: tuple[int, ...]) -> None:
+    for bad, where in [(None, 0), *itertools.product((INF, -INF, NAN), (0, 1, 2, 4))]:
+        ours, theirs = gradients(dtype), gradients(dtype)
+        if bad is not None:
+            ours[where][(-1,) * ours[where].dim()] = bad
+            theirs[where][(-1,) * theirs[where].dim()] = bad
         factor = torch.full(shape, inv_scale)
         found_ours, found_theirs = torch.zeros(shape), torch.zeros(shape)
         _core.unscale_(ours, found_ours, factor)
         torch._amp_foreach_non_finite_check_and_unscale_(theirs, found_theirs, factor)
         assert found_ours.item() == found_theirs.item() == (0.0 if bad is None else 1.0)
-        for one, other in zip(ours, theirs, strict=True):
-            assert equal(one, other)
+        assert all(equal(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def test_unscale_takes_gradients_of_several_types_and_the_largest_values_of_each() -> None:
+    largest = [torch.full((5,), torch.finfo(dtype).max, dtype=dtype) for dtype in TYPES]
+    found = torch.zeros(1)
+    _core.unscale_(largest, found, torch.ones(()))
+    assert found.item() == 0, "the largest finite value of a type is finite"
+    largest[3][2] = NAN
+    _core.unscale_(largest, found, torch.ones(()))
+    assert found.item() == 1
+
+
+def test_unscale_never_takes_found_inf_back() -> None:
+    found = torch.ones(1)
+    _core.unscale_([torch.ones(3)], found, torch.ones(1))
+    assert found.item() == 1
+    _core.unscale_([], found, torch.ones(1))
+    assert found.item() == 1
+
+
+def states() -> list[tuple[float, int, float]]:
+    """scale, growth_tracker, found_inf."""
+    scales = [1.0, 65536.0, 3.7e-5, 1.9e38, 3e38, 1e-45]
+    return list(itertools.product(scales, [0, 1, 3, 4, 5], [0.0, 1.0]))
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+@pytest.mark.parametrize(("growth", "backoff"), [(2.0, 0.5), (1.1, 0.9), (3.3, 0.3), (2.0, 1 / 3)])
+def test_update_scale_is_the_cpu_kernel_bit_for_bit(growth: float, backoff: float, shape: tuple[int, ...]) -> None:
+    for scale, tracker, found in states():
+        ours = torch.full(shape, scale), torch.full(shape, tracker, dtype=torch.int32)
+        theirs = torch.full(shape, scale), torch.full(shape, tracker, dtype=torch.int32)
+        found_inf = torch.full(shape, found)
+        _core.update_scale_(*ours, found_inf, growth, backoff, 5)
+        torch._amp_update_scale_(*theirs, found_inf, growth, backoff, 5)
+        assert torch.equal(ours[0], theirs[0]), (scale, tracker, found)
+        assert torch.equal(ours[1], theirs[1]), (scale, tracker, found)
+        assert ours[0].isfinite().all()
+
+
+def test_update_scale_does_not_depend_on_the_default_type() -> None:
+    scale, tracker = torch.full((), 7.0), torch.full((), 4, dtype=torch.int32)
+    torch.set_default_dtype(torch.float64)
+    try:
+        _core.update_scale_(scale, tracker, torch.zeros(1, dtype=torch.float32), 2.0, 0.5, 5)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert (scale.item(), tracker.item(), scale.dtype) == (14.0, 0, torch.float32)
+
+
+def test_both_work_where_nothing_can_be_read_back() -> None:
+    # Meta tensors have no data: item(), nonzero() or a copy to the host would raise.
+    grads = [torch.empty(3, 4, device="meta", dtype=dtype) for dtype in TYPES]
+    found = torch.empty(1, device="meta")
+    _core.unscale_(grads, found, torch.empty((), device="meta"))
+    scale, tracker = torch.empty((), device="meta"), torch.empty((), device="meta", dtype=torch.int32)
+    _core.update_scale_(scale, tracker, found, 2.0, 0.5, 5)
+    with pytest.raises(RuntimeError, match="meta"):
+        scale.item()
+
+
+def test_an_autocast_region_changes_neither() -> None:
+    ours, theirs = gradients(torch.float64), gradients(torch.float64)
+    found = torch.zeros(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        _core.unscale_(ours, found, torch.full((), 0.5))
+    torch._amp_foreach_non_finite_check_and_unscale_(theirs, found, torch.full((), 0.5))
+    assert all(equal(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def test_wrong_tensors_are_refused_before_anything_is_written() -> None:
+    grads, one = [torch.ones(3)], torch.ones(1)
+    with pytest.raises(RuntimeError, match="found_inf should have one element of type Float, but has 2"):
+        _core.unscale_(grads, torch.zeros(2), one)
+    with pytest.raises(RuntimeError, match="inv_scale should have one element of type Float, but has 1 of type Double"):
+        _core.unscale_(grads, torch.zeros(1), one.double())
+    with pytest.raises(RuntimeError, match="a gradient has type Int"):
+        _core.unscale_([*grads, torch.ones(3, dtype=torch.int32)], torch.zeros(1), one / 2)
+    assert torch.equal(grads[0], torch.ones(3))
+    with pytest.raises(RuntimeError, match="growth_tracker should have one element of type Int"):
+        _core.update_scale_(torch.ones(1), torch.zeros(1), torch.zeros(1), 2.0, 0.5, 5)
+    with pytest.raises(TypeError, match=r"torch\.Tensor"):
+        _core.unscale_(grads, "found", one)

@@ -84,12 +84,12 @@ private:
 bool connect_components() {
   constexpr const char *me = "torch-backend";
   auto &c = components;
-  bool done = tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 0, &c.device, sizeof c.device) &&
-              tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &c.stream, sizeof c.stream) &&
-              tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 0, &c.allocator,
-                        sizeof c.allocator) &&
-              tb_import(me, "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 0, &c.generator,
-                        sizeof c.generator);
+  bool done =
+      tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 0, &c.device, sizeof c.device) &&
+      tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &c.stream, sizeof c.stream) &&
+      tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 0, &c.allocator,
+                sizeof c.allocator) &&
+      tb_import(me, "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 0, &c.generator, sizeof c.generator);
   if (!done) return false;
   static const int registered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
   if (registered != 0) {
@@ -140,10 +140,14 @@ c10::DeviceIndex device_count() noexcept {
 
 void make_ready() {
   switch (readiness.load()) {
-  case Readiness::ready: return;
-  case Readiness::closed: TORCH_CHECK(false, closed_text);
-  case Readiness::forked: TORCH_CHECK(false, fork_text);
-  case Readiness::cold: break;
+  case Readiness::ready:
+    return;
+  case Readiness::closed:
+    TORCH_CHECK(false, closed_text);
+  case Readiness::forked:
+    TORCH_CHECK(false, fork_text);
+  case Readiness::cold:
+    break;
   }
   TORCH_CHECK(Py_IsInitialized(), closed_text);
   PythonLock lock;
@@ -155,7 +159,8 @@ void make_ready() {
 }
 
 c10::Stream to_c10(tb_stream *stream, int32_t device) {
-  const c10::StreamId id = stream == default_stream(device) ? 0 : static_cast<c10::StreamId>(reinterpret_cast<intptr_t>(stream));
+  const c10::StreamId id =
+      stream == default_stream(device) ? 0 : static_cast<c10::StreamId>(reinterpret_cast<intptr_t>(stream));
   return c10::Stream(c10::Stream::UNSAFE, make_device(device), id);
 }
 
@@ -168,7 +173,8 @@ tb_stream *from_c10(const c10::Stream &stream) {
 
 tb_stream *current_stream(int32_t device) {
   tb_stream *stream = components.stream.current(device);
-  if (!stream) [[unlikely]] raise(TB_OUT_OF_RANGE, "current", device);
+  if (!stream) [[unlikely]]
+    raise(TB_OUT_OF_RANGE, "current", device);
   return stream;
 }
 
@@ -178,10 +184,14 @@ void raise(tb_status status, const char *function, int32_t device) {
   components.device.describe_error(status, function, device, text, sizeof text);
   const c10::SourceLocation where{function, __FILE__, static_cast<uint32_t>(__LINE__)};
   switch (status) {
-  case TB_OUT_OF_MEMORY: throw c10::OutOfMemoryError(where, text);
-  case TB_UNSUPPORTED: throw c10::NotImplementedError(where, text);
-  case TB_INVALID_ARGUMENT: throw c10::ValueError(where, text);
-  default: throw c10::AcceleratorError(where, status, text);
+  case TB_OUT_OF_MEMORY:
+    throw c10::OutOfMemoryError(where, text);
+  case TB_UNSUPPORTED:
+    throw c10::NotImplementedError(where, text);
+  case TB_INVALID_ARGUMENT:
+    throw c10::ValueError(where, text);
+  default:
+    throw c10::AcceleratorError(where, status, text);
   }
 }
 

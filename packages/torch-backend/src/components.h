@@ -43,7 +43,8 @@ c10::DeviceIndex device_count() noexcept;
 // The slow path of ensure_ready: takes Python's lock, so call it with no lock held.
 void make_ready();
 inline void ensure_ready() {
-  if (readiness.load(std::memory_order_acquire) != Readiness::ready) [[unlikely]] make_ready();
+  if (readiness.load(std::memory_order_acquire) != Readiness::ready) [[unlikely]]
+    make_ready();
 }
 
 // ---- devices and streams as c10 has them --------------------------------------------------------------------------
@@ -68,7 +69,8 @@ tb_stream *current_stream(int32_t device);
 // ValueError, and AcceleratorError (a RuntimeError in Python) for everything else.
 [[noreturn]] void raise(tb_status status, const char *function, int32_t device);
 inline void check(tb_status status, const char *function, int32_t device = -1) {
-  if (status != TB_OK) [[unlikely]] raise(status, function, device);
+  if (status != TB_OK) [[unlikely]]
+    raise(status, function, device);
 }
 
 } // namespace tb

@@ -121,7 +121,8 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
   tb::register_torch_exceptions();
   m.doc() = "Registers tb devices with PyTorch's C++ side. Use torch.tb and torch_backend instead.";
-  m.def("_connect", &connect, "Takes the other components' function tables. ImportError: one is missing or does not match.");
+  m.def("_connect", &connect,
+        "Takes the other components' function tables. ImportError: one is missing or does not match.");
   m.def("_register", &register_backend,
         "Registers guard, allocators, hooks and `.data` support. Once a process; touches no device.");
   m.def("_open", &tb::open_driver, nb::call_guard<nb::gil_scoped_release>(),
@@ -134,7 +135,8 @@ NB_MODULE(_core, m) {
   m.def("exchange_device", &exchange_device, "device"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Makes `device` this thread's current one (-1: no change) and returns the one before.");
   m.def("device_properties", &device_properties, "device"_a,
-        nb::sig("def device_properties(device: int) -> dict[str, typing.Any]"), "Facts about a device; sizes in bytes.");
+        nb::sig("def device_properties(device: int) -> dict[str, typing.Any]"),
+        "Facts about a device; sizes in bytes.");
   m.def("can_access_peer", &can_access_peer, "device"_a, "peer"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Whether `device` reaches the memory of `peer` directly.");
   m.def("set_memory_limit", &set_memory_limit, "device"_a, "bytes"_a, nb::call_guard<nb::gil_scoped_release>(),

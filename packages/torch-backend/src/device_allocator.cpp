@@ -11,7 +11,8 @@ namespace {
 // Also runs from destructors at the very end of the process and in forked children, where the block is the dead
 // parent's or the driver is gone: then there is nothing to give back.
 void free_block(void *block) {
-  if (readiness.load(std::memory_order_relaxed) != Readiness::ready) [[unlikely]] return;
+  if (readiness.load(std::memory_order_relaxed) != Readiness::ready) [[unlikely]]
+    return;
   components.allocator.deallocate(static_cast<tb_block *>(block));
 }
 

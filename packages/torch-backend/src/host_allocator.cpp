@@ -9,7 +9,8 @@ namespace tb {
 namespace {
 
 void free_host_block(void *block) {
-  if (readiness.load(std::memory_order_relaxed) != Readiness::ready) [[unlikely]] return;
+  if (readiness.load(std::memory_order_relaxed) != Readiness::ready) [[unlikely]]
+    return;
   components.allocator.host_deallocate(static_cast<tb_block *>(block));
 }
 

@@ -17,16 +17,15 @@ namespace tb {
 namespace {
 
 bool is_dense(c10::DispatchKeySet keys) {
-  constexpr c10::DispatchKeySet backends({c10::BackendComponent::CPUBit, c10::BackendComponent::CUDABit,
-                                          c10::BackendComponent::PrivateUse1Bit});
+  constexpr c10::DispatchKeySet backends(
+      {c10::BackendComponent::CPUBit, c10::BackendComponent::CUDABit, c10::BackendComponent::PrivateUse1Bit});
   return keys.has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && keys.has_any(backends);
 }
 
 // One of the two is a tb tensor, and both are plain dense ones.
 bool crosses(const at::TensorBase &a, const at::TensorBase &b) {
-  return a.defined() && b.defined() &&
-         (a.device().type() == device_type || b.device().type() == device_type) && is_dense(a.key_set()) &&
-         is_dense(b.key_set());
+  return a.defined() && b.defined() && (a.device().type() == device_type || b.device().type() == device_type) &&
+         is_dense(a.key_set()) && is_dense(b.key_set());
 }
 
 bool compatible(const at::Tensor &self, const at::Tensor &from) {
@@ -93,8 +92,8 @@ private:
 } // namespace
 
 void register_shallow_copy() {
-  static auto &kernels = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
-                                             __LINE__);
+  static auto &kernels =
+      *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   kernels.impl("_has_compatible_shallow_copy_type", &compatible);
   at::impl::SetVariableHooks(new ShallowCopyHooks(at::impl::GetVariableHooks()));
 }

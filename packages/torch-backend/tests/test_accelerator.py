@@ -99,10 +99,11 @@ def empty_cache() -> None:
 
 
 def empty_host_cache() -> None:
-    pinned = torch.empty(10, pin_memory=True)
+    pinned = torch.empty(64 * MiB, dtype=torch.uint8, pin_memory=True)
+    allocated = torch.tb.host_memory_stats()["allocated_bytes.current"]
     del pinned
     torch.accelerator.empty_host_cache()
-    assert torch.tb.host_memory_stats()["allocated_bytes.current"] == 0
+    assert torch.tb.host_memory_stats()["allocated_bytes.current"] <= allocated - 64 * MiB
 
 
 def current_device_index() -> None:

@@ -1,6 +1,8 @@
 """A forked child of a process that used tb is refused in words; one forked before is not."""
 
+import pathlib
 import sys
+import textwrap
 
 import pytest
 from conftest import Script
@@ -107,17 +109,16 @@ def test_data_loader_workers_work_beside_tb(script: Script) -> None:
     script(code)
 
 
-def test_spawned_children_work(script: Script, tmp_path: object) -> None:
-    code = """
-    import pathlib, subprocess, sys
-    pathlib.Path("main.py").write_text('''
-import torch, torch.multiprocessing as mp
-def child(rank):
-    assert (torch.ones(2, device="tb") + rank).tolist() == [1 + rank] * 2
-if __name__ == "__main__":
-    torch.ones(1, device="tb")
-    mp.spawn(child, nprocs=1)
-''')
-    subprocess.run([sys.executable, "main.py"], check=True)
+def test_spawned_children_work(script: Script, tmp_path: pathlib.Path) -> None:
+    program = """
+    import torch, torch.multiprocessing as mp
+    def child(rank):
+        assert (torch.ones(2, device="tb") + rank).tolist() == [1 + rank] * 2
+    if __name__ == "__main__":
+        torch.ones(1, device="tb")
+        mp.spawn(child, nprocs=1)
+        print("joined")
     """
-    script(code)
+    (tmp_path / "main.py").write_text(textwrap.dedent(program))
+    code = "import subprocess, sys; subprocess.run([sys.executable, 'main.py'], check=True)"
+    assert "joined" in script(code).stdout

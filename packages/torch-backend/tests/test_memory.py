@@ -129,10 +129,11 @@ def test_pinned_memory_copies_both_ways_without_blocking_and_right() -> None:
 
 
 def test_pinned_cache_can_be_emptied() -> None:
-    pinned = torch.empty(MiB, pin_memory=True)
+    pinned = torch.empty(64 * MiB, dtype=torch.uint8, pin_memory=True)
+    allocated = torch.tb.host_memory_stats()["allocated_bytes.current"]
     del pinned
     torch.tb.empty_host_cache()
-    assert torch.tb.host_memory_stats()["allocated_bytes.current"] == 0
+    assert torch.tb.host_memory_stats()["allocated_bytes.current"] <= allocated - 64 * MiB
 
 
 def test_data_loader_pins_batches() -> None:

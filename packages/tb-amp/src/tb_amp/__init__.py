@@ -46,10 +46,10 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 class autocast(_autocast):  # noqa: N801 (PyTorch's name)
-    """torch.autocast for the PrivateUse1 device, whatever its name."""
+    """torch.autocast for the PrivateUse1 device, whatever its name; to bfloat16 unless told otherwise."""
 
     def __init__(
-        self, enabled: bool = True, dtype: torch.dtype | None = None, cache_enabled: bool | None = None
+        self, enabled: bool = True, dtype: torch.dtype = torch.bfloat16, cache_enabled: bool | None = None
     ) -> None:
         super().__init__(torch._C._get_privateuse1_backend_name(), dtype, enabled, cache_enabled)
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "device.h"
-#include "error.h"
+#include "error_text.h"
 #include "event.h"
-#include "memory.h"
+#include "memory_blocks.h"
 #include "options.h"
 #include "stream_list.h"
 #include "virtual_memory.h"

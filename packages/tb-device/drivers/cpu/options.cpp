@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "error.h"
+#include "error_text.h"
 #include "machine.h"
 
 namespace tb::cpu {

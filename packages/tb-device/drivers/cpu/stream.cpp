@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "device.h"
-#include "error.h"
+#include "error_text.h"
 
 namespace tb::cpu {
 

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "error.h"
+#include "error_text.h"
 
 namespace tb::cpu {
 

@@ -1,5 +1,5 @@
-// memory.cpp -- blocks of device and pinned host memory.
-#include "memory.h"
+// memory_blocks.cpp -- blocks of device and pinned host memory.
+#include "memory_blocks.h"
 
 #include <sys/mman.h>
 
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "error.h"
+#include "error_text.h"
 
 namespace tb::cpu {
 

@@ -1,6 +1,6 @@
-// memory.h -- blocks of device and pinned host memory, and the map from addresses to them.
-#ifndef TB_CPU_MEMORY_H
-#define TB_CPU_MEMORY_H
+// memory_blocks.h -- blocks of device and pinned host memory, and the map from addresses to them.
+#ifndef TB_CPU_MEMORY_BLOCKS_H
+#define TB_CPU_MEMORY_BLOCKS_H
 
 #include <cstdint>
 #include <map>

@@ -1,5 +1,5 @@
-// error.cpp -- failing with a text.
-#include "error.h"
+// error_text.cpp -- failing with a text.
+#include "error_text.h"
 
 #include <cstdarg>
 #include <cstdio>

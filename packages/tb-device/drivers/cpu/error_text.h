@@ -1,6 +1,6 @@
-// error.h -- failing with a text, and keeping exceptions inside.
-#ifndef TB_CPU_ERROR_H
-#define TB_CPU_ERROR_H
+// error_text.h -- failing with a text, and keeping exceptions inside.
+#ifndef TB_CPU_ERROR_TEXT_H
+#define TB_CPU_ERROR_TEXT_H
 
 #include <cstdint>
 #include <exception>

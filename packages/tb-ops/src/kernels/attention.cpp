@@ -1,0 +1,135 @@
+// Scaled dot product attention by the CPU's flash kernels. PyTorch asks the fused choice first: calls that the kernels
+// do not take (dropout, odd shapes, double masks) are composed of other operators there.
+#include "kernels/stub.h"
+
+#include <ATen/OpMathType.h>
+#include <ATen/SDPBackend.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/ops/_fused_sdp_choice_native.h>
+#include <ATen/ops/zero_native.h>
+
+#include "kernels/kernels.h"
+#include "kernels/output.h"
+
+namespace tb {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+// On the worker: exchanges the dimensions of heads and positions. Aliases may be changed: they end with the closure.
+const Tensor &swap_middle(const Tensor &alias) {
+  c10::DimVector sizes(alias.sizes()), strides(alias.strides());
+  std::swap(sizes[1], sizes[2]);
+  std::swap(strides[1], strides[2]);
+  alias.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return alias;
+}
+
+// A new batch x heads x length (x size) tensor that lies in memory as batch x length x heads (x size).
+Tensor empty_by_position(const Tensor &like, c10::IntArrayRef sizes, c10::ScalarType type) {
+  const int64_t inner = sizes.size() == 4 ? sizes[3] : 1;
+  c10::DimVector strides{sizes[1] * sizes[2] * inner, inner, sizes[1] * inner};
+  if (sizes.size() == 4) strides.push_back(1);
+  return empty(sizes, strides, type, device_number(like));
+}
+
+void forward_kernel(const Tensor &query, const Tensor &key, const Tensor &value, bool causal,
+                    const OptionalTensor &mask, std::optional<double> scale, Tensor &out, Tensor &logsumexp) {
+  swap_middle(out);
+  swap_middle(logsumexp);
+  at::native::flash_attention_kernel(c10::kCPU, out, logsumexp, query, key, value, 0.0, causal, mask, scale);
+}
+
+// out and logsumexp, batch x heads x length (x size), laid out as the CPU lays them out.
+std::tuple<Tensor, Tensor> forward(const Tensor &query, const Tensor &key, const Tensor &value, double dropout,
+                                   bool causal, const OptionalTensor &mask, std::optional<double> scale) {
+  const c10::ScalarType type = query.scalar_type();
+  TORCH_CHECK(c10::isFloatingType(type),
+              "scaled_dot_product_attention_flash_attention: Expected data type in FP32, FP64, BF16, FP16, but got ",
+              type, " instead.");
+  TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
+              "scaled_dot_product_attention_flash_attention: Accept only 4 dims inputs shape of {B, H, T, K}");
+  TORCH_CHECK(dropout == 0.0,
+              "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0");
+  TORCH_CHECK(query.size(3) == value.size(3) && key.size(3) == value.size(3),
+              "scaled_dot_product_attention_flash_attention: Q/K/V should have the same head size");
+  TORCH_CHECK(!mask || mask->scalar_type() == c10::kFloat || mask->scalar_type() == type,
+              "scaled_dot_product_attention_flash_attention: Attention mask is the same data type as query");
+  TORCH_CHECK(!mask || mask->dim() == 2 || mask->dim() == 4,
+              "scaled_dot_product_attention_flash_attention: Attention mask dim in {2, 4}");
+  const c10::DeviceIndex device = common_device("scaled_dot_product_attention",
+                                                {&query, &key, &value, &value_or_undefined(mask)});
+  Tensor out = empty_preserving(query, type);
+  Tensor logsumexp = empty_by_position(query, query.sizes().slice(0, 3), at::toOpMathType(type));
+  launch_kernel<"aten::scaled_dot_product_attention", forward_kernel>(device, query, key, value, causal, mask, scale,
+                                                                      out, logsumexp);
+  return {std::move(out), std::move(logsumexp)};
+}
+
+void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key, const Tensor &value,
+                     const Tensor &out, const Tensor &logsumexp, bool causal, const OptionalTensor &mask,
+                     std::optional<double> scale, Tensor &grad_query, Tensor &grad_key, Tensor &grad_value) {
+  at::native::zero_(grad_query); // the kernel adds to all three
+  at::native::zero_(grad_key);
+  at::native::zero_(grad_value);
+  at::native::flash_attention_backward_kernel(
+      c10::kCPU, swap_middle(grad_query), swap_middle(grad_key), swap_middle(grad_value), swap_middle(grad),
+      swap_middle(query), swap_middle(key), swap_middle(value), swap_middle(out), swap_middle(logsumexp), 0.0, causal,
+      mask, scale);
+}
+
+std::tuple<Tensor, Tensor, Tensor> backward(const Tensor &grad, const Tensor &query, const Tensor &key,
+                                            const Tensor &value, const Tensor &out, const Tensor &logsumexp,
+                                            double dropout, bool causal, const OptionalTensor &mask,
+                                            std::optional<double> scale) {
+  if (!grad.defined()) return {};
+  TORCH_CHECK(dropout == 0.0, "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0");
+  const c10::DeviceIndex device =
+      common_device("scaled_dot_product_attention_backward",
+                    {&grad, &query, &key, &value, &out, &logsumexp, &value_or_undefined(mask)});
+  Tensor grad_query = empty_by_position(query, query.sizes(), query.scalar_type());
+  Tensor grad_key = empty_by_position(key, key.sizes(), key.scalar_type());
+  Tensor grad_value = empty_by_position(value, value.sizes(), value.scalar_type());
+  launch_kernel<"aten::scaled_dot_product_attention_backward", backward_kernel>(
+      device, grad, query, key, value, out, logsumexp, causal, mask, scale, grad_query, grad_key, grad_value);
+  return {std::move(grad_query), std::move(grad_key), std::move(grad_value)};
+}
+
+// ---- the pair that PyTorch leaves to backends -------------------------------------------------------------------
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>
+overrideable(const Tensor &query, const Tensor &key, const Tensor &value, const OptionalTensor &bias, double dropout,
+             bool causal, bool, std::optional<double> scale) {
+  auto [out, logsumexp] = forward(query, key, value, dropout, causal, bias, scale);
+  return {std::move(out),        std::move(logsumexp), Tensor(), Tensor(), query.sym_size(2),
+          key.sym_size(2),       Tensor(),             Tensor(), Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor>
+overrideable_backward(const Tensor &grad, const Tensor &query, const Tensor &key, const Tensor &value,
+                      const Tensor &bias, std::array<bool, 4> mask, const Tensor &out, const Tensor &logsumexp,
+                      const Tensor &, const Tensor &, c10::SymInt, c10::SymInt, double dropout, bool causal,
+                      const Tensor &, const Tensor &, std::optional<double> scale) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!mask[3] || !bias.defined(),
+                              "the fused attention kernel gives no gradient for its bias; choose the math backend with "
+                              "torch.nn.attention.sdpa_kernel");
+  const OptionalTensor given = bias.defined() ? OptionalTensor(bias) : std::nullopt;
+  auto [grad_query, grad_key, grad_value] =
+      backward(grad, query, key, value, out, logsumexp, dropout, causal, given, scale);
+  return {std::move(grad_query), std::move(grad_key), std::move(grad_value), Tensor()};
+}
+
+} // namespace
+
+void register_attention(torch::Library &aten) {
+  // Flash attention is what the CPU would choose, under the same conditions, and then calls the operator pair below.
+  at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(&at::native::_fused_sdp_choice_cpp);
+  aten.impl("_fused_sdp_choice", TORCH_FN(at::native::_fused_sdp_choice_cpp));
+  aten.impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(forward));
+  aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(backward));
+  aten.impl("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(overrideable));
+  aten.impl("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(overrideable_backward));
+}
+
+} // namespace tb

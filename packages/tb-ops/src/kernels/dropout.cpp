@@ -1,0 +1,107 @@
+// Dropout: the mask is drawn and applied in one pass, a piece that fits in the nearest cache at a time.
+#include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/clone_ops.h>
+#include <ATen/ops/mul_ops.h>
+#include <ATen/ops/native_dropout_native.h>
+#include <ATen/ops/native_dropout_backward_native.h>
+#include <ATen/ops/ones_ops.h>
+
+#include "kernels/kernels.h"
+#include "kernels/output.h"
+#include "kernels/random_fill.h"
+
+namespace tb {
+namespace {
+
+using at::Tensor;
+
+// out = input * mask * scale, rounded after each product as the CPU's two multiplications round.
+template <class Number>
+void scale_kept(const Number *input, const bool *mask, Number *out, int64_t count, at::opmath_type<Number> scale) {
+  using Wide = at::opmath_type<Number>;
+  for (int64_t i = 0; i < count; i++) {
+    const auto kept = static_cast<Number>(static_cast<Wide>(input[i]) * static_cast<Wide>(mask[i]));
+    out[i] = static_cast<Number>(static_cast<Wide>(kept) * scale);
+  }
+}
+
+constexpr int64_t piece = 2048;
+
+void dropout_kernel(const Tensor &input, const Distribution &keep, double scale, Tensor &out, Tensor &mask) {
+  if (!input.is_contiguous() || !out.is_contiguous() || !mask.is_contiguous()) {
+    fill_tensor(mask, keep);
+    Tensor product = at::_ops::mul_Tensor::call(input, mask);
+    copy_result(out, at::_ops::mul__Scalar::call(product, scale));
+    return;
+  }
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, input.scalar_type(), "dropout", [&] {
+    const scalar_t *from = input.const_data_ptr<scalar_t>();
+    scalar_t *to = out.mutable_data_ptr<scalar_t>();
+    bool *kept = mask.mutable_data_ptr<bool>();
+    at::parallel_for(0, input.numel(), piece, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i += piece) {
+        const int64_t count = std::min(piece, end - i);
+        const tb_status status =
+            keep.fill(kept + i, TB_BOOL, static_cast<uint64_t>(i), static_cast<uint64_t>(count));
+        TORCH_CHECK(status == TB_OK, "tb-generator refused a fill with status ", static_cast<int>(status));
+        scale_kept<scalar_t>(from + i, kept + i, to + i, count, static_cast<at::opmath_type<scalar_t>>(scale));
+      }
+    });
+  });
+}
+
+std::tuple<Tensor, Tensor> native_dropout(const Tensor &input, double p, std::optional<bool> train) {
+  if (input.numel() == 0) return {input, empty_preserving(input, input.scalar_type())};
+  const c10::DeviceIndex device = device_number(input);
+  if (!train.value_or(true)) {
+    Tensor mask = at::_ops::ones::call(input.sym_sizes(), c10::kBool, c10::kStrided, input.device(), std::nullopt);
+    return {at::_ops::clone::call(input, std::nullopt), std::move(mask)};
+  }
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  TORCH_CHECK(c10::isFloatingType(input.scalar_type()), "result type Float can't be cast to the desired output type ",
+              input.scalar_type());
+  const double keep = 1. - p;
+  const Distribution distribution{
+      .kind = TB_FILL_BERNOULLI,
+      .a = keep,
+      .stretch = reserve(std::nullopt, device, TB_FILL_BERNOULLI, c10::kBool, input.numel())};
+  Tensor out = empty_preserving(input, input.scalar_type()), mask = empty_preserving(input, c10::kBool);
+  launch<"aten::native_dropout">(device, [x = TensorArgument(input), distribution, scale = keep == 0 ? 0. : 1. / keep,
+                                          y = TensorArgument(out), m = TensorArgument(mask)]() mutable {
+    dropout_kernel(x.alias(), distribution, scale, y.alias(), m.alias());
+  });
+  return {std::move(out), std::move(mask)};
+}
+
+void backward_kernel(const Tensor &grad, const Tensor &mask, double scale, Tensor &out) {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, grad.scalar_type(), "dropout_backward", [&] {
+    const scalar_t *from = grad.const_data_ptr<scalar_t>();
+    const bool *kept = mask.const_data_ptr<bool>();
+    scalar_t *to = out.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, grad.numel(), at::internal::GRAIN_SIZE, [&](int64_t begin, int64_t end) {
+      scale_kept<scalar_t>(from + begin, kept + begin, to + begin, end - begin,
+                           static_cast<at::opmath_type<scalar_t>>(scale));
+    });
+  });
+}
+
+Tensor native_dropout_backward(const Tensor &grad, const Tensor &mask, double scale) {
+  const bool simple = mask.scalar_type() == c10::kBool && c10::isFloatingType(grad.scalar_type()) &&
+                      grad.sizes() == mask.sizes() && grad.is_contiguous() && mask.is_contiguous() &&
+                      grad.device() == mask.device();
+  if (!simple) return at::native::native_dropout_backward(grad, mask, scale);
+  Tensor out = empty_on(grad, grad.sizes(), grad.scalar_type());
+  launch_kernel<"aten::native_dropout_backward", backward_kernel>(device_number(grad), grad, mask, scale, out);
+  return out;
+}
+
+} // namespace
+
+void register_dropout(torch::Library &aten) {
+  aten.impl("native_dropout", TORCH_FN(native_dropout));
+  aten.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
+}
+
+} // namespace tb

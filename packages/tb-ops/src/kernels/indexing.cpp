@@ -1,0 +1,164 @@
+// Reading and writing by index: embeddings, index_select, index_put_, take, put_ and their kin.
+#include "kernels/iterator_stub.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorUtils.h>
+#include <ATen/native/IndexKernel.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/UnfoldBackward.h>
+#include <ATen/ops/_index_put_impl_native.h>
+#include <ATen/ops/embedding_dense_backward_native.h>
+#include <ATen/ops/flip_native.h>
+#include <ATen/ops/index_fill_native.h>
+#include <ATen/ops/index_select_native.h>
+#include <ATen/ops/masked_scatter_native.h>
+#include <ATen/ops/put_native.h>
+#include <ATen/ops/roll_native.h>
+#include <ATen/ops/take_native.h>
+#include <ATen/ops/trace_native.h>
+#include <ATen/ops/unfold_backward_native.h>
+
+#include "kernels/kernels.h"
+#include "kernels/output.h"
+
+namespace tb {
+namespace {
+
+using at::Tensor;
+
+// ---- whole rows -------------------------------------------------------------------------------------------------
+
+void index_select_kernel(const Tensor &self, int64_t dim, const Tensor &index, Tensor &out) {
+  at::native::index_select_out_cpu_(self, dim, index, out);
+}
+
+c10::DimVector index_select_check(const Tensor &self, int64_t &dim, const Tensor &index) {
+  dim = c10::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector, but got dim: ", index.dim());
+  TORCH_CHECK(!(self.dim() == 0 && index.numel() != 1), "index_select(): Index to scalar can have only 1 value, got ",
+              index.numel(), " value(s)");
+  TORCH_CHECK(index.scalar_type() == c10::kLong || index.scalar_type() == c10::kInt,
+              "index_select(): Expected dtype int32 or int64 for index but got: ", index.scalar_type());
+  c10::DimVector sizes(self.sizes());
+  if (self.dim() > 0) sizes[static_cast<size_t>(dim)] = index.numel();
+  return sizes;
+}
+
+Tensor index_select(const Tensor &self, int64_t dim, const Tensor &index) {
+  const c10::DimVector sizes = index_select_check(self, dim, index);
+  const c10::DeviceIndex device = common_device("aten::index_select", {&self, &index});
+  Tensor out = empty_on(self, sizes, self.scalar_type());
+  launch_kernel<"aten::index_select", index_select_kernel>(device, self, dim, index, out);
+  return out;
+}
+
+Tensor &index_select_out(const Tensor &self, int64_t dim, const Tensor &index, Tensor &out) {
+  const c10::DimVector sizes = index_select_check(self, dim, index);
+  const c10::DeviceIndex device = common_device("aten::index_select", {&self, &index, &out});
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(),
+              "index_select(): self and result must have the same scalar type");
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, index);
+  at::native::resize_output(out, sizes);
+  launch_kernel<"aten::index_select", index_select_kernel>(device, self, dim, index, out);
+  return out;
+}
+
+void embedding_dense_backward_kernel(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding,
+                                     bool by_frequency, Tensor &out) {
+  copy_result(out, at::native::embedding_dense_backward_cpu(grad, indices, rows, padding, by_frequency));
+}
+
+Tensor embedding_dense_backward(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding,
+                                bool by_frequency) {
+  at::checkScalarTypes("embedding_backward", at::TensorArg(indices, "indices", 2), {c10::kLong, c10::kInt});
+  const c10::DeviceIndex device = common_device("aten::embedding_dense_backward", {&grad, &indices});
+  Tensor out = empty_on(grad, {rows, grad.size(-1)}, grad.scalar_type());
+  launch_kernel<"aten::embedding_dense_backward", embedding_dense_backward_kernel>(device, grad, indices, rows,
+                                                                                   padding, by_frequency, out);
+  return out;
+}
+
+// ---- single elements --------------------------------------------------------------------------------------------
+
+Tensor &index_fill_tensor(Tensor &self, int64_t dim, const Tensor &index, const Tensor &value) {
+  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  return at::native::index_fill_(self, dim, index, value.item());
+}
+
+void masked_scatter_kernel(Tensor &self, const Tensor &mask, const Tensor &source) {
+  at::native::masked_scatter__cpu(self, mask, source);
+}
+
+Tensor &masked_scatter(Tensor &self, const Tensor &mask, const Tensor &source) {
+  at::assert_no_internal_overlap(self);
+  TORCH_CHECK(self.scalar_type() == source.scalar_type(),
+              "masked_scatter: expected self and source to have same dtypes but got ", self.scalar_type(), " and ",
+              source.scalar_type());
+  TORCH_CHECK(mask.dtype() == c10::kBool, "masked_scatter_ only supports boolean masks, but got mask with dtype ",
+              mask.dtype());
+  const c10::DeviceIndex device = common_device("aten::masked_scatter_", {&self, &mask, &source});
+  const auto expanded = at::expand_inplace(self, mask, "masked_scatter_");
+  launch_kernel<"aten::masked_scatter_", masked_scatter_kernel>(device, self, *expanded, source);
+  return self;
+}
+
+// ---- moving -----------------------------------------------------------------------------------------------------
+
+void flip_kernel(const Tensor &self, c10::IntArrayRef dims, Tensor &out) {
+  copy_result(out, at::native::flip(self, dims));
+}
+
+Tensor flip(const Tensor &self, c10::IntArrayRef dims) {
+  std::vector<bool> seen(static_cast<size_t>(std::max<int64_t>(self.dim(), 1)));
+  for (int64_t dim : dims) {
+    const auto wrapped = static_cast<size_t>(c10::maybe_wrap_dim(dim, self.dim()));
+    TORCH_CHECK(!seen[wrapped], "dim ", wrapped, " appears multiple times in the list of dims");
+    seen[wrapped] = true;
+  }
+  Tensor out = empty_preserving(self, self.scalar_type());
+  launch_kernel<"aten::flip", flip_kernel>(device_number(self), self, dims, out);
+  return out;
+}
+
+void trace_kernel(const Tensor &self, Tensor &out) { copy_result(out, at::native::trace_cpu(self)); }
+
+Tensor trace(const Tensor &self) {
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  const c10::ScalarType type =
+      c10::isIntegralType(self.scalar_type(), true) ? c10::kLong : self.scalar_type();
+  Tensor out = empty_on(self, {}, type);
+  launch_kernel<"aten::trace", trace_kernel>(device_number(self), self, out);
+  return out;
+}
+
+} // namespace
+
+void register_indexing(torch::Library &aten) {
+  enter_stub<"aten::index_put_", at::native::index_put_stub>();
+  enter_stub<"aten::index_fill_", at::native::index_fill_stub>();
+  enter_stub<"aten::unfold_backward", at::native::unfold_backward_stub>();
+  enter_stub<"aten::put_", at::native::put_stub>();
+  enter_stub<"aten::take", at::native::take_stub>();
+  aten.impl("index_select", TORCH_FN(index_select));
+  aten.impl("index_select.out", TORCH_FN(index_select_out));
+  aten.impl("embedding_dense_backward", TORCH_FN(embedding_dense_backward));
+  aten.impl("_index_put_impl_", TORCH_FN(at::native::_index_put_impl_));
+  aten.impl("index_fill_.int_Scalar",
+            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, const Tensor &, const c10::Scalar &)>(
+                at::native::index_fill_))));
+  aten.impl("index_fill_.int_Tensor", TORCH_FN(index_fill_tensor));
+  aten.impl("masked_scatter_", TORCH_FN(masked_scatter));
+  aten.impl("put_", TORCH_FN(at::native::put_));
+  aten.impl("take", TORCH_FN(at::native::take));
+  aten.impl("take.out", TORCH_FN(at::native::take_out));
+  aten.impl("flip", TORCH_FN(flip));
+  aten.impl("roll", TORCH_FN(at::native::roll));
+  aten.impl("trace", TORCH_FN(trace));
+  aten.impl("unfold_backward", TORCH_FN(at::native::unfold_backward));
+}
+
+} // namespace tb

@@ -1,0 +1,45 @@
+// Filling tensors from tb-generator: reserve a stretch of the generator's sequence on the calling thread, fill on the
+// worker with its whole team. Element i, in the order of a contiguous tensor, depends on seed, offset and i alone.
+#pragma once
+#include <ATen/core/Generator.h>
+
+#include "launch.h"
+
+namespace tb {
+
+// Where a reserved stretch starts.
+struct Stretch {
+  uint64_t seed, offset;
+};
+
+// Takes what a fill of `count` elements needs from the given generator, or from the device's own.
+Stretch reserve(const std::optional<at::Generator> &generator, c10::DeviceIndex device, int32_t kind,
+                c10::ScalarType type, int64_t count);
+
+// TB_* of a type that the generator fills directly; 0 for the others.
+int32_t generator_type(c10::ScalarType type);
+
+// fill(destination, TB_* type, index of the first element, count): returns the generator's status.
+using RangeFill = std::function<tb_status(void *destination, int32_t type, uint64_t first, uint64_t count)>;
+
+// On the worker: fills a CPU tensor of any layout in parallel.
+void fill_tensor(at::Tensor &tensor, const RangeFill &fill);
+
+struct Distribution {
+  int32_t kind; // TB_FILL_*
+  double a = 0, b = 0;
+  int64_t from = 0;
+  uint64_t range = 0;
+  Stretch stretch{};
+
+  tb_status fill(void *destination, int32_t type, uint64_t first, uint64_t count) const;
+};
+
+// On the worker.
+inline void fill_tensor(at::Tensor &tensor, const Distribution &distribution) {
+  fill_tensor(tensor, [&](void *destination, int32_t type, uint64_t first, uint64_t count) {
+    return distribution.fill(destination, type, first, count);
+  });
+}
+
+} // namespace tb
