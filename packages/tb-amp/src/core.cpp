@@ -37,13 +37,19 @@ NB_MODULE(_core, module) {
   tb::register_torch_exceptions();
   module.def("rules", rules, "Operators by policy, from the lists of ATen/autocast_mode.h.");
   module.def("register", register_all, "Registers rules and operators. Returns whether this call did it.");
-  module.def("unscale_", [](const std::vector<at::Tensor> &gradients, at::Tensor found_inf, const at::Tensor &inv_scale) {
-    const nb::gil_scoped_release release;
-    tb::amp::unscale(gradients, found_inf, inv_scale);
-  }, "gradients"_a, "found_inf"_a, "inv_scale"_a);
-  module.def("update_scale_", [](at::Tensor scale, at::Tensor growth_tracker, const at::Tensor &found_inf,
-                                 double growth_factor, double backoff_factor, int64_t growth_interval) {
-    const nb::gil_scoped_release release;
-    tb::amp::update_scale(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval);
-  }, "scale"_a, "growth_tracker"_a, "found_inf"_a, "growth_factor"_a, "backoff_factor"_a, "growth_interval"_a);
+  module.def(
+      "unscale_",
+      [](const std::vector<at::Tensor> &gradients, at::Tensor found_inf, const at::Tensor &inv_scale) {
+        const nb::gil_scoped_release release;
+        tb::amp::unscale(gradients, found_inf, inv_scale);
+      },
+      "gradients"_a, "found_inf"_a, "inv_scale"_a);
+  module.def(
+      "update_scale_",
+      [](at::Tensor scale, at::Tensor growth_tracker, const at::Tensor &found_inf, double growth_factor,
+         double backoff_factor, int64_t growth_interval) {
+        const nb::gil_scoped_release release;
+        tb::amp::update_scale(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval);
+      },
+      "scale"_a, "growth_tracker"_a, "found_inf"_a, "growth_factor"_a, "backoff_factor"_a, "growth_interval"_a);
 }

@@ -39,8 +39,7 @@ std::vector<Rule> rules() {
 #define TB_LOWER_PRECISION_FP(...) all.push_back(rule("lower_precision_fp", #__VA_ARGS__));
 #define TB_FP32(...) all.push_back(rule("fp32", #__VA_ARGS__));
 #define TB_FP32_SET_OPT_DTYPE(...) all.push_back(rule("fp32_set_opt_dtype", #__VA_ARGS__));
-#define TB_FP32_APPEND_DTYPE(redispatch, name, signature, redispatch_signature, policy)                                \
-  all.push_back({#policy, name});
+#define TB_FP32_APPEND_DTYPE(redispatch, name, signature, redispatch_signature, policy) all.push_back({#policy, name});
 #define TB_PROMOTE(...) all.push_back(rule("promote", #__VA_ARGS__));
   AT_FORALL_LOWER_PRECISION_FP(TB_LOWER_PRECISION_FP)
   AT_FORALL_FP32(TB_FP32)
@@ -61,8 +60,9 @@ void check_no_rules() {
     const size_t dot = one.operation.find('.');
     const auto found = c10::Dispatcher::singleton().findSchema(
         {"aten::" + one.operation.substr(0, dot), dot == std::string::npos ? "" : one.operation.substr(dot + 1)});
-    TORCH_CHECK(!found || !found->hasKernelForDispatchKey(key), "tb-amp cannot register its autocast rules: aten::",
-                one.operation, " has one for PrivateUse1 devices already, from another package. Use one package a "
+    TORCH_CHECK(!found || !found->hasKernelForDispatchKey(key),
+                "tb-amp cannot register its autocast rules: aten::", one.operation,
+                " has one for PrivateUse1 devices already, from another package. Use one package a "
                 "process that registers a PrivateUse1 backend");
   }
 }

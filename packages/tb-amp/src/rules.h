@@ -6,7 +6,7 @@
 namespace tb::amp {
 
 struct Rule {
-  const char *policy;   // at::autocast::CastPolicy, or "banned"
+  const char *policy;    // at::autocast::CastPolicy, or "banned"
   std::string operation; // "conv_transpose2d.input": as in native_functions.yaml, without "aten::"
 };
 

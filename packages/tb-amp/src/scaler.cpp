@@ -85,8 +85,7 @@ at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at
   const at::Tensor grow = counting.eq(0).bitwise_and(shrink.eq(0)).bitwise_and(fits);
   const at::Tensor stay = shrink.eq(0).bitwise_and(grow.eq(0));
   // One of the three is 1 and the others are 0, so the sum is exact: a selection that needs no operator of its own.
-  const at::Tensor factor =
-      shrink.to(type).mul(backoff).add(grow.to(type).mul(growth)).add(stay.to(type));
+  const at::Tensor factor = shrink.to(type).mul(backoff).add(grow.to(type).mul(growth)).add(stay.to(type));
   at::_ops::mul_out::call(before, factor, after);
   at::_ops::mul_out::call(steps, counting, tracker);
   return scale;

@@ -44,7 +44,9 @@ def test_the_rules_are_what_the_header_lists() -> None:
 
 
 def test_the_rules_are_cudas_but_for_what_only_cuda_has() -> None:
-    cuda = {name.removeprefix("aten::") for name in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")}
+    cuda = {
+        name.removeprefix("aten::") for name in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
+    }
     ours = {name for names in tb_amp.rules().values() for name in names}
     assert ours <= cuda
     assert {name for name in cuda - ours if "cudnn" not in name} == set()

@@ -11,11 +11,11 @@ INF, NAN = math.inf, math.nan
 TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
 
-
-
 def equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    return ours.dtype == theirs.dtype and torch.equal(ours.isnan(), theirs.isnan()) and torch.equal(
-        ours.nan_to_num(), theirs.nan_to_num()
+    return (
+        ours.dtype == theirs.dtype
+        and torch.equal(ours.isnan(), theirs.isnan())
+        and torch.equal(ours.nan_to_num(), theirs.nan_to_num())
     )
 
 
@@ -128,4 +128,4 @@ def test_wrong_tensors_are_refused_before_anything_is_written() -> None:
     with pytest.raises(RuntimeError, match="growth_tracker should have one element of type Int"):
         _core.update_scale_(torch.ones(1), torch.zeros(1), torch.zeros(1), 2.0, 0.5, 5)
     with pytest.raises(TypeError, match=r"torch\.Tensor"):
-        _core.unscale_(grads, "found", one)
+        _core.unscale_(grads, "found", one)  # type: ignore[arg-type]

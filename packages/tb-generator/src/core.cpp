@@ -59,16 +59,15 @@ void fill_buffer(nb::handle out, int32_t type, uint64_t first, uint64_t count, u
                                            " bytes: the type is unknown or the buffer too small"};
   const nb::gil_scoped_release release;
   fill(buffer.data(), Range{first, 0}); // refuses what it must before threads start, where nothing could catch it
-  in_parallel(count, threads, [&](uint64_t start, uint64_t part) {
-    fill(buffer.data() + start * size, Range{first + start, part});
-  });
+  in_parallel(count, threads,
+              [&](uint64_t start, uint64_t part) { fill(buffer.data() + start * size, Range{first + start, part}); });
 }
 
 void translate(const std::exception_ptr &error, void *) {
   try {
     std::rethrow_exception(error);
   } catch (const Refusal &refusal) {
-    PyObject *type = refusal.status == TB_OUT_OF_RANGE     ? PyExc_IndexError
+    PyObject *type = refusal.status == TB_OUT_OF_RANGE  ? PyExc_IndexError
                      : refusal.status == TB_UNAVAILABLE ? PyExc_RuntimeError
                                                         : PyExc_ValueError;
     PyErr_SetString(type, refusal.text.c_str());
@@ -104,59 +103,81 @@ NB_MODULE(_core, module) {
 
   nb::class_<Handle>(module, "State", "A seed and an offset that any number of threads may use.")
       .def(nb::init<uint64_t>(), "seed"_a)
-      .def("get", [](const Handle &self) {
-        const State state = get_state(*self);
-        return std::pair(state.seed, state.offset);
-      }, "Seed and offset.")
-      .def("set", [](const Handle &self, uint64_t seed, uint64_t offset) { set_state(*self, {seed, offset}); },
-           "seed"_a, "offset"_a)
-      .def("reserve", [](const Handle &self, uint64_t words) {
-        const State state = reserve(*self, words);
-        return std::pair(state.seed, state.offset);
-      }, "words"_a, "Seed and offset of the next `words` 32-bit words, which nobody else gets.");
+      .def(
+          "get",
+          [](const Handle &self) {
+            const State state = get_state(*self);
+            return std::pair(state.seed, state.offset);
+          },
+          "Seed and offset.")
+      .def(
+          "set", [](const Handle &self, uint64_t seed, uint64_t offset) { set_state(*self, {seed, offset}); }, "seed"_a,
+          "offset"_a)
+      .def(
+          "reserve",
+          [](const Handle &self, uint64_t words) {
+            const State state = reserve(*self, words);
+            return std::pair(state.seed, state.offset);
+          },
+          "words"_a, "Seed and offset of the next `words` 32-bit words, which nobody else gets.");
 
-  module.def("default_state", [](int32_t device) { return Handle(default_generator(device, known_device_count())); },
-             "device"_a, "The state of a device's own generator.");
+  module.def(
+      "default_state", [](int32_t device) { return Handle(default_generator(device, known_device_count())); },
+      "device"_a, "The state of a device's own generator.");
   module.def("seed_all", seed_all, "seed"_a, "Seeds the devices' own generators, also those made later.");
-  module.def("current_device", [] { return device_table.current_device(); },
-             "This thread's current device; opens no driver.");
-  module.def("philox", [](tb::philox::Block counter, tb::philox::Key key) {
-    return tb::philox::block(counter, key);
-  }, "counter"_a,
-             "key"_a, "One block of Philox4x32-10.");
+  module.def(
+      "current_device", [] { return device_table.current_device(); }, "This thread's current device; opens no driver.");
+  module.def(
+      "philox", [](tb::philox::Block counter, tb::philox::Key key) { return tb::philox::block(counter, key); },
+      "counter"_a, "key"_a, "One block of Philox4x32-10.");
   module.def("words_needed", words_needed, "kind"_a, "type"_a, "count"_a,
              "32-bit words that a fill takes out of the sequence; 0 where there is no such fill.");
   module.def("use_vector_code", use_vector_code, "use"_a,
              "For tests: chooses between portable and vector code. Returns whether there is vector code.");
 
-  module.def("uniform", [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
-                           double low, double high, uint32_t threads) {
-    fill_buffer(out, type, first, count, threads, [&](void *dst, Range range) {
-      uniform(dst, type, range, {seed, offset}, low, high);
-    });
-  }, "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "low"_a, "high"_a, "threads"_a);
-  module.def("normal", [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
-                          double mean, double std, uint32_t threads) {
-    fill_buffer(out, type, first, count, threads, [&](void *dst, Range range) {
-      normal(dst, type, range, {seed, offset}, mean, std);
-    });
-  }, "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "mean"_a, "std"_a, "threads"_a);
-  module.def("integers", [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed,
-                            uint64_t offset, int64_t low, uint64_t width, uint32_t threads) {
-    fill_buffer(out, type, first, count, threads, [&](void *dst, Range range) {
-      integers(dst, type, range, {seed, offset}, low, width);
-    });
-  }, "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "low"_a, "width"_a, "threads"_a);
-  module.def("bernoulli", [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed,
-                             uint64_t offset, double p, uint32_t threads) {
-    fill_buffer(out, type, first, count, threads, [&](void *dst, Range range) {
-      bernoulli(dst, type, range, {seed, offset}, p);
-    });
-  }, "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "p"_a, "threads"_a);
-  module.def("exponential", [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed,
-                               uint64_t offset, double rate, uint32_t threads) {
-    fill_buffer(out, type, first, count, threads, [&](void *dst, Range range) {
-      exponential(dst, type, range, {seed, offset}, rate);
-    });
-  }, "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "rate"_a, "threads"_a);
+  module.def(
+      "uniform",
+      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, double low,
+         double high, uint32_t threads) {
+        fill_buffer(out, type, first, count, threads,
+                    [&](void *dst, Range range) { uniform(dst, type, range, {seed, offset}, low, high); });
+      },
+      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "low"_a, "high"_a, "threads"_a,
+      "Fills elements `first` to `first` + `count` of a sequence: from low to high, high not included.");
+  module.def(
+      "normal",
+      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, double mean,
+         double std, uint32_t threads) {
+        fill_buffer(out, type, first, count, threads,
+                    [&](void *dst, Range range) { normal(dst, type, range, {seed, offset}, mean, std); });
+      },
+      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "mean"_a, "std"_a, "threads"_a,
+      "Fills elements `first` to `first` + `count` of a sequence: of the normal distribution.");
+  module.def(
+      "integers",
+      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, int64_t low,
+         uint64_t width, uint32_t threads) {
+        fill_buffer(out, type, first, count, threads,
+                    [&](void *dst, Range range) { integers(dst, type, range, {seed, offset}, low, width); });
+      },
+      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "low"_a, "width"_a, "threads"_a,
+      "Fills elements `first` to `first` + `count` of a sequence: `width` integers from `low` on; 0: 2**64.");
+  module.def(
+      "bernoulli",
+      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, double p,
+         uint32_t threads) {
+        fill_buffer(out, type, first, count, threads,
+                    [&](void *dst, Range range) { bernoulli(dst, type, range, {seed, offset}, p); });
+      },
+      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "p"_a, "threads"_a,
+      "Fills elements `first` to `first` + `count` of a sequence: 1 with probability p.");
+  module.def(
+      "exponential",
+      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, double rate,
+         uint32_t threads) {
+        fill_buffer(out, type, first, count, threads,
+                    [&](void *dst, Range range) { exponential(dst, type, range, {seed, offset}, rate); });
+      },
+      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "rate"_a, "threads"_a,
+      "Fills elements `first` to `first` + `count` of a sequence: with density rate * exp(-rate * x).");
 }

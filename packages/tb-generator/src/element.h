@@ -61,7 +61,8 @@ struct Float32 {
   [[gnu::always_inline]] static Storage store(Real value) { return value; }
   static double nearest(double value) { return static_cast<float>(value); }
   static double next(double value, int direction) {
-    return std::nextafter(static_cast<float>(value), static_cast<float>(direction) * std::numeric_limits<float>::infinity());
+    return std::nextafter(static_cast<float>(value),
+                          static_cast<float>(direction) * std::numeric_limits<float>::infinity());
   }
 };
 

@@ -54,8 +54,7 @@ template <class Convert> [[gnu::always_inline]] inline void fill(const Convert &
   for (uint64_t element = range.first - skip, left = range.count; left > 0; element += per_chunk, skip = 0) {
     const auto count = static_cast<uint32_t>(std::min<uint64_t>(per_chunk - skip, left));
     const uint32_t used = (skip + count) * Convert::words;
-    words(buffer, state.offset + element / per_block, state.seed,
-          (used + 4 * philox::lanes - 1) / (4 * philox::lanes));
+    words(buffer, state.offset + element / per_block, state.seed, (used + 4 * philox::lanes - 1) / (4 * philox::lanes));
     convert(buffer + skip * Convert::words, dst, count, element + skip);
     dst += count;
     left -= count;
@@ -96,8 +95,7 @@ template <class Type> struct Uniform {
   using Real = typename Type::Real;
   static constexpr uint32_t words = words_of<Real>;
   Real from, width, low, high;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count,
-                                         uint64_t) const {
+  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
     for (uint32_t i = 0; i < count; i++) {
       Real value = fraction<Real>(random, i) * width + from;
       value = value < low ? low : value;
@@ -112,8 +110,7 @@ template <class Type> struct Normal {
   using Real = typename Type::Real;
   static constexpr uint32_t words = words_of<Real>;
   Real mean, std;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count,
-                                         uint64_t element) const {
+  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
     Real values[chunk_words / words];
     const uint32_t odd = element % 2; // then its pair begins with the element before
     random -= odd * words;
@@ -141,8 +138,7 @@ template <class Type> struct Exponential {
   using Real = typename Type::Real;
   static constexpr uint32_t words = words_of<Real>;
   double rate;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count,
-                                         uint64_t) const {
+  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
     for (uint32_t i = 0; i < count; i++) {
       double survival; // in (0, 1]; in double also for float32, whose values near 1 are too far apart
       if constexpr (words == 1)
@@ -160,8 +156,7 @@ template <class Bits> struct Bernoulli {
   static constexpr uint32_t words = 1;
   uint64_t threshold; // of 2^32
   Bits one;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count,
-                                         uint64_t) const {
+  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
     const auto limit = static_cast<uint32_t>(threshold);
     const Bits yes = one, no = threshold >> 32 ? one : Bits{0};
     // Masks, as the compiler makes branches of ?: here.
@@ -177,8 +172,7 @@ template <class Bits> struct SmallIntegers {
   uint32_t from;
   uint64_t width; // 1 to 2^32
   State state;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count,
-                                         uint64_t element) const {
+  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
     if (width >> 32) {
       for (uint32_t i = 0; i < count; i++) dst[i] = static_cast<Bits>(from + random[i]);
       return;
@@ -199,9 +193,9 @@ template <class Bits> struct SmallIntegers {
       const uint64_t index = element + i, counter = state.offset + index / 4;
       uint64_t product = uint64_t{random[i]} * width;
       for (uint32_t attempt = 1; static_cast<uint32_t>(product) < biased; attempt++) {
-        const philox::Block block = philox::block(
-            {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0},
-            philox::key_of(state.seed));
+        const philox::Block block =
+            philox::block({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0},
+                          philox::key_of(state.seed));
         product = uint64_t{block[index % 4]} * width;
       }
       dst[i] = static_cast<Bits>(from + static_cast<uint32_t>(product >> 32));
@@ -228,9 +222,9 @@ template <class Out> struct LargeIntegers {
       uint128 product = static_cast<uint128>(word) * width;
       const uint64_t index = element + i, counter = state.offset + index / 2;
       for (uint32_t attempt = 1; static_cast<uint64_t>(product) < biased; attempt++) {
-        const philox::Block block = philox::block(
-            {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0},
-            philox::key_of(state.seed));
+        const philox::Block block =
+            philox::block({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0},
+                          philox::key_of(state.seed));
         word = pair(block.data(), index % 2);
         product = static_cast<uint128>(word) * width;
       }
@@ -255,10 +249,14 @@ template <class Type> struct AsFloating {
 // visit(Float32{}) and so on.
 template <class Visit> void for_floating(int32_t type, const Visit &visit) {
   switch (type) {
-  case TB_FLOAT32: return visit(Float32{});
-  case TB_FLOAT64: return visit(Float64{});
-  case TB_FLOAT16: return visit(Float16{});
-  default: return visit(Bfloat16{});
+  case TB_FLOAT32:
+    return visit(Float32{});
+  case TB_FLOAT64:
+    return visit(Float64{});
+  case TB_FLOAT16:
+    return visit(Float16{});
+  default:
+    return visit(Bfloat16{});
   }
 }
 
@@ -279,10 +277,14 @@ uint32_t words_per_element(int32_t kind, int32_t type) {
   switch (kind) {
   case TB_FILL_UNIFORM:
   case TB_FILL_NORMAL:
-  case TB_FILL_EXPONENTIAL: return !is_floating(type) ? 0 : type == TB_FLOAT64 ? 2 : 1;
-  case TB_FILL_INTEGERS: return is_floating(type) || type == TB_INT64 ? 2 : 1;
-  case TB_FILL_BERNOULLI: return 1;
-  default: return 0;
+  case TB_FILL_EXPONENTIAL:
+    return !is_floating(type) ? 0 : type == TB_FLOAT64 ? 2 : 1;
+  case TB_FILL_INTEGERS:
+    return is_floating(type) || type == TB_INT64 ? 2 : 1;
+  case TB_FILL_BERNOULLI:
+    return 1;
+  default:
+    return 0;
   }
 }
 
@@ -300,9 +302,11 @@ void uniform(void *dst, int32_t type, Range range, State state, double from, dou
     double low = Type::nearest(from), high = low;
     if (from < to) low = at_least<Type>(from), high = below<Type>(to);
     const Real width = static_cast<Real>(to) - static_cast<Real>(from);
-    if (!(low <= high && std::isfinite(low))) refuse(asked + ": the type has no value there. Widen the interval or use float64");
+    if (!(low <= high && std::isfinite(low)))
+      refuse(asked + ": the type has no value there. Widen the interval or use float64");
     if (!std::isfinite(width)) refuse(asked + ": to - from is beyond the type's range. Use a narrower interval");
-    run(Uniform<Type>{static_cast<Real>(from), width, static_cast<Real>(low), static_cast<Real>(high)}, dst, range, state);
+    run(Uniform<Type>{static_cast<Real>(from), width, static_cast<Real>(low), static_cast<Real>(high)}, dst, range,
+        state);
   });
 }
 
@@ -326,17 +330,26 @@ void bernoulli(void *dst, int32_t type, Range range, State state, double p) {
   if (!(p >= 0 && p <= 1)) refuse("bernoulli with p = " + number(p) + ": give a probability, 0 <= p <= 1");
   const auto threshold = static_cast<uint64_t>(p * 0x1p32 + 0.5);
   switch (type) {
-  case TB_FLOAT64: return run(Bernoulli<uint64_t>{threshold, std::bit_cast<uint64_t>(1.0)}, dst, range, state);
-  case TB_FLOAT32: return run(Bernoulli<uint32_t>{threshold, std::bit_cast<uint32_t>(1.0f)}, dst, range, state);
-  case TB_FLOAT16: return run(Bernoulli<uint16_t>{threshold, float16_bits(1)}, dst, range, state);
-  case TB_BFLOAT16: return run(Bernoulli<uint16_t>{threshold, bfloat16_bits(1)}, dst, range, state);
-  case TB_INT64: return run(Bernoulli<uint64_t>{threshold, 1}, dst, range, state);
-  case TB_INT32: return run(Bernoulli<uint32_t>{threshold, 1}, dst, range, state);
-  case TB_INT16: return run(Bernoulli<uint16_t>{threshold, 1}, dst, range, state);
+  case TB_FLOAT64:
+    return run(Bernoulli<uint64_t>{threshold, std::bit_cast<uint64_t>(1.0)}, dst, range, state);
+  case TB_FLOAT32:
+    return run(Bernoulli<uint32_t>{threshold, std::bit_cast<uint32_t>(1.0f)}, dst, range, state);
+  case TB_FLOAT16:
+    return run(Bernoulli<uint16_t>{threshold, float16_bits(1)}, dst, range, state);
+  case TB_BFLOAT16:
+    return run(Bernoulli<uint16_t>{threshold, bfloat16_bits(1)}, dst, range, state);
+  case TB_INT64:
+    return run(Bernoulli<uint64_t>{threshold, 1}, dst, range, state);
+  case TB_INT32:
+    return run(Bernoulli<uint32_t>{threshold, 1}, dst, range, state);
+  case TB_INT16:
+    return run(Bernoulli<uint16_t>{threshold, 1}, dst, range, state);
   case TB_INT8:
   case TB_UINT8:
-  case TB_BOOL: return run(Bernoulli<uint8_t>{threshold, 1}, dst, range, state);
-  default: refuse("bernoulli fills elements of type TB_FLOAT32 to TB_BOOL, not " + std::to_string(type));
+  case TB_BOOL:
+    return run(Bernoulli<uint8_t>{threshold, 1}, dst, range, state);
+  default:
+    refuse("bernoulli fills elements of type TB_FLOAT32 to TB_BOOL, not " + std::to_string(type));
   }
 }
 
@@ -344,8 +357,7 @@ void integers(void *dst, int32_t type, Range range, State state, int64_t from, u
   constexpr int64_t all = std::numeric_limits<int64_t>::max();
   // Highest value of the integer types; the lowest is -highest - 1, or 0.
   constexpr int64_t highest[] = {0, all, all, all, all, all, 0x7FFFFFFF, 0x7FFF, 0x7F, 0xFF, 1};
-  if (!element_size(type))
-    refuse("integers fills elements of type TB_FLOAT32 to TB_BOOL, not " + std::to_string(type));
+  if (!element_size(type)) refuse("integers fills elements of type TB_FLOAT32 to TB_BOOL, not " + std::to_string(type));
   const int64_t top = highest[type], bottom = type == TB_UINT8 || type == TB_BOOL ? 0 : -top - 1;
   const bool whole = width == 0; // an interval of 2^64 integers holds every int64 whatever it starts with
   if (whole ? top != all
@@ -356,13 +368,18 @@ void integers(void *dst, int32_t type, Range range, State state, int64_t from, u
   const auto start = static_cast<uint64_t>(from);
   const auto small = static_cast<uint32_t>(start);
   switch (type) {
-  case TB_INT64: return run(LargeIntegers<AsInt64>{start, width, state, {}}, dst, range, state);
-  case TB_INT32: return run(SmallIntegers<uint32_t>{small, width, state}, dst, range, state);
-  case TB_INT16: return run(SmallIntegers<uint16_t>{small, width, state}, dst, range, state);
+  case TB_INT64:
+    return run(LargeIntegers<AsInt64>{start, width, state, {}}, dst, range, state);
+  case TB_INT32:
+    return run(SmallIntegers<uint32_t>{small, width, state}, dst, range, state);
+  case TB_INT16:
+    return run(SmallIntegers<uint16_t>{small, width, state}, dst, range, state);
   case TB_INT8:
   case TB_UINT8:
-  case TB_BOOL: return run(SmallIntegers<uint8_t>{small, width, state}, dst, range, state);
-  default: break;
+  case TB_BOOL:
+    return run(SmallIntegers<uint8_t>{small, width, state}, dst, range, state);
+  default:
+    break;
   }
   // Exact where long double has 64 bits, and nowhere does the rounding matter to a type of 53 bits or less.
   const long double to = whole ? 0x1p63L : static_cast<long double>(from) + static_cast<long double>(width);

@@ -92,9 +92,19 @@ tb_status table_exponential(void *dst, int32_t type, uint64_t first, uint64_t co
 } // namespace
 
 const tb_generator_table table = {
-    sizeof(tb_generator_table), table_default_generator, table_create,    table_destroy,   table_get_state,
-    table_set_state,            table_reserve,           table_uniform,   table_normal,    table_integers,
-    table_bernoulli,            table_exponential,       words_needed,
+    sizeof(tb_generator_table),
+    table_default_generator,
+    table_create,
+    table_destroy,
+    table_get_state,
+    table_set_state,
+    table_reserve,
+    table_uniform,
+    table_normal,
+    table_integers,
+    table_bernoulli,
+    table_exponential,
+    words_needed,
 };
 
 } // namespace tb::generator

@@ -1,4 +1,4 @@
-"""The block function against Random123's published known answers, and the words of a fill against the block function."""
+"""The block function against Random123's published known answers, and the words of fills against it."""
 
 import struct
 
@@ -33,7 +33,7 @@ def test_word_w_of_a_fill_is_word_w_modulo_4_of_block_offset_plus_w_over_4(vecto
         _core.integers(out, 6, 0, 1000, seed, offset, -(2**31), 2**32, 1)
     finally:
         _core.use_vector_code(True)
-    expected = []
+    expected: list[int] = []
     for block in range(250):
         counter = (offset + block) % 2**64
         expected += tb_generator.philox((counter % 2**32, counter >> 32, 0, 0), (seed % 2**32, seed >> 32))

@@ -13,10 +13,10 @@ if torch.__version__.split(".")[:2] != TORCH_MINOR.split("."):
         f"pip install 'torch=={TORCH_MINOR}.*' or a tb-amp built for {torch.__version__}"
     )
 
-from torch.amp.autocast_mode import autocast as _autocast  # noqa: E402
-from torch.amp.grad_scaler import GradScaler as _GradScaler  # noqa: E402
+from torch.amp.autocast_mode import autocast as _autocast
+from torch.amp.grad_scaler import GradScaler as _GradScaler
 
-from . import _core  # noqa: E402
+from . import _core
 
 __version__ = VERSION
 __all__ = ["GradScaler", "autocast", "get_amp_supported_dtype", "register", "rules"]
@@ -45,7 +45,7 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.bfloat16, torch.float16]
 
 
-class autocast(_autocast):  # noqa: N801 (PyTorch's name)
+class autocast(_autocast):
     """torch.autocast for the PrivateUse1 device, whatever its name; to bfloat16 unless told otherwise."""
 
     def __init__(

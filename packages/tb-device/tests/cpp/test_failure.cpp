@@ -166,9 +166,11 @@ CASE(a_failure_of_a_destroyed_stream_is_told_by_the_device) {
     return fail_with(context, TB_ABORTED, "late");
   });
   CHECK_EQUAL(driver.api.stream_destroy(driver.self, stream), TB_OK);
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
   int64_t workers = -1;
-  CHECK_EQUAL(driver.api.device_query(driver.self, 0, "cpu.workers", &workers), TB_OK); // has joined it
+  for (int turn = 0; turn < 5000 && workers != 0; ++turn) { // until it is joined
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK_EQUAL(driver.api.device_query(driver.self, 0, "cpu.workers", &workers), TB_OK);
+  }
   CHECK_EQUAL(workers, 0);
   CHECK_EQUAL(driver.api.device_synchronize(driver.self, 0), TB_ABORTED);
   CHECK(test::take_error() == "test: late");

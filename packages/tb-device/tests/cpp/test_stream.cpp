@@ -243,17 +243,18 @@ CASE(running_work_knows_how_many_threads_wait) {
     before = context->waiters;
     started.open();
     gate.pass();
-    std::this_thread::sleep_for(30ms); // the two waiters below arrive
     return static_cast<tb_status>(TB_OK);
   });
-  driver.submit(stream, [&](const tb_closure_context *context) {
-    during = context->waiters;
-    return context->device == 0 && context->stream == stream ? TB_OK : TB_INTERNAL;
-  });
+  for (int turn = 0; turn < 2000; ++turn) // until the two waiters below have arrived
+    driver.submit(stream, [&](const tb_closure_context *context) {
+      if (during == 2) return static_cast<tb_status>(TB_OK);
+      during = context->waiters;
+      std::this_thread::sleep_for(1ms);
+      return static_cast<tb_status>(context->device == 0 && context->stream == stream ? TB_OK : TB_INTERNAL);
+    });
   started.pass();
   std::thread one([&] { driver.api.stream_synchronize(driver.self, stream); });
   std::thread two([&] { driver.api.device_synchronize(driver.self, 0); });
-  std::this_thread::sleep_for(10ms);
   gate.open();
   one.join();
   two.join();

@@ -1,0 +1,60 @@
+from __future__ import annotations
+import collections.abc
+import typing
+__all__: list[str] = ['DEFAULT_SEED', 'State', 'bernoulli', 'current_device', 'default_state', 'exponential', 'integers', 'normal', 'philox', 'seed_all', 'uniform', 'use_vector_code', 'words_needed']
+class State:
+    """
+    A seed and an offset that any number of threads may use.
+    """
+    def __init__(self, seed: int) -> None:
+        ...
+    def get(self) -> tuple[int, int]:
+        """
+        Seed and offset.
+        """
+    def reserve(self, words: int) -> tuple[int, int]:
+        """
+        Seed and offset of the next `words` 32-bit words, which nobody else gets.
+        """
+    def set(self, seed: int, offset: int) -> None:
+        ...
+def _connect() -> None:
+    """
+    Finds tb-device's function table. ImportError if it is missing or does not match.
+    """
+def bernoulli(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, p: float, threads: int) -> None:
+    ...
+def current_device() -> int:
+    """
+    This thread's current device; opens no driver.
+    """
+def default_state(device: int) -> State:
+    """
+    The state of a device's own generator.
+    """
+def exponential(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, rate: float, threads: int) -> None:
+    ...
+def integers(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, low: int, width: int, threads: int) -> None:
+    ...
+def normal(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, mean: float, std: float, threads: int) -> None:
+    ...
+def philox(counter: collections.abc.Sequence[int], key: collections.abc.Sequence[int]) -> list[int]:
+    """
+    One block of Philox4x32-10.
+    """
+def seed_all(seed: int) -> None:
+    """
+    Seeds the devices' own generators, also those made later.
+    """
+def uniform(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, low: float, high: float, threads: int) -> None:
+    ...
+def use_vector_code(use: bool) -> bool:
+    """
+    For tests: chooses between portable and vector code. Returns whether there is vector code.
+    """
+def words_needed(kind: int, type: int, count: int) -> int:
+    """
+    32-bit words that a fill takes out of the sequence; 0 where there is no such fill.
+    """
+DEFAULT_SEED: int = 67280421310721
+_tb_export: typing.Any

@@ -38,7 +38,7 @@ class Target(NamedTuple):
     result: Any
     view: memoryview
     element: ElementType
-    count: int
+    elements: int
 
 
 def target(out: Any, dtype: str | None, default: str) -> Target:
@@ -75,7 +75,7 @@ def new_array(shape: tuple[int, ...], dtype: str) -> Target:
     """A NumPy array where numpy is installed, else a memoryview of the same shape."""
     element = ELEMENT_TYPES[dtype]
     count = math.prod(shape)
-    letter = element.formats[0]
+    letter: Any = element.formats[0]
     try:
         numpy = importlib.import_module("numpy")
     except ModuleNotFoundError:
@@ -104,7 +104,9 @@ def existing_buffer(out: Any, view: memoryview, dtype: str | None) -> Target:
     element = ELEMENT_TYPES[dtype]
     # Other formats of the right size are refused, or a float32 fill of int32 numbers would go unseen.
     if letter not in element.formats and letter not in "Bbc":
-        raise ValueError(f"out has elements of format {view.format!r}, not {dtype}. Leave dtype out, or view it as bytes")
+        raise ValueError(
+            f"out has elements of format {view.format!r}, not {dtype}. Leave dtype out, or view it as bytes"
+        )
     if view.nbytes % element.size:
         raise ValueError(f"out has {view.nbytes} bytes, not a multiple of {dtype}'s {element.size}")
     return Target(out, view, element, view.nbytes // element.size)

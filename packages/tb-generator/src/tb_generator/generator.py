@@ -1,6 +1,5 @@
 """Generators as Python sees them: a state, and fills that take their words out of it."""
 
-import math
 import os
 import struct
 from collections.abc import Callable, Sequence
@@ -93,9 +92,7 @@ class Generator:
         """Floating elements of the normal distribution, std >= 0. Default dtype: float32."""
         return self._fill(NORMAL, _core.normal, target(out, dtype, "float32"), (mean, std), threads)
 
-    def integers(
-        self, out: Any, low: int, high: int, dtype: str | None = None, threads: int | None = None
-    ) -> Any:
+    def integers(self, out: Any, low: int, high: int, dtype: str | None = None, threads: int | None = None) -> Any:
         """Integers, low <= x < high, all equally probable. Default dtype: int64.
 
         low and high - 1 must be values of the type; of int64 for floating types, which round inside the interval.
@@ -105,15 +102,11 @@ class Generator:
         width = (high - low) % 2**64  # 0 stands for 2**64
         return self._fill(INTEGERS, _core.integers, target(out, dtype, "int64"), (low, width), threads)
 
-    def bernoulli(
-        self, out: Any, p: float = 0.5, dtype: str | None = None, threads: int | None = None
-    ) -> Any:
+    def bernoulli(self, out: Any, p: float = 0.5, dtype: str | None = None, threads: int | None = None) -> Any:
         """1 with probability p, rounded to a multiple of 2**-32, else 0. Default dtype: bool."""
         return self._fill(BERNOULLI, _core.bernoulli, target(out, dtype, "bool"), (p,), threads)
 
-    def exponential(
-        self, out: Any, rate: float = 1.0, dtype: str | None = None, threads: int | None = None
-    ) -> Any:
+    def exponential(self, out: Any, rate: float = 1.0, dtype: str | None = None, threads: int | None = None) -> Any:
         """Floating elements > 0 with density rate * exp(-rate * x), rate > 0. Default dtype: float32."""
         return self._fill(EXPONENTIAL, _core.exponential, target(out, dtype, "float32"), (rate,), threads)
 
@@ -121,14 +114,14 @@ class Generator:
         self, kind: int, fill: Callable[..., None], target: Target, arguments: tuple[float, ...], threads: int | None
     ) -> Any:
         if threads is None:
-            threads = processors() if target.count >= THREADED else 1
+            threads = processors() if target.elements >= THREADED else 1
         elif threads < 1:
             raise ValueError(f"threads is {threads}: give at least 1, or None")
         number = target.element.number
         # A fill that would be refused must not move the offset: ask with no elements first.
         fill(target.view, number, 0, 0, 0, 0, *arguments, 1)
-        seed, offset = self._state.reserve(_core.words_needed(kind, number, target.count))
-        fill(target.view, number, 0, target.count, seed, offset, *arguments, threads)
+        seed, offset = self._state.reserve(_core.words_needed(kind, number, target.elements))
+        fill(target.view, number, 0, target.elements, seed, offset, *arguments, threads)
         return target.result
 
 

@@ -120,11 +120,16 @@ void fills_write_exactly_their_range() {
       if (!table.words_needed(kind, type, 1)) continue;
       const auto fill = [&](void *dst, uint64_t first, uint64_t part) {
         switch (kind) {
-        case TB_FILL_UNIFORM: return table.uniform(dst, type, first, part, 5, 6, 0, 1);
-        case TB_FILL_NORMAL: return table.normal(dst, type, first, part, 5, 6, 0, 1);
-        case TB_FILL_INTEGERS: return table.integers(dst, type, first, part, 5, 6, 0, 2);
-        case TB_FILL_BERNOULLI: return table.bernoulli(dst, type, first, part, 5, 6, 0.5);
-        default: return table.exponential(dst, type, first, part, 5, 6, 1);
+        case TB_FILL_UNIFORM:
+          return table.uniform(dst, type, first, part, 5, 6, 0, 1);
+        case TB_FILL_NORMAL:
+          return table.normal(dst, type, first, part, 5, 6, 0, 1);
+        case TB_FILL_INTEGERS:
+          return table.integers(dst, type, first, part, 5, 6, 0, 2);
+        case TB_FILL_BERNOULLI:
+          return table.bernoulli(dst, type, first, part, 5, 6, 0.5);
+        default:
+          return table.exponential(dst, type, first, part, 5, 6, 1);
         }
       };
       std::vector<char> whole(count * size, 0x55), parts(count * size, 0x66);

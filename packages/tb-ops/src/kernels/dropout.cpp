@@ -1,4 +1,5 @@
 // Dropout: the mask is drawn and applied in one pass, a piece that fits in the nearest cache at a time.
+#include <ATen/core/Tensor.h>
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>

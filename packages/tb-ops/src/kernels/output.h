@@ -26,4 +26,11 @@ inline const at::Tensor &value_or_undefined(const std::optional<at::Tensor> &ten
 // On the worker: src into dst, with any strides and types.
 void copy_result(at::Tensor &dst, const at::Tensor &src);
 
+// copying<f>: a worker kernel (out, arguments...) for a CPU operator f that returns a new tensor.
+template <auto function>
+inline constexpr auto copying = [](at::Tensor &out, auto &&...arguments) { copy_result(out, function(arguments...)); };
+
+// Picks one of PyTorch's overloads by its type.
+template <class Function> constexpr Function *overload(Function *function) { return function; }
+
 } // namespace tb

@@ -1,34 +1,32 @@
-"""torch.tb.amp: automatic mixed precision. The rules and the two operators are tb-amp's."""
+"""torch.tb.amp: automatic mixed precision, under torch.cuda.amp's names. All of it is tb-amp's."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
-
-class autocast(torch.amp.autocast_mode.autocast):
-    """torch.autocast("tb", ...)."""
-
-    def __init__(
-        self, enabled: bool = True, dtype: torch.dtype | None = None, cache_enabled: bool | None = None
-    ) -> None:
-        super().__init__("tb", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
-
-
-class GradScaler(torch.amp.GradScaler):
-    """torch.amp.GradScaler("tb", ...)."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__("tb", **options)
+if TYPE_CHECKING:
+    from tb_amp import GradScaler, autocast
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
     """The dtypes that torch.autocast("tb", dtype=...) takes."""
-    return [torch.bfloat16, torch.float16]
+    import tb_amp
+
+    return tb_amp.get_amp_supported_dtype()
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """True: every driver's operators take bfloat16."""
-    return True
+    """True: every driver's operators take bfloat16, emulated where the device has none."""
+    return including_emulation or torch.bfloat16 in get_amp_supported_dtype()
+
+
+def __getattr__(name: str) -> object:
+    # Not imported above: torch.tb must be importable when tb-amp is missing or broken.
+    if name in ("GradScaler", "autocast"):
+        import tb_amp
+
+        return getattr(tb_amp, name)
+    raise AttributeError(f"module 'torch.tb.amp' has no attribute {name!r}")
 
 
 __all__ = ["GradScaler", "autocast", "get_amp_supported_dtype", "is_bf16_supported"]

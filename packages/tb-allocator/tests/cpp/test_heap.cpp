@@ -1,0 +1,453 @@
+// test_heap.cpp -- the promises of the allocator one by one, through the C table, over a driver that the test moves.
+#include <cstring>
+#include <string>
+
+#include "bins.h"
+#include "configuration.h"
+#include "fake_driver.h"
+#include "heap.h"
+#include "table.h"
+
+namespace {
+
+using tb::MiB;
+const tb_allocator_table &table = tb::allocator_table;
+
+struct Block {
+  void *pointer = nullptr;
+  tb_block *block = nullptr;
+};
+
+Block make(uint64_t size, tb_stream *stream = nullptr, int32_t device = 0) {
+  Block made;
+  CHECK(table.allocate(device, size, stream, &made.pointer, &made.block) == TB_OK);
+  return made;
+}
+
+tb_allocator_statistics read(int32_t device = 0) {
+  tb_allocator_statistics all{};
+  all.struct_size = sizeof all;
+  CHECK(table.statistics(device, &all) == TB_OK);
+  return all;
+}
+
+void reset() {
+  fake::complete_all();
+  CHECK(table.empty_cache(-1) == TB_OK);
+  CHECK(read().reserved_bytes[0].current == 0);
+  CHECK(table.reset_peak(0) == TB_OK && table.reset_accumulated(0) == TB_OK);
+}
+
+void size_zero_is_null() {
+  Block none{&none, reinterpret_cast<tb_block *>(&none)};
+  CHECK(table.allocate(0, 0, nullptr, &none.pointer, &none.block) == TB_OK);
+  CHECK(!none.pointer && !none.block);
+  table.deallocate(nullptr);
+  CHECK(table.record_stream(nullptr, nullptr) == TB_OK);
+  CHECK(!table.find(nullptr));
+}
+
+void memory_is_reused_at_once_on_its_own_stream_only() {
+  tb_stream *one = fake::new_stream(), *two = fake::new_stream();
+  one->queued = 5; // work in flight
+  Block first = make(1000, one);
+  table.deallocate(first.block);
+  Block other = make(1000, two);
+  CHECK(other.pointer != first.pointer);
+  Block again = make(1000, one);
+  CHECK(again.pointer == first.pointer);
+  table.deallocate(other.block);
+  table.deallocate(again.block);
+  reset();
+}
+
+void null_is_the_default_stream() {
+  Block first = make(1000, nullptr);
+  table.deallocate(first.block);
+  Block again = make(1000, &fake::world.standard);
+  CHECK(again.pointer == first.pointer);
+  table.deallocate(again.block);
+  reset();
+}
+
+void a_recorded_block_waits_for_its_streams() {
+  tb_stream *own = fake::new_stream(), *user = fake::new_stream(), *second = fake::new_stream();
+  Block block = make(1000, own);
+  for (int twice = 0; twice < 2; ++twice) CHECK(table.record_stream(block.block, user) == TB_OK);
+  CHECK(table.record_stream(block.block, second) == TB_OK);
+  CHECK(table.record_stream(block.block, own) == TB_OK);
+  user->queued = 3;
+  second->queued = 1;
+  int records = fake::world.event_records;
+  table.deallocate(block.block);
+  CHECK(fake::world.event_records == records + 2); // one a stream
+  CHECK(read().allocation[0].current == 0 && read().active[0].current == 1);
+  user->queued = 9; // later work does not count
+  Block other = make(1000, own);
+  CHECK(other.pointer != block.pointer);
+  user->done = 3;
+  Block third = make(1000, own);
+  CHECK(third.pointer != block.pointer); // the second stream still uses it
+  second->done = 1;
+  Block fourth = make(1000, own);
+  CHECK(fourth.pointer == block.pointer);
+  for (Block one : {other, third, fourth}) table.deallocate(one.block);
+  reset();
+}
+
+void an_allocation_looks_at_few_events() {
+  tb_stream *own = fake::new_stream();
+  std::vector<tb_stream *> users;
+  for (int i = 0; i < 30; ++i) {
+    users.push_back(fake::new_stream());
+    users.back()->queued = 1;
+    Block block = make(600, own);
+    CHECK(table.record_stream(block.block, users.back()) == TB_OK);
+    table.deallocate(block.block);
+  }
+  Block warm = make(100000, own); // so that the next one is cached
+  table.deallocate(warm.block);
+  int queries = fake::world.event_queries;
+  Block block = make(100000, own);
+  CHECK(fake::world.event_queries - queries <= 4);
+  table.deallocate(block.block);
+  for (tb_stream *user : users) user->done = 1;
+  queries = fake::world.event_queries;
+  reset();
+  Block without = make(100, own);
+  queries = fake::world.event_queries;
+  table.deallocate(without.block);
+  table.deallocate(make(100, own).block);
+  CHECK(fake::world.event_queries == queries); // nothing pending, nothing asked
+  reset();
+}
+
+void without_an_event_deallocate_waits() {
+  tb_stream *own = fake::new_stream(), *user = fake::new_stream(), *fresh = fake::new_stream();
+  fresh->queued = user->queued = 4;
+  Block block = make(1000, own);
+  CHECK(table.record_stream(block.block, fresh) == TB_OK);
+  fake::world.fail_event_create = 3; // on every device
+  table.deallocate(block.block);
+  CHECK(fake::world.fail_event_create == 1);
+  fake::world.fail_event_create = 0;
+  CHECK(fresh->done == 4);
+  Block again = make(1000, own);
+  CHECK(again.pointer == block.pointer);
+  table.deallocate(again.block);
+  reset();
+}
+
+void a_stream_of_another_device_gets_an_event_of_its_device() {
+  tb_stream *own = fake::new_stream(0), *abroad = fake::new_stream(1);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    uint64_t done = abroad->done, position = ++abroad->queued;
+    Block block = make(1000, own);
+    CHECK(table.record_stream(block.block, abroad) == TB_OK);
+    table.deallocate(block.block);
+    CHECK(read().active[0].current == 1); // it waits, so there is an event
+    CHECK(abroad->done == done);
+    abroad->done = position;
+    reset();
+  }
+}
+
+void the_failure_of_queued_work_is_reported_by_the_next_allocation() {
+  tb_stream *own = fake::new_stream(), *user = fake::new_stream();
+  user->queued = 1;
+  Block block = make(1000, own);
+  CHECK(table.record_stream(block.block, user) == TB_OK);
+  table.deallocate(block.block);
+  fake::world.query_failure = TB_INTERNAL;
+  Block out{&out, nullptr};
+  CHECK(table.allocate(0, 1000, own, &out.pointer, &out.block) == TB_INTERNAL);
+  CHECK(out.pointer == &out);
+  tb_error error{};
+  CHECK(tb::host.take_error(&error) && std::string(error.text) == "a queued kernel failed");
+  Block again = make(1000, own);
+  CHECK(again.pointer == block.pointer); // over, if badly
+  table.deallocate(again.block);
+  reset();
+}
+
+void blocks_are_split_and_merged_with_both_neighbours() {
+  Block a = make(512), b = make(512), c = make(512), d = make(512);
+  auto *base = static_cast<char *>(a.pointer);
+  CHECK(b.pointer == base + 512 && c.pointer == base + 1024 && d.pointer == base + 1536);
+  CHECK(read().inactive_split[0].current == 1); // the rest of the segment
+  CHECK(read().inactive_split_bytes[1].current == static_cast<int64_t>(2 * MiB - 2048));
+  table.deallocate(a.block);
+  table.deallocate(c.block);
+  CHECK(read().inactive_split[1].current == 3);
+  table.deallocate(b.block);
+  CHECK(read().inactive_split[1].current == 2);
+  Block three = make(1536);
+  CHECK(three.pointer == base);
+  table.deallocate(three.block);
+  table.deallocate(d.block);
+  CHECK(read().inactive_split[0].current == 0 && read().inactive_split_bytes[0].current == 0);
+  CHECK(read().segment[1].current == 1);
+  reset();
+}
+
+void the_smallest_fitting_block_is_taken() {
+  std::vector<Block> held;
+  uint64_t sizes[] = {8 << 10, 24 << 10, 12 << 10, 40 << 10};
+  std::vector<Block> blocks;
+  for (uint64_t size : sizes) {
+    blocks.push_back(make(size));
+    held.push_back(make(512)); // keeps them apart
+  }
+  for (Block block : blocks) table.deallocate(block.block);
+  Block ten = make(10 << 10);
+  CHECK(ten.pointer == blocks[2].pointer);
+  Block thirteen = make(13 << 10);
+  CHECK(thirteen.pointer == blocks[1].pointer);
+  for (Block block : held) table.deallocate(block.block);
+  table.deallocate(ten.block);
+  table.deallocate(thirteen.block);
+  reset();
+}
+
+void segments_have_the_sizes_of_the_pools() {
+  struct {
+    uint64_t size, segment;
+    int pool;
+  } cases[] = {{1, 2 * MiB, 1},
+               {MiB, 2 * MiB, 1},
+               {MiB + 1, 20 * MiB, 2},
+               {10 * MiB - 512, 20 * MiB, 2},
+               {10 * MiB, 10 * MiB, 2},
+               {11 * MiB, 12 * MiB, 2}};
+  for (auto &one : cases) {
+    Block block = make(one.size);
+    CHECK(read().reserved_bytes[one.pool].current == static_cast<int64_t>(one.segment));
+    CHECK(read().requested_bytes[one.pool].current == static_cast<int64_t>(one.size));
+    table.deallocate(block.block);
+    reset();
+  }
+}
+
+void out_of_memory_gives_back_what_is_cached_and_tries_again() {
+  uint64_t capacity = std::exchange(fake::world.capacity, 40 * MiB);
+  tb_stream *one = fake::new_stream(), *two = fake::new_stream();
+  Block cached = make(30 * MiB, one);
+  two->queued = one->queued = 1;
+  CHECK(table.record_stream(cached.block, two) == TB_OK);
+  table.deallocate(cached.block); // pending, and then on the wrong stream
+  int syncs = fake::world.device_syncs;
+  Block block = make(32 * MiB, two);
+  CHECK(two->done == 1);                         // its event was waited for
+  CHECK(fake::world.device_syncs == syncs + 1); // before memory went back
+  CHECK(read().num_alloc_retries == 1 && read().num_ooms == 0 && read().num_sync_all_streams == 1);
+  table.deallocate(block.block);
+  reset();
+  fake::world.capacity = capacity;
+}
+
+void out_of_memory_leaves_the_outs_alone_and_tells_the_figures() {
+  uint64_t capacity = std::exchange(fake::world.capacity, 40 * MiB);
+  tb_stream *one = fake::new_stream(), *two = fake::new_stream();
+  Block held = make(4 * MiB, one), more = make(100, two);
+  Block out{&out, reinterpret_cast<tb_block *>(&out)};
+  CHECK(table.allocate(0, 30 * MiB, two, &out.pointer, &out.block) == TB_OUT_OF_MEMORY);
+  CHECK(out.pointer == &out && out.block == reinterpret_cast<tb_block *>(&out));
+  tb_error error{};
+  CHECK(tb::host.take_error(&error));
+  std::string text = error.text;
+  for (const char *part : {"tried to allocate 30.00 MiB on device 0", "18.00 MiB of 40.00 MiB free at the driver",
+                           "reserved 22.00 MiB", "4.00 MiB allocated", "largest free block 16.00 MiB",
+                           "Free by stream: "})
+    if (text.find(part) == std::string::npos) {
+      fprintf(stderr, "no '%s' in: %s\n", part, text.c_str());
+      abort();
+    }
+  CHECK(read().num_ooms == 1);
+  Block smaller = make(18 * MiB, two); // the driver's last
+  CHECK(table.allocate(0, uint64_t{1} << 60, two, &out.pointer, &out.block) == TB_OUT_OF_MEMORY);
+  CHECK(table.allocate(0, UINT64_MAX, two, &out.pointer, &out.block) == TB_OUT_OF_MEMORY);
+  for (Block block : {held, more, smaller}) table.deallocate(block.block);
+  reset();
+  fake::world.capacity = capacity;
+}
+
+void near_the_end_a_segment_shrinks_to_the_request() {
+  uint64_t capacity = std::exchange(fake::world.capacity, 8 * MiB);
+  Block block = make(5 * MiB); // no room for a shared segment of 20 MiB
+  CHECK(read().reserved_bytes[2].current == static_cast<int64_t>(6 * MiB));
+  table.deallocate(block.block);
+  reset();
+  fake::world.capacity = capacity;
+}
+
+void the_limit_bounds_reserved_memory() {
+  CHECK(table.set_limit(0, 30 * MiB) == TB_OK);
+  Block block = make(20 * MiB);
+  Block out;
+  CHECK(table.allocate(0, 12 * MiB, nullptr, &out.pointer, &out.block) == TB_OUT_OF_MEMORY);
+  tb_error error{};
+  CHECK(tb::host.take_error(&error) && strstr(error.text, "limit of 30.00 MiB") &&
+        strstr(error.text, "set_memory_limit"));
+  table.deallocate(block.block);
+  block = make(22 * MiB); // the cached 20 MiB went back
+  table.deallocate(block.block);
+  CHECK(table.set_limit(0, UINT64_MAX) == TB_OK);
+  reset();
+}
+
+void find_knows_interior_pointers_of_live_blocks() {
+  Block block = make(5000), host{};
+  auto *bytes = static_cast<char *>(block.pointer);
+  CHECK(table.find(bytes) == block.block && table.find(bytes + 4999) == block.block);
+  CHECK(!table.find(bytes + 6000) && !table.find(&block));
+  CHECK(table.host_allocate(5000, &host.pointer, &host.block) == TB_OK);
+  CHECK(table.host_find(static_cast<char *>(host.pointer) + 4000) == host.block);
+  CHECK(!table.find(host.pointer) && !table.host_find(bytes));
+  table.deallocate(block.block);
+  CHECK(!table.find(bytes));
+  table.host_deallocate(host.block);
+  CHECK(!table.host_find(host.pointer));
+  CHECK(table.host_empty_cache() == TB_OK);
+  reset();
+}
+
+void pinned_memory_waits_for_its_streams_and_wastes_little() {
+  tb_stream *user = fake::new_stream();
+  Block one, two, three;
+  CHECK(table.host_allocate(5 * MiB + 1, &one.pointer, &one.block) == TB_OK);
+  tb_allocator_statistics all{};
+  all.struct_size = sizeof all;
+  CHECK(table.host_statistics(&all) == TB_OK);
+  CHECK(all.reserved_bytes[0].current == static_cast<int64_t>(5 * MiB + (64 << 10)));
+  CHECK(table.host_record_stream(one.block, user) == TB_OK);
+  user->queued = 1;
+  table.host_deallocate(one.block);
+  CHECK(table.host_allocate(5 * MiB, &two.pointer, &two.block) == TB_OK);
+  CHECK(two.pointer != one.pointer);
+  user->done = 1;
+  CHECK(table.host_allocate(5 * MiB, &three.pointer, &three.block) == TB_OK);
+  CHECK(three.pointer == one.pointer);
+  table.host_deallocate(two.block);
+  table.host_deallocate(three.block);
+  CHECK(table.host_empty_cache() == TB_OK);
+  CHECK(fake::world.host_memory.empty());
+}
+
+void counters_have_pytorchs_meaning() {
+  reset();
+  Block small = make(700), large = make(3 * MiB);
+  tb_allocator_statistics now = read();
+  CHECK(now.allocation[0].current == 2 && now.allocation[1].current == 1 && now.allocation[2].current == 1);
+  CHECK(now.allocated_bytes[0].current == static_cast<int64_t>(1024 + 3 * MiB));
+  CHECK(now.requested_bytes[0].current == static_cast<int64_t>(700 + 3 * MiB));
+  CHECK(now.reserved_bytes[0].current == static_cast<int64_t>(22 * MiB));
+  CHECK(now.segment[0].allocated == 2 && now.segment[0].freed == 0);
+  table.deallocate(large.block);
+  now = read();
+  CHECK(now.allocated_bytes[0].peak == static_cast<int64_t>(1024 + 3 * MiB));
+  CHECK(now.allocated_bytes[0].current == 1024 && now.allocated_bytes[2].freed == static_cast<int64_t>(3 * MiB));
+  CHECK(table.reset_peak(0) == TB_OK);
+  CHECK(read().allocated_bytes[0].peak == 1024);
+  CHECK(table.reset_accumulated(0) == TB_OK);
+  now = read();
+  CHECK(now.allocated_bytes[0].allocated == 0 && now.allocated_bytes[0].freed == 0);
+  table.deallocate(small.block);
+  CHECK(read().allocation[1].freed == 1 && read().allocation[1].allocated == 0);
+  reset();
+}
+
+void an_older_caller_gets_the_fields_it_knows() {
+  tb_allocator_statistics all{};
+  all.struct_size = offsetof(tb_allocator_statistics, segment);
+  all.num_ooms = -7;
+  Block block = make(100);
+  CHECK(table.statistics(0, &all) == TB_OK);
+  CHECK(all.allocation[0].current == 1 && all.num_ooms == -7);
+  table.deallocate(block.block);
+  reset();
+}
+
+void freeing_twice_is_ignored() {
+  Block block = make(100);
+  table.deallocate(block.block);
+  table.deallocate(block.block); // says so on stderr
+  CHECK(read().allocation[0].current == 0);
+  reset();
+}
+
+void a_device_out_of_range_is_refused() {
+  Block out{&out, nullptr};
+  for (int32_t device : {-1, 2, 500}) {
+    CHECK(table.allocate(device, 10, nullptr, &out.pointer, &out.block) == TB_OUT_OF_RANGE);
+    CHECK(out.pointer == &out);
+  }
+}
+
+void size_classes_are_ordered_and_narrow() {
+  uint32_t before = 0;
+  for (uint64_t size = 512; size < 64 * MiB; size += 512) {
+    uint32_t bin = tb::Bins::class_of(size);
+    CHECK(bin == before || bin == before + 1);
+    if (size <= 32 << 10) CHECK(bin == before + 1);
+    before = bin;
+  }
+  CHECK(tb::Bins::class_of(tb::size_limit) < 36 * 32);
+}
+
+void configuration_names_what_it_does_not_know() {
+  tb::Configuration out;
+  CHECK(tb::parse_configuration(nullptr, &out).empty() && !out.expandable_segments);
+  CHECK(tb::parse_configuration("", &out).empty());
+  CHECK(tb::parse_configuration(" expandable_segments : True ", &out).empty() && out.expandable_segments);
+  CHECK(tb::parse_configuration("expandable_segments:False,", &out).empty() && !out.expandable_segments);
+  CHECK(tb::parse_configuration("expandable_segments:maybe", &out).find("'maybe': use True or False") != std::string::npos);
+  std::string text = tb::parse_configuration("max_speed:1", &out);
+  CHECK(text.find("unknown key 'max_speed'") != std::string::npos && text.find("expandable_segments") != std::string::npos);
+}
+
+void after_fork_and_shutdown_nothing_happens() {
+  Block block = make(100), out;
+  fake::forked = 1;
+  table.deallocate(block.block);
+  fake::forked = 0;
+  CHECK(read().allocation[0].current == 1); // not given back
+  CHECK(fake::world.on_shutdowns == 1);
+  static_cast<char *>(block.pointer)[0] = 1;
+  fake::world.shutdowns.front()(nullptr);
+  static_cast<char *>(block.pointer)[99] = 1; // still there for late readers
+  CHECK(fake::world.device_memory.size() == 1 && fake::world.events.empty());
+  table.deallocate(block.block);
+  CHECK(table.allocate(0, 10, nullptr, &out.pointer, &out.block) == TB_FAILED_PRECONDITION);
+  for (auto &[pointer, size] : fake::world.device_memory) free(pointer);
+}
+
+} // namespace
+
+int main() {
+  fake::install();
+  size_zero_is_null();
+  memory_is_reused_at_once_on_its_own_stream_only();
+  null_is_the_default_stream();
+  a_recorded_block_waits_for_its_streams();
+  an_allocation_looks_at_few_events();
+  without_an_event_deallocate_waits();
+  a_stream_of_another_device_gets_an_event_of_its_device();
+  the_failure_of_queued_work_is_reported_by_the_next_allocation();
+  blocks_are_split_and_merged_with_both_neighbours();
+  the_smallest_fitting_block_is_taken();
+  segments_have_the_sizes_of_the_pools();
+  out_of_memory_gives_back_what_is_cached_and_tries_again();
+  out_of_memory_leaves_the_outs_alone_and_tells_the_figures();
+  near_the_end_a_segment_shrinks_to_the_request();
+  the_limit_bounds_reserved_memory();
+  find_knows_interior_pointers_of_live_blocks();
+  pinned_memory_waits_for_its_streams_and_wastes_little();
+  counters_have_pytorchs_meaning();
+  an_older_caller_gets_the_fields_it_knows();
+  freeing_twice_is_ignored();
+  a_device_out_of_range_is_refused();
+  size_classes_are_ordered_and_narrow();
+  configuration_names_what_it_does_not_know();
+  after_fork_and_shutdown_nothing_happens();
+  fprintf(stderr, "24 promises kept\n");
+}

@@ -1,0 +1,99 @@
+// Activation functions that PyTorch does not generate.
+#include "kernels/iterator_stub.h"
+
+#include <ATen/native/Activation.h>
+#include <ATen/ops/_prelu_kernel_backward_native.h>
+#include <ATen/ops/_prelu_kernel_native.h>
+#include <ATen/ops/clamp_min_ops.h>
+#include <ATen/ops/glu_backward_native.h>
+#include <ATen/ops/hardswish_backward_native.h>
+#include <ATen/ops/hardswish_native.h>
+#include <ATen/ops/hardtanh_backward_native.h>
+#include <ATen/ops/hardtanh_native.h>
+#include <ATen/ops/log_sigmoid_backward_native.h>
+#include <ATen/ops/log_sigmoid_forward_native.h>
+
+#include "kernels/kernels.h"
+#include "kernels/output.h"
+
+namespace tb {
+namespace {
+
+using at::Tensor;
+
+Tensor relu(const Tensor &self) {
+  TORCH_CHECK(self.scalar_type() != c10::kBool, "Boolean inputs not supported for relu");
+  return at::_ops::clamp_min::call(self, 0);
+}
+
+Tensor &relu_in_place(Tensor &self) {
+  TORCH_CHECK(self.scalar_type() != c10::kBool, "Boolean inputs not supported for relu");
+  return at::_ops::clamp_min_::call(self, 0);
+}
+
+void glu_backward_kernel(const Tensor &grad, const Tensor &self, int64_t dim, Tensor &out) {
+  at::native::glu_backward_cpu_out(grad, self, dim, out);
+}
+
+Tensor glu_backward(const Tensor &grad, const Tensor &self, int64_t dim) {
+  const int64_t wrapped = c10::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
+  TORCH_CHECK(self.size(wrapped) % 2 == 0, "Halving dimension must be even, but dimension ", wrapped, " is size ",
+              self.size(wrapped));
+  const c10::DeviceIndex device = common_device("aten::glu_backward", {&grad, &self});
+  Tensor out = empty_on(self, self.sizes(), self.scalar_type());
+  launch_kernel<"aten::glu_backward", glu_backward_kernel>(device, grad, self, dim, out);
+  return out;
+}
+
+void log_sigmoid_kernel(const Tensor &self, Tensor &out, Tensor &buffer) {
+  at::native::log_sigmoid_forward_out_cpu(self, out, buffer);
+}
+
+// The buffer keeps what the backward needs; the CPU lays both out contiguously.
+std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor &self) {
+  Tensor out = empty_on(self, self.sizes(), self.scalar_type());
+  Tensor buffer = empty_on(self, self.sizes(), self.scalar_type());
+  launch_kernel<"aten::log_sigmoid_forward", log_sigmoid_kernel>(device_number(self), self, out, buffer);
+  return {std::move(out), std::move(buffer)};
+}
+
+void log_sigmoid_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &buffer, Tensor &out) {
+  at::native::log_sigmoid_backward_cpu_out(grad, self, buffer, out);
+}
+
+Tensor log_sigmoid_backward(const Tensor &grad, const Tensor &self, const Tensor &buffer) {
+  const c10::DeviceIndex device = common_device("aten::log_sigmoid_backward", {&grad, &self, &buffer});
+  Tensor out = empty_preserving(grad, grad.scalar_type());
+  launch_kernel<"aten::log_sigmoid_backward", log_sigmoid_backward_kernel>(device, grad, self, buffer, out);
+  return out;
+}
+
+} // namespace
+
+void register_activations(torch::Library &aten) {
+  enter_stub<"aten::hardtanh_backward", at::native::hardtanh_backward_stub>();
+  enter_stub<"aten::hardswish", at::native::hardswish_stub>();
+  enter_stub<"aten::hardswish_backward", at::native::hardswish_backward_stub>();
+  enter_stub<"aten::_prelu_kernel", at::native::prelu_stub>();
+  enter_stub<"aten::_prelu_kernel_backward", at::native::prelu_backward_stub>();
+  using namespace at::native;
+  aten.impl("relu", TORCH_FN(tb::relu));
+  aten.impl("relu_", TORCH_FN(relu_in_place));
+  aten.impl("hardtanh", TORCH_FN(hardtanh));
+  aten.impl("hardtanh_", TORCH_FN(hardtanh_));
+  aten.impl("hardtanh.out", TORCH_FN(hardtanh_out));
+  aten.impl("hardtanh_backward", TORCH_FN(hardtanh_backward));
+  aten.impl("hardtanh_backward.grad_input", TORCH_FN(hardtanh_backward_out));
+  aten.impl("hardswish", TORCH_FN(hardswish));
+  aten.impl("hardswish_", TORCH_FN(hardswish_));
+  aten.impl("hardswish.out", TORCH_FN(hardswish_out));
+  aten.impl("hardswish_backward", TORCH_FN(hardswish_backward));
+  aten.impl("_prelu_kernel", TORCH_FN(_prelu_kernel));
+  aten.impl("_prelu_kernel_backward", TORCH_FN(_prelu_kernel_backward));
+  aten.impl("glu_backward", TORCH_FN(tb::glu_backward));
+  aten.impl("log_sigmoid_forward", TORCH_FN(tb::log_sigmoid_forward));
+  aten.impl("log_sigmoid_backward", TORCH_FN(tb::log_sigmoid_backward));
+}
+
+} // namespace tb

@@ -1,0 +1,124 @@
+// Losses that PyTorch does not generate.
+#include "kernels/iterator_stub.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/native/BinaryOps.h>
+#include <ATen/native/PointwiseOps.h>
+#include <ATen/ops/binary_cross_entropy_backward_native.h>
+#include <ATen/ops/binary_cross_entropy_native.h>
+#include <ATen/ops/huber_loss_backward_native.h>
+#include <ATen/ops/huber_loss_native.h>
+#include <ATen/ops/mse_loss_backward_native.h>
+#include <ATen/ops/nll_loss2d_backward_native.h>
+#include <ATen/ops/nll_loss2d_forward_native.h>
+#include <ATen/ops/smooth_l1_loss_backward_native.h>
+
+#include "kernels/kernels.h"
+#include "kernels/output.h"
+
+namespace tb {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+// ---- binary cross entropy ---------------------------------------------------------------------------------------
+
+void bce_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction,
+                Tensor &out) {
+  at::native::binary_cross_entropy_out_cpu(self, target, weight, reduction, out);
+}
+
+Tensor binary_cross_entropy(const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                            int64_t reduction) {
+  const c10::DeviceIndex device =
+      common_device("aten::binary_cross_entropy", {&self, &target, &value_or_undefined(weight)});
+  Tensor out = reduction == at::Reduction::None ? empty_preserving(self, self.scalar_type())
+                                                : empty_on(self, {}, self.scalar_type());
+  launch_kernel<"aten::binary_cross_entropy", bce_kernel>(device, self, target, weight, reduction, out);
+  return out;
+}
+
+void bce_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                         int64_t reduction, Tensor &out) {
+  at::native::binary_cross_entropy_backward_out_cpu(grad, self, target, weight, reduction, out);
+}
+
+Tensor binary_cross_entropy_backward(const Tensor &grad, const Tensor &self, const Tensor &target,
+                                     const OptionalTensor &weight, int64_t reduction) {
+  const c10::DeviceIndex device =
+      common_device("aten::binary_cross_entropy_backward", {&grad, &self, &target, &value_or_undefined(weight)});
+  Tensor out = empty_preserving(self, self.scalar_type());
+  launch_kernel<"aten::binary_cross_entropy_backward", bce_backward_kernel>(device, grad, self, target, weight,
+                                                                            reduction, out);
+  return out;
+}
+
+// ---- negative log likelihood over images ------------------------------------------------------------------------
+
+void check_nll2d(const Tensor &self, const Tensor &target, const Tensor &weight) {
+  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors) but got targets of dimension: ",
+              target.dim());
+  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), but got input of dimension: ",
+              self.dim());
+  TORCH_CHECK(!weight.defined() || weight.numel() == self.size(1),
+              "weight tensor should be defined either for all or no classes");
+  TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),
+              "size mismatch (got input: ", self.sizes(), " , target: ", target.sizes());
+}
+
+void nll2d_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction,
+                  int64_t ignored, Tensor &out, Tensor &total) {
+  at::native::nll_loss2d_forward_out_cpu(self, target, weight, reduction, ignored, out, total);
+}
+
+std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                                              int64_t reduction, int64_t ignored) {
+  check_nll2d(self, target, value_or_undefined(weight));
+  const c10::DeviceIndex device =
+      common_device("aten::nll_loss2d_forward", {&self, &target, &value_or_undefined(weight)});
+  Tensor out = reduction == at::Reduction::None ? empty_on(self, target.sizes(), self.scalar_type())
+                                                : empty_on(self, {}, self.scalar_type());
+  Tensor total = empty_on(self, {}, self.scalar_type());
+  launch_kernel<"aten::nll_loss2d_forward", nll2d_kernel>(device, self, target, weight, reduction, ignored, out,
+                                                          total);
+  return {std::move(out), std::move(total)};
+}
+
+void nll2d_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                           int64_t reduction, int64_t ignored, const Tensor &total, Tensor &out) {
+  at::native::nll_loss2d_backward_out_cpu(grad, self, target, weight, reduction, ignored, total, out);
+}
+
+Tensor nll_loss2d_backward(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                           int64_t reduction, int64_t ignored, const Tensor &total) {
+  check_nll2d(self, target, value_or_undefined(weight));
+  const c10::DeviceIndex device = common_device("aten::nll_loss2d_backward",
+                                                {&grad, &self, &target, &total, &value_or_undefined(weight)});
+  Tensor out = empty_preserving(self, self.scalar_type());
+  launch_kernel<"aten::nll_loss2d_backward", nll2d_backward_kernel>(device, grad, self, target, weight, reduction,
+                                                                    ignored, total, out);
+  return out;
+}
+
+} // namespace
+
+void register_losses(torch::Library &aten) {
+  enter_stub<"aten::mse_loss_backward", at::native::mse_backward_stub>();
+  enter_stub<"aten::smooth_l1_loss_backward", at::native::smooth_l1_backward_stub>();
+  enter_stub<"aten::huber_loss", at::native::huber_stub>();
+  enter_stub<"aten::huber_loss_backward", at::native::huber_backward_stub>();
+  aten.impl("mse_loss_backward", TORCH_FN(at::native::mse_loss_backward));
+  aten.impl("mse_loss_backward.grad_input", TORCH_FN(at::native::mse_loss_backward_out));
+  aten.impl("smooth_l1_loss_backward.grad_input", TORCH_FN(at::native::smooth_l1_loss_backward_out));
+  aten.impl("huber_loss", TORCH_FN(at::native::huber_loss));
+  aten.impl("huber_loss.out", TORCH_FN(at::native::huber_loss_out));
+  aten.impl("huber_loss_backward.out", TORCH_FN(at::native::huber_loss_backward_out));
+  aten.impl("binary_cross_entropy", TORCH_FN(binary_cross_entropy));
+  aten.impl("binary_cross_entropy_backward", TORCH_FN(binary_cross_entropy_backward));
+  aten.impl("nll_loss2d_forward", TORCH_FN(nll_loss2d_forward));
+  aten.impl("nll_loss2d_backward", TORCH_FN(nll_loss2d_backward));
+}
+
+} // namespace tb

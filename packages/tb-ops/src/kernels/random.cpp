@@ -1,0 +1,198 @@
+// Random operators. PyTorch's own bodies check the arguments and end in a dispatch stub; our entries there reserve a
+// stretch of the device's generator and queue the fill.
+#include "kernels/stub.h"
+
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/bernoulli_native.h>
+#include <ATen/ops/cauchy_native.h>
+#include <ATen/ops/exponential_native.h>
+#include <ATen/ops/geometric_native.h>
+#include <ATen/ops/log_normal_native.h>
+#include <ATen/ops/lt_ops.h>
+#include <ATen/ops/normal_native.h>
+#include <ATen/ops/random_native.h>
+#include <ATen/ops/uniform_native.h>
+
+#include "kernels/output.h"
+#include "kernels/random_fill.h"
+#include "kernels/sampling.h"
+#include "register.h"
+
+namespace tb {
+namespace {
+
+using at::Tensor;
+using OptionalGenerator = std::optional<at::Generator>;
+
+template <Name name>
+void launch_fill(const at::TensorBase &out, Distribution distribution, const OptionalGenerator &generator) {
+  if (out.numel() == 0) return;
+  const c10::DeviceIndex device = out.device().index();
+  distribution.stretch = reserve(generator, device, distribution.kind, out.scalar_type(), out.numel());
+  launch<name>(device, [to = TensorArgument(Tensor(out)), distribution]() mutable {
+    fill_tensor(to.alias(), distribution);
+  });
+}
+
+// Fills with a distribution and then changes every element: change(double) -> double.
+template <Name name, class Change>
+void launch_changed(const at::TensorBase &out, const OptionalGenerator &generator, Change change) {
+  if (out.numel() == 0) return;
+  const c10::DeviceIndex device = out.device().index();
+  const Distribution unit{.kind = TB_FILL_UNIFORM,
+                          .b = 1,
+                          .stretch = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, out.numel())};
+  launch<name>(device, [to = TensorArgument(Tensor(out)), unit, change]() mutable {
+    Tensor &tensor = to.alias();
+    Tensor numbers = host_doubles(tensor.sizes());
+    fill_tensor(numbers, unit);
+    double *data = numbers.mutable_data_ptr<double>();
+    for (int64_t i = 0; i < numbers.numel(); i++) data[i] = change(data[i]);
+    copy_result(tensor, numbers);
+  });
+}
+
+void fill_uniform(at::TensorIteratorBase &iterator, double from, double to, OptionalGenerator generator) {
+  launch_fill<"aten::uniform_">(iterator.tensor_base(0), {.kind = TB_FILL_UNIFORM, .a = from, .b = to}, generator);
+}
+
+void fill_normal(const at::TensorBase &self, double mean, double std, OptionalGenerator generator) {
+  launch_fill<"aten::normal_">(self, {.kind = TB_FILL_NORMAL, .a = mean, .b = std}, generator);
+}
+
+void fill_exponential(at::TensorIteratorBase &iterator, double rate, OptionalGenerator generator) {
+  launch_fill<"aten::exponential_">(iterator.tensor_base(0), {.kind = TB_FILL_EXPONENTIAL, .a = rate}, generator);
+}
+
+void fill_bernoulli(const at::TensorBase &self, double p, OptionalGenerator generator) {
+  launch_fill<"aten::bernoulli_">(self, {.kind = TB_FILL_BERNOULLI, .a = p}, generator);
+}
+
+// One probability per element: a uniform number below it gives 1.
+void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &probabilities, OptionalGenerator generator) {
+  if (self.numel() == 0) return;
+  const c10::DeviceIndex device = self.device().index();
+  TORCH_CHECK(probabilities.device() == self.device() || probabilities.is_cpu(),
+              "bernoulli_ expects probabilities on ", self.device(), " but got ", probabilities.device());
+  const Distribution unit{.kind = TB_FILL_UNIFORM,
+                          .b = 1,
+                          .stretch = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, self.numel())};
+  launch<"aten::bernoulli_">(device, [to = TensorArgument(Tensor(self)), p = TensorArgument(Tensor(probabilities)),
+                                      unit]() mutable {
+    Tensor &tensor = to.alias();
+    Tensor numbers = host_doubles(tensor.sizes());
+    fill_tensor(numbers, unit);
+    copy_result(tensor, at::_ops::lt_Tensor::call(numbers, p.alias()));
+  });
+}
+
+void random_from_to(at::TensorIteratorBase &iterator, uint64_t range, int64_t base, OptionalGenerator generator) {
+  launch_fill<"aten::random_">(iterator.tensor_base(0), {.kind = TB_FILL_INTEGERS, .from = base, .range = range},
+                               generator);
+}
+
+void random_64_bits(at::TensorIteratorBase &iterator, OptionalGenerator generator) {
+  random_from_to(iterator, 0, std::numeric_limits<int64_t>::min(), std::move(generator));
+}
+
+// Without bounds: all non-negative integers of the type, or all that a floating type holds exactly.
+uint64_t default_range(c10::ScalarType type) {
+  switch (type) {
+  case c10::kBool: return 2;
+  case c10::kByte: return 1ull << 8;
+  case c10::kChar: return 1ull << 7;
+  case c10::kShort: return 1ull << 15;
+  case c10::kInt: return 1ull << 31;
+  case c10::kUInt16: return 1ull << 16;
+  case c10::kUInt32: return 1ull << 32;
+  case c10::kHalf: return (1ull << 11) + 1;
+  case c10::kBFloat16: return (1ull << 8) + 1;
+  case c10::kFloat: return (1ull << 24) + 1;
+  case c10::kDouble: return (1ull << 53) + 1;
+  default: return 1ull << 63;
+  }
+}
+
+void random_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator generator) {
+  random_from_to(iterator, default_range(iterator.dtype()), 0, std::move(generator));
+}
+
+void fill_cauchy(at::TensorIteratorBase &iterator, double median, double sigma, OptionalGenerator generator) {
+  launch_changed<"aten::cauchy_">(iterator.tensor_base(0), generator, [median, sigma](double u) {
+    return median + sigma * std::tan(std::numbers::pi * (u - 0.5));
+  });
+}
+
+void fill_geometric(at::TensorIteratorBase &iterator, double p, OptionalGenerator generator) {
+  launch_changed<"aten::geometric_">(iterator.tensor_base(0), generator, [p](double u) {
+    return std::max(1.0, std::ceil(std::log1p(-u) / std::log1p(-p)));
+  });
+}
+
+void fill_log_normal(at::TensorIteratorBase &iterator, double mean, double std, OptionalGenerator generator) {
+  const at::TensorBase &out = iterator.tensor_base(0);
+  if (out.numel() == 0) return;
+  const c10::DeviceIndex device = out.device().index();
+  const Distribution distribution{
+      .kind = TB_FILL_NORMAL,
+      .a = mean,
+      .b = std,
+      .stretch = reserve(generator, device, TB_FILL_NORMAL, c10::kDouble, out.numel())};
+  launch<"aten::log_normal_">(device, [to = TensorArgument(Tensor(out)), distribution]() mutable {
+    Tensor &tensor = to.alias();
+    Tensor numbers = host_doubles(tensor.sizes());
+    fill_tensor(numbers, distribution);
+    double *data = numbers.mutable_data_ptr<double>();
+    for (int64_t i = 0; i < numbers.numel(); i++) data[i] = std::exp(data[i]);
+    copy_result(tensor, numbers);
+  });
+}
+
+void enter_stubs() {
+  using namespace at::native;
+  uniform_stub.set_privateuse1_dispatch_ptr(&fill_uniform);
+  normal_stub.set_privateuse1_dispatch_ptr(&fill_normal);
+  exponential_stub.set_privateuse1_dispatch_ptr(&fill_exponential);
+  bernoulli_scalar_stub.set_privateuse1_dispatch_ptr(&fill_bernoulli);
+  bernoulli_tensor_stub.set_privateuse1_dispatch_ptr(&fill_bernoulli_each);
+  random_from_to_stub.set_privateuse1_dispatch_ptr(&random_from_to);
+  random_full_64_bits_range_stub.set_privateuse1_dispatch_ptr(&random_64_bits);
+  random_stub.set_privateuse1_dispatch_ptr(&random_unbounded);
+  cauchy_stub.set_privateuse1_dispatch_ptr(&fill_cauchy);
+  geometric_stub.set_privateuse1_dispatch_ptr(&fill_geometric);
+  log_normal_stub.set_privateuse1_dispatch_ptr(&fill_log_normal);
+}
+
+using Generator = OptionalGenerator;
+
+} // namespace
+
+void register_random(torch::Library &aten) {
+  enter_stubs();
+  using namespace at::native;
+  aten.impl("uniform_", TORCH_FN(at::native::uniform_));
+  aten.impl("normal_", TORCH_FN(at::native::normal_));
+  aten.impl("normal.Tensor_float", TORCH_FN((overload<Tensor(const Tensor &, double, Generator)>(normal))));
+  aten.impl("normal.float_Tensor", TORCH_FN((overload<Tensor(double, const Tensor &, Generator)>(normal))));
+  aten.impl("normal.Tensor_Tensor", TORCH_FN((overload<Tensor(const Tensor &, const Tensor &, Generator)>(normal))));
+  aten.impl("normal.Tensor_float_out",
+            TORCH_FN((overload<Tensor &(const Tensor &, double, Generator, Tensor &)>(normal_out))));
+  aten.impl("normal.float_Tensor_out",
+            TORCH_FN((overload<Tensor &(double, const Tensor &, Generator, Tensor &)>(normal_out))));
+  aten.impl("normal.Tensor_Tensor_out",
+            TORCH_FN((overload<Tensor &(const Tensor &, const Tensor &, Generator, Tensor &)>(normal_out))));
+  aten.impl("random_", TORCH_FN((overload<Tensor &(Tensor &, Generator)>(random_))));
+  aten.impl("random_.to", TORCH_FN((overload<Tensor &(Tensor &, int64_t, Generator)>(random_))));
+  aten.impl("random_.from",
+            TORCH_FN((overload<Tensor &(Tensor &, int64_t, std::optional<int64_t>, Generator)>(random_))));
+  aten.impl("bernoulli_.float", TORCH_FN((overload<Tensor &(Tensor &, double, Generator)>(bernoulli_))));
+  aten.impl("bernoulli_.Tensor", TORCH_FN((overload<Tensor &(Tensor &, const Tensor &, Generator)>(bernoulli_))));
+  aten.impl("bernoulli.out", TORCH_FN(bernoulli_out));
+  aten.impl("exponential_", TORCH_FN(exponential_));
+  aten.impl("cauchy_", TORCH_FN(cauchy_));
+  aten.impl("geometric_", TORCH_FN(geometric_));
+  aten.impl("log_normal_", TORCH_FN(log_normal_));
+  register_sampling(aten);
+}
+
+} // namespace tb

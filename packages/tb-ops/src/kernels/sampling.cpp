@@ -1,0 +1,86 @@
+// Drawing indices: permutations and samples with given weights.
+#include "kernels/stub.h"
+
+#include "kernels/sampling.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/argsort_ops.h>
+#include <ATen/ops/cumsum_ops.h>
+#include <ATen/ops/empty_ops.h>
+#include <ATen/ops/multinomial_native.h>
+#include <ATen/ops/searchsorted_ops.h>
+
+#include "kernels/output.h"
+#include "kernels/random_fill.h"
+
+namespace tb {
+
+at::Tensor host_doubles(c10::IntArrayRef sizes) {
+  return at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(sizes), c10::kDouble, std::nullopt,
+                                             c10::Device(c10::kCPU), std::nullopt, std::nullopt);
+}
+
+namespace {
+
+using at::Tensor;
+using OptionalGenerator = std::optional<at::Generator>;
+
+// The order of n random 64-bit keys: equal keys, one pair in 2^64, keep their order.
+Tensor &randperm_out(int64_t n, const OptionalGenerator &generator, Tensor &out) {
+  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
+  TORCH_CHECK(!generator || out.device() == generator->device(), "Expected a '", out.device(),
+              "' generator device but found '", generator ? generator->device() : out.device(), "'");
+  TORCH_CHECK(n < (1ll << 53) && (out.scalar_type() != c10::kHalf || n <= (1ll << 11) + 1),
+              "n is too large for the type of the result: ", out.scalar_type());
+  at::native::resize_output(out, {n});
+  if (n == 0) return out;
+  const c10::DeviceIndex device = device_number(out);
+  const Distribution keys{.kind = TB_FILL_INTEGERS,
+                          .from = std::numeric_limits<int64_t>::min(),
+                          .stretch = reserve(generator, device, TB_FILL_INTEGERS, c10::kLong, n)};
+  launch<"aten::randperm">(device, [to = TensorArgument(out), keys, n]() mutable {
+    Tensor numbers = at::_ops::empty_memory_format::call({c10::SymInt(n)}, c10::kLong, std::nullopt,
+                                                         c10::Device(c10::kCPU), std::nullopt, std::nullopt);
+    fill_tensor(numbers, keys);
+    copy_result(to.alias(), at::_ops::argsort_stable::call(numbers, true, 0, false));
+  });
+  return out;
+}
+
+// Rows of weights; the checks of the weights are in PyTorch's body, which ends in this stub.
+void multinomial_with_replacement(Tensor &out, const Tensor &weights, int64_t samples, OptionalGenerator generator) {
+  const c10::DeviceIndex device = device_number(weights);
+  const Distribution unit{.kind = TB_FILL_UNIFORM,
+                          .b = 1,
+                          .stretch = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, out.numel())};
+  launch<"aten::multinomial">(device, [to = TensorArgument(out), from = TensorArgument(weights), unit,
+                                       samples]() mutable {
+    Tensor &chosen = to.alias();
+    const Tensor sums = at::_ops::cumsum::call(from.alias(), -1, c10::kDouble);
+    const int64_t classes = sums.size(-1);
+    Tensor numbers = host_doubles(chosen.sizes());
+    fill_tensor(numbers, unit);
+    TORCH_CHECK(numbers.is_contiguous() && sums.is_contiguous());
+    double *points = numbers.mutable_data_ptr<double>();
+    const double *sum = sums.const_data_ptr<double>();
+    // A uniform number times the sum of all weights falls into one class's part; rounding must not reach the sum.
+    for (int64_t i = 0; i < numbers.numel(); i++) {
+      const double total = sum[(i / samples + 1) * classes - 1];
+      points[i] = std::min(points[i] * total, std::nextafter(total, 0.0));
+    }
+    copy_result(chosen, at::_ops::searchsorted_Tensor::call(sums, numbers, false, true, std::nullopt, std::nullopt));
+  });
+}
+
+} // namespace
+
+void register_sampling(torch::Library &aten) {
+  at::native::multinomial_with_replacement_stub.set_privateuse1_dispatch_ptr(&multinomial_with_replacement);
+  aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
+  aten.impl("multinomial", TORCH_FN(at::native::multinomial));
+  aten.impl("multinomial.out", TORCH_FN(at::native::multinomial_out));
+}
+
+} // namespace tb
