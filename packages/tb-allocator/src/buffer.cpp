@@ -71,7 +71,8 @@ void copy_from(const Buffer &buffer, nb::handle source) {
       memcpy(to.pointer, view.buf, given);
     } else {
       tb_stream *stream = copy_stream(driver, to);
-      status = driver.api->mem_copy(driver.self, to.device, stream, to.pointer, view.buf, given, TB_COPY_HOST_TO_DEVICE);
+      status =
+          driver.api->mem_copy(driver.self, to.device, stream, to.pointer, view.buf, given, TB_COPY_HOST_TO_DEVICE);
       // The source may go away after the call.
       if (status == TB_OK) status = driver.api->stream_synchronize(driver.self, to.stream);
     }
@@ -213,15 +214,17 @@ std::shared_ptr<Storage> allocate_pinned(uint64_t size) {
 }
 
 void bind_buffer(nb::module_ &m) {
-  nb::class_<Buffer>(m, "Buffer", nb::type_slots(buffer_slots),
-                     "Bytes of a device, or of pinned host memory, made by empty() and pinned().\n\n"
-                     "Where the host can reach them, memoryview(buffer) and DLPack share the bytes without a copy, after\n"
-                     "waiting for the buffer's own stream; they keep the memory alive, also after free(). Work that\n"
-                     "other streams do on the buffer needs record_stream().")
+  nb::class_<Buffer>(
+      m, "Buffer", nb::type_slots(buffer_slots),
+      "Bytes of a device, or of pinned host memory, made by empty() and pinned().\n\n"
+      "Where the host can reach them, memoryview(buffer) and DLPack share the bytes without a copy, after\n"
+      "waiting for the buffer's own stream; they keep the memory alive, also after free(). Work that\n"
+      "other streams do on the buffer needs record_stream().")
       .def_prop_ro(
           "ptr", [](const Buffer &self) { return reinterpret_cast<uintptr_t>(self.storage()->pointer); },
           "Address of the first byte; 0 for no bytes.")
-      .def_prop_ro("nbytes", [](const Buffer &self) { return self.storage()->size; }, "Size in bytes.")
+      .def_prop_ro(
+          "nbytes", [](const Buffer &self) { return self.storage()->size; }, "Size in bytes.")
       .def_prop_ro("device", &device_of, nb::sig("def device(self) -> int | None"),
                    "Number of the device; None for pinned host memory.")
       .def_prop_ro(
@@ -238,13 +241,14 @@ void bind_buffer(nb::module_ &m) {
             check(allocator_table.record_stream(storage.block, used), "record_stream", storage.device);
           },
           "stream"_a,
-          "`stream` uses the buffer too: after free() it is not used again before the work queued there by then is done.")
+          "`stream` uses the buffer too: after free() it is not used again before the work queued there by then is "
+          "done.")
       .def("free", &Buffer::free,
            "Give the memory back now, for reuse in stream order; exports keep it until they end. Twice is fine.")
       .def("tobytes", &to_bytes, "A copy of the bytes, in the order of the buffer's stream.")
-      .def("copy_from", &copy_from, "source"_a,
-           nb::sig("def copy_from(self, source: collections.abc.Buffer) -> None"),
-           "Overwrite all bytes with those of `source`, in the order of the buffer's stream. ValueError unless the sizes "
+      .def("copy_from", &copy_from, "source"_a, nb::sig("def copy_from(self, source: object) -> None"),
+           "Overwrite all bytes with those of `source`, which has the buffer protocol, in the order of the buffer's "
+           "stream. ValueError unless the sizes "
            "are equal.")
       .def("__dlpack__", &export_dlpack, nb::kw_only(), "stream"_a.none() = nb::none(),
            "max_version"_a.none() = nb::none(), "dl_device"_a.none() = nb::none(), "copy"_a.none() = nb::none(),
@@ -254,8 +258,12 @@ void bind_buffer(nb::module_ &m) {
            "Waits for the buffer's own stream, unless stream is -1. BufferError if dl_device cannot be served.")
       .def("__dlpack_device__", &dlpack_device, "(DLPack's device type, device number).")
       .def("__len__", [](const Buffer &self) { return self.storage()->size; })
-      .def("__enter__", [](nb::handle_t<Buffer> self) { return nb::typed<nb::object, Buffer>(nb::borrow(self)); })
-      .def("__exit__", [](Buffer &self, nb::args) { self.free(); }, "exception"_a)
+      .def(
+          "__enter__", [](nb::handle_t<Buffer> self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> tb_allocator.Buffer"))
+      .def(
+          "__exit__", [](Buffer &self, nb::args) { self.free(); }, "exception"_a,
+          nb::sig("def __exit__(self, *exception: object) -> None"))
       .def("__reduce__",
            [](const Buffer &) -> nb::object {
              throw nb::type_error("a Buffer is memory of this process and cannot be pickled: pickle its tobytes()");
@@ -268,13 +276,17 @@ void bind_buffer(nb::module_ &m) {
         return Buffer(allocate_storage(nbytes, device, stream));
       },
       "nbytes"_a, "device"_a = nb::none(), "stream"_a.none() = nb::none(),
+      // A bare "Buffer" would become that of typing_extensions in the stub.
+      nb::sig("def empty(nbytes: int, device: int | None = None, stream: object | None = None) -> tb_allocator.Buffer"),
       "A Buffer of `nbytes` bytes with any content, for work on `stream`.\n\n"
       "device: number, by default the current one. stream: an object with __tb_stream__() or the address of a\n"
       "tb_stream; by default the current stream (the device's default one where tb-stream is not installed). Raises\n"
       "tb_device.OutOfMemoryError with the figures.");
-  m.def("pinned", [](uint64_t nbytes) { return Buffer(allocate_pinned(nbytes)); }, "nbytes"_a,
-        "A Buffer of `nbytes` bytes of pinned host memory, which devices copy from and to without waiting.\n\n"
-        "Use record_stream() for each stream that copies. Raises tb_device.OutOfMemoryError.");
+  m.def(
+      "pinned", [](uint64_t nbytes) { return Buffer(allocate_pinned(nbytes)); }, "nbytes"_a,
+      nb::sig("def pinned(nbytes: int) -> tb_allocator.Buffer"),
+      "A Buffer of `nbytes` bytes of pinned host memory, which devices copy from and to without waiting.\n\n"
+      "Use record_stream() for each stream that copies. Raises tb_device.OutOfMemoryError.");
 }
 
 } // namespace tb

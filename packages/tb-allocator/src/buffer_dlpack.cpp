@@ -53,8 +53,8 @@ std::shared_ptr<Storage> copy_of(const Buffer &buffer) {
     memcpy(to->pointer, from->pointer, from->size);
     return to;
   }
-  std::shared_ptr<Storage> to = allocate_storage(from->size, from->device,
-                                                 nb::int_(reinterpret_cast<uintptr_t>(from->stream)));
+  std::shared_ptr<Storage> to =
+      allocate_storage(from->size, from->device, nb::int_(reinterpret_cast<uintptr_t>(from->stream)));
   Driver driver = require_driver();
   tb_stream *stream = driver.api->groups & TB_GROUP_ASYNC ? from->stream : nullptr;
   check(driver.api->mem_copy(driver.self, from->device, stream, to->pointer, from->pointer, from->size,

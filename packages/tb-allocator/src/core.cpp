@@ -136,7 +136,8 @@ NB_MODULE(_core, m) {
       },
       "Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.");
   tb::bind_buffer(m);
-  m.def("memory_stats", tb::memory_stats, "device"_a = nb::none(), nb::sig("def memory_stats(device: int | None = None) -> dict[str, int]"),
+  m.def("memory_stats", tb::memory_stats, "device"_a = nb::none(),
+        nb::sig("def memory_stats(device: int | None = None) -> dict[str, int]"),
         "The counts of a device's allocator (of the current device by default) under PyTorch's flat keys, such as\n"
         "\"allocated_bytes.all.peak\". Sizes are bytes.");
   m.def("host_memory_stats", tb::host_memory_stats, nb::sig("def host_memory_stats() -> dict[str, int]"),
@@ -148,7 +149,8 @@ NB_MODULE(_core, m) {
   m.def("empty_cache", tb::empty_cache, "device"_a = nb::none(),
         "Give cached memory that nobody uses back to the driver, of all devices by default. Waits for the device.");
   m.def("empty_host_cache", tb::empty_host_cache, "Give cached pinned memory that nobody uses back to the driver.");
-  m.def("mem_get_info", tb::mem_get_info, "device"_a = nb::none(), "Free and total bytes of a device, as its driver says.");
+  m.def("mem_get_info", tb::mem_get_info, "device"_a = nb::none(),
+        "Free and total bytes of a device, as its driver says.");
   m.def("set_memory_limit", tb::set_memory_limit, "nbytes"_a.none(), "device"_a = nb::none(),
         "Never reserve more than `nbytes` of the device's memory; None: no limit. What is reserved already stays.");
   m.def("_bytes_text", tb::bytes_text, "nbytes"_a, "\"1.50 GiB\".");

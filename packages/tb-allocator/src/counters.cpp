@@ -4,9 +4,9 @@
 namespace tb {
 
 void Counters::read(tb_allocator_statistics *out) const {
-  tb_statistic *const places[lanes] = {out->allocation,           out->active,          out->inactive_split,
-                                       out->allocated_bytes,      out->active_bytes,    out->inactive_split_bytes,
-                                       out->requested_bytes,      out->segment,         out->reserved_bytes};
+  tb_statistic *const places[lanes] = {out->allocation,      out->active,       out->inactive_split,
+                                       out->allocated_bytes, out->active_bytes, out->inactive_split_bytes,
+                                       out->requested_bytes, out->segment,      out->reserved_bytes};
   for (size_t lane = 0; lane < lanes; ++lane) {
     tb_statistic &all = places[lane][0];
     all = {all_[lane].current, all_[lane].peak, 0, 0};

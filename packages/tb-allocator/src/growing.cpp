@@ -143,8 +143,7 @@ tb_status Heap::map(char *address, uint64_t bytes, uint64_t chunk) {
     if (status == TB_OK) status = dropped;
   }
   constexpr uint32_t read_and_write = 3;
-  if (status == TB_OK)
-    status = driver_.api->vmm_set_access(driver_.self, address, bytes, &device, 1, read_and_write);
+  if (status == TB_OK) status = driver_.api->vmm_set_access(driver_.self, address, bytes, &device, 1, read_and_write);
   if (status != TB_OK) unmap(address, mapped, chunk);
   return status;
 }
@@ -235,16 +234,29 @@ tb_status Heap::unmap_idle(std::vector<Idle> &idle) {
     }
     for (tb_block *rest : sides)
       if (rest) put(rest);
-    if (block->size < segment.size) continue;
-    std::erase(pool.unmapped, block);
-    unlink(block);
-    counters_.subtract(pool.large, Count::segment, 1);
+  }
+  return first;
+}
+
+tb_status Heap::release_empty_ranges() {
+  tb_status first = TB_OK;
+  std::unique_lock guard(lock_);
+  for (auto at = segments_.begin(); at != segments_.end();) {
+    Segment &segment = at->second;
+    if (!segment.growing || segment.first->state != BlockState::unmapped || segment.first->next) {
+      ++at;
+      continue;
+    }
     char *base = segment.base;
     uint64_t size = segment.size;
-    segments_.erase(base);
-    guard.unlock();
-    status = driver_.api->vmm_release(driver_.self, base, size);
+    counters_.subtract(segment.pool->large, Count::segment, 1);
+    std::erase(segment.pool->unmapped, segment.first);
+    unlink(segment.first);
+    at = segments_.erase(at);
+    guard.unlock(); // growth_ is held: only find looks at segments_ meanwhile
+    tb_status status = driver_.api->vmm_release(driver_.self, base, size);
     if (first == TB_OK) first = status;
+    guard.lock();
   }
   return first;
 }

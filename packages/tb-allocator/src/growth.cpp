@@ -22,6 +22,7 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
     if (status = release_cached(); status != TB_OK) return status;
     if (status = take_cached(request, out); status != TB_OK || *out) return status;
     if (status = grow(request, out); status != TB_OUT_OF_MEMORY) return status;
+    release_empty_ranges(); // that one of this request
     std::lock_guard guard(lock_);
     ++counters_.ooms;
   }
@@ -103,13 +104,13 @@ tb_status Heap::release_cached() {
       take_out(segment.first); // nobody gets it any more
     }
     if (policy_.growing) collect_idle(ranges);
-    if (segments.empty() && ranges.empty()) return first;
-    if (source_->device() >= 0) ++counters_.sync_all_streams;
+    if (source_->device() >= 0 && !(segments.empty() && ranges.empty())) ++counters_.sync_all_streams;
   }
   // Work queued before the blocks were freed may still use them.
-  note(source_->synchronize());
+  if (!(segments.empty() && ranges.empty())) note(source_->synchronize());
   for (auto at : segments) note(source_->free(at->second.base));
   note(unmap_idle(ranges));
+  note(release_empty_ranges());
   std::lock_guard guard(lock_);
   for (auto at : segments) {
     Segment &segment = at->second;

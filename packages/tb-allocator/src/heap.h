@@ -32,8 +32,8 @@ struct Pool {
   Bins bins;
   tb_stream *stream = nullptr;
   bool large = false;
-  uint64_t least_rest = unit;        // a smaller rest of a cut stays with the block
-  std::vector<tb_block *> unmapped;  // of its growing segments
+  uint64_t least_rest = unit;       // a smaller rest of a cut stays with the block
+  std::vector<tb_block *> unmapped; // of its growing segments
 };
 
 struct StreamPools {
@@ -43,20 +43,20 @@ struct StreamPools {
 // The uses of one stream, in the order of their events, and that stream's spare events.
 struct PendingQueue {
   tb_stream *stream = nullptr;
-  int32_t device = -1;   // where its events are made
-  bool settled = false;  // an event was recorded, so `device` is right
+  int32_t device = -1;  // where its events are made
+  bool settled = false; // an event was recorded, so `device` is right
   Use *head = nullptr, *tail = nullptr;
   std::vector<tb_event *> events;
 };
 
 // Sizes, by kind of memory.
 struct HeapPolicy {
-  uint64_t granule = unit;               // requests are rounded up to it
-  uint64_t small_segment = 2 * MiB;      // shared by small blocks
-  uint64_t medium_limit = 10 * MiB;      // larger requests get a segment of their own size
-  uint64_t medium_segment = 20 * MiB;    // shared by large blocks up to medium_limit
-  uint64_t large_rounding = 2 * MiB;     // of a segment's own size
-  bool growing = false;                  // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
+  uint64_t granule = unit;            // requests are rounded up to it
+  uint64_t small_segment = 2 * MiB;   // shared by small blocks
+  uint64_t medium_limit = 10 * MiB;   // larger requests get a segment of their own size
+  uint64_t medium_segment = 20 * MiB; // shared by large blocks up to medium_limit
+  uint64_t large_rounding = 2 * MiB;  // of a segment's own size
+  bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
 };
 
 class Heap {
@@ -98,10 +98,10 @@ private:
   }
   StreamPools *find_pools(tb_stream *stream); // made at the stream's first request
   tb_block *take(tb_block *free, uint64_t rounded, uint64_t requested);
-  void release(tb_block *block) noexcept;    // to the free blocks, from live or pending
-  tb_block *put(tb_block *block) noexcept;   // merges with free neighbours and bins the result, which it returns
-  void take_out(tb_block *block) noexcept;   // of its bin; state held
-  void unlink(tb_block *block) noexcept;     // out of its segment's row; the record is given back
+  void release(tb_block *block) noexcept;  // to the free blocks, from live or pending
+  tb_block *put(tb_block *block) noexcept; // merges with free neighbours and bins the result, which it returns
+  void take_out(tb_block *block) noexcept; // of its bin; state held
+  void unlink(tb_block *block) noexcept;   // out of its segment's row; the record is given back
   tb_block *new_block(Segment &segment, Pool &pool, char *pointer, uint64_t size);
   void insert_after(tb_block *block, tb_block *added) noexcept;
 
@@ -130,6 +130,7 @@ private:
   uint64_t chunk_size(const Pool &pool) const;
   void collect_idle(std::vector<Idle> &out); // lock_ held
   tb_status unmap_idle(std::vector<Idle> &idle);
+  tb_status release_empty_ranges();
 
   // report.cpp
   tb_status out_of_memory(const Request &request);

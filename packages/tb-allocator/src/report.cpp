@@ -28,8 +28,9 @@ tb_status Heap::out_of_memory(const Request &request) {
   auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
   auto allocated = static_cast<uint64_t>(counters_.current(Count::allocated_bytes));
   auto pending = static_cast<uint64_t>(counters_.current(Count::active_bytes)) - allocated;
-  text += "this process reserved " + bytes_text(reserved) + (limit_ == UINT64_MAX ? "" : " of its limit of " + bytes_text(limit_)) +
-          ", of which " + bytes_text(allocated) + " allocated";
+  text += "this process reserved " + bytes_text(reserved) +
+          (limit_ == UINT64_MAX ? "" : " of its limit of " + bytes_text(limit_)) + ", of which " +
+          bytes_text(allocated) + " allocated";
   if (pending) text += ", " + bytes_text(pending) + " waiting for other streams";
   uint64_t largest = 0, here = 0, elsewhere = 0;
   std::string by_stream;
@@ -49,7 +50,8 @@ tb_status Heap::out_of_memory(const Request &request) {
   // The first that applies is what would have helped.
   if (known && request.size > total)
     text += "The device never has that much: ask for less at a time.";
-  else if (limit_ != UINT64_MAX && limit_ - std::min(reserved, limit_) < request.rounded && (!known || driver_free > request.rounded))
+  else if (limit_ != UINT64_MAX && limit_ - std::min(reserved, limit_) < request.rounded &&
+           (!known || driver_free > request.rounded))
     text += "The limit is in the way: raise it with tb_allocator.set_memory_limit().";
   else if (here >= request.rounded && !policy_.growing)
     text += "Enough is free, but in pieces: TB_ALLOC_CONF=expandable_segments:True avoids that where the driver has "

@@ -96,8 +96,10 @@ tb_status make_heap(int32_t device, Heap **out) {
   if (tb_status status = host.device_count(&count); status != TB_OK) return status;
   if (device < 0 || device >= count || device >= device_limit) {
     char text[128];
-    snprintf(text, sizeof text, "device %d asked, but the driver has %d device%s: use 0 to %d", device, count,
-             count == 1 ? "" : "s", count - 1);
+    snprintf(text, sizeof text,
+             count ? "device %d asked, but the driver has %d device%s: use 0 to %d"
+                   : "device %d asked, but the driver has no device: run tb-device doctor",
+             device, count, count == 1 ? "" : "s", count - 1);
     return fail(TB_OUT_OF_RANGE, device, "allocate", text);
   }
   return make_heap(device, out);
@@ -237,13 +239,31 @@ tb_status host_statistics(tb_allocator_statistics *out) {
 
 } // namespace
 
-const tb_allocator_table allocator_table = {
-    sizeof(tb_allocator_table), allocate,      deallocate,    record_stream,      find,      empty_cache,
-    statistics,                 reset_peak,    reset_accumulated, memory_info,    set_limit, host_allocate,
-    deallocate,                 record_stream, host_find,     host_empty_cache,   host_statistics};
+const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
+                                            allocate,
+                                            deallocate,
+                                            record_stream,
+                                            find,
+                                            empty_cache,
+                                            statistics,
+                                            reset_peak,
+                                            reset_accumulated,
+                                            memory_info,
+                                            set_limit,
+                                            host_allocate,
+                                            deallocate,
+                                            record_stream,
+                                            host_find,
+                                            host_empty_cache,
+                                            host_statistics};
 
-const tb_export allocator_export = {
-    {'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'}, TB_ALLOCATOR_API_MAJOR, TB_ALLOCATOR_API_MINOR,
-    sizeof(tb_allocator_table), "tb-allocator", TB_PACKAGE_VERSION, TB_PLATFORM, &allocator_table};
+const tb_export allocator_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
+                                    TB_ALLOCATOR_API_MAJOR,
+                                    TB_ALLOCATOR_API_MINOR,
+                                    sizeof(tb_allocator_table),
+                                    "tb-allocator",
+                                    TB_PACKAGE_VERSION,
+                                    TB_PLATFORM,
+                                    &allocator_table};
 
 } // namespace tb

@@ -2,10 +2,12 @@
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
 from tb_amp import _core
+from torch.utils._python_dispatch import TorchDispatchMode
 
 INF, NAN = math.inf, math.nan
 TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
@@ -56,6 +58,30 @@ def test_unscale_takes_gradients_of_several_types_and_the_largest_values_of_each
     largest[3][2] = NAN
     _core.unscale_(largest, found, torch.ones(()))
     assert found.item() == 1
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Operators with their arguments, as they reach the device."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.calls.append((str(func), args))
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_unscale_multiplies_16_bit_gradients_in_float32_on_every_device(shape: tuple[int, ...]) -> None:
+    # A CPU scalar keeps its digits whatever the promoted type says; a device's tensor without dimensions does not.
+    with Recorder() as recorder:
+        _core.unscale_(gradients(torch.float16), torch.zeros(shape), torch.full(shape, 1 / 3))
+    multiplied = [args for name, args in recorder.calls if name == "aten.mul_.Tensor"]
+    assert len(multiplied) == 4
+    assert all(torch.result_type(*args) == torch.float32 for args in multiplied)
 
 
 def test_unscale_never_takes_found_inf_back() -> None:

@@ -38,11 +38,18 @@ def code(request: pytest.FixtureRequest) -> Iterator[str]:
     _core.use_vector_code(True)
 
 
+def arguments_of(kind: str, dtype: str) -> tuple[float, ...]:
+    """For integers intervals that reject every fourth word, where the type has such."""
+    if kind == "integers" and dtype in ("int64", "float32", "float64"):
+        return (-(2**62), 3 * 2**62)
+    return (-(2**31), 3 * 2**30) if (kind, dtype) == ("integers", "int32") else ARGUMENTS[kind]
+
+
 def fill(kind: str, dtype: str, count: int, first: int = 0, threads: int = 1, arguments: Any = None) -> bytes:
     element = ELEMENT_TYPES[dtype]
     out = bytearray(count * element.size)
     call = getattr(_core, kind)
-    call(out, element.number, first, count, SEED, OFFSET, *(arguments or ARGUMENTS[kind]), threads)
+    call(out, element.number, first, count, SEED, OFFSET, *(arguments or arguments_of(kind, dtype)), threads)
     return bytes(out)
 
 

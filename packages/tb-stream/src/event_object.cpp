@@ -104,8 +104,7 @@ void bind_event(nb::module_ &m) {
       .def("elapsed_time", &Event::elapsed_time, "end"_a,
            "Milliseconds from this event to `end`. Both need enable_timing=True, a record, and to be complete.")
       .def_prop_ro(
-          "device",
-          [](const Event &self) { return self.device() < 0 ? std::nullopt : std::optional(self.device()); },
+          "device", [](const Event &self) { return self.device() < 0 ? std::nullopt : std::optional(self.device()); },
           "Number of the device; None before the first record.")
       .def_prop_ro(
           "handle", [](const Event &self) { return reinterpret_cast<uintptr_t>(self.handle()); },

@@ -16,7 +16,7 @@ public:
   bool query() const;
   void synchronize() const;
   double elapsed_time(const Event &end) const;
-  int32_t device() const { return device_; }  // -1: not recorded yet
+  int32_t device() const { return device_; } // -1: not recorded yet
   uint64_t flags() const { return flags_; }
   tb_event *handle() const { return event_; } // NULL: not recorded yet
 

@@ -51,7 +51,8 @@ tb_status acquire_event(int32_t device, uint64_t flags, tb_event **out) {
   State &pool = state();
   {
     std::lock_guard guard(pool.mutex);
-    if (pool.ended) return fail(TB_FAILED_PRECONDITION, device, "event_acquire", "the process is ending: no more events");
+    if (pool.ended)
+      return fail(TB_FAILED_PRECONDITION, device, "event_acquire", "the process is ending: no more events");
     if (!pool.watching) {
       if (tb_status status = host.on_shutdown(shutdown, nullptr); status != TB_OK) return status;
       pool.watching = true;

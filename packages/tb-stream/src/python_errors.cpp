@@ -16,8 +16,9 @@ void raise_status(tb_status status, const char *function, int32_t device) {
   }
   if (!error.function[0]) snprintf(error.function, sizeof error.function, "%s", function);
   if (error.device < 0) error.device = device;
-  nb::object failure = nb::module_::import_("tb_device").attr("exception")(
-      status, error.text, nb::str(error.driver), nb::str(error.function), error.device, error.native_code);
+  nb::object failure = nb::module_::import_("tb_device")
+                           .attr("exception")(status, error.text, nb::str(error.driver), nb::str(error.function),
+                                              error.device, error.native_code);
   PyErr_SetObject(failure.type().ptr(), failure.ptr());
   throw nb::python_error();
 }

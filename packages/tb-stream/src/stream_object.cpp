@@ -178,7 +178,8 @@ void bind_stream(nb::module_ &m) {
              return nb::typed<nb::object, Stream>(nb::borrow(self));
            })
       .def(
-          "__exit__", [](const Stream &, nb::args) { leave(); }, "exception"_a)
+          "__exit__", [](const Stream &, nb::args) { leave(); }, "exception"_a,
+          nb::sig("def __exit__(self, *exception: object) -> None"))
       .def(
           "__tb_stream__",
           [](const Stream &self) { return std::pair(protocol_version, reinterpret_cast<uintptr_t>(self.handle)); },
@@ -195,9 +196,8 @@ void bind_stream(nb::module_ &m) {
             .format(self.device, reinterpret_cast<uintptr_t>(self.handle));
       });
 
-  m.def(
-      "current_stream", &current_stream_of, "device"_a = nb::none(),
-      "This thread's current stream of a device (of the current device by default): its default stream until set.");
+  m.def("current_stream", &current_stream_of, "device"_a = nb::none(),
+        "This thread's current stream of a device (of the current device by default): its default stream until set.");
   m.def(
       "default_stream",
       [](std::optional<int32_t> asked) {

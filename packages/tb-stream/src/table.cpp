@@ -33,19 +33,18 @@ template <tb_stream *(*function)(int32_t)> struct Guarded<function> {
 } // namespace
 
 const tb_stream_table stream_table = {
-    sizeof(tb_stream_table),
-    Guarded<current_stream>::call,
-    Guarded<set_current_stream>::call,
-    Guarded<default_stream>::call,
-    Guarded<stream_from_pool>::call,
-    Guarded<stream_device>::call,
-    Guarded<stream_priority>::call,
-    Guarded<acquire_event>::call,
-    Guarded<release_event>::call,
+    sizeof(tb_stream_table),        Guarded<current_stream>::call,   Guarded<set_current_stream>::call,
+    Guarded<default_stream>::call,  Guarded<stream_from_pool>::call, Guarded<stream_device>::call,
+    Guarded<stream_priority>::call, Guarded<acquire_event>::call,    Guarded<release_event>::call,
 };
 
-const tb_export stream_export = {
-    {'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'}, TB_STREAM_API_MAJOR, TB_STREAM_API_MINOR, sizeof(tb_stream_table),
-    "tb-stream", TB_PACKAGE_VERSION, TB_PLATFORM, &stream_table};
+const tb_export stream_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
+                                 TB_STREAM_API_MAJOR,
+                                 TB_STREAM_API_MINOR,
+                                 sizeof(tb_stream_table),
+                                 "tb-stream",
+                                 TB_PACKAGE_VERSION,
+                                 TB_PLATFORM,
+                                 &stream_table};
 
 } // namespace tb

@@ -170,10 +170,10 @@ def test_an_object_with_the_protocol_stands_for_its_stream(work: Work) -> None:
     stream, other = tb_stream.Stream(), tb_stream.Stream()
     assert stream.__tb_stream__() == (0, stream.handle)
     gate = work.hold(stream)
-    other.wait_stream(Foreign(0, stream.handle))  # type: ignore[arg-type]
+    other.wait_stream(Foreign(0, stream.handle))
     assert not other.query()
     gate.set()
-    tb_stream.set_current_stream(Foreign(0, stream.handle))  # type: ignore[arg-type]
+    tb_stream.set_current_stream(Foreign(0, stream.handle))
     try:
         assert tb_stream.current_stream() == stream
     finally:
@@ -183,11 +183,11 @@ def test_an_object_with_the_protocol_stands_for_its_stream(work: Work) -> None:
 def test_the_protocol_is_checked() -> None:
     stream = tb_stream.Stream()
     with pytest.raises(ValueError, match="version 0"):
-        stream.wait_stream(Foreign(7, stream.handle))  # type: ignore[arg-type]
+        stream.wait_stream(Foreign(7, stream.handle))
     with pytest.raises(tb_device.NotFoundError, match="neither a default stream nor one of the pool"):
-        stream.wait_stream(Foreign(0, 12345))  # type: ignore[arg-type]
+        stream.wait_stream(Foreign(0, 12345))
     with pytest.raises(TypeError, match="__tb_stream__"):
-        stream.wait_stream(3)  # type: ignore[arg-type]
+        stream.wait_stream(3)
 
 
 def test_equal_means_the_same_stream() -> None:

@@ -88,6 +88,12 @@ void empty_cache(int device) {
   tb::check(components.allocator.empty_cache(device), "empty_cache", device);
 }
 
+// torch.Event.elapsed_time takes exact torch.Event objects only, so torch.tb.Event asks here, by Event.event_id.
+double elapsed_time(uint64_t start, uint64_t end) {
+  return c10::impl::getDeviceGuardImpl(tb::device_type)
+      ->elapsedTime(reinterpret_cast<void *>(start), reinterpret_cast<void *>(end), -1);
+}
+
 // Under torch.cuda.host_memory_stats' names: "active" is in use, "allocated" what the driver gave.
 nb::dict host_statistics() {
   ensure_ready();
@@ -143,6 +149,8 @@ NB_MODULE(_core, m) {
         "Limit of reserved memory on a device in bytes; 2**64 - 1: none.");
   m.def("empty_cache", &empty_cache, "device"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Gives cached memory back to the driver; device -1: all.");
+  m.def("elapsed_time", &elapsed_time, "start"_a, "end"_a, nb::call_guard<nb::gil_scoped_release>(),
+        "Milliseconds between two recorded events, given by their event_id.");
   m.def("host_statistics", &host_statistics, nb::sig("def host_statistics() -> dict[str, int]"),
         "Statistics of the pinned memory.");
   m.def("default_generator", &default_generator, "device"_a,

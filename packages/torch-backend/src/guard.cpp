@@ -40,7 +40,12 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
 
+  // Autograd asks inside functions that must not throw, for every tensor it records. In a forked child, or after the
+  // driver closed, the answer means nothing and the kernel that follows refuses in words.
   c10::Stream getStream(c10::Device device) const override {
+    const Readiness state = readiness.load(std::memory_order_acquire);
+    if (state == Readiness::forked || state == Readiness::closed) [[unlikely]]
+      return c10::Stream(c10::Stream::DEFAULT, device);
     ensure_ready();
     const int32_t number = resolve(device);
     return to_c10(current_stream(number), number);

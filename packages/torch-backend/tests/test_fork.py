@@ -50,6 +50,7 @@ def child():
         lambda: torch.tb.current_device(),
         lambda: torch.tb.synchronize(),
         lambda: torch.tb.current_stream(),
+        lambda: torch.tb.current_stream(0),
         lambda: event.synchronize(),
         lambda: torch.tb.memory_allocated(),
         lambda: torch.empty(1, pin_memory=True),

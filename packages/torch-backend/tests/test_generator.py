@@ -85,6 +85,7 @@ def test_generator_state_offset_and_copies() -> None:
 def test_seed_is_not_deterministic() -> None:
     generator = torch.Generator("tb")
     assert len({generator.seed() for _ in range(4)}) == 4
+    assert generator.seed() == generator.initial_seed()
     torch.tb.seed()
     first = torch.tb.initial_seed()
     torch.tb.seed_all()

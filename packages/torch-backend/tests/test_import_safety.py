@@ -3,6 +3,7 @@
 import pathlib
 
 import pytest
+import torch
 from conftest import Script
 
 WORKS = """
@@ -102,8 +103,11 @@ sys.modules["torch_backend._build"] = build
 import torch
 assert "torch_backend._core" not in sys.modules
 """
-    says(script, prologue, "was built for torch 2.99, but torch 2.13.0")
-    says(script, prologue, "pip install 'torch==2.99.*'")
+    reason = (
+        f"torch-backend 0.99.0 was built for torch 2.99, but torch {torch.__version__} is installed: "
+        "pip install 'torch==2.99.*', or a torch-backend built for torch 2.13."
+    )
+    says(script, prologue, reason)
 
 
 @pytest.mark.parametrize("missing", ["tb_ops", "tb_amp", "tb_device", "tb_stream", "tb_allocator", "tb_generator"])

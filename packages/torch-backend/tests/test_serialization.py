@@ -87,6 +87,16 @@ def test_data_can_be_set_across_devices() -> None:
     assert (x + 1).tolist() == [2, 2]
 
 
+def test_data_set_across_devices_drops_the_gradient_accumulator_of_the_old_device() -> None:
+    x = torch.nn.Parameter(torch.zeros(2))
+    old_graph = x * 2  # keeps the accumulator alive
+    x.data = torch.ones(3, device="tb")
+    (x * 3).sum().backward()
+    assert x.grad.is_tb
+    assert x.grad.tolist() == [3, 3, 3]
+    assert old_graph.device.type == "cpu"
+
+
 def test_data_of_other_kinds_is_still_refused() -> None:
     x = torch.zeros(2, device="tb")
     with pytest.raises(RuntimeError, match="incompatible tensor type"):

@@ -129,18 +129,26 @@ def test_wait_stream_orders_work_across_streams() -> None:
         assert (x + 1).sum().item() == pytest.approx(300 * 300 * 2)
 
 
-def test_memory_used_on_a_side_stream_is_not_reused_before_that_work_is_done() -> None:
+@pytest.mark.parametrize("recorded", [True, False])
+def test_memory_used_on_a_side_stream_is_reused_only_after_that_work_when_recorded(recorded: bool) -> None:
+    """Not recorded: reused at once, which is what shows that the recorded case means something."""
     side = torch.tb.Stream()
-    for _ in range(10):
-        value = torch.full((1 << 18,), 3.0, device="tb")
-        side.wait_stream(torch.tb.current_stream())
-        busy(side, 250)
-        with torch.tb.stream(side):
-            total = value.sum()
+    torch.tb.synchronize()
+    torch.tb.empty_cache()
+    value = torch.full((1 << 18,), 3.0, device="tb")
+    address = value.data_ptr()
+    side.wait_stream(torch.tb.current_stream())
+    busy(side, 800)
+    with torch.tb.stream(side):
+        total = value.sum()
+    if recorded:
         value.record_stream(side)
-        del value
-        torch.full((1 << 18,), 7.0, device="tb")  # would land in the same memory
-        side.synchronize()
+    del value
+    other = torch.full((1 << 18,), 7.0, device="tb")
+    assert not side.query(), "the side stream was done too early for this test to show anything"
+    assert (other.data_ptr() == address) is not recorded
+    side.synchronize()
+    if recorded:
         assert total.item() == 3.0 * (1 << 18)
 
 

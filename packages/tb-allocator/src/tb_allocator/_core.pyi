@@ -1,0 +1,136 @@
+"""
+The caching allocators over tb-device.
+"""
+from __future__ import annotations
+import tb_allocator
+import typing
+__all__: list[str] = ['Buffer', 'empty', 'empty_cache', 'empty_host_cache', 'host_memory_stats', 'mem_get_info', 'memory_stats', 'pinned', 'reset_accumulated_memory_stats', 'reset_peak_memory_stats', 'set_memory_limit']
+class Buffer:
+    """
+    Bytes of a device, or of pinned host memory, made by empty() and pinned().
+    
+    Where the host can reach them, memoryview(buffer) and DLPack share the bytes without a copy, after
+    waiting for the buffer's own stream; they keep the memory alive, also after free(). Work that
+    other streams do on the buffer needs record_stream().
+    """
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing.Any:
+        """
+        A DLPack capsule of nbytes unsigned bytes: versioned if max_version allows, else in the legacy form.
+        
+        Waits for the buffer's own stream, unless stream is -1. BufferError if dl_device cannot be served.
+        """
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """
+        (DLPack's device type, device number).
+        """
+    def __enter__(self) -> tb_allocator.Buffer:
+        ...
+    def __exit__(self, *exception: typing.Any) -> None:
+        ...
+    def __len__(self) -> int:
+        ...
+    def __reduce__(self) -> typing.Any:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def copy_from(self, source: typing.Any) -> None:
+        """
+        Overwrite all bytes with those of `source`, which has the buffer protocol, in the order of the buffer's stream. ValueError unless the sizes are equal.
+        """
+    def free(self) -> None:
+        """
+        Give the memory back now, for reuse in stream order; exports keep it until they end. Twice is fine.
+        """
+    def record_stream(self, stream: typing.Any) -> None:
+        """
+        `stream` uses the buffer too: after free() it is not used again before the work queued there by then is done.
+        """
+    def tobytes(self) -> bytes:
+        """
+        A copy of the bytes, in the order of the buffer's stream.
+        """
+    @property
+    def device(self) -> int | None:
+        """
+        Number of the device; None for pinned host memory.
+        """
+    @property
+    def freed(self) -> bool:
+        """
+        Whether free() was called.
+        """
+    @property
+    def nbytes(self) -> int:
+        """
+        Size in bytes.
+        """
+    @property
+    def ptr(self) -> int:
+        """
+        Address of the first byte; 0 for no bytes.
+        """
+    @property
+    def stream(self) -> int:
+        """
+        Address of the tb_stream it was allocated for: that stream may use it at once, and after free() too. 0 for pinned memory.
+        """
+def _bytes_text(nbytes: int) -> str:
+    """
+    "1.50 GiB".
+    """
+def _connect() -> None:
+    """
+    Take tb-device's table. Called once, by the package.
+    """
+def _connect_streams() -> None:
+    """
+    Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.
+    """
+def empty(nbytes: int, device: int | None = None, stream: typing.Any | None = None) -> tb_allocator.Buffer:
+    """
+    A Buffer of `nbytes` bytes with any content, for work on `stream`.
+    
+    device: number, by default the current one. stream: an object with __tb_stream__() or the address of a
+    tb_stream; by default the current stream (the device's default one where tb-stream is not installed). Raises
+    tb_device.OutOfMemoryError with the figures.
+    """
+def empty_cache(device: int | None = None) -> None:
+    """
+    Give cached memory that nobody uses back to the driver, of all devices by default. Waits for the device.
+    """
+def empty_host_cache() -> None:
+    """
+    Give cached pinned memory that nobody uses back to the driver.
+    """
+def host_memory_stats() -> dict[str, int]:
+    """
+    The counts of the pinned host allocator, under the keys of memory_stats().
+    """
+def mem_get_info(device: int | None = None) -> tuple[int, int]:
+    """
+    Free and total bytes of a device, as its driver says.
+    """
+def memory_stats(device: int | None = None) -> dict[str, int]:
+    """
+    The counts of a device's allocator (of the current device by default) under PyTorch's flat keys, such as
+    "allocated_bytes.all.peak". Sizes are bytes.
+    """
+def pinned(nbytes: int) -> tb_allocator.Buffer:
+    """
+    A Buffer of `nbytes` bytes of pinned host memory, which devices copy from and to without waiting.
+    
+    Use record_stream() for each stream that copies. Raises tb_device.OutOfMemoryError.
+    """
+def reset_accumulated_memory_stats(device: int | None = None) -> None:
+    """
+    Start the sums (allocated, freed, num_*) anew from 0.
+    """
+def reset_peak_memory_stats(device: int | None = None) -> None:
+    """
+    Start the peaks anew from the current values.
+    """
+def set_memory_limit(nbytes: int | None, device: int | None = None) -> None:
+    """
+    Never reserve more than `nbytes` of the device's memory; None: no limit. What is reserved already stays.
+    """
+_tb_export: typing.Any

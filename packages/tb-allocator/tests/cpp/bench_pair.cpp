@@ -1,6 +1,6 @@
 // bench_pair.cpp -- nanoseconds of a cached allocate and deallocate through the C table. Not a test.
 //
-//   meson setup build -Dnative_tests=true && meson compile -C build && build/tests/cpp/bench_pair
+//   meson setup build -Dnative_tests=true && meson compile -C build bench_pair && build/tests/cpp/bench_pair
 #include <algorithm>
 #include <chrono>
 #include <random>
@@ -72,5 +72,6 @@ int main() {
   run(stream);
   second.join();
   std::chrono::duration<double, std::nano> passed = std::chrono::steady_clock::now() - begin;
-  printf("2 threads, own streams, a pair each %5.1f ns (mean, with all that the machine does)\n", passed.count() / many);
+  printf("2 threads, own streams, a pair each %5.1f ns (mean, with all that the machine does)\n",
+         passed.count() / many);
 }

@@ -47,13 +47,13 @@ struct World {
   uint64_t capacity = uint64_t{256} << 20;
   std::atomic<uint64_t> used{0};
   std::map<void *, uint64_t> device_memory, host_memory;
-  std::map<char *, uint64_t> ranges;                        // reserved
-  std::map<char *, uint64_t> mapped;                        // address, size
+  std::map<char *, uint64_t> ranges; // reserved
+  std::map<char *, uint64_t> mapped; // address, size
   std::set<tb_event *> events;
   std::vector<std::unique_ptr<tb_stream>> streams;
   tb_stream standard;
-  int fail_event_create = 0;                                // so many of the next ones
-  tb_status query_failure = TB_OK;                          // the next event_query's
+  int fail_event_create = 0;       // so many of the next ones
+  tb_status query_failure = TB_OK; // the next event_query's
   std::atomic<int> allocations{0}, frees{0}, device_syncs{0}, event_queries{0}, event_records{0};
   std::atomic<int> on_shutdowns{0};
   std::vector<void (*)(void *)> shutdowns;
@@ -235,8 +235,7 @@ inline tb_driver_api make_api() {
     CHECK(mmap(address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == address);
     return TB_OK;
   };
-  api.vmm_set_access = [](tb_driver *, void *address, uint64_t size, const int32_t *, uint32_t,
-                          uint32_t) -> tb_status {
+  api.vmm_set_access = [](tb_driver *, void *address, uint64_t size, const int32_t *, uint32_t, uint32_t) -> tb_status {
     CHECK(mprotect(address, size, PROT_READ | PROT_WRITE) == 0);
     return TB_OK;
   };

@@ -53,14 +53,20 @@ private:
 
 uint64_t some_size(std::mt19937_64 &random) {
   switch (random() % 8) {
-  case 0: return 1 + random() % 512;
+  case 0:
+    return 1 + random() % 512;
   case 1:
-  case 2: return 1 + random() % 20000;
+  case 2:
+    return 1 + random() % 20000;
   case 3:
-  case 4: return 1 + random() % (1 << 20);
-  case 5: return (1 << 20) - 256 + random() % 512;
-  case 6: return 1 + random() % (12 << 20);
-  default: return uint64_t{1} << (random() % 24);
+  case 4:
+    return 1 + random() % (1 << 20);
+  case 5:
+    return (1 << 20) - 256 + random() % 512;
+  case 6:
+    return 1 + random() % (12 << 20);
+  default:
+    return uint64_t{1} << (random() % 24);
   }
 }
 
@@ -149,8 +155,9 @@ void fuzz(bool growing, uint64_t seed, int steps) {
   tb_allocator_statistics end{};
   heap.statistics(&end);
   for (int kind = 0; kind < 3; ++kind) {
-    for (const tb_statistic *one : {end.allocation, end.segment, end.active, end.inactive_split, end.allocated_bytes,
-                                    end.reserved_bytes, end.active_bytes, end.inactive_split_bytes, end.requested_bytes}) {
+    for (const tb_statistic *one :
+         {end.allocation, end.segment, end.active, end.inactive_split, end.allocated_bytes, end.reserved_bytes,
+          end.active_bytes, end.inactive_split_bytes, end.requested_bytes}) {
       CHECK(one[kind].current == 0);
       CHECK(one[kind].allocated == one[kind].freed);
       CHECK(one[kind].peak >= 0);
@@ -168,7 +175,7 @@ void fuzz(bool growing, uint64_t seed, int steps) {
 
 int main(int count, char **arguments) {
   fake::install();
-  int steps = count > 1 ? atoi(arguments[1]) : 20000;
+  int steps = count > 1 ? atoi(arguments[1]) : 8000;
   for (uint64_t seed = 1; seed <= 3; ++seed)
     for (bool growing : {false, true}) fuzz(growing, seed, steps);
 }

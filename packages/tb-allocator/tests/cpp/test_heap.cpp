@@ -213,12 +213,8 @@ void segments_have_the_sizes_of_the_pools() {
   struct {
     uint64_t size, segment;
     int pool;
-  } cases[] = {{1, 2 * MiB, 1},
-               {MiB, 2 * MiB, 1},
-               {MiB + 1, 20 * MiB, 2},
-               {10 * MiB - 512, 20 * MiB, 2},
-               {10 * MiB, 10 * MiB, 2},
-               {11 * MiB, 12 * MiB, 2}};
+  } cases[] = {{1, 2 * MiB, 1},         {MiB, 2 * MiB, 1},      {MiB + 1, 20 * MiB, 2}, {10 * MiB - 512, 20 * MiB, 2},
+               {10 * MiB, 10 * MiB, 2}, {11 * MiB, 12 * MiB, 2}};
   for (auto &one : cases) {
     Block block = make(one.size);
     CHECK(read().reserved_bytes[one.pool].current == static_cast<int64_t>(one.segment));
@@ -237,7 +233,7 @@ void out_of_memory_gives_back_what_is_cached_and_tries_again() {
   table.deallocate(cached.block); // pending, and then on the wrong stream
   int syncs = fake::world.device_syncs;
   Block block = make(32 * MiB, two);
-  CHECK(two->done == 1);                         // its event was waited for
+  CHECK(two->done == 1);                        // its event was waited for
   CHECK(fake::world.device_syncs == syncs + 1); // before memory went back
   CHECK(read().num_alloc_retries == 1 && read().num_ooms == 0 && read().num_sync_all_streams == 1);
   table.deallocate(block.block);
@@ -255,9 +251,9 @@ void out_of_memory_leaves_the_outs_alone_and_tells_the_figures() {
   tb_error error{};
   CHECK(tb::host.take_error(&error));
   std::string text = error.text;
-  for (const char *part : {"tried to allocate 30.00 MiB on device 0", "18.00 MiB of 40.00 MiB free at the driver",
-                           "reserved 22.00 MiB", "4.00 MiB allocated", "largest free block 16.00 MiB",
-                           "Free by stream: "})
+  for (const char *part :
+       {"tried to allocate 30.00 MiB on device 0", "18.00 MiB of 40.00 MiB free at the driver", "reserved 22.00 MiB",
+        "4.00 MiB allocated", "largest free block 16.00 MiB", "Free by stream: "})
     if (text.find(part) == std::string::npos) {
       fprintf(stderr, "no '%s' in: %s\n", part, text.c_str());
       abort();
@@ -333,6 +329,25 @@ void pinned_memory_waits_for_its_streams_and_wastes_little() {
   CHECK(fake::world.host_memory.empty());
 }
 
+void a_growing_range_that_got_no_memory_goes_back() {
+  tb::Driver driver{&fake::api, nullptr};
+  tb::HeapPolicy policy;
+  policy.growing = true;
+  tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+  Block out;
+  tb_allocator_statistics all{};
+  CHECK(heap.allocate(fake::world.capacity + MiB, nullptr, &out.pointer, &out.block) == TB_OUT_OF_MEMORY);
+  heap.statistics(&all);
+  CHECK(all.segment[0].current == 0 && all.reserved_bytes[0].current == 0 && all.num_ooms == 1);
+  CHECK(fake::world.ranges.empty() && fake::world.used == 0);
+  CHECK(heap.allocate(3 * MiB, nullptr, &out.pointer, &out.block) == TB_OK);
+  heap.statistics(&all);
+  CHECK(all.segment[2].current == 1 && all.reserved_bytes[2].current == static_cast<int64_t>(20 * MiB));
+  heap.deallocate(out.block);
+  CHECK(heap.empty_cache() == TB_OK);
+  CHECK(fake::world.ranges.empty() && fake::world.used == 0);
+}
+
 void counters_have_pytorchs_meaning() {
   reset();
   Block small = make(700), large = make(3 * MiB);
@@ -400,9 +415,11 @@ void configuration_names_what_it_does_not_know() {
   CHECK(tb::parse_configuration("", &out).empty());
   CHECK(tb::parse_configuration(" expandable_segments : True ", &out).empty() && out.expandable_segments);
   CHECK(tb::parse_configuration("expandable_segments:False,", &out).empty() && !out.expandable_segments);
-  CHECK(tb::parse_configuration("expandable_segments:maybe", &out).find("'maybe': use True or False") != std::string::npos);
+  CHECK(tb::parse_configuration("expandable_segments:maybe", &out).find("'maybe': use True or False") !=
+        std::string::npos);
   std::string text = tb::parse_configuration("max_speed:1", &out);
-  CHECK(text.find("unknown key 'max_speed'") != std::string::npos && text.find("expandable_segments") != std::string::npos);
+  CHECK(text.find("unknown key 'max_speed'") != std::string::npos &&
+        text.find("expandable_segments") != std::string::npos);
 }
 
 void after_fork_and_shutdown_nothing_happens() {
@@ -442,6 +459,7 @@ int main() {
   the_limit_bounds_reserved_memory();
   find_knows_interior_pointers_of_live_blocks();
   pinned_memory_waits_for_its_streams_and_wastes_little();
+  a_growing_range_that_got_no_memory_goes_back();
   counters_have_pytorchs_meaning();
   an_older_caller_gets_the_fields_it_knows();
   freeing_twice_is_ignored();
@@ -449,5 +467,5 @@ int main() {
   size_classes_are_ordered_and_narrow();
   configuration_names_what_it_does_not_know();
   after_fork_and_shutdown_nothing_happens();
-  fprintf(stderr, "24 promises kept\n");
+  fprintf(stderr, "25 promises kept\n");
 }

@@ -23,7 +23,9 @@ def _connect() -> None:
     Finds tb-device's function table. ImportError if it is missing or does not match.
     """
 def bernoulli(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, p: float, threads: int) -> None:
-    ...
+    """
+    Fills elements `first` to `first` + `count` of a sequence: 1 with probability p.
+    """
 def current_device() -> int:
     """
     This thread's current device; opens no driver.
@@ -33,11 +35,17 @@ def default_state(device: int) -> State:
     The state of a device's own generator.
     """
 def exponential(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, rate: float, threads: int) -> None:
-    ...
+    """
+    Fills elements `first` to `first` + `count` of a sequence: with density rate * exp(-rate * x).
+    """
 def integers(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, low: int, width: int, threads: int) -> None:
-    ...
+    """
+    Fills elements `first` to `first` + `count` of a sequence: `width` integers from `low` on; 0: 2**64.
+    """
 def normal(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, mean: float, std: float, threads: int) -> None:
-    ...
+    """
+    Fills elements `first` to `first` + `count` of a sequence: of the normal distribution.
+    """
 def philox(counter: collections.abc.Sequence[int], key: collections.abc.Sequence[int]) -> list[int]:
     """
     One block of Philox4x32-10.
@@ -47,7 +55,9 @@ def seed_all(seed: int) -> None:
     Seeds the devices' own generators, also those made later.
     """
 def uniform(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, low: float, high: float, threads: int) -> None:
-    ...
+    """
+    Fills elements `first` to `first` + `count` of a sequence: from low to high, high not included.
+    """
 def use_vector_code(use: bool) -> bool:
     """
     For tests: chooses between portable and vector code. Returns whether there is vector code.

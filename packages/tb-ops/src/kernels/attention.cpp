@@ -50,16 +50,15 @@ std::tuple<Tensor, Tensor> forward(const Tensor &query, const Tensor &key, const
               type, " instead.");
   TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
               "scaled_dot_product_attention_flash_attention: Accept only 4 dims inputs shape of {B, H, T, K}");
-  TORCH_CHECK(dropout == 0.0,
-              "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0");
+  TORCH_CHECK(dropout == 0.0, "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0");
   TORCH_CHECK(query.size(3) == value.size(3) && key.size(3) == value.size(3),
               "scaled_dot_product_attention_flash_attention: Q/K/V should have the same head size");
   TORCH_CHECK(!mask || mask->scalar_type() == c10::kFloat || mask->scalar_type() == type,
               "scaled_dot_product_attention_flash_attention: Attention mask is the same data type as query");
   TORCH_CHECK(!mask || mask->dim() == 2 || mask->dim() == 4,
               "scaled_dot_product_attention_flash_attention: Attention mask dim in {2, 4}");
-  const c10::DeviceIndex device = common_device("scaled_dot_product_attention",
-                                                {&query, &key, &value, &value_or_undefined(mask)});
+  const c10::DeviceIndex device =
+      common_device("scaled_dot_product_attention", {&query, &key, &value, &value_or_undefined(mask)});
   Tensor out = empty_preserving(query, type);
   Tensor logsumexp = empty_by_position(query, query.sizes().slice(0, 3), at::toOpMathType(type));
   launch_kernel<"aten::scaled_dot_product_attention", forward_kernel>(device, query, key, value, causal, mask, scale,
@@ -67,16 +66,16 @@ std::tuple<Tensor, Tensor> forward(const Tensor &query, const Tensor &key, const
   return {std::move(out), std::move(logsumexp)};
 }
 
-void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key, const Tensor &value,
-                     const Tensor &out, const Tensor &logsumexp, bool causal, const OptionalTensor &mask,
-                     std::optional<double> scale, Tensor &grad_query, Tensor &grad_key, Tensor &grad_value) {
+void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key, const Tensor &value, const Tensor &out,
+                     const Tensor &logsumexp, bool causal, const OptionalTensor &mask, std::optional<double> scale,
+                     Tensor &grad_query, Tensor &grad_key, Tensor &grad_value) {
   at::native::zero_(grad_query); // the kernel adds to all three
   at::native::zero_(grad_key);
   at::native::zero_(grad_value);
-  at::native::flash_attention_backward_kernel(
-      c10::kCPU, swap_middle(grad_query), swap_middle(grad_key), swap_middle(grad_value), swap_middle(grad),
-      swap_middle(query), swap_middle(key), swap_middle(value), swap_middle(out), swap_middle(logsumexp), 0.0, causal,
-      mask, scale);
+  at::native::flash_attention_backward_kernel(c10::kCPU, swap_middle(grad_query), swap_middle(grad_key),
+                                              swap_middle(grad_value), swap_middle(grad), swap_middle(query),
+                                              swap_middle(key), swap_middle(value), swap_middle(out),
+                                              swap_middle(logsumexp), 0.0, causal, mask, scale);
 }
 
 std::tuple<Tensor, Tensor, Tensor> backward(const Tensor &grad, const Tensor &query, const Tensor &key,
@@ -102,8 +101,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Ten
 overrideable(const Tensor &query, const Tensor &key, const Tensor &value, const OptionalTensor &bias, double dropout,
              bool causal, bool, std::optional<double> scale) {
   auto [out, logsumexp] = forward(query, key, value, dropout, causal, bias, scale);
-  return {std::move(out),        std::move(logsumexp), Tensor(), Tensor(), query.sym_size(2),
-          key.sym_size(2),       Tensor(),             Tensor(), Tensor()};
+  return {std::move(out),    std::move(logsumexp), Tensor(), Tensor(),
+          query.sym_size(2), key.sym_size(2),      Tensor(), Tensor(),
+          Tensor()};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor>

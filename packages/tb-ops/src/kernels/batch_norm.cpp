@@ -34,17 +34,16 @@ void batch_norm_kernel(const Tensor &input, const OptionalTensor &weight, const 
                                  save_mean, save_invstd);
 }
 
-template <Name name>
-ThreeTensors batch_norm(const Tensor &input, const OptionalTensor &weight_given, const OptionalTensor &bias_given,
-                 const OptionalTensor &mean_given, const OptionalTensor &var_given, bool training, double momentum,
-                 double eps) {
+template <Name name> ThreeTensors batch_norm(const Tensor &input, const OptionalTensor &weight_given,
+                                             const OptionalTensor &bias_given, const OptionalTensor &mean_given,
+                                             const OptionalTensor &var_given, bool training, double momentum,
+                                             double eps) {
   const Tensor &weight = value_or_undefined(weight_given), &bias = value_or_undefined(bias_given);
   const Tensor &running_mean = value_or_undefined(mean_given), &running_var = value_or_undefined(var_given);
   TORCH_CHECK(training || (running_mean.defined() && running_var.defined()),
               "running_mean and running_var must be defined in evaluation mode");
   const c10::ScalarType statistics = parameter_type(input, weight, bias);
-  const c10::DeviceIndex device =
-      common_device(name.value, {&input, &weight, &bias, &running_mean, &running_var});
+  const c10::DeviceIndex device = common_device(name.value, {&input, &weight, &bias, &running_mean, &running_var});
   const bool all_contiguous = dense(input) && contiguous_or_undefined(weight) && contiguous_or_undefined(bias) &&
                               contiguous_or_undefined(running_mean) && contiguous_or_undefined(running_var);
   Tensor out = empty_formatted(input, input.sizes(), input.scalar_type(),
@@ -57,19 +56,20 @@ ThreeTensors batch_norm(const Tensor &input, const OptionalTensor &weight_given,
 }
 
 ThreeTensors native_batch_norm(const Tensor &input, const OptionalTensor &weight, const OptionalTensor &bias,
-                        const OptionalTensor &running_mean, const OptionalTensor &running_var, bool training,
-                        double momentum, double eps) {
+                               const OptionalTensor &running_mean, const OptionalTensor &running_var, bool training,
+                               double momentum, double eps) {
   return batch_norm<"aten::native_batch_norm">(input, weight, bias, running_mean, running_var, training, momentum, eps);
 }
 
 ThreeTensors native_batch_norm_legit(const Tensor &input, const OptionalTensor &weight, const OptionalTensor &bias,
-                              Tensor &running_mean, Tensor &running_var, bool training, double momentum, double eps) {
+                                     Tensor &running_mean, Tensor &running_var, bool training, double momentum,
+                                     double eps) {
   return batch_norm<"aten::_native_batch_norm_legit">(input, weight, bias, running_mean, running_var, training,
                                                       momentum, eps);
 }
 
-ThreeTensors native_batch_norm_legit_no_stats(const Tensor &input, const OptionalTensor &weight, const OptionalTensor &bias,
-                                       bool training, double momentum, double eps) {
+ThreeTensors native_batch_norm_legit_no_stats(const Tensor &input, const OptionalTensor &weight,
+                                              const OptionalTensor &bias, bool training, double momentum, double eps) {
   return batch_norm<"aten::_native_batch_norm_legit.no_stats">(input, weight, bias, std::nullopt, std::nullopt,
                                                                training, momentum, eps);
 }
@@ -77,9 +77,10 @@ ThreeTensors native_batch_norm_legit_no_stats(const Tensor &input, const Optiona
 std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(const Tensor &input, const OptionalTensor &weight,
                                                                   const OptionalTensor &bias, Tensor &running_mean,
                                                                   Tensor &running_var, double momentum, double eps) {
-  auto [out, mean, invstd] = batch_norm<"aten::_batch_norm_with_update">(input, weight, bias, running_mean,
-                                                                         running_var, true, momentum, eps);
-  return {std::move(out), std::move(mean), std::move(invstd), empty({0}, {}, c10::ScalarType::Byte, device_number(input))};
+  auto [out, mean, invstd] =
+      batch_norm<"aten::_batch_norm_with_update">(input, weight, bias, running_mean, running_var, true, momentum, eps);
+  return {std::move(out), std::move(mean), std::move(invstd),
+          empty({0}, {}, c10::ScalarType::Byte, device_number(input))};
 }
 
 void batch_norm_backward_kernel(const Tensor &grad, const Tensor &input, const Tensor &weight,
@@ -100,9 +101,9 @@ void batch_norm_backward_kernel(const Tensor &grad, const Tensor &input, const T
 }
 
 ThreeTensors native_batch_norm_backward(const Tensor &grad, const Tensor &input, const OptionalTensor &weight_given,
-                                 const OptionalTensor &mean_given, const OptionalTensor &var_given,
-                                 const OptionalTensor &save_mean_given, const OptionalTensor &save_invstd_given,
-                                 bool training, double eps, std::array<bool, 3> mask) {
+                                        const OptionalTensor &mean_given, const OptionalTensor &var_given,
+                                        const OptionalTensor &save_mean_given, const OptionalTensor &save_invstd_given,
+                                        bool training, double eps, std::array<bool, 3> mask) {
   const Tensor &weight = value_or_undefined(weight_given);
   const Tensor &running_mean = value_or_undefined(mean_given), &running_var = value_or_undefined(var_given);
   const Tensor &save_mean = value_or_undefined(save_mean_given), &save_invstd = value_or_undefined(save_invstd_given);
@@ -112,8 +113,7 @@ ThreeTensors native_batch_norm_backward(const Tensor &grad, const Tensor &input,
   const c10::DeviceIndex device =
       common_device("aten::native_batch_norm_backward",
                     {&grad, &input, &weight, &running_mean, &running_var, &save_mean, &save_invstd});
-  const bool direct =
-      dense(input) && dense(grad) && input.suggest_memory_format() == grad.suggest_memory_format();
+  const bool direct = dense(input) && dense(grad) && input.suggest_memory_format() == grad.suggest_memory_format();
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0])
     grad_input = empty_formatted(input, input.sizes(), input.scalar_type(),
@@ -121,15 +121,15 @@ ThreeTensors native_batch_norm_backward(const Tensor &grad, const Tensor &input,
   if (mask[1]) grad_weight = empty_on(input, {input.size(1)}, parameters);
   if (mask[2]) grad_bias = empty_on(input, {input.size(1)}, parameters);
   launch_kernel<"aten::native_batch_norm_backward", batch_norm_backward_kernel>(
-      device, grad, input, weight, running_mean, running_var, save_mean, save_invstd, training, eps, direct,
-      grad_input, grad_weight, grad_bias);
+      device, grad, input, weight, running_mean, running_var, save_mean, save_invstd, training, eps, direct, grad_input,
+      grad_weight, grad_bias);
   return {std::move(grad_input), std::move(grad_weight), std::move(grad_bias)};
 }
 
 ThreeTensors batch_norm_backward(const Tensor &grad, const Tensor &input, const Tensor &weight,
-                          const OptionalTensor &running_mean, const OptionalTensor &running_var,
-                          const OptionalTensor &save_mean, const OptionalTensor &save_var, bool update, double eps,
-                          std::array<bool, 3> mask, const Tensor &) {
+                                 const OptionalTensor &running_mean, const OptionalTensor &running_var,
+                                 const OptionalTensor &save_mean, const OptionalTensor &save_var, bool update,
+                                 double eps, std::array<bool, 3> mask, const Tensor &) {
   return native_batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_var, update, eps,
                                     mask);
 }

@@ -28,31 +28,32 @@ c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight, const
   TensorArgument input_argument(input), weight_argument(weight), bias_argument(value_or_undefined(bias));
   const Tensor &x = input_argument.alias(), &w = weight_argument.alias();
   const OptionalTensor b = bias ? OptionalTensor(bias_argument.alias()) : std::nullopt;
-  const at::native::ConvBackend backend = at::native::select_conv_backend(
-      x, w, b, symbolic(with.stride), symbolic(with.padding), symbolic(with.dilation), with.transposed,
-      symbolic(with.output_padding), with.groups, std::nullopt);
+  const at::native::ConvBackend backend =
+      at::native::select_conv_backend(x, w, b, symbolic(with.stride), symbolic(with.padding), symbolic(with.dilation),
+                                      with.transposed, symbolic(with.output_padding), with.groups, std::nullopt);
   return at::native::_determine_backend_memory_format(x, w, backend);
 }
 
 Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTensor &bias, c10::IntArrayRef stride,
                    c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                    c10::IntArrayRef output_padding, int64_t groups) {
-  const c10::DeviceIndex device =
-      common_device("aten::convolution", {&input, &weight, &value_or_undefined(bias)});
-  Parameters with{c10::DimVector(stride),         c10::DimVector(padding), c10::DimVector(dilation),
-                  c10::DimVector(output_padding), transposed,              groups};
+  const c10::DeviceIndex device = common_device("aten::convolution", {&input, &weight, &value_or_undefined(bias)});
+  Parameters with{c10::DimVector(stride),
+                  c10::DimVector(padding),
+                  c10::DimVector(dilation),
+                  c10::DimVector(output_padding),
+                  transposed,
+                  groups};
   const std::vector<int64_t> sizes =
       transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation,
                                                groups)
                  : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
-  Tensor out =
-      empty_formatted(input, sizes, input.scalar_type(), result_format(input, weight, bias, with));
+  Tensor out = empty_formatted(input, sizes, input.scalar_type(), result_format(input, weight, bias, with));
   launch<"aten::convolution">(device, [x = TensorArgument(input), w = TensorArgument(weight), b = stored(bias),
                                        with = std::move(with), y = TensorArgument(out)]() mutable {
-    copy_result(y.alias(),
-                at::_ops::convolution::call(x.alias(), w.alias(), restore(b), symbolic(with.stride),
-                                            symbolic(with.padding), symbolic(with.dilation), with.transposed,
-                                            symbolic(with.output_padding), with.groups));
+    copy_result(y.alias(), at::_ops::convolution::call(x.alias(), w.alias(), restore(b), symbolic(with.stride),
+                                                       symbolic(with.padding), symbolic(with.dilation), with.transposed,
+                                                       symbolic(with.output_padding), with.groups));
   });
   return out;
 }
@@ -63,8 +64,12 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor &grad, cons
                                                         c10::IntArrayRef output_padding, int64_t groups,
                                                         std::array<bool, 3> mask) {
   const c10::DeviceIndex device = common_device("aten::convolution_backward", {&grad, &input, &weight});
-  Parameters with{c10::DimVector(stride),         c10::DimVector(padding), c10::DimVector(dilation),
-                  c10::DimVector(output_padding), transposed,              groups};
+  Parameters with{c10::DimVector(stride),
+                  c10::DimVector(padding),
+                  c10::DimVector(dilation),
+                  c10::DimVector(output_padding),
+                  transposed,
+                  groups};
   const c10::MemoryFormat format = result_format(input, weight, std::nullopt, with);
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) grad_input = empty_formatted(input, input.sizes(), input.scalar_type(), format);

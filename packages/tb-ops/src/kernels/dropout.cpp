@@ -1,12 +1,12 @@
 // Dropout: the mask is drawn and applied in one pass, a piece that fits in the nearest cache at a time.
-#include <ATen/core/Tensor.h>
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/clone_ops.h>
 #include <ATen/ops/mul_ops.h>
-#include <ATen/ops/native_dropout_native.h>
 #include <ATen/ops/native_dropout_backward_native.h>
+#include <ATen/ops/native_dropout_native.h>
 #include <ATen/ops/ones_ops.h>
 
 #include "kernels/kernels.h"
@@ -44,8 +44,7 @@ void dropout_kernel(const Tensor &input, const Distribution &keep, double scale,
     at::parallel_for(0, input.numel(), piece, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i += piece) {
         const int64_t count = std::min(piece, end - i);
-        const tb_status status =
-            keep.fill(kept + i, TB_BOOL, static_cast<uint64_t>(i), static_cast<uint64_t>(count));
+        const tb_status status = keep.fill(kept + i, TB_BOOL, static_cast<uint64_t>(i), static_cast<uint64_t>(count));
         TORCH_CHECK(status == TB_OK, "tb-generator refused a fill with status ", static_cast<int>(status));
         scale_kept<scalar_t>(from + i, kept + i, to + i, count, static_cast<at::opmath_type<scalar_t>>(scale));
       }
@@ -64,10 +63,10 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor &input, double p, std::op
   TORCH_CHECK(c10::isFloatingType(input.scalar_type()), "result type Float can't be cast to the desired output type ",
               input.scalar_type());
   const double keep = 1. - p;
-  const Distribution distribution{
-      .kind = TB_FILL_BERNOULLI,
-      .a = keep,
-      .stretch = reserve(std::nullopt, device, TB_FILL_BERNOULLI, c10::kBool, input.numel())};
+  const Distribution distribution{.kind = TB_FILL_BERNOULLI,
+                                  .a = keep,
+                                  .stretch =
+                                      reserve(std::nullopt, device, TB_FILL_BERNOULLI, c10::kBool, input.numel())};
   Tensor out = empty_preserving(input, input.scalar_type()), mask = empty_preserving(input, c10::kBool);
   launch<"aten::native_dropout">(device, [x = TensorArgument(input), distribution, scale = keep == 0 ? 0. : 1. / keep,
                                           y = TensorArgument(out), m = TensorArgument(mask)]() mutable {

@@ -60,9 +60,11 @@ void register_elementwise(torch::Library &aten) {
   aten.impl("angle.out", TORCH_FN(angle_out));
   aten.impl("conj_physical.out", TORCH_FN(conj_physical_out));
   aten.impl("logical_not.out", TORCH_FN(logical_not_out));
-  aten.impl("logical_and.out", TORCH_FN((overload<Tensor &(const Tensor &, const Tensor &, Tensor &)>(logical_and_out))));
+  aten.impl("logical_and.out",
+            TORCH_FN((overload<Tensor &(const Tensor &, const Tensor &, Tensor &)>(logical_and_out))));
   aten.impl("logical_or.out", TORCH_FN((overload<Tensor &(const Tensor &, const Tensor &, Tensor &)>(logical_or_out))));
-  aten.impl("logical_xor.out", TORCH_FN((overload<Tensor &(const Tensor &, const Tensor &, Tensor &)>(logical_xor_out))));
+  aten.impl("logical_xor.out",
+            TORCH_FN((overload<Tensor &(const Tensor &, const Tensor &, Tensor &)>(logical_xor_out))));
   aten.impl("complex.out", TORCH_FN(complex_out));
   aten.impl("polar.out", TORCH_FN(polar_out));
   aten.impl("nan_to_num.out", TORCH_FN(nan_to_num_out));

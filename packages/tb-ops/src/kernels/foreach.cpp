@@ -66,7 +66,9 @@ template <Name name, auto compute, bool floating, SlowUnary slow_new, SlowUnaryI
   static void operation(size_t, Tensor &out, const Tensor &self) { compute(self, out); }
   static bool fast(TensorList self) {
     at::native::check_foreach_api_restrictions(self);
-    return at::native::can_use_fast_route({self}, {}, floating) && !at::native::has_bool_tensor(self) &&
+    // Types spelled out: with braces alone another overload would take {} for a second, empty list.
+    return at::native::can_use_fast_route(c10::ArrayRef<TensorList>(self), ScalarList(), floating) &&
+           !at::native::has_bool_tensor(self) &&
            !c10::isComplexType(self[0].scalar_type());
   }
   static Tensors functional(TensorList self) {
@@ -197,8 +199,9 @@ Tensors lerp_scalar(TensorList self, TensorList end, const Scalar &weight) {
              : slow::_foreach_lerp(self, end, weight);
 }
 void lerp_scalar_in_place(TensorList self, TensorList end, const Scalar &weight) {
-  fast_lerp(self, end, weight) ? launch_in_place_lists<"aten::_foreach_lerp_">(LerpOperation{Numbers(weight)}, self, end)
-                               : slow::_foreach_lerp_(self, end, weight);
+  fast_lerp(self, end, weight)
+      ? launch_in_place_lists<"aten::_foreach_lerp_">(LerpOperation{Numbers(weight)}, self, end)
+      : slow::_foreach_lerp_(self, end, weight);
 }
 
 using FusedMultiply = void (*)(const Tensor &, const Tensor &, const Tensor &, const Scalar &, Tensor &);

@@ -37,9 +37,9 @@ Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... othe
   Tensors out;
   out.reserve(self.size());
   for (const at::Tensor &tensor : self) out.push_back(empty_preserving(tensor, tensor.scalar_type()));
-  launch<name>(device_number(self[0]), ForeachCall<2 + sizeof...(others), Operation>{
-                                           {stored_list(out), stored_list(self), stored_list(others)...},
-                                           std::move(operation)});
+  launch<name>(device_number(self[0]),
+               ForeachCall<2 + sizeof...(others), Operation>{
+                   {stored_list(out), stored_list(self), stored_list(others)...}, std::move(operation)});
   return out;
 }
 

@@ -16,8 +16,9 @@ void group_norm_kernel(const Tensor &input, const Tensor &weight, const Tensor &
   at::native::GroupNormKernel(c10::kCPU, input, weight, bias, n, c, inner, group, eps, out, mean, rstd);
 }
 
-ThreeTensors native_group_norm(const Tensor &input, const OptionalTensor &weight_given, const OptionalTensor &bias_given,
-                        int64_t n, int64_t c, int64_t inner, int64_t group, double eps) {
+ThreeTensors native_group_norm(const Tensor &input, const OptionalTensor &weight_given,
+                               const OptionalTensor &bias_given, int64_t n, int64_t c, int64_t inner, int64_t group,
+                               double eps) {
   const Tensor &weight = value_or_undefined(weight_given), &bias = value_or_undefined(bias_given);
   const c10::MemoryFormat format = input.suggest_memory_format();
   TORCH_CHECK(input.is_contiguous(format));
@@ -25,8 +26,8 @@ ThreeTensors native_group_norm(const Tensor &input, const OptionalTensor &weight
   const c10::DeviceIndex device = common_device("aten::native_group_norm", {&input, &weight, &bias});
   Tensor out = empty_formatted(input, input.sizes(), input.scalar_type(), format);
   Tensor mean = empty_on(input, {n, group}, statistics), rstd = empty_on(input, {n, group}, statistics);
-  launch_kernel<"aten::native_group_norm", group_norm_kernel>(device, input, weight, bias, n, c, inner, group, eps,
-                                                              out, mean, rstd);
+  launch_kernel<"aten::native_group_norm", group_norm_kernel>(device, input, weight, bias, n, c, inner, group, eps, out,
+                                                              mean, rstd);
   return {std::move(out), std::move(mean), std::move(rstd)};
 }
 
@@ -39,8 +40,8 @@ void group_norm_backward_kernel(const Tensor &grad, const Tensor &input, const T
 }
 
 ThreeTensors native_group_norm_backward(const Tensor &grad, const Tensor &input, const Tensor &mean, const Tensor &rstd,
-                                 const OptionalTensor &weight_given, int64_t n, int64_t c, int64_t inner,
-                                 int64_t group, std::array<bool, 3> mask) {
+                                        const OptionalTensor &weight_given, int64_t n, int64_t c, int64_t inner,
+                                        int64_t group, std::array<bool, 3> mask) {
   const Tensor &weight = value_or_undefined(weight_given);
   TORCH_CHECK(grad.scalar_type() == input.scalar_type(), "Expected scalar types of X and dY are same.");
   if (at::native::is_mixed_type(input, mean, rstd)) at::native::check_mixed_data_type(input, mean, rstd);

@@ -1,8 +1,8 @@
 // Reading and writing by index: embeddings, index_select, index_put_, take, put_ and their kin.
 #include "kernels/iterator_stub.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/native/IndexKernel.h>
 #include <ATen/native/Resize.h>
@@ -76,8 +76,8 @@ Tensor embedding_dense_backward(const Tensor &grad, const Tensor &indices, int64
   at::checkScalarTypes("embedding_backward", at::TensorArg(indices, "indices", 2), {c10::kLong, c10::kInt});
   const c10::DeviceIndex device = common_device("aten::embedding_dense_backward", {&grad, &indices});
   Tensor out = empty_on(grad, {rows, grad.size(-1)}, grad.scalar_type());
-  launch_kernel<"aten::embedding_dense_backward", embedding_dense_backward_kernel>(device, grad, indices, rows,
-                                                                                   padding, by_frequency, out);
+  launch_kernel<"aten::embedding_dense_backward", embedding_dense_backward_kernel>(device, grad, indices, rows, padding,
+                                                                                   by_frequency, out);
   return out;
 }
 
@@ -128,8 +128,7 @@ void trace_kernel(const Tensor &self, Tensor &out) { copy_result(out, at::native
 
 Tensor trace(const Tensor &self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  const c10::ScalarType type =
-      c10::isIntegralType(self.scalar_type(), true) ? c10::kLong : self.scalar_type();
+  const c10::ScalarType type = c10::isIntegralType(self.scalar_type(), true) ? c10::kLong : self.scalar_type();
   Tensor out = empty_on(self, {}, type);
   launch_kernel<"aten::trace", trace_kernel>(device_number(self), self, out);
   return out;

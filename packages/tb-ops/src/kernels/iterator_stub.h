@@ -36,8 +36,7 @@ private:
 inline TensorArgument stored(const at::TensorBase &tensor) { return TensorArgument(at::Tensor(tensor)); }
 
 template <auto &stub, class... Stored> struct IteratorCall {
-  template <class... Arguments>
-  explicit IteratorCall(const at::TensorIteratorBase &iterator, const Arguments &...given)
+  template <class... Arguments> explicit IteratorCall(const at::TensorIteratorBase &iterator, const Arguments &...given)
       : operands(iterator), arguments{stored(given)...} {}
   void operator()() {
     operands.run([&](at::TensorIterator &iterator) {
@@ -64,9 +63,7 @@ template <Name name, auto &stub, class First, class... Rest>
   requires std::same_as<std::remove_cvref_t<First>, at::Tensor>
 struct StubEntry<name, stub, void (*)(First, Rest...)> {
   static void call(First first, Rest... rest) { stub(c10::kCPU, first, rest...); }
-  static void launch(First first, Rest... rest) {
-    launch_kernel<name, call>(first.device().index(), first, rest...);
-  }
+  static void launch(First first, Rest... rest) { launch_kernel<name, call>(first.device().index(), first, rest...); }
 };
 
 // Makes our entry in a stub; changes nothing for other device types.

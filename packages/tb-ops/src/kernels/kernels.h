@@ -19,6 +19,7 @@ void register_batch_norm(torch::Library &aten);
 void register_optimizers(torch::Library &aten);
 void register_pooling(torch::Library &aten);
 void register_ranges(torch::Library &aten);
+void register_recurrent(torch::Library &aten);
 void register_reductions(torch::Library &aten);
 
 } // namespace tb

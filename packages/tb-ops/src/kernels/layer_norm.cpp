@@ -19,8 +19,8 @@ void layer_norm_kernel(const Tensor &input, const Tensor &weight, const Tensor &
   at::native::LayerNormKernel(c10::kCPU, *x, w, b, rows, columns, eps, &out, &mean, &rstd);
 }
 
-ThreeTensors native_layer_norm(const Tensor &input, c10::IntArrayRef normalized_shape, const OptionalTensor &weight_given,
-                        const OptionalTensor &bias_given, double eps) {
+ThreeTensors native_layer_norm(const Tensor &input, c10::IntArrayRef normalized_shape,
+                               const OptionalTensor &weight_given, const OptionalTensor &bias_given, double eps) {
   const Tensor &weight = value_or_undefined(weight_given), &bias = value_or_undefined(bias_given);
   const c10::ScalarType statistics = parameter_type(input, weight, bias);
   const auto [rows, columns] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight, bias);
@@ -50,8 +50,8 @@ void layer_norm_backward_kernel(const Tensor &grad, const Tensor &input, const T
 }
 
 ThreeTensors native_layer_norm_backward(const Tensor &grad, const Tensor &input, c10::IntArrayRef normalized_shape,
-                                 const Tensor &mean, const Tensor &rstd, const OptionalTensor &weight_given,
-                                 const OptionalTensor &bias_given, std::array<bool, 3> mask) {
+                                        const Tensor &mean, const Tensor &rstd, const OptionalTensor &weight_given,
+                                        const OptionalTensor &bias_given, std::array<bool, 3> mask) {
   const Tensor &weight = value_or_undefined(weight_given), &bias = value_or_undefined(bias_given);
   const auto [rows, columns] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight, bias);
   const c10::DeviceIndex device =

@@ -30,8 +30,7 @@ void bce_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &
   at::native::binary_cross_entropy_out_cpu(self, target, weight, reduction, out);
 }
 
-Tensor binary_cross_entropy(const Tensor &self, const Tensor &target, const OptionalTensor &weight,
-                            int64_t reduction) {
+Tensor binary_cross_entropy(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction) {
   const c10::DeviceIndex device =
       common_device("aten::binary_cross_entropy", {&self, &target, &value_or_undefined(weight)});
   Tensor out = reduction == at::Reduction::None ? empty_preserving(self, self.scalar_type())
@@ -58,10 +57,10 @@ Tensor binary_cross_entropy_backward(const Tensor &grad, const Tensor &self, con
 // ---- negative log likelihood over images ------------------------------------------------------------------------
 
 void check_nll2d(const Tensor &self, const Tensor &target, const Tensor &weight) {
-  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors) but got targets of dimension: ",
-              target.dim());
-  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), but got input of dimension: ",
-              self.dim());
+  TORCH_CHECK(target.dim() == 3,
+              "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
+  TORCH_CHECK(self.dim() == 4,
+              "only batches of spatial inputs supported (4D tensors), but got input of dimension: ", self.dim());
   TORCH_CHECK(!weight.defined() || weight.numel() == self.size(1),
               "weight tensor should be defined either for all or no classes");
   TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),
@@ -81,8 +80,7 @@ std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor &self, const Tensor &
   Tensor out = reduction == at::Reduction::None ? empty_on(self, target.sizes(), self.scalar_type())
                                                 : empty_on(self, {}, self.scalar_type());
   Tensor total = empty_on(self, {}, self.scalar_type());
-  launch_kernel<"aten::nll_loss2d_forward", nll2d_kernel>(device, self, target, weight, reduction, ignored, out,
-                                                          total);
+  launch_kernel<"aten::nll_loss2d_forward", nll2d_kernel>(device, self, target, weight, reduction, ignored, out, total);
   return {std::move(out), std::move(total)};
 }
 
@@ -94,8 +92,8 @@ void nll2d_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor 
 Tensor nll_loss2d_backward(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
                            int64_t reduction, int64_t ignored, const Tensor &total) {
   check_nll2d(self, target, value_or_undefined(weight));
-  const c10::DeviceIndex device = common_device("aten::nll_loss2d_backward",
-                                                {&grad, &self, &target, &total, &value_or_undefined(weight)});
+  const c10::DeviceIndex device =
+      common_device("aten::nll_loss2d_backward", {&grad, &self, &target, &total, &value_or_undefined(weight)});
   Tensor out = empty_preserving(self, self.scalar_type());
   launch_kernel<"aten::nll_loss2d_backward", nll2d_backward_kernel>(device, grad, self, target, weight, reduction,
                                                                     ignored, total, out);

@@ -20,6 +20,7 @@ void register_native(torch::Library &aten) {
   register_optimizers(aten);
   register_pooling(aten);
   register_ranges(aten);
+  register_recurrent(aten);
   register_reductions(aten);
 }
 

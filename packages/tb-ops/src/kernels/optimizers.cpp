@@ -15,8 +15,8 @@ using OptionalTensor = std::optional<Tensor>;
 template <class... Lists> c10::DeviceIndex check_lists(const char *operation, TensorList self, Lists... others) {
   TORCH_CHECK(!self.empty(), "Tensor list must have at least one tensor.");
   for (TensorList list : {self, others...}) {
-    TORCH_CHECK(list.empty() || list.size() == self.size(), operation, " got lists of different lengths: ",
-                self.size(), " and ", list.size());
+    TORCH_CHECK(list.empty() || list.size() == self.size(), operation, " got lists of different lengths: ", self.size(),
+                " and ", list.size());
     for (const Tensor &tensor : list)
       TORCH_CHECK(tensor.device() == self[0].device(), "Expected all tensors to be on the same device, but ", operation,
                   " got tensors on ", self[0].device(), " and ", tensor.device(), ". Move one with .to(device).");
@@ -31,9 +31,9 @@ void check_rate(const Tensor &rate) {
 }
 
 // Tensors, or numbers.
-template <class Rate>
-using AdamKernel = void (*)(TensorList, TensorList, TensorList, TensorList, TensorList, TensorList, Rate, double,
-                            double, double, double, bool, bool, const OptionalTensor &, const OptionalTensor &);
+template <class Rate> using AdamKernel = void (*)(TensorList, TensorList, TensorList, TensorList, TensorList,
+                                                  TensorList, Rate, double, double, double, double, bool, bool,
+                                                  const OptionalTensor &, const OptionalTensor &);
 
 template <class Rate, AdamKernel<Rate> kernel>
 void adam_kernel(TensorList self, TensorList grads, TensorList averages, TensorList squares, TensorList maxima,
@@ -53,9 +53,8 @@ void adam(TensorList self, TensorList grads, TensorList averages, TensorList squ
                                                  beta2, decay, eps, amsgrad, maximize, grad_scale, found_inf);
 }
 
-template <class Rate>
-using SgdKernel = void (*)(TensorList, TensorList, TensorList, double, double, Rate, double, bool, bool, bool,
-                           const OptionalTensor &, const OptionalTensor &);
+template <class Rate> using SgdKernel = void (*)(TensorList, TensorList, TensorList, double, double, Rate, double, bool,
+                                                 bool, bool, const OptionalTensor &, const OptionalTensor &);
 
 template <class Rate, SgdKernel<Rate> kernel>
 void sgd_kernel(TensorList self, TensorList grads, TensorList momenta, double decay, double momentum, Rate rate,

@@ -25,18 +25,17 @@ using at::Tensor;
 using OptionalGenerator = std::optional<at::Generator>;
 
 template <Name name>
-void launch_fill(const at::TensorBase &out, Distribution distribution, const OptionalGenerator &generator) {
+void launch_fill(const at::TensorBase &out, Distribution distribution, OptionalGenerator generator) {
   if (out.numel() == 0) return;
   const c10::DeviceIndex device = out.device().index();
   distribution.stretch = reserve(generator, device, distribution.kind, out.scalar_type(), out.numel());
-  launch<name>(device, [to = TensorArgument(Tensor(out)), distribution]() mutable {
-    fill_tensor(to.alias(), distribution);
-  });
+  launch<name>(device,
+               [to = TensorArgument(Tensor(out)), distribution]() mutable { fill_tensor(to.alias(), distribution); });
 }
 
 // Fills with a distribution and then changes every element: change(double) -> double.
 template <Name name, class Change>
-void launch_changed(const at::TensorBase &out, const OptionalGenerator &generator, Change change) {
+void launch_changed(const at::TensorBase &out, OptionalGenerator generator, Change change) {
   if (out.numel() == 0) return;
   const c10::DeviceIndex device = out.device().index();
   const Distribution unit{.kind = TB_FILL_UNIFORM,
@@ -72,18 +71,18 @@ void fill_bernoulli(const at::TensorBase &self, double p, OptionalGenerator gene
 void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &probabilities, OptionalGenerator generator) {
   if (self.numel() == 0) return;
   const c10::DeviceIndex device = self.device().index();
-  TORCH_CHECK(probabilities.device() == self.device() || probabilities.is_cpu(),
-              "bernoulli_ expects probabilities on ", self.device(), " but got ", probabilities.device());
+  TORCH_CHECK(probabilities.device() == self.device() || probabilities.is_cpu(), "bernoulli_ expects probabilities on ",
+              self.device(), " but got ", probabilities.device());
   const Distribution unit{.kind = TB_FILL_UNIFORM,
                           .b = 1,
                           .stretch = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, self.numel())};
-  launch<"aten::bernoulli_">(device, [to = TensorArgument(Tensor(self)), p = TensorArgument(Tensor(probabilities)),
-                                      unit]() mutable {
-    Tensor &tensor = to.alias();
-    Tensor numbers = host_doubles(tensor.sizes());
-    fill_tensor(numbers, unit);
-    copy_result(tensor, at::_ops::lt_Tensor::call(numbers, p.alias()));
-  });
+  launch<"aten::bernoulli_">(
+      device, [to = TensorArgument(Tensor(self)), p = TensorArgument(Tensor(probabilities)), unit]() mutable {
+        Tensor &tensor = to.alias();
+        Tensor numbers = host_doubles(tensor.sizes());
+        fill_tensor(numbers, unit);
+        copy_result(tensor, at::_ops::lt_Tensor::call(numbers, p.alias()));
+      });
 }
 
 void random_from_to(at::TensorIteratorBase &iterator, uint64_t range, int64_t base, OptionalGenerator generator) {
@@ -98,18 +97,30 @@ void random_64_bits(at::TensorIteratorBase &iterator, OptionalGenerator generato
 // Without bounds: all non-negative integers of the type, or all that a floating type holds exactly.
 uint64_t default_range(c10::ScalarType type) {
   switch (type) {
-  case c10::kBool: return 2;
-  case c10::kByte: return 1ull << 8;
-  case c10::kChar: return 1ull << 7;
-  case c10::kShort: return 1ull << 15;
-  case c10::kInt: return 1ull << 31;
-  case c10::kUInt16: return 1ull << 16;
-  case c10::kUInt32: return 1ull << 32;
-  case c10::kHalf: return (1ull << 11) + 1;
-  case c10::kBFloat16: return (1ull << 8) + 1;
-  case c10::kFloat: return (1ull << 24) + 1;
-  case c10::kDouble: return (1ull << 53) + 1;
-  default: return 1ull << 63;
+  case c10::kBool:
+    return 2;
+  case c10::kByte:
+    return 1ull << 8;
+  case c10::kChar:
+    return 1ull << 7;
+  case c10::kShort:
+    return 1ull << 15;
+  case c10::kInt:
+    return 1ull << 31;
+  case c10::kUInt16:
+    return 1ull << 16;
+  case c10::kUInt32:
+    return 1ull << 32;
+  case c10::kHalf:
+    return (1ull << 11) + 1;
+  case c10::kBFloat16:
+    return (1ull << 8) + 1;
+  case c10::kFloat:
+    return (1ull << 24) + 1;
+  case c10::kDouble:
+    return (1ull << 53) + 1;
+  default:
+    return 1ull << 63;
   }
 }
 
@@ -133,11 +144,10 @@ void fill_log_normal(at::TensorIteratorBase &iterator, double mean, double std, 
   const at::TensorBase &out = iterator.tensor_base(0);
   if (out.numel() == 0) return;
   const c10::DeviceIndex device = out.device().index();
-  const Distribution distribution{
-      .kind = TB_FILL_NORMAL,
-      .a = mean,
-      .b = std,
-      .stretch = reserve(generator, device, TB_FILL_NORMAL, c10::kDouble, out.numel())};
+  const Distribution distribution{.kind = TB_FILL_NORMAL,
+                                  .a = mean,
+                                  .b = std,
+                                  .stretch = reserve(generator, device, TB_FILL_NORMAL, c10::kDouble, out.numel())};
   launch<"aten::log_normal_">(device, [to = TensorArgument(Tensor(out)), distribution]() mutable {
     Tensor &tensor = to.alias();
     Tensor numbers = host_doubles(tensor.sizes());

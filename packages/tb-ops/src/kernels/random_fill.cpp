@@ -11,17 +11,28 @@ namespace tb {
 
 int32_t generator_type(c10::ScalarType type) {
   switch (type) {
-  case c10::kFloat: return TB_FLOAT32;
-  case c10::kDouble: return TB_FLOAT64;
-  case c10::kHalf: return TB_FLOAT16;
-  case c10::kBFloat16: return TB_BFLOAT16;
-  case c10::kLong: return TB_INT64;
-  case c10::kInt: return TB_INT32;
-  case c10::kShort: return TB_INT16;
-  case c10::kChar: return TB_INT8;
-  case c10::kByte: return TB_UINT8;
-  case c10::kBool: return TB_BOOL;
-  default: return 0;
+  case c10::kFloat:
+    return TB_FLOAT32;
+  case c10::kDouble:
+    return TB_FLOAT64;
+  case c10::kHalf:
+    return TB_FLOAT16;
+  case c10::kBFloat16:
+    return TB_BFLOAT16;
+  case c10::kLong:
+    return TB_INT64;
+  case c10::kInt:
+    return TB_INT32;
+  case c10::kShort:
+    return TB_INT16;
+  case c10::kChar:
+    return TB_INT8;
+  case c10::kByte:
+    return TB_UINT8;
+  case c10::kBool:
+    return TB_BOOL;
+  default:
+    return 0;
   }
 }
 
@@ -55,10 +66,10 @@ void fill_tensor(at::Tensor &tensor, const RangeFill &fill) {
   if (tensor.numel() == 0) return;
   const c10::ScalarType type = filled_as(tensor.scalar_type());
   const bool direct = tensor.is_contiguous() && type == tensor.scalar_type();
-  at::Tensor target = direct ? tensor
-                             : at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(tensor.sizes()), type,
-                                                                   std::nullopt, c10::Device(c10::kCPU), std::nullopt,
-                                                                   std::nullopt);
+  at::Tensor target =
+      direct ? tensor
+             : at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(tensor.sizes()), type, std::nullopt,
+                                                   c10::Device(c10::kCPU), std::nullopt, std::nullopt);
   char *data = static_cast<char *>(target.mutable_data_ptr());
   const auto size = static_cast<int64_t>(target.element_size());
   // About 10 microseconds of work a piece at a few nanoseconds an element.
@@ -73,13 +84,18 @@ void fill_tensor(at::Tensor &tensor, const RangeFill &fill) {
 tb_status Distribution::fill(void *destination, int32_t type, uint64_t first, uint64_t count) const {
   const tb_generator_table &table = runtime.generator;
   switch (kind) {
-  case TB_FILL_UNIFORM: return table.uniform(destination, type, first, count, stretch.seed, stretch.offset, a, b);
-  case TB_FILL_NORMAL: return table.normal(destination, type, first, count, stretch.seed, stretch.offset, a, b);
-  case TB_FILL_BERNOULLI: return table.bernoulli(destination, type, first, count, stretch.seed, stretch.offset, a);
-  case TB_FILL_EXPONENTIAL: return table.exponential(destination, type, first, count, stretch.seed, stretch.offset, a);
+  case TB_FILL_UNIFORM:
+    return table.uniform(destination, type, first, count, stretch.seed, stretch.offset, a, b);
+  case TB_FILL_NORMAL:
+    return table.normal(destination, type, first, count, stretch.seed, stretch.offset, a, b);
+  case TB_FILL_BERNOULLI:
+    return table.bernoulli(destination, type, first, count, stretch.seed, stretch.offset, a);
+  case TB_FILL_EXPONENTIAL:
+    return table.exponential(destination, type, first, count, stretch.seed, stretch.offset, a);
   case TB_FILL_INTEGERS:
     return table.integers(destination, type, first, count, stretch.seed, stretch.offset, from, range);
-  default: return TB_INVALID_ARGUMENT;
+  default:
+    return TB_INVALID_ARGUMENT;
   }
 }
 

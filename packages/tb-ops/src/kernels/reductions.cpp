@@ -33,7 +33,7 @@ using OptionalDims = at::OptionalIntArrayRef;
 using Correction = std::optional<c10::Scalar>;
 
 c10::DimVector reduced_shape(const Tensor &self, OptionalDims dims, bool keep) {
-  const at::DimMask mask = at::native::make_dim_mask(dims, self.dim());
+  const auto mask = at::native::make_dim_mask(dims, self.dim());
   return at::native::shape_from_dim_mask(self, mask, keep);
 }
 
@@ -70,17 +70,16 @@ Tensor spread(const Tensor &self, OptionalDims dims, const Correction &correctio
   return out;
 }
 
-template <SpreadMean *function>
-void spread_mean_kernel(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep, Tensor &spread,
-                        Tensor &mean) {
+template <SpreadMean *function> void spread_mean_kernel(const Tensor &self, OptionalDims dims,
+                                                        const Correction &correction, bool keep, Tensor &spread,
+                                                        Tensor &mean) {
   const auto [first, second] = function(self, dims, correction, keep);
   copy_result(spread, first);
   copy_result(mean, second);
 }
 
 template <Name name, SpreadMean *function>
-std::tuple<Tensor, Tensor> spread_mean(const Tensor &self, OptionalDims dims, const Correction &correction,
-                                       bool keep) {
+std::tuple<Tensor, Tensor> spread_mean(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
   check_spread(name.value + 6, self);
   const c10::DimVector sizes = reduced_shape(self, dims, keep);
   Tensor out = empty_on(self, sizes, c10::toRealValueType(self.scalar_type()));
@@ -114,12 +113,11 @@ Tensor prod(const Tensor &self, std::optional<c10::ScalarType> dtype) {
 void check_vectors(const char *function, const Tensor &self, const Tensor &other) {
   TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(),
               "D tensors");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(),
-              "dot : expected both vectors to have same dtype, but found ", self.scalar_type(), " and ",
-              other.scalar_type());
-  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(),
-              "] and src [", other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ",
-              other.numel(), " elements respectively");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
+              self.scalar_type(), " and ", other.scalar_type());
+  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
+              other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
+              " elements respectively");
   common_device(function, {&self, &other});
 }
 
@@ -134,16 +132,16 @@ Tensor vdot(const Tensor &self, const Tensor &other) {
 }
 
 Tensor count_nonzero(const Tensor &self, c10::IntArrayRef dims) {
-  const OptionalDims reduced = dims.empty() ? OptionalDims() : OptionalDims(dims);
-  Tensor out = empty_on(self, reduced_shape(self, reduced, false), c10::kLong);
+  const c10::DimVector sizes = dims.empty() ? c10::DimVector() : reduced_shape(self, dims, false);
+  Tensor out = empty_on(self, sizes, c10::kLong);
   launch_kernel<"aten::count_nonzero", copying<at::native::count_nonzero_cpu>>(device_number(self), out, self, dims);
   return out;
 }
 
 // Waits: the answer is wanted now.
 bool equal(const Tensor &self, const Tensor &other) {
-  TORCH_CHECK(self.device() == other.device(),
-              "Cannot compare two tensors on different devices. Got: ", self.device(), " and ", other.device());
+  TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(),
+              " and ", other.device());
   synchronize(device_number(self));
   AliasScope aliases;
   TensorArgument first(self), second(other);

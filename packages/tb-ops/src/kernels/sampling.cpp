@@ -28,7 +28,7 @@ using at::Tensor;
 using OptionalGenerator = std::optional<at::Generator>;
 
 // The order of n random 64-bit keys: equal keys, one pair in 2^64, keep their order.
-Tensor &randperm_out(int64_t n, const OptionalGenerator &generator, Tensor &out) {
+Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
   TORCH_CHECK(!generator || out.device() == generator->device(), "Expected a '", out.device(),
               "' generator device but found '", generator ? generator->device() : out.device(), "'");

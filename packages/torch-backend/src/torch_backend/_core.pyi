@@ -4,7 +4,7 @@ Registers tb devices with PyTorch's C++ side. Use torch.tb and torch_backend ins
 from __future__ import annotations
 import torch
 import typing
-__all__: list[str] = ['can_access_peer', 'current_device', 'default_generator', 'device_count', 'device_properties', 'empty_cache', 'exchange_device', 'host_statistics', 'in_bad_fork', 'set_memory_limit']
+__all__: list[str] = ['can_access_peer', 'current_device', 'default_generator', 'device_count', 'device_properties', 'elapsed_time', 'empty_cache', 'exchange_device', 'host_statistics', 'in_bad_fork', 'set_memory_limit']
 def _connect() -> None:
     """
     Takes the other components' function tables. ImportError: one is missing or does not match.
@@ -40,6 +40,10 @@ def device_count() -> int:
 def device_properties(device: int) -> dict[str, typing.Any]:
     """
     Facts about a device; sizes in bytes.
+    """
+def elapsed_time(start: int, end: int) -> float:
+    """
+    Milliseconds between two recorded events, given by their event_id.
     """
 def empty_cache(device: int) -> None:
     """

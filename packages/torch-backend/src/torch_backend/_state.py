@@ -28,11 +28,6 @@ def set_registered() -> None:
     _registered = True
 
 
-def is_registered() -> bool:
-    """True when the extension is loaded and known to PyTorch."""
-    return _registered
-
-
 def is_initialized() -> bool:
     """True once the driver is open and the operators are registered, in the process that did it."""
     return _initialized and not in_bad_fork()
@@ -51,6 +46,8 @@ def failure() -> str | None:
     """Why tb cannot be used as far as is known without touching a device; None if nothing is known to be wrong."""
     if _failure is not None:
         return _failure
+    if not _registered:
+        return "torch_backend is still being imported"
     missing = [name for name in ("tb_ops", "tb_amp") if importlib.util.find_spec(name) is None]
     if missing:
         package = missing[0].replace("_", "-")
@@ -73,10 +70,10 @@ def initialize() -> None:
         if _initialized or _initializing:  # the lock is this thread's own: it is called by what it runs
             return
         _initializing = True
+        _last_failure = None
         try:
             _initialize()
             _initialized = True
-            _last_failure = None
         except Exception as error:
             _last_failure = str(error) or repr(error)
             raise RuntimeError(
@@ -85,15 +82,12 @@ def initialize() -> None:
             ) from error
         finally:
             _initializing = False
-        while _pending:
-            _pending.pop(0)()
 
 
 def _initialize() -> None:
-    if _failure is not None:
-        raise RuntimeError(_failure)
-    if not _registered:
-        raise RuntimeError("torch_backend is still being imported")
+    reason = failure()
+    if reason is not None:
+        raise RuntimeError(reason)
     from torch_backend import _core
 
     _core._open()
@@ -102,6 +96,8 @@ def _initialize() -> None:
 
     tb_ops.initialize()
     tb_amp.register()
+    while _pending:  # before any other thread may use tb
+        _pending.pop(0)()
     _core._set_ready()
 
 

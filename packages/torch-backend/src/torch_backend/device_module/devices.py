@@ -34,8 +34,8 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Number of tb devices, 0 when there is no usable driver. Opens the driver; never raises."""
-    if not _state.is_registered():
+    """Number of tb devices, 0 when tb cannot be used. Opens the driver; never raises."""
+    if _state.failure() is not None:
         return 0
     from torch_backend import _core
 

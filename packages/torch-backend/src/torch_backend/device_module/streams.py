@@ -37,6 +37,12 @@ class Event(torch.Event):
             raise NotImplementedError("torch.tb.Event(interprocess=True): events cannot be shared between processes")
         return super().__new__(cls, device="tb", enable_timing=enable_timing, blocking=blocking)
 
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds of device time from this event to `end_event`. RuntimeError: one is not recorded or not done."""
+        from torch_backend import _core
+
+        return _core.elapsed_time(self.event_id, end_event.event_id)
+
     def __repr__(self) -> str:
         return f"torch.tb.Event(device={self.device}, event_id={self.event_id:#x})"
 
@@ -47,6 +53,7 @@ def _existing(stream: torch.Stream) -> Stream:
 
 def current_stream(device: Device = None) -> Stream:
     """This thread's current stream of a device: its default stream until set."""
+    _state.initialize()
     return _existing(torch._C._accelerator_getStream(device_index(device)))
 
 
