@@ -44,6 +44,7 @@ void initialize() {
     tb::register_structured(*aten);
     tb::register_native(*aten);
     tb::register_random(*aten);
+    tb::register_waiting(*aten);
   }
   done = true;
 }

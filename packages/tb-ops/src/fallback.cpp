@@ -237,7 +237,15 @@ void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::St
     at::native::cpu_fallback(op, stack);
 }
 
+void waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) { run_on_aliases(op, stack); }
+
 } // namespace
+
+void register_waiting(torch::Library &aten) {
+  for (const char *name : {"nonzero", "nonzero.out", "masked_select", "masked_select.out", "_unique2", "unique_dim",
+                           "unique_consecutive", "repeat_interleave.Tensor", "bincount"})
+    aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&waiting>());
+}
 
 std::vector<FallbackEntry> fallbacks() {
   std::vector<FallbackEntry> out;

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <torch/library.h>
+
 namespace tb {
 
 enum class FallbackMode { allow, warn, error };
@@ -19,5 +21,9 @@ std::vector<FallbackEntry> fallbacks();
 void reset_fallbacks();
 void set_fallback_mode(FallbackMode mode);
 FallbackMode fallback_mode();
+
+// Operators that wait by their nature, since the size of the result depends on the data: the CPU kernel on
+// aliases is their native kernel, and no entry in the ledger. Only where the host may touch device memory.
+void register_waiting(torch::Library &aten);
 
 } // namespace tb

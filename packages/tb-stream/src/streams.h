@@ -11,6 +11,12 @@ namespace tb {
 inline constexpr int32_t device_limit = 128;
 inline constexpr uint32_t pool_size = 32;
 
+// This thread's current streams of the first devices, NULL until one is asked for or set. Read by every operator of a
+// program, so they lie at a fixed distance from the thread pointer: an access is one instruction instead of a call. That
+// room is scarce in a library loaded late (some 2 KiB for all libraries together), so further devices have other places.
+inline constexpr int32_t near_devices = 8;
+extern thread_local constinit tb_stream *near_streams[near_devices] [[gnu::tls_model("initial-exec")]];
+
 // This thread's current stream; the device's default stream until set. NULL with a text for a device out of range.
 tb_stream *current_stream(int32_t device);
 // NULL goes back to the default stream. A stream known to be another device's: TB_INVALID_ARGUMENT. One that is not

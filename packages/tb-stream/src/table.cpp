@@ -30,12 +30,21 @@ template <tb_stream *(*function)(int32_t)> struct Guarded<function> {
   }
 };
 
+tb_stream *current(int32_t device) {
+  if (static_cast<uint32_t>(device) < static_cast<uint32_t>(near_devices)) [[likely]]
+    if (tb_stream *stream = near_streams[device]) [[likely]]
+      return stream;
+  return Guarded<current_stream>::call(device);
+}
+
 } // namespace
 
 const tb_stream_table stream_table = {
-    sizeof(tb_stream_table),        Guarded<current_stream>::call,   Guarded<set_current_stream>::call,
-    Guarded<default_stream>::call,  Guarded<stream_from_pool>::call, Guarded<stream_device>::call,
-    Guarded<stream_priority>::call, Guarded<acquire_event>::call,    Guarded<release_event>::call,
+    sizeof(tb_stream_table),           current,
+    Guarded<set_current_stream>::call, Guarded<default_stream>::call,
+    Guarded<stream_from_pool>::call,   Guarded<stream_device>::call,
+    Guarded<stream_priority>::call,    Guarded<acquire_event>::call,
+    Guarded<release_event>::call,
 };
 
 const tb_export stream_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},

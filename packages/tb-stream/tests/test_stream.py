@@ -234,6 +234,22 @@ def test_two_devices_have_their_own_streams_and_with_changes_the_device(python: 
     assert python.output(code, TB_CPU_DEVICES="2") == "True"
 
 
+def test_devices_beyond_the_first_eight_work_the_same(python: Python) -> None:
+    code = """
+    import threading, tb_stream
+    streams = [tb_stream.Stream(device=device) for device in range(12)]
+    for stream in streams:
+        tb_stream.set_current_stream(stream)
+    assert [tb_stream.current_stream(device) for device in range(12)] == streams
+    seen = []
+    thread = threading.Thread(target=lambda: seen.extend(tb_stream.current_stream(device) for device in range(12)))
+    thread.start()
+    thread.join()
+    print(seen == [tb_stream.default_stream(device) for device in range(12)])
+    """
+    assert python.output(code, TB_CPU_DEVICES="12") == "True"
+
+
 def test_a_forked_child_is_refused_with_the_reason(python: Python) -> None:
     code = """
     import os, tb_device, tb_stream

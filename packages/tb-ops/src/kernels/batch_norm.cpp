@@ -29,9 +29,18 @@ c10::MemoryFormat contiguous_format(const Tensor &tensor) {
 
 void batch_norm_kernel(const Tensor &input, const OptionalTensor &weight, const OptionalTensor &bias,
                        const OptionalTensor &running_mean, const OptionalTensor &running_var, bool training,
-                       double momentum, double eps, Tensor &out, Tensor &save_mean, Tensor &save_invstd) {
-  at::native::batch_norm_cpu_out(input, weight, bias, running_mean, running_var, training, momentum, eps, out,
-                                 save_mean, save_invstd);
+                       double momentum, double eps, bool direct, Tensor &out, Tensor &save_mean, Tensor &save_invstd) {
+  if (direct) {
+    at::native::batch_norm_cpu_out(input, weight, bias, running_mean, running_var, training, momentum, eps, out,
+                                   save_mean, save_invstd);
+    return;
+  }
+  // PyTorch's out= kernel is wrong for strided tensors: it normalizes with statistics that it never wrote.
+  const auto [y, mean, invstd] =
+      at::native::batch_norm_cpu(input, weight, bias, running_mean, running_var, training, momentum, eps);
+  copy_result(out, y);
+  copy_result(save_mean, mean);
+  copy_result(save_invstd, invstd);
 }
 
 template <Name name> ThreeTensors batch_norm(const Tensor &input, const OptionalTensor &weight_given,
@@ -51,7 +60,7 @@ template <Name name> ThreeTensors batch_norm(const Tensor &input, const Optional
   const int64_t channels = training ? input.size(1) : 0;
   Tensor save_mean = empty_on(input, {channels}, statistics), save_invstd = empty_on(input, {channels}, statistics);
   launch_kernel<name, batch_norm_kernel>(device, input, weight_given, bias_given, mean_given, var_given, training,
-                                         momentum, eps, out, save_mean, save_invstd);
+                                         momentum, eps, all_contiguous, out, save_mean, save_invstd);
   return {std::move(out), std::move(save_mean), std::move(save_invstd)};
 }
 

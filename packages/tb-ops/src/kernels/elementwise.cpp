@@ -47,7 +47,7 @@ void enter_stubs() {
   enter_stub<"aten::logit", at::native::logit_stub>();
   enter_stub<"aten::frexp", at::native::frexp_stub>();
   enter_stub<"aten::where", at::native::where_kernel>();
-  enter_stub<"aten::floor_divide", at::native::div_floor_stub>();
+  enter_stub<"aten::floor_divide", at::native::div_floor_stub, true>();
 }
 
 } // namespace

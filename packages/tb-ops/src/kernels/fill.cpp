@@ -29,7 +29,6 @@ void zero_kernel(Tensor &self) { at::native::zero_(self); }
 
 Tensor &fill_scalar(Tensor &self, const c10::Scalar &value) {
   check_convertible(value, self.scalar_type());
-  at::assert_no_internal_overlap(self);
   if (self.numel() > 0) launch_kernel<"aten::fill_", fill_kernel>(device_number(self), self, value);
   return self;
 }
@@ -37,7 +36,6 @@ Tensor &fill_scalar(Tensor &self, const c10::Scalar &value) {
 Tensor &fill_tensor(Tensor &self, const Tensor &value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
               " dimensions.");
-  at::assert_no_internal_overlap(self);
   if (value.device() != self.device()) return fill_scalar(self, value.item());
   if (self.numel() > 0) launch_kernel<"aten::fill_", fill_tensor_kernel>(device_number(self), self, value);
   return self;

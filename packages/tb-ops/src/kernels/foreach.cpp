@@ -68,8 +68,7 @@ template <Name name, auto compute, bool floating, SlowUnary slow_new, SlowUnaryI
     at::native::check_foreach_api_restrictions(self);
     // Types spelled out: with braces alone another overload would take {} for a second, empty list.
     return at::native::can_use_fast_route(c10::ArrayRef<TensorList>(self), ScalarList(), floating) &&
-           !at::native::has_bool_tensor(self) &&
-           !c10::isComplexType(self[0].scalar_type());
+           !at::native::has_bool_tensor(self) && !c10::isComplexType(self[0].scalar_type());
   }
   static Tensors functional(TensorList self) {
     return fast(self) ? launch_new_lists<name>(operation, self) : slow_new(self);

@@ -6,6 +6,7 @@
 #include <ATen/TensorUtils.h>
 #include <ATen/native/IndexKernel.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorAdvancedIndexing.h>
 #include <ATen/native/UnfoldBackward.h>
 #include <ATen/ops/_index_put_impl_native.h>
 #include <ATen/ops/embedding_dense_backward_native.h>
@@ -35,11 +36,11 @@ void index_select_kernel(const Tensor &self, int64_t dim, const Tensor &index, T
 
 c10::DimVector index_select_check(const Tensor &self, int64_t &dim, const Tensor &index) {
   dim = c10::maybe_wrap_dim(dim, self.dim());
-  TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector, but got dim: ", index.dim());
+  TORCH_CHECK_INDEX(index.dim() <= 1, "index_select(): Index is supposed to be a vector");
   TORCH_CHECK(!(self.dim() == 0 && index.numel() != 1), "index_select(): Index to scalar can have only 1 value, got ",
               index.numel(), " value(s)");
   TORCH_CHECK(index.scalar_type() == c10::kLong || index.scalar_type() == c10::kInt,
-              "index_select(): Expected dtype int32 or int64 for index but got: ", index.scalar_type());
+              "index_select(): Expected dtype int32 or int64 for index");
   c10::DimVector sizes(self.sizes());
   if (self.dim() > 0) sizes[static_cast<size_t>(dim)] = index.numel();
   return sizes;
@@ -82,6 +83,18 @@ Tensor embedding_dense_backward(const Tensor &grad, const Tensor &indices, int64
 }
 
 // ---- single elements --------------------------------------------------------------------------------------------
+
+// Where several values go to one place PyTorch calls this stub, which the CPU does not have: there it is the plain one.
+using OptionalTensors = c10::List<std::optional<Tensor>>;
+void index_put_sorted_kernel(Tensor &self, const OptionalTensors &indices, const Tensor &values, bool accumulate,
+                             bool unsafe) {
+  at::native::_index_put_impl_(self, indices, values, accumulate, unsafe);
+}
+void index_put_sorted(Tensor &self, const OptionalTensors &indices, const Tensor &values, bool accumulate,
+                      bool unsafe) {
+  launch_kernel<"aten::index_put_", index_put_sorted_kernel>(device_number(self), self, indices, values, accumulate,
+                                                             unsafe);
+}
 
 Tensor &index_fill_tensor(Tensor &self, int64_t dim, const Tensor &index, const Tensor &value) {
   TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
@@ -138,6 +151,7 @@ Tensor trace(const Tensor &self) {
 
 void register_indexing(torch::Library &aten) {
   enter_stub<"aten::index_put_", at::native::index_put_stub>();
+  at::native::index_put_with_sort_stub.set_privateuse1_dispatch_ptr(&index_put_sorted);
   enter_stub<"aten::index_fill_", at::native::index_fill_stub>();
   enter_stub<"aten::unfold_backward", at::native::unfold_backward_stub>();
   enter_stub<"aten::put_", at::native::put_stub>();

@@ -5,6 +5,7 @@
 namespace tb {
 
 void register_activations(torch::Library &aten);
+void register_assertions(torch::Library &aten);
 void register_attention(torch::Library &aten);
 void register_convolution(torch::Library &aten);
 void register_dropout(torch::Library &aten);

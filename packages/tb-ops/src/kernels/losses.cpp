@@ -10,9 +10,11 @@
 #include <ATen/ops/huber_loss_backward_native.h>
 #include <ATen/ops/huber_loss_native.h>
 #include <ATen/ops/mse_loss_backward_native.h>
+#include <ATen/ops/mse_loss_cpu_dispatch.h>
 #include <ATen/ops/nll_loss2d_backward_native.h>
 #include <ATen/ops/nll_loss2d_forward_native.h>
 #include <ATen/ops/smooth_l1_loss_backward_native.h>
+#include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
@@ -22,6 +24,29 @@ namespace {
 
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
+
+// ---- squared and smooth absolute errors -------------------------------------------------------------------------
+
+// Their structured kernels resize the output in the middle, which an output made before cannot follow.
+Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
+  auto iterator = at::TensorIterator::borrowing_binary_op(at::TensorBase(), self, target); // checks as PyTorch does
+  if (reduction == at::Reduction::None) return iterator.output();
+  return empty_on(iterator.output(), {}, iterator.output().scalar_type());
+}
+
+Tensor mse_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
+  Tensor out = empty_loss(self, target, reduction);
+  launch_kernel<"aten::mse_loss", copying<at::cpu::mse_loss>>(device_number(out), out, self, target, reduction);
+  return out;
+}
+
+Tensor smooth_l1_loss(const Tensor &self, const Tensor &target, int64_t reduction, double beta) {
+  TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
+  Tensor out = empty_loss(self, target, reduction);
+  launch_kernel<"aten::smooth_l1_loss", copying<at::cpu::smooth_l1_loss>>(device_number(out), out, self, target,
+                                                                          reduction, beta);
+  return out;
+}
 
 // ---- binary cross entropy ---------------------------------------------------------------------------------------
 
@@ -107,6 +132,8 @@ void register_losses(torch::Library &aten) {
   enter_stub<"aten::smooth_l1_loss_backward", at::native::smooth_l1_backward_stub>();
   enter_stub<"aten::huber_loss", at::native::huber_stub>();
   enter_stub<"aten::huber_loss_backward", at::native::huber_backward_stub>();
+  aten.impl("mse_loss", TORCH_FN(mse_loss));
+  aten.impl("smooth_l1_loss", TORCH_FN(smooth_l1_loss));
   aten.impl("mse_loss_backward", TORCH_FN(at::native::mse_loss_backward));
   aten.impl("mse_loss_backward.grad_input", TORCH_FN(at::native::mse_loss_backward_out));
   aten.impl("smooth_l1_loss_backward.grad_input", TORCH_FN(at::native::smooth_l1_loss_backward_out));

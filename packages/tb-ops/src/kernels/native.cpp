@@ -6,6 +6,7 @@ namespace tb {
 
 void register_native(torch::Library &aten) {
   register_activations(aten);
+  register_assertions(aten);
   register_attention(aten);
   register_convolution(aten);
   register_dropout(aten);

@@ -39,9 +39,9 @@ c10::DimVector reduced_shape(const Tensor &self, OptionalDims dims, bool keep) {
 
 // ---- variance and standard deviation ----------------------------------------------------------------------------
 
-void check_spread(const char *function, const Tensor &self) {
-  TORCH_CHECK(c10::isFloatingType(self.scalar_type()) || c10::isComplexType(self.scalar_type()), function,
-              " only support floating point and complex dtypes");
+void check_spread(const Tensor &self) {
+  TORCH_CHECK(c10::isFloatingType(self.scalar_type()) || c10::isComplexType(self.scalar_type()),
+              "std and var only support floating point and complex dtypes");
 }
 
 using Spread = Tensor(const Tensor &, OptionalDims, const Correction &, bool);
@@ -55,7 +55,7 @@ void spread_kernel(const Tensor &self, OptionalDims dims, const Correction &corr
 
 template <Name name, SpreadOut *function>
 Tensor &spread_out(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep, Tensor &out) {
-  check_spread(name.value + 6, self);
+  check_spread(self);
   const c10::DeviceIndex device = common_device(name.value, {&self, &out});
   at::native::resize_output(out, reduced_shape(self, dims, keep));
   launch_kernel<name, spread_kernel<function>>(device, self, dims, correction, keep, out);
@@ -64,7 +64,7 @@ Tensor &spread_out(const Tensor &self, OptionalDims dims, const Correction &corr
 
 template <Name name, SpreadOut *function>
 Tensor spread(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
-  check_spread(name.value + 6, self);
+  check_spread(self);
   Tensor out = empty_on(self, reduced_shape(self, dims, keep), c10::toRealValueType(self.scalar_type()));
   launch_kernel<name, spread_kernel<function>>(device_number(self), self, dims, correction, keep, out);
   return out;
@@ -80,7 +80,7 @@ template <SpreadMean *function> void spread_mean_kernel(const Tensor &self, Opti
 
 template <Name name, SpreadMean *function>
 std::tuple<Tensor, Tensor> spread_mean(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
-  check_spread(name.value + 6, self);
+  check_spread(self);
   const c10::DimVector sizes = reduced_shape(self, dims, keep);
   Tensor out = empty_on(self, sizes, c10::toRealValueType(self.scalar_type()));
   Tensor mean = empty_on(self, sizes, self.scalar_type());
