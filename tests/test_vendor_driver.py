@@ -39,7 +39,7 @@ def test_loaded_by_path_it_adds_through_the_counted_fallback(
     assert found["values"] == [2.0, 2.0, 2.0]
     assert found["device"] == "tb:0"
     [(operator, calls, seconds)] = [row for row in found["fallbacks"] if row[0].startswith("aten::add")]
-    assert operator == "aten::add.Tensor"
+    assert operator == "aten::add.out"  # PyTorch makes the functional one of it
     assert calls == 1
     assert seconds >= 0
 

@@ -29,7 +29,8 @@ using OptionalTensor = std::optional<Tensor>;
 
 // Their structured kernels resize the output in the middle, which an output made before cannot follow.
 Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
-  auto iterator = at::TensorIterator::borrowing_binary_op(at::TensorBase(), self, target); // checks as PyTorch does
+  const Tensor undefined;
+  auto iterator = at::TensorIterator::borrowing_binary_op(undefined, self, target); // checks as PyTorch does
   if (reduction == at::Reduction::None) return iterator.output();
   return empty_on(iterator.output(), {}, iterator.output().scalar_type());
 }
