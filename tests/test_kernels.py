@@ -500,6 +500,10 @@ def elementwise(source: Source) -> Any:
         x // 0.3,
         i.floor_divide(y.abs() + 0.5),
         torch.mvlgamma(x.abs() + 3, 2),
+        torch.angle(i),
+        (i > 0).logit(),
+        x.double().floor_divide(y),
+        x.half().floor_divide_(y.abs() + 1),
     )
 
 

@@ -17,9 +17,11 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def measure(arguments: list[str], environment: dict[str, str]) -> list[dict[str, Any]]:
-    """The rows of one process with these additions to the environment; CalledProcessError if it fails."""
+    """The rows of one process with these additions to the environment; SystemExit if it fails, after its own text."""
     command = [sys.executable, "-m", "bench.measure", *arguments]
-    done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"bench: {' '.join(command)} failed with status {done.returncode}; its text stands above")
     rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return rows
 

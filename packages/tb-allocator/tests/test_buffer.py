@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import tb_allocator
 import tb_device
@@ -210,7 +211,6 @@ def test_dlpack_refuses_what_it_cannot_serve() -> None:
 
 
 def test_numpy_shares_the_bytes() -> None:
-    numpy = pytest.importorskip("numpy")
     with tb_allocator.empty(16) as buffer, tb_allocator.pinned(16) as pinned:
         for one in (buffer, pinned):
             array = numpy.from_dlpack(one)

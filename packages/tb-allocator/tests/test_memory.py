@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 
 import pytest
 import tb_allocator
@@ -66,17 +65,6 @@ def test_a_stream_may_be_given_by_its_address(make_stream: MakeStream) -> None:
     stream = make_stream()
     with tb_allocator.empty(10, stream=stream.handle.value) as buffer:
         assert buffer.stream == stream.handle.value
-
-
-@pytest.mark.skipif(find_spec("tb_stream") is None, reason="tb-stream is not installed")
-def test_the_stream_is_the_current_one_where_tb_stream_is_installed() -> None:
-    import tb_stream
-
-    stream = tb_stream.Stream()
-    with stream, tb_allocator.empty(10) as buffer:
-        assert buffer.stream == stream.handle
-    with tb_allocator.empty(10) as buffer:
-        assert buffer.stream == tb_stream.default_stream().handle
 
 
 def test_without_tb_stream_the_default_stream_is_taken(python: Python) -> None:

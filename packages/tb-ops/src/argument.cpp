@@ -33,9 +33,8 @@ struct Aliases {
   static at::Tensor fresh(c10::ScalarType type) {
     auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
                                                          c10::DataPtr(nullptr, c10::kCPU), nullptr, false);
-    return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
-                                                    c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                    c10::scalarTypeToTypeMeta(type));
+    return at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
   }
 
   void give_back() {

@@ -7,8 +7,8 @@
 #include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/contiguous_ops.h>
 #include <ATen/ops/copy_ops.h>
-#include <ATen/ops/empty_ops.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_ops.h>
 #include <ATen/ops/empty_strided_ops.h>
 
 namespace tb {
@@ -53,10 +53,9 @@ void host_to_device(const at::Tensor &src, const at::Tensor &dst, bool non_block
 
 void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
   if (non_blocking && dst.is_pinned()) {
-    launch<"aten::copy_">(device_number(src), [to = TensorArgument(dst, TensorArgument::Host::share),
-                                           from = TensorArgument(src)]() mutable {
-      copy_kernel(to.alias(), from.alias());
-    });
+    launch<"aten::copy_">(device_number(src),
+                          [to = TensorArgument(dst, TensorArgument::Host::share),
+                           from = TensorArgument(src)]() mutable { copy_kernel(to.alias(), from.alias()); });
     return;
   }
   synchronize(device_number(src));
@@ -70,13 +69,15 @@ void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_block
 void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
   if (bytes == 0) return;
   const bool streams = runtime.driver->groups & TB_GROUP_ASYNC;
-  check(runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, dst, src, bytes,
-                                 kind),
-        "mem_copy", device);
+  check(
+      runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, dst, src, bytes, kind),
+      "mem_copy", device);
   if (kind != TB_COPY_DEVICE_TO_DEVICE) synchronize(device);
 }
 
-bool dense(const at::Tensor &tensor) { return tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg(); }
+bool dense(const at::Tensor &tensor) {
+  return tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg();
+}
 
 // The bytes that a tensor's elements span, as a one-dimensional byte count.
 size_t span_bytes(const at::Tensor &tensor) {
@@ -88,9 +89,9 @@ size_t span_bytes(const at::Tensor &tensor) {
 
 // A CPU tensor with the same shape and strides, holding the same bytes.
 at::Tensor fetch(const at::Tensor &src) {
-  at::Tensor host = at::_ops::empty_strided::call(c10::fromIntArrayRefSlow(src.sizes()),
-                                                  c10::fromIntArrayRefSlow(src.strides()), src.scalar_type(),
-                                                  std::nullopt, c10::Device(c10::kCPU), std::nullopt);
+  at::Tensor host =
+      at::_ops::empty_strided::call(c10::fromIntArrayRefSlow(src.sizes()), c10::fromIntArrayRefSlow(src.strides()),
+                                    src.scalar_type(), std::nullopt, c10::Device(c10::kCPU), std::nullopt);
   move_bytes(device_number(src), host.mutable_data_ptr(), src.data_ptr(), span_bytes(src), TB_COPY_DEVICE_TO_HOST);
   if (src.is_conj()) host._set_conj(true);
   if (src.is_neg()) host._set_neg(true);
@@ -99,9 +100,9 @@ at::Tensor fetch(const at::Tensor &src) {
 
 void store(const at::Tensor &dst, const at::Tensor &host) {
   if (dense(dst)) {
-    at::Tensor shaped = at::_ops::empty_strided::call(c10::fromIntArrayRefSlow(dst.sizes()),
-                                                      c10::fromIntArrayRefSlow(dst.strides()), dst.scalar_type(),
-                                                      std::nullopt, c10::Device(c10::kCPU), std::nullopt);
+    at::Tensor shaped =
+        at::_ops::empty_strided::call(c10::fromIntArrayRefSlow(dst.sizes()), c10::fromIntArrayRefSlow(dst.strides()),
+                                      dst.scalar_type(), std::nullopt, c10::Device(c10::kCPU), std::nullopt);
     at::_ops::copy_::call(shaped, host, false);
     return move_bytes(device_number(dst), dst.data_ptr(), shaped.data_ptr(), span_bytes(dst), TB_COPY_HOST_TO_DEVICE);
   }
@@ -114,7 +115,8 @@ void store(const at::Tensor &dst, const at::Tensor &host) {
 void copy_bytes(const at::Tensor &src, const at::Tensor &dst) {
   const bool same = is_tb(src) && is_tb(dst) && src.device() == dst.device() && src.dtype() == dst.dtype() &&
                     src.strides() == dst.strides() && dense(src) && dense(dst);
-  if (same) return move_bytes(device_number(dst), dst.data_ptr(), src.data_ptr(), span_bytes(dst), TB_COPY_DEVICE_TO_DEVICE);
+  if (same)
+    return move_bytes(device_number(dst), dst.data_ptr(), src.data_ptr(), span_bytes(dst), TB_COPY_DEVICE_TO_DEVICE);
   const at::Tensor host = is_tb(src) ? fetch(src) : src;
   if (is_tb(dst)) return store(dst, host);
   at::_ops::copy_::call(const_cast<at::Tensor &>(dst), host, false);

@@ -36,7 +36,8 @@ void initialize() {
   TORCH_CHECK(c10::GetAllocator(tb::device_type) != nullptr,
               "tb-ops needs an allocator for the device type; import torch_backend, which registers it, first.");
   tb::open();
-  static auto *aten = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto *aten =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   tb::register_factories(*aten);
   tb::register_copies(*aten);
   tb::register_fallback();
@@ -56,20 +57,28 @@ NB_MODULE(_core, m) {
   tb::register_torch_exceptions();
   m.def("_connect", &connect);
   m.def("initialize", &initialize, "Opens the driver and registers the kernels that fit it. Once; cheap after that.");
-  m.def("native", [] { return tb::runtime.closures; },
-        "True when the driver runs the native kernels, False when every operator goes through the fallback.");
-  m.def("fallbacks", [] {
-    std::vector<std::tuple<std::string, uint64_t, double>> out;
-    for (tb::FallbackEntry &entry : tb::fallbacks()) out.emplace_back(entry.name, entry.calls, entry.seconds);
-    return out;
-  }, "(operator, calls, seconds) of every operator that ran on the CPU, most time first.");
+  m.def(
+      "native", [] { return tb::runtime.closures; },
+      "True when the driver runs the native kernels, False when every operator goes through the fallback.");
+  m.def(
+      "fallbacks",
+      [] {
+        std::vector<std::tuple<std::string, uint64_t, double>> out;
+        for (tb::FallbackEntry &entry : tb::fallbacks()) out.emplace_back(entry.name, entry.calls, entry.seconds);
+        return out;
+      },
+      "(operator, calls, seconds) of every operator that ran on the CPU, most time first.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
-  m.def("set_fallback_mode", [](const std::string &mode) {
-    for (const auto &[text, value] : {std::pair{"allow", tb::FallbackMode::allow}, {"warn", tb::FallbackMode::warn},
-                                      {"error", tb::FallbackMode::error}})
-      if (mode == text) return tb::set_fallback_mode(value);
-    throw nb::value_error(("fallback mode '" + mode + "' is not one of allow, warn, error").c_str());
-  }, "mode"_a, "allow, warn (once per operator) or error.");
+  m.def(
+      "set_fallback_mode",
+      [](const std::string &mode) {
+        for (const auto &[text, value] : {std::pair{"allow", tb::FallbackMode::allow},
+                                          {"warn", tb::FallbackMode::warn},
+                                          {"error", tb::FallbackMode::error}})
+          if (mode == text) return tb::set_fallback_mode(value);
+        throw nb::value_error(("fallback mode '" + mode + "' is not one of allow, warn, error").c_str());
+      },
+      "mode"_a, "allow, warn (once per operator) or error.");
   m.def("fallback_mode", [] {
     return std::string(tb::fallback_mode() == tb::FallbackMode::allow  ? "allow"
                        : tb::fallback_mode() == tb::FallbackMode::warn ? "warn"

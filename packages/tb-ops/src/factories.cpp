@@ -33,8 +33,8 @@ at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarT
                                std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> memory_format) {
   check_factory(layout, pin_memory);
   DeviceScope scope(device_or_current(device));
-  return at::Tensor(at::detail::empty_generic(size, runtime.allocator, key_set, c10::dtype_or_default(dtype),
-                                              memory_format));
+  return at::Tensor(
+      at::detail::empty_generic(size, runtime.allocator, key_set, c10::dtype_or_default(dtype), memory_format));
 }
 
 at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
@@ -101,8 +101,8 @@ bool is_set_to(const at::Tensor &self, const at::Tensor &other) { return at::nat
 
 at::Tensor &set_storage_offset(at::Tensor &self, c10::Storage source, int64_t offset, c10::IntArrayRef size,
                                c10::IntArrayRef stride) {
-  TORCH_CHECK(source.device_type() == device_type, "Attempted to set the storage of a tensor on device ",
-              self.device(), " to a storage on different device ", source.device());
+  TORCH_CHECK(source.device_type() == device_type, "Attempted to set the storage of a tensor on device ", self.device(),
+              " to a storage on different device ", source.device());
   at::native::checkSetStorage(self, source, offset, size, stride);
   c10::TensorImpl *impl = self.unsafeGetTensorImpl();
   impl->set_storage_offset(offset);

@@ -57,7 +57,8 @@ private:
 
 void announce(const std::string &name) {
   if (mode == FallbackMode::error)
-    TORCH_CHECK_NOT_IMPLEMENTED(false, name, " has no kernel on this tb device and the CPU fallback is forbidden "
+    TORCH_CHECK_NOT_IMPLEMENTED(false, name,
+                                " has no kernel on this tb device and the CPU fallback is forbidden "
                                 "(TB_FALLBACK=error). Move its inputs to the CPU, or allow it: "
                                 "torch.tb.set_fallback_mode('warn').");
   if (mode != FallbackMode::warn) return;
@@ -66,7 +67,7 @@ void announce(const std::string &name) {
     if (!warned.emplace(name, true).second) return;
   }
   TORCH_WARN(name, " has no kernel on this tb device and runs on the CPU, waiting for the device first. Counted in "
-             "torch.tb.fallbacks(); TB_FALLBACK=allow silences this, TB_FALLBACK=error forbids it.");
+                   "torch.tb.fallbacks(); TB_FALLBACK=allow silences this, TB_FALLBACK=error forbids it.");
 }
 
 // CPU twins of the tensors of one call.
@@ -128,8 +129,8 @@ public:
                                 ", which tb tensors do not have: compute it on the CPU");
     for (const Shared &shared : storages_) {
       if (shared.cpu.unsafeGetStorageImpl() != cpu.storage().unsafeGetStorageImpl()) continue;
-      at::Tensor view =
-          at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(shared.here), key_set, cpu.dtype());
+      at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(shared.here),
+                                                                 key_set, cpu.dtype());
       view.unsafeGetTensorImpl()->set_sizes_and_strides(cpu.sizes(), cpu.strides(), cpu.storage_offset());
       view.unsafeGetTensorImpl()->_set_conj(cpu.is_conj());
       view.unsafeGetTensorImpl()->_set_neg(cpu.is_neg());
@@ -176,9 +177,8 @@ private:
 
 // A CPU generator that continues the tb generator's sequence: reproducible by torch.manual_seed, though other numbers.
 at::Generator cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device) {
-  at::Generator generator = given && given->defined()
-                                ? *given
-                                : at::globalContext().defaultGenerator(c10::Device(device_type, device));
+  at::Generator generator =
+      given && given->defined() ? *given : at::globalContext().defaultGenerator(c10::Device(device_type, device));
   const std::lock_guard guard(generator.mutex());
   const uint64_t offset = generator.get_offset();
   generator.set_offset(offset + 4); // the smallest step every generator of this kind takes
@@ -237,7 +237,9 @@ void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::St
     at::native::cpu_fallback(op, stack);
 }
 
-void waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) { run_on_aliases(op, stack); }
+void waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  run_on_aliases(op, stack);
+}
 
 } // namespace
 
@@ -266,7 +268,8 @@ void set_fallback_mode(FallbackMode wanted) { mode = wanted; }
 FallbackMode fallback_mode() { return mode; }
 
 void register_fallback() {
-  static auto *library = new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto *library =
+      new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   library->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 

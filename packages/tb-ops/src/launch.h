@@ -37,7 +37,6 @@ template <class Function> struct Closure {
   template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value, &run, &destroy};
 };
 
-
 // Builds Function from `arguments` inside the stream's queue.
 template <Name name, class Function, class... Arguments>
 void launch_in_place(c10::DeviceIndex device, Arguments &&...arguments) {
@@ -66,10 +65,9 @@ template <size_t i, class Stored> struct Leaf {
   Stored value;
 };
 template <auto kernel, class Indices, class... Stored> struct KernelCall;
-template <auto kernel, size_t... i, class... Stored>
-struct KernelCall<kernel, std::index_sequence<i...>, Stored...> : Leaf<i, Stored>... {
-  template <class... Arguments>
-  explicit KernelCall(const Arguments &...arguments) : Leaf<i, Stored>(arguments)... {}
+template <auto kernel, size_t... i, class... Stored> struct KernelCall<kernel, std::index_sequence<i...>, Stored...>
+    : Leaf<i, Stored>... {
+  template <class... Arguments> explicit KernelCall(const Arguments &...arguments) : Leaf<i, Stored>(arguments)... {}
   void operator()() { kernel(restore(static_cast<Leaf<i, Stored> &>(*this).value)...); }
 };
 

@@ -12,10 +12,14 @@ void fail(tb_status status, const char *function, c10::DeviceIndex device) {
   char text[2048] = "";
   runtime.device.describe_error(status, function, device, text, sizeof text);
   switch (status) {
-  case TB_OUT_OF_MEMORY: C10_THROW_ERROR(OutOfMemoryError, text);
-  case TB_UNSUPPORTED: C10_THROW_ERROR(NotImplementedError, text);
-  case TB_INVALID_ARGUMENT: C10_THROW_ERROR(ValueError, text);
-  default: C10_THROW_ERROR(Error, text);
+  case TB_OUT_OF_MEMORY:
+    C10_THROW_ERROR(OutOfMemoryError, text);
+  case TB_UNSUPPORTED:
+    C10_THROW_ERROR(NotImplementedError, text);
+  case TB_INVALID_ARGUMENT:
+    C10_THROW_ERROR(ValueError, text);
+  default:
+    C10_THROW_ERROR(Error, text);
   }
 }
 

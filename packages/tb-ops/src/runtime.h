@@ -30,12 +30,14 @@ void open();
 // Throws what `status` stands for: c10::OutOfMemoryError, c10::NotImplementedError, c10::ValueError, c10::Error.
 [[noreturn]] void fail(tb_status status, const char *function, c10::DeviceIndex device);
 inline void check(tb_status status, const char *function, c10::DeviceIndex device) {
-  if (status != TB_OK) [[unlikely]] fail(status, function, device);
+  if (status != TB_OK) [[unlikely]]
+    fail(status, function, device);
 }
 
 inline tb_stream *current_stream(c10::DeviceIndex device) {
   tb_stream *stream = runtime.stream.current(device);
-  if (!stream) [[unlikely]] fail(TB_INTERNAL, "current_stream", device);
+  if (!stream) [[unlikely]]
+    fail(TB_INTERNAL, "current_stream", device);
   return stream;
 }
 

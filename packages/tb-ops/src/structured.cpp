@@ -1,9 +1,9 @@
 // Outputs of structured operators.
 #include "structured.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/as_strided_ops.h>
-#include <ATen/EmptyTensor.h>
 
 namespace tb {
 
@@ -14,8 +14,7 @@ at::Tensor create_output(c10::IntArrayRef sizes, c10::IntArrayRef strides, const
       device.has_index() ? device.index() : static_cast<c10::DeviceIndex>(runtime.device.current_device());
   if (!strides.empty() || sizes.empty()) return empty(sizes, strides, type, index);
   DeviceScope scope(index);
-  return at::Tensor(
-      at::detail::empty_generic(sizes, runtime.allocator, key_set, type, options.memory_format_opt()));
+  return at::Tensor(at::detail::empty_generic(sizes, runtime.allocator, key_set, type, options.memory_format_opt()));
 }
 
 void resize_output(const at::Tensor &out, c10::IntArrayRef sizes, c10::IntArrayRef strides,
@@ -38,8 +37,8 @@ void check_in_place(const at::Tensor &self, c10::IntArrayRef sizes, const c10::T
               " and output tensor dtype ", options.dtype(), " should match");
   TORCH_CHECK(options.device() == self.device(), "Bad in-place call: input tensor device ", self.device(),
               " and output tensor device ", options.device(), " should match");
-  TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(),
-              " and output tensor size ", sizes, " should match");
+  TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(), " and output tensor size ",
+              sizes, " should match");
 }
 
 c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors) {

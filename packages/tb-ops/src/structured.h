@@ -29,8 +29,7 @@ public:
   Structured()
     requires(schema == Schema::functional)
   = default;
-  template <class... Tensors>
-  explicit Structured(const Tensors &...tensors)
+  template <class... Tensors> explicit Structured(const Tensors &...tensors)
     requires(schema != Schema::functional)
       : outputs{std::cref(tensors)...} {}
 
@@ -44,7 +43,8 @@ public:
     if constexpr (schema == Schema::functional) outputs[i] = create_output(sizes, strides, options);
     if constexpr (schema == Schema::in_place) check_in_place(outputs[i], sizes, options);
     if constexpr (schema == Schema::out) resize_output(outputs[i], sizes, strides, options);
-    if constexpr (std::derived_from<Meta, at::TensorIteratorBase>) Meta::set_output_raw_strided(i, sizes, strides, options);
+    if constexpr (std::derived_from<Meta, at::TensorIteratorBase>)
+      Meta::set_output_raw_strided(i, sizes, strides, options);
   }
   const at::Tensor &maybe_get_output(int64_t i) override { return outputs[i]; }
   const at::Tensor &output(size_t i) const { return outputs[i]; }

@@ -61,7 +61,7 @@ typedef struct tb_error {
   uint32_t struct_size;
   tb_status status;
   int64_t native_code;
-  int32_t device;    /* -1: none */
+  int32_t device; /* -1: none */
   char driver[32];
   char function[48]; /* the slot, or the component's own function */
   char text[1024];
@@ -174,8 +174,18 @@ typedef struct tb_allocator_table {
 
 typedef struct tb_generator tb_generator;
 
-enum { TB_FLOAT32 = 1, TB_FLOAT64 = 2, TB_FLOAT16 = 3, TB_BFLOAT16 = 4, TB_INT64 = 5, TB_INT32 = 6, TB_INT16 = 7,
-       TB_INT8 = 8, TB_UINT8 = 9, TB_BOOL = 10 };
+enum {
+  TB_FLOAT32 = 1,
+  TB_FLOAT64 = 2,
+  TB_FLOAT16 = 3,
+  TB_BFLOAT16 = 4,
+  TB_INT64 = 5,
+  TB_INT32 = 6,
+  TB_INT16 = 7,
+  TB_INT8 = 8,
+  TB_UINT8 = 9,
+  TB_BOOL = 10
+};
 enum { TB_FILL_UNIFORM = 1, TB_FILL_NORMAL = 2, TB_FILL_INTEGERS = 3, TB_FILL_BERNOULLI = 4, TB_FILL_EXPONENTIAL = 5 };
 
 typedef struct tb_generator_table {

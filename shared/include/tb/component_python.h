@@ -28,8 +28,10 @@ static inline int tb_import(const char *consumer, const char *component, const c
   int done = 0;
   if (!record) {
     PyErr_Clear();
-    PyErr_Format(PyExc_ImportError, "%s: the installed %s has no function table that this version knows. Install "
-                 "matching versions: pip install -U %s %s", consumer, component, consumer, component);
+    PyErr_Format(PyExc_ImportError,
+                 "%s: the installed %s has no function table that this version knows. Install "
+                 "matching versions: pip install -U %s %s",
+                 consumer, component, consumer, component);
   } else {
     done = tb_export_read(record, consumer, component, major, minor, table, table_size, error, sizeof error);
     if (!done) PyErr_SetString(PyExc_ImportError, error);

@@ -200,8 +200,8 @@ typedef struct tb_host {
 typedef struct tb_driver_api {
   uint32_t struct_size;
   uint16_t abi_major, abi_minor;
-  uint64_t groups;       /* TB_GROUP_* */
-  const char *build_id;  /* version, commit, compiler, sanitizer: free text */
+  uint64_t groups;      /* TB_GROUP_* */
+  const char *build_id; /* version, commit, compiler, sanitizer: free text */
 #define TB_SLOT(group, need, name, parameters, arguments) tb_status(*name) TB_SLOT_PARAMETERS parameters;
 #define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
 #define TB_SLOT0(group, need, name) tb_status (*name)(tb_driver * self);

@@ -72,9 +72,9 @@ Tensor log_sigmoid_backward(const Tensor &grad, const Tensor &self, const Tensor
 } // namespace
 
 void register_activations(torch::Library &aten) {
-  enter_stub<"aten::hardtanh_backward", at::native::hardtanh_backward_stub>();
+  enter_stub<"aten::hardtanh_backward", at::native::hardtanh_backward_stub, Types::promote_all>();
   enter_stub<"aten::hardswish", at::native::hardswish_stub>();
-  enter_stub<"aten::hardswish_backward", at::native::hardswish_backward_stub>();
+  enter_stub<"aten::hardswish_backward", at::native::hardswish_backward_stub, Types::promote_all>();
   enter_stub<"aten::_prelu_kernel", at::native::prelu_stub>();
   enter_stub<"aten::_prelu_kernel_backward", at::native::prelu_backward_stub>();
   using namespace at::native;

@@ -38,16 +38,16 @@ void enter_stubs() {
   enter_stub<"aten::angle", at::native::angle_stub>();
   enter_stub<"aten::conj_physical", at::native::conj_physical_stub>();
   enter_stub<"aten::logical_not", at::native::logical_not_stub>();
-  enter_stub<"aten::logical_and", at::native::logical_and_stub>();
-  enter_stub<"aten::logical_or", at::native::logical_or_stub>();
-  enter_stub<"aten::logical_xor", at::native::logical_xor_stub>();
+  enter_stub<"aten::logical_and", at::native::logical_and_stub, Types::promote_inputs>();
+  enter_stub<"aten::logical_or", at::native::logical_or_stub, Types::promote_inputs>();
+  enter_stub<"aten::logical_xor", at::native::logical_xor_stub, Types::promote_inputs>();
   enter_stub<"aten::complex", at::native::complex_stub>();
   enter_stub<"aten::polar", at::native::polar_stub>();
   enter_stub<"aten::nan_to_num", at::native::nan_to_num_stub>();
-  enter_stub<"aten::logit", at::native::logit_stub>();
+  enter_stub<"aten::logit", at::native::logit_stub, Types::promote_all>();
   enter_stub<"aten::frexp", at::native::frexp_stub>();
   enter_stub<"aten::where", at::native::where_kernel>();
-  enter_stub<"aten::floor_divide", at::native::div_floor_stub, true>();
+  enter_stub<"aten::floor_divide", at::native::div_floor_stub, Types::promote_all>();
 }
 
 } // namespace

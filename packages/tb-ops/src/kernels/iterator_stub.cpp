@@ -6,22 +6,13 @@
 
 namespace tb {
 
-namespace {
-
-// The type that an iterator promotes its operands to; Undefined where they differ and it does not promote.
-struct Promotion : at::TensorIteratorBase {
-  static c10::ScalarType of(const at::TensorIteratorBase &iterator) { return iterator.*(&Promotion::common_dtype_); }
-};
-
-} // namespace
-
-IteratorArgument::IteratorArgument(const at::TensorIteratorBase &iterator, bool convert_outputs)
+IteratorArgument::IteratorArgument(const at::TensorIteratorBase &iterator, Types types)
     : outputs_(iterator.noutputs()) {
-  const c10::ScalarType common = Promotion::of(iterator);
   operands_.reserve(static_cast<size_t>(iterator.ntensors()));
   for (int i = 0; i < iterator.ntensors(); i++) {
-    const bool convert = common != c10::ScalarType::Undefined && (i >= outputs_ || convert_outputs);
-    operands_.push_back({TensorArgument(iterator.tensor(i)), convert ? common : iterator.tensor(i).scalar_type(), {}});
+    const bool convert = types == Types::promote_all || (types == Types::promote_inputs && i >= outputs_);
+    operands_.push_back(
+        {TensorArgument(iterator.tensor(i)), convert ? iterator.common_dtype() : iterator.tensor(i).scalar_type(), {}});
   }
 }
 

@@ -10,11 +10,13 @@
 
 namespace tb {
 
+// What becomes of operands of different types. Where an operator promotes them PyTorch converts them itself on the CPU,
+// but leaves it to the kernel on other devices; the iterator does not tell which operator does.
+enum class Types { as_given, promote_inputs, promote_all };
+
 class IteratorArgument {
 public:
-  // Where the iterator's operands differ in type and it promotes them, PyTorch converts them itself on the CPU and leaves
-  // it to the kernel on other devices. We convert on the worker: the inputs, and the outputs too if `convert_outputs`.
-  IteratorArgument(const at::TensorIteratorBase &iterator, bool convert_outputs);
+  IteratorArgument(const at::TensorIteratorBase &iterator, Types types);
   // On the worker: calls kernel(TensorIterator &).
   template <class Kernel> void run(const Kernel &kernel) {
     at::TensorIterator iterator = restore();
@@ -37,9 +39,9 @@ private:
 
 inline TensorArgument stored(const at::TensorBase &tensor) { return TensorArgument(at::Tensor(tensor)); }
 
-template <auto &stub, bool convert_outputs, class... Stored> struct IteratorCall {
+template <auto &stub, Types types, class... Stored> struct IteratorCall {
   template <class... Arguments> explicit IteratorCall(const at::TensorIteratorBase &iterator, const Arguments &...given)
-      : operands(iterator, convert_outputs), arguments{stored(given)...} {}
+      : operands(iterator, types), arguments{stored(given)...} {}
   void operator()() {
     operands.run([&](at::TensorIterator &iterator) {
       std::apply([&](auto &...argument) { stub(c10::kCPU, iterator, restore(argument)...); }, arguments);
@@ -49,30 +51,29 @@ template <auto &stub, bool convert_outputs, class... Stored> struct IteratorCall
   std::tuple<Stored...> arguments;
 };
 
-template <Name name, auto &stub, bool convert_outputs,
-          class Function = typename std::remove_reference_t<decltype(stub)>::FnPtr>
+template <Name name, auto &stub, Types types, class Function = typename std::remove_reference_t<decltype(stub)>::FnPtr>
 struct StubEntry;
 
-template <Name name, auto &stub, bool convert_outputs, class Iterator, class... Rest>
+template <Name name, auto &stub, Types types, class Iterator, class... Rest>
   requires std::derived_from<Iterator, at::TensorIteratorBase>
-struct StubEntry<name, stub, convert_outputs, void (*)(Iterator &, Rest...)> {
+struct StubEntry<name, stub, types, void (*)(Iterator &, Rest...)> {
   static void launch(Iterator &iterator, Rest... rest) {
-    launch_in_place<name, IteratorCall<stub, convert_outputs, decltype(stored(rest))...>>(iterator.device(0).index(),
-                                                                                          iterator, rest...);
+    launch_in_place<name, IteratorCall<stub, types, decltype(stored(rest))...>>(iterator.device(0).index(), iterator,
+                                                                                rest...);
   }
 };
 
 // Stubs that take tensors.
-template <Name name, auto &stub, bool convert_outputs, class First, class... Rest>
+template <Name name, auto &stub, Types types, class First, class... Rest>
   requires std::same_as<std::remove_cvref_t<First>, at::Tensor>
-struct StubEntry<name, stub, convert_outputs, void (*)(First, Rest...)> {
+struct StubEntry<name, stub, types, void (*)(First, Rest...)> {
   static void call(First first, Rest... rest) { stub(c10::kCPU, first, rest...); }
   static void launch(First first, Rest... rest) { launch_kernel<name, call>(first.device().index(), first, rest...); }
 };
 
 // Makes our entry in a stub; changes nothing for other device types.
-template <Name name, auto &stub, bool convert_outputs = false> void enter_stub() {
-  stub.set_privateuse1_dispatch_ptr(&StubEntry<name, stub, convert_outputs>::launch);
+template <Name name, auto &stub, Types types = Types::as_given> void enter_stub() {
+  stub.set_privateuse1_dispatch_ptr(&StubEntry<name, stub, types>::launch);
 }
 
 } // namespace tb

@@ -53,7 +53,11 @@ Tensor smooth_l1_loss(const Tensor &self, const Tensor &target, int64_t reductio
 
 void bce_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction,
                 Tensor &out) {
-  at::native::binary_cross_entropy_out_cpu(self, target, weight, reduction, out);
+  // With a reduction the out= form would resize its output.
+  if (reduction == at::Reduction::None)
+    at::native::binary_cross_entropy_out_cpu(self, target, weight, reduction, out);
+  else
+    copy_result(out, at::native::binary_cross_entropy_cpu(self, target, weight, reduction));
 }
 
 Tensor binary_cross_entropy(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction) {
@@ -129,10 +133,10 @@ Tensor nll_loss2d_backward(const Tensor &grad, const Tensor &self, const Tensor 
 } // namespace
 
 void register_losses(torch::Library &aten) {
-  enter_stub<"aten::mse_loss_backward", at::native::mse_backward_stub>();
-  enter_stub<"aten::smooth_l1_loss_backward", at::native::smooth_l1_backward_stub>();
-  enter_stub<"aten::huber_loss", at::native::huber_stub>();
-  enter_stub<"aten::huber_loss_backward", at::native::huber_backward_stub>();
+  enter_stub<"aten::mse_loss_backward", at::native::mse_backward_stub, Types::promote_all>();
+  enter_stub<"aten::smooth_l1_loss_backward", at::native::smooth_l1_backward_stub, Types::promote_all>();
+  enter_stub<"aten::huber_loss", at::native::huber_stub, Types::promote_all>();
+  enter_stub<"aten::huber_loss_backward", at::native::huber_backward_stub, Types::promote_all>();
   aten.impl("mse_loss", TORCH_FN(mse_loss));
   aten.impl("smooth_l1_loss", TORCH_FN(smooth_l1_loss));
   aten.impl("mse_loss_backward", TORCH_FN(at::native::mse_loss_backward));

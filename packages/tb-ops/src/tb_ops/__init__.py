@@ -16,7 +16,7 @@ if _installed != TORCH_MINOR:
         f"pip install 'torch=={TORCH_MINOR}.*', or a tb-ops built for torch {_installed}"
     )
 
-from . import _core  # noqa: E402 - only after the version is known to fit
+from . import _core  # noqa: E402 (only once the version is known to fit)
 
 _core._connect()
 

@@ -46,7 +46,7 @@ class Schema:
         return self._parsed[0]
 
     def has_cpu_kernel(self, function: NativeFunction | NativeFunctionsGroup) -> bool:
-        return self._parsed[1].has_kernel(function)
+        return bool(self._parsed[1].has_kernel(function))
 
     @cached_property
     def structured_groups(self) -> list[NativeFunctionsGroup]:
