@@ -22,8 +22,8 @@ class ModelSettings:
 class TrainingSettings:
     """One run. Learning rate: linear warm-up, then a cosine down to a tenth."""
 
-    steps: int = 2000
-    batch: int = 32
+    steps: int = 1200
+    batch: int = 16
     learning_rate: float = 3e-3
     warm_up: int = 100
     weight_decay: float = 0.1
