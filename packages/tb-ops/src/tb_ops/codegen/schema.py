@@ -27,6 +27,11 @@ def native_directory() -> pathlib.Path:
     return found
 
 
+# Structured groups whose kernels are written by hand (src/kernels): with a reduction their out= CPU kernel resizes a
+# temporary that aliases cannot offer.
+BY_HAND = frozenset({"mse_loss.out", "smooth_l1_loss.out"})
+
+
 @dataclass(frozen=True)
 class Schema:
     """All native functions, and which of them have a CPU kernel."""
@@ -50,7 +55,7 @@ class Schema:
 
     @cached_property
     def structured_groups(self) -> list[NativeFunctionsGroup]:
-        """Groups whose out= function is structured and has a CPU kernel, in name order."""
+        """Groups whose out= function is structured and has a CPU kernel, less those BY_HAND, in name order."""
         from torchgen.gen import get_grouped_native_functions
         from torchgen.model import NativeFunctionsGroup
 
@@ -59,7 +64,7 @@ class Schema:
             for g in get_grouped_native_functions(self.functions)
             if isinstance(g, NativeFunctionsGroup) and g.structured and self.has_cpu_kernel(g)
         ]
-        return sorted(groups, key=lambda g: str(g.out.func.name))
+        return sorted((g for g in groups if str(g.out.func.name) not in BY_HAND), key=lambda g: str(g.out.func.name))
 
 
 def installed() -> Schema:

@@ -83,6 +83,8 @@ def __getattr__(name: str) -> object:
         from torch_backend.device_module.random import default_generators as generators
 
         return generators()
+    if name == "_initialized":  # torch.utils.checkpoint looks here before it saves the state of dropout
+        return _state.is_initialized()
     raise AttributeError(f"module 'torch.tb' has no attribute {name!r}")
 
 
