@@ -35,7 +35,7 @@ using at::Tensor, c10::Scalar;
 
 void enter_stubs() {
   enter_stub<"aten::abs", at::native::abs_stub>();
-  enter_stub<"aten::angle", at::native::angle_stub>();
+  enter_stub<"aten::angle", at::native::angle_stub, Types::promote_all>();
   enter_stub<"aten::conj_physical", at::native::conj_physical_stub>();
   enter_stub<"aten::logical_not", at::native::logical_not_stub>();
   enter_stub<"aten::logical_and", at::native::logical_and_stub, Types::promote_inputs>();
