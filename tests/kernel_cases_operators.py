@@ -1,0 +1,394 @@
+"""Cases of indexing, filling, element-wise, reducing and list kernels, and of optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from kernel_cases import Source, backward, case
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+aten = torch.ops.aten
+
+# ---- indexing --------------------------------------------------------------------------------------------------------
+
+
+@case
+def embedding(source: Source) -> Any:
+    weight = source.randn(11, 6, grad=True)
+    indices = source.integers(11, 4, 5)
+    y = F.embedding(indices, weight, padding_idx=3)
+    z = F.embedding(indices[0].int(), weight, scale_grad_by_freq=True)
+    return y, backward(y, weight), z, backward(z, weight)
+
+
+@case
+def index_select(source: Source) -> Any:
+    x, index = source.randn(5, 6, 7), source.integers(6, 9)
+    out = torch.empty(0, device=source.device)
+    torch.index_select(x, 1, index, out=out)
+    return (
+        x.index_select(1, index),
+        out,
+        x.transpose(0, 2).index_select(-2, index.int()),
+        x[0, 0, 0].index_select(0, index[:1] * 0),
+    )
+
+
+@case
+def index_put(source: Source) -> Any:
+    x, i, j = source.randn(5, 6, 7), source.integers(5, 4), source.integers(6, 4)
+    x[1, :, 2] = 3.5
+    x[i] = source.randn(6, 7)
+    x[:, j, 1] = source.randn(5, 4)
+    x.index_put_((i, j), source.randn(4, 7), accumulate=True)
+    return x, x.index_fill_(1, j, -1.0).clone(), x.index_fill(0, i[:2], torch.tensor(2.0, device=source.device))
+
+
+@case
+def indexing_backward(source: Source) -> Any:
+    x = source.randn(5, 6, grad=True)
+    y = x[source.integers(5, 8), source.integers(6, 8)]
+    z = x.take(source.integers(30, 4))
+    return y, backward(y, x), z, backward(z, x)
+
+
+@case
+def put_and_masked_scatter(source: Source) -> Any:
+    x = source.randn(4, 5)
+    x.put_(source.integers(20, 6), source.randn(6), accumulate=True)
+    return x, x.clone().masked_scatter_(source.mask(4, 5), source.randn(20))
+
+
+@case
+def moving(source: Source) -> Any:
+    x = source.randn(3, 4, 5)
+    window = source.randn(4, 10, grad=True)
+    y = window.unfold(1, 3, 2)
+    return (
+        x.flip(0, 2),
+        x.t_().flip(1) if x.dim() == 2 else x.mT.flip(1),
+        x.roll(2, 1),
+        x.roll((1, 2), (0, 2)),
+        x[0].trace(),
+        y,
+        backward(y, window),
+    )
+
+
+# ---- filling, ranges -------------------------------------------------------------------------------------------------
+
+
+@case
+def filling(source: Source) -> Any:
+    x = source.randn(4, 5)
+    half = source.randn(4, 5, dtype=torch.bfloat16)
+    return (
+        x.clone().fill_(2.5),
+        x.clone().t().fill_(x[0, 0]),
+        x.clone()[:, 1:3].fill_(torch.tensor(7)),
+        half.fill_(1 / 3),
+        torch.full((3,), 4, device=source.device),
+        torch.zeros(2, 3, device=source.device, dtype=torch.int32),
+        torch.ones_like(x, dtype=torch.bool),
+        x.clone().zero_(),
+    )
+
+
+@case
+def masked_filling(source: Source) -> Any:
+    x, mask = source.randn(4, 5), source.mask(4, 5)
+    return (
+        x.masked_fill(mask, -1e9),
+        x.clone().masked_fill_(mask[0], x[0, 0]),
+        x.t().masked_fill(mask.t(), torch.tensor(3.0)),
+        x.masked_fill(mask[:, :1], 0),
+    )
+
+
+@case
+def ranges(source: Source) -> Any:
+    device = source.device
+    return (
+        torch.arange(10, device=device),
+        torch.arange(1, 2.5, 0.3, device=device),
+        torch.arange(5, 0, -2, dtype=torch.bfloat16, device=device),
+        torch.linspace(-1, 1, 7, device=device),
+        torch.logspace(0, 2, 5, device=device),
+        torch.eye(4, device=device),
+        torch.eye(2, 3, dtype=torch.int64, device=device),
+    )
+
+
+# ---- element-wise ----------------------------------------------------------------------------------------------------
+
+
+@case
+def elementwise(source: Source) -> Any:
+    x, y = source.randn(4, 5), source.randn(5)
+    strided = source.randn(5, 4).t()
+    i = source.integers(9, 4, 5, low=-9)
+    special = torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0], device=source.device)
+    return (
+        x.abs(),
+        strided.abs(),
+        i.abs(),
+        x.clone().abs_(),
+        torch.complex(x, strided).abs(),
+        torch.complex(x, strided).angle(),
+        torch.polar(x.abs(), strided),
+        torch.complex(x, strided).conj().resolve_conj(),
+        x.logical_not(),
+        x.logical_and(i),
+        (x > 0).logical_or(y > 0),
+        i.logical_xor_(y > 0),
+        special.nan_to_num(),
+        special.isnan(),
+        special.isinf(),
+        x.sigmoid().logit(),
+        torch.frexp(x),
+        1 - i,
+        torch.rsub(x, y, alpha=2),
+        7 % (x.abs() + 1),
+        x // 0.3,
+        i.floor_divide(y.abs() + 0.5),
+        torch.mvlgamma(x.abs() + 3, 2),
+        torch.angle(i),
+        (i > 0).logit(),
+        x.double().floor_divide(y),
+        x.half().floor_divide_(y.abs() + 1),
+    )
+
+
+@case
+def where(source: Source) -> Any:
+    mask, x, y = source.mask(4, 5), source.randn(4, 5), source.randn(5)
+    out = torch.empty(0, device=source.device)
+    torch.where(mask, x, y, out=out)
+    return (
+        torch.where(mask, x, y),
+        torch.where(mask, x, 0.0),
+        torch.where(mask.t(), x.t(), x.t() * 2),
+        torch.where(mask, x, torch.tensor(1.5)),
+        torch.where(mask, x.bfloat16(), y),
+        torch.where(mask, source.integers(5, 5), x),
+        out,
+    )
+
+
+@case
+def activations(source: Source) -> Any:
+    results: list[Any] = []
+    for function in (F.relu, F.hardtanh, F.relu6, F.hardswish, F.logsigmoid, F.glu, F.leaky_relu, F.gelu, F.silu):
+        x = source.randn(4, 6, grad=True)
+        y = function(x)
+        results += [y, backward(y, x)]
+    x, w = source.randn(4, 6, grad=True), source.randn(6, grad=True)
+    y = F.prelu(x, w)
+    return results, y, backward(y, x, w), F.relu(x.detach().clone(), inplace=True), F.relu(x.detach().t().bfloat16())
+
+
+@case
+def losses(source: Source) -> Any:
+    results: list[Any] = []
+    for reduction in ("mean", "sum", "none"):
+        x, target = source.randn(4, 6, grad=True), source.randn(4, 6)
+        probability = source.randn(4, 6).sigmoid().requires_grad_()
+        image = source.randn(2, 3, 4, 4, grad=True)
+        classes = source.integers(3, 2, 4, 4)
+        for y, given in (
+            (F.mse_loss(x, target, reduction=reduction), x),
+            (F.smooth_l1_loss(x, target, reduction=reduction), x),
+            (F.huber_loss(x, target, reduction=reduction, delta=0.7), x),
+            (F.binary_cross_entropy(probability, target.sigmoid(), reduction=reduction), probability),
+            (F.binary_cross_entropy_with_logits(x, target.sigmoid(), reduction=reduction), x),
+            (F.cross_entropy(image, classes, reduction=reduction), image),
+            (F.cross_entropy(x, source.integers(6, 4), reduction=reduction, ignore_index=2), x),
+        ):
+            results += [y, backward(y, given)]
+    return results
+
+
+# ---- reductions, pooling ---------------------------------------------------------------------------------------------
+
+
+@case
+def spreads(source: Source) -> Any:
+    x = source.randn(4, 5, 6)
+    return (
+        x.var(),
+        x.std(1),
+        x.var((0, 2), keepdim=True),
+        x.std(0, correction=0),
+        torch.var_mean(x, 1),
+        torch.std_mean(x),
+        torch.complex(x, x + 1).var(0),
+        x.bfloat16().var(-1),
+    )
+
+
+@case
+def reductions(source: Source) -> Any:
+    x, i = source.randn(4, 5), source.integers(3, 4, 5, low=-3)
+    return (
+        x.max(),
+        x.t().min(),
+        i.max(),
+        x.median(),
+        x.nanmedian(),
+        x.median(1),
+        x.nanmedian(0, keepdim=True),
+        x.kthvalue(2, 0),
+        x.prod(),
+        i.prod(),
+        x[0].dot(x[1]),
+        torch.vdot(x[0], x[2]),
+        i.count_nonzero(),
+        i.count_nonzero(0),
+        torch.equal(x, x.clone()),
+        torch.equal(x, x + 1),
+        x.cummax(0),
+        x.cummin(1),
+        x.logcumsumexp(1),
+    )
+
+
+@case
+def pooling(source: Source) -> Any:
+    results: list[Any] = []
+    for layout in (torch.contiguous_format, torch.channels_last):
+        x = source.randn(2, 3, 7, 7).contiguous(memory_format=layout).requires_grad_()
+        for y in (
+            F.adaptive_avg_pool2d(x, 3),
+            F.adaptive_avg_pool2d(x, 1),
+            F.max_pool2d(x, 2),
+            F.avg_pool2d(x, 3, 2),
+            F.pad(x, (1, 2, 3, 1), mode="reflect"),
+            F.interpolate(x, scale_factor=2),
+        ):
+            results += [y, backward(y, x, retain=True)]
+    return results
+
+
+# ---- lists and optimizers --------------------------------------------------------------------------------------------
+
+
+def lists(source: Source, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    return [source.randn(*shape, dtype=dtype) for shape in ((3, 4), (5,), (), (2, 3, 2))]
+
+
+@case
+def foreach_numbers(source: Source) -> Any:
+    x = lists(source)
+    results: list[Any] = []
+    for name in ("add", "sub", "mul", "div"):
+        new, in_place = getattr(torch, f"_foreach_{name}"), getattr(torch, f"_foreach_{name}_")
+        results += [new(x, 1.7), new(x, [0.5, 2, -3.0, 4.25])]
+        in_place(x, 1.1)
+        in_place(x, [1.5, 0.25, 2, -1.0])
+    return results, x
+
+
+@case
+def foreach_lists(source: Source) -> Any:
+    x, y, z = lists(source), lists(source), [t.abs() + 1 for t in lists(source)]
+    results: list[Any] = [torch._foreach_add(x, y, alpha=0.5), torch._foreach_maximum(x, y), torch._foreach_div(x, z)]
+    torch._foreach_add_(x, y, alpha=2)
+    torch._foreach_sub_(x, z)
+    torch._foreach_mul_(x, y)
+    torch._foreach_div_(x, z)
+    torch._foreach_maximum_(x, y)
+    torch._foreach_lerp_(x, z, 0.3)
+    torch._foreach_addcmul_(x, y, z, 0.7)
+    torch._foreach_addcmul_(x, y, z, [0.1, 0.2, 0.3, 0.4])
+    torch._foreach_addcdiv_(x, y, z, 0.7)
+    torch._foreach_addcdiv_(x, y, z, [0.1, 0.2, 0.3, 0.4])
+    results += [torch._foreach_addcdiv(x, y, z, 1.5), torch._foreach_lerp(x, y, 0.1)]
+    torch._foreach_copy_(y, [t.bfloat16() for t in z])
+    torch._foreach_zero_(z)
+    return results, x, y, z
+
+
+@case
+def foreach_unary_and_norm(source: Source) -> Any:
+    x = [t.abs() + 0.1 for t in lists(source)]
+    factor = torch.tensor(0.3, device=source.device)
+    results = [torch._foreach_sqrt(x), torch._foreach_neg(x), torch._foreach_abs(x), torch._foreach_reciprocal(x)]
+    results += [torch._foreach_norm(x), torch._foreach_norm(x, float("inf")), torch._foreach_mul(x, factor)]
+    torch._foreach_mul_(x, factor)
+    torch._foreach_sqrt_(x)
+    torch._foreach_neg_(x)
+    return results, x
+
+
+@case
+def foreach_slow_ways(source: Source) -> Any:
+    x = lists(source, torch.int64)
+    mixed = [source.randn(3), source.randn(3, dtype=torch.bfloat16)]
+    strided = [source.randn(4, 3).t(), source.randn(2)]
+    return (
+        torch._foreach_add(x, 1.5),
+        torch._foreach_div(x, 2),
+        torch._foreach_add(mixed, [source.randn(3), source.randn(1)]),
+        torch._foreach_mul(strided, 2),
+        torch._foreach_add(strided, [source.randn(3, 4), source.randn(2)]),
+    )
+
+
+def training(source: Source, make: Callable[..., torch.optim.Optimizer], clip: float | None = None, **how: Any) -> Any:
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 5)).to(source.device)
+    optimizer = make(model.parameters(), **how)
+    history = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(source.randn(7, 6)), source.integers(5, 7))
+        torch.autograd.backward(loss)
+        if clip is not None:
+            history.append(clip_grad_norm_(model.parameters(), clip))
+        optimizer.step()
+        history.append(loss)
+    return history, list(model.parameters())
+
+
+@case
+def adamw(source: Source) -> Any:
+    return training(source, torch.optim.AdamW, lr=1e-2, clip=0.5)
+
+
+@case
+def adamw_fused(source: Source) -> Any:
+    return training(source, torch.optim.AdamW, lr=1e-2, fused=True)
+
+
+@case
+def adamw_fused_with_rate_in_a_tensor(source: Source) -> Any:
+    return training(source, torch.optim.AdamW, lr=torch.tensor(1e-2), fused=True, amsgrad=True)
+
+
+@case
+def adam_amsgrad(source: Source) -> Any:
+    return training(source, torch.optim.Adam, lr=1e-2, amsgrad=True, weight_decay=0.1, maximize=True)
+
+
+@case
+def adam_fused(source: Source) -> Any:
+    return training(source, torch.optim.Adam, lr=1e-2, fused=True)
+
+
+@case
+def sgd(source: Source) -> Any:
+    return training(source, torch.optim.SGD, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01, clip=1.0)
+
+
+@case
+def sgd_plain(source: Source) -> Any:
+    return training(source, torch.optim.SGD, lr=0.1)
+
+
+@case
+def sgd_fused(source: Source) -> Any:
+    return training(source, torch.optim.SGD, lr=0.1, momentum=0.9, fused=True)
