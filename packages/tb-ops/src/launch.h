@@ -58,8 +58,8 @@ template <Name name, class Function> void launch(c10::DeviceIndex device, Functi
   launch_in_place<name, Function>(device, std::move(function));
 }
 
-// The stored arguments of one kernel. Leaves rather than std::tuple: there are hundreds of these types, and they compile
-// in a third of the time.
+// The stored arguments of one kernel. Leaves rather than std::tuple: there are hundreds of these types, and a generated
+// file compiled in 24 s of processor time instead of 30.
 template <size_t i, class Stored> struct Leaf {
   template <class Argument> explicit Leaf(const Argument &argument) : value(stored(argument)) {}
   Stored value;
