@@ -139,8 +139,8 @@ def _compile(include: pathlib.Path, variable: str, default: str, arguments: list
 
 
 def check_compiles(include: pathlib.Path) -> None:
-    """Both headers, alone, in all four languages."""
-    for header in ("tb/driver.h", "tb/component.h"):
+    """The headers, each alone, in all four languages."""
+    for header in ("tb/driver.h", "tb/graph.h", "tb/component.h"):
         source = f'#include "{header}"\nint main(void) {{ return 0; }}\n'
         for variable, default, language, standard in STANDARDS:
             arguments = [*WARNINGS, f"-std={standard}", "-x", language, "-fsyntax-only"]

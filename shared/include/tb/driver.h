@@ -4,20 +4,30 @@
  * lists the functions and is their specification) and returns its `self`. Eight functions make a device; each further
  * group switches a capability on. C99, C11, C++17 and later; needs nothing but the C library.
  *
- * Rules for every function
+ * Rules for every function; like those of driver_slots.inc, each is cited by a case of the contract kit
  *   E1  Out-parameters are untouched unless the status is TB_OK.
  *   E2  A failing call sets its text through tb_host.set_error, in the same thread, before it returns.
- *   E4  A failure of queued work appears at the next query or synchronise ordered after it.
+ *   E3  A call that succeeds leaves no text behind that a later failure could show.
+ *   E4  A failure of queued work appears at the next query or synchronise ordered after it, also through waits on
+ *       events of other streams; the first that covers it tells it, once, and the device stays usable.
  *   E5  No exception, longjmp, abort, exit, signal handler or print leaves a driver.
+ *   E6  Only statuses of the list below are returned; the vendor's own number goes to set_error.
+ *   E7  An unknown flag bit is TB_INVALID_ARGUMENT, a device that there is not TB_OUT_OF_RANGE, a NULL out-parameter
+ *       TB_INVALID_ARGUMENT.
  *   T1  Any function may be called from any thread, also as the first call of that thread.
  *   T2  Calls on different handles never wait for each other except for memory itself.
+ *   T3  Calls on the same handle are safe too, except destroying or freeing it against any other use.
  *   T4  There is no hidden current device: a function names its device or takes a handle that knows it.
  *   T5  Functions that enqueue return without waiting for the device.
  *   T6  Nothing is called after close, after the interpreter began to end, or in a forked child.
  *   T8  The library is never unloaded; threads started in open end in close.
  *   T9  No function needs Python or its lock.
- * Growth: functions and fields are only ever appended; struct_size says how much the other side knows. An unknown
- * flag bit is TB_INVALID_ARGUMENT.
+ * Growth
+ *   V1  Functions and fields are only ever appended.
+ *   V2  struct_size says how much the other side knows: nothing is written past it, by a newer or an older side.
+ *   V3  A group is offered whole or not at all, and its bit in `groups` says so.
+ *   V4  The library exports tb_driver_open_v1 and nothing else.
+ *   V5  build_id is not empty.
  */
 #ifndef TB_DRIVER_H
 #define TB_DRIVER_H
