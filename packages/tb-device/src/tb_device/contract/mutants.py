@@ -52,7 +52,10 @@ def _run(base: str, mutant: str, case: Case, limit: float | None) -> Result:
 
 
 def judge(mutant: Mutant, honest: dict[tuple[str, str], Result]) -> tuple[bool, str]:
-    """Whether it is caught, and how or why not. honest: results on honest drivers by base and case, filled as needed."""
+    """Whether it is caught, and how or why not.
+
+    honest: results on honest drivers by base and case, filled as needed.
+    """
     cases = {case.id: case for case in all_cases()}
     case = cases.get(mutant.caught_by)
     if case is None:

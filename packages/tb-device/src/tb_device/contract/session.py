@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -25,7 +26,7 @@ OUTPUT_LINES = 30
 
 @dataclass
 class Result:
-    """What became of a case. text: why; where: "file:line" of the check; output: what the process printed, if it ended."""
+    """What became of a case. text: why. where: "file:line" of the check. output: of the process, if it ended."""
 
     case: Case
     outcome: str
@@ -90,10 +91,8 @@ class _Worker:
 
     def kill(self) -> None:
         """Ends the process and what it started."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
         for descriptor in (self._requests, self._answers):
             os.close(descriptor)

@@ -3,9 +3,9 @@
     python -m tb_device.contract.worker --requests FD --answers FD
 
 Both pipes carry a JSON object a line. First comes the target; the answer is what the driver says of itself, or
-{"problem": text}. Then {"run": id} is answered by the case's result, {"close": true} by {} or a problem. What the driver
-prints goes to stdout and stderr, which the parent keeps. With --child NAME it is the second process of a case instead
-(contract/child.h).
+{"problem": text}. Then {"run": id} is answered by the case's result, {"close": true} by {} or a problem. What the
+driver prints goes to stdout and stderr, which the parent keeps. With --child NAME it is the second process of a case
+instead (contract/child.h).
 """
 
 from __future__ import annotations
