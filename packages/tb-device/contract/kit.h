@@ -26,6 +26,7 @@ struct Target {
   std::string mutant;  // changes the table after each open (mutant.h), "" for none
   std::string layers;  // put around the driver after each open (layers/layers.h), "" for none
   uint64_t seed = 1;
+  std::vector<std::string> child_command; // starts a second process (child.h); empty where none can be
 };
 
 // The text of the last failure on this thread, as the driver gave it, and how often set_error was called.

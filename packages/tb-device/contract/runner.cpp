@@ -2,12 +2,14 @@
 //
 //   contract_runner --driver cpu|sim|PATH --level N [--only TEXT] [--mutant NAME] [--layers SPEC] [--seed N]
 //                   [--image FILE] [--option KEY=VALUE]... [--slow] [--list]
+//   and, for cases that start a second process: --library FILE --child NAME
 //
 // Exit code 0: every case passed or is not offered, and at least one was executed; 1: not so; 2: wrong usage.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "child.h"
 #include "cpu_driver.h"
 #include "mutant.h"
 #include "run.h"
@@ -23,7 +25,7 @@ struct Request {
   Target target;
   Options options;
   int level = 0;
-  std::string only;
+  std::string only, child;
   bool slow = false, list = false;
 };
 
@@ -67,6 +69,10 @@ Request read(int count, char **arguments) {
       request.target.layers = value;
     else if (key == "--image")
       request.target.image = value;
+    else if (key == "--library")
+      request.target.library = value;
+    else if (key == "--child")
+      request.child = value;
     else if (key == "--seed")
       request.target.seed = std::strtoull(value.c_str(), nullptr, 10);
     else
@@ -76,13 +82,14 @@ Request read(int count, char **arguments) {
   if (request.target.name.empty()) usage("--driver is missing");
   if (!request.target.mutant.empty() && !find_mutant(request.target.mutant))
     usage("there is no mutant " + request.target.mutant);
-  request.options = default_options(request.target.name);
+  request.target.child_command = {"/proc/self/exe"};
+  if (request.child.empty()) request.options = default_options(request.target.name);
   for (const auto &[key, value] : given) request.options[key] = value;
   request.target.open = builtin(request.target.name);
-  if (!request.target.open && request.target.name.find('/') == std::string::npos)
+  if (!request.target.open && request.target.library.empty() && request.target.name.find('/') == std::string::npos)
     usage("there is no driver " + request.target.name + ", and a path has a slash");
   if (!request.target.open) {
-    request.target.library = request.target.name;
+    if (request.target.library.empty()) request.target.library = request.target.name;
     request.target.open = open_function(request.target.library);
   }
   return request;
@@ -134,6 +141,7 @@ int run_all(const Request &request) {
 int main(int count, char **arguments) {
   try {
     const Request request = read(count, arguments);
+    if (!request.child.empty()) return child_main(request.target, request.options, request.child);
     return request.list ? list_all() : run_all(request);
   } catch (const std::exception &error) {
     std::printf("failed: %s\n", error.what());
