@@ -1,7 +1,9 @@
 // probe.cpp -- words on the device, and waits that cannot hang.
 #include "probe.h"
 
-#include <chrono>
+#include <sys/resource.h>
+
+#include <cstdio>
 
 namespace tb::contract {
 
@@ -53,6 +55,12 @@ void check_held(Kit &kit, tb_stream *stream, std::source_location where) {
                  "work ran before what it had to wait for: the stream answers " + shown(status) + ", not 32");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   } while (seconds_now() < until);
+}
+
+void expect_a_crash() {
+  const rlimit none = {0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  if (!std::freopen("/dev/null", "w", stderr)) throw Failed("/dev/null does not open");
 }
 
 } // namespace tb::contract

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <source_location>
@@ -75,19 +76,7 @@ tb_status poll(Query &&query, std::source_location where = std::source_location:
   return status;
 }
 
-} // namespace tb::contract
+// In a second process: what comes may end it, without a report and a core file.
+void expect_a_crash();
 
-namespace kit {
-using tb::contract::check_held;
-using tb::contract::copy_word;
-using tb::contract::driver_of;
-using tb::contract::kSoon;
-using tb::contract::kTooLate;
-using tb::contract::OpensLater;
-using tb::contract::poll;
-using tb::contract::read_word;
-using tb::contract::read_words;
-using tb::contract::set_word;
-using tb::contract::wait_until;
-using tb::contract::write_words;
-} // namespace kit
+} // namespace tb::contract
