@@ -58,6 +58,7 @@ Opened::Opened(const Target &target, const Options &options) {
   last_error = {};
   const tb_status status = open_with_mutant(target, Kit::host(), &api, &self);
   open_options = nullptr;
+  if (status == TB_ALREADY_EXISTS) throw NotOffered(target.name + " does not open a second time");
   if (status != TB_OK)
     throw Failed(target.name + " did not open: status " + std::to_string(status) + ", " + shown(last_error.text));
   if (!self) throw Failed(target.name + " opened without giving a self");

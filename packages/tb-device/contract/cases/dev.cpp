@@ -1,0 +1,135 @@
+// dev.cpp -- cases about devices: their number, their facts, their ordinals.
+#include <limits>
+#include <set>
+
+#include "arguments.h"
+
+namespace tb::contract {
+namespace {
+
+tb_device_info asked(Kit &kit, int32_t device) {
+  tb_device_info info{};
+  info.struct_size = sizeof info;
+  CHECK_OK(kit.api().device_get_info(kit.self(), device, &info));
+  return info;
+}
+
+} // namespace
+
+TB_CASE(DEV, 01, TB_GROUP_CORE, "device_count.2 T1", "the number of devices is the same for every call and thread") {
+  const int32_t count = kit.device_count();
+  Threads threads;
+  for (int i = 0; i < 8; ++i)
+    threads.start([&] {
+      for (int round = 0; round < 100; ++round) CHECK_EQUAL(kit.device_count(), count);
+    });
+  threads.join();
+}
+
+TB_CASE(DEV, 02, TB_GROUP_CORE, "device_count.1", "the number of devices is an answer, never an error") {
+  int32_t count = -1;
+  CHECK_OK(kit.api().device_count(kit.self(), &count));
+  CHECK(count >= 0);
+  if (count == 0) kit.state("there is no device here: cases about devices prove nothing");
+}
+
+TB_CASE(DEV, 03, TB_GROUP_CORE, "device_get_info.2 device_get_info.4", "a device's facts make sense") {
+  for (int32_t device = 0; device < kit.device_count(); ++device) {
+    const tb_device_info info = asked(kit, device);
+    CHECK(info.alignment >= 64);
+    CHECK_EQUAL(info.alignment & (info.alignment - 1), 0u);
+    CHECK(info.priority_greatest <= 0 && 0 <= info.priority_least);
+    CHECK(info.total_memory > 0);
+    CHECK(info.max_allocation > 0 && info.max_allocation <= info.total_memory);
+    CHECK_EQUAL(info.struct_size, static_cast<uint32_t>(sizeof info));
+    CHECK_EQUAL(info.flags & ~static_cast<uint32_t>(TB_DEVICE_HOST_ACCESSIBLE), 0u);
+  }
+}
+
+TB_CASE(DEV, 04, TB_GROUP_CORE, "device_get_info.1 device_get_info.3",
+        "facts never change, and each uuid is one device's") {
+  std::set<std::string> seen;
+  for (int32_t device = 0; device < kit.device_count(); ++device) {
+    const tb_device_info first = asked(kit, device), again = asked(kit, device);
+    CHECK(memcmp(&first, &again, sizeof first) == 0);
+    CHECK(seen.emplace(reinterpret_cast<const char *>(first.uuid), sizeof first.uuid).second);
+  }
+  Opened second(kit.target(), kit.options()); // the device's own: also for another self
+  tb_device_info info{};
+  info.struct_size = sizeof info;
+  CHECK(second.api.device_get_info(second.self, 0, &info) == TB_OK);
+  CHECK(memcmp(info.uuid, kit.info().uuid, sizeof info.uuid) == 0);
+}
+
+TB_CASE(DEV, 05, TB_GROUP_CORE, "E7", "a device that there is not is out of range, in every function that names one",
+        .own_process = true) {
+  Arguments arguments(kit);
+  const std::vector<int32_t> strangers = {-1, kit.device_count(), std::numeric_limits<int32_t>::max(),
+                                          std::numeric_limits<int32_t>::min()};
+  for_each_slot(kit.api(), [&](const char *name, uint64_t, auto function, const std::vector<std::string> &names) {
+    for (size_t i = 0; i < names.size(); ++i)
+      for (const int32_t stranger : strangers) {
+        tb_status status;
+        if (!is_device_name(names[i]) || !arguments.call(function, names, Spoil::device, i, stranger, &status))
+          continue;
+        if (!arguments.all_available() && (status == TB_INVALID_ARGUMENT || status == TB_NOT_FOUND)) continue;
+        kit.check_status(status, TB_OUT_OF_RANGE, name, __FILE__, __LINE__);
+      }
+  });
+}
+
+TB_CASE(DEV, 06, TB_GROUP_CORE, "device_memory_info.1", "free is at most total, and total is what the device says") {
+  kit.need(kit.api().device_memory_info, "device_memory_info");
+  for (int32_t device = 0; device < kit.device_count(); ++device) {
+    uint64_t free = 0, total = 0;
+    CHECK_OK(kit.api().device_memory_info(kit.self(), device, &free, &total));
+    CHECK_EQUAL(total, asked(kit, device).total_memory);
+    CHECK(free <= total);
+  }
+}
+
+TB_CASE(DEV, 07, TB_GROUP_CORE, "device_query.1 device_query.2", "an unknown key is not found") {
+  kit.need(kit.api().device_query, "device_query");
+  int64_t out = -77;
+  for (const char *key : {"tb.no_such_fact", "", "no_name_space"}) {
+    CHECK_STATUS(kit.api().device_query(kit.self(), 0, key, &out), TB_NOT_FOUND);
+    CHECK_EQUAL(out, -77);
+  }
+}
+
+TB_CASE(DEV, 08, TB_GROUP_CORE, "device_activate.1 T4",
+        "activating a device on one thread changes nothing for others") {
+  kit.need(kit.api().device_activate, "device_activate");
+  kit.need_devices(2);
+  kit::Block near(kit, 256, 0), far(kit, 256, 1);
+  CHECK_OK(kit.api().device_activate(kit.self(), 1));
+  near.fill(3); // names device 0, whatever is active
+  far.fill(4);
+  Threads threads;
+  threads.start([&] {
+    CHECK_OK(kit.api().device_activate(kit.self(), 0));
+    near.fill(5);
+  });
+  threads.join();
+  far.fill(6);
+  CHECK(near.read() == std::vector<uint8_t>(256, 5));
+  CHECK(far.read() == std::vector<uint8_t>(256, 6));
+  CHECK_OK(kit.api().device_activate(kit.self(), 0));
+}
+
+TB_CASE(DEV, 10, TB_GROUP_CORE, "close.1 close.2", "close with live objects refuses and changes nothing") {
+  Opened second(kit.target(), kit.options());
+  void *block = nullptr;
+  CHECK(second.api.mem_alloc(second.self, 0, 4096, 0, &block) == TB_OK);
+  tb_stream *stream = nullptr;
+  if (kit.has_async()) CHECK(second.api.stream_default(second.self, 0, &stream) == TB_OK);
+  for (int round = 0; round < 2; ++round) CHECK_STATUS(second.api.close(second.self), TB_FAILED_PRECONDITION);
+  std::vector<uint8_t> sent(4096, 0x3D), back(4096);
+  CHECK(second.api.mem_copy(second.self, 0, stream, block, sent.data(), 4096, TB_COPY_HOST_TO_DEVICE) == TB_OK);
+  CHECK(second.api.mem_copy(second.self, 0, stream, back.data(), block, 4096, TB_COPY_DEVICE_TO_HOST) == TB_OK);
+  if (stream) CHECK(second.api.stream_synchronize(second.self, stream) == TB_OK);
+  CHECK(sent == back);
+  CHECK(second.api.mem_free(second.self, 0, block) == TB_OK);
+} // and then it closes
+
+} // namespace tb::contract
