@@ -96,7 +96,7 @@ def test_every_instruction_set_gives_the_same_bits(kind: str, dtype: str) -> Non
     assert set(written.values()) == {written["portable"]}
 
 
-# SHA-256 of 10,007 elements from element 5 on. Written down once: other machines, compilers and releases must repeat it.
+# SHA-256 of 10,007 elements from element 5 on, written down once: other machines, compilers, releases must repeat it.
 GOLDEN = {
     ("uniform", "float32"): "6de815ffa7f18fa4",
     ("uniform", "float64"): "911ec6bed7deabc7",
