@@ -4,6 +4,7 @@
 
 #include "fault.h"
 #include "layers.h"
+#include "leak.h"
 #include "options.h"
 #include "stack.h"
 
@@ -17,7 +18,7 @@ template <class L> std::unique_ptr<Layer> make(const tb_host *host, OptionReader
 }
 
 const std::map<std::string, Maker> &makers() {
-  static const std::map<std::string, Maker> all = {{Fault::name, make<Fault>}};
+  static const std::map<std::string, Maker> all = {{Fault::name, make<Fault>}, {Leak::name, make<Leak>}};
   return all;
 }
 

@@ -23,10 +23,11 @@ inline constexpr int slot_count = static_cast<int>(Slot::count);
 struct SlotText {
   const char *name;
   const char *parameters; // with their types: "(int32_t device, void *ptr)"
+  std::string_view names; // "(device, ptr)"
 };
 
-#define TB_SLOT(group, need, name, parameters, arguments) {#name, #parameters},
-#define TB_SLOT0(group, need, name) {#name, "()"},
+#define TB_SLOT(group, need, name, parameters, arguments) {#name, #parameters, #arguments},
+#define TB_SLOT0(group, need, name) {#name, "()", "()"},
 inline constexpr SlotText slot_texts[slot_count] = {
 #include "tb/driver_slots.inc"
 #include "tb/graph_slots.inc"
@@ -41,6 +42,19 @@ constexpr Slot slot_named(std::string_view name) {
   for (int place = 0; place < slot_count; ++place)
     if (name == slot_texts[place].name) return static_cast<Slot>(place);
   return Slot::count;
+}
+
+// The place of an argument by its name, after self; -1 when there is none.
+constexpr int place_of(Slot slot, std::string_view argument) {
+  const std::string_view names = slot_texts[static_cast<int>(slot)].names;
+  int place = 0;
+  for (size_t at = 1; at < names.size();) {
+    const size_t end = names.find_first_of(",)", at);
+    if (names.substr(at, end - at) == argument) return place;
+    at = names.find_first_not_of(", )", end);
+    ++place;
+  }
+  return -1;
 }
 
 // Gives its result through a pointer.
