@@ -31,13 +31,13 @@ public:
   // In the order of the calls. Exact when no other thread calls meanwhile.
   std::vector<LiveObject> live() const;
 
-  tb_status around(On<Slot::close>, auto &&next) {
+  tb_status around(On<Slot::close>, Next next) {
     report();
     return next();
   }
 
   // One call may end several mappings.
-  tb_status around(On<Slot::vmm_unmap>, auto &&next, void *address, uint64_t size) {
+  tb_status around(On<Slot::vmm_unmap>, Next next, void *address, uint64_t size) {
     calls_.fetch_add(1, std::memory_order_relaxed);
     const auto taken = mappings_within(address, size);
     for (const LiveObject &one : taken) (void)objects(Kind::mapping).take(one.handle);
@@ -47,7 +47,7 @@ public:
     return status;
   }
 
-  template <Slot S, class... A> tb_status around(On<S>, auto &&next, A... arguments) {
+  template <Slot S, class... A> tb_status around(On<S>, Next next, A... arguments) {
     const uint64_t call = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
     if constexpr (made_by(S) != Kind::none) {
       const tb_status status = next();

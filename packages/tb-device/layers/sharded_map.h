@@ -31,6 +31,12 @@ public:
     shard.values.erase(found);
     return out;
   }
+  template <class Condition> void take_if(const void *key, Condition &&condition) {
+    Shard &shard = shard_of(key);
+    std::lock_guard lock(shard.mutex);
+    const auto found = shard.values.find(key);
+    if (found != shard.values.end() && condition(found->second)) shard.values.erase(found);
+  }
   // The body sees the value in place, under its part's lock; returns whether there is one.
   template <class Body> bool with(const void *key, Body &&body) {
     Shard &shard = shard_of(key);

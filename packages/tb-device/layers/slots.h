@@ -1,6 +1,7 @@
 // slots.h -- the functions that a layer stands in front of, as data: the driver table's and tb.graph's.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include "tb/driver.h"
@@ -44,16 +45,21 @@ constexpr Slot slot_named(std::string_view name) {
   return Slot::count;
 }
 
-// The place of an argument by its name, after self; -1 when there is none.
-constexpr int place_of(Slot slot, std::string_view argument) {
+// The name of an argument by its place after self; empty past the last.
+constexpr std::string_view argument_of(Slot slot, int place) {
   const std::string_view names = slot_texts[static_cast<int>(slot)].names;
-  int place = 0;
   for (size_t at = 1; at < names.size();) {
     const size_t end = names.find_first_of(",)", at);
-    if (names.substr(at, end - at) == argument) return place;
-    at = names.find_first_not_of(", )", end);
-    ++place;
+    if (place-- == 0) return names.substr(at, end - at);
+    at = std::min(names.find_first_not_of(", )", end), names.size());
   }
+  return {};
+}
+
+// The place of an argument by its name, after self; -1 when there is none.
+constexpr int place_of(Slot slot, std::string_view argument) {
+  for (int place = 0; !argument_of(slot, place).empty(); ++place)
+    if (argument_of(slot, place) == argument) return place;
   return -1;
 }
 
