@@ -59,7 +59,7 @@ std::string Validate::belongs_elsewhere(Kind kind, const void *handle) const {
 tb_status Validate::refuse_handle(Call call, Kind kind, const void *handle) const {
   const char *what = name_of(kind);
   if (!handle)
-    return fail(TB_INVALID_ARGUMENT, "%s got NULL for a %s. Pass one that the driver gave", name_of(call.slot), what);
+    return fail(TB_INVALID_ARGUMENT, "%s got NULL for its %s. Pass one that the driver gave", name_of(call.slot), what);
   const auto facts = handles(kind).find(handle);
   if (facts && facts->ended)
     return fail(TB_INVALID_ARGUMENT,
