@@ -155,7 +155,9 @@ NB_MODULE(_core, module) {
         throw nb::value_error(("there is no instruction set '" + name + "' on this processor").c_str());
       },
       "name"_a, "Fills use it from now on; the bits are the same.");
-  module.attr("ULP_BOUNDS") = nb::make_tuple(ulp_negative_log, ulp_cosine, ulp_sine);
+  module.def(
+      "ulp_bounds", [] { return std::tuple(ulp_negative_log, ulp_cosine, ulp_sine); },
+      "Of the errors of negative_log, cosine and sine.");
   module.def(
       "elementary",
       [](const std::vector<uint64_t> &random, bool wide) {

@@ -8,7 +8,7 @@ import pytest
 from tb_generator import _core
 
 # ulp_negative_log, ulp_cosine, ulp_sine of src/elementary.h
-BOUNDS = _core.ULP_BOUNDS
+BOUNDS = _core.ulp_bounds()
 
 
 def words(bits: int) -> list[int]:
