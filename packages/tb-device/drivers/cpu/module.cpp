@@ -14,6 +14,9 @@
 #include "device.h"
 #include "error_text.h"
 
+// The header of the object that this code is in, by the linker: an image must be for the same kind of machine.
+extern "C" [[gnu::visibility("hidden")]] const ElfW(Ehdr) __ehdr_start;
+
 namespace tb::cpu {
 
 namespace {
@@ -24,6 +27,8 @@ const char *whats_wrong(const void *image, uint64_t size) {
   if (size < sizeof header) return "it is too short for an ELF file";
   std::memcpy(&header, image, sizeof header);
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "it is not an ELF file";
+  if (header.e_machine != __ehdr_start.e_machine || header.e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS])
+    return "it is for another kind of machine"; // the loader would call it "no such file"
   if (header.e_phentsize != sizeof(ElfW(Phdr)) || header.e_phoff > size ||
       header.e_phnum * sizeof(ElfW(Phdr)) > size - header.e_phoff)
     return "its program headers lie outside";
