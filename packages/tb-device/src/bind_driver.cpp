@@ -188,6 +188,9 @@ void bind_driver(nb::module_ &module) {
       .def_prop_ro("is_open", [](const Driver &driver) { return driver.open.load(); })
       .def_prop_ro("groups", groups_of, nb::sig("def groups(self) -> list[str]"),
                    "What the driver itself offers, by group name; everything else is the host's stand-in.")
+      .def_prop_ro(
+          "layers", [](const Driver &driver) { return driver.layers; },
+          "The names of the layers around it, outermost first (tb_device.layers).")
       .def_prop_ro("info", info_of, nb::sig("def info(self) -> dict[str, object]"),
                    "name, vendor, version, native, dlpack_type, abi, build_id.")
       .def_prop_ro("device_count", [](const Driver &driver) { return driver.device_count(); })

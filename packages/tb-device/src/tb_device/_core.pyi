@@ -4,7 +4,7 @@ The C++ core of tb_device: drivers loaded, checked and completed. Use tb_device 
 from __future__ import annotations
 import collections.abc
 import typing
-__all__: list[str] = ['Driver', 'about', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'forked', 'is_open', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
+__all__: list[str] = ['Driver', 'about', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'is_open', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
 class Driver:
     """
     An open driver. Made by tb_device.load_driver and tb_device.default_driver. Addresses are plain integers, sizes bytes; every method raises tb_device.Error with the driver's own text.
@@ -68,6 +68,11 @@ class Driver:
     def is_open(self) -> bool:
         ...
     @property
+    def layers(self) -> list[str]:
+        """
+        The names of the layers around it, outermost first (tb_device.layers).
+        """
+    @property
     def name(self) -> str:
         ...
     @property
@@ -114,6 +119,14 @@ def ensure_usable() -> None:
 def export_facts(capsule: typing.Any) -> dict[str, typing.Any]:
     """
     What a component's `_tb_export` says of itself: component, version, platform, c_api.
+    """
+def fault_arm(driver: Driver, options: str) -> None:
+    """
+    Arms the layer fault with "key=value,..."; "" disarms it. Counts from 0 again.
+    """
+def fault_counts(driver: Driver) -> tuple[int, int]:
+    """
+    Calls to the chosen functions, and faults given, since the layer was armed.
     """
 def forked() -> bool:
     """
