@@ -42,13 +42,16 @@ tb_status close(tb_driver *self) {
                   "close was called from work of a stream, which it would wait for");
     const Memory::Counts blocks = driver.memory.counts();
     const VirtualMemory::Counts ranges = driver.virtual_memory.counts();
-    const size_t streams = driver.streams.live_count(), events = driver.event_count.load();
-    if (blocks.device + blocks.pinned + blocks.registered + ranges.reservations + ranges.physicals + streams + events)
+    const size_t streams = driver.streams.handle_count(), events = driver.event_count.load(),
+                 modules = driver.module_count.load();
+    if (blocks.device + blocks.pinned + blocks.registered + ranges.reservations + ranges.physicals + streams + events +
+        modules)
       return fail(
           driver.host, TB_FAILED_PRECONDITION,
           "still alive: %zu device blocks, %zu pinned blocks, %zu registered ranges, %zu streams, %zu events, %zu "
-          "address ranges, %zu physical memories. Free and destroy them before close",
-          blocks.device, blocks.pinned, blocks.registered, streams, events, ranges.reservations, ranges.physicals);
+          "address ranges, %zu physical memories, %zu modules. Free and destroy them before close",
+          blocks.device, blocks.pinned, blocks.registered, streams, events, ranges.reservations, ranges.physicals,
+          modules);
     driver.streams.close();
     for (const auto &device : driver.devices) {
       const auto failure = device->orphaned_failures().peek(UINT64_MAX);
@@ -151,7 +154,7 @@ tb_status peer_can_access(tb_driver *self, int32_t number, int32_t peer, int32_t
   return with(self, [&](Driver &driver) -> tb_status {
     if (!driver.device(number) || !driver.device(peer)) return TB_OUT_OF_RANGE;
     if (const tb_status status = driver.require(out, "out")) return status;
-    *out = 1; // one address space, also for a device and itself
+    *out = number != peer; // one address space
     return TB_OK;
   });
 }

@@ -1,4 +1,5 @@
-// stream_slots.cpp -- the table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, CLOSURE).
+// stream_slots.cpp -- the table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, NATIVE,
+// CLOSURE).
 #include "copy.h"
 #include "driver.h"
 
@@ -54,9 +55,11 @@ tb_status stream_destroy(tb_driver *self, tb_stream *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
-    if (stream.is_default())
+    StreamWrapper *wrapper = StreamWrapper::of(handle);
+    if (stream.is_default() && !wrapper)
       return fail(driver.host, TB_INVALID_ARGUMENT, "the default stream is borrowed: it lives until close");
-    driver.streams.retire(stream);
+    delete wrapper;
+    driver.streams.drop_handle(stream);
     return TB_OK;
   });
 }
@@ -157,6 +160,36 @@ tb_status stream_host_call(tb_driver *self, tb_stream *handle, void (*function)(
     if (const tb_status status = driver.require(handle, "stream")) return status;
     if (!function) return fail(driver.host, TB_INVALID_ARGUMENT, "function is NULL");
     return enqueue(*Stream::of(handle), HostCallWork{function, user});
+  });
+}
+
+tb_status stream_native(tb_driver *self, tb_stream *handle, uint64_t *out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    *out = Stream::of(handle)->native();
+    return TB_OK;
+  });
+}
+
+tb_status stream_wrap(tb_driver *self, int32_t number, uint64_t native, tb_stream **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    Device *device = driver.device(number);
+    if (!device) return TB_OUT_OF_RANGE;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    auto wrapper = std::make_unique<StreamWrapper>();
+    wrapper->stream = driver.streams.add_handle(native);
+    if (!wrapper->stream)
+      return fail(driver.host, TB_NOT_FOUND,
+                  "%llu is no live stream of this driver: wrap what stream_native gave, before the stream is destroyed",
+                  static_cast<unsigned long long>(native));
+    if (&wrapper->stream->device() != device) {
+      const int32_t owner = wrapper->stream->device().number();
+      driver.streams.drop_handle(*wrapper->stream);
+      return fail(driver.host, TB_INVALID_ARGUMENT, "the stream belongs to device %d, not to device %d", owner, number);
+    }
+    *out = wrapper.release()->handle();
+    return TB_OK;
   });
 }
 
