@@ -25,6 +25,15 @@ tb_status check_kind(Driver &driver, int32_t kind) {
               "copy kind %d is none of 1 (host to device), 2 (device to host), 3 (device to device)", kind);
 }
 
+tb_status refuse_capture(Driver &driver, Stream &stream, const char *function) {
+  if (!stream.capturing()) return TB_OK;
+  return fail(
+      driver.host, TB_UNSUPPORTED,
+      "%s on a stream that captures: graphs of the CPU driver hold no memory. Allocate before capture_begin and "
+      "free after capture_end",
+      function);
+}
+
 struct FreeWork {
   static constexpr char name[] = "mem_free_async";
   Memory *memory;
@@ -105,6 +114,7 @@ tb_status mem_alloc_async(tb_driver *self, tb_stream *handle, uint64_t size, uin
     if (const tb_status status = driver.require(handle, "stream")) return status;
     if (const tb_status status = driver.require(out, "out")) return status;
     if (const tb_status status = driver.refuse_flags(flags, 0)) return status;
+    if (const tb_status status = refuse_capture(driver, *Stream::of(handle), "mem_alloc_async")) return status;
     // The memory is there at once, which is early enough for work enqueued from now on.
     return driver.memory.allocate(Stream::of(handle)->device(), size, TB_POINTER_DEVICE, out);
   });
@@ -115,6 +125,7 @@ tb_status mem_free_async(tb_driver *self, tb_stream *handle, void *pointer) {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     if (!pointer) return TB_OK;
     Stream &stream = *Stream::of(handle);
+    if (const tb_status status = refuse_capture(driver, stream, "mem_free_async")) return status;
     if (const tb_status status = driver.memory.retire(stream.device(), pointer)) return status;
     const tb_status status = enqueue(stream, FreeWork{&driver.memory, pointer});
     if (status) driver.memory.restore(pointer);

@@ -207,7 +207,7 @@ CASE(unknown_facts_and_extensions_are_not_found) {
   CHECK_EQUAL(driver.api.device_query(driver.self, 0, "cpu.colour", &value), TB_NOT_FOUND);
   CHECK_EQUAL(value, 5);
   char table[8] = "intact";
-  CHECK_EQUAL(driver.api.get_extension(driver.self, "tb.graph", 1, table, sizeof table), TB_NOT_FOUND);
+  CHECK_EQUAL(driver.api.get_extension(driver.self, "tb.profiler", 1, table, sizeof table), TB_NOT_FOUND);
   CHECK_EQUAL(std::strcmp(table, "intact"), 0);
   CHECK_EQUAL(driver.api.device_activate(driver.self, 0), TB_OK);
 }
