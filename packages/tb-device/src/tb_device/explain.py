@@ -147,7 +147,7 @@ def offered_by(driver: _core.Driver) -> set[str]:
 
 
 def state_of(feature: Feature, offered: Collection[str]) -> dict[str, Any]:
-    """A row of the table: feature, seen_as, state, how, offered by the driver, changed_by: what would make it native."""
+    """A row: feature, seen_as, state, how, offered (by the driver), changed_by (what would make it native)."""
     lacking = [" or ".join(choice) for choice in feature.needs if not any(one in offered for one in choice)]
     native = not lacking and feature.used
     state, how = (NATIVE, "") if native else feature.without
