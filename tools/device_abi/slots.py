@@ -35,7 +35,8 @@ class Slot:
         """The parameters without their names, which may change."""
         text = self.parameters
         for name in self.arguments:
-            text = re.sub(rf"\b{name}\b", "", text, count=1)
+            *_, last = re.finditer(rf"\b{name}\b", text)  # a function pointer among them may have the same name inside
+            text = text[: last.start()] + text[last.end() :]
         return " ".join(text.split()).replace(" ,", ",")
 
     @property
