@@ -227,6 +227,9 @@ void bind_driver(nb::module_ &module) {
                    "What the driver itself offers, by group name; everything else is the host's stand-in.")
       .def_prop_ro("functions", functions_of, nb::sig("def functions(self) -> list[str]"),
                    "The functions that the driver itself has, in the order of the table.")
+      .def_prop_ro(
+          "layers", [](const Driver &driver) { return driver.layers; },
+          "The names of the layers around it, outermost first (tb_device.layers).")
       .def_prop_ro("info", info_of, nb::sig("def info(self) -> dict[str, object]"),
                    "name, vendor, version, native, dlpack_type, abi, build_id.")
       .def_prop_ro("device_count", [](const Driver &driver) { return driver.device_count(); })

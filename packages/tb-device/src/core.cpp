@@ -127,5 +127,6 @@ NB_MODULE(_core, module) {
   module.def("message", tb::message, "status"_a, "text"_a, "driver"_a, "function"_a, "device"_a, "native_code"_a,
              "The whole text of a failure, as exceptions show it.");
   tb::bind_driver(module);
+  tb::bind_layers(module);
   tb::bind_process(module);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import tb_device.device_objects
 import typing
-__all__: list[str] = ['Driver', 'about', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'forked', 'importers', 'is_open', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
+__all__: list[str] = ['Driver', 'about', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
 class Driver:
     """
     An open driver. Made by tb_device.load_driver and tb_device.default_driver. Addresses are plain integers, sizes bytes; every method raises tb_device.Error with the driver's own text.
@@ -86,6 +86,11 @@ class Driver:
     def is_open(self) -> bool:
         ...
     @property
+    def layers(self) -> list[str]:
+        """
+        The names of the layers around it, outermost first (tb_device.layers).
+        """
+    @property
     def name(self) -> str:
         ...
     @property
@@ -136,6 +141,14 @@ def ensure_usable() -> None:
 def export_facts(capsule: typing.Any) -> dict[str, typing.Any]:
     """
     What a component's `_tb_export` says of itself: component, version, platform, c_api.
+    """
+def fault_arm(driver: Driver, options: str) -> None:
+    """
+    Arms the layer fault with "key=value,..."; "" disarms it. Counts from 0 again.
+    """
+def fault_counts(driver: Driver) -> tuple[int, int]:
+    """
+    Calls to the chosen functions, and faults given, since the layer was armed.
     """
 def forked() -> bool:
     """

@@ -105,7 +105,8 @@ def _driver_facts(driver: _core.Driver) -> dict[str, Any]:
         facts = driver.device_info(device)
         facts["uuid"] = facts["uuid"].hex() if isinstance(facts["uuid"], bytes) else facts["uuid"]
         devices.append(facts)
-    report = {**driver.info, "path": driver.path, "groups": driver.groups, "devices": devices, "exports": None}
+    report = {**driver.info, "path": driver.path, "groups": driver.groups, "layers": driver.layers}
+    report.update(devices=devices, exports=None)
     library = Path(driver.path)
     if library.is_absolute():  # a built-in driver is no file
         try:
@@ -174,7 +175,6 @@ def examine(driver: str | None = None) -> dict[str, Any]:
         "library": _core.__file__,
         "include": include,
         "forked": _core.forked(),
-        "layers": os.environ.get("TB_LAYERS", ""),
         "sanitizers": _sanitizers(),
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -207,6 +207,7 @@ def readable(report: dict[str, Any]) -> str:
     else:
         lines += [f"Driver {driver['name']} {driver['version']} ({driver['vendor']}), from {driver['path']}"]
         lines += [f"  offers {', '.join(driver['groups'])}", f"  build {driver['build_id']}"]
+        lines += [f"  layers {', '.join(driver['layers']) or 'none'}"]
         if driver["exports"] is not None:
             lines += [f"  exports {', '.join(driver['exports'])}"]
         elif "exports_unknown" in driver:
@@ -220,7 +221,6 @@ def readable(report: dict[str, Any]) -> str:
     for key in ("python", "executable", "platform", "torch", "library", "include", "device_abi", "slots_hash"):
         value = report[key] if report[key] is not None else "not installed"
         lines += [f"  {key:<14} {value}"]
-    lines += [f"  {'layers':<14} {report['layers'] or 'none'}"]
     lines += [f"  {'sanitizers':<14} {', '.join(report['sanitizers']) or 'none'}"]
     lines += [f"  {'forked':<14} {'yes: the device cannot be used in this process' if report['forked'] else 'no'}"]
     for key, value in report["environment"].items():
