@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -120,6 +120,21 @@ def load_driver(driver: str | os.PathLike[str], options: Options | None = None) 
     that is wrong for a library that is no usable driver, Error with the driver's own text when it refuses to open.
     """
     return _open(os.fspath(driver), options)
+
+
+def open_driver(
+    driver: str | os.PathLike[str], *, layers: str | Iterable[str] | None = None, **options: object
+) -> _core.Driver:
+    """Opens a driver beside the default one: tb_device.open("sim", capacity="1GiB", seed=3, layers="validate,leak").
+
+    driver: as load_driver takes it. layers: names of layers to put around it, the outermost first; by default those of
+    TB_LAYERS. options: the driver's own, as its documentation names them; True is "1" and False "0".
+    Raises what load_driver raises.
+    """
+    given = {key: int(value) if isinstance(value, bool) else value for key, value in options.items()}
+    if layers is not None:
+        given["layers"] = layers if isinstance(layers, str) else ",".join(layers)
+    return load_driver(driver, given)
 
 
 def use_driver(driver: str | os.PathLike[str] | _core.Driver, options: Options | None = None) -> _core.Driver:
