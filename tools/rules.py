@@ -3,8 +3,8 @@
     python tools/rules.py     exit code 1 with what is wrong
 
 The rules are the sentences of shared/include/tb/{driver.h,driver_slots.inc,graph_slots.inc}. A case cites them in its
-TB_CASE; a test of tb-device in a comment `rules: mem_alloc.3 E1`. No case cites a rule that there is not, no id of a case
-stands twice, and every mutant names a case that cites the rule that it breaks.
+TB_CASE; a test of tb-device in a comment `rules: mem_alloc.3 E1`. No case cites a rule that there is not, no id of a
+case stands twice, and every mutant names a case that cites the rule that it breaks.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = pathlib.Path("packages/tb-device")
+
+# What the caller promises, which no driver can keep or break; the validate layer finds callers that break it.
+CALLERS = {"stream_host_call.5", "closure_commit.2", "ipc_export_memory.2"}
 
 _STRINGS = r'((?:"[^"]*"\s*)+)'
 _CASE = re.compile(r"\bTB_CASE\(\s*(\w+),\s*(\w+),[^\"]*?" + _STRINGS)
@@ -38,7 +41,8 @@ def read_rules(root: pathlib.Path) -> dict[str, str]:
     """The sentences by their ids, as tb-device's own reader gives them."""
     source = root / PACKAGE / "src" / "tb_device" / "contract" / "rules.py"
     spec = importlib.util.spec_from_file_location("tb_contract_rules", source)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     rules: dict[str, str] = module.read(root / "shared" / "include" / "tb")
@@ -98,7 +102,9 @@ def check(root: pathlib.Path) -> list[str]:
             problems.append(f"{citation.place}: the id {citation.id} is in {places[citation.id]} already")
         if citation.id:
             places[citation.id] = citation.place
-    problems += [f"no case and no test cites {rule}: {text}" for rule, text in rules.items() if rule not in cited]
+    problems += [
+        f"no case and no test cites {rule}: {text}" for rule, text in rules.items() if rule not in cited | CALLERS
+    ]
     return problems
 
 

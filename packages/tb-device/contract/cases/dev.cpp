@@ -117,6 +117,49 @@ TB_CASE(DEV, 08, TB_GROUP_CORE, "device_activate.1 T4",
   CHECK_OK(kit.api().device_activate(kit.self(), 0));
 }
 
+// Drivers that can lose a device on purpose do so with the option lose_after, at the Nth piece of work.
+TB_CASE(DEV, 09, TB_GROUP_ASYNC, "device_reset.1 device_reset.2 E4",
+        "a lost device is lost until its reset, and works then", .own_process = true) {
+  kit.need(kit.api().device_reset, "device_reset");
+  Options options = kit.options();
+  options["lose_after"] = "1";
+  Opened lost(kit.target(), options);
+  const tb_driver_api &api = lost.api;
+  tb_driver *const self = lost.self;
+  tb_stream *stream = nullptr;
+  void *before = nullptr;
+  CHECK_OK(api.stream_create(self, 0, 0, 0, &stream));
+  CHECK_OK(api.mem_alloc(self, 0, 4096, 0, &before));
+  CHECK_OK(api.mem_set(self, 0, stream, before, 1, 1, 4096));
+  const tb_status told = api.stream_synchronize(self, stream);
+  if (told == TB_OK) {
+    CHECK_OK(api.stream_destroy(self, stream));
+    CHECK_OK(api.mem_free(self, 0, before));
+    throw NotOffered("the driver has no option lose_after, so its device cannot be lost on purpose");
+  }
+  kit.check_status(told, TB_DEVICE_LOST, "stream_synchronize", __FILE__, __LINE__);
+  void *none = nullptr;
+  for (int round = 0; round < 3; ++round) CHECK_STATUS(api.mem_alloc(self, 0, 64, 0, &none), TB_DEVICE_LOST);
+  CHECK_OK(api.device_reset(self, 0));
+
+  const tb_status old = api.mem_set(self, 0, stream, before, 1, 1, 64);
+  CHECK(old == TB_DEVICE_LOST || old == TB_INVALID_ARGUMENT);
+  CHECK_OK(api.stream_destroy(self, stream));
+  CHECK_OK(api.mem_free(self, 0, before));
+
+  std::vector<uint8_t> back(4096);
+  void *after = nullptr;
+  tb_stream *fresh = nullptr;
+  CHECK_OK(api.mem_alloc(self, 0, 4096, 0, &after));
+  CHECK_OK(api.stream_create(self, 0, 0, 0, &fresh));
+  CHECK_OK(api.mem_set(self, 0, fresh, after, 0x21, 1, 4096));
+  CHECK_OK(api.mem_copy(self, 0, fresh, back.data(), after, 4096, TB_COPY_DEVICE_TO_HOST));
+  CHECK_OK(api.stream_synchronize(self, fresh));
+  CHECK(back == std::vector<uint8_t>(4096, 0x21));
+  CHECK_OK(api.stream_destroy(self, fresh));
+  CHECK_OK(api.mem_free(self, 0, after));
+}
+
 TB_CASE(DEV, 10, TB_GROUP_CORE, "close.1 close.2", "close with live objects refuses and changes nothing") {
   Opened second(kit.target(), kit.options());
   void *block = nullptr;
