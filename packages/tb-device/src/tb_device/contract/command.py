@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -62,7 +63,9 @@ class Progress:
 
     def starts(self, case: Case) -> None:
         if self._moving:
-            self._line(f"[{self._done + 1:3}/{self._total}] {case.id} {case.title}"[:100])
+            self._line(
+                f"[{self._done + 1:3}/{self._total}] {case.id} {case.title}"[: shutil.get_terminal_size().columns - 1]
+            )
 
     def ended(self, result: Result) -> None:
         self._done += 1
