@@ -10,6 +10,7 @@
 #include "gil.h"
 #include "load.h"
 #include "process.h"
+#include "sim/sim_driver.h"
 #include "standins.h"
 
 namespace nb = nanobind;
@@ -171,9 +172,10 @@ Driver *load_from_python(const std::string &path, const std::string &name, const
 }
 
 Driver *builtin_from_python(const std::string &name, const Options &options) {
-  if (name != "cpu") throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu is"};
+  if (name != "cpu" && name != "sim")
+    throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu and sim are"};
   Unlocked unlocked;
-  return open_embedded(tb_cpu_driver_open_v1, name, options);
+  return open_embedded(name == "sim" ? tb_sim_driver_open_v1 : tb_cpu_driver_open_v1, name, options);
 }
 
 } // namespace
@@ -221,7 +223,7 @@ void bind_driver(nb::module_ &module) {
   module.def("load_library", load_from_python, "path"_a, "name"_a, "options"_a, nb::rv_policy::reference,
              "Opens a driver library. Options not given come from TB_<NAME>_<OPTION>.");
   module.def("open_builtin", builtin_from_python, "name"_a, "options"_a, nb::rv_policy::reference,
-             "Opens the driver that is part of this module: cpu.");
+             "Opens a driver that is part of this module: cpu or sim.");
 }
 
 } // namespace tb
