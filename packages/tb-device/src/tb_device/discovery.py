@@ -20,7 +20,8 @@ from .exceptions import AlreadyExistsError, Error, NotFoundError, UnavailableErr
 
 ENTRY_POINT_GROUP = "tb_device.drivers"
 VARIABLE = "TB_DRIVER"
-BUILTIN = ("cpu",)
+BUILTIN = ("cpu", "sim")
+AUTOMATIC = ("cpu",)  # of those; sim is for tests and is opened by name
 
 Options = Mapping[str, object]
 
@@ -177,7 +178,7 @@ def _search() -> tuple[list[Candidate], int]:
     # Scores come from the vendors' modules: not imported when their order does not matter.
     points = list(entry_points(group=ENTRY_POINT_GROUP)) if binding else _by_entry_point()
     found = [Candidate(point.name, "entry point", "", False, reason) for point in points]
-    found += [Candidate(name, "built in", "", False, reason) for name in BUILTIN]
+    found += [Candidate(name, "built in", "", False, reason) for name in AUTOMATIC]
     if binding:
         return named + found, len(named)
     return found + named, len(found)
