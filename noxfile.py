@@ -234,6 +234,7 @@ def lint(session: nox.Session) -> None:
     environment.run(session, "ruff", "format", "--check", ".")
     environment.run(session, "clang-format", "--dry-run", "-Werror", *tracked("*.h", "*.hpp", "*.c", "*.cpp"))
     environment.run(session, "python", str(ROOT / "tools" / "abi.py"), "--check")
+    environment.run(session, "python", str(ROOT / "tools" / "rules.py"))
 
 
 @nox.session
