@@ -99,6 +99,8 @@ TB_CASE(PRF, 05, TB_GROUP_ASYNC, "stream_wait_event.4 T2", "a wait on one stream
   set_word(kit, waits, words.data() + 4, 2);
   const double beside = work();
   CHECK(!rescue.opened());
+  gate.open();
+  waits.synchronize();
   check_floor(kit, "a fill beside a waiting stream", beside, 10 * alone + 50e-6);
 }
 
