@@ -166,7 +166,7 @@ tb_status peer_can_access(tb_driver *self, int32_t number, int32_t peer, int32_t
   return with(self, [&](Driver &driver) -> tb_status {
     if (!driver.device(number) || !driver.device(peer)) return TB_OUT_OF_RANGE;
     if (const tb_status status = driver.require(out, "out")) return status;
-    *out = 1; // one address space, also for a device and itself
+    *out = number != peer; // one address space
     return TB_OK;
   });
 }
