@@ -91,4 +91,9 @@ constexpr bool is_release(Slot slot) {
   }
 }
 
+// Waits for work that was queued.
+constexpr bool is_wait(Slot slot) {
+  return slot == Slot::device_synchronize || slot == Slot::stream_synchronize || slot == Slot::event_synchronize;
+}
+
 } // namespace tb::layers

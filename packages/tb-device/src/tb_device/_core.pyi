@@ -4,7 +4,7 @@ The C++ core of tb_device: drivers loaded, checked and completed. Use tb_device 
 from __future__ import annotations
 import collections.abc
 import typing
-__all__: list[str] = ['Driver', 'about', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'is_open', 'leak_live', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
+__all__: list[str] = ['Driver', 'about', 'builtin_entry', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'is_open', 'leak_live', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
 class Driver:
     """
     An open driver. Made by tb_device.load_driver and tb_device.default_driver. Addresses are plain integers, sizes bytes; every method raises tb_device.Error with the driver's own text.
@@ -99,6 +99,10 @@ def _shutdown() -> None:
 def about() -> dict[str, typing.Any]:
     """
     version, platform, device_abi, c_api, and the hash of the slot list this was built with.
+    """
+def builtin_entry(name: str) -> int:
+    """
+    The address of a built-in driver's tb_driver_open_v1, for the contract kit, which opens it raw.
     """
 def current_device() -> int:
     """

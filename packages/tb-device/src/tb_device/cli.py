@@ -58,6 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("drivers", help="every candidate, which one won, and why")
     examine = commands.add_parser("doctor", help="a full report; exit code 1 when no driver is usable")
     examine.add_argument("--json", action="store_true", help="for programs")
+    contract = commands.add_parser("contract", help="prove a driver against the device ABI")
+    if "contract" in (sys.argv[1:] if arguments is None else arguments):  # its modules load only when it is asked for
+        from .contract import command
+
+        command.add_arguments(contract)
     chosen = parser.parse_args(arguments)
     if chosen.includes:
         print(get_include())
@@ -66,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _show_drivers()
     if chosen.command == "doctor":
         return _show_doctor(chosen.json)
+    if chosen.command == "contract":
+        return command.run(chosen)
     parser.print_help()
     return 2
 
