@@ -8,9 +8,9 @@
 //   status=8              what it fails with; 13 (internal error) when not given
 //   after=1               the call happens and then fails. Functions that give a result fail without happening all the
 //                         same, for by rule E1 the caller gets nothing that it could give back
-//   after=0               no call that fails happens. When not given, those that take something back (mem_free,
-//                         stream_destroy ...) or wait (stream_synchronize ...) happen and then fail, as with devices:
-//                         else no program could avoid a leak, or know when memory is free of queued work
+//   after=0               no call that fails happens. When not given, those that wait (stream_synchronize ...) do and
+//                         then fail, and so do those that take something back (mem_free ...) unless the status is a
+//                         refusal (rule E8): as with devices, and so that a program can be free of leaks at all
 //   delay=MICROSECONDS    chosen calls begin later; they fail only if a status is given too
 //   hang=SECONDS          chosen calls wait so long, or until the layer is armed anew or disarmed; then as with delay
 // A layer with none of nth, every, probability, delay and hang counts and lets everything pass.
