@@ -21,6 +21,11 @@ enum class Slot : int {
 
 inline constexpr int slot_count = static_cast<int>(Slot::count);
 
+// A function as a type, for overloads.
+template <Slot S> struct On {
+  static constexpr Slot slot = S;
+};
+
 struct SlotText {
   const char *name;
   const char *parameters; // with their types: "(int32_t device, void *ptr)"

@@ -10,6 +10,7 @@
 #include "gil.h"
 #include "load.h"
 #include "process.h"
+#include "replay.h"
 #include "standins.h"
 
 namespace nb = nanobind;
@@ -172,7 +173,8 @@ Driver *load_from_python(const std::string &path, const std::string &name, const
 
 OpenFunction find_builtin(const std::string &name) {
   if (name == "cpu") return tb_cpu_driver_open_v1;
-  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu is"};
+  if (name == "replay") return tb_replay_driver_open_v1;
+  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu and replay are"};
 }
 
 Driver *builtin_from_python(const std::string &name, const Options &options) {

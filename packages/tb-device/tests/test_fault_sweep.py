@@ -130,7 +130,7 @@ def test_the_stand_ins_of_a_small_driver_survive_every_fault(
 ) -> None:
     library: Path = build_driver("COUNT=2", *switches, name="swept" + "_".join(switches))
     code = STANDINS + "print(sweep_in_processes(program, check=check))"
-    assert int(python.output(code, TB_DRIVER=os.fspath(library), **LAYERS)) > 100
+    assert int(python.output(code, TB_DRIVER=os.fspath(library), **LAYERS)) > 60
 
 
 def test_the_fixture_is_there_for_any_test(python: Python) -> None:
