@@ -63,7 +63,7 @@ def test_a_component_that_crashes_does_not_take_the_report_with_it(python: Pytho
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tb-stream\nVersion: 9.9\n")
     done = python.run(RUN.format(arguments=["doctor"]), path=tmp_path)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "tb-stream      9.9  PROBLEM: importing it ended the process with code -6" in done.stdout
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import tb_device.device_objects
 import typing
-__all__: list[str] = ['Driver', 'about', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
+__all__: list[str] = ['Driver', 'about', 'builtin_entry', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
 class Driver:
     """
     An open driver. Made by tb_device.load_driver and tb_device.default_driver. Addresses are plain integers, sizes bytes; every method raises tb_device.Error with the driver's own text.
@@ -121,6 +121,10 @@ def _shutdown() -> None:
 def about() -> dict[str, typing.Any]:
     """
     version, platform, device_abi, c_api, and the hash of the slot list this was built with.
+    """
+def builtin_entry(name: str) -> int:
+    """
+    The address of a built-in driver's tb_driver_open_v1, for a host other than this one.
     """
 def current_device() -> int:
     """
