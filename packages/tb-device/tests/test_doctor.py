@@ -114,7 +114,9 @@ def stream_package(folder: Path, slots_hash: str) -> None:
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "_core.py").write_text(
-        f"from tb_device import _core\n_core._note_importer('tb-stream', {slots_hash!r})\n_tb_export = _core._tb_export\n"
+        "from tb_device import _core\n"
+        f"_core._note_importer('tb-stream', {slots_hash!r})\n"
+        "_tb_export = _core._tb_export\n"
     )
     info = folder / "tb_stream-9.9.dist-info"
     info.mkdir()

@@ -79,9 +79,10 @@ def test_the_entry_point_leads_to_the_library(tmp_path: Path) -> None:
     assert "shared_library('chip_7'" in (folder / "meson.build").read_text()
 
 
-def test_the_expectations_file_is_empty_toml(tmp_path: Path) -> None:
+def test_the_expectations_file_expects_nothing(tmp_path: Path) -> None:
     new_driver.write("mychip", "c", tmp_path)
-    assert tomllib.loads((tmp_path / "mychip" / "tb-contract.toml").read_text()) == {}
+    expectations = tomllib.loads((tmp_path / "mychip" / "tb-contract.toml").read_text())
+    assert expectations == {"expected_failure": {}, "unsupported": {}}
 
 
 @pytest.mark.parametrize("name", ["", "7chip", "my-chip", "my chip", "../chip", "a" * 25, "chïp", "cpu", "my.chip"])
