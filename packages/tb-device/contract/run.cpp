@@ -23,14 +23,20 @@ const char *name_of(Outcome outcome) {
   return "";
 }
 
+const std::vector<Group> &all_groups() {
+  static const std::vector<Group> groups = [] {
+    std::vector<Group> found;
+    for (const SlotFacts &slot : slot_facts)
+      if (found.empty() || found.back().bit != slot.group_bit) found.push_back({slot.group, slot.group_bit});
+    return found;
+  }();
+  return groups;
+}
+
 std::string group_names(uint64_t groups) {
   std::string out;
-  uint64_t told = 0;
-  for (const SlotFacts &slot : slot_facts) {
-    if (!(groups & slot.group_bit & ~told)) continue;
-    out += (out.empty() ? "" : ", ") + std::string(slot.group);
-    told |= slot.group_bit;
-  }
+  for (const Group &group : all_groups())
+    if (groups & group.bit) out += (out.empty() ? "" : ", ") + std::string(group.name);
   return out;
 }
 
@@ -48,6 +54,13 @@ tb_driver_open_fn open_function(const std::string &path) {
   tb_driver_open_fn open;
   std::memcpy(&open, &entry, sizeof open);
   return open;
+}
+
+// "contract/cases/mem.cpp:12": __FILE__ begins wherever the build stood.
+static std::string place(const char *file, int line) {
+  const std::string path = file;
+  const size_t start = path.rfind("contract/");
+  return (start == std::string::npos ? path : path.substr(start)) + ":" + std::to_string(line);
 }
 
 Result run_case(const Case &one, Kit &kit) {
@@ -70,12 +83,12 @@ Result run_case(const Case &one, Kit &kit) {
       result.outcome = Outcome::passed;
     } else {
       result.text = "the case checked nothing";
-      result.where = std::string(one.file) + ":" + std::to_string(one.line);
+      result.where = place(one.file, one.line);
     }
   } catch (const Failed &failed) {
     result.outcome = failure;
     result.text = failed.what();
-    if (*failed.file) result.where = std::string(failed.file) + ":" + std::to_string(failed.line);
+    if (*failed.file) result.where = place(failed.file, failed.line);
   } catch (const NotOffered &absent) {
     result.outcome = Outcome::not_offered;
     result.text = absent.what();

@@ -23,7 +23,13 @@ struct Result {
 // Never throws. A case that checks nothing fails. What a failed case left behind in the driver stays there.
 Result run_case(const Case &one, Kit &kit);
 
-// The names of the groups of a bit set, in the order of their bits: "CORE, ASYNC".
+struct Group {
+  const char *name;
+  uint64_t bit;
+};
+// In the order of their bits.
+const std::vector<Group> &all_groups();
+// "CORE, ASYNC"
 std::string group_names(uint64_t groups);
 
 // The drivers that are part of tb_device are opened with several small devices, so that cases about two devices or a

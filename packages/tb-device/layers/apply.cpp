@@ -4,8 +4,10 @@
 
 #include "fault.h"
 #include "layers.h"
+#include "leak.h"
 #include "options.h"
 #include "stack.h"
+#include "validate.h"
 
 namespace tb::layers {
 namespace {
@@ -17,7 +19,8 @@ template <class L> std::unique_ptr<Layer> make(const tb_host *host, OptionReader
 }
 
 const std::map<std::string, Maker> &makers() {
-  static const std::map<std::string, Maker> all = {{Fault::name, make<Fault>}};
+  static const std::map<std::string, Maker> all = {
+      {Fault::name, make<Fault>}, {Leak::name, make<Leak>}, {Validate::name, make<Validate>}};
   return all;
 }
 
@@ -51,6 +54,7 @@ tb_status apply(const std::string &spec, const tb_host *host, tb_driver_api *api
     std::vector<std::unique_ptr<Layer>> made;
     for (const LayerSpec &each : parse_spec(spec)) made.push_back(make_layer(each, host));
     if (made.empty()) return TB_OK;
+    for (const auto &layer : made) layer->prepare(*api, *self);
     tb_driver_api table = *api;
     tb_driver *outermost = *self;
     for (auto layer = made.rbegin(); layer != made.rend(); ++layer) (*layer)->wrap(&table, &outermost);

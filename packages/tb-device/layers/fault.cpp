@@ -108,16 +108,16 @@ void Fault::wait(const Plan &plan) {
                     [&] { return plan_.load(std::memory_order_relaxed) != &plan; });
 }
 
-tb_status Fault::fire(const Plan &plan, Slot slot, uint64_t call, tb_status (*next)(void *), void *user) {
+tb_status Fault::fire(const Plan &plan, Slot slot, uint64_t call, Next next) {
   plan.fired.fetch_add(1, std::memory_order_relaxed);
   wait(plan);
-  if (plan.status == TB_OK) return next(user);
+  if (plan.status == TB_OK) return next();
   // A close that took place could not be told as failed: nothing would be left to call.
   const bool happens =
       slot != Slot::close && !has_result(slot) &&
       (plan.happens == Plan::Happens::always || (plan.happens == Plan::Happens::releases && is_release(slot)));
   if (happens)
-    if (const tb_status status = next(user)) return status; // its own failure says more
+    if (const tb_status status = next()) return status; // its own failure says more
   return fail(plan.status, "the layer fault lets %s fail here, as it was armed (call %llu since then)%s", name_of(slot),
               static_cast<unsigned long long>(call), happens ? "; the call itself took place" : "");
 }

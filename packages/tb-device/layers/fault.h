@@ -56,17 +56,17 @@ public:
   uint64_t calls() const { return plan().calls.load(); } // to the chosen functions
   uint64_t fired() const { return plan().fired.load(); }
 
-  template <Slot S, class... A> tb_status around(On<S>, auto &&next, A...) {
+  template <Slot S, class... A> tb_status around(On<S>, Next next, A...) {
     const Plan &now = plan();
     if (!now.slots[static_cast<size_t>(S)]) return next();
     const uint64_t call = now.calls.fetch_add(1, std::memory_order_relaxed);
     if (now.when == Plan::When::never || !now.chooses(call)) return next();
-    return fire(now, S, call, [](void *user) { return (*static_cast<decltype(&next)>(user))(); }, &next);
+    return fire(now, S, call, next);
   }
 
 private:
   const Plan &plan() const { return *plan_.load(std::memory_order_acquire); }
-  tb_status fire(const Plan &plan, Slot slot, uint64_t call, tb_status (*next)(void *), void *user);
+  tb_status fire(const Plan &plan, Slot slot, uint64_t call, Next next);
   void wait(const Plan &plan);
 
   std::atomic<const Plan *> plan_;

@@ -1,8 +1,8 @@
 // layer.h -- what every layer is made of: its own self, what it stands around, and forwarders for all functions.
 //
 // A layer is a class L derived from Layer with overloads of
-//   tb_status around(On<Slot::mem_free>, auto &&next, int32_t device, void *ptr)   for one function
-//   template <Slot S, class... A> tb_status around(On<S>, auto &&next, A... arguments)   for all others
+//   tb_status around(On<Slot::mem_free>, Next next, int32_t device, void *ptr)          for one function
+//   template <Slot S, class... A> tb_status around(On<S>, Next next, A... arguments)   for all others
 // where next() makes the call that the layer stands around. Handles and pointers pass through unchanged. Functions of
 // tb.graph arrive there too.
 #pragma once
@@ -23,6 +23,18 @@ template <Slot S> struct On {
   static constexpr Slot slot = S;
 };
 
+// The call that the layer stands around. Valid during `around` only.
+class Next {
+public:
+  template <class Body> explicit Next(Body &body)
+      : call_([](void *user) { return (*static_cast<Body *>(user))(); }), user_(&body) {}
+  tb_status operator()() const { return call_(user_); }
+
+private:
+  tb_status (*call_)(void *);
+  void *user_;
+};
+
 class Layer {
 public:
   Layer(const char *kind, const tb_host *host) : kind(kind), host(host) {}
@@ -39,6 +51,8 @@ public:
   tb_driver *inner_self = nullptr;
   tb_graph_api inner_graph{}; // filled by the first get_extension, then never written again
 
+  // Called first, with the driver's own table: what a layer asks for itself passes no other layer.
+  virtual void prepare(const tb_driver_api &, tb_driver *) {}
   // Puts itself around (*api, *self): both are then its own.
   virtual void wrap(tb_driver_api *api, tb_driver **self) = 0;
 
@@ -64,13 +78,13 @@ template <class L> struct Forwarders {
     slot = [](tb_driver *self, A... arguments) -> tb_status {
       L &layer = layer_of(self);
       try {
-        auto next = [&]() -> tb_status {
+        auto body = [&]() -> tb_status {
           if constexpr (S == Slot::get_extension)
             return layer.extension(arguments..., wrap_graph);
           else
             return ((layer.*Table).*Member)(layer.inner_self, arguments...);
         };
-        const tb_status status = layer.around(On<S>{}, next, arguments...);
+        const tb_status status = layer.around(On<S>{}, Next(body), arguments...);
         if constexpr (S == Slot::close)
           if (status == TB_OK) end_of(&layer);
         return status;

@@ -1,6 +1,7 @@
 // slots.h -- the functions that a layer stands in front of, as data: the driver table's and tb.graph's.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include "tb/driver.h"
@@ -23,10 +24,11 @@ inline constexpr int slot_count = static_cast<int>(Slot::count);
 struct SlotText {
   const char *name;
   const char *parameters; // with their types: "(int32_t device, void *ptr)"
+  std::string_view names; // "(device, ptr)"
 };
 
-#define TB_SLOT(group, need, name, parameters, arguments) {#name, #parameters},
-#define TB_SLOT0(group, need, name) {#name, "()"},
+#define TB_SLOT(group, need, name, parameters, arguments) {#name, #parameters, #arguments},
+#define TB_SLOT0(group, need, name) {#name, "()", "()"},
 inline constexpr SlotText slot_texts[slot_count] = {
 #include "tb/driver_slots.inc"
 #include "tb/graph_slots.inc"
@@ -41,6 +43,24 @@ constexpr Slot slot_named(std::string_view name) {
   for (int place = 0; place < slot_count; ++place)
     if (name == slot_texts[place].name) return static_cast<Slot>(place);
   return Slot::count;
+}
+
+// The name of an argument by its place after self; empty past the last.
+constexpr std::string_view argument_of(Slot slot, int place) {
+  const std::string_view names = slot_texts[static_cast<int>(slot)].names;
+  for (size_t at = 1; at < names.size();) {
+    const size_t end = names.find_first_of(",)", at);
+    if (place-- == 0) return names.substr(at, end - at);
+    at = std::min(names.find_first_not_of(", )", end), names.size());
+  }
+  return {};
+}
+
+// The place of an argument by its name, after self; -1 when there is none.
+constexpr int place_of(Slot slot, std::string_view argument) {
+  for (int place = 0; !argument_of(slot, place).empty(); ++place)
+    if (argument_of(slot, place) == argument) return place;
+  return -1;
 }
 
 // Gives its result through a pointer.

@@ -207,16 +207,18 @@ Driver *load_from_python(const std::string &path, const std::string &name, const
   return load_library(path, name, options);
 }
 
-OpenFunction builtin(const std::string &name) {
+OpenFunction find_builtin(const std::string &name) {
   if (name == "cpu") return tb_cpu_driver_open_v1;
   throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu is"};
 }
 
 Driver *builtin_from_python(const std::string &name, const Options &options) {
-  OpenFunction open = builtin(name);
+  const OpenFunction open = find_builtin(name);
   Unlocked unlocked;
   return open_embedded(open, name, options);
 }
+
+uintptr_t builtin_entry(const std::string &name) { return reinterpret_cast<uintptr_t>(find_builtin(name)); }
 
 } // namespace
 
@@ -275,9 +277,8 @@ void bind_driver(nb::module_ &module) {
              "Opens a driver library. Options not given come from TB_<NAME>_<OPTION>.");
   module.def("open_builtin", builtin_from_python, "name"_a, "options"_a, nb::rv_policy::reference,
              "Opens the driver that is part of this module: cpu.");
-  module.def(
-      "builtin_entry", [](const std::string &name) { return reinterpret_cast<uintptr_t>(builtin(name)); }, "name"_a,
-      "The address of a built-in driver's tb_driver_open_v1, for a host other than this one.");
+  module.def("builtin_entry", builtin_entry, "name"_a,
+             "The address of a built-in driver's tb_driver_open_v1, for the contract kit, which opens it raw.");
 }
 
 } // namespace tb

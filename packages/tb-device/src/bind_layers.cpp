@@ -3,11 +3,11 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "errors.h"
 #include "fault.h"
+#include "leak.h"
 #include "registry.h"
 #include "stack.h"
-
-#include "errors.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -41,6 +41,14 @@ nb::tuple fault_counts(Driver &driver) {
   return nb::make_tuple(layer.calls(), layer.fired());
 }
 
+nb::list leak_live(Driver &driver) {
+  nb::list out;
+  for (const layers::LiveObject &one : layer_of<layers::Leak>(driver).live())
+    out.append(nb::make_tuple(name_of(one.kind), reinterpret_cast<uintptr_t>(one.handle), one.size, one.call,
+                              name_of(one.made_by)));
+  return out;
+}
+
 } // namespace
 
 void bind_layers(nb::module_ &module) {
@@ -48,6 +56,9 @@ void bind_layers(nb::module_ &module) {
              "Arms the layer fault with \"key=value,...\"; \"\" disarms it. Counts from 0 again.");
   module.def("fault_counts", fault_counts, "driver"_a, nb::sig("def fault_counts(driver: Driver) -> tuple[int, int]"),
              "Calls to the chosen functions, and faults given, since the layer was armed.");
+  module.def("leak_live", leak_live, "driver"_a,
+             nb::sig("def leak_live(driver: Driver) -> list[tuple[str, int, int, int, str]]"),
+             "What the layer leak sees alive: kind, handle, bytes, number and function of the call that made it.");
 }
 
 } // namespace tb

@@ -117,7 +117,9 @@ def test_importing_the_package_opens_no_driver_and_reads_no_metadata(python: Pyt
                 if name in sys.modules]
         print(tb_device.is_open(), slow, [name for name in ("torch", "numpy") if name in sys.modules])
     """
-    bare = "import sys; print([name for name in ('importlib.metadata', 'dataclasses', 'pathlib') if name in sys.modules])"
+    bare = (
+        "import sys; print([name for name in ('importlib.metadata', 'dataclasses', 'pathlib') if name in sys.modules])"
+    )
     already = python.output(bare)
     assert already == "[]", f"this Python imports {already} at its start, so the check below says nothing"
     assert python.output(code) == "False [] []"

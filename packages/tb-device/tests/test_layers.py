@@ -10,7 +10,7 @@ import pytest
 import tb_device
 from conftest import OFFSETS, BuildDriver, Python
 from tb_device import Driver
-from tb_device.layers import fault
+from tb_device.layers import LiveObject, fault, leak
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def functions_of(address: int) -> dict[str, int | None]:
 
 def raw_functions(library: Path) -> dict[str, int | None]:
     """What the driver itself puts into its table, opened without tb_device."""
-    kinds = {name: kind for name, kind in Host._fields_[2:]}
+    kinds = dict(Host._fields_[2:])
     host = Host(
         ctypes.sizeof(Host),
         (1, 0),
@@ -161,3 +161,37 @@ def test_a_driver_without_the_layer_says_how_to_get_it() -> None:
     with pytest.raises(tb_device.FailedPreconditionError, match="Set TB_LAYERS=fault before"):
         fault.arm(driver, nth=0)
     driver.close()
+
+
+def test_leak_lists_what_is_alive_with_the_call_that_made_it() -> None:
+    driver = tb_device.load_driver("cpu", {"layers": "leak"})
+    assert leak.report(driver) == []
+    first, second = driver.mem_alloc(0, 100), driver.mem_alloc(0, 200)
+    assert leak.report(driver) == [
+        LiveObject("block of device memory", first, 100, 1, "mem_alloc"),
+        LiveObject("block of device memory", second, 200, 2, "mem_alloc"),
+    ]
+    driver.mem_free(0, first)
+    assert leak.counts(driver) == {"block of device memory": 1}
+    driver.mem_free(0, second)
+    assert leak.report(driver) == []
+    driver.close()
+
+
+def test_leak_warns_at_close_and_leaves_the_result_alone(python: Python) -> None:
+    code = """
+        import tb_device
+        driver = tb_device.load_driver("cpu")
+        address = driver.mem_alloc(0, 1000)
+        try:
+            driver.close()
+        except tb_device.FailedPreconditionError:
+            print("refused")
+        driver.mem_free(0, address)
+        driver.close()
+    """
+    done = python.run(code, TB_LAYERS="leak", TB_LOG="warning")
+    assert done.stdout == "refused\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("tb warning: still alive at close: block of device memory 0x")
+    assert line.endswith("of 1000 bytes, made by call 1, mem_alloc")

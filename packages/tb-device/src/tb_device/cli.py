@@ -90,6 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     create.add_argument("name", help="letters, digits and underscores")
     create.add_argument("--language", choices=["c", "c++"], default="c", help="of the driver; default c")
     create.add_argument("--into", metavar="FOLDER", help="where the new folder goes; default: here")
+    contract = commands.add_parser("contract", help="prove a driver against the device ABI")
+    if "contract" in (sys.argv[1:] if arguments is None else arguments):  # its modules load only when it is asked for
+        from .contract import command
+
+        command.add_arguments(contract)
     chosen = parser.parse_args(arguments)
     if chosen.includes:
         print(get_include())
@@ -106,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Error as error:
         print(f"tb-device: {error}", file=sys.stderr)
         return 1
+    if chosen.command == "contract":
+        return command.run(chosen)
     parser.print_help()
     return 2
 

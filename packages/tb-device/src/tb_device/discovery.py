@@ -74,7 +74,8 @@ def _path_of(point: EntryPoint) -> str:
         ) from error
 
 
-def _is_path(text: str) -> bool:
+def is_path(text: str) -> bool:
+    """Whether a driver is named by its library's path: it has a slash."""
     return os.sep in text or (os.altsep is not None and os.altsep in text)
 
 
@@ -87,15 +88,18 @@ def _texts(options: Options | None) -> dict[str, str]:
     return {key: str(value) for key, value in (options or {}).items()}
 
 
-def _open(name: str, options: Options | None = None) -> _core.Driver:
-    if _is_path(name):
-        path = os.path.abspath(os.path.expanduser(name))
-        return _core.load_library(path, _option_name(path), _texts(options))
+def locate(name: str) -> str:
+    """The library of a driver: a path's own, an entry point's; "" for a built-in driver. Opens nothing.
+
+    Raises UnavailableError when the entry point gives no path, NotFoundError for a name that nobody offers.
+    """
+    if is_path(name):
+        return os.path.abspath(os.path.expanduser(name))
     points = {point.name: point for point in _entry_points()}
     if name in points:
-        return _core.load_library(_path_of(points[name]), name, _texts(options))
+        return _path_of(points[name])
     if name in BUILTIN:
-        return _core.open_builtin(name, _texts(options))
+        return ""
     known = ", ".join(sorted({*points, *BUILTIN}))
     raise NotFoundError(
         f"there is no driver {name!r}. Known here: {known}. For a library file give its path with a slash, "
@@ -103,6 +107,13 @@ def _open(name: str, options: Options | None = None) -> _core.Driver:
         driver=name,
         function="load",
     )
+
+
+def _open(name: str, options: Options | None = None) -> _core.Driver:
+    path = locate(name)
+    if not path:
+        return _core.open_builtin(name, _texts(options))
+    return _core.load_library(path, _option_name(path) if is_path(name) else name, _texts(options))
 
 
 def load_driver(driver: str | os.PathLike[str], options: Options | None = None) -> _core.Driver:
@@ -166,7 +177,7 @@ def _search() -> tuple[list[Candidate], int]:
     ignored = bool(asked) and _elevated()
     for name in asked:
         reason = f"{VARIABLE} is ignored under elevated privilege" if ignored else "not tried yet"
-        named.append(Candidate(name, VARIABLE, name if _is_path(name) else "", False, reason))
+        named.append(Candidate(name, VARIABLE, name if is_path(name) else "", False, reason))
     binding = bool(asked) and not ignored
     reason = f"not searched: {VARIABLE} is set" if binding else "not tried yet"
     # Scores come from the vendors' modules: not imported when their order does not matter.

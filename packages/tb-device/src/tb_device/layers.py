@@ -9,7 +9,9 @@ Layers are put around a driver when it is opened: TB_LAYERS=fault,leak or load_d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from . import _core
 from .discovery import default_driver
@@ -77,4 +79,36 @@ class Fault:
         return self.counts()[1]
 
 
+@dataclass(frozen=True)
+class LiveObject:
+    """Something of a driver that was made and not given back. Sizes are bytes, 0 for what has none.
+
+    call: the number, from 1, of the call that made it among all calls through the layer; function: of that call.
+    """
+
+    kind: str
+    handle: int
+    size: int
+    call: int
+    function: str
+
+    def __str__(self) -> str:
+        size = f" of {self.size} bytes" if self.size else ""
+        return f"{self.kind} {self.handle:#x}{size}, made by call {self.call}, {self.function}"
+
+
+class Leak:
+    """The layer `leak` of a driver; the process's default one when not given. All raise FailedPreconditionError for a
+    driver without the layer."""
+
+    def report(self, driver: _core.Driver | None = None) -> list[LiveObject]:
+        """Everything alive now, in the order in which it was made."""
+        return [LiveObject(*each) for each in _core.leak_live(driver or default_driver())]
+
+    def counts(self, driver: _core.Driver | None = None) -> dict[str, int]:
+        """How many of each kind are alive now; kinds of which there are none are absent."""
+        return dict(Counter(each.kind for each in self.report(driver)))
+
+
 fault = Fault()
+leak = Leak()
