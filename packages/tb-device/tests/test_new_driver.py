@@ -55,7 +55,7 @@ def test_every_file_is_written_under_the_drivers_name(language: str, tmp_path: P
         "README.md",
         f"chip_7.{new_driver.LANGUAGES[language]}",
         "chip_7.map",
-        "chip_7_driver/__init__.py",
+        "src/chip_7_driver/__init__.py",
         "meson.build",
         "pyproject.toml",
         "tb-contract.toml",
@@ -71,11 +71,11 @@ def test_the_entry_point_leads_to_the_library(tmp_path: Path) -> None:
     folder = tmp_path / "chip_7"
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["tb_device.drivers"] == {"chip_7": "chip_7_driver:library"}
-    names: dict[str, object] = {"__file__": str(folder / "chip_7_driver" / "__init__.py")}
-    exec((folder / "chip_7_driver" / "__init__.py").read_text(), names)
+    names: dict[str, object] = {"__file__": str(folder / "src" / "chip_7_driver" / "__init__.py")}
+    exec((folder / "src" / "chip_7_driver" / "__init__.py").read_text(), names)
     library = names["library"]
     assert callable(library)
-    assert library() == str(folder / "chip_7_driver" / "libchip_7.so")
+    assert library() == str(folder / "src" / "chip_7_driver" / "libchip_7.so")
     assert "shared_library('chip_7'" in (folder / "meson.build").read_text()
 
 
