@@ -39,6 +39,8 @@ MYPY = "mypy==2.4.*"
 STUBGEN = "pybind11-stubgen==3.0.*"
 # Demo, benchmark and integration tests share one environment with everything in it.
 EVERYTHING = [PYTEST, "numpy", "matplotlib", "tqdm", STUBGEN]
+# docs/new-device.md builds a driver and its wheel, without a network.
+EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja"]
 
 PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "strict_skips", "--strict-skips", "tests/expected_skips.txt"]
 # A test that hangs ends the run, with the stacks of all threads.
