@@ -31,8 +31,10 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors on the CPU are the same to the last bit."""
     if one.layout != other.layout or one.dtype != other.dtype or one.shape != other.shape:
         return False
-    if one.layout != torch.strided or one.is_quantized:
-        return torch.equal(one.to_dense(), other.to_dense()) if one.layout != torch.strided else torch.equal(one, other)
+    if one.layout != torch.strided:
+        return same_bits(one.to_dense(), other.to_dense())
+    if one.is_quantized:
+        return torch.equal(one, other)
     flat = [tensor.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8) for tensor in (one, other)]
     return torch.equal(*flat)
 

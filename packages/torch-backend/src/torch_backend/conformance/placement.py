@@ -25,7 +25,7 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     copied = tensor.to(device)
-    return copied.clone(memory_format=torch.preserve_format) if copied is tensor else copied
+    return copied.clone() if copied is tensor else copied
 
 
 def place_tensor(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -64,7 +64,7 @@ def place(values: Any, device: torch.device) -> Any:
             return known[id(value)]
         if isinstance(value, PackedSequence):
             return value.to(device)
-        if isinstance(value, torch.device) and value.type == "cpu":
+        if (isinstance(value, torch.device) and value.type == "cpu") or (isinstance(value, str) and value == "cpu"):
             return device
         if isinstance(value, torch.Generator):
             return torch.Generator(device).manual_seed(value.initial_seed())
@@ -72,10 +72,7 @@ def place(values: Any, device: torch.device) -> Any:
 
     def walk(value: Any) -> Any:
         if isinstance(value, dict):
-            # A device may also be given by its name, which is a string like any other elsewhere.
-            return {
-                key: device if key == "device" and member == "cpu" else walk(member) for key, member in value.items()
-            }
+            return {key: walk(member) for key, member in value.items()}
         if type(value) in (list, tuple):
             return type(value)(walk(member) for member in value)
         return pytree.tree_map(leaf, value, is_leaf=lambda inner: isinstance(inner, PackedSequence))

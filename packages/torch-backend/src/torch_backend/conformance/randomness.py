@@ -1,6 +1,6 @@
 """Operators whose result depends on the generator: found by a rule, compared by shape, dtype and statistics.
 
-The rule: the call draws from the CPU's generator, and another seed gives another result. Operators whose memory is
+The rule: the call draws from the CPU's generator, and one of a few other seeds gives another result. Operators whose memory is
 not initialised say so in the database (`has_nondeterministic_output`). No list by hand.
 """
 
@@ -19,6 +19,8 @@ from torch_backend.conformance.outcome import Outcome, agree, attempt
 
 SEED = 20_250
 CPU = Device("cpu")
+# Few outcomes are possible where a random pooling region is chosen in a small image: one seed more is not enough.
+OTHER_SEEDS = 8
 
 # Means of independent draws differ by more than this many standard errors once in about a billion comparisons.
 STANDARD_ERRORS = 8.0
@@ -31,9 +33,12 @@ def reference(call: Callable[[], Any]) -> tuple[Outcome, bool]:
     first = attempt(CPU, call)
     if first.error is not None or torch.equal(before, torch.get_rng_state()):
         return first, False
-    torch.manual_seed(SEED + 1)
-    second = attempt(CPU, call)
-    return first, second.error is not None or not _same(first.value, second.value)
+    for seed in range(SEED + 1, SEED + 1 + OTHER_SEEDS):
+        torch.manual_seed(seed)
+        second = attempt(CPU, call)
+        if second.error is not None or not _same(first.value, second.value):
+            return first, True
+    return first, False
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections.abc import Callable, Iterable
@@ -16,6 +17,10 @@ from torch_backend.conformance.profiles import Limits
 T = TypeVar("T")
 
 
+# Operators whose tensors after the first one belong on the CPU on every device: PyTorch refuses them elsewhere.
+ARGUMENTS_ON_CPU = frozenset({"tensor_split"})
+
+
 @dataclass
 class Sample:
     """The arguments of one call, on the CPU. They are never handed to an operator: `arguments` copies them."""
@@ -25,11 +30,23 @@ class Sample:
     broadcasts_input: bool
     # From the operator's output to the part whose gradient is defined.
     differentiable: Callable[[Any], Any]
+    arguments_on_cpu: bool = False
 
     def arguments(self, device: torch.device) -> tuple[list[Any], dict[str, Any]]:
         """A fresh copy of the call's positional and keyword arguments on the device."""
         first, rest, keywords = place(self.values, device)
+        if self.arguments_on_cpu:
+            _, rest, keywords = place(self.values, torch.device("cpu"))
         return [first, *rest], keywords
+
+    def call(self, function: Callable[..., Any], device: torch.device, **keywords: Any) -> Any:
+        """Calls the function with the sample's arguments, a fresh copy; gives the result and those arguments.
+
+        Without a tensor nothing but the default device tells a function where to work.
+        """
+        positional, named = self.arguments(device)
+        with contextlib.nullcontext() if tensors_in(self.values) else device:
+            return function(*positional, **named, **keywords), (positional, named)
 
     @property
     def elements(self) -> int:
@@ -78,4 +95,7 @@ def samples(op: Any, dtype: torch.dtype, limits: Limits, *, requires_grad: bool 
     """
     seed_everything(limits.seed)
     every = (from_sample_input(sample) for sample in op.sample_inputs("cpu", dtype, requires_grad=requires_grad))
-    return choose(every, limits, f"{op.full_name} {dtype}", lambda sample: sample.elements)
+    chosen = choose(every, limits, f"{op.full_name} {dtype}", lambda sample: sample.elements)
+    for sample in chosen:
+        sample.arguments_on_cpu = op.full_name in ARGUMENTS_ON_CPU
+    return chosen

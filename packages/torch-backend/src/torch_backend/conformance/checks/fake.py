@@ -23,16 +23,11 @@ from torch_backend.conformance.samples import Sample, samples
 
 
 def _real(op: Any, sample: Sample, device: Device) -> Callable[[], Any]:
-    def call() -> Any:
-        positional, keywords = sample.arguments(device.device)
-        return op.op(*positional, **keywords)
-
-    return call
+    return lambda: sample.call(op.op, device.device)[0]
 
 
 def _fake(op: Any, sample: Sample, device: Device) -> Callable[[], Any]:
-    def call() -> Any:
-        positional, keywords = sample.arguments(device.device)
+    def predicted(*positional: Any, **keywords: Any) -> Any:
         mode = FakeTensorMode()
         converted = {id(tensor): mode.from_tensor(tensor) for tensor in tensors_in((positional, keywords))}
 
@@ -44,9 +39,9 @@ def _fake(op: Any, sample: Sample, device: Device) -> Callable[[], Any]:
             return converted.get(id(value), value)
 
         with mode:
-            return op.op(*walk(positional), **walk(keywords))
+            return op.op(*walk(list(positional)), **walk(keywords))
 
-    return call
+    return lambda: sample.call(predicted, device.device)[0]
 
 
 def _disagreement(real: Outcome, fake: Outcome) -> str | None:

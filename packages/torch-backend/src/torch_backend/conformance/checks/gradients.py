@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,10 +40,9 @@ def differentiable(values: Any) -> list[torch.Tensor]:
 
 def _wanted(op: Any, sample: Sample, device: Device) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """The differentiable results of a call and the arguments that want gradients."""
-    positional, keywords = sample.arguments(device.device)
-    arguments = differentiable((positional, keywords))
-    # A gradient exists for an argument that is not written to: operators that do get a copy, as a user would give.
-    results = differentiable(sample.differentiable(op.gradcheck_wrapper(op.op, *positional, **keywords)))
+    result, given = sample.call(functools.partial(op.gradcheck_wrapper, op.op), device.device)
+    arguments = differentiable(given)
+    results = differentiable(sample.differentiable(result))
     if not results or not arguments:
         raise NothingToDifferentiate("no result with a gradient")
     return results, arguments

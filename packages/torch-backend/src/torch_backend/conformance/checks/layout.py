@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
 from torch_backend.conformance.device import Device
-from torch_backend.conformance.placement import place, tensors_in
+from torch_backend.conformance.placement import tensors_in
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, samples
@@ -79,11 +80,9 @@ def _aliases(results: Any, arguments: Any) -> list[int | None]:
     return [places.index(place) if place is not None and place in places else None for place in found]
 
 
-def _call(op: Any, values: Any, device: Device) -> Callable[[], Any]:
+def _call(op: Any, sample: Sample, device: Device) -> Callable[[], Any]:
     def call() -> Any:
-        first, rest, keywords = place(values, device.device)
-        arguments = (first, rest, keywords)
-        result = op.op(first, *rest, **keywords)
+        result, arguments = sample.call(op.op, device.device)
         return result, _aliases(result, arguments)
 
     return call
@@ -94,11 +93,12 @@ def layout(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Itera
     for sample in samples(op, dtype, limits):
         for name, variant in VARIANTS.items():
             values, changed = _arranged(sample, variant)
+            arranged = dataclasses.replace(sample, values=values)
             if not changed and name != "as is":
                 continue
             observation = compare_calls(
-                _call(op, values, CPU),
-                _call(op, values, device),
+                _call(op, arranged, CPU),
+                _call(op, arranged, device),
                 device,
                 uninitialised=op.has_nondeterministic_output,
                 repeats=limits.repeats,
