@@ -50,9 +50,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _selected(cases: list[Case], options: argparse.Namespace) -> list[Case]:
-    return [
-        case for case in cases if fnmatchcase(case.entry, options.op) and fnmatchcase(case.dtype, options.dtype)
-    ]
+    return [case for case in cases if fnmatchcase(case.entry, options.op) and fnmatchcase(case.dtype, options.dtype)]
 
 
 def _in_order(cases: list[Case], seed: int) -> list[Case]:
@@ -121,9 +119,8 @@ def _run(pool: Pool, cases: list[Case], report: Report, limit: float) -> float:
     """Runs the cases until the limit, in seconds (0: none); returns how long it took."""
     start = told = time.monotonic()
     stop = threading.Event()
-    done = failed = 0
-    for result in pool.run(cases, stop):
-        done += 1
+    failed = 0
+    for done, result in enumerate(pool.run(cases, stop), start=1):
         failure = report.add(result)
         if failure is not None:
             failed += 1

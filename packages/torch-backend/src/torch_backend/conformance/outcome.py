@@ -52,10 +52,15 @@ def agree(
     """
     if expected.error is not None and actual.error is not None:
         if type(expected.error) is not type(actual.error):
-            return Observation(problem=f"the CPU raises {told(expected.error)}; the device raises {told(actual.error)}")
+            types = (
+                f"the device raises {type(actual.error).__name__} where the CPU raises {type(expected.error).__name__}"
+            )
+            return Observation(problem=f"{types}: device: {told(actual.error)}; CPU: {told(expected.error)}")
         return Observation(vacuous=None if errors_count else f"the CPU raises {told(expected.error)}")
     if expected.error is not None:
-        return Observation(problem=f"the CPU raises {told(expected.error)}; the device does not raise")
+        return Observation(
+            problem=f"the device does not raise where the CPU raises {type(expected.error).__name__}: {told(expected.error)}"
+        )
     if actual.error is not None:
         return Observation(problem=f"the device raises {told(actual.error)}")
     try:

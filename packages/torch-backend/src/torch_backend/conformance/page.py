@@ -43,8 +43,8 @@ def page(report: Report, run: dict[str, Any]) -> str:
         lines += [f"| {len(group)} | {_cell(text)} | {group[0].case} |" for text, group in report.causes()]
         lines += ["", "## Failures", "", "| case | failed samples | what happened |", "|---|---:|---|"]
         lines += [
-            f"| {failure.case} | {failure.failed_samples} of {max(failure.samples, 1)} | {_cell(failure.message, 300)} |"
-            for failure in report.failures
+            f"| {failed.case} | {failed.failed_samples} of {max(failed.samples, 1)} | {_cell(failed.message, 300)} |"
+            for failed in report.failures
         ]
     xfailed = [pair for tally in report.tallies.values() for pair in tally.xfailed]
     if xfailed:

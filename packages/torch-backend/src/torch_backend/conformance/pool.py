@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from torch_backend.conformance.case import FAILED, Case, Result
@@ -39,7 +39,7 @@ class Setup:
     seed: int
     case_limit: float
     samples: int = 0
-    environment: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = (sys.executable, "-m", "torch_backend.conformance.worker")
 
 
 class Worker:
@@ -47,13 +47,13 @@ class Worker:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.stderr = tempfile.TemporaryFile()
+        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "torch_backend.conformance.worker"],
+            setup.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
-            env=os.environ | {"OMP_NUM_THREADS": "1"} | setup.environment,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
         self._buffer = b""
         request = {name: getattr(setup, name) for name in ("device", "profile", "seed", "case_limit", "samples")}
@@ -66,7 +66,8 @@ class Worker:
 
     def ask(self, request: dict[str, Any], limit: float) -> dict[str, Any] | None:
         """The answer, or None when the process ended or passed the limit, in seconds; it is gone then."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.stderr.seek(0)
         self.stderr.truncate()
         deadline = time.monotonic() + limit
@@ -96,8 +97,12 @@ class Worker:
             how = f"signal {-status}"
         self.stderr.seek(0)
         text = self.stderr.read().decode(errors="replace").strip()
+        # The stacks come after what the case printed before.
+        text = text[text.find("Fatal Python error") :] if "Fatal Python error" in text else text
         hung = seconds >= self.setup.case_limit
-        return (f"hang: no result after {seconds:.0f} s" if hung else f"crash: {how}") + (f"\n{text[-2000:]}" if text else "")
+        return (f"hang: no result after {seconds:.0f} s" if hung else f"crash: {how}") + (
+            f"\n{text[:3000]}" if text else ""
+        )
 
     def end(self) -> None:
         """Waits briefly for a process that is going; then kills it."""

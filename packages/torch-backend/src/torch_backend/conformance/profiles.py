@@ -45,8 +45,8 @@ class Profile:
 PROFILES = {
     "quick": Profile(
         name="quick",
-        forward=Limits(samples=4, window=64, elements=20_000, repeats=8),
-        others=Limits(samples=2, window=32, elements=5_000, repeats=8),
+        forward=Limits(samples=4, window=64, elements=20_000, repeats=16),
+        others=Limits(samples=2, window=32, elements=5_000, repeats=16),
         forward_dtypes=2,
         other_dtypes=1,
         time_limit=330.0,
@@ -55,8 +55,8 @@ PROFILES = {
     ),
     "full": Profile(
         name="full",
-        forward=Limits(samples=0, window=0, elements=0, repeats=16),
-        others=Limits(samples=24, window=512, elements=0, repeats=16),
+        forward=Limits(samples=0, window=0, elements=0, repeats=24),
+        others=Limits(samples=24, window=512, elements=0, repeats=24),
         forward_dtypes=0,
         other_dtypes=0,
         time_limit=0.0,

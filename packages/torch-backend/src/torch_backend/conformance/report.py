@@ -149,7 +149,7 @@ class Report:
 
 def cause(message: str) -> str:
     """The text of a failure without what differs from case to case."""
-    text = message.split("\n", 1)[0]
+    text = re.sub(r"( where the CPU raises \w+): .*", r"\1", message.split("\n", 1)[0])
     text = re.sub(r"Mismatched elements:.*|Tensor-likes are not close.*", "not close", text)
     text = re.sub(r"[\(\[][\d\s,.\-]*[\)\]]", "(...)", text)
     text = re.sub(r"-?\b\d[\d.e+\-]*\b", "N", text)

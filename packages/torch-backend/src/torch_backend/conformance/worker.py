@@ -65,13 +65,18 @@ def serve(answers: TextIO) -> int:
     return 0
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Ends the process. Its answers go where stdout went; stdout goes to stderr from here on."""
     faulthandler.enable()
     warnings.simplefilter("ignore")
-    replies = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    status = serve(replies)
-    replies.close()
+    status = serve(answers)
+    answers.close()
     sys.stderr.flush()
-    # The interpreter's and the device's shutdown are not what is tested here.
+    # The shutdown of interpreter and device is not what is tested here.
     os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

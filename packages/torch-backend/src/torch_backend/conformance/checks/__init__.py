@@ -96,9 +96,7 @@ def _optimizer_errors() -> Pairs:
 CHECKS: dict[str, Check] = {
     "forward": Check("results of every operator", forward.forward, _forward, databases.operators),
     "layout": Check("strides, memory formats and aliasing", layout.layout, _forward, databases.operators),
-    "backward": Check(
-        "gradients", gradients.backward, _differentiable("supports_autograd"), databases.operators
-    ),
+    "backward": Check("gradients", gradients.backward, _differentiable("supports_autograd"), databases.operators),
     "gradgrad": Check(
         "gradients of gradients", gradients.gradgrad, _differentiable("supports_gradgrad"), databases.operators
     ),
@@ -119,9 +117,9 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def _chosen(check: str, entry: str, dtypes: Iterable[torch.dtype], profile: Profile, seed: int) -> list[torch.dtype]:
+def _chosen(check: str, entry: str, known: Iterable[torch.dtype], profile: Profile, seed: int) -> list[torch.dtype]:
     """The dtypes that a profile takes: the most usual one first, then others by the seed."""
-    ordered = sorted(dtypes, key=databases.usual_first)
+    ordered = sorted(known, key=databases.usual_first)
     count = profile.dtypes(check)
     if not count or len(ordered) <= count:
         return ordered
@@ -132,11 +130,11 @@ def plan(checks: Iterable[str], profile: Profile, seed: int) -> tuple[list[Case]
     """The cases of a run, and the entries that have no dtype on the CPU and therefore no case."""
     cases, without = [], []
     for check in checks:
-        for entry, dtypes in CHECKS[check].entries():
-            if dtypes is None:
+        for entry, known in CHECKS[check].entries():
+            if known is None:
                 cases.append(Case(check, entry, NO_DTYPE))
                 continue
-            chosen = _chosen(check, entry, dtypes, profile, seed)
+            chosen = _chosen(check, entry, known, profile, seed)
             cases += [Case(check, entry, databases.dtype_name(dtype)) for dtype in chosen]
             if not chosen and check == "forward":
                 without.append((check, entry))

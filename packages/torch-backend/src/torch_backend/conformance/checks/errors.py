@@ -48,5 +48,3 @@ def _mixed_devices(device: Device, op: Any, limits: Limits) -> Iterator[Observat
         elif not isinstance(actual.error, error_input.error_type):
             observation.problem = f"raises {told(actual.error)}; expected {error_input.error_type.__name__}"
         yield observation
-
-

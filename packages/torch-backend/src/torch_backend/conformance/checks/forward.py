@@ -49,8 +49,7 @@ def compare_calls(
 
 def forward(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
     """Every sample: values, dtypes, shapes and device of the results, and the arguments after the call."""
-    random_samples = 0
-    for sample in samples(op, dtype, limits):
+    for index, sample in enumerate(samples(op, dtype, limits)):
         observation = compare_calls(
             caller(op.op, sample, CPU),
             caller(op.op, sample, device),
@@ -58,8 +57,7 @@ def forward(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iter
             uninitialised=op.has_nondeterministic_output,
             repeats=limits.repeats,
             # The statistics of a few samples are enough; the others still compare everything else.
-            statistics=random_samples < 4,
+            statistics=index < 4,
         )
-        random_samples += 1
         observation.sample = sample.describe()
         yield observation

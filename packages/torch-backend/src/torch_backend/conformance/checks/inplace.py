@@ -1,4 +1,4 @@
-"""The checks `inplace`, `inplace_view`, `inplace_expanded`: the in-place variant on plain, strided, overlapping memory."""
+"""The checks `inplace`, `inplace_view`, `inplace_expanded`: in-place on plain, strided and overlapping memory."""
 
 from __future__ import annotations
 

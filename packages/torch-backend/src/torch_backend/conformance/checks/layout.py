@@ -1,4 +1,4 @@
-"""The check `layout`: arguments of any strides and memory format; the results' strides, and which argument they alias."""
+"""The check `layout`: arguments of any strides and memory format; strides of the results, and what they alias."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _modes(info: Any) -> list[bool]:
 
 
 def module(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """Results, gradients of parameters and inputs, and parameters and buffers after the call; in train and eval mode."""
+    """Results, gradients, and parameters and buffers after the call; in train and eval mode."""
     for training in _modes(info):
         seed_everything(limits.seed)
         inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
