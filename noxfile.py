@@ -38,7 +38,7 @@ RUFF = "ruff==0.17.*"
 MYPY = "mypy==2.4.*"
 STUBGEN = "pybind11-stubgen==3.0.*"
 # Demo, benchmark and integration tests share one environment with everything in it.
-EVERYTHING = [PYTEST, "numpy", "matplotlib", "tqdm", STUBGEN]
+EVERYTHING = [PYTEST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
 
 PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "strict_skips", "--strict-skips", "tests/expected_skips.txt"]
 # A test that hangs ends the run, with the stacks of all threads.
@@ -138,6 +138,16 @@ def run_all(session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> No
             failed.append(name)
     if failed:
         session.error(f"failed: {', '.join(failed)}")
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """PyTorch's operator, module and optimizer databases on device tb. `-- --profile full`, `-- --help`."""
+    reports = ROOT / "build" / "conformance"
+    reports.mkdir(parents=True, exist_ok=True)
+    files = ["--json", str(reports / "report.json"), "--page", str(reports / "report.md")]
+    command = ["python", "-m", "torch_backend.conformance", "--device", "tb", *files, *session.posargs]
+    everything(session).run(session, *command)
 
 
 @nox.session

@@ -58,9 +58,8 @@ def agree(
             return Observation(problem=f"{types}: device: {told(actual.error)}; CPU: {told(expected.error)}")
         return Observation(vacuous=None if errors_count else f"the CPU raises {told(expected.error)}")
     if expected.error is not None:
-        return Observation(
-            problem=f"the device does not raise where the CPU raises {type(expected.error).__name__}: {told(expected.error)}"
-        )
+        name = type(expected.error).__name__
+        return Observation(problem=f"the device does not raise where the CPU raises {name}: {told(expected.error)}")
     if actual.error is not None:
         return Observation(problem=f"the device raises {told(actual.error)}")
     try:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad as fwAD
 from torch.utils import _pytree as pytree
 
 from torch_backend.conformance.case import Observation
@@ -69,6 +68,10 @@ def second_gradients(op: Any, sample: Sample, device: Device) -> Callable[[], An
         return first, second
 
     return call
+
+
+# Untyped in torch.
+fwAD: Any = torch.autograd.forward_ad
 
 
 def tangents(op: Any, sample: Sample, device: Device) -> Callable[[], Any]:

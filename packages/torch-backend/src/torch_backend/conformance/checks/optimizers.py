@@ -67,11 +67,11 @@ def _train(info: Any, optimizer: Any, parameters: list[torch.Tensor], steps: int
     def closure() -> torch.Tensor:
         with torch.enable_grad():
             current = [parameter.detach().requires_grad_() for parameter in parameters]
-            loss = sum(((parameter - 0.5).abs() ** 2).sum() for parameter in current)
+            loss = torch.stack([((parameter - 0.5).abs() ** 2).sum() for parameter in current]).sum()
             gradients = torch.autograd.grad(loss, current)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient.to_sparse() if info.only_supports_sparse_grads else gradient
-        return torch.as_tensor(loss)
+        return loss
 
     return [float(optimizer.step(closure)) for _ in range(steps)]
 
