@@ -42,7 +42,7 @@ public:
     for (const Pair &pair : pairs_)
       if (pair.here.is_same(tensor)) return pair.cpu;
     at::Tensor cpu = at::detail::make_tensor<c10::TensorImpl>(
-        storage_of(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+        storage_of(tensor), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
     c10::TensorImpl *impl = cpu.unsafeGetTensorImpl();
     impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
     impl->_set_conj(tensor.is_conj());
@@ -91,7 +91,7 @@ public:
     for (const Shared &shared : storages_) {
       if (shared.cpu.unsafeGetStorageImpl() != cpu.storage().unsafeGetStorageImpl()) continue;
       at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(shared.here),
-                                                                 key_set, cpu.dtype());
+                                                                 shared.keys, cpu.dtype());
       view.unsafeGetTensorImpl()->set_sizes_and_strides(cpu.sizes(), cpu.strides(), cpu.storage_offset());
       view.unsafeGetTensorImpl()->_set_conj(cpu.is_conj());
       view.unsafeGetTensorImpl()->_set_neg(cpu.is_neg());
@@ -116,6 +116,7 @@ private:
   };
   struct Shared {
     c10::Storage here, cpu;
+    c10::DispatchKeySet keys; // for views: autograd's keys are there, or not, as in the tensor viewed
   };
 
   void wait(c10::DeviceIndex device) {
@@ -124,13 +125,15 @@ private:
     waited_.push_back(device);
   }
 
-  c10::Storage storage_of(const c10::Storage &here) {
+  c10::Storage storage_of(const at::Tensor &tensor) {
+    const c10::Storage &here = tensor.storage();
     for (const Shared &shared : storages_)
       if (shared.here.unsafeGetStorageImpl() == here.unsafeGetStorageImpl()) return shared.cpu;
     c10::Storage cpu(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), here.nbytes(),
                                                            c10::DataPtr(here.mutable_data(), c10::kCPU),
                                                            c10::GetAllocator(c10::kCPU), true));
-    storages_.push_back({here, cpu});
+    storages_.push_back(
+        {here, cpu, tensor.key_set().remove(c10::DispatchKey::Conjugate).remove(c10::DispatchKey::Negative)});
     return cpu;
   }
 

@@ -69,7 +69,9 @@ def _operator(name: str, waiting: dict[str, str]) -> Operator:
             where = f"its kernels are for {', '.join(others)}" if others else "it is another device's own operator"
             return Operator(name, "unsupported", f"neither this device nor the CPU has a kernel: {where}")
         case "backend fallback" if _returns_view(name) and not _core.host_accessible():
-            return Operator(name, "unsupported", "returns a view, and views of copies would lose what is written to them")
+            return Operator(
+                name, "unsupported", "returns a view, and views of copies would lose what is written to them"
+            )
         case "backend fallback":
             how = "in place, without copies" if _core.host_accessible() else "on copies of the tensors"
             return Operator(name, "fallback", f"no kernel of the device: the CPU's runs {how}")
@@ -124,7 +126,12 @@ def as_json(listing: list[Operator]) -> str:
 
 def as_markdown(listing: list[Operator]) -> str:
     """A page: the counts, then a table for each kind with its operators and reasons."""
-    lines = ["# Operator coverage", "", f"torch {torch.__version__}, driver {_driver()}. {len(listing)} aten overloads.", ""]
+    lines = [
+        "# Operator coverage",
+        "",
+        f"torch {torch.__version__}, driver {_driver()}. {len(listing)} aten overloads.",
+        "",
+    ]
     lines += ["| kind | overloads | meaning |", "| --- | ---: | --- |"]
     for kind, meaning in KINDS.items():
         lines.append(f"| {kind} | {sum(operator.kind == kind for operator in listing)} | {meaning} |")

@@ -71,14 +71,15 @@ def fallback_report(limit: int = 20) -> str:
         f"{len(rows)} operators ran on the CPU in {calls} calls, {seconds:.3g} s of the {elapsed:.3g} s since the "
         f"ledger was reset ({seconds / elapsed:.1%}).",
         "Implement these next:",
-        f"{'':>3} {'of all':>6} {'of CPU':>6} {'calls':>7} {'ms/call':>9} {'bytes/call':>10}  operator, first called at",
+        f"{'':>3} {'of all':>6} {'of CPU':>6} {'calls':>7} {'ms/call':>9} {'size/call':>10}  operator, first called at",
     ]
     for rank, row in enumerate(rows[:limit], 1):
         share = row.seconds / seconds if seconds else 0.0
         forced = f" ({row.forced} calls forced)" if row.forced else ""
+        each = f"{1e3 * row.seconds / row.calls:>9.3f} {_size(row.bytes / row.calls):>10}"
         lines.append(
-            f"{rank:>3} {row.seconds / elapsed:>6.1%} {share:>6.1%} {row.calls:>7} {1e3 * row.seconds / row.calls:>9.3f}"
-            f" {_size(row.bytes / row.calls):>10}  {row.operator}{forced}, {row.first_call or 'unknown place'}"
+            f"{rank:>3} {row.seconds / elapsed:>6.1%} {share:>6.1%} {row.calls:>7} {each}  "
+            f"{row.operator}{forced}, {row.first_call or 'unknown place'}"
         )
     if len(rows) > limit:
         lines.append(f"... and {len(rows) - limit} more")

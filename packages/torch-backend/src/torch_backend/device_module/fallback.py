@@ -18,7 +18,7 @@ def fallbacks() -> Any:
 
 
 def fallback_report(limit: int = 20) -> str:
-    """What to implement next: the `limit` dearest fallbacks since the ledger was reset, with their shares, as a text."""
+    """What to implement next, as a text: the dearest fallbacks since the ledger was reset, with their shares."""
     _state.initialize()
     import tb_ops
 
