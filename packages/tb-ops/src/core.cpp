@@ -105,6 +105,7 @@ NB_MODULE(_core, m) {
   m.def("close_budget", &tb::close_budget, "number"_a, "The first refusal's text; empty when there was none.");
   m.def("force_fallback", &tb::force_fallback, "name"_a, "overload"_a, "The CPU runs the operator until released.");
   m.def("release_fallback", &tb::release_fallback, "name"_a, "overload"_a, "Undoes one force_fallback.");
+  m.def("forced_fallbacks", &tb::forced_fallbacks, "The operators that are forced now.");
   m.def("waiting_operators", &tb::waiting_operators, "(operator, reason) of native kernels that wait for the device.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
   m.def(

@@ -316,6 +316,13 @@ void release_fallback(const std::string &name, const std::string &overload) {
   if (found != forces.end() && --found->second.holders == 0) forces.erase(found);
 }
 
+std::vector<std::string> forced_fallbacks() {
+  const std::lock_guard guard(forces_lock);
+  std::vector<std::string> out;
+  for (const auto &[name, force] : forces) out.push_back(name);
+  return out;
+}
+
 void register_fallback() {
   static auto *library =
       new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);

@@ -20,5 +20,6 @@ std::vector<std::pair<std::string, std::string>> waiting_operators();
 // Throws c10::ValueError when it does not exist, c10::NotImplementedError when the CPU cannot run it.
 void force_fallback(const std::string &name, const std::string &overload);
 void release_fallback(const std::string &name, const std::string &overload);
+std::vector<std::string> forced_fallbacks();
 
 } // namespace tb

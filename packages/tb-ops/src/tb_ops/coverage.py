@@ -21,7 +21,7 @@ from . import _core, native
 KINDS = {
     "native-async": "a kernel of the device; the call returns before the work is done",
     "native-sync": "a kernel of the device that waits for it, for the reason given",
-    "fallback": "runs on the CPU, counted in torch.tb.fallbacks()",
+    "fallback": "runs on the CPU, counted in torch.tb.fallbacks(); raises where its tensors are not dense",
     "composite": "PyTorch's own composition of other operators, which run on the device as they are listed here",
     "unsupported": "raises, for the reason given",
 }
@@ -48,9 +48,14 @@ def operators() -> list[Operator]:
     if not hasattr(torch, "tb"):
         raise RuntimeError("the listing needs torch.device('tb'): pip install torch-backend")
     torch.tb.init()
-    waiting = dict(_core.waiting_operators())
+    waiting, forced = dict(_core.waiting_operators()), set(_core.forced_fallbacks())
     names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
-    return [_operator(name, waiting) for name in names]
+    return [
+        Operator(name, "fallback", "forced: it has a kernel of the device")
+        if name in forced
+        else _operator(name, waiting)
+        for name in names
+    ]
 
 
 def _operator(name: str, waiting: dict[str, str]) -> Operator:
