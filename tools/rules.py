@@ -58,8 +58,8 @@ def read_citations(root: pathlib.Path) -> list[Citation]:
     found = []
     for file in sorted((root / PACKAGE / "contract").rglob("*.cpp")):
         for case in _CASE.finditer(_without_comments(file.read_text())):
-            rules = " ".join(re.findall(r'"([^"]*)"', case[3].split(",")[0]))
-            found.append(Citation(str(file.relative_to(root)), f"{case[1]}-{case[2]}", tuple(rules.split())))
+            cited = " ".join(re.findall(r'"([^"]*)"', case[3])).split()
+            found.append(Citation(str(file.relative_to(root)), f"{case[1]}-{case[2]}", tuple(cited)))
     for file in sorted((root / PACKAGE / "tests").rglob("*")):
         if file.suffix not in (".py", ".c", ".cpp", ".h"):
             continue
