@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint64_t kNeeds = TB_GROUP_ASYNC;
 
-TB_CASE(GRA, 01, kNeeds, "capture_begin.1 graph_launch.1 graph_instantiate.1",
+TB_CASE(GRA, 01, kNeeds, "capture_begin.1 capture_end.1 graph_launch.1 graph_instantiate.1",
         "captured work runs at each launch, and not before", .level = 4) {
   Block words(kit, 8);
   words.fill(0);
