@@ -140,6 +140,24 @@ def run_all(session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> No
         session.error(f"failed: {', '.join(failed)}")
 
 
+def kit_environment(session: nox.Session) -> Environment:
+    """tb-device, what it declares, and pytest."""
+    return component_environment(session, PACKAGES["tb-device"])
+
+
+@nox.session
+def contract(session: nox.Session) -> None:
+    """Prove a driver against the device ABI: `-- --driver cpu --level 4`, and what tb-device contract takes."""
+    arguments = session.posargs or ["--driver", "cpu", "--level", "4"]
+    kit_environment(session).run(session, "tb-device", "contract", *arguments)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Prove the contract kit: every mutant must fail the case that it names. `-- --only NAME`"""
+    kit_environment(session).run(session, "python", "-m", "tb_device.contract.mutants", *session.posargs)
+
+
 @nox.session
 def bench(session: nox.Session) -> None:
     """Time tb against stock cpu, interleaved, at the default thread count and at one thread."""
@@ -186,12 +204,13 @@ def stubs(session: nox.Session) -> None:
     environment = everything(session)
     check = "--check" in session.posargs
     stale = []
-    for package in PACKAGES.values():
-        committed = package.directory / "src" / package.module / "_core.pyi"
+    extensions = [(package, "_core") for package in PACKAGES.values()]
+    for package, extension in [*extensions, (PACKAGES["tb-device"], "_contract")]:
+        committed = package.directory / "src" / package.module / f"{extension}.pyi"
         with tempfile.TemporaryDirectory() as scratch:
-            command = ["python", "tools/stubgen.py", "--exit-code", "-o", scratch, f"{package.module}._core"]
+            command = ["python", "tools/stubgen.py", "--exit-code", "-o", scratch, f"{package.module}.{extension}"]
             environment.run(session, *command, silent=True)
-            written = (pathlib.Path(scratch) / package.module / "_core.pyi").read_text()
+            written = (pathlib.Path(scratch) / package.module / f"{extension}.pyi").read_text()
         if not check:
             committed.write_text(written)
         elif not committed.exists() or committed.read_text() != written:

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tb/driver.h"
@@ -57,7 +58,10 @@ struct Registration {
 
 // The promise does not hold. The text says what was found.
 struct Failed : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit Failed(const std::string &text, const char *file = "", int line = 0)
+      : std::runtime_error(text), file(file), line(line) {}
+  const char *file;
+  int line;
 };
 // The driver does not offer what the case is about, where the groups do not say so (one device only, no tb.graph).
 struct NotOffered : std::runtime_error {
@@ -65,7 +69,8 @@ struct NotOffered : std::runtime_error {
 };
 
 [[noreturn]] void fail_check(const char *file, int line, const std::string &text);
-void count_check(); // a case that checks nothing fails
+void count_check();     // a case that checks nothing fails
+uint64_t take_checks(); // made since the last call, by all threads
 
 // What a check prints of a value.
 std::string shown(const std::string &value);

@@ -1,8 +1,10 @@
 // kit.h -- what a case works with: the driver under test, opened raw, without the host's stand-ins.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +26,7 @@ struct Target {
   std::string mutant;  // changes the table after each open (mutant.h), "" for none
   std::string layers;  // put around the driver after each open (layers/layers.h), "" for none
   uint64_t seed = 1;
+  std::vector<std::string> child_command; // starts a second process (child.h); empty where none can be
 };
 
 // The text of the last failure on this thread, as the driver gave it, and how often set_error was called.
@@ -44,12 +47,18 @@ public:
   Opened &operator=(const Opened &) = delete;
   tb_driver_api api{};
   tb_driver *self = nullptr;
+
+private:
+  int unwinding_ = std::uncaught_exceptions();
 };
 
 // Lives as long as the process's open driver; cases share it and leave it as they found it.
 class Kit {
 public:
   Kit(const Target &target, const Options &options);
+
+  // The last call: closes the driver. Throws Failed when it refuses.
+  void close();
 
   const Target &target() const { return target_; }
   const Options &options() const { return options_; }
@@ -88,12 +97,14 @@ public:
   void check_status(tb_status got, tb_status want, const char *call, const char *file, int line);
   // A fact that the rules leave to the driver ("overlapping ranges are refused"); shown with the result.
   void state(const std::string &what);
+  std::shared_ptr<void> &delay() { return delay_; } // submit_delay's own
   std::vector<std::string> take_statements();
 
 private:
   Target target_;
   Options options_;
   std::unique_ptr<Opened> opened_;
+  std::shared_ptr<void> delay_; // after the driver whose memory it holds
   std::vector<tb_device_info> infos_;
   tb_graph_api graph_{};
   std::vector<std::string> statements_;

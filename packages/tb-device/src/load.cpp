@@ -4,11 +4,14 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <utility>
 
 #include "errors.h"
+#include "layers.h"
+#include "stack.h"
 #include "standins.h"
 
 namespace tb {
@@ -138,6 +141,23 @@ void ask_facts(Driver &driver, Findings &findings) {
   }
 }
 
+// The option `layers`, else TB_LAYERS, which a program of elevated privilege does not read: trace writes files.
+std::string asked_layers(const Options &options) {
+  if (auto given = options.find("layers"); given != options.end()) return given->second;
+  const char *variable = secure_getenv("TB_LAYERS");
+  return variable ? variable : "";
+}
+
+// After the driver's own table was checked, before anything is built on it.
+void put_layers(Driver &driver, const std::string &spec, Findings &findings) {
+  if (spec.empty()) return;
+  std::string problem;
+  if (layers::apply(spec, host(), &driver.offered, &driver.self, &problem) == TB_OK)
+    driver.layers = layers::names(driver.self);
+  else
+    findings.push_back("the layers '" + spec + "' (option layers or TB_LAYERS): " + problem);
+}
+
 // Room after the table shows a driver that ignores struct_size.
 struct GuardedTable {
   tb_driver_api api{};
@@ -188,6 +208,11 @@ Driver *open_and_check(OpenFunction open, const std::string &where, const std::s
   if (callable) ask_facts(*driver, findings);
   if (callable && findings.empty()) {
     driver->name = driver->info.name;
+    put_layers(*driver, asked_layers(options), findings);
+    if (!findings.empty()) {
+      (void)driver->offered.close(self);
+      refuse(name, TB_INVALID_ARGUMENT, findings[0], "docs/layers.md lists the layers and their options");
+    }
     complete_table(*driver);
     if (!register_driver(driver.get()))
       refuse(name, TB_ALREADY_EXISTS, where + " is open already, and opening it again gave the same self",

@@ -21,12 +21,13 @@ struct Driver {
 
   std::string name; // as the driver says
   std::string path; // "" for the embedded one
-  tb_driver *self = nullptr;
-  tb_driver_api offered{}; // as the driver filled it
-  tb_driver_api table{};   // as handed out: complete, and refusing after close, fork and exit
+  tb_driver *self = nullptr; // of the outermost layer when there are any
+  tb_driver_api offered{};   // as the driver filled it, or as the layers around it look
+  tb_driver_api table{};     // as handed out: complete, and refusing after close, fork and exit
   std::string build_id;
   tb_driver_info info{};
   std::vector<tb_device_info> devices;
+  std::vector<std::string> layers; // around it, outermost first
   std::unique_ptr<StandIns> standins;
   std::mutex closing;
   std::atomic<bool> open{false};

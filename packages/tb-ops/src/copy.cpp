@@ -5,10 +5,7 @@
 #include "register.h"
 
 #include <ATen/ops/_local_scalar_dense_ops.h>
-#include <ATen/ops/contiguous_ops.h>
 #include <ATen/ops/copy_ops.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/empty_ops.h>
 #include <ATen/ops/empty_strided_ops.h>
 
 namespace tb {
@@ -19,11 +16,7 @@ constexpr size_t aside_limit = 1 << 20;
 
 bool is_tb(const at::Tensor &tensor) { return tensor.device().type() == device_type; }
 
-void copy_on_worker(const at::Tensor &src, at::Tensor &dst, bool) { at::_ops::copy_::call(dst, src, false); }
-void copy_kernel(at::Tensor &dst, const at::Tensor &src) { copy_on_worker(src, dst, false); }
-
-// A CPU tensor over a device tensor's bytes, for use on this thread after a synchronise.
-at::Tensor host_view(TensorArgument &argument) { return argument.alias(); }
+void copy_kernel(at::Tensor &dst, const at::Tensor &src) { at::_ops::copy_::call(dst, src, false); }
 
 // Makes the current stream of `waiting` wait for all that is queued on the current stream of `done`.
 void wait_for(c10::DeviceIndex waiting, c10::DeviceIndex done) {
@@ -61,7 +54,7 @@ void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_block
   synchronize(device_number(src));
   AliasScope aliases;
   TensorArgument from(src);
-  at::_ops::copy_::call(const_cast<at::Tensor &>(dst), host_view(from), false);
+  at::_ops::copy_::call(const_cast<at::Tensor &>(dst), from.alias(), false);
 }
 
 // ---- drivers whose memory the host may not touch ----------------------------------------------------------------
@@ -156,7 +149,7 @@ c10::Scalar local_scalar_dense(const at::Tensor &self) {
   synchronize(device_number(self));
   AliasScope aliases;
   TensorArgument argument(self);
-  return at::_ops::_local_scalar_dense::call(host_view(argument));
+  return at::_ops::_local_scalar_dense::call(argument.alias());
 }
 
 } // namespace

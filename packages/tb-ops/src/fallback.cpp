@@ -10,7 +10,6 @@
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/CPUFallback.h>
-#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <atomic>

@@ -48,9 +48,6 @@ inline c10::DeviceIndex device_number(const at::Tensor &tensor) { return tensor.
 
 // A new tensor on a device; strides empty: contiguous.
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device);
-inline at::Tensor empty_like(const at::Tensor &like, c10::IntArrayRef sizes) {
-  return empty(sizes, {}, like.scalar_type(), device_number(like));
-}
 
 // Sets the thread's device for as long as it lives; free when it is already that one.
 class DeviceScope {

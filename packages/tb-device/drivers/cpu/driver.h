@@ -29,8 +29,8 @@ public:
   Memory memory;
   VirtualMemory virtual_memory;
   std::vector<std::unique_ptr<Device>> devices;
-  StreamList streams; // after the devices that its streams refer to
-  std::atomic<size_t> event_count{0};
+  StreamList streams;                                                  // after the devices that its streams refer to
+  std::atomic<size_t> event_count{0}, module_count{0}, graph_count{0}; // handles given out
   std::mutex peers_mutex;
   std::vector<uint64_t> peers; // by device, a bit for each peer that was enabled
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "capture.h"
 #include "device.h"
 
 namespace tb::cpu {
@@ -34,8 +35,11 @@ struct WaitWork {
 } // namespace
 
 tb_status Event::record(Stream &stream) {
-  Point point{Ref<Stream>(&stream), 0, nullptr};
-  if (timing()) {
+  Point point{Ref<Stream>(&stream), 0, nullptr, nullptr};
+  CapturedPoint captured{stream.capture(), {}};
+  if (captured.capture && captured.capture->record(stream, &captured.seen)) {
+    point.captured = std::make_shared<const CapturedPoint>(std::move(captured));
+  } else if (timing()) {
     auto stamp = std::make_shared<int64_t>(0);
     point.stamp = stamp;
     if (const tb_status status = enqueue(stream, StampWork{std::move(stamp)}, &point.position)) return status;
@@ -53,6 +57,8 @@ Event::Point Event::point() const {
 }
 
 tb_status wait_for_point(Stream &stream, Event::Point point) {
+  if (point.captured) return point.captured->capture->join(stream, point.captured->seen);
+  if (const auto capture = stream.capture(); capture && point.stream && capture->add_prerequisite(point)) return TB_OK;
   if (!point.stream || point.stream.get() == &stream) return TB_OK;
   if (point.done() && !point.stream->failures().maybe()) return TB_OK;
   return enqueue(stream, WaitWork{std::move(point.stream), point.position});

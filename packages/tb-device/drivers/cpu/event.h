@@ -12,6 +12,8 @@
 
 namespace tb::cpu {
 
+struct CapturedPoint;
+
 class Event {
 public:
   // What the event stands for at one moment. No stream: never recorded, so complete.
@@ -19,6 +21,7 @@ public:
     Ref<Stream> stream;
     uint64_t position = 0;
     std::shared_ptr<const int64_t> stamp; // steady nanoseconds; valid when the position is done; only with timing
+    std::shared_ptr<const CapturedPoint> captured; // recorded on a capturing stream: no position
     bool done() const noexcept { return !stream || stream->ring().done(position); }
   };
 
@@ -38,7 +41,7 @@ private:
   Point point_;
 };
 
-// Work queued on `stream` from here on runs after the point.
+// Work queued on `stream` from here on runs after the point. Fails with a text where a capture forbids it.
 tb_status wait_for_point(Stream &stream, Event::Point point);
 
 } // namespace tb::cpu

@@ -80,33 +80,68 @@ tb_status Memory::allocate(Device &device, uint64_t size, int32_t kind, void **o
   return TB_OK;
 }
 
-tb_status Memory::free(const Device *device, void *pointer, int32_t kind) {
-  Block block;
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = blocks_.find(reinterpret_cast<uintptr_t>(pointer));
-    if (found == blocks_.end()) {
-      const auto inside = holding(reinterpret_cast<uintptr_t>(pointer));
-      if (inside != blocks_.end())
-        return fail(host_, TB_INVALID_ARGUMENT, "%p lies inside the block at %p; free takes the start of a block",
-                    pointer, reinterpret_cast<void *>(inside->first));
-      return fail(host_, TB_INVALID_ARGUMENT, "%p was not allocated by this driver, or is free already", pointer);
-    }
-    block = found->second;
-    if (block.registered)
-      return fail(host_, TB_INVALID_ARGUMENT, "%p is registered host memory: use mem_unregister_host", pointer);
-    if (block.kind != kind)
-      return fail(host_, TB_INVALID_ARGUMENT, "%p is %s: use %s", pointer, kind_name(block.kind),
-                  block.kind == TB_POINTER_DEVICE ? "mem_free" : "mem_free_host");
-    if (device && block.device != device)
-      return fail(host_, TB_INVALID_ARGUMENT, "%p belongs to device %d, not to device %d", pointer,
-                  block.device->number(), device->number());
-    blocks_.erase(found);
+tb_status Memory::check_free(const Device *device, void *pointer, int32_t kind, Blocks::iterator *out) {
+  const auto found = blocks_.find(reinterpret_cast<uintptr_t>(pointer));
+  if (found == blocks_.end()) {
+    const auto inside = holding(reinterpret_cast<uintptr_t>(pointer));
+    if (inside != blocks_.end())
+      return fail(host_, TB_INVALID_ARGUMENT, "%p lies inside the block at %p; free takes the start of a block",
+                  pointer, reinterpret_cast<void *>(inside->first));
+    return fail(host_, TB_INVALID_ARGUMENT, "%p was not allocated by this driver, or is free already", pointer);
   }
-  // Out of the map first: the system may hand the address out again at once.
+  const Block &block = found->second;
+  if (block.registered)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p is registered host memory: use mem_unregister_host", pointer);
+  if (block.kind != kind)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p is %s: use %s", pointer, kind_name(block.kind),
+                block.kind == TB_POINTER_DEVICE ? "mem_free" : "mem_free_host");
+  if (block.retired)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p is free already: mem_free_async was called for it", pointer);
+  if (device && block.device != device)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p belongs to device %d, not to device %d", pointer,
+                block.device->number(), device->number());
+  *out = found;
+  return TB_OK;
+}
+
+void Memory::give_back(void *pointer, const Block &block) noexcept {
   block.mapped ? static_cast<void>(munmap(pointer, block.mapped)) : std::free(pointer);
   block.device->budget().refund(block.charged);
+}
+
+tb_status Memory::free(const Device *device, void *pointer, int32_t kind) {
+  Blocks::node_type block;
+  {
+    std::lock_guard lock(mutex_);
+    Blocks::iterator found;
+    if (const tb_status status = check_free(device, pointer, kind, &found)) return status;
+    block = blocks_.extract(found);
+  }
+  // Out of the map first: the system may hand the address out again at once.
+  give_back(pointer, block.mapped());
   return TB_OK;
+}
+
+tb_status Memory::retire(const Device &device, void *pointer) {
+  std::lock_guard lock(mutex_);
+  Blocks::iterator found;
+  if (const tb_status status = check_free(&device, pointer, TB_POINTER_DEVICE, &found)) return status;
+  found->second.retired = true;
+  return TB_OK;
+}
+
+void Memory::restore(void *pointer) noexcept {
+  std::lock_guard lock(mutex_);
+  blocks_.find(reinterpret_cast<uintptr_t>(pointer))->second.retired = false;
+}
+
+void Memory::free_retired(void *pointer) noexcept {
+  Blocks::node_type block;
+  {
+    std::lock_guard lock(mutex_);
+    block = blocks_.extract(reinterpret_cast<uintptr_t>(pointer));
+  }
+  give_back(pointer, block.mapped());
 }
 
 tb_status Memory::register_host(Device &device, void *pointer, uint64_t size) {
@@ -150,7 +185,8 @@ Memory::Counts Memory::counts() {
   std::lock_guard lock(mutex_);
   Counts counts = {};
   for (const auto &[address, block] : blocks_)
-    ++(block.registered ? counts.registered : block.kind == TB_POINTER_DEVICE ? counts.device : counts.pinned);
+    if (!block.retired)
+      ++(block.registered ? counts.registered : block.kind == TB_POINTER_DEVICE ? counts.device : counts.pinned);
   return counts;
 }
 

@@ -23,6 +23,10 @@ public:
   tb_status allocate(Device &device, uint64_t size, int32_t kind, void **out);
   // device NULL: any. The block must start at `pointer` and be of that kind.
   tb_status free(const Device *device, void *pointer, int32_t kind);
+  // In two steps: from retire() on the block is nobody's any more, and free_retired() gives the memory back.
+  tb_status retire(const Device &device, void *pointer);
+  void restore(void *pointer) noexcept; // takes a retire back
+  void free_retired(void *pointer) noexcept;
   // Memory of the host's own, made known as pinned. Overlap with a known block: TB_ALREADY_EXISTS.
   tb_status register_host(Device &device, void *pointer, uint64_t size);
   tb_status unregister_host(void *pointer);
@@ -32,7 +36,7 @@ public:
   struct Counts {
     size_t device, pinned, registered;
   };
-  Counts counts();
+  Counts counts(); // without the retired
 
 private:
   struct Block {
@@ -42,10 +46,14 @@ private:
     Device *device;
     int32_t kind;
     bool registered; // not ours to free
+    bool retired = false;
   };
   using Blocks = std::map<uintptr_t, Block>;
 
-  Blocks::iterator holding(uintptr_t address); // with the lock held
+  // With the lock held.
+  Blocks::iterator holding(uintptr_t address);
+  tb_status check_free(const Device *device, void *pointer, int32_t kind, Blocks::iterator *out);
+  void give_back(void *pointer, const Block &block) noexcept; // without the lock
 
   const tb_host *const host_;
   std::mutex mutex_;

@@ -1,8 +1,27 @@
-// stream_slots.cpp -- the table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, CLOSURE).
+// stream_slots.cpp -- the table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, NATIVE,
+// CLOSURE).
 #include "copy.h"
 #include "driver.h"
 
 namespace tb::cpu::slots {
+
+namespace {
+
+// Captured work has not run and will not by waiting.
+tb_status refuse_capture(Driver &driver, const Stream &stream) {
+  if (!stream.capturing()) return TB_OK;
+  return fail(driver.host, TB_FAILED_PRECONDITION,
+              "a stream of device %d captures, so its work has not begun: ask after capture_end and graph_launch",
+              stream.device().number());
+}
+
+tb_status refuse_capture(Driver &driver, const Event::Point &point) {
+  if (!point.captured) return TB_OK;
+  return fail(driver.host, TB_FAILED_PRECONDITION,
+              "the event was recorded in a capture, so it stands for no moment: record it on the stream of the launch");
+}
+
+} // namespace
 
 tb_status device_synchronize(tb_driver *self, int32_t number) {
   return with(self, [&](Driver &driver) -> tb_status {
@@ -17,8 +36,10 @@ tb_status device_synchronize(tb_driver *self, int32_t number) {
       uint64_t position;
     };
     std::vector<Target> targets;
-    for (const Ref<Stream> &stream : driver.streams.of_device(*device))
-      targets.push_back({stream, stream->ring().tail()});
+    const std::vector<Ref<Stream>> streams = driver.streams.of_device(*device);
+    for (const Ref<Stream> &stream : streams)
+      if (const tb_status status = refuse_capture(driver, *stream)) return status;
+    for (const Ref<Stream> &stream : streams) targets.push_back({stream, stream->ring().tail()});
     device->waiting().fetch_add(1, std::memory_order_relaxed);
     for (const Target &target : targets) target.stream->wait_for(target.position);
     device->waiting().fetch_sub(1, std::memory_order_relaxed);
@@ -54,9 +75,13 @@ tb_status stream_destroy(tb_driver *self, tb_stream *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
-    if (stream.is_default())
+    StreamWrapper *wrapper = StreamWrapper::of(handle);
+    if (stream.is_default() && !wrapper)
       return fail(driver.host, TB_INVALID_ARGUMENT, "the default stream is borrowed: it lives until close");
-    driver.streams.retire(stream);
+    if (stream.capturing())
+      return fail(driver.host, TB_FAILED_PRECONDITION, "the stream takes part in a capture: capture_end comes first");
+    delete wrapper;
+    driver.streams.drop_handle(stream);
     return TB_OK;
   });
 }
@@ -65,6 +90,7 @@ tb_status stream_query(tb_driver *self, tb_stream *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
+    if (const tb_status status = refuse_capture(driver, stream)) return status;
     return stream.query(stream.ring().tail());
   });
 }
@@ -73,6 +99,7 @@ tb_status stream_synchronize(tb_driver *self, tb_stream *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
+    if (const tb_status status = refuse_capture(driver, stream)) return status;
     return stream.synchronize(stream.ring().tail(), stream.device().waiter_spin());
   });
 }
@@ -120,6 +147,7 @@ tb_status event_query(tb_driver *self, tb_event *event) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(event, "event")) return status;
     const Event::Point point = Event::of(event)->point();
+    if (const tb_status status = refuse_capture(driver, point)) return status;
     return point.stream ? point.stream->query(point.position) : TB_OK;
   });
 }
@@ -129,6 +157,7 @@ tb_status event_synchronize(tb_driver *self, tb_event *handle) {
     if (const tb_status status = driver.require(handle, "event")) return status;
     const Event &event = *Event::of(handle);
     const Event::Point point = event.point();
+    if (const tb_status status = refuse_capture(driver, point)) return status;
     if (!point.stream) return TB_OK;
     return point.stream->synchronize(point.position, event.blocking() ? 0 : point.stream->device().waiter_spin());
   });
@@ -143,6 +172,8 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start, tb_event *end, int6
       return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was made without TB_EVENT_TIMING",
                   Event::of(start)->timing() ? "end" : "start");
     const Event::Point from = Event::of(start)->point(), to = Event::of(end)->point();
+    if (const tb_status status = refuse_capture(driver, from)) return status;
+    if (const tb_status status = refuse_capture(driver, to)) return status;
     if (!from.stamp || !to.stamp)
       return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was never recorded", from.stamp ? "end" : "start");
     if (!from.done() || !to.done()) return TB_NOT_READY;
@@ -157,6 +188,36 @@ tb_status stream_host_call(tb_driver *self, tb_stream *handle, void (*function)(
     if (const tb_status status = driver.require(handle, "stream")) return status;
     if (!function) return fail(driver.host, TB_INVALID_ARGUMENT, "function is NULL");
     return enqueue(*Stream::of(handle), HostCallWork{function, user});
+  });
+}
+
+tb_status stream_native(tb_driver *self, tb_stream *handle, uint64_t *out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    *out = Stream::of(handle)->native();
+    return TB_OK;
+  });
+}
+
+tb_status stream_wrap(tb_driver *self, int32_t number, uint64_t native, tb_stream **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    Device *device = driver.device(number);
+    if (!device) return TB_OUT_OF_RANGE;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    auto wrapper = std::make_unique<StreamWrapper>();
+    wrapper->stream = driver.streams.add_handle(native);
+    if (!wrapper->stream)
+      return fail(driver.host, TB_NOT_FOUND,
+                  "%llu is no live stream of this driver: wrap what stream_native gave, before the stream is destroyed",
+                  static_cast<unsigned long long>(native));
+    if (&wrapper->stream->device() != device) {
+      const int32_t owner = wrapper->stream->device().number();
+      driver.streams.drop_handle(*wrapper->stream);
+      return fail(driver.host, TB_INVALID_ARGUMENT, "the stream belongs to device %d, not to device %d", owner, number);
+    }
+    *out = wrapper.release()->handle();
+    return TB_OK;
   });
 }
 
@@ -181,9 +242,8 @@ tb_status closure_commit(tb_driver *self, tb_stream *handle, void *storage, cons
                   : !closure->run     ? "run"
                   : !closure->destroy ? "destroy"
                                       : "name");
-    if (!stream.ring().owns(storage)) [[unlikely]]
+    if (!stream.commit(storage, closure)) [[unlikely]]
       return fail(driver.host, TB_INVALID_ARGUMENT, "%p did not come from closure_reserve on this stream", storage);
-    stream.commit(storage, closure);
     return TB_OK;
   });
 }
@@ -191,10 +251,8 @@ tb_status closure_commit(tb_driver *self, tb_stream *handle, void *storage, cons
 tb_status closure_cancel(tb_driver *self, tb_stream *handle, void *storage) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
-    Stream &stream = *Stream::of(handle);
-    if (!stream.ring().owns(storage))
+    if (!Stream::of(handle)->cancel(storage))
       return fail(driver.host, TB_INVALID_ARGUMENT, "%p did not come from closure_reserve on this stream", storage);
-    stream.ring().cancel(storage);
     return TB_OK;
   });
 }

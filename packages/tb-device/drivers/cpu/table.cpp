@@ -18,8 +18,9 @@
 namespace tb::cpu {
 namespace {
 
-constexpr uint64_t kGroups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_PTR | TB_GROUP_COPY2D |
-                             TB_GROUP_VMM | TB_GROUP_PEER | TB_GROUP_HOSTCALL | TB_GROUP_TIMING | TB_GROUP_CLOSURE;
+constexpr uint64_t kGroups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_PTR | TB_GROUP_SOA |
+                             TB_GROUP_COPY2D | TB_GROUP_VMM | TB_GROUP_PEER | TB_GROUP_HOSTCALL | TB_GROUP_NATIVE |
+                             TB_GROUP_TIMING | TB_GROUP_MODULE | TB_GROUP_CLOSURE;
 
 // A CPU device is never lost, so there is nothing to reset.
 constexpr bool offers(uint64_t group, std::string_view name) { return (kGroups & group) && name != "device_reset"; }

@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -69,7 +69,8 @@ def _path_of(point: EntryPoint) -> str:
         ) from error
 
 
-def _is_path(text: str) -> bool:
+def is_path(text: str) -> bool:
+    """Whether a driver is named by its library's path: it has a slash."""
     return os.sep in text or (os.altsep is not None and os.altsep in text)
 
 
@@ -82,15 +83,18 @@ def _texts(options: Options | None) -> dict[str, str]:
     return {key: str(value) for key, value in (options or {}).items()}
 
 
-def _open(name: str, options: Options | None = None) -> _core.Driver:
-    if _is_path(name):
-        path = Path(name).expanduser().absolute()
-        return _core.load_library(str(path), _option_name(path), _texts(options))
+def locate(name: str) -> str:
+    """The library of a driver: a path's own, an entry point's; "" for a built-in driver. Opens nothing.
+
+    Raises UnavailableError when the entry point gives no path, NotFoundError for a name that nobody offers.
+    """
+    if is_path(name):
+        return str(Path(name).expanduser().absolute())
     points = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if name in points:
-        return _core.load_library(_path_of(points[name]), name, _texts(options))
+        return _path_of(points[name])
     if name in BUILTIN:
-        return _core.open_builtin(name, _texts(options))
+        return ""
     known = ", ".join(sorted({*points, *BUILTIN}))
     raise NotFoundError(
         f"there is no driver {name!r}. Known here: {known}. For a library file give its path with a slash, "
@@ -98,6 +102,13 @@ def _open(name: str, options: Options | None = None) -> _core.Driver:
         driver=name,
         function="load",
     )
+
+
+def _open(name: str, options: Options | None = None) -> _core.Driver:
+    path = locate(name)
+    if not path:
+        return _core.open_builtin(name, _texts(options))
+    return _core.load_library(path, _option_name(Path(path)) if is_path(name) else name, _texts(options))
 
 
 def load_driver(driver: str | os.PathLike[str], options: Options | None = None) -> _core.Driver:
@@ -110,6 +121,21 @@ def load_driver(driver: str | os.PathLike[str], options: Options | None = None) 
     that is wrong for a library that is no usable driver, Error with the driver's own text when it refuses to open.
     """
     return _open(os.fspath(driver), options)
+
+
+def open_driver(
+    driver: str | os.PathLike[str], *, layers: str | Iterable[str] | None = None, **options: object
+) -> _core.Driver:
+    """Opens a driver beside the default one: tb_device.open("sim", capacity="1GiB", seed=3, layers="validate,leak").
+
+    driver: as load_driver takes it. layers: names of layers to put around it, the outermost first; by default those of
+    TB_LAYERS. options: the driver's own, as its documentation names them; True is "1" and False "0".
+    Raises what load_driver raises.
+    """
+    given = {key: int(value) if isinstance(value, bool) else value for key, value in options.items()}
+    if layers is not None:
+        given["layers"] = layers if isinstance(layers, str) else ",".join(layers)
+    return load_driver(driver, given)
 
 
 def use_driver(driver: str | os.PathLike[str] | _core.Driver, options: Options | None = None) -> _core.Driver:
@@ -146,7 +172,7 @@ def _search() -> tuple[list[Candidate], int]:
     ignored = bool(asked) and _elevated()
     for name in asked:
         reason = f"{VARIABLE} is ignored under elevated privilege" if ignored else "not tried yet"
-        named.append(Candidate(name, VARIABLE, name if _is_path(name) else "", False, reason))
+        named.append(Candidate(name, VARIABLE, name if is_path(name) else "", False, reason))
     binding = bool(asked) and not ignored
     reason = f"not searched: {VARIABLE} is set" if binding else "not tried yet"
     # Scores come from the vendors' modules: not imported when their order does not matter.

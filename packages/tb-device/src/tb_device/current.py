@@ -1,37 +1,13 @@
-"""Devices of the process's default driver: count, current one, properties, memory. The first use opens the driver."""
+"""The default driver's devices as functions: count, current one, properties, memory. The first use opens the driver."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 from . import _core
+from .device_objects import Device, DeviceProperties
 from .discovery import default_driver
-
-
-@dataclass(frozen=True)
-class DeviceProperties:
-    """The facts of one device, as its driver states them. Sizes are bytes.
-
-    priority_range: least and greatest priority of streams; numerically smaller is more urgent.
-    pci: domain, bus, device. numa_node: -1 when unknown.
-    host_accessible: the host may read and write device memory through the same pointers.
-    """
-
-    name: str
-    driver: str
-    arch: str
-    uuid: bytes
-    total_memory: int
-    max_allocation: int
-    alignment: int
-    compute_units: int
-    priority_range: tuple[int, int]
-    pci: tuple[int, int, int]
-    numa_node: int
-    host_accessible: bool
 
 
 def is_open() -> bool:
@@ -44,6 +20,11 @@ def device_count() -> int:
     if not _core.is_open() and not _core.forked():
         default_driver()
     return _core.device_count()
+
+
+def devices() -> list[Device]:
+    """The devices of the default driver, in their order. Raises UnavailableError when no driver is usable."""
+    return default_driver().devices()
 
 
 def current_device() -> int:
@@ -70,9 +51,7 @@ def device(device: int) -> Iterator[int]:
 
 def get_device_properties(device: int | None = None) -> DeviceProperties:
     """The facts of a device, by default the current one; remembered, so without a call to the driver."""
-    driver = default_driver()
-    facts: dict[str, Any] = driver.device_info(current_device() if device is None else device)
-    return DeviceProperties(driver=driver.name, **facts)
+    return Device(default_driver(), current_device() if device is None else device).properties
 
 
 def memory_info(device: int | None = None) -> tuple[int, int]:

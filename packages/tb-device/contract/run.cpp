@@ -1,0 +1,105 @@
+// run.cpp -- runs one case against an open driver.
+#include "run.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "slots.h"
+
+namespace tb::contract {
+
+const char *name_of(Outcome outcome) {
+  switch (outcome) {
+  case Outcome::passed:
+    return "passed";
+  case Outcome::failed:
+    return "failed";
+  case Outcome::not_offered:
+    return "not offered";
+  case Outcome::warned:
+    return "warned";
+  }
+  return "";
+}
+
+const std::vector<Group> &all_groups() {
+  static const std::vector<Group> groups = [] {
+    std::vector<Group> found;
+    for (const SlotFacts &slot : slot_facts)
+      if (found.empty() || found.back().bit != slot.group_bit) found.push_back({slot.group, slot.group_bit});
+    return found;
+  }();
+  return groups;
+}
+
+std::string group_names(uint64_t groups) {
+  std::string out;
+  for (const Group &group : all_groups())
+    if (groups & group.bit) out += (out.empty() ? "" : ", ") + std::string(group.name);
+  return out;
+}
+
+Options default_options(const std::string &driver) {
+  if (driver == "cpu") return {{"devices", "2"}, {"memory", "256M"}};
+  if (driver == "sim") return {{"devices", "2"}};
+  return {};
+}
+
+tb_driver_open_fn open_function(const std::string &path) {
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); // never unloaded (rule T8)
+  if (!library) throw Failed("cannot load " + path + ": " + dlerror());
+  void *entry = dlsym(library, TB_DRIVER_ENTRY);
+  if (!entry) throw Failed(path + " does not export " TB_DRIVER_ENTRY + ": see tb/driver.h for its declaration");
+  tb_driver_open_fn open;
+  std::memcpy(&open, &entry, sizeof open);
+  return open;
+}
+
+// "contract/cases/mem.cpp:12": __FILE__ begins wherever the build stood.
+static std::string place(const char *file, int line) {
+  const std::string path = file;
+  const size_t start = path.rfind("contract/");
+  return (start == std::string::npos ? path : path.substr(start)) + ":" + std::to_string(line);
+}
+
+Result run_case(const Case &one, Kit &kit) {
+  Result result;
+  const uint64_t missing = one.groups & ~kit.api().groups;
+  if (missing) {
+    result.outcome = Outcome::not_offered;
+    result.text = "no group " + group_names(missing);
+    return result;
+  }
+  take_checks();
+  kit.take_statements();
+  kit.take_error();
+  const double start = seconds_now();
+  const Outcome failure = one.traits.warn ? Outcome::warned : Outcome::failed;
+  try {
+    one.run(kit);
+    result.checks = take_checks();
+    if (result.checks > 0) {
+      result.outcome = Outcome::passed;
+    } else {
+      result.text = "the case checked nothing";
+      result.where = place(one.file, one.line);
+    }
+  } catch (const Failed &failed) {
+    result.outcome = failure;
+    result.text = failed.what();
+    if (*failed.file) result.where = place(failed.file, failed.line);
+  } catch (const NotOffered &absent) {
+    result.outcome = Outcome::not_offered;
+    result.text = absent.what();
+  } catch (const std::exception &error) {
+    result.text = std::string("an exception: ") + error.what();
+  } catch (...) {
+    result.text = "an exception of an unknown type (rule E5)";
+  }
+  result.seconds = seconds_now() - start;
+  result.statements = kit.take_statements();
+  return result;
+}
+
+} // namespace tb::contract
