@@ -208,17 +208,10 @@ Driver *load_from_python(const std::string &path, const std::string &name, const
   return load_library(path, name, options);
 }
 
-<<<<<<< HEAD
-Driver *builtin_from_python(const std::string &name, const Options &options) {
-  if (name != "cpu" && name != "sim")
-    throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu and sim are"};
-  Unlocked unlocked;
-  return open_embedded(name == "sim" ? tb_sim_driver_open_v1 : tb_cpu_driver_open_v1, name, options);
-=======
 OpenFunction find_builtin(const std::string &name) {
   if (name == "cpu") return tb_cpu_driver_open_v1;
-  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu is"};
->>>>>>> d94a03c51f5ab1c874fe608fc674a15976366827
+  if (name == "sim") return tb_sim_driver_open_v1;
+  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu and sim are"};
 }
 
 Driver *builtin_from_python(const std::string &name, const Options &options) {
@@ -285,13 +278,9 @@ void bind_driver(nb::module_ &module) {
   module.def("load_library", load_from_python, "path"_a, "name"_a, "options"_a, nb::rv_policy::reference,
              "Opens a driver library. Options not given come from TB_<NAME>_<OPTION>.");
   module.def("open_builtin", builtin_from_python, "name"_a, "options"_a, nb::rv_policy::reference,
-<<<<<<< HEAD
              "Opens a driver that is part of this module: cpu or sim.");
-=======
-             "Opens the driver that is part of this module: cpu.");
   module.def("builtin_entry", builtin_entry, "name"_a,
              "The address of a built-in driver's tb_driver_open_v1, for the contract kit, which opens it raw.");
->>>>>>> d94a03c51f5ab1c874fe608fc674a15976366827
 }
 
 } // namespace tb
