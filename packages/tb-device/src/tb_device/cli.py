@@ -108,11 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _show_explain(chosen.driver, chosen.json)
         if chosen.command == "new-driver":
             return _new_driver(chosen.name, chosen.language, chosen.into)
+        if chosen.command == "contract":
+            return command.run(chosen)
     except Error as error:
         print(f"tb-device: {error}", file=sys.stderr)
         return 1
-    if chosen.command == "contract":
-        return command.run(chosen)
     parser.print_help()
     return 2
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "tb_device.drivers"
 VARIABLE = "TB_DRIVER"
-BUILTIN = ("cpu",)
+BUILTIN = ("cpu", "sim")
+AUTOMATIC = ("cpu",)  # of those; sim is for tests and is opened by name
 
 Options = Mapping[str, object]
 
@@ -183,7 +184,7 @@ def _search() -> tuple[list[Candidate], int]:
     # Scores come from the vendors' modules: not imported when their order does not matter.
     points = _entry_points() if binding else _by_entry_point()
     found = [Candidate(point.name, "entry point", "", False, reason) for point in points]
-    found += [Candidate(name, "built in", "", False, reason) for name in BUILTIN]
+    found += [Candidate(name, "built in", "", False, reason) for name in AUTOMATIC]
     if binding:
         return named + found, len(named)
     return found + named, len(found)
