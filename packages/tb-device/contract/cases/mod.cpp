@@ -127,7 +127,8 @@ TB_CASE(MOD, 03, kNeeds, "module_function.2 module_global.2 E1", "an unknown fun
   CHECK_EQUAL(size, uint64_t(5));
 }
 
-TB_CASE(MOD, 04, kNeeds, "function_get_info.1 launch.3", "a block has as many threads as the function says, and no more") {
+TB_CASE(MOD, 04, kNeeds, "function_get_info.1 launch.3",
+        "a block has as many threads as the function says, and no more") {
   auto [api, self] = driver_of(kit);
   const Module module(kit);
   tb_function *function = module.function("tb_contract_index");

@@ -14,7 +14,8 @@
 namespace tb::cpu {
 
 Driver::Driver(const tb_host *host, const Options &options)
-    : host(host), options(options), memory(host), virtual_memory(host), peers(static_cast<size_t>(options.devices)) {
+    : host(host), options(options), exports(host), memory(host, exports), virtual_memory(host),
+      peers(static_cast<size_t>(options.devices)) {
   for (int32_t number = 0; number < options.devices; ++number) {
     devices.push_back(std::make_unique<Device>(host, number, options));
     devices.back()->default_stream = streams.create(*devices.back(), 0, true);
@@ -45,14 +46,14 @@ tb_status close(tb_driver *self) {
     const VirtualMemory::Counts ranges = driver.virtual_memory.counts();
     const size_t streams = driver.streams.handle_count(), events = driver.event_count.load(),
                  modules = driver.module_count.load(), graphs = driver.graph_count.load();
-    if (blocks.device + blocks.pinned + blocks.registered + ranges.reservations + ranges.physicals + streams + events +
-        modules + graphs)
-      return fail(
-          driver.host, TB_FAILED_PRECONDITION,
-          "still alive: %zu device blocks, %zu pinned blocks, %zu registered ranges, %zu streams, %zu events, %zu "
-          "address ranges, %zu physical memories, %zu modules, %zu graphs. Free and destroy them before close",
-          blocks.device, blocks.pinned, blocks.registered, streams, events, ranges.reservations, ranges.physicals,
-          modules, graphs);
+    if (blocks.device + blocks.pinned + blocks.registered + blocks.imported + ranges.reservations + ranges.physicals +
+        streams + events + modules + graphs)
+      return fail(driver.host, TB_FAILED_PRECONDITION,
+                  "still alive: %zu device blocks, %zu pinned blocks, %zu registered ranges, %zu imported blocks, %zu "
+                  "streams, %zu events, %zu "
+                  "address ranges, %zu physical memories, %zu modules, %zu graphs. Free and destroy them before close",
+                  blocks.device, blocks.pinned, blocks.registered, blocks.imported, streams, events,
+                  ranges.reservations, ranges.physicals, modules, graphs);
     driver.streams.close();
     for (const auto &device : driver.devices) {
       const auto failure = device->orphaned_failures().peek(UINT64_MAX);

@@ -12,6 +12,7 @@
 #include "device.h"
 #include "error_text.h"
 #include "event.h"
+#include "exports.h"
 #include "memory_blocks.h"
 #include "options.h"
 #include "stream_list.h"
@@ -26,6 +27,7 @@ public:
 
   const tb_host *const host;
   const Options options;
+  Exports exports; // before what is exported
   Memory memory;
   VirtualMemory virtual_memory;
   std::vector<std::unique_ptr<Device>> devices;

@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <system_error>
@@ -13,28 +12,13 @@
 #include "capture.h"
 #include "device.h"
 #include "error_text.h"
+#include "signals.h"
 
 namespace tb::cpu {
 
 namespace {
 
 thread_local Stream *running_stream = nullptr;
-
-// The worker must not be picked for the process's signals: Python's handlers expect the main thread.
-class SignalsBlocked {
-public:
-  SignalsBlocked() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked &) = delete;
-  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
-
-private:
-  sigset_t before_;
-};
 
 // Of queued work. A status that only queries give, or that there is not, must not come out of a synchronise.
 bool is_failure(tb_status status) {

@@ -15,12 +15,6 @@ tb_status refuse_capture(Driver &driver, const Stream &stream) {
               stream.device().number());
 }
 
-tb_status refuse_capture(Driver &driver, const Event::Point &point) {
-  if (!point.captured) return TB_OK;
-  return fail(driver.host, TB_FAILED_PRECONDITION,
-              "the event was recorded in a capture, so it stands for no moment: record it on the stream of the launch");
-}
-
 } // namespace
 
 tb_status device_synchronize(tb_driver *self, int32_t number) {
@@ -108,7 +102,7 @@ tb_status stream_wait_event(tb_driver *self, tb_stream *handle, tb_event *event)
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     if (const tb_status status = driver.require(event, "event")) return status;
-    return wait_for_point(*Stream::of(handle), Event::of(event)->point());
+    return Event::of(event)->hold_back(*Stream::of(handle));
   });
 }
 
@@ -118,9 +112,10 @@ tb_status event_create(tb_driver *self, int32_t number, uint64_t flags, tb_event
     if (const tb_status status = driver.require(out, "out")) return status;
     if (const tb_status status = driver.refuse_flags(flags, TB_EVENT_TIMING | TB_EVENT_BLOCKING | TB_EVENT_IPC))
       return status;
+    std::shared_ptr<SharedEvent> shared;
     if (flags & TB_EVENT_IPC)
-      return fail(driver.host, TB_UNSUPPORTED, "the CPU driver shares no events between processes (TB_EVENT_IPC)");
-    *out = (new Event(flags))->handle();
+      if (const tb_status status = SharedEvent::create(driver.host, &shared)) return status;
+    *out = (new Event(driver.host, flags, std::move(shared), false))->handle();
     driver.event_count.fetch_add(1);
     return TB_OK;
   });
@@ -146,20 +141,14 @@ tb_status event_record(tb_driver *self, tb_event *event, tb_stream *handle) {
 tb_status event_query(tb_driver *self, tb_event *event) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(event, "event")) return status;
-    const Event::Point point = Event::of(event)->point();
-    if (const tb_status status = refuse_capture(driver, point)) return status;
-    return point.stream ? point.stream->query(point.position) : TB_OK;
+    return Event::of(event)->query();
   });
 }
 
-tb_status event_synchronize(tb_driver *self, tb_event *handle) {
+tb_status event_synchronize(tb_driver *self, tb_event *event) {
   return with(self, [&](Driver &driver) -> tb_status {
-    if (const tb_status status = driver.require(handle, "event")) return status;
-    const Event &event = *Event::of(handle);
-    const Event::Point point = event.point();
-    if (const tb_status status = refuse_capture(driver, point)) return status;
-    if (!point.stream) return TB_OK;
-    return point.stream->synchronize(point.position, event.blocking() ? 0 : point.stream->device().waiter_spin());
+    if (const tb_status status = driver.require(event, "event")) return status;
+    return Event::of(event)->synchronize();
   });
 }
 
@@ -168,17 +157,7 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start, tb_event *end, int6
     if (const tb_status status = driver.require(start, "start")) return status;
     if (const tb_status status = driver.require(end, "end")) return status;
     if (const tb_status status = driver.require(out, "out")) return status;
-    if (!Event::of(start)->timing() || !Event::of(end)->timing())
-      return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was made without TB_EVENT_TIMING",
-                  Event::of(start)->timing() ? "end" : "start");
-    const Event::Point from = Event::of(start)->point(), to = Event::of(end)->point();
-    if (const tb_status status = refuse_capture(driver, from)) return status;
-    if (const tb_status status = refuse_capture(driver, to)) return status;
-    if (!from.stamp || !to.stamp)
-      return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was never recorded", from.stamp ? "end" : "start");
-    if (!from.done() || !to.done()) return TB_NOT_READY;
-    *out = *to.stamp - *from.stamp;
-    return TB_OK;
+    return Event::elapsed(*Event::of(start), *Event::of(end), out);
   });
 }
 

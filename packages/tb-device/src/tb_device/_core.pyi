@@ -166,6 +166,10 @@ def is_open() -> bool:
     """
     Whether the default driver is open and usable.
     """
+def leak_live(driver: Driver) -> list[tuple[str, int, int, int, str]]:
+    """
+    What the layer leak sees alive: kind, handle, bytes, number and function of the call that made it.
+    """
 def load_library(path: str, name: str, options: collections.abc.Mapping[str, str]) -> Driver:
     """
     Opens a driver library. Options not given come from TB_<NAME>_<OPTION>.

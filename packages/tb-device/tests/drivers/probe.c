@@ -2,6 +2,9 @@
  * With WITH_ASYNC streams do their work at once, so what a test sees of waiting comes from the host's stand-ins. */
 #include "tb/driver.h"
 #include <stdlib.h>
+#ifdef HANGS
+#include <unistd.h>
+#endif
 
 #ifndef ENTRY
 #define ENTRY tb_driver_open_v1
@@ -77,6 +80,12 @@ static tb_status mem_alloc(tb_driver *self, int32_t device, uint64_t size, uint6
 static tb_status mem_free(tb_driver *self, int32_t device, void *ptr) {
   tb_status status = in_range(self, device);
   if (status) return status;
+#ifdef CRASHES
+  if (!ptr) *(volatile int *)0 = 0;
+#endif
+#ifdef HANGS
+  while (!ptr) sleep(1);
+#endif
   if (ptr) --live;
   free(ptr);
   return TB_OK;
@@ -166,6 +175,11 @@ static tb_status event_elapsed_ns(tb_driver *self, tb_event *start, tb_event *en
 }
 #endif
 
+#ifdef EXTRA_SYMBOL
+TB_EXPORT void EXTRA_SYMBOL(void);
+void EXTRA_SYMBOL(void) {}
+#endif
+
 TB_EXPORT tb_status ENTRY(const tb_host *host, tb_driver_api *api, tb_driver **self) {
   static tb_driver_api mine;
   mine.struct_size = TABLE_SIZE;
@@ -211,6 +225,9 @@ TB_EXPORT tb_status ENTRY(const tb_host *host, tb_driver_api *api, tb_driver **s
 #endif
 #ifdef MORE_GROUPS
   mine.groups |= MORE_GROUPS;
+#endif
+#ifdef LEAKS
+  ++live; /* close will see it */
 #endif
   tb_driver *made = (tb_driver *)calloc(1, sizeof *made);
   made->host = host;
