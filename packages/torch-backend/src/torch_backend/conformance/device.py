@@ -17,6 +17,16 @@ class Device:
         if switch is not None and hasattr(self.module, "fallbacks"):
             switch("allow")  # a run measures fallbacks; it neither warns nor refuses
 
+    def seed(self, seed: int) -> None:
+        """Seeds the CPU's generator and the device's.
+
+        torch.manual_seed would also queue a call, with a formatted traceback, for every accelerator that is not there.
+        """
+        torch.default_generator.manual_seed(seed)
+        on_device = getattr(self.module, "manual_seed_all", None)
+        if on_device is not None and self.device.type != "cpu":
+            on_device(seed)
+
     def synchronize(self) -> None:
         """Waits for the device: an error of queued work belongs to the call that queued it."""
         wait = getattr(self.module, "synchronize", None)

@@ -36,7 +36,7 @@ def compare_calls(
     expected, random = reference(cpu_call)
     if random and statistics and not uninitialised:
         return agree_statistically(expected, cpu_call, device_call, device, repeats)
-    torch.manual_seed(SEED)
+    device.seed(SEED)
     return agree(
         expected,
         attempt(device, device_call),
