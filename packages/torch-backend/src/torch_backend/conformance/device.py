@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -33,6 +34,11 @@ class Device:
         if wait is not None and self.device.type != "cpu":
             wait()
 
+    def drain(self) -> None:
+        """Waits for the device and forgets the errors of its queued work."""
+        with contextlib.suppress(Exception):
+            self.synchronize()
+
     def reset_fallbacks(self) -> None:
         reset = getattr(self.module, "reset_fallbacks", None)
         if reset is not None:
@@ -47,6 +53,7 @@ class Device:
 
     def usable(self) -> bool:
         """Whether the device still computes, after a failure that may have left it lost."""
+        self.drain()
         try:
             return bool(((torch.arange(4, device=self.device) + 1).cpu() == torch.tensor([1, 2, 3, 4])).all())
         except Exception:

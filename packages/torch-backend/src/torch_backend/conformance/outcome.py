@@ -26,6 +26,8 @@ def attempt(device: Device, call: Callable[[], Any]) -> Outcome:
             value = call()
             device.synchronize()
         except Exception as error:
+            # Work that was queued before the exception may fail too; the next call must not be blamed for it.
+            device.drain()
             # The traceback holds every tensor of the call alive.
             return Outcome(error=error.with_traceback(None))
     return Outcome(value=value)
