@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         "seconds": round(seconds, 1),
         "facts": pool.facts,
         "without_cpu_dtype": [entry for _, entry in without],
-        "comparison": "default tolerances of torch.testing by dtype; bit_equal_rate counts equality to the last bit",
+        "comparison": "see torch_backend.conformance.comparison; bit_equal_rate counts equality to the last bit",
     }
     if options.json:
         options.json.write_text(json.dumps(report.to_json(run), indent=1) + "\n")

@@ -45,6 +45,7 @@ def agree(
     *,
     values: bool = True,
     strides: bool = False,
+    cancelling: bool = False,
     errors_count: bool = False,
 ) -> Observation:
     """Compares the device's outcome with the CPU's.
@@ -65,6 +66,8 @@ def agree(
     if actual.error is not None:
         return Observation(problem=f"the device raises {told(actual.error)}")
     try:
-        return compare(expected.value, actual.value, device.device, values=values, strides=strides)
+        return compare(
+            expected.value, actual.value, device.device, values=values, strides=strides, cancelling=cancelling
+        )
     except Exception as error:  # reading the result back failed
         return Observation(problem=f"reading the result back raises {told(error)}")

@@ -30,6 +30,7 @@ def compare_calls(
     repeats: int,
     statistics: bool = True,
     strides: bool = False,
+    cancelling: bool = False,
     errors_count: bool = False,
 ) -> Observation:
     """The device's outcome against the CPU's, by values or, where they depend on the generator, by statistics."""
@@ -43,6 +44,7 @@ def compare_calls(
         device,
         values=not (random or uninitialised),
         strides=strides,
+        cancelling=cancelling,
         errors_count=errors_count,
     )
 

@@ -64,6 +64,7 @@ def module(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Ite
                 uninitialised=False,
                 repeats=limits.repeats,
                 statistics=False,
+                cancelling=True,
             )
             observation.sample = f"{'train' if training else 'eval'} mode, {module_input.desc or 'plain'}"
             yield observation
