@@ -40,31 +40,30 @@ void append_argument(std::string &out, Names &names, T argument, A... all) {
     else if constexpr (std::is_same_v<T, const tb_closure *>)
       out += quoted(argument ? argument->name : nullptr);
     else if constexpr (std::is_same_v<T, const tb_ipc_handle *>)
-      out += argument ? '"' + hexadecimal(argument->bytes, sizeof argument->bytes) + '"' : "null";
+      out += argument ? joined({"\"", hexadecimal(argument->bytes, sizeof argument->bytes), "\""}) : "null";
     else if constexpr (std::is_same_v<T, const int32_t *>) {
       out += '[';
       for (uint64_t place = 0; argument && place < count_argument<S>(all...); ++place)
-        out += (place ? "," : "") + std::to_string(argument[place]);
+        out += joined({place ? "," : "", std::to_string(argument[place])});
       out += ']';
     } else if constexpr (std::is_same_v<T, const tb_copy_2d *>) {
       if (!argument)
         out += "null";
       else
-        out += "{\"kind\":" + std::to_string(argument->kind) + ",\"dst\":" + names.text_of_memory(argument->dst) +
-               ",\"src\":" + names.text_of_memory(argument->src) +
-               ",\"dst_pitch\":" + std::to_string(argument->dst_pitch) +
-               ",\"src_pitch\":" + std::to_string(argument->src_pitch) +
-               ",\"width\":" + std::to_string(argument->width) + ",\"height\":" + std::to_string(argument->height) +
-               '}';
+        out += joined(
+            {"{\"kind\":", std::to_string(argument->kind), ",\"dst\":", names.text_of_memory(argument->dst),
+             ",\"src\":", names.text_of_memory(argument->src), ",\"dst_pitch\":", std::to_string(argument->dst_pitch),
+             ",\"src_pitch\":", std::to_string(argument->src_pitch), ",\"width\":", std::to_string(argument->width),
+             ",\"height\":", std::to_string(argument->height), "}"});
     } else if constexpr (std::is_same_v<T, const tb_launch *>) {
       if (!argument)
         out += "null";
       else
-        out += "{\"grid\":[" + std::to_string(argument->grid[0]) + ',' + std::to_string(argument->grid[1]) + ',' +
-               std::to_string(argument->grid[2]) + "],\"block\":[" + std::to_string(argument->block[0]) + ',' +
-               std::to_string(argument->block[1]) + ',' + std::to_string(argument->block[2]) +
-               "],\"shared_size\":" + std::to_string(argument->shared_size) +
-               ",\"arg_count\":" + std::to_string(argument->arg_count) + '}';
+        out += joined({"{\"grid\":[", std::to_string(argument->grid[0]), ",", std::to_string(argument->grid[1]), ",",
+                       std::to_string(argument->grid[2]), "],\"block\":[", std::to_string(argument->block[0]), ",",
+                       std::to_string(argument->block[1]), ",", std::to_string(argument->block[2]),
+                       "],\"shared_size\":", std::to_string(argument->shared_size),
+                       ",\"arg_count\":", std::to_string(argument->arg_count), "}"});
     } else if constexpr (std::is_function_v<std::remove_pointer_t<T>>)
       out += argument ? "\"function\"" : "null";
     else if constexpr (std::is_same_v<std::remove_const_t<std::remove_pointer_t<T>>, void> && name != "storage")
@@ -121,10 +120,11 @@ template <Slot S, int Place, class T> void append_result(std::string &out, Names
     else if constexpr (std::is_integral_v<Target>)
       out += std::to_string(*argument);
     else if constexpr (std::is_same_v<Target, tb_pointer_info>)
-      out += "{\"kind\":" + std::to_string(argument->kind) + ",\"device\":" + std::to_string(argument->device) +
-             ",\"base\":" + names.text_of_handle(argument->base) + ",\"size\":" + std::to_string(argument->size) + '}';
+      out += joined({"{\"kind\":", std::to_string(argument->kind), ",\"device\":", std::to_string(argument->device),
+                     ",\"base\":", names.text_of_handle(argument->base), ",\"size\":", std::to_string(argument->size),
+                     "}"});
     else
-      out += '"' + hexadecimal(argument, std::min<uint64_t>(argument->struct_size, sizeof *argument)) + '"';
+      out += joined({"\"", hexadecimal(argument, std::min<uint64_t>(argument->struct_size, sizeof *argument)), "\""});
   }
 }
 

@@ -36,15 +36,15 @@ std::string Names::text_of_handle(const void *handle) {
   if (!handle) return "null";
   std::lock_guard lock(mutex_);
   const auto found = numbers_.find(handle);
-  return found == numbers_.end() ? "\"unknown\"" : "\"#" + std::to_string(found->second) + "\"";
+  return found == numbers_.end() ? "\"unknown\"" : joined({"\"#", std::to_string(found->second), "\""});
 }
 
 std::string Names::text_of_memory(const void *address) const {
   if (!address) return "null";
   const auto found = memory_.find(address);
   if (!found) return "\"host\"";
-  return "\"#" + std::to_string(found->range.made) + "+" +
-         std::to_string(reinterpret_cast<uintptr_t>(address) - found->base) + "\"";
+  return joined({"\"#", std::to_string(found->range.made), "+",
+                 std::to_string(reinterpret_cast<uintptr_t>(address) - found->base), "\""});
 }
 
 const void *Names::object(uint64_t number) const {
@@ -87,6 +87,12 @@ std::string member(const std::string &object, const std::string &name) {
   return "";
 }
 
+std::string joined(std::initializer_list<std::string> parts) {
+  std::string out;
+  for (const std::string &part : parts) out += part;
+  return out;
+}
+
 std::string quoted(const char *text) {
   if (!text) return "null";
   std::string out = "\"";
@@ -96,7 +102,8 @@ std::string quoted(const char *text) {
       out += '\\';
       out += *c;
     } else if (byte < 0x20) {
-      out += "\\u00" + hexadecimal(&byte, 1);
+      out += "\\u00";
+      out += hexadecimal(&byte, 1);
     } else {
       out += *c;
     }

@@ -38,6 +38,7 @@ std::vector<std::pair<std::string, std::string>> members_of(const std::string &o
 // The value of one, or "" .
 std::string member(const std::string &object, const std::string &name);
 
+std::string joined(std::initializer_list<std::string> parts);
 std::string quoted(const char *text); // JSON; NULL becomes null
 std::string hexadecimal(const void *bytes, uint64_t size);
 std::string from_hexadecimal(const std::string &text);

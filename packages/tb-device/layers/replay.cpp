@@ -61,11 +61,11 @@ Replay::Replay(const tb_host *host, const std::string &path) : host(host), path_
   std::string line;
   if (!std::getline(file, line) || member(line, "trace") != "1")
     throw BadSpec(path + " is no trace that this tb-device reads. Record it anew with TB_LAYERS=trace:file=FILE");
-  build_id = "replay of " + unquoted(member(line, "build_id"));
+  build_id = joined({"replay of ", unquoted(member(line, "build_id"))});
   api.groups = number_of(member(line, "groups"));
   const std::string facts = from_hexadecimal(unquoted(member(line, "info")));
   std::memcpy(&info, facts.data(), std::min(facts.size(), sizeof info));
-  const std::string functions = " " + unquoted(member(line, "functions")) + " ";
+  const std::string functions = joined({" ", unquoted(member(line, "functions")), " "});
   const std::string listed = member(line, "devices");
   for (size_t at = 0; (at = listed.find('"', at)) != std::string::npos;) {
     const size_t end = listed.find('"', at + 1);
@@ -93,9 +93,7 @@ Replay::Replay(const tb_host *host, const std::string &path) : host(host), path_
   api.abi_major = TB_ABI_MAJOR;
   api.abi_minor = TB_ABI_MINOR;
   api.build_id = build_id.c_str();
-  const auto offered = [&](const char *name) {
-    return functions.find(" " + std::string(name) + " ") != std::string::npos;
-  };
+  const auto offered = [&](const char *name) { return functions.find(joined({" ", name, " "})) != std::string::npos; };
   const auto put = []<Slot S, class... A>(On<S>, tb_status (*&slot)(tb_driver *, A...)) {
     slot = [](tb_driver *self, A... arguments) -> tb_status {
       auto &replay = *reinterpret_cast<Replay *>(self);
@@ -137,15 +135,15 @@ const Recorded *Replay::expect(const char *call, const std::string &arguments, c
     return nullptr;
   };
   if (next_ == calls_.size())
-    return differs("it has " + std::to_string(calls_.size()) + " calls, and this one more was made: " + got);
+    return differs(joined({"it has ", std::to_string(calls_.size()), " calls, and this one more was made: ", got}));
   const Recorded &expected = calls_[next_];
   const std::string wanted = expected.call + expected.arguments;
   if (wanted != got)
-    return differs("expected call " + std::to_string(expected.number) + " was " + wanted + ", got " + got);
+    return differs(joined({"expected call ", std::to_string(expected.number), " was ", wanted, ", got ", got}));
   const uint64_t compared = std::min<uint64_t>(expected.data.size() / 2, size);
   if (compared && data && hexadecimal(data, compared) != expected.data)
-    return differs("call " + std::to_string(expected.number) + ", " + wanted + ", copied the data " + expected.data +
-                   ", got " + hexadecimal(data, compared));
+    return differs(joined({"call ", std::to_string(expected.number), ", ", wanted, ", copied the data ", expected.data,
+                           ", got ", hexadecimal(data, compared)}));
   ++next_;
   return &expected;
 }

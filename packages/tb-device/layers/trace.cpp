@@ -41,9 +41,9 @@ void Trace::prepare(const tb_driver_api &api, tb_driver *self) {
   (void)api.device_count(self, &count);
   std::string functions, devices;
 #define TB_SLOT(group, need, name, parameters, arguments)                                                              \
-  if (api.name) functions += (functions.empty() ? "" : " ") + std::string(#name);
+  if (api.name) functions += joined({functions.empty() ? "" : " ", #name});
 #define TB_SLOT0(group, need, name)                                                                                    \
-  if (api.name) functions += (functions.empty() ? "" : " ") + std::string(#name);
+  if (api.name) functions += joined({functions.empty() ? "" : " ", #name});
 #include "tb/driver_slots.inc"
 #undef TB_SLOT
 #undef TB_SLOT0
@@ -51,7 +51,7 @@ void Trace::prepare(const tb_driver_api &api, tb_driver *self) {
     tb_device_info facts{};
     facts.struct_size = sizeof facts;
     (void)api.device_get_info(self, device, &facts);
-    devices += (device ? ",\"" : "\"") + hexadecimal(&facts, sizeof facts) + '"';
+    devices += joined({device ? ",\"" : "\"", hexadecimal(&facts, sizeof facts), "\""});
   }
   std::string header = "{\"trace\":1,\"abi\":\"" + std::to_string(TB_ABI_MAJOR) + '.' + std::to_string(TB_ABI_MINOR) +
                        "\",\"name\":" + quoted(info.name) + ",\"groups\":" + std::to_string(api.groups) +
@@ -64,7 +64,7 @@ void Trace::prepare(const tb_driver_api &api, tb_driver *self) {
 std::string Trace::data_text(int32_t, tb_stream *, void *, const void *src, uint64_t size, int32_t kind) const {
   const uint64_t shown = std::min(size, bytes_);
   if (kind != TB_COPY_HOST_TO_DEVICE || !src || shown == 0) return "";
-  return ",\"data\":\"" + hexadecimal(src, shown) + '"';
+  return joined({",\"data\":\"", hexadecimal(src, shown), "\""});
 }
 
 void Trace::write(uint64_t number, Slot slot, const std::string &arguments, tb_status status, int64_t ns,

@@ -100,6 +100,13 @@ def test_values_may_differ_within_the_tolerance_and_the_bits_are_counted() -> No
     assert (observation.problem, observation.tensors, observation.equal_bits) == (None, 2, 1)
 
 
+def test_cancelled_derivatives_are_measured_by_the_largest() -> None:
+    one, other = torch.tensor([100.0, 0.0]), torch.tensor([100.0, 1e-4])
+    assert compare(one, other, CPU.device).problem is not None
+    assert compare(one, other, CPU.device, cancelling=True).problem is None
+    assert compare(one, other * 1.001, CPU.device, cancelling=True).problem is not None
+
+
 def test_exceptions_agree_by_type() -> None:
     runtime, index = Outcome(error=RuntimeError("a")), Outcome(error=IndexError("b"))
     assert agree(runtime, Outcome(error=RuntimeError("other text")), CPU, errors_count=True).problem is None

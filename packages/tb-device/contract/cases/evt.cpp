@@ -210,11 +210,11 @@ TB_CASE(EVT, 12, TB_GROUP_ASYNC, "event_synchronize.2", "waiting for a BLOCKING 
   Event event(kit, TB_EVENT_BLOCKING);
   Gate gate(kit, stream);
   CHECK_OK(api.event_record(self, event, stream));
-  const double wall = seconds_now(), processor = cpu_seconds();
-  OpensLater opener(gate, 0.15);
+  const double processor = cpu_seconds();
+  OpensLater opener(gate, 0.3);
   CHECK_OK(api.event_synchronize(self, event));
   CHECK(opener.opened());
-  CHECK(cpu_seconds() - processor < (seconds_now() - wall) / 2);
+  CHECK(cpu_seconds() - processor < 0.01); // a thread that spins has more, also on a busy machine
 }
 
 TB_CASE(EVT, 13, TB_GROUP_ASYNC, "T1 event_query.1", "a thread that never called before may query, wait and record") {

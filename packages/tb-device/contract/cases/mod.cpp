@@ -162,12 +162,10 @@ TB_CASE(MOD, 05, kNeeds, "launch.2 T5", "argument values are taken during the la
   Stream stream(kit);
   Gate gate(kit, stream);
   OpensLater rescue(gate, kTooLate);
-  {
-    Launch<void *, uint32_t, uint32_t> launch(1, 16, words.data(), 5, 16);
-    CHECK_OK(launch.on(kit, stream, function));
-    launch.values() = {other.data(), 6, 3}; // the caller's memory again
-    launch.config().grid[0] = 0;
-  }
+  Launch<void *, uint32_t, uint32_t> launch(1, 16, words.data(), 5, 16);
+  CHECK_OK(launch.on(kit, stream, function));
+  launch.values() = {other.data(), 6, 3}; // the caller's memory again
+  launch.config().grid[0] = 0;
   CHECK(!rescue.opened());
   gate.open();
   stream.synchronize();

@@ -38,7 +38,6 @@ File open_userfault() noexcept {
 
 bool write_all(int file, const char *bytes, uint64_t size) {
   for (uint64_t done = 0; done < size;) {
-    // The plain system call: writers are held off in the kernel, which a thread sanitizer's pwrite does not know.
     const long part = syscall(SYS_pwrite64, file, bytes + done, size - done, done);
     if (part < 0 && errno == EINTR) continue;
     if (part <= 0) return false;
@@ -47,7 +46,8 @@ bool write_all(int file, const char *bytes, uint64_t size) {
   return true;
 }
 
-// Step by step; errno tells which went wrong.
+// Step by step; errno tells which went wrong. Plain system calls: writers are held off in the kernel, which the thread
+// sanitizer's own pwrite and mmap do not know.
 bool protect_and_move(int userfault, void *address, uint64_t size, int file) {
   uffdio_register range = {};
   range.range.start = reinterpret_cast<uintptr_t>(address);
@@ -62,7 +62,7 @@ bool protect_and_move(int userfault, void *address, uint64_t size, int file) {
   if (ioctl(userfault, UFFDIO_WRITEPROTECT, &protect) != 0) return false;
   if (!write_all(file, static_cast<const char *>(address), size)) return false;
   // Writers that wait wake up when the descriptor is closed, and write to the file's pages.
-  return mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+  return syscall(SYS_mmap, address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != -1;
 }
 
 } // namespace

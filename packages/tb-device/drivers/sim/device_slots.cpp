@@ -22,13 +22,13 @@ tb_status close(tb_driver *self) {
     const Pinned::Counts pinned = driver.memory.pinned.counts();
     const VirtualMemory::Counts ranges = driver.memory.virtual_memory.counts();
     const Driver::Counts handles = driver.counts();
-    if (blocks + pinned.allocated + pinned.registered + ranges.reservations + ranges.physicals + handles.streams +
-        handles.events)
+    if (blocks + pinned.allocated + pinned.registered + ranges.reservations + ranges.physicals + handles.modules +
+        handles.streams + handles.events)
       return fail(driver.host, TB_FAILED_PRECONDITION,
                   "still alive: %zu device blocks, %zu pinned blocks, %zu registered ranges, %zu streams, %zu events, "
-                  "%zu address ranges, %zu physical memories. Free and destroy them before close",
+                  "%zu address ranges, %zu physical memories, %zu modules. Free and destroy them before close",
                   blocks, pinned.allocated, pinned.registered, handles.streams, handles.events, ranges.reservations,
-                  ranges.physicals);
+                  ranges.physicals, handles.modules);
     while (!driver.scheduler.drain(std::chrono::hours(1))) continue;
     if (driver.host->log) {
       const std::string order = "sim: " + driver.scheduler.description();

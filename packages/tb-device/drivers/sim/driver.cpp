@@ -16,6 +16,9 @@ std::vector<std::unique_ptr<Device>> make_devices(int32_t count) {
 Driver::Driver(const tb_host *host, const Options &options)
     : host(host), options(options), devices(make_devices(options.devices)), memory(host, options),
       scheduler(host, options, memory), peers_(static_cast<size_t>(options.devices)) {
+  cpu::Options unused;
+  for (const auto &device : devices)
+    image_devices_.push_back(std::make_unique<cpu::Device>(host, device->number, unused));
   for (const auto &device : devices) defaults_.push_back(add_stream(scheduler.create_queue(*device), true, false));
 }
 
@@ -156,9 +159,32 @@ std::shared_ptr<ClosureOperation> Driver::take_closure(const Stream &stream, voi
   return closure;
 }
 
+tb_module *Driver::add_module(cpu::Ref<cpu::Module> module) {
+  std::lock_guard lock(mutex_);
+  tb_module *handle = module->handle();
+  modules_.emplace(handle, std::move(module));
+  return handle;
+}
+
+cpu::Ref<cpu::Module> Driver::module(tb_module *handle, tb_status *status) {
+  if ((*status = require(handle, "module"))) return {};
+  std::lock_guard lock(mutex_);
+  const auto found = modules_.find(handle);
+  if (found != modules_.end()) return found->second;
+  *status =
+      fail(host, TB_INVALID_ARGUMENT, "%p is no module of this driver, or was unloaded", static_cast<void *>(handle));
+  return {};
+}
+
+void Driver::forget_module(tb_module *handle) {
+  memory.forget_variables(handle);
+  std::lock_guard lock(mutex_);
+  modules_.erase(handle);
+}
+
 Driver::Counts Driver::counts() {
   std::lock_guard lock(mutex_);
-  return {streams_.size() - defaults_.size(), events_.size()};
+  return {modules_.size(), streams_.size() - defaults_.size(), events_.size()};
 }
 
 tb_status Driver::tell(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device) {

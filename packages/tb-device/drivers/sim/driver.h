@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/device.h"
 #include "cpu/error_text.h"
-#include "memory.h"
+#include "cpu/module.h"
+#include "device_memory.h"
 #include "operations.h"
 #include "options.h"
 #include "queue.h"
@@ -57,8 +59,13 @@ public:
   // Between closure_reserve and closure_commit.
   void open_closure(std::shared_ptr<ClosureOperation> closure);
   std::shared_ptr<ClosureOperation> take_closure(const Stream &stream, void *storage); // NULL: none such
+  // Loaded images. The CPU driver's loader wants a device of its own kind, of which it uses the number and the host.
+  cpu::Device &image_device(int32_t device) { return *image_devices_[static_cast<size_t>(device)]; }
+  tb_module *add_module(cpu::Ref<cpu::Module> module);
+  cpu::Ref<cpu::Module> module(tb_module *handle, tb_status *status);
+  void forget_module(tb_module *handle);
   struct Counts {
-    size_t streams, events; // without default streams
+    size_t modules, streams, events; // without default streams
   };
   Counts counts();
 
@@ -101,6 +108,8 @@ private:
   std::unordered_map<tb_stream *, std::shared_ptr<Stream>> streams_;
   std::unordered_map<tb_event *, std::shared_ptr<Event>> events_;
   std::unordered_map<void *, std::shared_ptr<ClosureOperation>> closures_; // open ones, by storage
+  std::vector<std::unique_ptr<cpu::Device>> image_devices_;
+  std::unordered_map<tb_module *, cpu::Ref<cpu::Module>> modules_;
   std::vector<Stream *> defaults_;
   std::vector<uint32_t> peers_; // by device, a bit for each peer that was enabled
 };

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <mutex>
 
-#include "memory.h"
+#include "device_memory.h"
 
 namespace tb::sim {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "memory.h"
+#include "device_memory.h"
 #include "queue.h"
 #include "tb/driver.h"
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "chooser.h"
-#include "memory.h"
+#include "device_memory.h"
 #include "operation.h"
 #include "options.h"
 #include "queue.h"

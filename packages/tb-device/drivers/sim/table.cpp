@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kGroups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_PTR | TB_GROUP_SOA |
                              TB_GROUP_COPY2D | TB_GROUP_VMM | TB_GROUP_PEER | TB_GROUP_HOSTCALL | TB_GROUP_NATIVE |
-                             TB_GROUP_TIMING | TB_GROUP_CLOSURE;
+                             TB_GROUP_TIMING | TB_GROUP_MODULE | TB_GROUP_CLOSURE;
 
 tb_driver_api make_table() {
   tb_driver_api table = {};

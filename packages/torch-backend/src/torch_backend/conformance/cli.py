@@ -9,12 +9,11 @@ import random
 import sys
 import threading
 import time
-from fnmatch import fnmatchcase
 from typing import Any
 
 from torch_backend.conformance.case import Case
 from torch_backend.conformance.checks import CHECKS
-from torch_backend.conformance.expectations import SHIPPED, load
+from torch_backend.conformance.expectations import SHIPPED, load, matches
 from torch_backend.conformance.page import page
 from torch_backend.conformance.pool import Pool, Setup, WorkerFailed
 from torch_backend.conformance.profiles import PROFILES
@@ -28,8 +27,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="tb", help="the device under test, as torch.device takes it (default tb)")
     parser.add_argument("--profile", choices=sorted(PROFILES), default="quick", help="how much is run (default quick)")
     parser.add_argument("--check", default="*", help="patterns of checks, separated by commas")
-    parser.add_argument("--op", default="*", help="pattern of entries, as in 'linalg.*'")
-    parser.add_argument("--dtype", default="*", help="pattern of dtypes, as in 'float*'")
+    parser.add_argument("--op", default="*", help="patterns of entries, as in 'linalg.*,add'")
+    parser.add_argument("--dtype", default="*", help="patterns of dtypes, as in 'float*'")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write the report as Markdown")
     parser.add_argument(
@@ -50,7 +49,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _selected(cases: list[Case], options: argparse.Namespace) -> list[Case]:
-    return [case for case in cases if fnmatchcase(case.entry, options.op) and fnmatchcase(case.dtype, options.dtype)]
+    return [case for case in cases if matches(case.entry, options.op) and matches(case.dtype, options.dtype)]
 
 
 def _in_order(cases: list[Case], seed: int) -> list[Case]:
@@ -69,8 +68,7 @@ def _in_order(cases: list[Case], seed: int) -> list[Case]:
 def main(arguments: list[str] | None = None) -> int:
     """Runs the suite; 0 when it passed, 1 when something failed or nothing ran, 2 when it could not run."""
     options = _arguments().parse_args(arguments)
-    patterns = options.check.split(",")
-    checks = [name for name in CHECKS if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    checks = [name for name in CHECKS if matches(name, options.check)]
     if not checks:
         print(f"no check matches {options.check!r}; there are {', '.join(CHECKS)}", file=sys.stderr)
         return 2
@@ -105,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         "seconds": round(seconds, 1),
         "facts": pool.facts,
         "without_cpu_dtype": [entry for _, entry in without],
-        "comparison": "default tolerances of torch.testing by dtype; bit_equal_rate counts equality to the last bit",
+        "comparison": "see torch_backend.conformance.comparison; bit_equal_rate counts equality to the last bit",
     }
     if options.json:
         options.json.write_text(json.dumps(report.to_json(run), indent=1) + "\n")

@@ -1,7 +1,7 @@
 """Comparison of a device's result with the CPU's: structure, device, dtype, shape, strides, values, bits.
 
-Values agree within the default tolerances of torch.testing for their dtype, not a number equal to itself; how many
-tensors agree to the last bit is counted beside it.
+Values agree within the default tolerances of torch.testing for their dtype (NaN equals NaN); derivatives also within
+four relative tolerances of the largest derivative. How many tensors agree to the last bit is counted beside it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.nn.utils.rnn import PackedSequence
+from torch.testing._comparison import default_tolerances
 from torch.utils import _pytree as pytree
 
 from torch_backend.conformance.case import Observation
@@ -46,8 +47,30 @@ def significant_strides(tensor: torch.Tensor) -> tuple[int, ...]:
     return tuple(stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
 
 
+def _absolute_tolerance(leaves: list[Any], dtype: torch.dtype) -> tuple[float, float]:
+    """Relative and absolute tolerance for results in which terms cancel: of the size of the largest of them."""
+    rtol, atol = default_tolerances(dtype)
+    # In double precision: not every dtype has abs.
+    wide = [
+        on_cpu(leaf).to(torch.complex128 if leaf.is_complex() else torch.float64) for leaf in leaves if _sized(leaf)
+    ]
+    sizes = [tensor.abs().nan_to_num(0.0, 0.0).max() for tensor in wide]
+    return rtol, max([atol, *(4 * rtol * float(size) for size in sizes)])
+
+
+def _sized(leaf: Any) -> bool:
+    if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or not leaf.numel():
+        return False
+    return leaf.is_floating_point() or leaf.is_complex()
+
+
 def _tensor(
-    expected: torch.Tensor, actual: torch.Tensor, device: torch.device, values: bool, strides: bool
+    expected: torch.Tensor,
+    actual: torch.Tensor,
+    device: torch.device,
+    values: bool,
+    strides: bool,
+    cancelling: list[Any] | None,
 ) -> tuple[str | None, bool]:
     """The problem with a tensor, and whether its bits are those of the CPU."""
     if actual.device.type != device.type and expected.device.type == "cpu":
@@ -68,16 +91,26 @@ def _tensor(
     if same_bits(reference, result):
         return None, True
     try:
-        torch.testing.assert_close(result, reference, equal_nan=True, check_stride=False)
+        rtol, atol = (None, None) if cancelling is None else _absolute_tolerance(cancelling, reference.dtype)
+        torch.testing.assert_close(result, reference, rtol=rtol, atol=atol, equal_nan=True, check_stride=False)
     except AssertionError as error:
         return "values differ: " + " ".join(str(error).split()), False
     return None, False
 
 
 def compare(
-    expected: Any, actual: Any, device: torch.device, *, values: bool = True, strides: bool = False
+    expected: Any,
+    actual: Any,
+    device: torch.device,
+    *,
+    values: bool = True,
+    strides: bool = False,
+    cancelling: bool = False,
 ) -> Observation:
-    """Compares two results leaf by leaf; stops at the first problem."""
+    """Compares two results leaf by leaf; stops at the first problem.
+
+    `cancelling` is for derivatives: sums in which terms cancel, taken in an order that the autograd threads decide.
+    """
     wanted, given = flatten(expected), flatten(actual)
     if len(wanted) != len(given):
         return Observation(problem=f"{len(given)} results; the CPU gives {len(wanted)}")
@@ -87,7 +120,7 @@ def compare(
         if isinstance(one, torch.Tensor) != isinstance(other, torch.Tensor):
             observation.problem = f"{place}is {type(other).__name__}; the CPU gives {type(one).__name__}"
         elif isinstance(one, torch.Tensor):
-            problem, equal = _tensor(one, other, device, values, strides)
+            problem, equal = _tensor(one, other, device, values, strides, wanted if cancelling else None)
             observation.tensors += values
             observation.equal_bits += equal
             observation.problem = place + problem if problem else None

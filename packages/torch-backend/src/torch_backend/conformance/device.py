@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -17,11 +18,26 @@ class Device:
         if switch is not None and hasattr(self.module, "fallbacks"):
             switch("allow")  # a run measures fallbacks; it neither warns nor refuses
 
+    def seed(self, seed: int) -> None:
+        """Seeds the CPU's generator and the device's.
+
+        torch.manual_seed would also queue a call, with a formatted traceback, for every accelerator that is not there.
+        """
+        torch.default_generator.manual_seed(seed)
+        on_device = getattr(self.module, "manual_seed_all", None)
+        if on_device is not None and self.device.type != "cpu":
+            on_device(seed)
+
     def synchronize(self) -> None:
         """Waits for the device: an error of queued work belongs to the call that queued it."""
         wait = getattr(self.module, "synchronize", None)
         if wait is not None and self.device.type != "cpu":
             wait()
+
+    def drain(self) -> None:
+        """Waits for the device and forgets the errors of its queued work."""
+        with contextlib.suppress(Exception):
+            self.synchronize()
 
     def reset_fallbacks(self) -> None:
         reset = getattr(self.module, "reset_fallbacks", None)
@@ -37,6 +53,7 @@ class Device:
 
     def usable(self) -> bool:
         """Whether the device still computes, after a failure that may have left it lost."""
+        self.drain()
         try:
             return bool(((torch.arange(4, device=self.device) + 1).cpu() == torch.tensor([1, 2, 3, 4])).all())
         except Exception:

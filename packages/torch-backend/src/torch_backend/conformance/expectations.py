@@ -14,9 +14,17 @@ SHIPPED = pathlib.Path(__file__).with_name("expected.toml")
 KEYS = {"check", "op", "dtype", "device", "error", "reason"}
 
 
+def matches(value: str, patterns: str) -> bool:
+    """Whether a value fits one of the patterns, which commas separate."""
+    return any(fnmatchcase(value, pattern.strip()) for pattern in patterns.split(","))
+
+
 @dataclass(frozen=True)
 class Expectation:
-    """`check`, `op`, `dtype` and `device` are patterns of fnmatch; `error` is part of the failure's text if given."""
+    """`check`, `op`, `dtype` and `device` are patterns of fnmatch, separated by commas.
+
+    `error` is part of the failure's text if given.
+    """
 
     check: str
     op: str
@@ -27,7 +35,7 @@ class Expectation:
 
     def covers(self, case: Case) -> bool:
         pairs = zip(case, (self.check, self.op, self.dtype), strict=True)
-        return all(fnmatchcase(value, pattern) for value, pattern in pairs)
+        return all(matches(value, patterns) for value, patterns in pairs)
 
     def __str__(self) -> str:
         return f"{self.check} {self.op} {self.dtype}"
@@ -48,7 +56,7 @@ def load(paths: Iterable[pathlib.Path], device: str) -> list[Expectation]:
                 fault = f"unknown keys {sorted(unknown)}" if unknown else f"no {', '.join(sorted(missing))}"
                 raise ValueError(f"{path}, [[expected]] number {index + 1} has {fault}; keys are {sorted(KEYS)}")
             expectation = Expectation(**entry)
-            if fnmatchcase(device, expectation.device):
+            if matches(device, expectation.device):
                 found.append(expectation)
     return found
 

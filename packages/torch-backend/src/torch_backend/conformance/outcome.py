@@ -26,6 +26,8 @@ def attempt(device: Device, call: Callable[[], Any]) -> Outcome:
             value = call()
             device.synchronize()
         except Exception as error:
+            # Work that was queued before the exception may fail too; the next call must not be blamed for it.
+            device.drain()
             # The traceback holds every tensor of the call alive.
             return Outcome(error=error.with_traceback(None))
     return Outcome(value=value)
@@ -43,6 +45,7 @@ def agree(
     *,
     values: bool = True,
     strides: bool = False,
+    cancelling: bool = False,
     errors_count: bool = False,
 ) -> Observation:
     """Compares the device's outcome with the CPU's.
@@ -63,6 +66,8 @@ def agree(
     if actual.error is not None:
         return Observation(problem=f"the device raises {told(actual.error)}")
     try:
-        return compare(expected.value, actual.value, device.device, values=values, strides=strides)
+        return compare(
+            expected.value, actual.value, device.device, values=values, strides=strides, cancelling=cancelling
+        )
     except Exception as error:  # reading the result back failed
         return Observation(problem=f"reading the result back raises {told(error)}")

@@ -63,7 +63,7 @@ def place(values: Any, device: torch.device) -> Any:
                 known[id(value)] = place_tensor(value, device)
             return known[id(value)]
         if isinstance(value, PackedSequence):
-            return value.to(device=device)
+            return value.to(device)  # type: ignore[arg-type]  # declared for dtypes only
         if (isinstance(value, torch.device) and value.type == "cpu") or (isinstance(value, str) and value == "cpu"):
             return device
         if isinstance(value, torch.Generator):

@@ -203,7 +203,7 @@ class Pool:
                     result.extra["before it in the same process"] = list(before)
                 results.put(result)
                 before.append(str(case))
-                if answer is None or worker.process.poll() is not None:
+                if answer is None or answer["lost"]:
                     worker.close()
                     worker = None
         finally:

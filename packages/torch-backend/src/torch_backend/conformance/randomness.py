@@ -28,13 +28,13 @@ STANDARD_ERRORS = 6.0
 
 def reference(call: Callable[[], Any]) -> tuple[Outcome, bool]:
     """The CPU's outcome of a call that makes its own fresh arguments, and whether it depends on the generator."""
-    torch.manual_seed(SEED)
+    CPU.seed(SEED)
     before = torch.get_rng_state()
     first = attempt(CPU, call)
     if first.error is not None or torch.equal(before, torch.get_rng_state()):
         return first, False
     for seed in range(SEED + 1, SEED + 1 + OTHER_SEEDS):
-        torch.manual_seed(seed)
+        CPU.seed(seed)
         second = attempt(CPU, call)
         if second.error is not None or not _same(first.value, second.value):
             return first, True
@@ -57,20 +57,20 @@ def agree_statistically(
     """Compares a random call: metadata, the same draw for the same seed, and means over independent draws."""
     draws: dict[str, list[list[float]]] = {"cpu": [], "device": []}
     for repeat in range(repeats):
-        torch.manual_seed(SEED + repeat)
+        device.seed(SEED + repeat)
         actual = attempt(device, device_call)
         observation = agree(expected, actual, device, values=False)
         if observation.problem or observation.vacuous:
             return observation
         if repeat == 0:
-            torch.manual_seed(SEED)
+            device.seed(SEED)
             again = attempt(device, device_call)
             if again.error is None and not _same(
                 [on_cpu(t) if isinstance(t, torch.Tensor) else t for t in flatten(actual.value)],
                 [on_cpu(t) if isinstance(t, torch.Tensor) else t for t in flatten(again.value)],
             ):
                 return Observation(problem="the same seed gives two different results on the device")
-        torch.manual_seed(SEED + repeat)
+        CPU.seed(SEED + repeat)
         drawn = attempt(CPU, cpu_call)
         draws["device"].append(_statistics(actual.value))
         draws["cpu"].append(_statistics(drawn.value))

@@ -40,13 +40,14 @@ class Sample:
         return [first, *rest], keywords
 
     def call(self, function: Callable[..., Any], device: torch.device, **keywords: Any) -> Any:
-        """Calls the function with the sample's arguments, a fresh copy; gives the result and those arguments.
+        """Calls the function with the sample's arguments, a fresh copy; gives the result and those on the device.
 
         Without a tensor nothing but the default device tells a function where to work.
         """
         positional, named = self.arguments(device)
         with contextlib.nullcontext() if tensors_in(self.values) else device:
-            return function(*positional, **named, **keywords), (positional, named)
+            result = function(*positional, **named, **keywords)
+        return result, ((positional[:1], {}) if self.arguments_on_cpu else (positional, named))
 
     @property
     def elements(self) -> int:
@@ -68,12 +69,12 @@ def shorten(text: str, length: int) -> str:
 
 
 def seed_everything(seed: int) -> None:
-    """Seeds Python, NumPy (the databases use both) and torch with all its devices."""
+    """Seeds Python, NumPy (the databases use both) and the CPU's generator."""
     import numpy
 
     random.seed(seed)
     numpy.random.seed(seed)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
 
 
 def choose(items: Iterable[T], limits: Limits, key: str, elements: Callable[[T], int]) -> list[T]:
@@ -94,7 +95,8 @@ def samples(op: Any, dtype: torch.dtype, limits: Limits, *, requires_grad: bool 
     Raises: what the database's sample function raises, for instance for a dtype that it does not know.
     """
     seed_everything(limits.seed)
-    every = (from_sample_input(sample) for sample in op.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+    given = op.sample_inputs("cpu", dtype, requires_grad=requires_grad, set_seed=False)
+    every = (from_sample_input(sample) for sample in given)
     chosen = choose(every, limits, f"{op.full_name} {dtype}", lambda sample: sample.elements)
     for sample in chosen:
         sample.arguments_on_cpu = op.full_name in ARGUMENTS_ON_CPU

@@ -59,7 +59,7 @@ def serve(answers: TextIO) -> int:
         faulthandler.cancel_dump_traceback_later()
         if lost:
             result.message += " (and the device does not compute any more)"
-        _answer(answers, {"result": result.to_json()})
+        _answer(answers, {"result": result.to_json(), "lost": lost})
         if lost:
             return DEVICE_LOST
     return 0

@@ -30,19 +30,21 @@ def compare_calls(
     repeats: int,
     statistics: bool = True,
     strides: bool = False,
+    cancelling: bool = False,
     errors_count: bool = False,
 ) -> Observation:
     """The device's outcome against the CPU's, by values or, where they depend on the generator, by statistics."""
     expected, random = reference(cpu_call)
     if random and statistics and not uninitialised:
         return agree_statistically(expected, cpu_call, device_call, device, repeats)
-    torch.manual_seed(SEED)
+    device.seed(SEED)
     return agree(
         expected,
         attempt(device, device_call),
         device,
         values=not (random or uninitialised),
         strides=strides,
+        cancelling=cancelling,
         errors_count=errors_count,
     )
 

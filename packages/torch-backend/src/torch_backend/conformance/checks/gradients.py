@@ -116,6 +116,7 @@ def _check(
             uninitialised=op.has_nondeterministic_output,
             repeats=limits.repeats,
             statistics=False,
+            cancelling=True,
         )
         observation.sample = sample.describe()
         yield observation

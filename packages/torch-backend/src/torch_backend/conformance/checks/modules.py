@@ -21,9 +21,11 @@ from torch_backend.conformance.samples import choose, seed_everything
 
 def _built(info: Any, module_input: Any, dtype: torch.dtype, training: bool) -> torch.nn.Module:
     """The module on the CPU, with the same parameters every time."""
-    torch.manual_seed(0)
     given = module_input.constructor_input
-    module: torch.nn.Module = info.module_cls(*copy.deepcopy(given.args), **copy.deepcopy(given.kwargs))
+    # Outside, the generator goes on: a call that draws has to be recognised as one.
+    with torch.random.fork_rng(devices=[]):
+        CPU.seed(0)
+        module: torch.nn.Module = info.module_cls(*copy.deepcopy(given.args), **copy.deepcopy(given.kwargs))
     return module.to(dtype).train(training)
 
 
@@ -31,7 +33,6 @@ def _call(info: Any, module_input: Any, dtype: torch.dtype, training: bool, devi
     def call() -> Any:
         module = _built(info, module_input, dtype, training).to(device.device)
         given = module_input.forward_input
-        torch.manual_seed(1)
         if given is None:
             return list(module.state_dict().values())
         positional, keywords = place((given.args, given.kwargs), device.device)
@@ -63,6 +64,7 @@ def module(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Ite
                 uninitialised=False,
                 repeats=limits.repeats,
                 statistics=False,
+                cancelling=True,
             )
             observation.sample = f"{'train' if training else 'eval'} mode, {module_input.desc or 'plain'}"
             yield observation

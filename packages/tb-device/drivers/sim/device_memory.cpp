@@ -1,5 +1,5 @@
-// memory.cpp -- from callers' addresses to the driver's own, with what is wrong about them.
-#include "memory.h"
+// device_memory.cpp -- from callers' addresses to the driver's own, with what is wrong about them.
+#include "device_memory.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -146,14 +146,14 @@ Memory::Resolved Memory::resolve(const void *pointer, uint64_t size, Access acce
   return result;
 }
 
-void Memory::add_variable(int32_t device, void *address, uint64_t size) {
+void Memory::add_variable(const void *owner, int32_t device, void *address, uint64_t size) {
   std::lock_guard lock(variables_mutex_);
-  variables_[reinterpret_cast<uintptr_t>(address)] = {size, device};
+  variables_[reinterpret_cast<uintptr_t>(address)] = {owner, size, device};
 }
 
-void Memory::forget_variable(void *address) {
+void Memory::forget_variables(const void *owner) {
   std::lock_guard lock(variables_mutex_);
-  variables_.erase(reinterpret_cast<uintptr_t>(address));
+  std::erase_if(variables_, [&](const auto &entry) { return entry.second.owner == owner; });
 }
 
 void Memory::open() {

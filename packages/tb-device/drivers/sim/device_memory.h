@@ -1,6 +1,6 @@
-// memory.h -- everything that an address can be, and where the driver finds what is there.
-#ifndef TB_SIM_MEMORY_H
-#define TB_SIM_MEMORY_H
+// device_memory.h -- everything that an address can be, and where the driver finds what is there.
+#ifndef TB_SIM_DEVICE_MEMORY_H
+#define TB_SIM_DEVICE_MEMORY_H
 
 #include <cstdint>
 #include <memory>
@@ -44,9 +44,9 @@ public:
   };
   Resolved resolve(const void *address, uint64_t size, Access access, int32_t device);
 
-  // Variables of a module's image: device memory that lies elsewhere.
-  void add_variable(int32_t device, void *address, uint64_t size);
-  void forget_variable(void *address);
+  // Variables of a module's image: device memory that lies elsewhere, until `owner` is forgotten.
+  void add_variable(const void *owner, int32_t device, void *address, uint64_t size);
+  void forget_variables(const void *owner);
 
   // While any function of the host runs on a driver thread, it may touch device memory.
   void open();
@@ -57,6 +57,7 @@ public:
 
 private:
   struct Variable {
+    const void *owner;
     uint64_t size;
     int32_t device;
   };
