@@ -6,7 +6,9 @@
 #include "layers.h"
 #include "leak.h"
 #include "options.h"
+#include "serialise.h"
 #include "stack.h"
+#include "trace.h"
 #include "validate.h"
 
 namespace tb::layers {
@@ -19,8 +21,11 @@ template <class L> std::unique_ptr<Layer> make(const tb_host *host, OptionReader
 }
 
 const std::map<std::string, Maker> &makers() {
-  static const std::map<std::string, Maker> all = {
-      {Fault::name, make<Fault>}, {Leak::name, make<Leak>}, {Validate::name, make<Validate>}};
+  static const std::map<std::string, Maker> all = {{Fault::name, make<Fault>},
+                                                   {Leak::name, make<Leak>},
+                                                   {Serialise::name, make<Serialise>},
+                                                   {Trace::name, make<Trace>},
+                                                   {Validate::name, make<Validate>}};
   return all;
 }
 
@@ -88,6 +93,18 @@ Layer *find(const tb_driver *outermost, const std::string &kind) {
   for (Layer *layer : found->second)
     if (layer->kind == kind) return layer;
   return nullptr;
+}
+
+void discard(tb_driver *outermost) {
+  std::vector<Layer *> all;
+  {
+    std::lock_guard lock(stacks().mutex);
+    const auto found = stacks().by_outermost.find(outermost);
+    if (found == stacks().by_outermost.end()) return;
+    all = std::move(found->second);
+    stacks().by_outermost.erase(found);
+  }
+  for (Layer *layer : all) delete layer;
 }
 
 void end_of(Layer *layer) {

@@ -31,6 +31,9 @@ auto slots_of(OptionReader &options) {
   return out;
 }
 
+// What a device does: a release has taken place unless the call was refused (rule E8), and a wait has waited.
+bool fails_after(Slot slot, tb_status status) { return is_wait(slot) || (is_release(slot) && !tb_is_refusal(status)); }
+
 } // namespace
 
 Fault::Plan::Plan(OptionReader &options) {
@@ -66,7 +69,7 @@ Fault::Plan::Plan(OptionReader &options) {
   number = asked_nth ? nth : every;
   chance = probability >= 1 ? UINT64_MAX : static_cast<uint64_t>(probability * 18446744073709551616.0);
   if (asked_status || !late) status = static_cast<tb_status>(wanted_status);
-  happens = after.empty() ? Happens::releases : after == "1" ? Happens::always : Happens::never;
+  happens = after.empty() ? Happens::fitting : after == "1" ? Happens::always : Happens::never;
 }
 
 bool Fault::Plan::chooses(uint64_t call) const {
@@ -113,9 +116,9 @@ tb_status Fault::fire(const Plan &plan, Slot slot, uint64_t call, Next next) {
   wait(plan);
   if (plan.status == TB_OK) return next();
   // A close that took place could not be told as failed: nothing would be left to call.
-  const bool happens =
-      slot != Slot::close && !has_result(slot) &&
-      (plan.happens == Plan::Happens::always || (plan.happens == Plan::Happens::releases && is_release(slot)));
+  const bool happens = slot != Slot::close && !has_result(slot) &&
+                       (plan.happens == Plan::Happens::always ||
+                        (plan.happens == Plan::Happens::fitting && fails_after(slot, plan.status)));
   if (happens)
     if (const tb_status status = next()) return status; // its own failure says more
   return fail(plan.status, "the layer fault lets %s fail here, as it was armed (call %llu since then)%s", name_of(slot),

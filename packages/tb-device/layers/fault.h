@@ -8,8 +8,9 @@
 //   status=8              what it fails with; 13 (internal error) when not given
 //   after=1               the call happens and then fails. Functions that give a result fail without happening all the
 //                         same, for by rule E1 the caller gets nothing that it could give back
-//   after=0               no call that fails happens. When not given, those that take something back (mem_free,
-//                         stream_destroy ...) happen and then fail: else nobody could avoid the leak
+//   after=0               no call that fails happens. When not given, those that wait (stream_synchronize ...) do and
+//                         then fail, and so do those that take something back (mem_free ...) unless the status is a
+//                         refusal (rule E8): as with devices, and so that a program can be free of leaks at all
 //   delay=MICROSECONDS    chosen calls begin later; they fail only if a status is given too
 //   hang=SECONDS          chosen calls wait so long, or until the layer is armed anew or disarmed; then as with delay
 // A layer with none of nth, every, probability, delay and hang counts and lets everything pass.
@@ -38,7 +39,7 @@ public:
     uint64_t seed = 0;
     bool persistent = false;
     tb_status status = TB_OK; // TB_OK: chosen calls pass, late
-    enum class Happens { releases, never, always } happens = Happens::releases;
+    enum class Happens { fitting, never, always } happens = Happens::fitting;
     uint64_t delay_us = 0;
     double hang_seconds = 0;
     std::bitset<static_cast<size_t>(slot_count)> slots;

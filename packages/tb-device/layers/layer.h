@@ -19,10 +19,6 @@
 
 namespace tb::layers {
 
-template <Slot S> struct On {
-  static constexpr Slot slot = S;
-};
-
 // The call that the layer stands around. Valid during `around` only.
 class Next {
 public:

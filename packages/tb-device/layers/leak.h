@@ -42,7 +42,7 @@ public:
     const auto taken = mappings_within(address, size);
     for (const LiveObject &one : taken) (void)objects(Kind::mapping).take(one.handle);
     const tb_status status = next();
-    if (status != TB_OK)
+    if (tb_is_refusal(status))
       for (const LiveObject &one : taken) objects(Kind::mapping).put(one.handle, one);
     return status;
   }
@@ -61,7 +61,7 @@ public:
       const void *handle = taken_object<S>(arguments...);
       const auto taken = objects(taken_by(S)).take(handle);
       const tb_status status = next();
-      if (status != TB_OK && taken) objects(taken_by(S)).put(handle, *taken);
+      if (tb_is_refusal(status) && taken) objects(taken_by(S)).put(handle, *taken);
       return status;
     } else {
       return next();

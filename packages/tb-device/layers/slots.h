@@ -21,6 +21,11 @@ enum class Slot : int {
 
 inline constexpr int slot_count = static_cast<int>(Slot::count);
 
+// A function as a type, for overloads.
+template <Slot S> struct On {
+  static constexpr Slot slot = S;
+};
+
 struct SlotText {
   const char *name;
   const char *parameters; // with their types: "(int32_t device, void *ptr)"
@@ -89,6 +94,11 @@ constexpr bool is_release(Slot slot) {
   default:
     return false;
   }
+}
+
+// Waits for work that was queued.
+constexpr bool is_wait(Slot slot) {
+  return slot == Slot::device_synchronize || slot == Slot::stream_synchronize || slot == Slot::event_synchronize;
 }
 
 } // namespace tb::layers

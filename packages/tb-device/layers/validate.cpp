@@ -154,7 +154,7 @@ void Validate::made_handle(Call call, Kind kind, const void *handle, int32_t dev
 tb_status Validate::take_handle(Call call, Next next, Kind kind, const void *handle) {
   if (!handles(kind).end(handle, call.number, call.slot)) return refuse_handle(call, kind, handle);
   const tb_status status = next();
-  if (status != TB_OK) handles(kind).revive(handle);
+  if (tb_is_refusal(status)) handles(kind).revive(handle);
   return status;
 }
 

@@ -205,7 +205,7 @@ tb_status Validate::take_range(Call call, Next next, Kind kind, void *pointer, i
   // Two frees at once: one of them comes second.
   if (!ranges_.end(pointer, call.number, call.slot)) return take_range(call, next, kind, pointer, device);
   const tb_status status = next();
-  if (status != TB_OK) ranges_.add(pointer, found->range);
+  if (tb_is_refusal(status)) ranges_.add(pointer, found->range);
   return status;
 }
 
@@ -252,7 +252,7 @@ tb_status Validate::around(On<Slot::vmm_unmap> on, Next next, void *address, uin
     if (const tb_status status = check_finished(call, reinterpret_cast<void *>(base), range)) return status;
   for (const auto &[base, range] : inside) (void)ranges_.end(reinterpret_cast<void *>(base), call.number, call.slot);
   const tb_status status = next();
-  if (status != TB_OK)
+  if (tb_is_refusal(status))
     for (auto &[base, range] : inside) ranges_.add(reinterpret_cast<void *>(base), std::move(range));
   return status;
 }

@@ -73,7 +73,7 @@ tb_status Validate::around(On<Slot::stream_destroy> on, Next next, tb_stream *st
                 static_cast<const void *>(stream), reserved);
   }
   const tb_status status = take_handle(call, next, Kind::stream, stream);
-  if (status == TB_OK && facts) streams_.remove(facts->progress->serial);
+  if (!tb_is_refusal(status) && facts) streams_.remove(facts->progress->serial);
   return status;
 }
 

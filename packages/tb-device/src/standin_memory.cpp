@@ -65,7 +65,7 @@ tb_status forget_then(Driver &driver, void *ptr, auto &&release) {
   bool known = ptr && driver.standins->addresses.find(ptr, info) && info.base == ptr;
   if (known) driver.standins->addresses.remove(ptr);
   tb_status status = release();
-  if (status != TB_OK && known) driver.standins->addresses.add(info.kind, info.device, ptr, info.size);
+  if (tb_is_refusal(status) && known) driver.standins->addresses.add(info.kind, info.device, ptr, info.size);
   return status;
 }
 

@@ -1,9 +1,11 @@
-"""The pytest plugin of tb-device (entry point pytest11): the options of the contract kit.
+"""The pytest plugin of tb-device (entry point pytest11): options of the contract kit, and the fixture tb_fault_sweep.
 
 Outside the package so that other people's test runs, which load this too, do not import tb_device.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
@@ -19,3 +21,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--tb-report", metavar="FILE", help="write the result as JSON")
     group.addoption("--tb-slow", action="store_true", help="also the cases that take long")
     group.addoption("--tb-image", default="", metavar="FILE", help="the kernels of contract/kernels.h for this device")
+
+
+@pytest.fixture
+def tb_fault_sweep() -> Callable[..., int]:
+    """tb_device.fault_sweep.sweep: runs a function with its driver call number N failing, for N = 0, 1, 2 ...
+
+    Needs the layers fault and leak around the driver: TB_LAYERS=fault,leak before it is opened.
+    """
+    from tb_device.fault_sweep import sweep
+
+    return sweep

@@ -14,6 +14,8 @@
  *   E6  Only statuses of the list below are returned; the vendor's own number goes to set_error.
  *   E7  An unknown flag bit is TB_INVALID_ARGUMENT, a device that there is not TB_OUT_OF_RANGE, a NULL out-parameter
  *       TB_INVALID_ARGUMENT.
+ *   E8  A function that takes something back (mem_free, stream_destroy, vmm_unmap ...) and refuses, with a status that
+ *       tb_is_refusal knows, has changed nothing; after any other failure of it the object is gone all the same.
  *   T1  Any function may be called from any thread, also as the first call of that thread.
  *   T2  Calls on different handles never wait for each other except for memory itself.
  *   T3  Calls on the same handle are safe too, except destroying or freeing it against any other use.
@@ -225,6 +227,12 @@ typedef struct tb_driver_api {
  * tb_driver_fill, sets *self and returns TB_OK, or fails with a text and leaves both alone. Opening a second time
  * gives a working second self or TB_ALREADY_EXISTS. */
 typedef tb_status (*tb_driver_open_fn)(const tb_host *host, tb_driver_api *api, tb_driver **self);
+
+/* The call was wrong, so nothing was done (rule E8). */
+static inline int tb_is_refusal(tb_status status) {
+  return status == TB_INVALID_ARGUMENT || status == TB_NOT_FOUND || status == TB_FAILED_PRECONDITION ||
+         status == TB_OUT_OF_RANGE || status == TB_UNSUPPORTED;
+}
 
 /* Copies the driver's table into the host's, as far as both know it. */
 static inline tb_status tb_driver_fill(tb_driver_api *out, const tb_driver_api *mine) {

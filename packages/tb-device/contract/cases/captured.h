@@ -56,9 +56,7 @@ private:
   tb_graph_exec *executable_ = nullptr;
 };
 
-inline void begin_capture(Kit &kit, tb_stream *stream) {
-  CHECK_OK(kit.graph().capture_begin(kit.self(), stream, 0));
-}
+inline void begin_capture(Kit &kit, tb_stream *stream) { CHECK_OK(kit.graph().capture_begin(kit.self(), stream, 0)); }
 
 inline int32_t is_capturing(Kit &kit, tb_stream *stream) {
   int32_t active = -1;

@@ -64,7 +64,8 @@ TB_CASE(CON, 03, TB_GROUP_ASYNC, "T1 T3 stream_destroy.1", "streams are created 
   for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i % kRounds + 1);
 }
 
-TB_CASE(CON, 04, TB_GROUP_ASYNC, "stream_wait_event.1 T3", "two threads hand a word to and fro by events, 2000 times", .seconds = 60) {
+TB_CASE(CON, 04, TB_GROUP_ASYNC, "stream_wait_event.1 T3", "two threads hand a word to and fro by events, 2000 times",
+        .seconds = 60) {
   auto [api, self] = driver_of(kit);
   constexpr uint32_t kRounds = 1000;
   Block words(kit, 4 * (2 * kRounds + 1));
@@ -93,7 +94,8 @@ TB_CASE(CON, 04, TB_GROUP_ASYNC, "stream_wait_event.1 T3", "two threads hand a w
   CHECK_EQUAL(read_word(kit, words.data() + 4 * 2 * kRounds), 4u);
 }
 
-TB_CASE(CON, 05, TB_GROUP_ASYNC, "device_synchronize.2 stream_synchronize.1", "synchronising ends while other threads go on enqueueing") {
+TB_CASE(CON, 05, TB_GROUP_ASYNC, "device_synchronize.2 stream_synchronize.1",
+        "synchronising ends while other threads go on enqueueing") {
   auto [api, self] = driver_of(kit);
   std::atomic<bool> stop{false};
   std::atomic<uint32_t> queued{0};
@@ -144,7 +146,8 @@ TB_CASE(CON, 06, TB_GROUP_CORE, "E2 T1", "failures of one thread are never told 
   threads.join();
 }
 
-TB_CASE(CON, 07, TB_GROUP_ASYNC, "T3 event_record.2 event_query.1", "one event is recorded, queried and waited for by many threads") {
+TB_CASE(CON, 07, TB_GROUP_ASYNC, "T3 event_record.2 event_query.1",
+        "one event is recorded, queried and waited for by many threads") {
   auto [api, self] = driver_of(kit);
   Stream streams[2] = {Stream(kit), Stream(kit)};
   Stream waits(kit);
@@ -173,14 +176,16 @@ TB_CASE(CON, 07, TB_GROUP_ASYNC, "T3 event_record.2 event_query.1", "one event i
   CHECK(read_words(kit, words.data(), 2) == std::vector<uint32_t>(2, 499));
 }
 
-TB_CASE(CON, 08, TB_GROUP_ASYNC, "T2 stream_synchronize.1", "eight threads each have their stream, and their own results") {
+TB_CASE(CON, 08, TB_GROUP_ASYNC, "T2 stream_synchronize.1",
+        "eight threads each have their stream, and their own results") {
   Threads threads;
   for (uint32_t thread = 0; thread < 8; ++thread)
     threads.start([&, thread] {
       Stream stream(kit);
       Block words(kit, 4 * 64);
       for (uint32_t round = 0; round < 30; ++round) {
-        for (uint32_t i = 0; i < 64; ++i) set_word(kit, stream, words.data() + 4 * i, thread * 1000000 + round * 64 + i);
+        for (uint32_t i = 0; i < 64; ++i)
+          set_word(kit, stream, words.data() + 4 * i, thread * 1000000 + round * 64 + i);
         uint32_t got[64] = {};
         CHECK_OK(kit.api().mem_copy(kit.self(), 0, stream, got, words.data(), sizeof got, TB_COPY_DEVICE_TO_HOST));
         stream.synchronize();
@@ -190,7 +195,8 @@ TB_CASE(CON, 08, TB_GROUP_ASYNC, "T2 stream_synchronize.1", "eight threads each 
   threads.join();
 }
 
-TB_CASE(CON, 09, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "E4 T3", "a failure is told to exactly one of eight threads that ask") {
+TB_CASE(CON, 09, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "E4 T3",
+        "a failure is told to exactly one of eight threads that ask") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   for (int round = 0; round < 20; ++round) {

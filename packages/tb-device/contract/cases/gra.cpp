@@ -6,7 +6,8 @@ namespace {
 
 constexpr uint64_t kNeeds = TB_GROUP_ASYNC;
 
-TB_CASE(GRA, 01, kNeeds, "capture_begin.1 graph_launch.1 graph_instantiate.1", "captured work runs at each launch, and not before", .level = 4) {
+TB_CASE(GRA, 01, kNeeds, "capture_begin.1 capture_end.1 graph_launch.1 graph_instantiate.1",
+        "captured work runs at each launch, and not before", .level = 4) {
   Block words(kit, 8);
   words.fill(0);
   Stream stream(kit);
@@ -79,7 +80,8 @@ TB_CASE(GRA, 04, kNeeds, "capture_begin.4", "other streams run while one capture
   CHECK_EQUAL(graph.nodes(), uint64_t(1));
 }
 
-TB_CASE(GRA, 05, kNeeds, "capture_begin.5", "a capturing stream and its device are not waited for, and the capture goes on", .level = 4) {
+TB_CASE(GRA, 05, kNeeds, "capture_begin.5",
+        "a capturing stream and its device are not waited for, and the capture goes on", .level = 4) {
   auto [api, self] = driver_of(kit);
   Block word(kit, 4);
   word.fill(0);
@@ -99,7 +101,8 @@ TB_CASE(GRA, 05, kNeeds, "capture_begin.5", "a capturing stream and its device a
   CHECK_EQUAL(read_word(kit, word.data()), 5u);
 }
 
-TB_CASE(GRA, 06, kNeeds, "capture_is_active.1", "a stream captures from begin to end, also one that joined", .level = 4) {
+TB_CASE(GRA, 06, kNeeds, "capture_is_active.1", "a stream captures from begin to end, also one that joined",
+        .level = 4) {
   kit.graph();
   Stream stream(kit), joins(kit);
   CHECK_EQUAL(is_capturing(kit, stream), 0);
@@ -116,7 +119,8 @@ TB_CASE(GRA, 06, kNeeds, "capture_is_active.1", "a stream captures from begin to
   joins.synchronize();
 }
 
-TB_CASE(GRA, 07, kNeeds, "capture_end.2 E1", "a stream that does not capture, or only joined, ends no capture", .level = 4) {
+TB_CASE(GRA, 07, kNeeds, "capture_end.2 E1", "a stream that does not capture, or only joined, ends no capture",
+        .level = 4) {
   const tb_graph_api &graphs = kit.graph();
   tb_stream *const default_stream = kit.default_stream();
   Stream idle(kit), stream(kit), joins(kit);
@@ -153,7 +157,8 @@ TB_CASE(GRA, 08, kNeeds, "capture_end.3", "a joined stream that was not waited f
   CHECK_EQUAL(read_word(kit, words.data()), 9u);
 }
 
-TB_CASE(GRA, 09, kNeeds, "graph_node_count.1", "nodes are the calls that enqueue; events and waits are not", .level = 4) {
+TB_CASE(GRA, 09, kNeeds, "graph_node_count.1", "nodes are the calls that enqueue; events and waits are not",
+        .level = 4) {
   kit.graph();
   Block words(kit, 16);
   Stream stream(kit), joins(kit);
@@ -177,7 +182,8 @@ TB_CASE(GRA, 09, kNeeds, "graph_node_count.1", "nodes are the calls that enqueue
   CHECK_EQUAL(graph.nodes(), uint64_t(4));
 }
 
-TB_CASE(GRA, 10, kNeeds, "mem_set.2 mem_copy.6 graph_node_count.1", "arguments are checked while capturing, and what is refused is no node", .level = 4) {
+TB_CASE(GRA, 10, kNeeds, "mem_set.2 mem_copy.6 graph_node_count.1",
+        "arguments are checked while capturing, and what is refused is no node", .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
   Block words(kit, 8);
@@ -190,7 +196,8 @@ TB_CASE(GRA, 10, kNeeds, "mem_set.2 mem_copy.6 graph_node_count.1", "arguments a
   CHECK_EQUAL(graph.nodes(), uint64_t(1));
 }
 
-TB_CASE(GRA, 11, kNeeds, "capture_begin.1 graph_launch.1", "streams that joined are part of the graph, in the order of the events", .level = 4) {
+TB_CASE(GRA, 11, kNeeds, "capture_begin.1 graph_launch.1",
+        "streams that joined are part of the graph, in the order of the events", .level = 4) {
   kit.graph();
   Block words(kit, 16);
   words.fill(0);

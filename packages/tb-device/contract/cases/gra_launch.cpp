@@ -32,7 +32,8 @@ void count(Kit &kit, tb_stream *stream, Counts &counts) {
   CHECK_OK(kit.api().closure_commit(kit.self(), stream, storage, &closure));
 }
 
-TB_CASE(GRA, 20, kNeeds, "graph_destroy.1 graph_instantiate.2", "a graph gives several executables, which outlive it", .level = 4) {
+TB_CASE(GRA, 20, kNeeds, "graph_destroy.1 graph_instantiate.2", "a graph gives several executables, which outlive it",
+        .level = 4) {
   kit.graph();
   Block word(kit, 4);
   Stream stream(kit);
@@ -54,7 +55,8 @@ TB_CASE(GRA, 20, kNeeds, "graph_destroy.1 graph_instantiate.2", "a graph gives s
   CHECK_EQUAL(read_word(kit, word.data()), 20u);
 }
 
-TB_CASE(GRA, 21, kNeeds, "graph_launch.2", "pointers are used anew at each launch, values are those of the capture", .level = 4) {
+TB_CASE(GRA, 21, kNeeds, "graph_launch.2", "pointers are used anew at each launch, values are those of the capture",
+        .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
   Block words(kit, 12);
@@ -101,7 +103,8 @@ TB_CASE(GRA, 22, kNeeds, "graph_launch.1 T5", "launches are queued, in the order
   for (uint32_t i = 0; i < kRounds; ++i) CHECK_EQUAL(got[i], i + 1);
 }
 
-TB_CASE(GRA, 23, kNeeds, "graph_launch.1 stream_wait_event.1", "events order other streams after a launch", .level = 4) {
+TB_CASE(GRA, 23, kNeeds, "graph_launch.1 stream_wait_event.1", "events order other streams after a launch",
+        .level = 4) {
   kit.graph();
   Block words(kit, 8);
   words.fill(0);
@@ -120,7 +123,8 @@ TB_CASE(GRA, 23, kNeeds, "graph_launch.1 stream_wait_event.1", "events order oth
   CHECK_EQUAL(read_word(kit, words.data() + 4), 23u);
 }
 
-TB_CASE(GRA, 24, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3", "closures run once a launch, and are destroyed once, with the last that has them", .level = 4) {
+TB_CASE(GRA, 24, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3",
+        "closures run once a launch, and are destroyed once, with the last that has them", .level = 4) {
   kit.graph();
   Counts counts;
   {
@@ -144,13 +148,16 @@ TB_CASE(GRA, 24, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3", "closures run once
   CHECK_EQUAL(counts.destroys.load(), 1);
 }
 
-TB_CASE(GRA, 25, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3 capture_end.3", "closures of a graph that is never launched are destroyed, not run", .level = 4) {
+TB_CASE(GRA, 25, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3 capture_end.3",
+        "closures of a graph that is never launched are destroyed, not run", .level = 4) {
   const tb_graph_api &graphs = kit.graph();
   Counts dropped, unused, cancelled;
   Stream stream(kit), joins(kit);
   begin_capture(kit, stream);
   count(kit, stream, unused);
-  { Graph graph(kit, stream); }
+  {
+    Graph graph(kit, stream);
+  }
   CHECK_EQUAL(unused.destroys.load(), 1);
   begin_capture(kit, stream);
   count(kit, stream, dropped);
@@ -162,7 +169,8 @@ TB_CASE(GRA, 25, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3 capture_end.3", "clo
   CHECK_EQUAL(dropped.runs + unused.runs, 0);
 }
 
-TB_CASE(GRA, 26, kNeeds | TB_GROUP_CLOSURE, "graph_launch.4", "launches of one executable never overlap, on any streams", .level = 4) {
+TB_CASE(GRA, 26, kNeeds | TB_GROUP_CLOSURE, "graph_launch.4",
+        "launches of one executable never overlap, on any streams", .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
   Counts counts;
@@ -177,7 +185,8 @@ TB_CASE(GRA, 26, kNeeds | TB_GROUP_CLOSURE, "graph_launch.4", "launches of one e
   CHECK_EQUAL(counts.most_inside.load(), 1);
 }
 
-TB_CASE(GRA, 27, kNeeds | TB_GROUP_CLOSURE, "graph_launch.5 E4", "a failing node is told at the next synchronise, once a launch", .level = 4) {
+TB_CASE(GRA, 27, kNeeds | TB_GROUP_CLOSURE, "graph_launch.5 E4",
+        "a failing node is told at the next synchronise, once a launch", .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
   Counts counts;
@@ -212,7 +221,8 @@ void capture_pair(Kit &kit, tb_stream *stream, uint8_t *words, uint32_t value, b
     set_word(kit, stream, words + 4, value + 1);
 }
 
-TB_CASE(GRA, 28, kNeeds, "graph_update.1", "an executable takes over another graph's arguments from its next launch on", .level = 4) {
+TB_CASE(GRA, 28, kNeeds, "graph_update.1", "an executable takes over another graph's arguments from its next launch on",
+        .level = 4) {
   auto [api, self] = driver_of(kit);
   const tb_graph_api &graphs = kit.graph();
   Block first(kit, 8), second(kit, 8);
@@ -240,7 +250,8 @@ TB_CASE(GRA, 28, kNeeds, "graph_update.1", "an executable takes over another gra
   CHECK(read_words(kit, second.data(), 2) == std::vector<uint32_t>({282, 283}));
 }
 
-TB_CASE(GRA, 29, kNeeds, "graph_update.2", "a graph of another shape is refused, and the executable is as it was", .level = 4) {
+TB_CASE(GRA, 29, kNeeds, "graph_update.2", "a graph of another shape is refused, and the executable is as it was",
+        .level = 4) {
   auto [api, self] = driver_of(kit);
   const tb_graph_api &graphs = kit.graph();
   Block words(kit, 12), others(kit, 12);
@@ -276,7 +287,8 @@ TB_CASE(GRA, 29, kNeeds, "graph_update.2", "a graph of another shape is refused,
   CHECK(read_words(kit, others.data(), 3) == std::vector<uint32_t>(3, 0));
 }
 
-TB_CASE(GRA, 30, kNeeds, "graph_exec_destroy.1", "launches queued before the executable is destroyed still complete", .level = 4) {
+TB_CASE(GRA, 30, kNeeds, "graph_exec_destroy.1", "launches queued before the executable is destroyed still complete",
+        .level = 4) {
   kit.graph();
   Block word(kit, 4);
   word.fill(0);

@@ -76,7 +76,8 @@ TB_CHILD(ipc_memory) {
   CHECK_OK(api.ipc_close_memory(self, memory));
 }
 
-TB_CASE(IPC, 01, kNeeds, "ipc_export_memory.1 ipc_import_memory.1 ipc_close_memory.1", "another process sees the same memory, both ways") {
+TB_CASE(IPC, 01, kNeeds, "ipc_export_memory.1 ipc_import_memory.1 ipc_close_memory.1",
+        "another process sees the same memory, both ways") {
   Block block(kit, kSize);
   block.fill(0);
   write_words(kit, block.data(), {1001});
@@ -94,7 +95,8 @@ TB_CASE(IPC, 01, kNeeds, "ipc_export_memory.1 ipc_import_memory.1 ipc_close_memo
   CHECK_EQUAL(read_word(kit, block.data()), 1003u); // closing there left it alone
 }
 
-TB_CASE(IPC, 02, kNeeds, "ipc_import_memory.1", "importing in the exporting process is refused, or gives the same memory") {
+TB_CASE(IPC, 02, kNeeds, "ipc_import_memory.1",
+        "importing in the exporting process is refused, or gives the same memory") {
   auto [api, self] = driver_of(kit);
   Block block(kit, kSize);
   write_words(kit, block.data(), {2});
@@ -133,7 +135,8 @@ TB_CHILD(ipc_owner) {
   parent.receive();
 }
 
-TB_CASE(IPC, 04, kNeeds, "ipc_import_memory.3", "imported memory stays when its owner frees it, and when its owner is killed") {
+TB_CASE(IPC, 04, kNeeds, "ipc_import_memory.3",
+        "imported memory stays when its owner frees it, and when its owner is killed") {
   auto [api, self] = driver_of(kit);
   for (const bool killed : {false, true}) {
     Child owner(kit, "ipc_owner");
@@ -194,7 +197,8 @@ TB_CHILD(ipc_event) {
   CHECK_OK(api.event_destroy(self, event));
 }
 
-TB_CASE(IPC, 05, kNeeds, "ipc_import_event.1 ipc_export_event.1", "another process sees the records of an event, and waits for them") {
+TB_CASE(IPC, 05, kNeeds, "ipc_import_event.1 ipc_export_event.1",
+        "another process sees the records of an event, and waits for them") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Event event(kit, TB_EVENT_IPC);
@@ -238,7 +242,8 @@ TB_CASE(IPC, 07, kNeeds, "ipc_export_event.1 E1", "an event made without the fla
   for (const uint8_t byte : handle.bytes) CHECK_EQUAL(int(byte), 0);
 }
 
-TB_CASE(IPC, 08, kNeeds, "ipc_export_memory.1 ipc_close_memory.1", "three processes share a block, and each closes its own") {
+TB_CASE(IPC, 08, kNeeds, "ipc_export_memory.1 ipc_close_memory.1",
+        "three processes share a block, and each closes its own") {
   Block block(kit, kSize);
   for (int round = 0; round < 2; ++round) {
     write_words(kit, block.data(), {8});

@@ -127,7 +127,8 @@ TB_CASE(MOD, 03, kNeeds, "module_function.2 module_global.2 E1", "an unknown fun
   CHECK_EQUAL(size, uint64_t(5));
 }
 
-TB_CASE(MOD, 04, kNeeds, "function_get_info.1 launch.3", "a block has as many threads as the function says, and no more") {
+TB_CASE(MOD, 04, kNeeds, "function_get_info.1 launch.3",
+        "a block has as many threads as the function says, and no more") {
   auto [api, self] = driver_of(kit);
   const Module module(kit);
   tb_function *function = module.function("tb_contract_index");
@@ -161,12 +162,10 @@ TB_CASE(MOD, 05, kNeeds, "launch.2 T5", "argument values are taken during the la
   Stream stream(kit);
   Gate gate(kit, stream);
   OpensLater rescue(gate, kTooLate);
-  {
-    Launch<void *, uint32_t, uint32_t> launch(1, 16, words.data(), 5, 16);
-    CHECK_OK(launch.on(kit, stream, function));
-    launch.values() = {other.data(), 6, 3}; // the caller's memory again
-    launch.config().grid[0] = 0;
-  }
+  Launch<void *, uint32_t, uint32_t> launch(1, 16, words.data(), 5, 16);
+  CHECK_OK(launch.on(kit, stream, function));
+  launch.values() = {other.data(), 6, 3}; // the caller's memory again
+  launch.config().grid[0] = 0;
   CHECK(!rescue.opened());
   gate.open();
   stream.synchronize();

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import tb_device.device_objects
 import typing
-__all__: list[str] = ['Driver', 'about', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
+__all__: list[str] = ['Driver', 'about', 'builtin_entry', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'leak_live', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
 class Driver:
     """
     An open driver. Made by tb_device.load_driver and tb_device.default_driver. Addresses are plain integers, sizes bytes; every method raises tb_device.Error with the driver's own text.
@@ -122,6 +122,10 @@ def about() -> dict[str, typing.Any]:
     """
     version, platform, device_abi, c_api, and the hash of the slot list this was built with.
     """
+def builtin_entry(name: str) -> int:
+    """
+    The address of a built-in driver's tb_driver_open_v1, for the contract kit, which opens it raw.
+    """
 def current_device() -> int:
     """
     This thread's current device.
@@ -161,6 +165,10 @@ def importers() -> dict[str, str]:
 def is_open() -> bool:
     """
     Whether the default driver is open and usable.
+    """
+def leak_live(driver: Driver) -> list[tuple[str, int, int, int, str]]:
+    """
+    What the layer leak sees alive: kind, handle, bytes, number and function of the call that made it.
     """
 def load_library(path: str, name: str, options: collections.abc.Mapping[str, str]) -> Driver:
     """

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
 from .exceptions import FailedPreconditionError, InvalidArgumentError
 
+if TYPE_CHECKING:
+    from types import TracebackType
 
-@dataclass(frozen=True)
-class DeviceProperties:
+
+class DeviceProperties(NamedTuple):
     """The facts of one device, as its driver states them. Sizes are bytes.
 
     priority_range: least and greatest priority of streams; numerically smaller is more urgent.
@@ -35,15 +35,26 @@ class DeviceProperties:
     host_accessible: bool
 
 
-@dataclass(frozen=True)
 class Device:
     """One device of an open driver. Made by tb_device.devices() and Driver.devices().
 
     driver: the Driver that it belongs to. index: its number there, from 0.
     """
 
+    __slots__ = ("driver", "index")
+
     driver: _core.Driver
     index: int
+
+    def __init__(self, driver: _core.Driver, index: int) -> None:
+        self.driver = driver
+        self.index = index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and (self.driver, self.index) == (other.driver, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.driver, self.index))
 
     @property
     def properties(self) -> DeviceProperties:

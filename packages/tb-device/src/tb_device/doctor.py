@@ -91,7 +91,7 @@ def _candidates() -> list[dict[str, Any]]:
     """Every candidate; those that discovery had no reason to try are tried here, each in a process of its own."""
     found = []
     for candidate in discovery.drivers():
-        facts = vars(candidate).copy()
+        facts = candidate._asdict()
         if not candidate.chosen and candidate.reason.startswith("not "):
             answer, problem = _child(_ASK_DRIVER, candidate.name)
             facts["reason"] += f"; {problem or answer.strip()}"

@@ -37,12 +37,18 @@ CASE(every_kind_that_is_made_is_listed_until_it_is_taken_back) {
   CHECK(leak.live().empty());
 }
 
-CASE(a_release_that_fails_leaves_it_alive) {
-  LayeredDriver driver("leak,fault:nth=0,slot=mem_free,after=0");
+CASE(a_release_that_is_refused_leaves_it_alive) {
+  LayeredDriver driver("leak,fault:nth=0,slot=mem_free,status=9");
   void *block = driver.allocate(8);
-  CHECK_EQUAL(driver.api.mem_free(driver.self, 0, block), TB_INTERNAL);
+  CHECK_EQUAL(driver.api.mem_free(driver.self, 0, block), TB_FAILED_PRECONDITION);
   CHECK_EQUAL(driver.layer<Leak>().live().size(), 1u);
   CHECK_EQUAL(driver.api.mem_free(driver.self, 0, block), TB_OK);
+  CHECK(driver.layer<Leak>().live().empty());
+}
+
+CASE(a_release_that_fails_otherwise_has_taken_place) {
+  LayeredDriver driver("leak,fault:nth=0,slot=mem_free,status=13");
+  CHECK_EQUAL(driver.api.mem_free(driver.self, 0, driver.allocate(8)), TB_INTERNAL);
   CHECK(driver.layer<Leak>().live().empty());
 }
 

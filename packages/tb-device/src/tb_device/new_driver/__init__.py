@@ -57,7 +57,7 @@ def write(name: str, language: str = "c", into: Path | None = None) -> list[Path
     for top in (_TEMPLATES / "both", _TEMPLATES / suffix):
         for template in sorted(path for path in top.rglob("*") if path.is_file() and path.parent.name != "__pycache__"):
             target = folder / str(template.relative_to(top)).replace(_NAME, name)
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             text = template.read_text(encoding="utf-8")
             target.write_text(text.replace(_NAME, name).replace("@LANGUAGE@", suffix), encoding="utf-8")
             written.append(target)
@@ -76,9 +76,7 @@ def next_commands(name: str) -> list[str]:
 
 def report(name: str, written: list[Path]) -> str:
     """What the command prints: the files, the next commands, and what the next level needs."""
-    folder = written[0].parent
-    while folder.name != name:
-        folder = folder.parent
+    folder = min((path.parent for path in written), key=lambda parent: len(parent.parts))
     lines = [f"Wrote {folder}:"]
     lines += [f"  {path.relative_to(folder)}" for path in sorted(written)]
     lines += ["", "Next (meson and ninja: pip install meson ninja):", f"  cd {folder}"]

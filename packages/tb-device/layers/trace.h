@@ -1,0 +1,60 @@
+// trace.h -- the layer that writes every call to a file, one line of JSON each; replay.h answers from such a file.
+//
+//   file=calls.jsonl   written anew; needed
+//   bytes=N            of the data of each host-to-device copy; 0 when not given
+// The first line has the driver's facts. Then for each call
+//   {"n":7,"thread":1,"call":"mem_copy","arguments":{"device":0,"stream":"#2","dst":"#5+0",...},"data":"00ff",
+//    "status":0,"ns":812,"result":{}}
+// n counts the calls from 1 in the order in which they began; lines stand in the order in which they ended. Handles are
+// numbered as they were made; memory that the driver did not give is "host". Only successful calls have results.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+
+#include "call_text.h"
+#include "layer.h"
+#include "options.h"
+
+namespace tb::layers {
+
+class Trace : public LayerOf<Trace> {
+public:
+  static constexpr const char *name = "trace";
+  Trace(const tb_host *host, OptionReader &options);
+  ~Trace() override;
+  void prepare(const tb_driver_api &api, tb_driver *self) override;
+
+  template <Slot S, class... A> tb_status around(On<S>, Next next, A... arguments) {
+    const uint64_t number = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
+    std::string text = arguments_text<S>(names_, arguments...);
+    if constexpr (S == Slot::mem_copy) text += data_text(arguments...);
+    // Before the call: the driver may give the address to another thread before it returns.
+    if constexpr (ends_memory<S>()) names_.ended_memory(taken_object<S>(arguments...));
+    const auto start = std::chrono::steady_clock::now();
+    const tb_status status = next();
+    const auto took = std::chrono::steady_clock::now() - start;
+    std::string results = "{}";
+    if (status == TB_OK) {
+      note_objects<S>(names_, arguments...);
+      results = results_text<S>(names_, arguments...);
+    }
+    write(number, S, text, status, std::chrono::nanoseconds(took).count(), results);
+    return status;
+  }
+
+private:
+  std::string data_text(int32_t device, tb_stream *stream, void *dst, const void *src, uint64_t size,
+                        int32_t kind) const;
+  void write(uint64_t number, Slot slot, const std::string &arguments, tb_status status, int64_t ns,
+             const std::string &results);
+
+  const std::string path_;
+  const uint64_t bytes_;
+  std::FILE *file_ = nullptr;
+  std::mutex writing_;
+  std::atomic<uint64_t> calls_{0};
+  Names names_;
+};
+
+} // namespace tb::layers
