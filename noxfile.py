@@ -38,7 +38,9 @@ RUFF = "ruff==0.17.*"
 MYPY = "mypy==2.4.*"
 STUBGEN = "pybind11-stubgen==3.0.*"
 # Demo, benchmark and integration tests share one environment with everything in it.
-EVERYTHING = [PYTEST, "numpy", "matplotlib", "tqdm", STUBGEN]
+EVERYTHING = [PYTEST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
+# docs/new-device.md builds a driver and its wheel, without a network.
+EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja"]
 
 PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "strict_skips", "--strict-skips", "tests/expected_skips.txt"]
 # A test that hangs ends the run, with the stacks of all threads.
@@ -159,6 +161,16 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session
+def conformance(session: nox.Session) -> None:
+    """PyTorch's operator, module and optimizer databases on device tb. `-- --profile full`, `-- --help`."""
+    reports = ROOT / "build" / "conformance"
+    reports.mkdir(parents=True, exist_ok=True)
+    files = ["--json", str(reports / "report.json"), "--page", str(reports / "report.md")]
+    command = ["python", "-m", "torch_backend.conformance", "--device", "tb", *files, *session.posargs]
+    everything(session).run(session, *command)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Time tb against stock cpu, interleaved, at the default thread count and at one thread."""
     everything(session).run(session, "python", "-m", "bench", *session.posargs, env=TOOLS_ON_PATH)
@@ -234,6 +246,7 @@ def lint(session: nox.Session) -> None:
     environment.run(session, "ruff", "format", "--check", ".")
     environment.run(session, "clang-format", "--dry-run", "-Werror", *tracked("*.h", "*.hpp", "*.c", "*.cpp"))
     environment.run(session, "python", str(ROOT / "tools" / "abi.py"), "--check")
+    environment.run(session, "python", str(ROOT / "tools" / "rules.py"))
 
 
 @nox.session

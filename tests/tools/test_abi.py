@@ -9,9 +9,15 @@ from collections.abc import Callable
 
 import abi
 import pytest
+from device_abi import AbiError
+from device_abi.slots import read_rules, read_slots
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-EDGE = "/* Takes a reserve back"
+LAYOUT = ROOT / "shared" / "abi" / "v1.json"
+SLOTS = (ROOT / "shared" / "include" / "tb" / "driver_slots.inc").read_text()
+EDGE = "/* closure_cancel.1"
+QUERY = SLOTS[SLOTS.index("/* event_query.1") : SLOTS.index("/* event_synchronize.1")]
+SYNCHRONIZE = SLOTS[SLOTS.index("/* event_synchronize.1") : SLOTS.index("/* ---- PIN")]
 
 
 @pytest.fixture
@@ -19,8 +25,8 @@ def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     """The headers, the frozen layout and the reference page in a folder of their own."""
     shutil.copytree(ROOT / "shared" / "include", tmp_path / "shared" / "include")
     (tmp_path / "docs").mkdir()
-    for name in ("abi-layout.json", "abi-reference.md"):
-        shutil.copy(ROOT / "docs" / name, tmp_path / "docs" / name)
+    shutil.copy(ROOT / "docs" / "abi-reference.md", tmp_path / "docs" / "abi-reference.md")
+    shutil.copytree(ROOT / "shared" / "abi", tmp_path / "shared" / "abi")
     return tmp_path
 
 
@@ -36,42 +42,88 @@ def test_the_tree_as_it_is_passes(tree: pathlib.Path) -> None:
 
 
 def test_every_slot_is_read_with_its_comment_and_group() -> None:
-    groups = abi.read_slots((ROOT / "shared" / "include" / "tb" / "driver_slots.inc").read_text())
+    groups = read_slots(SLOTS)
     slots = {slot.name: slot for group in groups for slot in group.slots}
-    assert (
-        len(slots) == len(json.loads((ROOT / "docs" / "abi-layout.json").read_text())["structs"]["tb_driver_api"]) - 5
-    )
+    assert len(slots) == len(json.loads(LAYOUT.read_text())["structs"]["tb_driver_api"]) - 5
     assert slots["mem_alloc"].signature == (
         "tb_status mem_alloc(tb_driver *self, int32_t device, uint64_t size, uint64_t flags, void **out)"
     )
     assert slots["close"].signature == "tb_status close(tb_driver *self)"
     assert "tb_status status" in slots["stream_host_call"].signature
-    assert slots["mem_free"].comment.startswith("Gives memory back at once")
+    assert slots["mem_free"].rules == [
+        ("mem_free.1", "Gives memory back at once and waits for nothing: queued work on it is the caller's fault."),
+        ("mem_free.2", "NULL is a no-op."),
+    ]
+    assert slots["mem_copy"].preface == "kind: tb_copy_kind."
+    assert slots["device_query"].rules[-1] == ("device_query.absent", "TB_NOT_FOUND.")
+    assert slots["stream_host_call"].types == "tb_stream *, void (*)(void *user, tb_status status), void *"
     assert (slots["device_reset"].need, slots["launch"].group) == ("OPTIONAL", "MODULE")
 
 
+def test_the_rules_for_every_function_are_read_whole() -> None:
+    rules = dict(read_rules((ROOT / "shared" / "include" / "tb" / "driver.h").read_text()))
+    assert {rule[0] for rule in rules} == {"E", "T", "V"}
+    assert rules["E1"] == "Out-parameters are untouched unless the status is TB_OK."
+    assert rules["E7"].endswith("a NULL out-parameter TB_INVALID_ARGUMENT.")
+
+
+def test_the_page_has_each_rule_as_an_item_of_a_list() -> None:
+    page = (ROOT / "docs" / "abi-reference.md").read_text().splitlines()
+    groups = read_slots(SLOTS)
+    graph = read_slots((ROOT / "shared" / "include" / "tb" / "graph_slots.inc").read_text(), abi.GRAPH)
+    rules = [rule for group in [*groups, *graph] for slot in group.slots for rule in slot.rules]
+    rules += read_rules((ROOT / "shared" / "include" / "tb" / "driver.h").read_text())
+    assert len(rules) > 150
+    assert not [rule for rule, text in rules if f"- `{rule}` {text}" not in page]
+
+
 BREAKS: dict[str, tuple[str, str, str, str]] = {
-    "two slots exchanged": (
-        "driver_slots.inc",
-        "TB_SLOT(ASYNC, REQUIRED, event_query, (tb_event *event), (event))\n"
-        "TB_SLOT(ASYNC, REQUIRED, event_synchronize, (tb_event *event), (event))",
-        "TB_SLOT(ASYNC, REQUIRED, event_synchronize, (tb_event *event), (event))\n"
-        "TB_SLOT(ASYNC, REQUIRED, event_query, (tb_event *event), (event))",
-        "frozen",
-    ),
+    "two slots exchanged": ("driver_slots.inc", QUERY + SYNCHRONIZE, SYNCHRONIZE + QUERY, "frozen"),
     "a slot put between": (
         "driver_slots.inc",
         EDGE,
-        "TB_SLOT0(CLOSURE, OPTIONAL, closure_extra)\n" + EDGE,
+        "/* closure_extra.1 Does what is new. */\nTB_SLOT0(CLOSURE, OPTIONAL, closure_extra)\n" + EDGE,
         "frozen",
     ),
     "a field with another type": ("driver.h", "uint64_t total_memory;", "uint32_t total_memory;", "frozen"),
+    "a field of the same size with another type": ("driver.h", "int32_t numa_node;", "uint32_t numa_node;", "frozen"),
+    "a field put between": ("driver.h", "  int32_t numa_node;", "  int32_t odd;\n  int32_t numa_node;", "frozen"),
+    "a parameter with another type": (
+        "driver_slots.inc",
+        "device_activate, (int32_t device)",
+        "device_activate, (uint32_t device)",
+        "frozen",
+    ),
+    "a status with another number": ("driver.h", "TB_DATA_LOSS = 15", "TB_DATA_LOSS = 16", "TB_DATA_LOSS was 15"),
+    "a constant that is gone": ("component.h", "TB_FILL_BERNOULLI = 4, ", "", "TB_FILL_BERNOULLI was 4"),
+    "another entry symbol": ("driver.h", '"tb_driver_open_v1"', '"tb_driver_open"', "TB_DRIVER_ENTRY was"),
+    "a table between components with fields exchanged": (
+        "component.h",
+        "  int32_t (*is_open)(void);\n  tb_status (*device_count)(int32_t *out);",
+        "  tb_status (*device_count)(int32_t *out);\n  int32_t (*is_open)(void);",
+        "tb_device_table: entry 2",
+    ),
+    "a slot of the extension that is gone": (
+        "graph_slots.inc",
+        "TB_SLOT(GRAPH, REQUIRED, graph_destroy, (tb_graph *graph), (graph))",
+        "",
+        "tb_graph_api",
+    ),
+    "a new constant that the layout lacks": (
+        "driver.h",
+        "TB_DATA_LOSS = 15,",
+        "TB_DATA_LOSS = 15, TB_NEW = 16,",
+        "lacks",
+    ),
+    "a rule without a number": ("driver_slots.inc", "mem_free.2 NULL", "NULL", "stale"),
+    "a slot without rules": ("driver_slots.inc", "device_activate.absent A no-op.", "", "stale"),
+    "a rule numbered twice": ("driver_slots.inc", "mem_free.2 NULL", "mem_free.1 NULL", "rules of mem_free"),
     "a slot that the page lacks": (
         "driver_slots.inc",
         "TB_SLOT(CLOSURE, REQUIRED, closure_cancel, (tb_stream *stream, void *storage), (stream, storage))",
         "TB_SLOT(CLOSURE, REQUIRED, closure_cancel, (tb_stream *stream, void *storage), (stream, storage))\n"
-        "TB_SLOT0(CLOSURE, OPTIONAL, closure_extra)",
-        "lacks slots",
+        "/* closure_extra.1 Does what is new. */\nTB_SLOT0(CLOSURE, OPTIONAL, closure_extra)",
+        "lacks what the headers have",
     ),
     "a comment that the page lacks": ("driver_slots.inc", "NULL is a no-op", "NULL does nothing", "stale"),
     "a group without a bit": ("driver.h", "TB_GROUP_IPC = 1 << 12", "TB_GROUP_XYZ = 1 << 12", "IPC"),
@@ -85,7 +137,7 @@ BREAKS: dict[str, tuple[str, str, str, str]] = {
 def test_check_finds(name: str, tree: pathlib.Path) -> None:
     file, old, new, text = BREAKS[name]
     edit(tree, file, old, new)
-    with pytest.raises(abi.AbiError, match=text):
+    with pytest.raises(AbiError, match=text):
         abi.run(tree, check=True)
 
 
@@ -94,17 +146,17 @@ def test_writing_appends_a_new_slot_and_then_the_check_passes(tree: pathlib.Path
     edit(tree, "driver_slots.inc", old, new)
     abi.run(tree, check=False)
     abi.run(tree, check=True)
-    layout = json.loads((tree / "docs" / "abi-layout.json").read_text())
+    layout = json.loads((tree / "shared" / "abi" / "v1.json").read_text())
     assert layout["structs"]["tb_driver_api"][-1][0] == "closure_extra"
 
 
 def test_writing_never_changes_what_is_frozen(tree: pathlib.Path) -> None:
     _, old, new, _ = BREAKS["two slots exchanged"]
     edit(tree, "driver_slots.inc", old, new)
-    before = (tree / "docs" / "abi-layout.json").read_text()
-    with pytest.raises(abi.AbiError, match="frozen"):
+    before = (tree / "shared" / "abi" / "v1.json").read_text()
+    with pytest.raises(AbiError, match="frozen"):
         abi.run(tree, check=False)
-    assert (tree / "docs" / "abi-layout.json").read_text() == before
+    assert (tree / "shared" / "abi" / "v1.json").read_text() == before
 
 
 def test_the_command_returns_1_with_the_reason(

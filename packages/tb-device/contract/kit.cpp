@@ -58,6 +58,7 @@ Opened::Opened(const Target &target, const Options &options) {
   last_error = {};
   const tb_status status = open_with_mutant(target, Kit::host(), &api, &self);
   open_options = nullptr;
+  if (status == TB_ALREADY_EXISTS) throw NotOffered(target.name + " does not open a second time");
   if (status != TB_OK)
     throw Failed(target.name + " did not open: status " + std::to_string(status) + ", " + shown(last_error.text));
   if (!self) throw Failed(target.name + " opened without giving a self");
@@ -69,19 +70,37 @@ Opened::Opened(const Target &target, const Options &options) {
   }
 }
 
-Opened::~Opened() noexcept(false) {
+void Opened::close() {
   last_error = {};
-  const tb_status status = api.close(self);
-  if (status == TB_OK || std::uncaught_exceptions() > unwinding_) return;
+  const tb_status status = api.close(std::exchange(self, nullptr));
+  if (status == TB_OK) return;
   throw Failed("close was refused with status " + std::to_string(status) + ": " + last_error.text);
+}
+
+Opened::~Opened() noexcept(false) {
+  if (!self) return;
+  if (std::uncaught_exceptions() > unwinding_)
+    api.close(self); // refused or not: the case has failed, and says why
+  else
+    close();
 }
 
 Kit::Kit(const Target &target, const Options &options)
     : target_(target), options_(options), opened_(std::make_unique<Opened>(target, options)) {}
 
+// Here and not in opened_'s own destructor, out of which a unique_ptr lets nothing.
+Kit::~Kit() noexcept(false) {
+  if (std::uncaught_exceptions() == unwinding_) {
+    close();
+  } else {
+    delay_.reset();
+    if (opened_->self) opened_->api.close(std::exchange(opened_->self, nullptr));
+  }
+}
+
 void Kit::close() {
   delay_.reset();
-  opened_.reset();
+  if (opened_->self) opened_->close();
 }
 
 int32_t Kit::device_count() {

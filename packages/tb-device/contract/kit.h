@@ -37,14 +37,16 @@ struct ErrorText {
   uint64_t calls = 0;
 };
 
-// An open driver: the table exactly as the driver, the layers and the mutant left it. Closes at the end of its life; a
-// close that is refused there fails the case.
+// An open driver: the table exactly as the driver, the layers and the mutant left it. NotOffered where the driver does
+// not open a second time. Closes at the end of its life; a close that is refused there fails the case.
 class Opened {
 public:
   Opened(const Target &target, const Options &options);
   ~Opened() noexcept(false);
   Opened(const Opened &) = delete;
   Opened &operator=(const Opened &) = delete;
+  // Now instead of at the end. Throws Failed when it is refused; the driver then stays open for good.
+  void close();
   tb_driver_api api{};
   tb_driver *self = nullptr;
 
@@ -56,6 +58,7 @@ private:
 class Kit {
 public:
   Kit(const Target &target, const Options &options);
+  ~Kit() noexcept(false);
 
   // The last call: closes the driver. Throws Failed when it refuses.
   void close();
@@ -108,6 +111,7 @@ private:
   std::vector<tb_device_info> infos_;
   tb_graph_api graph_{};
   std::vector<std::string> statements_;
+  int unwinding_ = std::uncaught_exceptions();
 };
 
 // ---- Handles that free themselves. Creating checks TB_OK; so does destroying, unless the case has failed already. ----

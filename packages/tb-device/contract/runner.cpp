@@ -10,12 +10,10 @@
 #include <cstring>
 
 #include "child.h"
-#include "cpu_driver.h"
+#include "cpu/cpu_driver.h"
 #include "mutant.h"
 #include "run.h"
-#ifdef TB_HAS_SIM
-#include "sim_driver.h"
-#endif
+#include "sim/sim_driver.h"
 
 using namespace tb::contract;
 
@@ -36,9 +34,7 @@ struct Request {
 
 tb_driver_open_fn builtin(const std::string &name) {
   if (name == "cpu") return tb_cpu_driver_open_v1;
-#ifdef TB_HAS_SIM
   if (name == "sim") return tb_sim_driver_open_v1;
-#endif
   return nullptr;
 }
 

@@ -5,12 +5,13 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "cpu_driver.h"
+#include "cpu/cpu_driver.h"
 #include "errors.h"
 #include "gil.h"
 #include "load.h"
 #include "process.h"
 #include "replay.h"
+#include "sim/sim_driver.h"
 #include "standins.h"
 
 namespace nb = nanobind;
@@ -42,6 +43,13 @@ nb::list groups_of(const Driver &driver) {
       out.append(slot.group);
       seen |= slot.group_bit;
     }
+  return out;
+}
+
+nb::list functions_of(const Driver &driver) {
+  nb::list out;
+  for (int i = 0; i < slot_count; ++i)
+    if (slot_value(driver.offered, static_cast<Slot>(i))) out.append(slot_facts[i].name);
   return out;
 }
 
@@ -127,6 +135,15 @@ void copy_from_device(Driver &driver, int32_t device, nb::handle dst, uintptr_t 
   copy_and_wait(driver, device, bytes.data(), pointer(src), bytes.size(), TB_COPY_DEVICE_TO_HOST);
 }
 
+void copy_between(Driver &driver, int32_t dst_device, uintptr_t dst, int32_t src_device, uintptr_t src, uint64_t size) {
+  if (dst_device == src_device)
+    return copy_and_wait(driver, dst_device, pointer(dst), pointer(src), size, TB_COPY_DEVICE_TO_DEVICE);
+  tb_stream *stream = default_stream(driver, dst_device);
+  call<&tb_driver_api::peer_copy>(driver, Slot::peer_copy, dst_device, stream, pointer(dst), dst_device, pointer(src),
+                                  src_device, size);
+  call<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, dst_device, stream);
+}
+
 void mem_set(Driver &driver, int32_t device, uintptr_t dst, uint32_t pattern, uint32_t pattern_size, uint64_t count) {
   tb_stream *stream = default_stream(driver, device);
   call<&tb_driver_api::mem_set>(driver, Slot::mem_set, device, device, stream, pointer(dst), pattern, pattern_size,
@@ -148,6 +165,27 @@ int64_t query(Driver &driver, int32_t device, const std::string &key) {
   int64_t out = 0;
   call<&tb_driver_api::device_query>(driver, Slot::device_query, device, device, key.c_str(), &out);
   return out;
+}
+
+bool has_extension(Driver &driver, const std::string &name, uint32_t version) {
+  // More room than any extension's table takes; the driver fills no further than it knows.
+  struct Table {
+    uint32_t struct_size, version;
+    void *functions[254];
+  } table{sizeof(Table), version, {}};
+  if (!driver.offered.get_extension) return false;
+  try {
+    call<&tb_driver_api::get_extension>(driver, Slot::get_extension, -1, name.c_str(), version,
+                                        static_cast<void *>(&table), static_cast<uint32_t>(sizeof table));
+  } catch (const Failure &failure) {
+    if (failure.status == TB_NOT_FOUND) return false;
+    throw;
+  }
+  return true;
+}
+
+nb::object devices_of(nb::handle driver) {
+  return nb::module_::import_("tb_device.device_objects").attr("devices_of")(driver);
 }
 
 void close(Driver &driver) {
@@ -173,8 +211,9 @@ Driver *load_from_python(const std::string &path, const std::string &name, const
 
 OpenFunction find_builtin(const std::string &name) {
   if (name == "cpu") return tb_cpu_driver_open_v1;
+  if (name == "sim") return tb_sim_driver_open_v1;
   if (name == "replay") return tb_replay_driver_open_v1;
-  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu and replay are"};
+  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu, sim and replay are"};
 }
 
 Driver *builtin_from_python(const std::string &name, const Options &options) {
@@ -197,12 +236,18 @@ void bind_driver(nb::module_ &module) {
       .def_prop_ro("is_open", [](const Driver &driver) { return driver.open.load(); })
       .def_prop_ro("groups", groups_of, nb::sig("def groups(self) -> list[str]"),
                    "What the driver itself offers, by group name; everything else is the host's stand-in.")
+      .def_prop_ro("functions", functions_of, nb::sig("def functions(self) -> list[str]"),
+                   "The functions that the driver itself has, in the order of the table.")
       .def_prop_ro(
           "layers", [](const Driver &driver) { return driver.layers; },
           "The names of the layers around it, outermost first (tb_device.layers).")
       .def_prop_ro("info", info_of, nb::sig("def info(self) -> dict[str, object]"),
                    "name, vendor, version, native, dlpack_type, abi, build_id.")
       .def_prop_ro("device_count", [](const Driver &driver) { return driver.device_count(); })
+      .def("devices", devices_of, nb::sig("def devices(self) -> list[tb_device.device_objects.Device]"),
+           "The devices, in their order.")
+      .def("has_extension", has_extension, "name"_a, "version"_a,
+           "Whether the driver itself has this version of an extension, such as tb.graph.")
       .def("device_info", device_info_of, "device"_a,
            nb::sig("def device_info(self, device: int) -> dict[str, object]"), "The facts of one device.")
       .def("memory_info", memory_info, "device"_a, nb::sig("def memory_info(self, device: int) -> tuple[int, int]"),
@@ -216,6 +261,8 @@ void bind_driver(nb::module_ &module) {
       .def("copy_from_device", copy_from_device, "device"_a, "dst"_a, "src"_a,
            nb::sig("def copy_from_device(self, device: int, dst: bytearray | memoryview, src: int) -> None"),
            "Fills a writable contiguous buffer from an address on the device and waits for it.")
+      .def("copy_between", copy_between, "dst_device"_a, "dst"_a, "src_device"_a, "src"_a, "size"_a,
+           "Copies between two addresses on devices of this driver and waits for it.")
       .def("mem_set", mem_set, "device"_a, "dst"_a, "pattern"_a, "pattern_size"_a, "count"_a,
            "Writes `count` times the low `pattern_size` (1, 2, 4) bytes of `pattern` and waits for it.")
       .def("query", query, "device"_a, "key"_a, "A fact of the vendor's own by its key.")
@@ -233,7 +280,7 @@ void bind_driver(nb::module_ &module) {
   module.def("load_library", load_from_python, "path"_a, "name"_a, "options"_a, nb::rv_policy::reference,
              "Opens a driver library. Options not given come from TB_<NAME>_<OPTION>.");
   module.def("open_builtin", builtin_from_python, "name"_a, "options"_a, nb::rv_policy::reference,
-             "Opens the driver that is part of this module: cpu.");
+             "Opens a driver that is part of this module: cpu, sim or replay.");
   module.def("builtin_entry", builtin_entry, "name"_a,
              "The address of a built-in driver's tb_driver_open_v1, for the contract kit, which opens it raw.");
 }

@@ -5,6 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
+#include <string>
+
 #include "bindings.h"
 #include "errors.h"
 #include "gil.h"
@@ -73,6 +76,20 @@ nb::dict export_facts(nb::capsule capsule) {
   return out;
 }
 
+// Under Python's lock.
+std::map<std::string, std::string> &importer_hashes() {
+  static std::map<std::string, std::string> hashes;
+  return hashes;
+}
+
+void note_importer(const std::string &component, const std::string &hash) { importer_hashes()[component] = hash; }
+
+nb::dict importers() {
+  nb::dict out;
+  for (const auto &[component, hash] : importer_hashes()) out[component.c_str()] = hash;
+  return out;
+}
+
 const tb_export exported = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
                             TB_DEVICE_API_MAJOR,
                             TB_DEVICE_API_MINOR,
@@ -103,6 +120,10 @@ NB_MODULE(_core, module) {
   module.def("export_facts", tb::export_facts, "capsule"_a,
              nb::sig("def export_facts(capsule: object) -> dict[str, object]"),
              "What a component's `_tb_export` says of itself: component, version, platform, c_api.");
+  module.def("_note_importer", tb::note_importer, "component"_a, "slots_hash"_a,
+             "Takes what a component that imports tb-device's table was compiled with (tb/component_python.h).");
+  module.def("importers", tb::importers, nb::sig("def importers() -> dict[str, str]"),
+             "The components that imported tb-device's table, each with the hash of its slot list.");
   module.def("message", tb::message, "status"_a, "text"_a, "driver"_a, "function"_a, "device"_a, "native_code"_a,
              "The whole text of a failure, as exceptions show it.");
   tb::bind_driver(module);

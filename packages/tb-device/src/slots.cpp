@@ -1,6 +1,8 @@
 // slots.cpp -- the driver table as data.
 #include "slots.h"
 
+#include "tb/component.h"
+
 namespace tb {
 
 #define TB_SLOT(group, need, name, parameters, arguments)                                                              \
@@ -16,18 +18,7 @@ const SlotFacts slot_facts[slot_count] = {
 #undef TB_SLOT
 #undef TB_SLOT0
 
-uint64_t slots_hash() {
-#define TB_SLOT(group, need, name, parameters, arguments) #group " " #need " " #name " " #parameters "\n"
-#define TB_SLOT0(group, need, name) #group " " #need " " #name " ()\n"
-  static const char text[] =
-#include "tb/driver_slots.inc"
-      ;
-#undef TB_SLOT
-#undef TB_SLOT0
-  uint64_t hash = 14695981039346656037u; // FNV-1a, 64 bits
-  for (const char *c = text; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
-  return hash;
-}
+uint64_t slots_hash() { return tb_slots_hash(); }
 
 AnyFunction slot_value(const tb_driver_api &api, Slot slot) {
   AnyFunction value;

@@ -6,6 +6,8 @@ import ctypes
 import json
 import subprocess
 import sys
+import zlib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -63,7 +65,7 @@ def test_a_component_that_crashes_does_not_take_the_report_with_it(python: Pytho
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tb-stream\nVersion: 9.9\n")
     done = python.run(RUN.format(arguments=["doctor"]), path=tmp_path)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "tb-stream      9.9  PROBLEM: importing it ended the process with code -6" in done.stdout
 
 
@@ -105,3 +107,26 @@ def test_the_export_record_says_what_it_is() -> None:
     assert (record.magic, record.major, record.minor) == (b"tbexport", 1, 0)
     assert (record.component, record.version) == (b"tb-device", tb_device.__version__.encode())
     assert record.table_size == record.table.contents.struct_size == ctypes.sizeof(Table)
+
+
+def test_importing_the_package_opens_no_driver_and_reads_no_metadata(python: Python) -> None:
+    code = """
+        import sys
+        import tb_device
+        slow = [name for name in ("importlib.metadata", "dataclasses", "pathlib", "inspect", "json", "argparse")
+                if name in sys.modules]
+        print(tb_device.is_open(), slow, [name for name in ("torch", "numpy") if name in sys.modules])
+    """
+    bare = (
+        "import sys; print([name for name in ('importlib.metadata', 'dataclasses', 'pathlib') if name in sys.modules])"
+    )
+    already = python.output(bare)
+    assert already == "[]", f"this Python imports {already} at its start, so the check below says nothing"
+    assert python.output(code) == "False [] []"
+
+
+def test_the_installed_package_packs_into_less_than_a_megabyte() -> None:
+    files = [file.locate() for file in metadata.files("tb-device") or []]
+    packed = [len(zlib.compress(path.read_bytes())) for path in map(Path, map(str, files)) if path.suffix != ".pyc"]
+    assert len(packed) > 30
+    assert sum(packed) < 1_000_000

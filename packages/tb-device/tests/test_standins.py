@@ -136,6 +136,7 @@ def test_memory_arrives_with_the_hosts_stream_dropped(core_only: Driver) -> None
     assert back == b"YZYZefgh"
 
 
+# rules: device_memory_info.absent
 def test_memory_info_counts_what_was_allocated(driver: Driver) -> None:
     assert driver.memory_info(0) == (1 << 20, 1 << 20)
     address = driver.mem_alloc(0, 1000)
@@ -260,6 +261,7 @@ def test_what_cannot_be_stood_in_is_refused_by_name_and_group(driver: Driver, na
     assert f"probe has no function {name} (group {group} not offered)" in describe(UNSUPPORTED, name, -1)
 
 
+# rules: device_query.absent get_extension.absent device_activate.absent device_reset.absent
 def test_optional_facts_have_their_stated_answers(driver: Driver) -> None:
     slots = Slots(driver)
     with pytest.raises(tb_device.NotFoundError, match=r"probe answers no keys, so not 'probe\.clock' either"):

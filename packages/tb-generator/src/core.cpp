@@ -2,8 +2,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 #include <utility>
 
+#include "elementary.h"
+#include "instruction_set.h"
 #include "parallel.h"
 #include "philox.h"
 #include "table.h"
@@ -132,8 +137,44 @@ NB_MODULE(_core, module) {
       "counter"_a, "key"_a, "One block of Philox4x32-10.");
   module.def("words_needed", words_needed, "kind"_a, "type"_a, "count"_a,
              "32-bit words that a fill takes out of the sequence; 0 where there is no such fill.");
-  module.def("use_vector_code", use_vector_code, "use"_a,
-             "For tests: chooses between portable and vector code. Returns whether there is vector code.");
+  module.def(
+      "instruction_sets",
+      [] {
+        nb::list out;
+        for (const InstructionSet set : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512})
+          if (is_available(set)) out.append(name_of(set));
+        return out;
+      },
+      nb::sig("def instruction_sets() -> list[str]"), "Those of this processor that fills can use, the best one last.");
+  module.def("instruction_set", [] { return name_of(instruction_set()); }, "The one in use.");
+  module.def(
+      "use_instruction_set",
+      [](const std::string &name) {
+        for (const InstructionSet set : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512})
+          if (name == name_of(set) && use(set)) return;
+        throw nb::value_error(("there is no instruction set '" + name + "' on this processor").c_str());
+      },
+      "name"_a, "Fills use it from now on; the bits are the same.");
+  module.def(
+      "ulp_bounds", [] { return std::tuple(ulp_negative_log, ulp_cosine, ulp_sine); },
+      "Of the errors of negative_log, cosine and sine.");
+  module.def(
+      "elementary",
+      [](const std::vector<uint64_t> &random, bool wide) {
+        std::vector<std::tuple<double, double, double>> out;
+        for (const uint64_t one : random) {
+          if (wide) {
+            const Direction<double> towards = direction(one);
+            out.emplace_back(negative_log(one), towards.cosine, towards.sine);
+          } else {
+            const Direction<float> towards = direction(static_cast<uint32_t>(one));
+            out.emplace_back(negative_log(static_cast<uint32_t>(one)), towards.cosine, towards.sine);
+          }
+        }
+        return out;
+      },
+      "random"_a, "wide"_a,
+      "For tests: negative_log, cosine and sine of words (wide: of 53 bits), as elementary.h has them.");
 
   module.def(
       "uniform",

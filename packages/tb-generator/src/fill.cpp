@@ -1,26 +1,16 @@
-// The fills: a chunk of words at a time, turned into elements by a loop that the compiler vectorises.
+// The fills: arguments checked, then run with the processor's instructions.
 #include "fill.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
-#include <numbers>
 
+#include "distribution.h"
 #include "element.h"
+#include "instruction_set.h"
 #include "philox.h"
 
 namespace tb::generator {
 namespace {
-
-constexpr uint32_t chunk_words = 256; // 1 KiB of stack
-static_assert(chunk_words % (4 * philox::lanes) == 0);
-
-std::atomic<bool> vector_code{true};
-
-philox::Words vector_words() {
-  static const philox::Words words = philox::words_avx2();
-  return vector_code.load(std::memory_order_relaxed) ? words : nullptr;
-}
 
 [[noreturn]] void refuse(std::string text) { throw Refusal{TB_INVALID_ARGUMENT, std::move(text)}; }
 
@@ -44,8 +34,7 @@ void require_floating(const char *kind, int32_t type) {
            ". Use integers or bernoulli, or fill a floating type and convert it");
 }
 
-// `convert(random, dst, count, element)` makes `count` elements; random[0] is the first word of `element`, and the
-// other words of its block may be read too. Inlined, so that it is compiled for its caller's instruction set.
+// A chunk of words at a time. Inlined, so that the conversion is compiled for the caller's instruction set.
 template <class Convert> [[gnu::always_inline]] inline void fill(const Convert &convert, typename Convert::Storage *dst,
                                                                  Range range, State state, philox::Words words) {
   constexpr uint32_t per_block = 4 / Convert::words, per_chunk = chunk_words / Convert::words;
@@ -61,190 +50,31 @@ template <class Convert> [[gnu::always_inline]] inline void fill(const Convert &
   }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-template <class Convert> [[gnu::target("avx2")]] void fill_avx2(const Convert &convert, typename Convert::Storage *dst,
-                                                                Range range, State state, philox::Words words) {
-  fill(convert, dst, range, state, words);
+#if TB_X86_SETS
+template <class Convert> [[gnu::target("avx2,fma")]] void
+fill_avx2(const Convert &convert, typename Convert::Storage *dst, Range range, State state) {
+  fill(convert, dst, range, state, philox::words_avx2);
 }
-#else
-template <class Convert> void fill_avx2(const Convert &, typename Convert::Storage *, Range, State, philox::Words) {}
+template <class Convert> [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512")]] void
+fill_avx512(const Convert &convert, typename Convert::Storage *dst, Range range, State state) {
+  fill(convert, dst, range, state, philox::words_avx512);
+}
 #endif
 
 template <class Convert> void run(const Convert &convert, void *dst, Range range, State state) {
   auto *elements = static_cast<typename Convert::Storage *>(dst);
-  if (const philox::Words words = vector_words()) return fill_avx2(convert, elements, range, state, words);
+#if TB_X86_SETS
+  switch (instruction_set()) {
+  case InstructionSet::avx512:
+    return fill_avx512(convert, elements, range, state);
+  case InstructionSet::avx2:
+    return fill_avx2(convert, elements, range, state);
+  default:
+    break;
+  }
+#endif
   fill(convert, elements, range, state, philox::words_portable);
 }
-
-[[gnu::always_inline]] inline uint64_t pair(const uint32_t *words, uint32_t element) {
-  return uint64_t{words[2 * element + 1]} << 32 | words[2 * element];
-}
-
-// What a floating type's element is made of, as a Real in [0, 1): 24 or 53 bits, all of which the type holds.
-template <class Real> [[gnu::always_inline]] inline Real fraction(const uint32_t *words, uint32_t element) {
-  if constexpr (sizeof(Real) == 4)
-    return static_cast<Real>(static_cast<int32_t>(words[element] >> 8)) * Real(0x1p-24);
-  else
-    return static_cast<Real>(static_cast<int64_t>(pair(words, element) >> 11)) * Real(0x1p-53);
-}
-
-template <class Real> constexpr uint32_t words_of = sizeof(Real) / 4;
-
-template <class Type> struct Uniform {
-  using Storage = typename Type::Storage;
-  using Real = typename Type::Real;
-  static constexpr uint32_t words = words_of<Real>;
-  Real from, width, low, high;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
-    for (uint32_t i = 0; i < count; i++) {
-      Real value = fraction<Real>(random, i) * width + from;
-      value = value < low ? low : value;
-      value = value > high ? high : value;
-      dst[i] = Type::store(value);
-    }
-  }
-};
-
-template <class Type> struct Normal {
-  using Storage = typename Type::Storage;
-  using Real = typename Type::Real;
-  static constexpr uint32_t words = words_of<Real>;
-  Real mean, std;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
-    Real values[chunk_words / words];
-    const uint32_t odd = element % 2; // then its pair begins with the element before
-    random -= odd * words;
-    for (uint32_t i = 0; i < count + odd; i += 2) {
-      // In (0, 1]: the logarithm's argument must not be 0.
-      Real radius, angle;
-      if constexpr (words == 1) {
-        radius = (static_cast<Real>(random[i]) + Real(0.5)) * Real(0x1p-32);
-        angle = static_cast<Real>(random[i + 1]) * Real(0x1p-32);
-      } else {
-        radius = (static_cast<Real>(pair(random, i) >> 11) + Real(0.5)) * Real(0x1p-53);
-        angle = fraction<Real>(random, i + 1);
-      }
-      radius = std::sqrt(Real(-2) * std::log(radius));
-      angle *= 2 * std::numbers::pi_v<Real>;
-      values[i] = radius * std::cos(angle);
-      values[i + 1] = radius * std::sin(angle);
-    }
-    for (uint32_t i = 0; i < count; i++) dst[i] = Type::store(values[odd + i] * std + mean);
-  }
-};
-
-template <class Type> struct Exponential {
-  using Storage = typename Type::Storage;
-  using Real = typename Type::Real;
-  static constexpr uint32_t words = words_of<Real>;
-  double rate;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
-    for (uint32_t i = 0; i < count; i++) {
-      double survival; // in (0, 1]; in double also for float32, whose values near 1 are too far apart
-      if constexpr (words == 1)
-        survival = (random[i] + 0.5) * 0x1p-32;
-      else
-        survival = (static_cast<double>(pair(random, i) >> 11) + 0.5) * 0x1p-53;
-      const auto value = static_cast<Real>(-std::log(survival) / rate);
-      dst[i] = Type::store(value < Type::smallest ? Type::smallest : value);
-    }
-  }
-};
-
-template <class Bits> struct Bernoulli {
-  using Storage = Bits;
-  static constexpr uint32_t words = 1;
-  uint64_t threshold; // of 2^32
-  Bits one;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
-    const auto limit = static_cast<uint32_t>(threshold);
-    const Bits yes = one, no = threshold >> 32 ? one : Bits{0};
-    // Masks, as the compiler makes branches of ?: here.
-    for (uint32_t i = 0; i < count; i++) dst[i] = static_cast<Bits>((mask<Bits>(random[i] < limit) & yes) | no);
-  }
-};
-
-// The upper half of word * width is the result; the values whose lower half is under 2^32 mod width would make some
-// results likelier than others (Lemire, "Fast random integer generation in an interval", 2019).
-template <class Bits> struct SmallIntegers {
-  using Storage = Bits;
-  static constexpr uint32_t words = 1;
-  uint32_t from;
-  uint64_t width; // 1 to 2^32
-  State state;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
-    if (width >> 32) {
-      for (uint32_t i = 0; i < count; i++) dst[i] = static_cast<Bits>(from + random[i]);
-      return;
-    }
-    const auto factor = static_cast<uint32_t>(width);
-    const auto biased = static_cast<uint32_t>((uint64_t{1} << 32) % width);
-    uint32_t rejected = 0;
-    for (uint32_t i = 0; i < count; i++) {
-      const uint64_t product = uint64_t{random[i]} * factor;
-      rejected |= static_cast<uint32_t>(product) < biased ? 1 : 0;
-      dst[i] = static_cast<Bits>(from + static_cast<uint32_t>(product >> 32));
-    }
-    if (rejected) again(random, dst, count, element, biased);
-  }
-  [[gnu::noinline]] void again(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element,
-                               uint32_t biased) const {
-    for (uint32_t i = 0; i < count; i++) {
-      const uint64_t index = element + i, counter = state.offset + index / 4;
-      uint64_t product = uint64_t{random[i]} * width;
-      for (uint32_t attempt = 1; static_cast<uint32_t>(product) < biased; attempt++) {
-        const philox::Block block =
-            philox::block({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0},
-                          philox::key_of(state.seed));
-        product = uint64_t{block[index % 4]} * width;
-      }
-      dst[i] = static_cast<Bits>(from + static_cast<uint32_t>(product >> 32));
-    }
-  }
-};
-
-// The same with 64-bit words. Out turns the integer into what is stored.
-template <class Out> struct LargeIntegers {
-  using Storage = typename Out::Storage;
-  static constexpr uint32_t words = 2;
-  uint64_t from, width; // width 0: 2^64
-  State state;
-  Out out;
-  void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
-    __extension__ using uint128 = unsigned __int128;
-    const uint64_t biased = width ? -width % width : 0;
-    for (uint32_t i = 0; i < count; i++) {
-      uint64_t word = pair(random, i);
-      if (!width) {
-        dst[i] = out(static_cast<int64_t>(from + word));
-        continue;
-      }
-      uint128 product = static_cast<uint128>(word) * width;
-      const uint64_t index = element + i, counter = state.offset + index / 2;
-      for (uint32_t attempt = 1; static_cast<uint64_t>(product) < biased; attempt++) {
-        const philox::Block block =
-            philox::block({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0},
-                          philox::key_of(state.seed));
-        word = pair(block.data(), index % 2);
-        product = static_cast<uint128>(word) * width;
-      }
-      dst[i] = out(static_cast<int64_t>(from + static_cast<uint64_t>(product >> 64)));
-    }
-  }
-};
-
-struct AsInt64 {
-  using Storage = int64_t;
-  int64_t operator()(int64_t value) const { return value; }
-};
-
-template <class Type> struct AsFloating {
-  using Storage = typename Type::Storage;
-  typename Type::Real low, high;
-  Storage operator()(int64_t value) const {
-    return Type::store(std::clamp(static_cast<typename Type::Real>(value), low, high));
-  }
-};
 
 // visit(Float32{}) and so on.
 template <class Visit> void for_floating(int32_t type, const Visit &visit) {
@@ -261,11 +91,6 @@ template <class Visit> void for_floating(int32_t type, const Visit &visit) {
 }
 
 } // namespace
-
-bool use_vector_code(bool use) {
-  vector_code = use;
-  return philox::words_avx2() != nullptr;
-}
 
 uint32_t element_size(int32_t type) {
   constexpr uint32_t sizes[] = {0, 4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
@@ -323,7 +148,9 @@ void normal(void *dst, int32_t type, Range range, State state, double mean, doub
 void exponential(void *dst, int32_t type, Range range, State state, double rate) {
   require_floating("exponential", type);
   if (!(std::isfinite(rate) && rate > 0)) refuse("exponential with rate " + number(rate) + ": give a finite rate > 0");
-  for_floating(type, [&]<class Type>(Type) { run(Exponential<Type>{rate}, dst, range, state); });
+  for_floating(type, [&]<class Type>(Type) {
+    run(Exponential<Type>{static_cast<typename Type::Real>(1 / rate)}, dst, range, state);
+  });
 }
 
 void bernoulli(void *dst, int32_t type, Range range, State state, double p) {

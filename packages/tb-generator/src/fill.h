@@ -44,7 +44,4 @@ void bernoulli(void *dst, int32_t type, Range range, State state, double p);
 // Density rate * exp(-rate x); never 0, which the type's smallest value stands in for.
 void exponential(void *dst, int32_t type, Range range, State state, double rate);
 
-// For tests: false makes the fills use the portable code. Returns whether there is other code for this processor.
-bool use_vector_code(bool use);
-
 } // namespace tb::generator

@@ -28,14 +28,15 @@ constexpr Block block(Block counter, Key key) {
 }
 
 // Blocks that are computed side by side.
-constexpr uint32_t lanes = 8;
+constexpr uint32_t lanes = 16;
 
 // Writes the words of `groups` * lanes blocks with the counters `counter`, `counter` + 1... (modulo 2^64; the upper 64
 // bits are zero), in order.
 using Words = void (*)(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups);
 
 void words_portable(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups);
-// nullptr where this processor has no AVX2.
-Words words_avx2();
+// Only for processors that have the instructions (instruction_set.h).
+void words_avx2(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups);
+void words_avx512(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups);
 
 } // namespace tb::philox

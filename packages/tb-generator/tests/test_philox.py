@@ -23,16 +23,16 @@ def test_philox_gives_the_published_answers(counter: str, key: str, answer: str)
     assert tb_generator.philox(words(counter), words(key)) == words(answer)
 
 
-@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("code", _core.instruction_sets())
 @pytest.mark.parametrize("offset", [0, 1, 2**32 - 3, 2**64 - 2])
-def test_word_w_of_a_fill_is_word_w_modulo_4_of_block_offset_plus_w_over_4(vector: bool, offset: int) -> None:
+def test_word_w_of_a_fill_is_word_w_modulo_4_of_block_offset_plus_w_over_4(code: str, offset: int) -> None:
     seed = 0x123456789ABCDEF0
     out = bytearray(4 * 1000)
-    _core.use_vector_code(vector)
+    _core.use_instruction_set(code)
     try:
         _core.integers(out, 6, 0, 1000, seed, offset, -(2**31), 2**32, 1)
     finally:
-        _core.use_vector_code(True)
+        _core.use_instruction_set(_core.instruction_sets()[-1])
     expected: list[int] = []
     for block in range(250):
         counter = (offset + block) % 2**64

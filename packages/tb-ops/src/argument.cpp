@@ -9,6 +9,8 @@
 #include <cstring>
 #include <deque>
 
+#include "describe.h"
+
 namespace tb {
 namespace {
 
@@ -37,6 +39,17 @@ struct Aliases {
         c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
   }
 
+  std::string described() const {
+    std::string text;
+    for (uint8_t type : touched)
+      for (size_t i = 0; i < shelves[type].used; i++) {
+        const at::Tensor &tensor = shelves[type].tensors[i];
+        text +=
+            (text.empty() ? "" : ", ") + c10::str(c10::getDtypeNames(tensor.scalar_type()).first, " ", tensor.sizes());
+      }
+    return text;
+  }
+
   void give_back() {
     for (uint8_t type : touched) {
       Shelf &shelf = shelves[type];
@@ -53,6 +66,8 @@ struct Aliases {
 thread_local Aliases aliases;
 
 } // namespace
+
+std::string describe_aliases() { return aliases.described(); }
 
 AliasScope::~AliasScope() { aliases.give_back(); }
 

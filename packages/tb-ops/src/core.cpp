@@ -1,5 +1,6 @@
 // The extension module of tb-ops: connecting, registering, the ledger.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -7,6 +8,7 @@
 #include <mutex>
 
 #include "fallback.h"
+#include "ledger.h"
 #include "register.h"
 #include "runtime.h"
 #include "tb/component_python.h"
@@ -50,6 +52,30 @@ void initialize() {
   done = true;
 }
 
+PyObject *origin_finder = nullptr; // for the life of the process
+
+// Where Python is; a failure to find out must not hide the operator's own error.
+tb::Origin find_origin() {
+  if (!Py_IsInitialized()) return {};
+  const nb::gil_scoped_acquire gil;
+  try {
+    auto [where, stack] = nb::cast<std::pair<std::string, std::vector<std::string>>>(nb::handle(origin_finder)());
+    return {std::move(where), std::move(stack)};
+  } catch (const std::exception &) {
+    return {};
+  }
+}
+
+void set_origin_finder(nb::callable finder) {
+  origin_finder = finder.release().ptr();
+  tb::set_origin_finder(&find_origin);
+}
+
+nb::tuple row(const tb::FallbackEntry &entry) {
+  return nb::make_tuple(entry.name, entry.calls, entry.seconds, entry.bytes, entry.forced, entry.first.where,
+                        nb::tuple(nb::cast(entry.first.stack)));
+}
+
 } // namespace
 
 NB_MODULE(_core, m) {
@@ -63,11 +89,24 @@ NB_MODULE(_core, m) {
   m.def(
       "fallbacks",
       [] {
-        std::vector<std::tuple<std::string, uint64_t, double>> out;
-        for (tb::FallbackEntry &entry : tb::fallbacks()) out.emplace_back(entry.name, entry.calls, entry.seconds);
+        nb::list out;
+        for (const tb::FallbackEntry &entry : tb::fallbacks()) out.append(row(entry));
         return out;
       },
-      "(operator, calls, seconds) of every operator that ran on the CPU, most time first.");
+      nb::sig("def fallbacks() -> list[tuple[str, int, float, int, int, str, tuple[str, ...]]]"),
+      "(operator, calls, seconds, bytes, forced calls, first place, first stack), most time first.");
+  m.def(
+      "host_accessible", [] { return tb::runtime.host_accessible; },
+      "True when the host may touch the device's memory: fallbacks then work in place, without copies.");
+  m.def("ledger_seconds", &tb::ledger_seconds, "Seconds since the ledger was last empty by reset or start.");
+  m.def("_set_origin_finder", &set_origin_finder, "finder"_a,
+        "finder() -> (place, stack) tells where Python is, on the thread that asks.");
+  m.def("open_budget", &tb::open_budget, "calls"_a, "Allows that many fallbacks until it is closed; its number.");
+  m.def("close_budget", &tb::close_budget, "number"_a, "The first refusal's text; empty when there was none.");
+  m.def("force_fallback", &tb::force_fallback, "name"_a, "overload"_a, "The CPU runs the operator until released.");
+  m.def("release_fallback", &tb::release_fallback, "name"_a, "overload"_a, "Undoes one force_fallback.");
+  m.def("forced_fallbacks", &tb::forced_fallbacks, "The operators that are forced now.");
+  m.def("waiting_operators", &tb::waiting_operators, "(operator, reason) of native kernels that wait for the device.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
   m.def(
       "set_fallback_mode",

@@ -4,6 +4,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty_strided_ops.h>
@@ -44,6 +45,16 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::op
   DeviceScope scope(device_or_current(device));
   return at::Tensor(
       at::detail::empty_strided_generic(size, stride, runtime.allocator, key_set, c10::dtype_or_default(dtype)));
+}
+
+// Forward-mode AD's zeros without memory.
+at::Tensor efficient_zero_tensor(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype,
+                                 std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                                 std::optional<bool> pin_memory) {
+  check_factory(layout, pin_memory);
+  at::native::ZeroTensorAllocator none(c10::Device(device_type, device_or_current(device)));
+  return at::Tensor(at::detail::empty_generic(size, &none, key_set | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),
+                                              c10::dtype_or_default(dtype), std::nullopt));
 }
 
 // Grows the storage in stream order: new memory, a queued copy of the old bytes, a swap.
@@ -139,6 +150,7 @@ void record_stream(at::Tensor &self, c10::Stream stream) {
 void register_factories(torch::Library &aten) {
   aten.impl("empty.memory_format", TORCH_FN(empty_memory_format));
   aten.impl("empty_strided", TORCH_FN(empty_strided));
+  aten.impl("_efficientzerotensor", TORCH_FN(efficient_zero_tensor));
   aten.impl("resize_", TORCH_FN(resize_));
   aten.impl("as_strided", TORCH_FN(as_strided));
   aten.impl("view", TORCH_FN(view));

@@ -1,8 +1,12 @@
 // The boxed fallback. Where the host may touch device memory, the CPU kernel gets aliases over the same storages, so
 // views, in-place results and out= resizing keep their identity; only new results are copied, into the device's own
 // memory, so that freeing stays stream-ordered and the statistics true. Other drivers: PyTorch's own copying fallback.
+// What neither can do is refused with the reason: operators that the CPU lacks too, views of copies, tensors that are
+// not plain strided ones.
 #include "fallback.h"
 
+#include "describe.h"
+#include "ledger.h"
 #include "register.h"
 #include "runtime.h"
 
@@ -10,78 +14,35 @@
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstring>
+#include <map>
 #include <mutex>
-#include <unordered_map>
 
 namespace tb {
 namespace {
 
-struct Account {
-  uint64_t calls = 0;
-  double seconds = 0;
-};
-std::mutex ledger_lock;
-std::unordered_map<std::string, Account> ledger;
-std::unordered_map<std::string, bool> warned;
-std::atomic<FallbackMode> mode{FallbackMode::warn};
-
-std::string name_of(const c10::OperatorHandle &op) {
-  const c10::OperatorName &name = op.operator_name();
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
-// Counts one call from construction to destruction, also when it throws.
-class Entry {
-public:
-  explicit Entry(std::string name) : name_(std::move(name)) {}
-  ~Entry() {
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start_;
-    const std::lock_guard guard(ledger_lock);
-    Account &account = ledger[name_];
-    account.calls++;
-    account.seconds += took.count();
-  }
-  Entry(const Entry &) = delete;
-  Entry &operator=(const Entry &) = delete;
-
-private:
-  std::string name_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-void announce(const std::string &name) {
-  if (mode == FallbackMode::error)
-    TORCH_CHECK_NOT_IMPLEMENTED(false, name,
-                                " has no kernel on this tb device and the CPU fallback is forbidden "
-                                "(TB_FALLBACK=error). Move its inputs to the CPU, or allow it: "
-                                "torch.tb.set_fallback_mode('warn').");
-  if (mode != FallbackMode::warn) return;
-  {
-    const std::lock_guard guard(ledger_lock);
-    if (!warned.emplace(name, true).second) return;
-  }
-  TORCH_WARN(name, " has no kernel on this tb device and runs on the CPU, waiting for the device first. Counted in "
-                   "torch.tb.fallbacks(); TB_FALLBACK=allow silences this, TB_FALLBACK=error forbids it.");
-}
-
 // CPU twins of the tensors of one call.
 class Twins {
 public:
+  explicit Twins(const c10::OperatorHandle &op) : op_(op) {}
+
   at::Tensor of(const at::Tensor &tensor) {
-    if (!tensor.defined() || tensor.device().type() != device_type) return tensor;
-    TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == c10::kStrided, "a tb tensor of layout ", tensor.layout(),
-                                " cannot run on the CPU: only strided ones can");
+    if (!tensor.defined() || tensor.is_cpu()) return tensor;
+    TORCH_CHECK(tensor.device().type() == device_type, "Expected all tensors to be on the same device, but ",
+                name_of(op_), " got tb tensors and one on ", tensor.device(),
+                ": move it to tb or to the CPU (a meta tensor has no data to move)");
+    TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == c10::kStrided && !tensor.is_quantized(), name_of(op_), " got a ",
+                                kind_of(tensor), " tb tensor, which cannot be handed to the CPU: only dense ones can. ",
+                                "Make it dense, or keep it on the CPU");
     if (!device_) device_ = tensor.device();
     wait(device_number(tensor));
     for (const Pair &pair : pairs_)
       if (pair.here.is_same(tensor)) return pair.cpu;
     at::Tensor cpu = at::detail::make_tensor<c10::TensorImpl>(
-        storage_of(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+        storage_of(tensor), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
     c10::TensorImpl *impl = cpu.unsafeGetTensorImpl();
     impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
     impl->_set_conj(tensor.is_conj());
@@ -124,12 +85,13 @@ public:
     for (const Pair &pair : pairs_)
       if (pair.cpu.is_same(cpu)) return pair.here;
     if (!cpu.is_cpu()) return cpu;
-    TORCH_CHECK_NOT_IMPLEMENTED(cpu.layout() == c10::kStrided, "the result has layout ", cpu.layout(),
-                                ", which tb tensors do not have: compute it on the CPU");
+    TORCH_CHECK_NOT_IMPLEMENTED(cpu.layout() == c10::kStrided && !cpu.is_quantized(), "the result of ", name_of(op_),
+                                " is ", kind_of(cpu), ", which tb tensors cannot be. Move its inputs to the CPU, and ",
+                                "what it gives back to tb once it is dense again");
     for (const Shared &shared : storages_) {
       if (shared.cpu.unsafeGetStorageImpl() != cpu.storage().unsafeGetStorageImpl()) continue;
       at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(shared.here),
-                                                                 key_set, cpu.dtype());
+                                                                 shared.keys, cpu.dtype());
       view.unsafeGetTensorImpl()->set_sizes_and_strides(cpu.sizes(), cpu.strides(), cpu.storage_offset());
       view.unsafeGetTensorImpl()->_set_conj(cpu.is_conj());
       view.unsafeGetTensorImpl()->_set_neg(cpu.is_neg());
@@ -145,11 +107,16 @@ public:
   }
 
 private:
+  static std::string kind_of(const at::Tensor &tensor) {
+    return tensor.is_quantized() ? "quantized" : c10::str("of layout ", tensor.layout());
+  }
+
   struct Pair {
     at::Tensor here, cpu;
   };
   struct Shared {
     c10::Storage here, cpu;
+    c10::DispatchKeySet keys; // for views: autograd's keys are there, or not, as in the tensor viewed
   };
 
   void wait(c10::DeviceIndex device) {
@@ -158,16 +125,19 @@ private:
     waited_.push_back(device);
   }
 
-  c10::Storage storage_of(const c10::Storage &here) {
+  c10::Storage storage_of(const at::Tensor &tensor) {
+    const c10::Storage &here = tensor.storage();
     for (const Shared &shared : storages_)
       if (shared.here.unsafeGetStorageImpl() == here.unsafeGetStorageImpl()) return shared.cpu;
     c10::Storage cpu(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), here.nbytes(),
                                                            c10::DataPtr(here.mutable_data(), c10::kCPU),
                                                            c10::GetAllocator(c10::kCPU), true));
-    storages_.push_back({here, cpu});
+    storages_.push_back(
+        {here, cpu, tensor.key_set().remove(c10::DispatchKey::Conjugate).remove(c10::DispatchKey::Negative)});
     return cpu;
   }
 
+  const c10::OperatorHandle &op_;
   c10::SmallVector<Pair, 6> pairs_;
   c10::SmallVector<Shared, 6> storages_;
   c10::SmallVector<c10::DeviceIndex, 2> waited_;
@@ -203,7 +173,7 @@ template <class Convert> c10::IValue convert(const c10::IValue &value, Convert t
 void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   const c10::FunctionSchema &schema = op.schema();
   const size_t given = schema.arguments().size(), first = stack->size() - given;
-  Twins twins;
+  Twins twins(op);
   for (size_t i = 0; i < given; i++) {
     c10::IValue &value = (*stack)[first + i];
     if (value.isDevice() && value.toDevice().type() == device_type) {
@@ -226,50 +196,138 @@ void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
     (*stack)[i] = convert((*stack)[i], [&](const at::Tensor &tensor) { return twins.back(tensor); });
 }
 
-void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
-  const std::string name = name_of(op);
-  announce(name);
-  const Entry entry(name);
+// A driver whose memory the host may not touch gets copies, and a view of a copy is no view of the tensor.
+void run_on_copies(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  for (const c10::Argument &result : op.schema().returns())
+    TORCH_CHECK_NOT_IMPLEMENTED(!result.alias_info() || result.alias_info()->isWrite(), name_of(op),
+                                " returns a view and has no kernel on this tb device. On the CPU it would be a view of "
+                                "a copy, and writing to it would be lost. Use an operator that copies, or register "
+                                "one for the device");
+  at::native::cpu_fallback(op, stack);
+}
+
+enum class Reason { no_kernel, forced };
+
+template <Reason reason> void fallback(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), name_of(op),
+                              " has no kernel on this tb device, nor one on the CPU that could run instead: it is for "
+                              "other devices or layouts. `python -m tb_ops.coverage` says which");
+  const auto last = [&](size_t count) { return c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count); };
+  const auto arguments = last(op.schema().arguments().size());
+  FallbackCall call(op, arguments, reason == Reason::forced);
+  at::RecordFunction event(at::RecordScope::FUNCTION);
+  if (event.isActive()) event.before("tb::fallback " + call.name(), arguments);
   if (runtime.host_accessible)
     run_on_aliases(op, stack);
   else
-    at::native::cpu_fallback(op, stack);
+    run_on_copies(op, stack);
+  call.returned(last(op.schema().returns().size()));
 }
 
 void waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
   run_on_aliases(op, stack);
 }
 
+// Tensors of kinds that PyTorch can give the device's name though nothing here works with them.
+struct Kind {
+  c10::DispatchKey key;
+  const char *name, *remedy;
+};
+constexpr Kind refused_kinds[] = {
+    {c10::DispatchKey::SparsePrivateUse1, "sparse (COO)", "make it dense: tensor.to_dense()"},
+    {c10::DispatchKey::SparseCsrPrivateUse1, "sparse (compressed)", "make it dense: tensor.to_dense()"},
+    {c10::DispatchKey::QuantizedPrivateUse1, "quantized", "make it dense: tensor.dequantize()"},
+    {c10::DispatchKey::NestedTensorPrivateUse1, "nested (strided layout)", "nest it with layout=torch.jagged"},
+};
+
+template <size_t i> void refuse(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
+  constexpr Kind kind = refused_kinds[i];
+  TORCH_CHECK_NOT_IMPLEMENTED(false, name_of(op), ": tb has no ", kind.name,
+                              " tensors. Keep the tensor on the CPU, or ", kind.remedy, " before it is moved to tb");
+}
+
+template <size_t... i> void register_refusals(std::index_sequence<i...>) {
+  static std::vector<torch::Library> *libraries = new std::vector<torch::Library>();
+  (libraries->emplace_back(torch::Library::IMPL, "_", refused_kinds[i].key, __FILE__, __LINE__)
+       .fallback(torch::CppFunction::makeFromBoxedFunction<&refuse<i>>()),
+   ...);
+}
+
+constexpr const char *size_depends_on_data[] = {
+    "nonzero",  "nonzero.out", "masked_select",      "masked_select.out",
+    "_unique2", "unique_dim",  "unique_consecutive", "repeat_interleave.Tensor",
+    "bincount"};
+
+// ---- forced fallbacks -------------------------------------------------------------------------------------------
+
+struct Force {
+  std::unique_ptr<torch::Library> library; // its end brings back the kernel before
+  size_t holders = 0;
+};
+std::mutex forces_lock;
+std::map<std::string, Force> forces;
+
+// PyTorch warns that a kernel is replaced: here that is the purpose.
+struct Silence : c10::WarningHandler {
+  void process(const c10::Warning &) override {}
+};
+
 } // namespace
 
 void register_waiting(torch::Library &aten) {
-  for (const char *name : {"nonzero", "nonzero.out", "masked_select", "masked_select.out", "_unique2", "unique_dim",
-                           "unique_consecutive", "repeat_interleave.Tensor", "bincount"})
-    aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&waiting>());
+  for (const char *name : size_depends_on_data) aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&waiting>());
 }
 
-std::vector<FallbackEntry> fallbacks() {
-  std::vector<FallbackEntry> out;
-  {
-    const std::lock_guard guard(ledger_lock);
-    for (const auto &[name, account] : ledger) out.push_back({name, account.calls, account.seconds});
-  }
-  std::sort(out.begin(), out.end(), [](const auto &a, const auto &b) { return a.seconds > b.seconds; });
+std::vector<std::pair<std::string, std::string>> waiting_operators() {
+  std::vector<std::pair<std::string, std::string>> out = {
+      {"aten::_local_scalar_dense", "the result is a number on the host"},
+      {"aten::equal", "the result is a number on the host"},
+      {"aten::_copy_from", "between device and host memory, unless that is pinned and non_blocking is given"},
+      {"aten::_copy_from_and_resize", "between device and host memory"},
+  };
+  for (const char *name : size_depends_on_data)
+    out.emplace_back(std::string("aten::") + name, "the size of the result depends on the data");
   return out;
 }
 
-void reset_fallbacks() {
-  const std::lock_guard guard(ledger_lock);
-  ledger.clear();
+void force_fallback(const std::string &name, const std::string &overload) {
+  const std::optional<c10::OperatorHandle> op =
+      c10::Dispatcher::singleton().findSchema({name, overload}); // null also for names without schema
+  TORCH_CHECK_VALUE(op, "force_fallback: there is no operator ", name, overload.empty() ? "" : ".", overload);
+  const bool composed = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+                        !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
+  TORCH_CHECK_NOT_IMPLEMENTED(!composed, "force_fallback: ", name_of(*op),
+                              " has no kernel that could be passed by: it is composed of other operators. Force those");
+  TORCH_CHECK_NOT_IMPLEMENTED(op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),
+                              "force_fallback: ", name_of(*op), " has no kernel on the CPU that could run instead");
+  const std::lock_guard guard(forces_lock);
+  Force &force = forces[name_of(*op)];
+  if (force.holders++ > 0) return;
+  Silence silence;
+  c10::WarningUtils::WarningHandlerGuard quiet(&silence);
+  force.library = std::make_unique<torch::Library>(torch::Library::IMPL, name.substr(0, name.find("::")),
+                                                   c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  force.library->impl(name_of(*op).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback<Reason::forced>>());
 }
 
-void set_fallback_mode(FallbackMode wanted) { mode = wanted; }
-FallbackMode fallback_mode() { return mode; }
+void release_fallback(const std::string &name, const std::string &overload) {
+  const std::lock_guard guard(forces_lock);
+  const auto found = forces.find(overload.empty() ? name : name + "." + overload);
+  if (found != forces.end() && --found->second.holders == 0) forces.erase(found);
+}
+
+std::vector<std::string> forced_fallbacks() {
+  const std::lock_guard guard(forces_lock);
+  std::vector<std::string> out;
+  for (const auto &[name, force] : forces) out.push_back(name);
+  return out;
+}
 
 void register_fallback() {
   static auto *library =
       new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-  library->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  library->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback<Reason::no_kernel>>());
+  register_refusals(std::make_index_sequence<std::size(refused_kinds)>());
 }
 
 } // namespace tb

@@ -1,29 +1,25 @@
-// Operators without a kernel of ours run on the CPU, visibly: each call is counted in the ledger.
+// The boxed kernels that run an operator on the CPU: what every operator without a kernel of ours gets.
 #pragma once
-#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/library.h>
 
 namespace tb {
 
-enum class FallbackMode { allow, warn, error };
-
-struct FallbackEntry {
-  std::string name; // "aten::nonzero", with the overload: "aten::std.correction"
-  uint64_t calls;
-  double seconds; // wall time, waiting for the stream included
-};
-
-// Most time first. Safe from any thread.
-std::vector<FallbackEntry> fallbacks();
-void reset_fallbacks();
-void set_fallback_mode(FallbackMode mode);
-FallbackMode fallback_mode();
-
 // Operators that wait by their nature, since the size of the result depends on the data: the CPU kernel on
 // aliases is their native kernel, and no entry in the ledger. Only where the host may touch device memory.
 void register_waiting(torch::Library &aten);
+
+// Every native kernel that waits for the device, with the reason: for the coverage listing.
+std::vector<std::pair<std::string, std::string>> waiting_operators();
+
+// From now on the operator runs on the CPU, counted, although it has a kernel; for finding the kernel that computes
+// wrongly. As many releases as forces restore it. No other thread may be calling the operator meanwhile.
+// Throws c10::ValueError when it does not exist, c10::NotImplementedError when the CPU cannot run it.
+void force_fallback(const std::string &name, const std::string &overload);
+void release_fallback(const std::string &name, const std::string &overload);
+std::vector<std::string> forced_fallbacks();
 
 } // namespace tb

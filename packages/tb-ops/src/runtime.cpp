@@ -4,9 +4,39 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/util/Exception.h>
 
+#include <cstdlib>
+#include <string_view>
+
 namespace tb {
 
 Runtime runtime;
+
+namespace {
+
+// TB_LAUNCH_BLOCKING=1: a launch waits until its work is done, so that an error appears at the line that caused it.
+namespace blocking {
+const tb_driver_api *driver = nullptr;
+
+tb_status commit(tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
+  const tb_status status = driver->closure_commit(self, stream, storage, closure);
+  return status == TB_OK ? driver->stream_synchronize(self, stream) : status;
+}
+
+const tb_driver_api *over(const tb_driver_api *below) {
+  static tb_driver_api table = *below;
+  driver = below;
+  table.closure_commit = &commit;
+  return &table;
+}
+
+bool wanted() {
+  const char *value = std::getenv("TB_LAUNCH_BLOCKING");
+  const std::string_view given = value ? value : "0";
+  TORCH_CHECK(given == "0" || given == "1", "TB_LAUNCH_BLOCKING=", given, " is neither 0 nor 1");
+  return given == "1";
+}
+} // namespace blocking
+} // namespace
 
 void fail(tb_status status, const char *function, c10::DeviceIndex device) {
   char text[2048] = "";
@@ -41,7 +71,7 @@ void open() {
   runtime.closures = runtime.host_accessible && (driver->groups & TB_GROUP_CLOSURE) != 0;
   runtime.allocator = c10::GetAllocator(device_type);
   runtime.self = self;
-  runtime.driver = driver;
+  runtime.driver = runtime.closures && blocking::wanted() ? blocking::over(driver) : driver;
 }
 
 void synchronize(c10::DeviceIndex device) {

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "describe.h"
+
 // The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
 // process-wide count, and with it every other thread's.
 extern "C" void omp_set_num_threads(int count);
@@ -14,10 +16,13 @@ extern "C" int MKL_Set_Num_Threads_Local(int count) __attribute__((weak)); // th
 namespace tb {
 namespace {
 
-void write(const tb_closure_context *context, const char *text) {
+// What was thrown, and the tensors of the call: the caller is long past it.
+void write(const tb_closure_context *context, const char *thrown) {
   if (!context->error_text || context->error_capacity == 0) return;
-  const size_t size = std::min<size_t>(std::strlen(text), context->error_capacity - 1);
-  std::memcpy(context->error_text, text, size);
+  const std::string tensors = describe_aliases();
+  const std::string text = tensors.empty() ? thrown : c10::str(thrown, "\nThe operator's tensors: ", tensors);
+  const size_t size = std::min<size_t>(text.size(), context->error_capacity - 1);
+  std::memcpy(context->error_text, text.data(), size);
   context->error_text[size] = 0;
 }
 

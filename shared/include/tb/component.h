@@ -56,6 +56,24 @@ static inline int tb_export_read(const tb_export *record, const char *consumer, 
   return 1;
 }
 
+static inline uint64_t tb_hash_text(uint64_t hash, const char *text) {
+  while (*text) hash = (hash ^ (unsigned char)*text++) * 1099511628211u;
+  return hash;
+}
+
+/* A number of the slot list that the caller was compiled with (FNV-1a, 64 bits): groups, needs, names, parameters, order.
+ * Components built from different headers differ here; tb-device doctor shows it. */
+static inline uint64_t tb_slots_hash(void) {
+  uint64_t hash = 14695981039346656037u;
+#define TB_SLOT(group, need, name, parameters, arguments)                                                              \
+  hash = tb_hash_text(hash, #group " " #need " " #name " " #parameters "\n");
+#define TB_SLOT0(group, need, name) hash = tb_hash_text(hash, #group " " #need " " #name " ()\n");
+#include "tb/driver_slots.inc"
+#undef TB_SLOT
+#undef TB_SLOT0
+  return hash;
+}
+
 /* The last failure of this thread, as tb-device keeps it. */
 typedef struct tb_error {
   uint32_t struct_size;

@@ -9,6 +9,15 @@
 
 #include "tb/component.h"
 
+/* Tells tb-device what slot list the consumer was compiled with, for its doctor. Another exporter, or an older tb-device,
+ * has no such function: nothing happens. */
+static inline void tb_note_importer(PyObject *module, const char *consumer) {
+  char hash[17];
+  snprintf(hash, sizeof hash, "%016llx", (unsigned long long)tb_slots_hash());
+  Py_XDECREF(PyObject_CallMethod(module, "_note_importer", "ss", consumer, hash));
+  PyErr_Clear();
+}
+
 /* Returns 1, or 0 with ImportError set. module: "tb_device._core". */
 static inline int tb_import(const char *consumer, const char *component, const char *module, uint16_t major,
                             uint16_t minor, void *table, uint32_t table_size) {
@@ -21,7 +30,6 @@ static inline int tb_import(const char *consumer, const char *component, const c
     return 0;
   }
   PyObject *capsule = PyObject_GetAttrString(found, TB_EXPORT_ATTRIBUTE);
-  Py_DECREF(found);
   const tb_export *record =
       capsule ? (const tb_export *)PyCapsule_GetPointer(capsule, TB_EXPORT_CAPSULE) : (const tb_export *)NULL;
   char error[512];
@@ -36,6 +44,8 @@ static inline int tb_import(const char *consumer, const char *component, const c
     done = tb_export_read(record, consumer, component, major, minor, table, table_size, error, sizeof error);
     if (!done) PyErr_SetString(PyExc_ImportError, error);
   }
+  if (done) tb_note_importer(found, consumer);
+  Py_DECREF(found);
   Py_XDECREF(capsule); /* the record is static in its module, which is never unloaded */
   return done;
 }

@@ -244,6 +244,22 @@ static inline tb_status tb_driver_fill(tb_driver_api *out, const tb_driver_api *
   return TB_OK;
 }
 
+/* Copies a driver's struct (tb_device_info) into the caller's, as far as both know it; mine->struct_size is set. */
+static inline tb_status tb_struct_fill(void *out, const void *mine) {
+  uint32_t room, size;
+  memcpy(&room, out, sizeof room);
+  memcpy(&size, mine, sizeof size);
+  memcpy(out, mine, room < size ? room : size);
+  memcpy(out, &room, sizeof room);
+  return TB_OK;
+}
+
+/* Sets the text that every failure needs (E2), and returns its status. */
+static inline tb_status tb_fail(const tb_host *host, tb_status status, const char *text) {
+  host->set_error(status, 0, text);
+  return status;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -76,8 +76,7 @@ TB_CASE(C2D, 02, kNeeds, "mem_copy_2d.2", "a pitch below the width is refused") 
   to.fill(2);
   tb_stream *stream = kit.default_stream();
   for (const auto &[dst_pitch, src_pitch] : {std::pair<uint64_t, uint64_t>{63, 64}, {64, 63}, {0, 64}, {64, 0}}) {
-    const tb_copy_2d copy =
-        copy_of(TB_COPY_DEVICE_TO_DEVICE, to.data(), dst_pitch, from.data(), src_pitch, 64, 4);
+    const tb_copy_2d copy = copy_of(TB_COPY_DEVICE_TO_DEVICE, to.data(), dst_pitch, from.data(), src_pitch, 64, 4);
     CHECK_STATUS(api.mem_copy_2d(self, 0, stream, &copy), TB_INVALID_ARGUMENT);
   }
   for (const uint8_t byte : to.read()) CHECK_EQUAL(int(byte), 2);
@@ -97,7 +96,8 @@ TB_CASE(C2D, 03, kNeeds, "mem_copy_2d.3", "width or height 0 copies nothing") {
   for (const uint8_t byte : to.read()) CHECK_EQUAL(int(byte), 3);
 }
 
-TB_CASE(C2D, 04, kNeeds | TB_GROUP_ASYNC, "mem_copy_2d.1 T5 stream_create.2", "a pitched copy is queued, in the order of its stream") {
+TB_CASE(C2D, 04, kNeeds | TB_GROUP_ASYNC, "mem_copy_2d.1 T5 stream_create.2",
+        "a pitched copy is queued, in the order of its stream") {
   auto [api, self] = driver_of(kit);
   Block from(kit, 4096), to(kit, 4096);
   from.fill(1);

@@ -44,7 +44,8 @@ void destroy_piece(void *storage) {
 const tb_closure piece_closure = {sizeof(tb_closure), 0, "contract_piece", run_piece, destroy_piece};
 
 // The storage, with the piece in it.
-void *reserve(Kit &kit, tb_stream *stream, Log &log, int number, tb_status fails = TB_OK, uint64_t size = sizeof(Piece)) {
+void *reserve(Kit &kit, tb_stream *stream, Log &log, int number, tb_status fails = TB_OK,
+              uint64_t size = sizeof(Piece)) {
   void *storage = nullptr;
   CHECK_OK(kit.api().closure_reserve(kit.self(), stream, size, &storage));
   return new (storage) Piece{&log, number, fails};
@@ -91,7 +92,8 @@ TB_CASE(CLO, 02, kNeeds, "closure_reserve.2", "closures run in the order of the 
   CHECK(log.ran == std::vector<int>({1, 2, 3}));
 }
 
-TB_CASE(CLO, 03, kNeeds, "closure_cancel.1 closure_cancel.2", "a cancelled reserve calls nothing and holds nothing up") {
+TB_CASE(CLO, 03, kNeeds, "closure_cancel.1 closure_cancel.2",
+        "a cancelled reserve calls nothing and holds nothing up") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Log log;
@@ -215,7 +217,8 @@ TB_CASE(CLO, 08, kNeeds, "closure_commit.3", "of several failures the first is t
   CHECK_OK(api.stream_synchronize(self, stream));
 }
 
-TB_CASE(CLO, 09, kNeeds, "closure_reserve.2 closure_commit.1 T3", "eight threads share a stream: all run, each in its order") {
+TB_CASE(CLO, 09, kNeeds, "closure_reserve.2 closure_commit.1 T3",
+        "eight threads share a stream: all run, each in its order") {
   constexpr int kThreads = 8, kEach = 1000;
   Stream stream(kit);
   Log log;
@@ -266,8 +269,7 @@ TB_CASE(CLO, 11, kNeeds, "closure_reserve.1", "storage of any size is aligned an
     reserves.push_back({static_cast<uint8_t *>(storage), size});
   }
   for (size_t i = 0; i < reserves.size(); ++i)
-    for (uint64_t byte = 0; byte < reserves[i].size; ++byte)
-      CHECK_EQUAL(size_t(reserves[i].storage[byte]), i + 1);
+    for (uint64_t byte = 0; byte < reserves[i].size; ++byte) CHECK_EQUAL(size_t(reserves[i].storage[byte]), i + 1);
   for (const Reserve &one : reserves) CHECK_OK(api.closure_cancel(self, stream, one.storage));
   stream.synchronize();
 }

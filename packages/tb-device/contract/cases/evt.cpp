@@ -14,7 +14,8 @@ TB_CASE(EVT, 01, TB_GROUP_ASYNC, "event_create.1", "a fresh event is complete") 
   }
 }
 
-TB_CASE(EVT, 02, TB_GROUP_ASYNC, "event_record.1 event_query.1", "an event is not ready before its point, ready after") {
+TB_CASE(EVT, 02, TB_GROUP_ASYNC, "event_record.1 event_query.1",
+        "an event is not ready before its point, ready after") {
   auto [api, self] = driver_of(kit);
   Block word(kit, 4);
   Stream stream(kit);
@@ -45,7 +46,8 @@ TB_CASE(EVT, 03, TB_GROUP_ASYNC, "event_record.1", "work enqueued after the reco
   CHECK_EQUAL(read_word(kit, word.data()), 3u);
 }
 
-TB_CASE(EVT, 04, TB_GROUP_ASYNC, "event_record.2", "recording again moves the point, to a later one and to a done one") {
+TB_CASE(EVT, 04, TB_GROUP_ASYNC, "event_record.2",
+        "recording again moves the point, to a later one and to a done one") {
   auto [api, self] = driver_of(kit);
   Stream idle(kit), held(kit);
   Event event(kit);
@@ -80,7 +82,8 @@ TB_CASE(EVT, 05, TB_GROUP_ASYNC, "event_record.3", "a wait already made is not l
   CHECK_EQUAL(read_word(kit, to.data()), 5u);
 }
 
-TB_CASE(EVT, 06, TB_GROUP_ASYNC, "event_record.3 stream_wait_event.1", "a wait already made is not held by a later record") {
+TB_CASE(EVT, 06, TB_GROUP_ASYNC, "event_record.3 stream_wait_event.1",
+        "a wait already made is not held by a later record") {
   auto [api, self] = driver_of(kit);
   Block word(kit, 4);
   Stream first(kit), waits(kit), held(kit);
@@ -111,7 +114,7 @@ TB_CASE(EVT, 07, TB_GROUP_ASYNC, "event_destroy.1", "a wait holds though its eve
     CHECK_OK(api.event_record(self, event, first));
     CHECK_OK(api.stream_wait_event(self, second, event));
   }
-  CHECK(!rescue.opened()); // destroying did not wait either
+  CHECK(!rescue.opened());                   // destroying did not wait either
   std::vector<std::unique_ptr<Event>> fresh; // a driver that reuses the event's memory shows it
   for (int i = 0; i < 32; ++i) fresh.push_back(std::make_unique<Event>(kit));
   copy_word(kit, second, to.data(), from.data());
@@ -121,7 +124,8 @@ TB_CASE(EVT, 07, TB_GROUP_ASYNC, "event_destroy.1", "a wait holds though its eve
   CHECK_EQUAL(read_word(kit, to.data()), 7u);
 }
 
-TB_CASE(EVT, 08, TB_GROUP_ASYNC, "event_synchronize.1 T3", "eight threads wait for one event, and all return after it") {
+TB_CASE(EVT, 08, TB_GROUP_ASYNC, "event_synchronize.1 T3",
+        "eight threads wait for one event, and all return after it") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Event event(kit);
@@ -178,7 +182,8 @@ TB_CASE(EVT, 10, TB_GROUP_ASYNC, "event_query.2", "query never blocks") {
   CHECK(!rescue.opened());
 }
 
-TB_CASE(EVT, 11, TB_GROUP_ASYNC, "event_destroy.1 event_create.1", "twenty thousand events leave the process as it was") {
+TB_CASE(EVT, 11, TB_GROUP_ASYNC, "event_destroy.1 event_create.1",
+        "twenty thousand events leave the process as it was") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   uint64_t before = 0;
@@ -205,11 +210,11 @@ TB_CASE(EVT, 12, TB_GROUP_ASYNC, "event_synchronize.2", "waiting for a BLOCKING 
   Event event(kit, TB_EVENT_BLOCKING);
   Gate gate(kit, stream);
   CHECK_OK(api.event_record(self, event, stream));
-  const double wall = seconds_now(), processor = cpu_seconds();
-  OpensLater opener(gate, 0.15);
+  const double processor = cpu_seconds();
+  OpensLater opener(gate, 0.3);
   CHECK_OK(api.event_synchronize(self, event));
   CHECK(opener.opened());
-  CHECK(cpu_seconds() - processor < (seconds_now() - wall) / 2);
+  CHECK(cpu_seconds() - processor < 0.01); // a thread that spins has more, also on a busy machine
 }
 
 TB_CASE(EVT, 13, TB_GROUP_ASYNC, "T1 event_query.1", "a thread that never called before may query, wait and record") {
@@ -257,7 +262,8 @@ TB_CASE(EVT, 14, TB_GROUP_ASYNC, "stream_wait_event.1", "one event holds two str
   CHECK(read_words(kit, words.data(), 3) == std::vector<uint32_t>(3, 14));
 }
 
-TB_CASE(EVT, 15, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "event_query.1 E4", "an event tells the failure of work before it, once") {
+TB_CASE(EVT, 15, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "event_query.1 E4",
+        "an event tells the failure of work before it, once") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Event before(kit), after(kit);

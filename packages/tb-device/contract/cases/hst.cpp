@@ -114,7 +114,8 @@ TB_CASE(HST, 04, kNeeds, "stream_host_call.4 T5", "later work of the stream wait
   CHECK_EQUAL(read_word(kit, word.data()), 4u);
 }
 
-TB_CASE(HST, 05, kNeeds | TB_GROUP_CLOSURE, "stream_host_call.3", "a host call also runs after a failure, with its status") {
+TB_CASE(HST, 05, kNeeds | TB_GROUP_CLOSURE, "stream_host_call.3",
+        "a host call also runs after a failure, with its status") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Log log;

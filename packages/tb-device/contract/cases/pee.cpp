@@ -86,7 +86,8 @@ TB_CASE(PEE, 05, kNeeds, "peer_enable.1 peer_copy.1", "enabled peers copy too") 
   CHECK_OK(api.peer_disable(self, device, peer));
 }
 
-TB_CASE(PEE, 06, kNeeds | TB_GROUP_ASYNC, "peer_copy.1 T5", "a copy between peers is queued, in the order of its stream") {
+TB_CASE(PEE, 06, kNeeds | TB_GROUP_ASYNC, "peer_copy.1 T5",
+        "a copy between peers is queued, in the order of its stream") {
   auto [api, self] = driver_of(kit);
   kit.need_devices(2);
   Block from(kit, 4, 0), to(kit, 4, 1);

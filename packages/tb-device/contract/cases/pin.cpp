@@ -90,7 +90,8 @@ TB_CASE(PIN, 04, kNeeds, "mem_alloc_host.1", "live pinned blocks never overlap")
     for (uint64_t byte = 0; byte < kSize; ++byte) CHECK_EQUAL(int(blocks[static_cast<size_t>(i)]->data()[byte]), i);
 }
 
-TB_CASE(PIN, 05, kNeeds, "mem_register_host.1 mem_unregister_host.1", "registered memory is copied, and keeps its bytes after") {
+TB_CASE(PIN, 05, kNeeds, "mem_register_host.1 mem_unregister_host.1",
+        "registered memory is copied, and keeps its bytes after") {
   auto [api, self] = driver_of(kit);
   kit.need(api.mem_register_host, "mem_register_host");
   Pages pages(1 << 18);

@@ -69,8 +69,7 @@ void wait_until(Condition &&condition, const char *what, std::source_location wh
 }
 
 // Asks a query until it says something else than TB_NOT_READY; fails the case after ten seconds.
-template <class Query>
-tb_status poll(Query &&query, std::source_location where = std::source_location::current()) {
+template <class Query> tb_status poll(Query &&query, std::source_location where = std::source_location::current()) {
   tb_status status = TB_NOT_READY;
   wait_until([&] { return (status = query()) != TB_NOT_READY; }, "a query to say something else than not ready", where);
   return status;

@@ -39,7 +39,8 @@ TB_CASE(PTR, 02, TB_GROUP_PTR | TB_GROUP_PIN, "mem_get_info.1", "pinned host mem
   CHECK_OK(api.mem_free_host(self, pinned));
 }
 
-TB_CASE(PTR, 03, TB_GROUP_PTR, "mem_get_info.2 E1", "a pointer that is not the driver's is not found, the struct untouched") {
+TB_CASE(PTR, 03, TB_GROUP_PTR, "mem_get_info.2 E1",
+        "a pointer that is not the driver's is not found, the struct untouched") {
   auto [api, self] = driver_of(kit);
   const int on_stack = 0;
   const auto on_heap = std::make_unique<int[]>(1000);

@@ -46,7 +46,8 @@ TB_CASE(SOA, 02, kNeeds, "mem_alloc_async.2", "aligned as mem_alloc's; size 0 is
   stream.synchronize();
 }
 
-TB_CASE(SOA, 03, kNeeds, "mem_free_async.1", "memory is not given to another stream before its own has passed the free") {
+TB_CASE(SOA, 03, kNeeds, "mem_free_async.1",
+        "memory is not given to another stream before its own has passed the free") {
   auto [api, self] = driver_of(kit);
   constexpr uint64_t kSize = 1 << 16;
   Block result(kit, kSize);
@@ -80,7 +81,8 @@ TB_CASE(SOA, 04, kNeeds, "mem_free_async.2", "freeing NULL is a no-op") {
   stream.synchronize();
 }
 
-TB_CASE(SOA, 05, kNeeds, "mem_free_async.1 device_memory_info.2", "the memory is back when the stream has passed the free") {
+TB_CASE(SOA, 05, kNeeds, "mem_free_async.1 device_memory_info.2",
+        "the memory is back when the stream has passed the free") {
   auto [api, self] = driver_of(kit);
   kit.need(api.device_memory_info, "device_memory_info");
   Stream stream(kit);
@@ -99,7 +101,8 @@ TB_CASE(SOA, 05, kNeeds, "mem_free_async.1 device_memory_info.2", "the memory is
   CHECK_EQUAL(after, before);
 }
 
-TB_CASE(SOA, 06, kNeeds, "mem_alloc_async.2 mem_alloc.3 E1", "too much is out of memory, whatever the size, and the stream goes on") {
+TB_CASE(SOA, 06, kNeeds, "mem_alloc_async.2 mem_alloc.3 E1",
+        "too much is out of memory, whatever the size, and the stream goes on") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   void *memory = &stream;

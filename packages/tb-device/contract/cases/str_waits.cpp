@@ -107,7 +107,8 @@ TB_CASE(STR, 25, TB_GROUP_ASYNC, "stream_wait_event.1 stream_create.2", "a chain
   CHECK_EQUAL(read_word(kit, words.data() + 4 * kLength), 25u);
 }
 
-TB_CASE(STR, 26, TB_GROUP_ASYNC, "stream_wait_event.1", "a diamond: two branches after one stream, one stream after both") {
+TB_CASE(STR, 26, TB_GROUP_ASYNC, "stream_wait_event.1",
+        "a diamond: two branches after one stream, one stream after both") {
   Block words(kit, 16);
   words.fill(0);
   uint8_t *word = words.data();
@@ -139,7 +140,8 @@ TB_CASE(STR, 27, TB_GROUP_ASYNC, "stream_wait_event.1", "a stream that waits for
   CHECK_EQUAL(read_word(kit, word.data()), 99u);
 }
 
-TB_CASE(STR, 28, TB_GROUP_ASYNC, "stream_synchronize.1 stream_wait_event.1", "synchronise also waits for what the work waits for") {
+TB_CASE(STR, 28, TB_GROUP_ASYNC, "stream_synchronize.1 stream_wait_event.1",
+        "synchronise also waits for what the work waits for") {
   Stream first(kit), second(kit);
   Gate gate(kit, first);
   order(kit, first, second);

@@ -31,7 +31,8 @@ TB_CASE(TIM, 01, kNeeds, "event_elapsed_ns.1", "the time between two records is 
   CHECK_OK(api.event_record(self, end, stream));
   CHECK_OK(api.event_synchronize(self, end));
   const double all = seconds_now() - begun; // nor more
-  const int64_t first = elapsed(kit, start, middle), second = elapsed(kit, middle, end), both = elapsed(kit, start, end);
+  const int64_t first = elapsed(kit, start, middle), second = elapsed(kit, middle, end),
+                both = elapsed(kit, start, end);
   CHECK(first >= static_cast<int64_t>(opened * 1e9 * 0.99)); // a clock that is 1 % off is still one
   CHECK(both <= static_cast<int64_t>(all * 1e9 * 1.01));
   CHECK(second >= 0);

@@ -167,7 +167,8 @@ TB_CASE(VMM, 11, kNeeds, "vmm_create.2 E1", "a size that is no multiple of the g
   }
 }
 
-TB_CASE(VMM, 12, kNeeds, "vmm_create.1 mem_alloc.3 E1", "more than the device has is out of memory, and the driver goes on") {
+TB_CASE(VMM, 12, kNeeds, "vmm_create.1 mem_alloc.3 E1",
+        "more than the device has is out of memory, and the driver goes on") {
   auto [api, self] = driver_of(kit);
   const uint64_t unit = Granularity(kit).minimum;
   tb_physical *physical = nullptr;
@@ -221,7 +222,8 @@ TB_CASE(VMM, 15, kNeeds | TB_GROUP_ASYNC, "vmm_map.1 T2", "a range grows while a
     CHECK_OK(api.mem_set(self, 0, stream, range.at(0), static_cast<uint32_t>(step), 4, (step + 1) * unit / 4));
   }
   stream.synchronize();
-  for (uint64_t step = 0; step < kSteps; ++step) CHECK_EQUAL(read_word(kit, range.at(step * unit)), uint32_t(kSteps - 1));
+  for (uint64_t step = 0; step < kSteps; ++step)
+    CHECK_EQUAL(read_word(kit, range.at(step * unit)), uint32_t(kSteps - 1));
 }
 
 // Uses memory that it may not use, after "ready": an error is sent, a crash ends the process.
@@ -264,7 +266,8 @@ void check_forbidden(Kit &kit, const char *what) {
   } catch (const Failed &) { // it has ended
   }
   CHECK(then != "read");
-  kit.state(std::string("a read of memory that is ") + what + (then == "crashed" ? " ends the process" : " is an error"));
+  kit.state(std::string("a read of memory that is ") + what +
+            (then == "crashed" ? " ends the process" : " is an error"));
 }
 
 TB_CASE(VMM, 16, kNeeds, "vmm_map.2", "a fresh mapping has no access: its use is an error or ends the process") {

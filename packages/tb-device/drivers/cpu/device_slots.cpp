@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "driver.h"
+#include "graph_slots.h"
 #include "machine.h"
 
 #ifndef TB_PACKAGE_VERSION
@@ -13,7 +14,8 @@
 namespace tb::cpu {
 
 Driver::Driver(const tb_host *host, const Options &options)
-    : host(host), options(options), memory(host), virtual_memory(host), peers(static_cast<size_t>(options.devices)) {
+    : host(host), options(options), exports(host), memory(host, exports), virtual_memory(host),
+      peers(static_cast<size_t>(options.devices)) {
   for (int32_t number = 0; number < options.devices; ++number) {
     devices.push_back(std::make_unique<Device>(host, number, options));
     devices.back()->default_stream = streams.create(*devices.back(), 0, true);
@@ -42,13 +44,16 @@ tb_status close(tb_driver *self) {
                   "close was called from work of a stream, which it would wait for");
     const Memory::Counts blocks = driver.memory.counts();
     const VirtualMemory::Counts ranges = driver.virtual_memory.counts();
-    const size_t streams = driver.streams.live_count(), events = driver.event_count.load();
-    if (blocks.device + blocks.pinned + blocks.registered + ranges.reservations + ranges.physicals + streams + events)
-      return fail(
-          driver.host, TB_FAILED_PRECONDITION,
-          "still alive: %zu device blocks, %zu pinned blocks, %zu registered ranges, %zu streams, %zu events, %zu "
-          "address ranges, %zu physical memories. Free and destroy them before close",
-          blocks.device, blocks.pinned, blocks.registered, streams, events, ranges.reservations, ranges.physicals);
+    const size_t streams = driver.streams.handle_count(), events = driver.event_count.load(),
+                 modules = driver.module_count.load(), graphs = driver.graph_count.load();
+    if (blocks.device + blocks.pinned + blocks.registered + blocks.imported + ranges.reservations + ranges.physicals +
+        streams + events + modules + graphs)
+      return fail(driver.host, TB_FAILED_PRECONDITION,
+                  "still alive: %zu device blocks, %zu pinned blocks, %zu registered ranges, %zu imported blocks, %zu "
+                  "streams, %zu events, %zu "
+                  "address ranges, %zu physical memories, %zu modules, %zu graphs. Free and destroy them before close",
+                  blocks.device, blocks.pinned, blocks.registered, blocks.imported, streams, events,
+                  ranges.reservations, ranges.physicals, modules, graphs);
     driver.streams.close();
     for (const auto &device : driver.devices) {
       const auto failure = device->orphaned_failures().peek(UINT64_MAX);
@@ -140,10 +145,20 @@ tb_status device_activate(tb_driver *self, int32_t number) {
   return with(self, [&](Driver &driver) -> tb_status { return driver.device(number) ? TB_OK : TB_OUT_OF_RANGE; });
 }
 
-tb_status get_extension(tb_driver *self, const char *name, uint32_t, void *, uint32_t) {
+tb_status get_extension(tb_driver *self, const char *name, uint32_t version, void *table, uint32_t size) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(name, "name")) return status;
-    return fail(driver.host, TB_NOT_FOUND, "the CPU driver has no extension \"%.80s\"", name);
+    if (name != std::string_view(TB_GRAPH_EXTENSION) || version != TB_GRAPH_VERSION)
+      return fail(driver.host, TB_NOT_FOUND,
+                  "the CPU driver has no extension \"%.80s\" of version %u, only \"%s\" of %d", name, version,
+                  TB_GRAPH_EXTENSION, TB_GRAPH_VERSION);
+    if (const tb_status status = driver.require(table, "table")) return status;
+    if (size < offsetof(tb_graph_api, capture_begin))
+      return fail(driver.host, TB_INVALID_ARGUMENT, "a table of %u bytes has no room for a function", size);
+    tb_graph_api mine = graph_table();
+    mine.struct_size = size;
+    std::memcpy(table, &mine, std::min<size_t>(size, sizeof mine));
+    return TB_OK;
   });
 }
 
@@ -151,7 +166,7 @@ tb_status peer_can_access(tb_driver *self, int32_t number, int32_t peer, int32_t
   return with(self, [&](Driver &driver) -> tb_status {
     if (!driver.device(number) || !driver.device(peer)) return TB_OUT_OF_RANGE;
     if (const tb_status status = driver.require(out, "out")) return status;
-    *out = 1; // one address space, also for a device and itself
+    *out = number != peer; // one address space
     return TB_OK;
   });
 }

@@ -12,6 +12,7 @@
 #include "device.h"
 #include "error_text.h"
 #include "event.h"
+#include "exports.h"
 #include "memory_blocks.h"
 #include "options.h"
 #include "stream_list.h"
@@ -26,11 +27,12 @@ public:
 
   const tb_host *const host;
   const Options options;
+  Exports exports; // before what is exported
   Memory memory;
   VirtualMemory virtual_memory;
   std::vector<std::unique_ptr<Device>> devices;
-  StreamList streams; // after the devices that its streams refer to
-  std::atomic<size_t> event_count{0};
+  StreamList streams;                                                  // after the devices that its streams refer to
+  std::atomic<size_t> event_count{0}, module_count{0}, graph_count{0}; // handles given out
   std::mutex peers_mutex;
   std::vector<uint64_t> peers; // by device, a bit for each peer that was enabled
 

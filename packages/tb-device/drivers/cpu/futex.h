@@ -9,6 +9,7 @@
 #include <atomic>
 #include <climits>
 #include <cstdint>
+#include <ctime>
 
 namespace tb::cpu {
 
@@ -26,6 +27,14 @@ inline void futex_wake_one(std::atomic<uint32_t> &word) noexcept {
 
 inline void futex_wake_all(std::atomic<uint32_t> &word) noexcept {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// The same between processes, for a word in shared memory.
+inline void shared_futex_wait(std::atomic<uint32_t> &word, uint32_t expected, const timespec &most) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAIT, expected, &most, nullptr, 0);
+}
+inline void shared_futex_wake_all(std::atomic<uint32_t> &word) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 // Tells the core that this is a spin loop: saves power and leaves the other hyperthread room.

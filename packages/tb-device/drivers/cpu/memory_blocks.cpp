@@ -2,6 +2,8 @@
 #include "memory_blocks.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,8 +19,16 @@ constexpr uint64_t kPage = 65536; // a multiple of every system's page
 
 uint64_t round_up(uint64_t size, uint64_t unit) { return (size + unit - 1) / unit * unit; }
 
-// `size` bytes, a multiple of kPage, at a multiple of kHugePage; NULL with errno.
-void *map_huge(uint64_t size) {
+uint64_t system_page() {
+  static const uint64_t size = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+// Of a block of device memory from the heap: pages of its own, as an export moves pages.
+uint64_t whole_pages(uint64_t size) { return round_up(std::max<uint64_t>(size, 1), system_page()); }
+
+// `size` bytes at a multiple of kHugePage, of the file unless that is -1; NULL with errno.
+void *map_huge(uint64_t size, int file) {
   const uint64_t span = size + Memory::kHugePage;
   void *memory = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -26,6 +36,11 @@ void *map_huge(uint64_t size) {
   const uintptr_t block = round_up(start, Memory::kHugePage);
   if (block > start) munmap(memory, block - start);
   if (const uint64_t tail = start + span - (block + size)) munmap(reinterpret_cast<void *>(block + size), tail);
+  if (file >= 0 && mmap(reinterpret_cast<void *>(block), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+                        0) == MAP_FAILED) {
+    munmap(reinterpret_cast<void *>(block), size);
+    return nullptr;
+  }
   madvise(reinterpret_cast<void *>(block), size, MADV_HUGEPAGE); // a refusal costs only speed
   return reinterpret_cast<void *>(block);
 }
@@ -47,7 +62,8 @@ tb_status Memory::allocate(Device &device, uint64_t size, int32_t kind, void **o
   const bool charge = kind == TB_POINTER_DEVICE;
   const bool absurd = size > (uint64_t(1) << 56); // rounding up must not overflow
   const bool huge = size >= kHugePage;
-  const uint64_t whole = absurd ? size : round_up(std::max<uint64_t>(size, 1), huge ? kPage : kAlignment);
+  const uint64_t unit = huge ? kPage : charge ? system_page() : kAlignment;
+  const uint64_t whole = absurd ? size : round_up(std::max<uint64_t>(size, 1), unit);
   // Charged to the alignment, as asked: the rest of the last page is the system's doing.
   const uint64_t charged = charge ? (absurd ? size : round_up(std::max<uint64_t>(size, 1), kAlignment)) : 0;
   if (charge && !device.budget().charge(charged))
@@ -59,7 +75,7 @@ tb_status Memory::allocate(Device &device, uint64_t size, int32_t kind, void **o
   int code = ENOMEM;
   if (!absurd) {
     errno = 0;
-    memory = huge ? map_huge(whole) : std::aligned_alloc(kAlignment, whole);
+    memory = huge ? map_huge(whole, -1) : std::aligned_alloc(unit, whole);
     code = errno;
   }
   if (!memory) {
@@ -70,7 +86,9 @@ tb_status Memory::allocate(Device &device, uint64_t size, int32_t kind, void **o
   }
   try {
     std::lock_guard lock(mutex_);
-    blocks_.emplace(reinterpret_cast<uintptr_t>(memory), Block{size, huge ? whole : 0, charged, &device, kind, false});
+    blocks_.emplace(
+        reinterpret_cast<uintptr_t>(memory),
+        Block{.size = size, .mapped = huge ? whole : 0, .charged = charged, .device = &device, .kind = kind});
   } catch (...) {
     device.budget().refund(charged);
     huge ? static_cast<void>(munmap(memory, whole)) : std::free(memory);
@@ -80,32 +98,143 @@ tb_status Memory::allocate(Device &device, uint64_t size, int32_t kind, void **o
   return TB_OK;
 }
 
+tb_status Memory::check_start(const char *function, void *pointer, Blocks::iterator *out) {
+  *out = blocks_.find(reinterpret_cast<uintptr_t>(pointer));
+  if (*out != blocks_.end()) return TB_OK;
+  const auto inside = holding(reinterpret_cast<uintptr_t>(pointer));
+  if (inside != blocks_.end())
+    return fail(host_, TB_INVALID_ARGUMENT, "%p lies inside the block at %p; %s takes the start of a block", pointer,
+                reinterpret_cast<void *>(inside->first), function);
+  return fail(host_, TB_INVALID_ARGUMENT, "%p was not allocated by this driver, or is free already", pointer);
+}
+
+tb_status Memory::check_free(const Device *device, void *pointer, int32_t kind, Blocks::iterator *out) {
+  Blocks::iterator found;
+  if (const tb_status status = check_start("free", pointer, &found)) return status;
+  const Block &block = found->second;
+  if (block.imported)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p is memory of another process: use ipc_close_memory", pointer);
+  if (block.registered)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p is registered host memory: use mem_unregister_host", pointer);
+  if (block.kind != kind)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p is %s: use %s", pointer, kind_name(block.kind),
+                block.kind == TB_POINTER_DEVICE ? "mem_free" : "mem_free_host");
+  if (block.retired)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p is free already: mem_free_async was called for it", pointer);
+  if (device && block.device != device)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p belongs to device %d, not to device %d", pointer,
+                block.device->number(), device->number());
+  *out = found;
+  return TB_OK;
+}
+
+void Memory::give_back(void *pointer, Block &block) noexcept {
+  block.publication = nullptr;
+  // The heap gets private pages again, as others may still map those of the file. Where the system has none, the
+  // addresses are lost: better than a heap that another process writes to.
+  const bool heap_is_private = !block.file || mmap(pointer, whole_pages(block.size), PROT_READ | PROT_WRITE,
+                                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+  if (block.mapped) {
+    munmap(pointer, block.mapped);
+  } else if (heap_is_private) {
+    std::free(pointer);
+  }
+  block.device->budget().refund(block.charged);
+}
+
 tb_status Memory::free(const Device *device, void *pointer, int32_t kind) {
-  Block block;
+  Blocks::node_type block;
+  {
+    std::lock_guard lock(mutex_);
+    Blocks::iterator found;
+    if (const tb_status status = check_free(device, pointer, kind, &found)) return status;
+    block = blocks_.extract(found);
+  }
+  // Out of the map first: the system may hand the address out again at once.
+  give_back(pointer, block.mapped());
+  return TB_OK;
+}
+
+tb_status Memory::retire(const Device &device, void *pointer) {
+  std::lock_guard lock(mutex_);
+  Blocks::iterator found;
+  if (const tb_status status = check_free(&device, pointer, TB_POINTER_DEVICE, &found)) return status;
+  found->second.retired = true;
+  return TB_OK;
+}
+
+void Memory::restore(void *pointer) noexcept {
+  std::lock_guard lock(mutex_);
+  blocks_.find(reinterpret_cast<uintptr_t>(pointer))->second.retired = false;
+}
+
+void Memory::free_retired(void *pointer) noexcept {
+  Blocks::node_type block;
+  {
+    std::lock_guard lock(mutex_);
+    block = blocks_.extract(reinterpret_cast<uintptr_t>(pointer));
+  }
+  give_back(pointer, block.mapped());
+}
+
+tb_status Memory::export_block(void *pointer, tb_ipc_handle *out) {
+  std::lock_guard lock(mutex_); // also against a free of the block meanwhile
+  Blocks::iterator found;
+  if (const tb_status status = check_start("ipc_export_memory", pointer, &found)) return status;
+  Block &block = found->second;
+  if (block.kind != TB_POINTER_DEVICE || block.imported || block.retired)
+    return fail(host_, TB_INVALID_ARGUMENT, "%p is %s: only what mem_alloc gave can be exported", pointer,
+                block.imported  ? "memory of another process"
+                : block.retired ? "free already"
+                                : kind_name(block.kind));
+  if (!block.file) {
+    const uint64_t whole = block.mapped ? block.mapped : whole_pages(block.size);
+    if (const tb_status status = move_into_file(host_, pointer, whole, &block.file)) return status;
+    if (block.mapped) madvise(pointer, whole, MADV_HUGEPAGE);
+  }
+  if (!block.publication)
+    if (const tb_status status =
+            exports_.publish(block.file.get(), Exports::Kind::memory, block.size, &block.publication))
+      return status;
+  block.publication->write_handle(out);
+  return TB_OK;
+}
+
+tb_status Memory::import_block(Device &device, const File &file, uint64_t size, void **out) {
+  struct stat facts;
+  // The file cannot shrink, so what is there now stays.
+  if (fstat(file.get(), &facts) != 0 || static_cast<uint64_t>(facts.st_size) < size)
+    return fail(host_, TB_INVALID_ARGUMENT, "the handle's memory is smaller than it says");
+  const uint64_t whole = static_cast<uint64_t>(facts.st_size);
+  void *memory = whole >= kHugePage ? map_huge(whole, file.get())
+                                    : mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (!memory || memory == MAP_FAILED)
+    return fail_native(host_, TB_OUT_OF_MEMORY, errno, "the system gives no addresses for %s of another process",
+                       ByteText(size).text);
+  try {
+    std::lock_guard lock(mutex_);
+    // Charged where it was allocated, not here.
+    blocks_.emplace(
+        reinterpret_cast<uintptr_t>(memory),
+        Block{.size = size, .mapped = whole, .device = &device, .kind = TB_POINTER_DEVICE, .imported = true});
+  } catch (...) {
+    munmap(memory, whole);
+    throw;
+  }
+  *out = memory;
+  return TB_OK;
+}
+
+tb_status Memory::close_import(void *pointer) {
+  Blocks::node_type block;
   {
     std::lock_guard lock(mutex_);
     const auto found = blocks_.find(reinterpret_cast<uintptr_t>(pointer));
-    if (found == blocks_.end()) {
-      const auto inside = holding(reinterpret_cast<uintptr_t>(pointer));
-      if (inside != blocks_.end())
-        return fail(host_, TB_INVALID_ARGUMENT, "%p lies inside the block at %p; free takes the start of a block",
-                    pointer, reinterpret_cast<void *>(inside->first));
-      return fail(host_, TB_INVALID_ARGUMENT, "%p was not allocated by this driver, or is free already", pointer);
-    }
-    block = found->second;
-    if (block.registered)
-      return fail(host_, TB_INVALID_ARGUMENT, "%p is registered host memory: use mem_unregister_host", pointer);
-    if (block.kind != kind)
-      return fail(host_, TB_INVALID_ARGUMENT, "%p is %s: use %s", pointer, kind_name(block.kind),
-                  block.kind == TB_POINTER_DEVICE ? "mem_free" : "mem_free_host");
-    if (device && block.device != device)
-      return fail(host_, TB_INVALID_ARGUMENT, "%p belongs to device %d, not to device %d", pointer,
-                  block.device->number(), device->number());
-    blocks_.erase(found);
+    if (found == blocks_.end() || !found->second.imported)
+      return fail(host_, TB_INVALID_ARGUMENT, "%p is not what ipc_import_memory gave, or is closed already", pointer);
+    block = blocks_.extract(found);
   }
-  // Out of the map first: the system may hand the address out again at once.
-  block.mapped ? static_cast<void>(munmap(pointer, block.mapped)) : std::free(pointer);
-  block.device->budget().refund(block.charged);
+  give_back(pointer, block.mapped());
   return TB_OK;
 }
 
@@ -122,7 +251,7 @@ tb_status Memory::register_host(Device &device, void *pointer, uint64_t size) {
     return fail(host_, TB_ALREADY_EXISTS, "the range overlaps %s of %llu bytes at %p that the driver knows already",
                 kind_name(other->second.kind), static_cast<unsigned long long>(other->second.size),
                 reinterpret_cast<void *>(other->first));
-  blocks_.emplace(start, Block{size, 0, 0, &device, TB_POINTER_HOST_PINNED, true});
+  blocks_.emplace(start, Block{.size = size, .device = &device, .kind = TB_POINTER_HOST_PINNED, .registered = true});
   return TB_OK;
 }
 
@@ -150,7 +279,11 @@ Memory::Counts Memory::counts() {
   std::lock_guard lock(mutex_);
   Counts counts = {};
   for (const auto &[address, block] : blocks_)
-    ++(block.registered ? counts.registered : block.kind == TB_POINTER_DEVICE ? counts.device : counts.pinned);
+    if (!block.retired)
+      ++(block.imported                    ? counts.imported
+         : block.registered                ? counts.registered
+         : block.kind == TB_POINTER_DEVICE ? counts.device
+                                           : counts.pinned);
   return counts;
 }
 

@@ -1,5 +1,5 @@
-// memory_slots.cpp -- the table's functions about memory: blocks, copies, fills, virtual memory (CORE, PIN, PTR, COPY2D,
-// PEER's copy, VMM).
+// memory_slots.cpp -- the table's functions about memory: blocks, copies, fills, virtual memory (CORE, PIN, PTR, SOA,
+// COPY2D, PEER's copy, VMM).
 #include "copy.h"
 #include "driver.h"
 
@@ -24,6 +24,25 @@ tb_status check_kind(Driver &driver, int32_t kind) {
   return fail(driver.host, TB_INVALID_ARGUMENT,
               "copy kind %d is none of 1 (host to device), 2 (device to host), 3 (device to device)", kind);
 }
+
+tb_status refuse_capture(Driver &driver, Stream &stream, const char *function) {
+  if (!stream.capturing()) return TB_OK;
+  return fail(
+      driver.host, TB_UNSUPPORTED,
+      "%s on a stream that captures: graphs of the CPU driver hold no memory. Allocate before capture_begin and "
+      "free after capture_end",
+      function);
+}
+
+struct FreeWork {
+  static constexpr char name[] = "mem_free_async";
+  Memory *memory;
+  void *pointer;
+  tb_status run(const tb_closure_context *) {
+    memory->free_retired(pointer);
+    return TB_OK;
+  }
+};
 
 } // namespace
 
@@ -87,6 +106,30 @@ tb_status mem_get_info(tb_driver *self, const void *pointer, tb_pointer_info *ou
     if (!driver.memory.find(pointer, &info) && !driver.virtual_memory.find(pointer, &info))
       return fail(driver.host, TB_NOT_FOUND, "%p is not memory of this driver", pointer);
     return driver.give(info, out);
+  });
+}
+
+tb_status mem_alloc_async(tb_driver *self, tb_stream *handle, uint64_t size, uint64_t flags, void **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    if (const tb_status status = driver.refuse_flags(flags, 0)) return status;
+    if (const tb_status status = refuse_capture(driver, *Stream::of(handle), "mem_alloc_async")) return status;
+    // The memory is there at once, which is early enough for work enqueued from now on.
+    return driver.memory.allocate(Stream::of(handle)->device(), size, TB_POINTER_DEVICE, out);
+  });
+}
+
+tb_status mem_free_async(tb_driver *self, tb_stream *handle, void *pointer) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    if (!pointer) return TB_OK;
+    Stream &stream = *Stream::of(handle);
+    if (const tb_status status = refuse_capture(driver, stream, "mem_free_async")) return status;
+    if (const tb_status status = driver.memory.retire(stream.device(), pointer)) return status;
+    const tb_status status = enqueue(stream, FreeWork{&driver.memory, pointer});
+    if (status) driver.memory.restore(pointer);
+    return status;
   });
 }
 

@@ -5,13 +5,14 @@
 #include <sys/resource.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <system_error>
 
+#include "capture.h"
 #include "device.h"
 #include "error_text.h"
+#include "signals.h"
 
 namespace tb::cpu {
 
@@ -19,21 +20,10 @@ namespace {
 
 thread_local Stream *running_stream = nullptr;
 
-// The worker must not be picked for the process's signals: Python's handlers expect the main thread.
-class SignalsBlocked {
-public:
-  SignalsBlocked() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked &) = delete;
-  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
-
-private:
-  sigset_t before_;
-};
+// Of queued work. A status that only queries give, or that there is not, must not come out of a synchronise.
+bool is_failure(tb_status status) {
+  return (status >= TB_CANCELLED && status <= TB_DATA_LOSS) || status == TB_DEVICE_LOST;
+}
 
 } // namespace
 
@@ -43,6 +33,10 @@ tb_status Stream::reserve(uint64_t size, void **out, uint64_t &end) {
   if (size > Ring::kLargest) [[unlikely]]
     return fail(device_.host(), TB_OUT_OF_RANGE, "a closure of %llu bytes is larger than half the queue, %llu bytes",
                 static_cast<unsigned long long>(size), static_cast<unsigned long long>(Ring::kLargest));
+  if (capturing()) [[unlikely]] {
+    tb_status status = TB_OK;
+    if (const auto capture = this->capture(); capture && capture->reserve(*this, size, out, &status)) return status;
+  }
   if (!ring_.has_memory()) [[unlikely]] {
     if (const tb_status status = start()) return status;
   }
@@ -94,24 +88,24 @@ void Stream::work() {
   context.stream = handle();
   context.error_text = error_text;
   context.error_capacity = sizeof error_text;
-  std::shared_ptr<Failure> spare; // made ahead, so that running out of memory can be told
   while (Ring::Entry *entry = ring_.next(device_.worker_spin())) {
-    if (entry->state.load(std::memory_order_relaxed) == Ring::kReady) run(*entry, context, spare);
+    if (entry->state.load(std::memory_order_relaxed) == Ring::kReady) {
+      running_end_ = ring_.end_of(*entry);
+      run_closure(*entry->closure, ring_.storage(*entry), context);
+      destroy_closure(*entry->closure, ring_.storage(*entry));
+    }
     ring_.finish(*entry);
   }
   running_stream = nullptr;
   drained_.store(true);
 }
 
-void Stream::run(Ring::Entry &entry, tb_closure_context &context, std::shared_ptr<Failure> &spare) {
-  const tb_closure *closure = entry.closure;
-  void *storage = ring_.storage(entry);
-  running_end_ = ring_.end_of(entry);
+void Stream::run_closure(const tb_closure &closure, void *storage, tb_closure_context &context) {
   context.waiters = waiting_.load(std::memory_order_relaxed) + device_.waiting().load(std::memory_order_relaxed);
   context.error_text[0] = 0;
   tb_status status;
   try {
-    status = closure->run(storage, &context);
+    status = closure.run(storage, &context);
   } catch (const std::bad_alloc &) {
     status = TB_OUT_OF_MEMORY;
     std::snprintf(context.error_text, context.error_capacity, "out of host memory");
@@ -122,27 +116,64 @@ void Stream::run(Ring::Entry &entry, tb_closure_context &context, std::shared_pt
     status = TB_UNKNOWN;
     std::snprintf(context.error_text, context.error_capacity, "an exception of unknown type");
   }
-  if (status != TB_OK) [[unlikely]] {
-    try {
-      if (!spare) spare = std::make_shared<Failure>();
-      spare->status = status;
-      context.error_text[context.error_capacity - 1] = 0;
-      if (context.error_text[0]) {
-        std::snprintf(spare->text, sizeof spare->text, "%.60s: %s", closure->name, context.error_text);
-      } else {
-        std::snprintf(spare->text, sizeof spare->text, "%.60s: failed with status %d and no text", closure->name,
-                      status);
-      }
-      failures_.keep(std::move(spare), running_end_);
-      spare = std::make_shared<Failure>();
-    } catch (const std::bad_alloc &) {
-      spare = nullptr;
-    }
-  }
+  if (status == TB_OK) [[likely]]
+    return;
   try {
-    closure->destroy(storage);
+    if (!spare_) spare_ = std::make_shared<Failure>();
+    spare_->status = is_failure(status) ? status : static_cast<tb_status>(TB_UNKNOWN);
+    context.error_text[context.error_capacity - 1] = 0;
+    if (context.error_text[0]) {
+      std::snprintf(spare_->text, sizeof spare_->text, "%.60s: %s", closure.name, context.error_text);
+    } else {
+      std::snprintf(spare_->text, sizeof spare_->text, "%.60s: failed with status %d and no text", closure.name,
+                    status);
+    }
+    failures_.keep(std::move(spare_), running_end_);
+    spare_ = std::make_shared<Failure>();
+  } catch (const std::bad_alloc &) {
+    spare_ = nullptr;
+  }
+}
+
+void destroy_closure(const tb_closure &closure, void *storage) noexcept {
+  try {
+    closure.destroy(storage);
   } catch (...) { // a destructor that throws has no status to report through; the work itself has been told
   }
+}
+
+std::shared_ptr<Capture> Stream::capture() {
+  if (!capturing()) return nullptr;
+  std::lock_guard lock(capture_mutex_);
+  return capture_;
+}
+
+bool Stream::start_capture(std::shared_ptr<Capture> capture) {
+  std::lock_guard lock(capture_mutex_);
+  if (capture_) return false;
+  capture_ = std::move(capture);
+  capturing_.store(true, std::memory_order_release);
+  return true;
+}
+
+void Stream::stop_capture() noexcept {
+  std::lock_guard lock(capture_mutex_);
+  capturing_.store(false, std::memory_order_release);
+  capture_ = nullptr; // the caller holds it too
+}
+
+bool Stream::commit_captured(void *storage, const tb_closure *closure) {
+  const auto capture = this->capture();
+  return capture && capture->commit(storage, closure);
+}
+
+bool Stream::cancel(void *storage) {
+  if (!ring_.owns(storage)) {
+    const auto capture = this->capture();
+    return capture && capture->cancel(storage);
+  }
+  ring_.cancel(storage);
+  return true;
 }
 
 tb_status Stream::synchronize(uint64_t position, uint32_t spin) {

@@ -11,23 +11,32 @@ namespace tb::cpu {
 
 class StreamList {
 public:
-  // The list's own reference keeps the stream until retire() and its drain. The result is borrowed.
+  // With one handle. The list's own reference keeps the stream until its last handle is dropped and it has drained. The
+  // result is borrowed.
   Stream *create(Device &device, int32_t priority, bool is_default);
-  // Ends the stream without waiting; it is joined by a later call of this list, once drained.
-  void retire(Stream &stream);
+  // One more handle of the live stream that has this native number, or NULL.
+  Stream *add_handle(uint64_t native);
+  // Ends the stream without waiting when this was its last handle; it is joined by a later call of this list, once
+  // drained.
+  void drop_handle(Stream &stream);
   // All streams of a device, also the retired ones that still drain.
   std::vector<Ref<Stream>> of_device(const Device &device);
-  // Made by create() and not retired, without the devices' default streams.
-  size_t live_count();
+  // Handles given and not dropped, without those of the devices' default streams themselves.
+  size_t handle_count();
   size_t worker_count();
   // Ends, drains and joins everything.
   void close();
 
 private:
+  struct Live {
+    Ref<Stream> stream;
+    size_t handles;
+  };
+
   void reap(); // with the lock held
 
   std::mutex mutex_;
-  std::vector<Ref<Stream>> live_;
+  std::vector<Live> live_;
   std::vector<Ref<Stream>> draining_;
 };
 

@@ -1,8 +1,21 @@
-// stream_slots.cpp -- the table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, CLOSURE).
+// stream_slots.cpp -- the table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, NATIVE,
+// CLOSURE).
 #include "copy.h"
 #include "driver.h"
 
 namespace tb::cpu::slots {
+
+namespace {
+
+// Captured work has not run and will not by waiting.
+tb_status refuse_capture(Driver &driver, const Stream &stream) {
+  if (!stream.capturing()) return TB_OK;
+  return fail(driver.host, TB_FAILED_PRECONDITION,
+              "a stream of device %d captures, so its work has not begun: ask after capture_end and graph_launch",
+              stream.device().number());
+}
+
+} // namespace
 
 tb_status device_synchronize(tb_driver *self, int32_t number) {
   return with(self, [&](Driver &driver) -> tb_status {
@@ -17,8 +30,10 @@ tb_status device_synchronize(tb_driver *self, int32_t number) {
       uint64_t position;
     };
     std::vector<Target> targets;
-    for (const Ref<Stream> &stream : driver.streams.of_device(*device))
-      targets.push_back({stream, stream->ring().tail()});
+    const std::vector<Ref<Stream>> streams = driver.streams.of_device(*device);
+    for (const Ref<Stream> &stream : streams)
+      if (const tb_status status = refuse_capture(driver, *stream)) return status;
+    for (const Ref<Stream> &stream : streams) targets.push_back({stream, stream->ring().tail()});
     device->waiting().fetch_add(1, std::memory_order_relaxed);
     for (const Target &target : targets) target.stream->wait_for(target.position);
     device->waiting().fetch_sub(1, std::memory_order_relaxed);
@@ -54,9 +69,13 @@ tb_status stream_destroy(tb_driver *self, tb_stream *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
-    if (stream.is_default())
+    StreamWrapper *wrapper = StreamWrapper::of(handle);
+    if (stream.is_default() && !wrapper)
       return fail(driver.host, TB_INVALID_ARGUMENT, "the default stream is borrowed: it lives until close");
-    driver.streams.retire(stream);
+    if (stream.capturing())
+      return fail(driver.host, TB_FAILED_PRECONDITION, "the stream takes part in a capture: capture_end comes first");
+    delete wrapper;
+    driver.streams.drop_handle(stream);
     return TB_OK;
   });
 }
@@ -65,6 +84,7 @@ tb_status stream_query(tb_driver *self, tb_stream *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
+    if (const tb_status status = refuse_capture(driver, stream)) return status;
     return stream.query(stream.ring().tail());
   });
 }
@@ -73,6 +93,7 @@ tb_status stream_synchronize(tb_driver *self, tb_stream *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
+    if (const tb_status status = refuse_capture(driver, stream)) return status;
     return stream.synchronize(stream.ring().tail(), stream.device().waiter_spin());
   });
 }
@@ -81,7 +102,7 @@ tb_status stream_wait_event(tb_driver *self, tb_stream *handle, tb_event *event)
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     if (const tb_status status = driver.require(event, "event")) return status;
-    return wait_for_point(*Stream::of(handle), Event::of(event)->point());
+    return Event::of(event)->hold_back(*Stream::of(handle));
   });
 }
 
@@ -91,9 +112,10 @@ tb_status event_create(tb_driver *self, int32_t number, uint64_t flags, tb_event
     if (const tb_status status = driver.require(out, "out")) return status;
     if (const tb_status status = driver.refuse_flags(flags, TB_EVENT_TIMING | TB_EVENT_BLOCKING | TB_EVENT_IPC))
       return status;
+    std::shared_ptr<SharedEvent> shared;
     if (flags & TB_EVENT_IPC)
-      return fail(driver.host, TB_UNSUPPORTED, "the CPU driver shares no events between processes (TB_EVENT_IPC)");
-    *out = (new Event(flags))->handle();
+      if (const tb_status status = SharedEvent::create(driver.host, &shared)) return status;
+    *out = (new Event(driver.host, flags, std::move(shared), false))->handle();
     driver.event_count.fetch_add(1);
     return TB_OK;
   });
@@ -119,18 +141,14 @@ tb_status event_record(tb_driver *self, tb_event *event, tb_stream *handle) {
 tb_status event_query(tb_driver *self, tb_event *event) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(event, "event")) return status;
-    const Event::Point point = Event::of(event)->point();
-    return point.stream ? point.stream->query(point.position) : TB_OK;
+    return Event::of(event)->query();
   });
 }
 
-tb_status event_synchronize(tb_driver *self, tb_event *handle) {
+tb_status event_synchronize(tb_driver *self, tb_event *event) {
   return with(self, [&](Driver &driver) -> tb_status {
-    if (const tb_status status = driver.require(handle, "event")) return status;
-    const Event &event = *Event::of(handle);
-    const Event::Point point = event.point();
-    if (!point.stream) return TB_OK;
-    return point.stream->synchronize(point.position, event.blocking() ? 0 : point.stream->device().waiter_spin());
+    if (const tb_status status = driver.require(event, "event")) return status;
+    return Event::of(event)->synchronize();
   });
 }
 
@@ -139,15 +157,7 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start, tb_event *end, int6
     if (const tb_status status = driver.require(start, "start")) return status;
     if (const tb_status status = driver.require(end, "end")) return status;
     if (const tb_status status = driver.require(out, "out")) return status;
-    if (!Event::of(start)->timing() || !Event::of(end)->timing())
-      return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was made without TB_EVENT_TIMING",
-                  Event::of(start)->timing() ? "end" : "start");
-    const Event::Point from = Event::of(start)->point(), to = Event::of(end)->point();
-    if (!from.stamp || !to.stamp)
-      return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was never recorded", from.stamp ? "end" : "start");
-    if (!from.done() || !to.done()) return TB_NOT_READY;
-    *out = *to.stamp - *from.stamp;
-    return TB_OK;
+    return Event::elapsed(*Event::of(start), *Event::of(end), out);
   });
 }
 
@@ -157,6 +167,36 @@ tb_status stream_host_call(tb_driver *self, tb_stream *handle, void (*function)(
     if (const tb_status status = driver.require(handle, "stream")) return status;
     if (!function) return fail(driver.host, TB_INVALID_ARGUMENT, "function is NULL");
     return enqueue(*Stream::of(handle), HostCallWork{function, user});
+  });
+}
+
+tb_status stream_native(tb_driver *self, tb_stream *handle, uint64_t *out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(handle, "stream")) return status;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    *out = Stream::of(handle)->native();
+    return TB_OK;
+  });
+}
+
+tb_status stream_wrap(tb_driver *self, int32_t number, uint64_t native, tb_stream **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    Device *device = driver.device(number);
+    if (!device) return TB_OUT_OF_RANGE;
+    if (const tb_status status = driver.require(out, "out")) return status;
+    auto wrapper = std::make_unique<StreamWrapper>();
+    wrapper->stream = driver.streams.add_handle(native);
+    if (!wrapper->stream)
+      return fail(driver.host, TB_NOT_FOUND,
+                  "%llu is no live stream of this driver: wrap what stream_native gave, before the stream is destroyed",
+                  static_cast<unsigned long long>(native));
+    if (&wrapper->stream->device() != device) {
+      const int32_t owner = wrapper->stream->device().number();
+      driver.streams.drop_handle(*wrapper->stream);
+      return fail(driver.host, TB_INVALID_ARGUMENT, "the stream belongs to device %d, not to device %d", owner, number);
+    }
+    *out = wrapper.release()->handle();
+    return TB_OK;
   });
 }
 
@@ -181,9 +221,8 @@ tb_status closure_commit(tb_driver *self, tb_stream *handle, void *storage, cons
                   : !closure->run     ? "run"
                   : !closure->destroy ? "destroy"
                                       : "name");
-    if (!stream.ring().owns(storage)) [[unlikely]]
+    if (!stream.commit(storage, closure)) [[unlikely]]
       return fail(driver.host, TB_INVALID_ARGUMENT, "%p did not come from closure_reserve on this stream", storage);
-    stream.commit(storage, closure);
     return TB_OK;
   });
 }
@@ -191,10 +230,8 @@ tb_status closure_commit(tb_driver *self, tb_stream *handle, void *storage, cons
 tb_status closure_cancel(tb_driver *self, tb_stream *handle, void *storage) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
-    Stream &stream = *Stream::of(handle);
-    if (!stream.ring().owns(storage))
+    if (!Stream::of(handle)->cancel(storage))
       return fail(driver.host, TB_INVALID_ARGUMENT, "%p did not come from closure_reserve on this stream", storage);
-    stream.ring().cancel(storage);
     return TB_OK;
   });
 }

@@ -3,6 +3,7 @@
 
 #include "cpu_driver.h"
 #include "driver.h"
+#include "shared_file.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define TB_CPU_SANITIZER "thread sanitizer"
@@ -18,21 +19,23 @@
 namespace tb::cpu {
 namespace {
 
-constexpr uint64_t kGroups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_PTR | TB_GROUP_COPY2D |
-                             TB_GROUP_VMM | TB_GROUP_PEER | TB_GROUP_HOSTCALL | TB_GROUP_TIMING | TB_GROUP_CLOSURE;
+constexpr uint64_t kGroups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_PTR | TB_GROUP_SOA |
+                             TB_GROUP_COPY2D | TB_GROUP_VMM | TB_GROUP_PEER | TB_GROUP_HOSTCALL | TB_GROUP_NATIVE |
+                             TB_GROUP_TIMING | TB_GROUP_MODULE | TB_GROUP_IPC | TB_GROUP_CLOSURE;
 
-// A CPU device is never lost, so there is nothing to reset.
-constexpr bool offers(uint64_t group, std::string_view name) { return (kGroups & group) && name != "device_reset"; }
+// Every group; IPC where the system lets it work.
+uint64_t groups() { return can_move_pages() ? kGroups : kGroups & ~uint64_t(TB_GROUP_IPC); }
 
 tb_driver_api make_table() {
   tb_driver_api table = {};
   table.struct_size = sizeof table;
   table.abi_major = TB_ABI_MAJOR;
   table.abi_minor = TB_ABI_MINOR;
-  table.groups = kGroups;
+  table.groups = groups();
   table.build_id = "tb-device " TB_PACKAGE_VERSION ", " __VERSION__ ", " TB_CPU_SANITIZER;
 #define TB_SLOT(group, need, name, parameters, arguments)                                                              \
-  if constexpr (offers(TB_GROUP_##group, #name)) table.name = slots::name;
+  if constexpr (std::string_view(#name) != "device_reset") /* a CPU device is never lost */                            \
+    if (table.groups & TB_GROUP_##group) table.name = slots::name;
 #define TB_SLOT0(group, need, name) TB_SLOT(group, need, name, (), ())
 #include "tb/driver_slots.inc"
 #undef TB_SLOT0

@@ -4,26 +4,33 @@ A driver is a shared library with one function, tb_driver_open_v1 (`tb_device.ge
 this package opens no driver; the first use does.
 
 >>> import tb_device
->>> tb_device.device_count()
-1
+>>> [device] = tb_device.devices()
+>>> with device.allocate(5) as memory:
+...     tb_device.copy(memory, b"hello")
+...     back = bytearray(5)
+...     tb_device.copy(back, memory)
+>>> back
+bytearray(b'hello')
 """
 
 import atexit
 
 from . import _core
 from ._core import Driver
-from .devices import (
-    DeviceProperties,
+from .current import (
     current_device,
     device,
     device_count,
+    devices,
     get_device_properties,
     is_open,
     memory_info,
     set_device,
     synchronize,
 )
+from .device_objects import Device, DeviceProperties, Memory, copy
 from .discovery import Candidate, default_driver, drivers, load_driver, open_default, use_driver
+from .discovery import open_driver as open
 from .exceptions import (
     AbiMismatchError,
     AlreadyExistsError,
@@ -51,22 +58,26 @@ __all__ = [
     "AlreadyExistsError",
     "Candidate",
     "DeadlineExceededError",
+    "Device",
     "DeviceLostError",
     "DeviceProperties",
     "Driver",
     "Error",
     "FailedPreconditionError",
     "InvalidArgumentError",
+    "Memory",
     "NotFoundError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "UnavailableError",
     "UnsupportedError",
     "__version__",
+    "copy",
     "current_device",
     "default_driver",
     "device",
     "device_count",
+    "devices",
     "drivers",
     "exception",
     "get_device_properties",
@@ -74,6 +85,7 @@ __all__ = [
     "is_open",
     "load_driver",
     "memory_info",
+    "open",
     "set_device",
     "synchronize",
     "use_driver",

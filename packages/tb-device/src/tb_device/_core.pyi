@@ -3,8 +3,9 @@ The C++ core of tb_device: drivers loaded, checked and completed. Use tb_device 
 """
 from __future__ import annotations
 import collections.abc
+import tb_device.device_objects
 import typing
-__all__: list[str] = ['Driver', 'about', 'builtin_entry', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'is_open', 'leak_live', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
+__all__: list[str] = ['Driver', 'about', 'builtin_entry', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'leak_live', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
 class Driver:
     """
     An open driver. Made by tb_device.load_driver and tb_device.default_driver. Addresses are plain integers, sizes bytes; every method raises tb_device.Error with the driver's own text.
@@ -14,6 +15,10 @@ class Driver:
     def close(self) -> None:
         """
         The end of the driver; refused with FailedPreconditionError while objects of it live.
+        """
+    def copy_between(self, dst_device: int, dst: int, src_device: int, src: int, size: int) -> None:
+        """
+        Copies between two addresses on devices of this driver and waits for it.
         """
     def copy_from_device(self, device: int, dst: bytearray | memoryview, src: int) -> None:
         """
@@ -26,6 +31,14 @@ class Driver:
     def device_info(self, device: int) -> dict[str, typing.Any]:
         """
         The facts of one device.
+        """
+    def devices(self) -> list[tb_device.device_objects.Device]:
+        """
+        The devices, in their order.
+        """
+    def has_extension(self, name: str, version: int) -> bool:
+        """
+        Whether the driver itself has this version of an extension, such as tb.graph.
         """
     def mem_alloc(self, device: int, size: int) -> int:
         """
@@ -54,6 +67,11 @@ class Driver:
     @property
     def device_count(self) -> int:
         ...
+    @property
+    def functions(self) -> list[str]:
+        """
+        The functions that the driver itself has, in the order of the table.
+        """
     @property
     def groups(self) -> list[str]:
         """
@@ -91,6 +109,10 @@ class Driver:
 def _connect(opener: typing.Any, exception: typing.Any) -> None:
     """
     Takes the functions that open the default driver and make exceptions.
+    """
+def _note_importer(component: str, slots_hash: str) -> None:
+    """
+    Takes what a component that imports tb-device's table was compiled with (tb/component_python.h).
     """
 def _shutdown() -> None:
     """
@@ -135,6 +157,10 @@ def fault_counts(driver: Driver) -> tuple[int, int]:
 def forked() -> bool:
     """
     Whether this is a forked child of a process that had a driver open.
+    """
+def importers() -> dict[str, str]:
+    """
+    The components that imported tb-device's table, each with the hash of its slot list.
     """
 def is_open() -> bool:
     """

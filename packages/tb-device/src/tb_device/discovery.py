@@ -10,23 +10,24 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import _core
 from .exceptions import AlreadyExistsError, Error, NotFoundError, UnavailableError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 ENTRY_POINT_GROUP = "tb_device.drivers"
 VARIABLE = "TB_DRIVER"
-BUILTIN = ("cpu",)
+BUILTIN = ("cpu", "sim")
+AUTOMATIC = ("cpu",)  # of those; sim is for tests and is opened by name
 
 Options = Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A driver that could be the process's default.
 
     name: as written, or the entry point's. origin: "argument", "TB_DRIVER", "entry point" or "built in".
@@ -45,8 +46,14 @@ _lock = threading.RLock()
 _opened: list[Candidate] | None = None  # the candidates of the search that found the default driver, or of the last one
 
 
+def _entry_points() -> list[EntryPoint]:
+    from importlib.metadata import entry_points  # slow to import: email, csv, zipfile; only a search needs it
+
+    return list(entry_points(group=ENTRY_POINT_GROUP))
+
+
 def _by_entry_point() -> list[EntryPoint]:
-    return sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (-_score(point), point.name))
+    return sorted(_entry_points(), key=lambda point: (-_score(point), point.name))
 
 
 def _score(point: EntryPoint) -> float:
@@ -73,9 +80,9 @@ def is_path(text: str) -> bool:
     return os.sep in text or (os.altsep is not None and os.altsep in text)
 
 
-def _option_name(path: Path) -> str:
+def _option_name(path: str) -> str:
     """libmychip.so.1 -> mychip: options come from TB_MYCHIP_..."""
-    return path.name.split(".")[0].removeprefix("lib")
+    return os.path.basename(path).split(".")[0].removeprefix("lib")
 
 
 def _texts(options: Options | None) -> dict[str, str]:
@@ -88,8 +95,8 @@ def locate(name: str) -> str:
     Raises UnavailableError when the entry point gives no path, NotFoundError for a name that nobody offers.
     """
     if is_path(name):
-        return str(Path(name).expanduser().absolute())
-    points = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+        return os.path.abspath(os.path.expanduser(name))
+    points = {point.name: point for point in _entry_points()}
     if name in points:
         return _path_of(points[name])
     if name in BUILTIN:
@@ -107,7 +114,7 @@ def _open(name: str, options: Options | None = None) -> _core.Driver:
     path = locate(name)
     if not path:
         return _core.open_builtin(name, _texts(options))
-    return _core.load_library(path, _option_name(Path(path)) if is_path(name) else name, _texts(options))
+    return _core.load_library(path, _option_name(path) if is_path(name) else name, _texts(options))
 
 
 def load_driver(driver: str | os.PathLike[str], options: Options | None = None) -> _core.Driver:
@@ -120,6 +127,21 @@ def load_driver(driver: str | os.PathLike[str], options: Options | None = None) 
     that is wrong for a library that is no usable driver, Error with the driver's own text when it refuses to open.
     """
     return _open(os.fspath(driver), options)
+
+
+def open_driver(
+    driver: str | os.PathLike[str], *, layers: str | Iterable[str] | None = None, **options: object
+) -> _core.Driver:
+    """Opens a driver beside the default one: tb_device.open("sim", capacity="1GiB", seed=3, layers="validate,leak").
+
+    driver: as load_driver takes it. layers: names of layers to put around it, the outermost first; by default those of
+    TB_LAYERS. options: the driver's own, as its documentation names them; True is "1" and False "0".
+    Raises what load_driver raises.
+    """
+    given = {key: int(value) if isinstance(value, bool) else value for key, value in options.items()}
+    if layers is not None:
+        given["layers"] = layers if isinstance(layers, str) else ",".join(layers)
+    return load_driver(driver, given)
 
 
 def use_driver(driver: str | os.PathLike[str] | _core.Driver, options: Options | None = None) -> _core.Driver:
@@ -141,7 +163,7 @@ def use_driver(driver: str | os.PathLike[str] | _core.Driver, options: Options |
         found = driver if isinstance(driver, _core.Driver) else _open(os.fspath(driver), options)
         _core.set_default(found)
         given = Candidate(found.name, "argument", found.path, True, "asked for by the program")
-        _opened = [given, *(replace(each, reason="not searched: a driver was given") for each in _search()[0])]
+        _opened = [given, *(each._replace(reason="not searched: a driver was given") for each in _search()[0])]
         return found
 
 
@@ -160,9 +182,9 @@ def _search() -> tuple[list[Candidate], int]:
     binding = bool(asked) and not ignored
     reason = f"not searched: {VARIABLE} is set" if binding else "not tried yet"
     # Scores come from the vendors' modules: not imported when their order does not matter.
-    points = list(entry_points(group=ENTRY_POINT_GROUP)) if binding else _by_entry_point()
+    points = _entry_points() if binding else _by_entry_point()
     found = [Candidate(point.name, "entry point", "", False, reason) for point in points]
-    found += [Candidate(name, "built in", "", False, reason) for name in BUILTIN]
+    found += [Candidate(name, "built in", "", False, reason) for name in AUTOMATIC]
     if binding:
         return named + found, len(named)
     return found + named, len(found)
@@ -190,13 +212,13 @@ def open_default() -> None:
         for place, candidate in enumerate(candidates[:count]):
             driver, reason = _try(candidate)
             if driver is None:
-                candidates[place] = replace(candidate, reason=reason)
+                candidates[place] = candidate._replace(reason=reason)
                 continue
             _core.set_default(driver)
             path = driver.path if candidate.origin != "built in" else ""
-            candidates[place] = replace(candidate, path=path, chosen=True, reason="the first usable one in order")
+            candidates[place] = candidate._replace(path=path, chosen=True, reason="the first usable one in order")
             for later in range(place + 1, count):
-                candidates[later] = replace(candidates[later], reason=f"not needed: {candidate.name} came first")
+                candidates[later] = candidates[later]._replace(reason=f"not needed: {candidate.name} came first")
             return
         reasons = "\n".join(f"  {each.name} ({each.origin}): {each.reason}" for each in candidates[:count])
         remedy = f"Correct or unset {VARIABLE}" if candidates[0].origin == VARIABLE else "Run: tb-device doctor"

@@ -168,7 +168,9 @@ def _swept(
         if run(point):
             fired += 1
             if point.nth + 1 == limit:
-                raise SweepError(f"the program makes more than {limit} driver calls. Give a larger limit, or fewer slots")
+                raise SweepError(
+                    f"the program makes more than {limit} driver calls. Give a larger limit, or fewer slots"
+                )
         else:
             over = (point.status, point.mode)
     if fired == 0:
@@ -249,7 +251,9 @@ def sweep_in_processes(
 def _end_driver(driver: _core.Driver, point: Point) -> None:
     _core._shutdown()
     if driver.is_open:
-        raise SweepError(f"the driver could not be closed after the run {point}: the program leaves objects alive at exit")
+        raise SweepError(
+            f"the driver could not be closed after the run {point}: the program leaves objects alive at exit"
+        )
 
 
 def _in_child(body: Callable[[], object], what: str, seconds: float) -> object:

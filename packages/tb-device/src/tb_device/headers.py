@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 
 def get_include() -> str:
@@ -10,11 +10,12 @@ def get_include() -> str:
 
     Raises FileNotFoundError if the installation is incomplete.
     """
-    package = Path(__file__).resolve().parent
+    package = os.path.dirname(os.path.realpath(__file__))
     # The second is for editable installs, where nothing is copied.
-    for folder in (package / "include", package.parent.parent / "shared" / "include"):
-        if (folder / "tb" / "driver.h").is_file():
-            return str(folder)
+    for parts in (("include",), ("..", "..", "shared", "include")):
+        folder = os.path.normpath(os.path.join(package, *parts))
+        if os.path.isfile(os.path.join(folder, "tb", "driver.h")):
+            return folder
     raise FileNotFoundError(
         f"tb/driver.h is missing beside {package}. Reinstall it: pip install --force-reinstall tb-device"
     )

@@ -1,7 +1,7 @@
 // check.h -- the smallest test frame: CASE(name) { CHECK(...); }, and a main that runs them all.
 //
 // A case ends at its first failed check. A case that checks nothing fails. Arguments of the program choose cases by
-// a part of their name.
+// a part of their name. A program with TB_TEST_OWN_MAIN calls check::main itself.
 #ifndef TB_TEST_CHECK_H
 #define TB_TEST_CHECK_H
 
@@ -84,6 +84,8 @@ inline int main(int argument_count, char **arguments) {
 #define CHECK(condition) check::that((condition), #condition, __FILE__, __LINE__)
 #define CHECK_EQUAL(left, right) check::equal((left), (right), #left " and " #right, __FILE__, __LINE__)
 
+#ifndef TB_TEST_OWN_MAIN
 int main(int argument_count, char **arguments) { return check::main(argument_count, arguments); }
+#endif
 
 #endif

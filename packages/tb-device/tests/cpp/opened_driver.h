@@ -20,6 +20,7 @@ inline thread_local std::string error_text;
 inline thread_local tb_status error_status = TB_OK;
 using Options = std::map<std::string, std::string>;
 inline Options option_values;
+inline tb_driver_open_fn entry = tb_cpu_driver_open_v1; // of the driver under test
 
 inline std::string take_error() { return std::exchange(error_text, {}); }
 
@@ -43,7 +44,7 @@ inline tb_status open(tb_driver_api *api, tb_driver **self, Options options = {}
   option_values = std::move(options);
   *api = {};
   api->struct_size = sizeof *api;
-  return tb_cpu_driver_open_v1(&host(), api, self);
+  return entry(&host(), api, self);
 }
 
 // Open for its scope. A close that is refused is a leak of the test: it ends the program.

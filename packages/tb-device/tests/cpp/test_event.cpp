@@ -194,10 +194,9 @@ CASE(threads_may_record_query_and_wait_on_one_event_at_once) {
   for (tb_stream *stream : streams) CHECK_EQUAL(driver.api.stream_destroy(driver.self, stream), TB_OK);
 }
 
-CASE(unknown_flags_are_refused_and_shared_events_unsupported) {
+CASE(unknown_flags_are_refused) {
   OpenedDriver driver;
   tb_event *event = nullptr;
   CHECK_EQUAL(driver.api.event_create(driver.self, 0, 64, &event), TB_INVALID_ARGUMENT);
-  CHECK_EQUAL(driver.api.event_create(driver.self, 0, TB_EVENT_IPC, &event), TB_UNSUPPORTED);
   CHECK(event == nullptr);
 }

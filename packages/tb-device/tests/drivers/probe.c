@@ -77,6 +77,13 @@ static tb_status mem_alloc(tb_driver *self, int32_t device, uint64_t size, uint6
 static tb_status mem_free(tb_driver *self, int32_t device, void *ptr) {
   tb_status status = in_range(self, device);
   if (status) return status;
+#ifdef CRASHES
+  if (!ptr) *(volatile int *)0 = 0;
+#endif
+#ifdef HANGS
+  static volatile int for_ever = 1;
+  while (!ptr && for_ever) continue;
+#endif
   if (ptr) --live;
   free(ptr);
   return TB_OK;
@@ -166,6 +173,11 @@ static tb_status event_elapsed_ns(tb_driver *self, tb_event *start, tb_event *en
 }
 #endif
 
+#ifdef EXTRA_SYMBOL
+TB_EXPORT void EXTRA_SYMBOL(void);
+void EXTRA_SYMBOL(void) {}
+#endif
+
 TB_EXPORT tb_status ENTRY(const tb_host *host, tb_driver_api *api, tb_driver **self) {
   static tb_driver_api mine;
   mine.struct_size = TABLE_SIZE;
@@ -211,6 +223,9 @@ TB_EXPORT tb_status ENTRY(const tb_host *host, tb_driver_api *api, tb_driver **s
 #endif
 #ifdef MORE_GROUPS
   mine.groups |= MORE_GROUPS;
+#endif
+#ifdef LEAKS
+  ++live; /* close will see it */
 #endif
   tb_driver *made = (tb_driver *)calloc(1, sizeof *made);
   made->host = host;

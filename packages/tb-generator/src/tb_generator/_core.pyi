@@ -1,7 +1,7 @@
 from __future__ import annotations
 import collections.abc
 import typing
-__all__: list[str] = ['DEFAULT_SEED', 'State', 'bernoulli', 'current_device', 'default_state', 'exponential', 'integers', 'normal', 'philox', 'seed_all', 'uniform', 'use_vector_code', 'words_needed']
+__all__: list[str] = ['DEFAULT_SEED', 'State', 'bernoulli', 'current_device', 'default_state', 'elementary', 'exponential', 'instruction_set', 'instruction_sets', 'integers', 'normal', 'philox', 'seed_all', 'ulp_bounds', 'uniform', 'use_instruction_set', 'words_needed']
 class State:
     """
     A seed and an offset that any number of threads may use.
@@ -34,9 +34,21 @@ def default_state(device: int) -> State:
     """
     The state of a device's own generator.
     """
+def elementary(random: collections.abc.Sequence[int], wide: bool) -> list[tuple[float, float, float]]:
+    """
+    For tests: negative_log, cosine and sine of words (wide: of 53 bits), as elementary.h has them.
+    """
 def exponential(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, rate: float, threads: int) -> None:
     """
     Fills elements `first` to `first` + `count` of a sequence: with density rate * exp(-rate * x).
+    """
+def instruction_set() -> str:
+    """
+    The one in use.
+    """
+def instruction_sets() -> list[str]:
+    """
+    Those of this processor that fills can use, the best one last.
     """
 def integers(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, low: int, width: int, threads: int) -> None:
     """
@@ -54,13 +66,17 @@ def seed_all(seed: int) -> None:
     """
     Seeds the devices' own generators, also those made later.
     """
+def ulp_bounds() -> tuple[float, float, float]:
+    """
+    Of the errors of negative_log, cosine and sine.
+    """
 def uniform(out: typing.Any, type: int, first: int, count: int, seed: int, offset: int, low: float, high: float, threads: int) -> None:
     """
     Fills elements `first` to `first` + `count` of a sequence: from low to high, high not included.
     """
-def use_vector_code(use: bool) -> bool:
+def use_instruction_set(name: str) -> None:
     """
-    For tests: chooses between portable and vector code. Returns whether there is vector code.
+    Fills use it from now on; the bits are the same.
     """
 def words_needed(kind: int, type: int, count: int) -> int:
     """

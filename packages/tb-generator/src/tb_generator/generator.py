@@ -20,8 +20,8 @@ class Generator:
     """A sequence of random words, named by a seed, and an offset: how many blocks of 4 words have been taken.
 
     A fill takes the words it needs and moves the offset on, atomically: threads that share a generator get different
-    numbers. What a fill writes depends on seed and offset alone, on every machine for `uniform`, `integers` and
-    `bernoulli`, and on one machine for `normal` and `exponential`, which use the C library's logarithm.
+    numbers. What a fill writes depends on seed and offset alone, on every machine: logarithm, sine and cosine are our
+    own, built of IEEE operations.
 
     The fills' first argument is a writable contiguous buffer, filled in place and returned, or a shape or number of
     elements, for which a new array is returned: NumPy's if numpy is installed, else a memoryview. `dtype` is float32,

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "instruction_set.h"
 #include "parallel.h"
 #include "philox.h"
 #include "table.h"
@@ -146,14 +147,19 @@ void fills_write_exactly_their_range() {
   }
 }
 
-void the_portable_code_gives_the_vector_codes_bits() {
-  std::vector<float> vector(5000), portable(5000);
-  const bool both = tb::generator::use_vector_code(true);
-  check(table.uniform(vector.data(), TB_FLOAT32, 3, 5000, 1, UINT64_MAX - 100, -1, 1) == TB_OK, "vector");
-  tb::generator::use_vector_code(false);
-  check(table.uniform(portable.data(), TB_FLOAT32, 3, 5000, 1, UINT64_MAX - 100, -1, 1) == TB_OK, "portable");
-  tb::generator::use_vector_code(true);
-  check(vector == portable, both ? "vector and portable code agree" : "portable code repeats itself");
+void every_instruction_set_writes_the_same_bits() {
+  using tb::generator::InstructionSet;
+  const InstructionSet best = tb::generator::instruction_set();
+  std::vector<std::vector<float>> written;
+  for (const InstructionSet set : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512}) {
+    if (!tb::generator::use(set)) continue;
+    std::vector<float> out(5000);
+    check(table.normal(out.data(), TB_FLOAT32, 3, 5000, 1, UINT64_MAX - 100, -1, 1) == TB_OK, "normal");
+    check(table.uniform(out.data(), TB_FLOAT32, 3, 2500, 1, UINT64_MAX - 100, -1, 1) == TB_OK, "uniform");
+    written.push_back(std::move(out));
+  }
+  tb::generator::use(best);
+  for (const auto &one : written) check(one == written[0], "instruction sets agree");
 }
 
 } // namespace
@@ -166,7 +172,7 @@ int main() {
   threads_get_the_same_default_generator();
   refusals_keep_their_text_and_write_nothing();
   fills_write_exactly_their_range();
-  the_portable_code_gives_the_vector_codes_bits();
+  every_instruction_set_writes_the_same_bits();
   printf("%d failed\n", failures);
   return failures != 0;
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 import torch
 
@@ -16,29 +15,31 @@ if _installed != TORCH_MINOR:
         f"pip install 'torch=={TORCH_MINOR}.*', or a tb-ops built for torch {_installed}"
     )
 
-from . import _core  # noqa: E402 (only once the version is known to fit)
+from . import _core, _origin  # noqa: E402 (only once the version is known to fit)
+from .ledger import (  # noqa: E402
+    Fallback,
+    fallback_budget,
+    fallback_mode,
+    fallback_report,
+    fallbacks,
+    force_fallback,
+    force_for_good,
+    reset_fallbacks,
+    set_fallback_mode,
+)
 
 _core._connect()
+_core._set_origin_finder(_origin.find)
 
 __version__ = VERSION
-
-
-@dataclass(frozen=True)
-class Fallback:
-    """One line of the ledger: an operator that ran on the CPU because the device has no kernel for it."""
-
-    operator: str
-    """Name with overload, as in "aten::std.correction"."""
-    calls: int
-    seconds: float
-    """Wall time of the calls, the wait for the stream included."""
 
 
 def initialize() -> None:
     """Open the driver and register the kernels that fit it. Idempotent.
 
     Raises:
-        RuntimeError: no driver is usable (the text says what was tried), or TB_FALLBACK has an unknown value.
+        RuntimeError: no driver is usable (the text says what was tried), TB_FALLBACK has an unknown value, or
+            TB_FORCE_FALLBACK names an operator that does not exist or cannot run on the CPU.
     """
     mode = os.environ.get("TB_FALLBACK")
     if mode is not None and mode not in ("allow", "warn", "error"):
@@ -46,6 +47,11 @@ def initialize() -> None:
     if mode is not None and not _state.initialized:
         _core.set_fallback_mode(mode)
     _core.initialize()
+    if not _state.initialized:
+        try:
+            force_for_good(os.environ.get("TB_FORCE_FALLBACK", ""))
+        except (ValueError, NotImplementedError) as error:
+            raise RuntimeError(f"TB_FORCE_FALLBACK: {error}") from error
     _state.initialized = True
 
 
@@ -61,34 +67,13 @@ def native() -> bool:
     return _core.native()
 
 
-def fallbacks() -> list[Fallback]:
-    """The ledger of CPU fallbacks since the start or the last reset, most time first."""
-    return [Fallback(*entry) for entry in _core.fallbacks()]
-
-
-def reset_fallbacks() -> None:
-    """Empty the ledger. Operators that have warned do not warn again."""
-    _core.reset_fallbacks()
-
-
-def set_fallback_mode(mode: str) -> None:
-    """What an operator without a kernel does: "allow" it, "warn" once per operator, or raise an "error".
-
-    Raises:
-        ValueError: another mode.
-    """
-    _core.set_fallback_mode(mode)
-
-
-def fallback_mode() -> str:
-    """The mode in force: "allow", "warn" or "error"."""
-    return _core.fallback_mode()
-
-
 __all__ = [
     "Fallback",
+    "fallback_budget",
     "fallback_mode",
+    "fallback_report",
     "fallbacks",
+    "force_fallback",
     "initialize",
     "native",
     "reset_fallbacks",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -62,7 +63,8 @@ class Progress:
 
     def starts(self, case: Case) -> None:
         if self._moving:
-            self._line(f"[{self._done + 1:3}/{self._total}] {case.id} {case.title}"[:100])
+            width = shutil.get_terminal_size().columns - 1
+            self._line(f"[{self._done + 1:3}/{self._total}] {case.id} {case.title}"[:width])
 
     def ended(self, result: Result) -> None:
         self._done += 1

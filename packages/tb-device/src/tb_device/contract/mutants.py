@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import _contract
+from ..exceptions import Error
 from .session import FAILED, PASSED, WARNED, Result, Session
 from .target import Case, all_cases, make_target
 
@@ -40,7 +41,11 @@ def all_mutants() -> list[Mutant]:
 
 
 def _run(base: str, mutant: str, case: Case, limit: float | None) -> Result:
-    with Session(make_target(base, mutant=mutant, options={}), limit=limit) as session:
+    try:
+        target = make_target(base, mutant=mutant, options={})
+    except Error as error:
+        return Result(case, FAILED, str(error))
+    with Session(target, limit=limit) as session:
         if session.problem:
             return Result(case, FAILED, session.problem)
         result = session.run(case)

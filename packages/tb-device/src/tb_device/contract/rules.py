@@ -5,6 +5,7 @@ Standard library only and without relative imports: tools/rules.py loads this fi
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ HEADERS = ("driver.h", "driver_slots.inc", "graph_slots.inc")
 
 _COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
 _GENERAL = re.compile(r"^ {2}([ETV]\d+) {2}(.*(?:\n {4,}\S.*)*)", re.MULTILINE)
-_ID = re.compile(r"\b([a-z][a-z0-9_]*\.(?:\d+|absent))(?= [A-Z`'\d]|\s*$)", re.MULTILINE)
+_ID = re.compile(r"\b([a-z][a-z0-9_]*\.(?:\d+|absent))\s")
 
 
 def _plain(comment: str) -> str:
@@ -35,7 +36,6 @@ def read(folder: Path) -> dict[str, str]:
         comments = [_plain(found[1]) for found in _COMMENT.finditer((folder / header).read_text())][1:]
         for comment in comments:
             ids = list(_ID.finditer(comment))
-            ends = [later.start() for later in ids[1:]] + [len(comment)]
-            for found, end in zip(ids, ends, strict=True):
-                add(found[1], comment[found.end() : end])
+            for found, later in itertools.zip_longest(ids, ids[1:]):
+                add(found[1], comment[found.end() : later.start() if later else len(comment)])
     return rules

@@ -23,7 +23,14 @@ from torch_backend.device_module.devices import (
     set_device,
     synchronize,
 )
-from torch_backend.device_module.fallback import fallbacks, reset_fallbacks, set_fallback_mode
+from torch_backend.device_module.fallback import (
+    fallback_budget,
+    fallback_report,
+    fallbacks,
+    force_fallback,
+    reset_fallbacks,
+    set_fallback_mode,
+)
 from torch_backend.device_module.memory import (
     empty_cache,
     empty_host_cache,
@@ -104,7 +111,10 @@ __all__ = [
     "device_of",
     "empty_cache",
     "empty_host_cache",
+    "fallback_budget",
+    "fallback_report",
     "fallbacks",
+    "force_fallback",
     "get_amp_supported_dtype",
     "get_device_capability",
     "get_device_name",

@@ -1,0 +1,65 @@
+// graph.cpp -- running captured work.
+#include "graph.h"
+
+#include "device.h"
+#include "error_text.h"
+
+namespace tb::cpu {
+
+struct ReplayWork {
+  static constexpr char name[] = "graph_launch";
+  Ref<Executable> executable;
+  std::shared_ptr<NodeList> nodes; // as of the launch: an update comes too late for it
+
+  tb_status run(const tb_closure_context *context) {
+    std::lock_guard lock(executable->running_);
+    nodes->run(*context);
+    return TB_OK;
+  }
+};
+
+NodeList::~NodeList() {
+  for (Node &node : nodes)
+    if (node.closure) destroy_closure(*node.closure, node.storage.get());
+}
+
+void NodeList::run(const tb_closure_context &outer) {
+  std::lock_guard lock(running_);
+  Stream &stream = *Stream::of(outer.stream);
+  tb_closure_context context = outer;
+  for (const Node &node : nodes) {
+    context.device = node.device;
+    stream.run_closure(*node.closure, node.storage.get(), context);
+  }
+}
+
+tb_status Executable::launch(Stream &stream) {
+  std::shared_ptr<NodeList> nodes;
+  {
+    std::lock_guard lock(mutex_);
+    nodes = nodes_;
+  }
+  for (const Event::Point &point : nodes->prerequisites)
+    if (const tb_status status = wait_for_point(stream, point)) return status;
+  return enqueue(stream, ReplayWork{Ref<Executable>(this), std::move(nodes)});
+}
+
+tb_status Executable::update(const tb_host *host, std::shared_ptr<NodeList> nodes) {
+  std::lock_guard lock(mutex_);
+  const auto &mine = nodes_->nodes, &theirs = nodes->nodes;
+  if (mine.size() != theirs.size())
+    return fail(host, TB_FAILED_PRECONDITION,
+                "the executable has %zu nodes and the graph %zu: instantiate the graph anew", mine.size(),
+                theirs.size());
+  for (size_t place = 0; place < mine.size(); ++place)
+    if (mine[place].closure != theirs[place].closure || mine[place].device != theirs[place].device)
+      return fail(host, TB_FAILED_PRECONDITION,
+                  "node %zu is %.60s on device %d in the executable and %.60s on device %d in the graph: instantiate "
+                  "the graph anew",
+                  place, mine[place].closure->name, mine[place].device, theirs[place].closure->name,
+                  theirs[place].device);
+  nodes_.swap(nodes); // the old list goes after the lock
+  return TB_OK;
+}
+
+} // namespace tb::cpu

@@ -1,0 +1,36 @@
+// chooser.cpp -- how a seed becomes choices.
+#include "chooser.h"
+
+#include <algorithm>
+
+#include "queue.h"
+
+namespace tb::sim {
+
+namespace {
+constexpr uint32_t kEarly[] = {0, 0, 64, 200};
+constexpr uint32_t kStray[] = {0, 64, 128, 128};
+constexpr uint32_t kRankChange = 16; // of 256 picks
+} // namespace
+
+Chooser::Chooser(uint64_t seed)
+    : random_(seed), early_(kEarly[seed % 4]), stray_(kStray[seed % 4]), ranked_(seed / 4 % 2) {}
+
+uint64_t Chooser::steps_at_enqueue() {
+  if (!random_.chance(early_)) return 0;
+  uint64_t steps = 1;
+  while (steps < 16 && random_.chance(128)) ++steps;
+  return steps;
+}
+
+Queue *Chooser::pick(const std::vector<Queue *> &candidates) {
+  if (!ranked_) return candidates[random_.below(candidates.size())];
+  // Favour that changes rarely finds orders in which one stream runs far ahead of another (the idea of Burckhardt and
+  // others, "A randomized scheduler with probabilistic guarantees of finding bugs", 2010).
+  Queue *best = *std::max_element(candidates.begin(), candidates.end(),
+                                  [](const Queue *left, const Queue *right) { return left->rank < right->rank; });
+  if (random_.chance(kRankChange)) best->rank = new_rank();
+  return best;
+}
+
+} // namespace tb::sim

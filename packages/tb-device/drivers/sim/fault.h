@@ -1,0 +1,14 @@
+// fault.h -- says on stderr which device memory the host touched, before the process's own handler of the fault runs.
+#ifndef TB_SIM_FAULT_H
+#define TB_SIM_FAULT_H
+
+namespace tb::sim {
+
+class Memory;
+
+// The first one installs the handler; the last one to go takes it away, if nobody installed another over it.
+void watch_faults(Memory *memory);
+void unwatch_faults(Memory *memory) noexcept;
+
+} // namespace tb::sim
+#endif

@@ -1,0 +1,36 @@
+// launch.h -- a launch of a kernel in an image that the CPU driver's loader has loaded (tb/host_kernel.h).
+#ifndef TB_SIM_LAUNCH_H
+#define TB_SIM_LAUNCH_H
+
+#include <memory>
+#include <vector>
+
+#include "cpu/module.h"
+#include "operation.h"
+
+namespace tb::sim {
+
+class LaunchOperation : public Operation {
+public:
+  // Copies the arguments. Throws std::bad_alloc without memory for what the blocks share.
+  LaunchOperation(std::shared_ptr<Stream> stream, const cpu::Function &function, const tb_launch &config);
+  const char *name() const noexcept override { return "launch"; }
+  tb_status run(Run &run) override;
+  bool is_function() const noexcept override { return true; }
+
+private:
+  static constexpr uint64_t kValueAlignment = 16; // of every argument's value, enough for any C type
+  struct alignas(TB_HOST_KERNEL_ALIGNMENT) Line {
+    std::byte bytes[TB_HOST_KERNEL_ALIGNMENT];
+  };
+
+  const cpu::Ref<cpu::Module> module_; // also keeps the function
+  const cpu::Function &function_;
+  std::vector<Line> values_, shared_;
+  std::vector<const void *> args_;
+  std::vector<uint64_t> arg_sizes_;
+  tb_host_kernel_call call_{};
+};
+
+} // namespace tb::sim
+#endif

@@ -1,0 +1,47 @@
+// operation.h -- one piece of queued work.
+#ifndef TB_SIM_OPERATION_H
+#define TB_SIM_OPERATION_H
+
+#include <cstdint>
+#include <memory>
+
+#include "device_memory.h"
+#include "queue.h"
+#include "tb/driver.h"
+
+namespace tb::sim {
+
+// What an operation is told when it runs: the closure's context, and the driver's memory.
+struct Run {
+  Memory &memory;
+  Queue &queue;
+  uint64_t position; // after this operation
+  tb_closure_context context;
+  void explain(const std::string &text) const; // the text of a failure
+};
+
+class Operation {
+public:
+  explicit Operation(std::shared_ptr<Stream> stream) : stream(std::move(stream)) {}
+  virtual ~Operation() = default;
+  Operation(const Operation &) = delete;
+  Operation &operator=(const Operation &) = delete;
+
+  virtual const char *name() const noexcept = 0;
+  virtual tb_status run(Run &run) = 0;
+  // In place of run() once the device is lost.
+  virtual void drop(Run &) {}
+  // Runs a function of the host, which may block, and may touch device memory.
+  virtual bool is_function() const noexcept { return false; }
+  virtual uint64_t bytes() const noexcept { return 0; } // that it moves, for the option "bandwidth"
+
+  const std::shared_ptr<Stream> stream; // lives at least as long as its work
+  bool ready = true;                    // false between closure_reserve and closure_commit
+  uint64_t units = 1;                   // of the queue's room
+  // May not run before this queue has come so far. NULL: at any time.
+  std::shared_ptr<Queue> source;
+  uint64_t source_position = 0;
+};
+
+} // namespace tb::sim
+#endif

@@ -1,0 +1,80 @@
+// queue.h -- the operations of one stream, and the handles that name it.
+//
+// A queue has three positions, which only grow: what was enqueued (tail), what the scheduler has chosen to run
+// (planned), and what has run (done). Work is in order, so "done at position p" is all that events and waits need.
+// Everything here is guarded by the scheduler's lock, except the failures, which have their own.
+#ifndef TB_SIM_QUEUE_H
+#define TB_SIM_QUEUE_H
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "cpu/failure.h"
+#include "tb/driver.h"
+
+namespace tb::sim {
+
+class Operation;
+
+struct Device {
+  explicit Device(int32_t number) : number(number) {}
+  const int32_t number;
+  std::atomic<bool> lost{false};
+  std::atomic<uint64_t> generation{0}; // raised by each reset; queues and events of an earlier one are gone
+  cpu::FailureSlot failures;           // of destroyed streams: the next device_synchronize tells
+  cpu::FailureSlot bugs;               // that belong to no stream: the next synchronise of any stream tells
+  uint32_t waiting = 0;                // host threads in device_synchronize
+};
+
+class Queue {
+public:
+  Queue(Device &device, uint64_t number, uint32_t rank) : device(device), number(number), rank(rank) {}
+
+  // Of the queue's room, as the CPU driver counts it: 64 bytes each, 1 MiB in all.
+  static constexpr uint64_t kUnits = 16384;
+  static constexpr uint64_t kLargestClosure = kUnits / 2 * TB_CLOSURE_ALIGNMENT;
+
+  Device &device;
+  const uint64_t number; // as schedules name it, and the native handle less one
+  uint32_t rank;         // the scheduler's favour
+  uint64_t generation = 0;
+  std::deque<std::shared_ptr<Operation>> operations; // from position `done` on
+  uint64_t tail = 0, planned = 0, done = 0;
+  uint64_t units = 0;   // of room taken
+  uint32_t waiting = 0; // host threads that wait for it
+  bool running = false; // its first operation runs
+  bool retired = false; // its stream was destroyed
+  uint64_t scan = 0;    // the scan of queues that last came by
+  cpu::FailureSlot failures;
+
+  Operation *next() const noexcept {
+    return planned < tail ? operations[static_cast<size_t>(planned - done)].get() : nullptr;
+  }
+  bool lost() const noexcept { return device.lost.load() || generation != device.generation.load(); }
+};
+
+// What a tb_stream points to. Several share a queue where streams were wrapped.
+struct Stream {
+  std::shared_ptr<Queue> queue;
+  bool is_default = false, is_wrapper = false;
+  tb_stream *handle() noexcept { return reinterpret_cast<tb_stream *>(this); }
+};
+
+// What a tb_event points to.
+struct Event {
+  // What it stands for at one moment. No queue: never recorded, so complete.
+  struct Point {
+    std::shared_ptr<Queue> queue;
+    uint64_t position = 0;
+    std::shared_ptr<const int64_t> stamp; // steady nanoseconds, valid when the position is done; only with timing
+  };
+  Device &device;
+  const uint64_t flags;
+  const uint64_t generation;
+  Point point;
+};
+
+} // namespace tb::sim
+#endif

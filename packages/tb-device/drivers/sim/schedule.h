@@ -1,0 +1,33 @@
+// schedule.h -- the order in which streams ran, as a text that can be replayed.
+//
+// Tokens apart by spaces: "+N" says that N calls of the driver went by, "S" that stream S ran an operation, "SxN" that it
+// ran N in a row. Streams are numbered in the order of their making, the devices' default streams first.
+#ifndef TB_SIM_SCHEDULE_H
+#define TB_SIM_SCHEDULE_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tb::sim {
+
+class Schedule {
+public:
+  // Operations of one stream in a row, chosen during one call.
+  struct Run {
+    uint64_t call, stream, count;
+  };
+
+  void add(uint64_t call, uint64_t stream);
+  std::string text() const;
+  // False: the text is no schedule.
+  static bool parse(const std::string &text, std::vector<Run> *out);
+
+private:
+  static constexpr size_t kMost = size_t(1) << 20; // runs; 24 MiB
+  std::vector<Run> runs_;
+  bool cut_ = false;
+};
+
+} // namespace tb::sim
+#endif

@@ -1,0 +1,155 @@
+// scheduler.h -- chooses the order of all work of a driver, and runs it.
+//
+// Choosing and running are apart. Each call of the driver is a point of choice: there, under the lock, the scheduler
+// appends steps to the plan, by the seed and by what host threads wait for, as if each step were done at once. A thread
+// of its own then runs the plan in that order. So the choices depend on the calls alone, never on how fast work runs.
+//
+// Functions of the host may block until something else happens. A clock thread sees one that has run for kPatience, and
+// starts another thread that takes over the rest of the plan: what waits for the blocked stream is passed over, what
+// does not runs on. The same thread lets everything queued run when nobody has called for the option "idle".
+#ifndef TB_SIM_SCHEDULER_H
+#define TB_SIM_SCHEDULER_H
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "chooser.h"
+#include "device_memory.h"
+#include "operation.h"
+#include "options.h"
+#include "queue.h"
+#include "schedule.h"
+
+namespace tb::sim {
+
+class Scheduler {
+public:
+  static constexpr std::chrono::milliseconds kPatience{50};
+  // A query waits so long for work that is chosen already, so that its answer does not depend on luck.
+  static constexpr std::chrono::microseconds kGlance{200};
+
+  struct Target {
+    std::shared_ptr<Queue> queue;
+    uint64_t position;
+  };
+
+  Scheduler(const tb_host *host, const Options &options, Memory &memory);
+  ~Scheduler(); // runs everything first
+  Scheduler(const Scheduler &) = delete;
+  Scheduler &operator=(const Scheduler &) = delete;
+
+  std::shared_ptr<Queue> create_queue(Device &device);
+  void retire_queue(const std::shared_ptr<Queue> &queue); // its work completes; its failure goes to its device
+  // Gives the position after the operation. Waits for room when the queue is full, except in the queue's own work:
+  // TB_FAILED_PRECONDITION then.
+  tb_status enqueue(const std::shared_ptr<Queue> &queue, std::shared_ptr<Operation> operation, uint64_t *position);
+  // A closure's storage was filled, or given up.
+  void commit(Operation &operation);
+  // Runs in the order of the plan, at once: nothing that was chosen later comes before it.
+  void after_plan(std::function<void()> function);
+  // Returns when every target is reached or its device is lost. `device`: counted as waiting for all of it.
+  void wait(const std::vector<Target> &targets, Device *device = nullptr);
+  bool query(const Target &target); // whether it is reached; lets some steps run
+  bool reached(const Target &target);
+  uint64_t tail_of(const Queue &queue);
+  std::vector<Target> tails_of(const Device &device); // also of destroyed streams
+  // Runs what can run without the host, for at most `limit`. True: nothing is left.
+  bool drain(std::chrono::milliseconds limit);
+  // Throws the work of a lost device away, and makes its handles fail for good.
+  void reset(Device &device);
+
+  // Whether the calling thread is inside a function of this queue, or of a queue of this device.
+  static bool inside(const Queue &queue);
+  static bool inside(const Device &device);
+  static bool inside_any();
+
+  uint64_t steps();
+  std::string schedule();
+  // "seed=3 schedule=...", and the same for the end of a failure's text, where a long one is only referred to.
+  std::string description();
+  std::string suffix();
+  void note_problem(std::string text);
+  std::vector<std::string> problems();
+
+private:
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
+  enum class Call { enqueue, query, wait, other };
+
+  // A step of the plan: the first operation of a queue that is not planned yet, or a function.
+  struct Step {
+    std::shared_ptr<Queue> queue;
+    std::function<void()> function;
+    bool loses = false; // the device is lost at this step
+  };
+
+  // ---- plan.cpp: choosing, with the lock held ----
+  void choose(Call call);
+  void plan(Queue &queue);
+  void plan_everything(Chooser &chooser);
+  void meet_demands();
+  void plan_replayed();
+  bool replay_left() const { return following_ && replayed_ < replay_.size(); }
+  void stop_replay(const char *why);
+  bool can_plan(const Queue &queue) const;
+  std::vector<Queue *> runnable() const;
+  std::vector<Queue *> needed();
+
+  // ---- scheduler.cpp: running ----
+  void run_plan(uint64_t number);
+  std::list<Step>::iterator next_step();
+  void execute_function(Lock &lock, Step &step);
+  void execute(Lock &lock, Step &step);
+  tb_status run_operation(Operation &operation, Run &run, bool lost);
+  void keep_failure(Queue &queue, uint64_t position, const Operation &operation, tb_status status, const char *text);
+  void watch();
+  void start_runner();
+  void start_clock();
+  void join_left(Lock &lock);
+  bool stalled() const;
+  void let_idle_run();
+  void finish(Queue &queue);
+  void pace(uint64_t bytes) const;
+  bool anything_left() const { return !plan_.empty() || !pending_.empty() || running_ > 0; }
+
+  const tb_host *const host_;
+  const Options options_;
+  Memory &memory_;
+  std::mutex mutex_;
+  std::condition_variable work_, done_, tick_;
+
+  // What is to be chosen from.
+  std::map<uint64_t, std::shared_ptr<Queue>> pending_; // have work that is not planned; by number
+  std::map<uint64_t, std::shared_ptr<Queue>> queues_;  // not retired, or not done
+  std::list<Target> demands_;                          // what host threads wait for
+  uint64_t queue_count_ = 0, calls_ = 0, steps_ = 0;
+  Chooser chooser_, idle_chooser_; // apart, so that a pause of the host does not change the choices after it
+  Schedule schedule_;
+  std::vector<Schedule::Run> replay_;
+  size_t replayed_ = 0;    // runs of it
+  bool following_ = false; // a schedule was given, and has fitted so far
+  std::vector<std::string> problems_;
+
+  // What is chosen and runs.
+  std::list<Step> plan_;
+  uint64_t scans_ = 0;
+  uint32_t running_ = 0;                    // steps that run now
+  uint64_t runner_ = 0;                     // the thread that takes steps; an older one leaves
+  bool busy_ = false, in_function_ = false; // of the runner
+  Clock::time_point busy_since_, last_event_;
+  bool clock_sleeps_ = false, stopping_ = false;
+  std::map<uint64_t, std::thread> runners_;
+  std::vector<uint64_t> left_; // runners that have ended or are about to, to be joined
+  std::thread clock_;
+};
+
+} // namespace tb::sim
+#endif

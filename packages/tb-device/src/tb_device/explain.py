@@ -1,0 +1,201 @@
+"""What users of PyTorch get from a driver, and what would change it: `tb-device explain --driver mychip`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _core, levels
+
+NATIVE, EMULATED, ON_CPU, MISSING = "native", "emulated by the host", "on the CPU", "not available"
+HOST_ACCESSIBLE = "TB_DEVICE_HOST_ACCESSIBLE"  # a flag of tb_device_info; stands among the groups below
+UNUSED = "a later torch-backend"  # it makes no use of what the driver offers yet
+PRIORITIES = "priority_greatest < priority_least"  # a fact of tb_device_info
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One thing that users see.
+
+    needs: everything it takes, of a tuple one: groups, functions, extensions, facts of a device. without: the state for
+    a driver that lacks one of them, and how it is then. used: PyTorch's device tb makes use of it today; where it does
+    not, `without` holds for every driver.
+    """
+
+    name: str
+    seen_as: str
+    needs: tuple[tuple[str, ...], ...]
+    without: tuple[str, str]
+    used: bool = True
+
+
+FEATURES = (
+    Feature("allocation", "torch.empty(..., device='tb')", (("CORE",),), (MISSING, "")),
+    Feature("copies", "tensor.to('tb'), tensor.cpu()", (("CORE",),), (MISSING, "")),
+    Feature(
+        "kernels on the host's memory",
+        "operators",
+        (("CLOSURE",), (HOST_ACCESSIBLE,)),
+        (ON_CPU, "each operator waits for the device, runs on the CPU, and is counted"),
+    ),
+    Feature(
+        "loaded kernels",
+        "operators of a vendor",
+        (("MODULE",),),
+        (ON_CPU, "no module can be loaded"),
+        used=False,
+    ),
+    Feature(
+        "CPU fallback in place",
+        "operators without a kernel",
+        ((HOST_ACCESSIBLE,),),
+        (EMULATED, "operands are copied to the CPU and back"),
+    ),
+    Feature("streams", "torch.Stream('tb')", (("ASYNC",),), (EMULATED, "work is done when the call returns")),
+    Feature("events", "torch.Event('tb')", (("ASYNC",),), (EMULATED, "always complete")),
+    Feature(
+        "stream priority",
+        "torch.Stream('tb', priority=-1)",
+        (("ASYNC",), (PRIORITIES,)),
+        (EMULATED, "taken, and ignored"),
+    ),
+    Feature(
+        "non_blocking copies",
+        "to('tb', non_blocking=True)",
+        (("ASYNC",), ("PIN",)),
+        (EMULATED, "the host waits for the copy"),
+    ),
+    Feature("pinned memory", "tensor.pin_memory()", (("PIN",),), (EMULATED, "pageable memory")),
+    Feature(
+        "pinning memory in place",
+        "-",
+        (("mem_register_host",), ("mem_unregister_host",)),
+        (MISSING, "a copy into pinned memory does it"),
+        used=False,
+    ),
+    Feature(
+        "pointer facts", "tensor.is_pinned()", (("PTR",),), (EMULATED, "the host's map of what it allocated itself")
+    ),
+    Feature("event timing", "torch.Event(enable_timing=True)", (("TIMING",),), (MISSING, "elapsed_time raises")),
+    Feature(
+        "expandable segments",
+        "TB_ALLOC_CONF=expandable_segments:True",
+        (("VMM",),),
+        (MISSING, "the setting is refused; memory grows in separate segments"),
+    ),
+    Feature("stream-ordered allocation", "-", (("SOA",),), (EMULATED, "by the pools of tb-allocator"), used=False),
+    Feature(
+        "memory_info",
+        "torch.tb.mem_get_info()",
+        (("device_memory_info",),),
+        (EMULATED, "total less what this process allocated: others are not seen"),
+    ),
+    Feature("memory statistics", "torch.tb.memory_stats()", (("CORE",),), (MISSING, "")),
+    Feature("pitched copies", "-", (("COPY2D",),), (EMULATED, "a copy a row"), used=False),
+    Feature("peer copies", "tensor.to('tb:1')", (("PEER",),), (EMULATED, "staged through the host"), used=False),
+    Feature(
+        "host callbacks",
+        "-",
+        (("HOSTCALL",),),
+        (EMULATED, "a thread of the host waits for the stream"),
+        used=False,
+    ),
+    Feature(
+        "native stream handles",
+        "torch.Stream('tb').native_handle",
+        (("NATIVE",),),
+        (MISSING, "no stream can be given to the vendor's libraries, or taken from them"),
+    ),
+    Feature(
+        "vendor libraries' current device",
+        "-",
+        (("device_activate",),),
+        (EMULATED, "a call that does nothing"),
+        used=False,
+    ),
+    Feature(
+        "recovery of a lost device",
+        "-",
+        (("device_reset",),),
+        (MISSING, "only a new process can use the device again"),
+        used=False,
+    ),
+    Feature("facts of the vendor's own", "tb_device: Driver.query", (("device_query",),), (MISSING, "no key is known")),
+    Feature(
+        "tensors shared between processes",
+        "torch.multiprocessing",
+        (("IPC",),),
+        (EMULATED, "sharing by a copy on the CPU"),
+        used=False,
+    ),
+    Feature("graphs", "-", ((levels.GRAPH_EXTENSION,),), (MISSING, "work is enqueued anew each time"), used=False),
+)
+
+
+def offered_by(driver: _core.Driver) -> set[str]:
+    """Groups, functions, extensions and facts of a driver, by the names that `Feature.needs` has."""
+    offered = set(driver.groups) | set(driver.functions)
+    if driver.has_extension(levels.GRAPH_EXTENSION, 1):
+        offered.add(levels.GRAPH_EXTENSION)
+    devices = [device.properties for device in driver.devices()]
+    if devices and all(device.host_accessible for device in devices):
+        offered.add(HOST_ACCESSIBLE)
+    if any(least > greatest for least, greatest in (device.priority_range for device in devices)):
+        offered.add(PRIORITIES)
+    return offered
+
+
+def state_of(feature: Feature, offered: Collection[str]) -> dict[str, Any]:
+    """A row: feature, seen_as, state, how, offered (by the driver), changed_by (what would make it native)."""
+    lacking = [" or ".join(choice) for choice in feature.needs if not any(one in offered for one in choice)]
+    native = not lacking and feature.used
+    state, how = (NATIVE, "") if native else feature.without
+    return {
+        "feature": feature.name,
+        "seen_as": feature.seen_as,
+        "state": state,
+        "how": how,
+        "offered": not lacking,
+        "changed_by": lacking + ([] if feature.used else [UNUSED]),
+    }
+
+
+def examine(driver: _core.Driver) -> dict[str, Any]:
+    """What `driver` gives: driver, version, path, level, groups, features, next. All of it fits JSON."""
+    offered = offered_by(driver)
+    following, steps = levels.steps_after(offered)
+    return {
+        "driver": driver.name,
+        "version": driver.info["version"],
+        "path": driver.path,
+        "level": levels.level_of(offered),
+        "groups": driver.groups,
+        "features": [state_of(feature, offered) for feature in FEATURES],
+        "next": {
+            "level": following.number if following else None,
+            "steps": [
+                {
+                    "name": step.name,
+                    "required": step.required,
+                    "instead_of": list(step.instead_of),
+                    "functions": [{"name": name, "required": required} for name, required in step.functions],
+                }
+                for step in steps
+            ],
+        },
+    }
+
+
+def readable(report: dict[str, Any], table: Callable[[Sequence[Sequence[str]]], str]) -> str:
+    """The report as text; `table` lays out rows."""
+    rows = [["FEATURE", "IN PYTORCH", "CHANGED BY", "STATE"]]
+    for each in report["features"]:
+        state = f"{each['state']}: {each['how']}" if each["how"] else each["state"]
+        changed_by = ", ".join(each["changed_by"])
+        rows.append([each["feature"], each["seen_as"], changed_by, state])
+    lines = [f"{report['driver']} {report['version']}, level {report['level']}, offers {', '.join(report['groups'])}"]
+    lines += ["", table(rows), ""]
+    has_graphs = any(each["feature"] == "graphs" and each["offered"] for each in report["features"])
+    lines += [levels.checklist({*report["groups"], *([levels.GRAPH_EXTENSION] if has_graphs else [])})]
+    return "\n".join(lines)

@@ -1,0 +1,47 @@
+"""Where Python is when an operator falls back: the line of the user's code, not of PyTorch's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+
+import torch
+
+_INTERNAL = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))), package) + os.sep
+    for package in ("torch", "torchgen")
+) + tuple(os.sep + os.path.join("site-packages", package) + os.sep for package in ("tb_ops", "torch_backend"))
+_DEEPEST = 64
+
+
+def find() -> tuple[str, list[str]]:
+    """The place of the call, and the stack, innermost frame first; ("", []) where no Python code runs.
+
+    The place is the innermost line outside PyTorch. Autograd runs the backward pass on threads without Python code:
+    there it is the name of the backward node, with the line of its forward under torch.autograd.detect_anomaly().
+    """
+    stack: list[str] = []
+    place = ""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and len(stack) < _DEEPEST:
+        file = frame.f_code.co_filename
+        if file != __file__:
+            stack.append(f"{file}:{frame.f_lineno} in {frame.f_code.co_name}")
+            if not place and not _internal(file):
+                place = stack[-1]
+        frame = frame.f_back
+    return ", ".join(part for part in (place, _backward()) if part), stack
+
+
+def _internal(file: str) -> bool:
+    return file.startswith(_INTERNAL[:2]) or any(part in file for part in _INTERNAL[2:]) or file.startswith("<frozen ")
+
+
+def _backward() -> str:
+    node = torch._C._current_autograd_node()
+    if node is None:
+        return ""
+    forward = node.metadata.get("traceback_", [])  # only under detect_anomaly: entries as traceback.format_stack gives
+    lines = [entry.strip().splitlines()[0] for entry in forward if "site-packages" not in entry.splitlines()[0]]
+    return f"the backward pass ({node.name()})" + (f" of {lines[-1]}" if lines else "")

@@ -1,0 +1,173 @@
+"""python -m tb_ops.coverage [--json FILE] [--markdown FILE] [--missing]: how each aten operator runs on this device.
+
+Nothing here is a list of operators: the kinds come from the dispatcher's own table, which says which kernel a call with
+tb tensors reaches under the driver in use, and from tb-ops' statement of which of its kernels wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+import torch
+
+from . import _core, native
+
+KINDS = {
+    "native-async": "a kernel of the device; the call returns before the work is done",
+    "native-sync": "a kernel of the device that waits for it, for the reason given",
+    "fallback": "runs on the CPU, counted in torch.tb.fallbacks(); raises where its tensors are not dense",
+    "composite": "PyTorch's own composition of other operators, which run on the device as they are listed here",
+    "unsupported": "raises, for the reason given",
+}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """How one overload runs on tb."""
+
+    name: str
+    """As in the ledger: "aten::std.correction"."""
+    kind: str
+    """A key of KINDS."""
+    reason: str
+    """Why it waits, falls back or is unsupported; which sort of composite it is; empty for native-async."""
+
+
+def operators() -> list[Operator]:
+    """All aten overloads of the installed torch, by name, under the driver in use.
+
+    Raises:
+        RuntimeError: no device tb, or no driver; the text says why.
+    """
+    if not hasattr(torch, "tb"):
+        raise RuntimeError("the listing needs torch.device('tb'): pip install torch-backend")
+    torch.tb.init()
+    waiting, forced = dict(_core.waiting_operators()), set(_core.forced_fallbacks())
+    names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    return [
+        Operator(name, "fallback", "forced: it has a kernel of the device")
+        if name in forced
+        else _operator(name, waiting)
+        for name in names
+    ]
+
+
+def _operator(name: str, waiting: dict[str, str]) -> Operator:
+    table = dict(_TABLE_LINE.findall(torch._C._dispatch_dump_table(name)))
+    match table.get("PrivateUse1"):
+        case "kernel" if name in waiting:
+            return Operator(name, "native-sync", waiting[name])
+        case "kernel" | "fallthrough":
+            return Operator(name, "native-async", "")
+        case "math kernel":
+            return Operator(name, "composite", "CompositeImplicitAutograd")
+        case "default backend kernel":
+            return Operator(name, "composite", "CompositeExplicitAutograd")
+        case "backend fallback" if "CPU" not in table:
+            others = [key for key in _BACKENDS if table.get(key, "backend fallback") != "backend fallback"]
+            where = f"its kernels are for {', '.join(others)}" if others else "it is another device's own operator"
+            return Operator(name, "unsupported", f"neither this device nor the CPU has a kernel: {where}")
+        case "backend fallback" if _returns_view(name) and not _core.host_accessible():
+            return Operator(
+                name, "unsupported", "returns a view, and views of copies would lose what is written to them"
+            )
+        case "backend fallback":
+            how = "in place, without copies" if _core.host_accessible() else "on copies of the tensors"
+            return Operator(name, "fallback", f"no kernel of the device: the CPU's runs {how}")
+        case other:
+            return Operator(name, "unsupported", f"the dispatcher has no kernel to call ({other or 'nothing'})")
+
+
+# "CPU: registered at FILE:LINE [math kernel]"
+_TABLE_LINE = re.compile(r"^(\w+): .*\[([^\]]*)\]$", re.MULTILINE)
+# Where an operator without a CPU kernel may have one; builds without CUDA do not register CUDA's.
+_BACKENDS = (
+    *("Meta", "CUDA", "MPS", "XPU", "MkldnnCPU", "QuantizedCPU", "QuantizedCUDA", "SparseCPU", "SparseCUDA"),
+    *("SparseCsrCPU", "SparseCsrCUDA", "NestedTensorCPU", "NestedTensorCUDA"),
+)
+
+
+def _returns_view(name: str) -> bool:
+    schema = torch._C._get_schema(*_split(name))
+    return any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)
+
+
+def _split(name: str) -> tuple[str, str]:
+    base, _, overload = name.partition(".")
+    return base, overload
+
+
+def summary(listing: list[Operator]) -> str:
+    """One line per kind: how many, and what the kind means."""
+    counts = Counter(operator.kind for operator in listing)
+    lines = [f"{len(listing)} aten overloads of torch {torch.__version__} on driver {_driver()}:"]
+    lines += [f"{counts[kind]:>6}  {kind:<13} {meaning}" for kind, meaning in KINDS.items()]
+    return "\n".join(lines)
+
+
+def _driver() -> str:
+    return f"{torch.tb.get_device_name()} ({'native kernels' if native() else 'no native kernels'})"
+
+
+def as_json(listing: list[Operator]) -> str:
+    """{"torch", "driver", "native", "total", "counts": {kind: n}, "operators": [{"name", "kind", "reason"}]}."""
+    counts = Counter(operator.kind for operator in listing)
+    facts = {
+        "torch": torch.__version__,
+        "driver": _driver(),
+        "native": native(),
+        "total": len(listing),
+        "counts": {kind: counts[kind] for kind in KINDS},
+        "operators": [asdict(operator) for operator in listing],
+    }
+    return json.dumps(facts, indent=1) + "\n"
+
+
+def as_markdown(listing: list[Operator]) -> str:
+    """A page: the counts, then a table for each kind with its operators and reasons."""
+    lines = [
+        "# Operator coverage",
+        "",
+        f"torch {torch.__version__}, driver {_driver()}. {len(listing)} aten overloads.",
+        "",
+    ]
+    lines += ["| kind | overloads | meaning |", "| --- | ---: | --- |"]
+    for kind, meaning in KINDS.items():
+        lines.append(f"| {kind} | {sum(operator.kind == kind for operator in listing)} | {meaning} |")
+    for kind in KINDS:
+        lines += ["", f"## {kind}", "", "| operator | |", "| --- | --- |"]
+        lines += [f"| `{operator.name}` | {operator.reason} |" for operator in listing if operator.kind == kind]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints the counts, or with --missing the operators without a kernel; exit status 1 when there is no device."""
+    parser = argparse.ArgumentParser(prog="python -m tb_ops.coverage", description="How each aten operator runs on tb.")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the whole listing as JSON")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the whole listing as a page")
+    parser.add_argument("--missing", action="store_true", help="also print the operators that fall back or raise")
+    chosen = parser.parse_args(arguments)
+    try:
+        listing = operators()
+    except RuntimeError as error:
+        print(f"python -m tb_ops.coverage: {error}", file=sys.stderr)
+        return 1
+    print(summary(listing))
+    if chosen.missing:
+        missing = [operator for operator in listing if operator.kind in ("fallback", "unsupported")]
+        print(*("", *(f"{operator.name}: {operator.kind}, {operator.reason}" for operator in missing)), sep="\n")
+    if chosen.json:
+        chosen.json.write_text(as_json(listing))
+    if chosen.markdown:
+        chosen.markdown.write_text(as_markdown(listing))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

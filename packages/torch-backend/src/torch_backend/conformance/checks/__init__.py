@@ -1,0 +1,141 @@
+"""The checks by name, and which entries and dtypes of the databases each of them takes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torch_backend.conformance import databases
+from torch_backend.conformance.case import NO_DTYPE, Case, Observation
+from torch_backend.conformance.checks import (
+    dtypes,
+    errors,
+    fake,
+    forward,
+    gradients,
+    inplace,
+    layout,
+    modules,
+    optimizers,
+    out,
+)
+from torch_backend.conformance.device import Device
+from torch_backend.conformance.profiles import Limits, Profile
+
+Run = Callable[[Device, Any, torch.dtype, Limits], Iterator[Observation]]
+Pairs = Iterable[tuple[str, Iterable[torch.dtype] | None]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """`entries` gives names with their dtypes (None for a check without dtypes); `entry` finds one by its name."""
+
+    summary: str
+    run: Run
+    entries: Callable[[], Pairs]
+    database: Callable[[], dict[str, Any]]
+
+
+def _forward() -> Pairs:
+    return ((name, op.dtypes) for name, op in databases.operators().items())
+
+
+def _differentiable(flag: str) -> Callable[[], Pairs]:
+    def entries() -> Pairs:
+        for name, op in databases.operators().items():
+            if getattr(op, flag):
+                yield name, [dtype for dtype in op.supported_backward_dtypes("cpu") if dtype in op.dtypes]
+
+    return entries
+
+
+def _forward_ad() -> Pairs:
+    for name, op in databases.operators().items():
+        if op.supports_forward_ad:
+            yield name, [dtype for dtype in op.dtypes if dtype.is_floating_point or dtype.is_complex]
+
+
+def _out() -> Pairs:
+    return ((name, op.dtypes) for name, op in databases.operators().items() if op.supports_out)
+
+
+def _inplace() -> Pairs:
+    return ((name, op.dtypes) for name, op in databases.operators().items() if op.get_inplace() is not None)
+
+
+def _errors() -> Pairs:
+    return ((name, None) for name, op in databases.operators().items() if op.error_inputs_func is not None)
+
+
+def _unlisted() -> Pairs:
+    for name, op in databases.operators().items():
+        yield name, [dtype for dtype in databases.DTYPES if dtype not in op.dtypes]
+
+
+def _modules() -> Pairs:
+    return ((name, info.dtypes) for name, info in databases.modules().items())
+
+
+def _module_errors() -> Pairs:
+    return ((name, None) for name, info in databases.modules().items() if info.module_error_inputs_func is not None)
+
+
+def _optimizers() -> Pairs:
+    for name, info in databases.optimizers().items():
+        yield name, [torch.float32, torch.float64, *([torch.complex64] if info.supports_complex else [])]
+
+
+def _optimizer_errors() -> Pairs:
+    return ((name, None) for name, info in databases.optimizers().items() if info.optim_error_inputs_func is not None)
+
+
+CHECKS: dict[str, Check] = {
+    "forward": Check("results of every operator", forward.forward, _forward, databases.operators),
+    "layout": Check("strides, memory formats and aliasing", layout.layout, _forward, databases.operators),
+    "backward": Check("gradients", gradients.backward, _differentiable("supports_autograd"), databases.operators),
+    "gradgrad": Check(
+        "gradients of gradients", gradients.gradgrad, _differentiable("supports_gradgrad"), databases.operators
+    ),
+    "forward_ad": Check("tangents by dual numbers", gradients.forward_ad, _forward_ad, databases.operators),
+    "out": Check("out= of any shape, strides, dtype", out.out, _out, databases.operators),
+    "inplace": Check("in-place variants", inplace.inplace, _inplace, databases.operators),
+    "inplace_view": Check("in-place through views", inplace.inplace_view, _inplace, databases.operators),
+    "inplace_expanded": Check("in-place on overlap", inplace.inplace_expanded, _inplace, databases.operators),
+    "errors": Check("exception types", errors.errors, _errors, databases.operators),
+    "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
+    "fake": Check("fake tensors predict the results", fake.fake, _forward, databases.operators),
+    "module": Check("nn modules", modules.module, _modules, databases.modules),
+    "module_errors": Check("exceptions of nn modules", modules.module_errors, _module_errors, databases.modules),
+    "optimizer": Check("optimizers", optimizers.optimizer, _optimizers, databases.optimizers),
+    "optimizer_errors": Check(
+        "exceptions of optimizers", optimizers.optimizer_errors, _optimizer_errors, databases.optimizers
+    ),
+}
+
+
+def _chosen(check: str, entry: str, known: Iterable[torch.dtype], profile: Profile, seed: int) -> list[torch.dtype]:
+    """The dtypes that a profile takes: the most usual one first, then others by the seed."""
+    ordered = sorted(known, key=databases.usual_first)
+    count = profile.dtypes(check)
+    if not count or len(ordered) <= count:
+        return ordered
+    return [ordered[0], *random.Random(f"{seed} {check} {entry}").sample(ordered[1:], count - 1)]
+
+
+def plan(checks: Iterable[str], profile: Profile, seed: int) -> tuple[list[Case], list[tuple[str, str]]]:
+    """The cases of a run, and the entries that have no dtype on the CPU and therefore no case."""
+    cases, without = [], []
+    for check in checks:
+        for entry, known in CHECKS[check].entries():
+            if known is None:
+                cases.append(Case(check, entry, NO_DTYPE))
+                continue
+            chosen = _chosen(check, entry, known, profile, seed)
+            cases += [Case(check, entry, databases.dtype_name(dtype)) for dtype in chosen]
+            if not chosen and check == "forward":
+                without.append((check, entry))
+    return cases, without

@@ -1,0 +1,82 @@
+"""The check `fake`: fake tensors of the device predict dtype, shape, strides and device of the real results.
+
+Where a fake CPU tensor does not predict the CPU, the operator's description in PyTorch is at fault, not the device:
+such a sample shows nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from torch_backend.conformance.case import Observation
+from torch_backend.conformance.comparison import flatten, significant_strides
+from torch_backend.conformance.device import Device
+from torch_backend.conformance.outcome import Outcome, attempt, told
+from torch_backend.conformance.placement import tensors_in
+from torch_backend.conformance.profiles import Limits
+from torch_backend.conformance.randomness import CPU
+from torch_backend.conformance.samples import Sample, samples
+
+
+def _real(op: Any, sample: Sample, device: Device) -> Callable[[], Any]:
+    return lambda: sample.call(op.op, device.device)[0]
+
+
+def _fake(op: Any, sample: Sample, device: Device) -> Callable[[], Any]:
+    def predicted(*positional: Any, **keywords: Any) -> Any:
+        mode = FakeTensorMode()
+        converted = {id(tensor): mode.from_tensor(tensor) for tensor in tensors_in((positional, keywords))}
+
+        def walk(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: walk(member) for key, member in value.items()}
+            if type(value) in (list, tuple):
+                return type(value)(walk(member) for member in value)
+            return converted.get(id(value), value)
+
+        with mode:
+            return op.op(*walk(list(positional)), **walk(keywords))
+
+    return lambda: sample.call(predicted, device.device)[0]
+
+
+def _disagreement(real: Outcome, fake: Outcome) -> str | None:
+    """How the prediction misses the real outcome."""
+    if real.error is not None or fake.error is not None:
+        if type(real.error) is type(fake.error):
+            return None
+        return " and ".join(
+            f"the {name} call {'raises ' + told(outcome.error) if outcome.error else 'does not raise'}"
+            for name, outcome in (("real", real), ("fake", fake))
+        )
+    wanted, given = flatten(real.value), flatten(fake.value)
+    if len(wanted) != len(given):
+        return f"{len(given)} results predicted, {len(wanted)} real ones"
+    for one, other in zip(wanted, given, strict=True):
+        if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+            continue
+        for name in ("dtype", "shape", "layout"):
+            if getattr(one, name) != getattr(other, name):
+                return f"{name} is {getattr(one, name)}, predicted was {getattr(other, name)}"
+        if one.device.type != other.device.type:
+            return f"device is {one.device}, predicted was {other.device}"
+        if one.layout == torch.strided and significant_strides(one) != significant_strides(other):
+            return f"strides of {tuple(one.shape)} are {one.stride()}, predicted was {other.stride()}"
+    return None
+
+
+def fake(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
+    """The prediction for the device against its real results."""
+    for sample in samples(op, dtype, limits):
+        observation = Observation(sample=sample.describe())
+        on_cpu = _disagreement(attempt(CPU, _real(op, sample, CPU)), attempt(CPU, _fake(op, sample, CPU)))
+        if on_cpu is not None:
+            observation.vacuous = f"on the CPU too: {on_cpu}"
+        else:
+            real, predicted = attempt(device, _real(op, sample, device)), attempt(device, _fake(op, sample, device))
+            observation.problem = _disagreement(real, predicted)
+        yield observation

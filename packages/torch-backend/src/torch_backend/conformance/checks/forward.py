@@ -1,0 +1,65 @@
+"""The check `forward`: an operator's results, and what it does to its arguments, against the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from torch_backend.conformance.case import Observation
+from torch_backend.conformance.device import Device
+from torch_backend.conformance.outcome import agree, attempt
+from torch_backend.conformance.profiles import Limits
+from torch_backend.conformance.randomness import CPU, SEED, agree_statistically, reference
+from torch_backend.conformance.samples import Sample, samples
+
+
+def caller(op: Callable[..., Any], sample: Sample, device: Device) -> Callable[[], Any]:
+    """A call that makes fresh arguments each time and gives the result together with the arguments afterwards."""
+
+    return lambda: sample.call(op, device.device)
+
+
+def compare_calls(
+    cpu_call: Callable[[], Any],
+    device_call: Callable[[], Any],
+    device: Device,
+    *,
+    uninitialised: bool,
+    repeats: int,
+    statistics: bool = True,
+    strides: bool = False,
+    cancelling: bool = False,
+    errors_count: bool = False,
+) -> Observation:
+    """The device's outcome against the CPU's, by values or, where they depend on the generator, by statistics."""
+    expected, random = reference(cpu_call)
+    if random and statistics and not uninitialised:
+        return agree_statistically(expected, cpu_call, device_call, device, repeats)
+    device.seed(SEED)
+    return agree(
+        expected,
+        attempt(device, device_call),
+        device,
+        values=not (random or uninitialised),
+        strides=strides,
+        cancelling=cancelling,
+        errors_count=errors_count,
+    )
+
+
+def forward(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
+    """Every sample: values, dtypes, shapes and device of the results, and the arguments after the call."""
+    for index, sample in enumerate(samples(op, dtype, limits)):
+        observation = compare_calls(
+            caller(op.op, sample, CPU),
+            caller(op.op, sample, device),
+            device,
+            uninitialised=op.has_nondeterministic_output,
+            repeats=limits.repeats,
+            # The statistics of a few samples are enough; the others still compare everything else.
+            statistics=index < 4,
+        )
+        observation.sample = sample.describe()
+        yield observation

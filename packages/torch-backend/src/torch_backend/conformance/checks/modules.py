@@ -1,0 +1,88 @@
+"""The checks `module` and `module_errors`: every nn.Module of module_db, moved to the device, against the CPU."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from torch_backend.conformance.case import Observation
+from torch_backend.conformance.checks.forward import compare_calls
+from torch_backend.conformance.checks.gradients import differentiable, random_like
+from torch_backend.conformance.device import Device
+from torch_backend.conformance.outcome import agree, attempt
+from torch_backend.conformance.placement import place
+from torch_backend.conformance.profiles import Limits
+from torch_backend.conformance.randomness import CPU
+from torch_backend.conformance.samples import choose, seed_everything
+
+
+def _built(info: Any, module_input: Any, dtype: torch.dtype, training: bool) -> torch.nn.Module:
+    """The module on the CPU, with the same parameters every time."""
+    given = module_input.constructor_input
+    # Outside, the generator goes on: a call that draws has to be recognised as one.
+    with torch.random.fork_rng(devices=[]):
+        CPU.seed(0)
+        module: torch.nn.Module = info.module_cls(*copy.deepcopy(given.args), **copy.deepcopy(given.kwargs))
+    return module.to(dtype).train(training)
+
+
+def _call(info: Any, module_input: Any, dtype: torch.dtype, training: bool, device: Device) -> Callable[[], Any]:
+    def call() -> Any:
+        module = _built(info, module_input, dtype, training).to(device.device)
+        given = module_input.forward_input
+        if given is None:
+            return list(module.state_dict().values())
+        positional, keywords = place((given.args, given.kwargs), device.device)
+        results = module(*positional, **keywords)
+        wanted = [*module.parameters(), *differentiable((positional, keywords))]
+        outputs = differentiable(results)
+        gradients: Any = None
+        if outputs and wanted:
+            gradients = torch.autograd.grad(outputs, wanted, random_like(outputs, device, 1), allow_unused=True)
+        return results, gradients, list(module.state_dict().values())
+
+    return call
+
+
+def _modes(info: Any) -> list[bool]:
+    return [True, False] if info.train_and_eval_differ else [True]
+
+
+def module(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
+    """Results, gradients, and parameters and buffers after the call; in train and eval mode."""
+    for training in _modes(info):
+        seed_everything(limits.seed)
+        inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
+        for module_input in choose(inputs, limits, f"{info.name} {dtype}", lambda _: 0):
+            observation = compare_calls(
+                _call(info, module_input, dtype, training, CPU),
+                _call(info, module_input, dtype, training, device),
+                device,
+                uninitialised=False,
+                repeats=limits.repeats,
+                statistics=False,
+                cancelling=True,
+            )
+            observation.sample = f"{'train' if training else 'eval'} mode, {module_input.desc or 'plain'}"
+            yield observation
+
+
+def module_errors(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
+    """Error inputs of the construction and of the call."""
+    for training in _modes(info):
+        seed_everything(limits.seed)
+        given = info.module_error_inputs_func(info, device="cpu", dtype=dtype, requires_grad=False, training=training)
+        for error_input in given:
+            wrong = error_input.module_error_input
+            observation = agree(
+                attempt(CPU, _call(info, wrong, dtype, training, CPU)),
+                attempt(device, _call(info, wrong, dtype, training, device)),
+                device,
+                values=False,
+                errors_count=True,
+            )
+            observation.sample = wrong.desc or error_input.error_regex
+            yield observation

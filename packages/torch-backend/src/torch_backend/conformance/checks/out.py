@@ -1,0 +1,109 @@
+"""The check `out`: out= of the right shape, to be resized, with strides of its own, of another dtype; see the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from torch_backend.conformance.case import Observation
+from torch_backend.conformance.checks.forward import compare_calls
+from torch_backend.conformance.device import Device
+from torch_backend.conformance.outcome import attempt
+from torch_backend.conformance.placement import place
+from torch_backend.conformance.profiles import Limits
+from torch_backend.conformance.randomness import CPU, reference
+from torch_backend.conformance.samples import Sample, samples
+
+
+def _filled(tensor: torch.Tensor) -> torch.Tensor:
+    """Memory that visibly is not the result."""
+    return tensor.fill_(1 if tensor.dtype == torch.bool else 77)
+
+
+def _exact(result: torch.Tensor) -> torch.Tensor:
+    return _filled(torch.empty_like(result))
+
+
+def _to_resize(result: torch.Tensor) -> torch.Tensor:
+    return _filled(torch.empty([*result.shape, 2], dtype=result.dtype))
+
+
+def _empty(result: torch.Tensor) -> torch.Tensor:
+    return torch.empty(0, dtype=result.dtype)
+
+
+def _strided(result: torch.Tensor) -> torch.Tensor:
+    """Dimensions in reverse order in memory, and every second element only."""
+    shape = [*reversed(result.shape), 2]
+    return _filled(torch.empty(shape, dtype=result.dtype))[..., 0].permute(*reversed(range(result.dim())))
+
+
+def _other_dtype(result: torch.Tensor) -> torch.Tensor:
+    """Into integers from floating point raises; into a wider dtype converts."""
+    other = torch.int64 if result.dtype.is_floating_point or result.dtype.is_complex else torch.float64
+    return _filled(torch.empty_like(result, dtype=other))
+
+
+VARIANTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "out of the right shape": _exact,
+    "out to be resized": _to_resize,
+    "empty out": _empty,
+    "out with strides of its own": _strided,
+    "out of another dtype": _other_dtype,
+}
+# Those in which the CPU is expected to raise now and then: the same exception is then the right answer.
+ERRORS_COUNT = {"out of another dtype", "out to be resized"}
+
+# What PyTorch itself does not survive on the CPU cannot be compared with it.
+CRASHES_THE_CPU = {
+    ("lu_unpack", "out with strides of its own"): "torch 2.13 writes past the end of such an out= on the CPU",
+}
+
+
+def _call(op: Any, sample: Sample, out: Any, device: Device) -> Callable[[], Any]:
+    def call() -> Any:
+        given = place(out, device.device)
+        result, _ = sample.call(op.op, device.device, out=given)
+        handed_back = [
+            one is other
+            for one, other in zip(pytree.tree_leaves(result), pytree.tree_leaves(given), strict=True)
+            if isinstance(other, torch.Tensor)
+        ]
+        return result, given, handed_back
+
+    return call
+
+
+def out(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
+    """Values, strides after the call, that the given tensors are handed back, and exceptions."""
+    for sample in samples(op, dtype, limits):
+        plain, random = reference(lambda s=sample: s.call(op.op, CPU.device)[0])  # type: ignore[misc]
+        leaves = pytree.tree_leaves(plain.value)
+        if plain.error is not None or not leaves or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
+            yield Observation(sample=sample.describe(), vacuous="the call without out= gives no tensors on the CPU")
+            continue
+        for name, variant in VARIANTS.items():
+            if (op.full_name, name) in CRASHES_THE_CPU:
+                yield Observation(sample=name, vacuous=CRASHES_THE_CPU[op.full_name, name])
+                continue
+            built = attempt(CPU, lambda v=variant, p=plain: pytree.tree_map(v, p.value))  # type: ignore[misc]
+            if built.error is not None:
+                yield Observation(sample=name, vacuous=f"no such out= for this result: {built.error}")
+                continue
+            if isinstance(built.value, tuple):
+                built.value = tuple(built.value)  # a named tuple of results is not what out= takes
+            observation = compare_calls(
+                _call(op, sample, built.value, CPU),
+                _call(op, sample, built.value, device),
+                device,
+                uninitialised=op.has_nondeterministic_output or random,
+                repeats=limits.repeats,
+                statistics=False,
+                strides=True,
+                errors_count=name in ERRORS_COUNT,
+            )
+            observation.sample = f"{name}, {sample.describe()}"
+            yield observation

@@ -1,0 +1,144 @@
+"""Comparison of a device's result with the CPU's: structure, device, dtype, shape, strides, values, bits.
+
+Values agree within the default tolerances of torch.testing for their dtype (NaN equals NaN); derivatives also within
+four relative tolerances of the largest derivative. How many tensors agree to the last bit is counted beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import PackedSequence
+from torch.testing._comparison import default_tolerances
+from torch.utils import _pytree as pytree
+
+from torch_backend.conformance.case import Observation
+
+
+def flatten(value: Any) -> list[Any]:
+    """The leaves of a result, named tuples and packed sequences taken apart."""
+    leaves = []
+    for leaf in pytree.tree_leaves(value, is_leaf=lambda inner: isinstance(inner, PackedSequence)):
+        leaves += [leaf.data, leaf.batch_sizes] if isinstance(leaf, PackedSequence) else [leaf]
+    return leaves
+
+
+def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().cpu().resolve_conj().resolve_neg()
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors on the CPU are the same to the last bit."""
+    if one.layout != other.layout or one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if one.layout != torch.strided:
+        return same_bits(one.to_dense(), other.to_dense())
+    if one.is_quantized:
+        return torch.equal(one, other)
+    flat = [tensor.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8) for tensor in (one, other)]
+    return torch.equal(*flat)
+
+
+def significant_strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The strides of the dimensions that have any: one element or none needs no stride."""
+    if tensor.numel() == 0:
+        return ()
+    return tuple(stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
+
+
+def _absolute_tolerance(leaves: list[Any], dtype: torch.dtype) -> tuple[float, float]:
+    """Relative and absolute tolerance for results in which terms cancel: of the size of the largest of them."""
+    rtol, atol = default_tolerances(dtype)
+    # In double precision: not every dtype has abs.
+    wide = [
+        on_cpu(leaf).to(torch.complex128 if leaf.is_complex() else torch.float64) for leaf in leaves if _sized(leaf)
+    ]
+    sizes = [tensor.abs().nan_to_num(0.0, 0.0).max() for tensor in wide]
+    return rtol, max([atol, *(4 * rtol * float(size) for size in sizes)])
+
+
+def _sized(leaf: Any) -> bool:
+    if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or not leaf.numel():
+        return False
+    return leaf.is_floating_point() or leaf.is_complex()
+
+
+def _tensor(
+    expected: torch.Tensor,
+    actual: torch.Tensor,
+    device: torch.device,
+    values: bool,
+    strides: bool,
+    cancelling: list[Any] | None,
+) -> tuple[str | None, bool]:
+    """The problem with a tensor, and whether its bits are those of the CPU."""
+    if actual.device.type != device.type and expected.device.type == "cpu":
+        return f"the result is on {actual.device}, not on {device}", False
+    for name in ("dtype", "shape", "layout"):
+        if getattr(expected, name) != getattr(actual, name):
+            return f"{name} is {getattr(actual, name)}; the CPU gives {getattr(expected, name)}", False
+    if strides and expected.layout == torch.strided:
+        wanted, given = significant_strides(expected), significant_strides(actual)
+        if wanted != given:
+            return (
+                f"strides of shape {tuple(expected.shape)} are {tuple(actual.stride())}; "
+                f"the CPU gives {tuple(expected.stride())}"
+            ), False
+    if not values:
+        return None, False
+    reference, result = on_cpu(expected), on_cpu(actual)
+    if same_bits(reference, result):
+        return None, True
+    try:
+        rtol, atol = (None, None) if cancelling is None else _absolute_tolerance(cancelling, reference.dtype)
+        torch.testing.assert_close(result, reference, rtol=rtol, atol=atol, equal_nan=True, check_stride=False)
+    except AssertionError as error:
+        return "values differ: " + " ".join(str(error).split()), False
+    return None, False
+
+
+def compare(
+    expected: Any,
+    actual: Any,
+    device: torch.device,
+    *,
+    values: bool = True,
+    strides: bool = False,
+    cancelling: bool = False,
+) -> Observation:
+    """Compares two results leaf by leaf; stops at the first problem.
+
+    `cancelling` is for derivatives: sums in which terms cancel, taken in an order that the autograd threads decide.
+    """
+    wanted, given = flatten(expected), flatten(actual)
+    if len(wanted) != len(given):
+        return Observation(problem=f"{len(given)} results; the CPU gives {len(wanted)}")
+    observation = Observation()
+    for index, (one, other) in enumerate(zip(wanted, given, strict=True)):
+        place = f"result {index}: " if len(wanted) > 1 else ""
+        if isinstance(one, torch.Tensor) != isinstance(other, torch.Tensor):
+            observation.problem = f"{place}is {type(other).__name__}; the CPU gives {type(one).__name__}"
+        elif isinstance(one, torch.Tensor):
+            problem, equal = _tensor(one, other, device, values, strides, wanted if cancelling else None)
+            observation.tensors += values
+            observation.equal_bits += equal
+            observation.problem = place + problem if problem else None
+        elif isinstance(one, (bool, int, float, complex)) and values:
+            problem = None if _same_number(one, other) else f"{place}is {other!r}; the CPU gives {one!r}"
+            observation.problem = problem
+        elif isinstance(one, (str, torch.dtype, torch.Size, type(None))) and one != other:
+            observation.problem = f"{place}is {other!r}; the CPU gives {one!r}"
+        if observation.problem:
+            return observation
+    return observation
+
+
+def _same_number(one: complex, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    try:
+        torch.testing.assert_close(other, one, equal_nan=True)
+    except AssertionError:
+        return False
+    return True

@@ -1,0 +1,70 @@
+"""What the suite asks of the device under test, with or without a device module of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+
+
+class Device:
+    """The device under test, named as the user names it ("tb", "cuda:1", "cpu")."""
+
+    def __init__(self, name: str) -> None:
+        self.device = torch.device(name)
+        self.module: Any = getattr(torch, self.device.type, None)
+        switch = getattr(self.module, "set_fallback_mode", None)
+        if switch is not None and hasattr(self.module, "fallbacks"):
+            switch("allow")  # a run measures fallbacks; it neither warns nor refuses
+
+    def seed(self, seed: int) -> None:
+        """Seeds the CPU's generator and the device's.
+
+        torch.manual_seed would also queue a call, with a formatted traceback, for every accelerator that is not there.
+        """
+        torch.default_generator.manual_seed(seed)
+        on_device = getattr(self.module, "manual_seed_all", None)
+        if on_device is not None and self.device.type != "cpu":
+            on_device(seed)
+
+    def synchronize(self) -> None:
+        """Waits for the device: an error of queued work belongs to the call that queued it."""
+        wait = getattr(self.module, "synchronize", None)
+        if wait is not None and self.device.type != "cpu":
+            wait()
+
+    def drain(self) -> None:
+        """Waits for the device and forgets the errors of its queued work."""
+        with contextlib.suppress(Exception):
+            self.synchronize()
+
+    def reset_fallbacks(self) -> None:
+        reset = getattr(self.module, "reset_fallbacks", None)
+        if reset is not None:
+            reset()
+
+    def fallbacks(self) -> list[str] | None:
+        """Operators that ran on the CPU in the device's stead since the reset; None where the device does not tell."""
+        ledger = getattr(self.module, "fallbacks", None)
+        if ledger is None or getattr(self.module, "reset_fallbacks", None) is None:
+            return None
+        return [str(line.operator) for line in ledger()]
+
+    def usable(self) -> bool:
+        """Whether the device still computes, after a failure that may have left it lost."""
+        self.drain()
+        try:
+            return bool(((torch.arange(4, device=self.device) + 1).cpu() == torch.tensor([1, 2, 3, 4])).all())
+        except Exception:
+            return False
+
+    def facts(self) -> dict[str, Any]:
+        """What the report says about the device."""
+        facts: dict[str, Any] = {"torch": torch.__version__, "device": str(self.device)}
+        for name in ("device_count", "get_device_name"):
+            try:
+                facts[name.removeprefix("get_")] = getattr(self.module, name)()
+            except Exception:
+                continue
+        return facts

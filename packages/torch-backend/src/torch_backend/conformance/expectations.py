@@ -1,0 +1,66 @@
+"""Strict expected failures: each with a reason; one that passes, or that belongs to no case, is a failure itself."""
+
+from __future__ import annotations
+
+import pathlib
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from torch_backend.conformance.case import Case
+
+SHIPPED = pathlib.Path(__file__).with_name("expected.toml")
+KEYS = {"check", "op", "dtype", "device", "error", "reason"}
+
+
+def matches(value: str, patterns: str) -> bool:
+    """Whether a value fits one of the patterns, which commas separate."""
+    return any(fnmatchcase(value, pattern.strip()) for pattern in patterns.split(","))
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """`check`, `op`, `dtype` and `device` are patterns of fnmatch, separated by commas.
+
+    `error` is part of the failure's text if given.
+    """
+
+    check: str
+    op: str
+    reason: str
+    dtype: str = "*"
+    device: str = "*"
+    error: str = ""
+
+    def covers(self, case: Case) -> bool:
+        pairs = zip(case, (self.check, self.op, self.dtype), strict=True)
+        return all(matches(value, patterns) for value, patterns in pairs)
+
+    def __str__(self) -> str:
+        return f"{self.check} {self.op} {self.dtype}"
+
+
+def load(paths: Iterable[pathlib.Path], device: str) -> list[Expectation]:
+    """The expectations of these files for a device type.
+
+    Raises:
+        ValueError: an entry without a reason, without check or op, or with an unknown key.
+    """
+    found = []
+    for path in paths:
+        for index, entry in enumerate(tomllib.loads(path.read_text()).get("expected", [])):
+            unknown = set(entry) - KEYS
+            missing = {key for key in ("check", "op", "reason") if not str(entry.get(key, "")).strip()}
+            if unknown or missing:
+                fault = f"unknown keys {sorted(unknown)}" if unknown else f"no {', '.join(sorted(missing))}"
+                raise ValueError(f"{path}, [[expected]] number {index + 1} has {fault}; keys are {sorted(KEYS)}")
+            expectation = Expectation(**entry)
+            if matches(device, expectation.device):
+                found.append(expectation)
+    return found
+
+
+def match(expectations: Iterable[Expectation], case: Case) -> Expectation | None:
+    """The first expectation that covers a case."""
+    return next((expectation for expectation in expectations if expectation.covers(case)), None)

@@ -1,0 +1,73 @@
+"""What a call does: a value, or an exception. The CPU's outcome is the reference for the device's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch_backend.conformance.case import Observation
+from torch_backend.conformance.comparison import compare
+from torch_backend.conformance.device import Device
+
+
+@dataclass
+class Outcome:
+    value: Any = None
+    error: Exception | None = None
+
+
+def attempt(device: Device, call: Callable[[], Any]) -> Outcome:
+    """Runs the call and waits for the device, so that an error of queued work is this call's error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            value = call()
+            device.synchronize()
+        except Exception as error:
+            # Work that was queued before the exception may fail too; the next call must not be blamed for it.
+            device.drain()
+            # The traceback holds every tensor of the call alive.
+            return Outcome(error=error.with_traceback(None))
+    return Outcome(value=value)
+
+
+def told(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:400]}"
+
+
+def agree(
+    expected: Outcome,
+    actual: Outcome,
+    device: Device,
+    *,
+    values: bool = True,
+    strides: bool = False,
+    cancelling: bool = False,
+    errors_count: bool = False,
+) -> Observation:
+    """Compares the device's outcome with the CPU's.
+
+    Two exceptions agree when their types are the same. That shows something only where errors are the subject
+    (`errors_count`); elsewhere the sample is vacuous. `values=False` compares everything but the values.
+    """
+    if expected.error is not None and actual.error is not None:
+        if type(expected.error) is not type(actual.error):
+            types = (
+                f"the device raises {type(actual.error).__name__} where the CPU raises {type(expected.error).__name__}"
+            )
+            return Observation(problem=f"{types}: device: {told(actual.error)}; CPU: {told(expected.error)}")
+        return Observation(vacuous=None if errors_count else f"the CPU raises {told(expected.error)}")
+    if expected.error is not None:
+        name = type(expected.error).__name__
+        return Observation(problem=f"the device does not raise where the CPU raises {name}: {told(expected.error)}")
+    if actual.error is not None:
+        return Observation(problem=f"the device raises {told(actual.error)}")
+    try:
+        return compare(
+            expected.value, actual.value, device.device, values=values, strides=strides, cancelling=cancelling
+        )
+    except Exception as error:  # reading the result back failed
+        return Observation(problem=f"reading the result back raises {told(error)}")

@@ -1,0 +1,66 @@
+"""The profiles: how much of the databases a run takes, and how long it may last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many samples of a case are taken.
+
+    `samples` is the most per case (0: all), chosen with `seed` out of the first `window`; `elements` drops samples
+    with more elements than that, unless nothing else is left (0: no limit). `repeats` is the number of draws that
+    the statistics of random operators rest on.
+    """
+
+    samples: int
+    window: int
+    elements: int
+    repeats: int
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """`dtypes`: how many dtypes of an entry each check takes (0: all). Times in seconds, 0 for no limit."""
+
+    name: str
+    forward: Limits
+    others: Limits
+    forward_dtypes: int
+    other_dtypes: int
+    time_limit: float
+    case_limit: float
+    # Whether cases that the time limit cut off make the run fail.
+    complete: bool
+
+    def limits(self, check: str) -> Limits:
+        return self.forward if check == "forward" else self.others
+
+    def dtypes(self, check: str) -> int:
+        return self.forward_dtypes if check == "forward" else self.other_dtypes
+
+
+PROFILES = {
+    "quick": Profile(
+        name="quick",
+        forward=Limits(samples=4, window=64, elements=20_000, repeats=16),
+        others=Limits(samples=2, window=32, elements=5_000, repeats=16),
+        forward_dtypes=2,
+        other_dtypes=1,
+        time_limit=330.0,
+        case_limit=60.0,
+        complete=False,
+    ),
+    "full": Profile(
+        name="full",
+        forward=Limits(samples=0, window=0, elements=0, repeats=24),
+        others=Limits(samples=24, window=512, elements=0, repeats=24),
+        forward_dtypes=0,
+        other_dtypes=0,
+        time_limit=0.0,
+        case_limit=300.0,
+        complete=True,
+    ),
+}

@@ -1,0 +1,82 @@
+"""A worker process: reads cases from stdin, one JSON line each, and answers each with one JSON line.
+
+What else is printed goes to stderr, which the parent keeps for the case that ends the process. A case that takes
+longer than its limit ends the process with the stacks of all threads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import faulthandler
+import json
+import os
+import sys
+import warnings
+from typing import Any, TextIO
+
+from torch_backend.conformance import databases
+from torch_backend.conformance.case import FAILED, Case
+from torch_backend.conformance.checks import plan
+from torch_backend.conformance.device import Device
+from torch_backend.conformance.execution import run_case
+from torch_backend.conformance.profiles import PROFILES
+
+# The exit status of a worker whose device does not compute any more: the parent starts another one.
+DEVICE_LOST = 75
+
+
+def _answer(stream: TextIO, answer: dict[str, Any]) -> None:
+    stream.write(json.dumps(answer) + "\n")
+    stream.flush()
+
+
+def serve(answers: TextIO) -> int:
+    """Answers requests until stdin ends."""
+    first = json.loads(sys.stdin.readline())
+    profile = PROFILES[first["profile"]]
+    try:
+        device = Device(first["device"])
+        databases.operators()
+        if not device.usable():
+            raise RuntimeError(f"{first['device']} does not compute arange(4) + 1")
+    except Exception as error:
+        _answer(answers, {"fatal": f"{type(error).__name__}: {error}"})
+        return 2
+    _answer(answers, {"facts": device.facts()})
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "plan" in request:
+            cases, without = plan(request["plan"], profile, first["seed"])
+            _answer(answers, {"cases": cases, "without": without})
+            continue
+        case = Case(*request["case"])
+        limits = profile.limits(case.check)
+        if first["samples"]:
+            limits = dataclasses.replace(limits, samples=first["samples"])
+        faulthandler.dump_traceback_later(first["case_limit"], exit=True)
+        result = run_case(case, device, dataclasses.replace(limits, seed=first["seed"]))
+        lost = result.status == FAILED and not device.usable()
+        faulthandler.cancel_dump_traceback_later()
+        if lost:
+            result.message += " (and the device does not compute any more)"
+        _answer(answers, {"result": result.to_json(), "lost": lost})
+        if lost:
+            return DEVICE_LOST
+    return 0
+
+
+def main() -> None:
+    """Ends the process. Its answers go where stdout went; stdout goes to stderr from here on."""
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    status = serve(answers)
+    answers.close()
+    sys.stderr.flush()
+    # The shutdown of interpreter and device is not what is tested here.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

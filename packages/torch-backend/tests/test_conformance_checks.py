@@ -1,0 +1,207 @@
+"""The conformance suite's checks in this process: the CPU passes against itself, and planted faults are found."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from torch_backend.conformance.case import FAILED, NO_DTYPE, NOT_APPLICABLE, PASSED, Case, Observation, Result
+from torch_backend.conformance.checks import CHECKS, forward, plan
+from torch_backend.conformance.comparison import compare
+from torch_backend.conformance.databases import operators
+from torch_backend.conformance.device import Device
+from torch_backend.conformance.execution import run_case, summarise
+from torch_backend.conformance.outcome import Outcome, agree
+from torch_backend.conformance.placement import place, place_tensor
+from torch_backend.conformance.profiles import PROFILES, Limits
+from torch_backend.conformance.randomness import agree_statistically, reference
+from torch_backend.conformance.samples import samples
+
+CPU = Device("cpu")
+LIMITS = Limits(samples=3, window=32, elements=5_000, repeats=16)
+ENTRIES = {
+    "errors": ("gather", NO_DTYPE),
+    "dtypes": ("add", "bool"),
+    "inplace_expanded": ("add", "float32"),
+    "module": ("nn.BatchNorm2d", "float32"),
+    "module_errors": ("nn.BatchNorm2d", NO_DTYPE),
+    "optimizer": ("AdamW", "float32"),
+    "optimizer_errors": ("AdamW", NO_DTYPE),
+}
+
+
+def run(check: str, entry: str, dtype: str) -> Result:
+    return run_case(Case(check, entry, dtype), CPU, LIMITS)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_cpu_agrees_with_itself(check: str) -> None:
+    if check == "dtypes":
+        entry, dtype = "bitwise_and", "float32"
+    else:
+        entry, dtype = ENTRIES.get(check, ("sigmoid", "float32"))
+    result = run(check, entry, dtype)
+    assert (result.status, result.message) == (PASSED, "")
+    assert result.samples > 0
+
+
+@pytest.mark.parametrize("entry", ["randn", "normal.in_place", "nn.functional.dropout", "linspace", "sparse.mm.reduce"])
+def test_special_operators_agree_with_themselves(entry: str) -> None:
+    result = run("forward", entry, "float32")
+    assert (result.status, result.message) == (PASSED, "")
+
+
+PLANTED: dict[str, Any] = {
+    "values differ": lambda tensor: tensor + 1,
+    "dtype is": lambda tensor: tensor.double(),
+    "shape is": lambda tensor: tensor.unsqueeze(0),
+}
+
+
+@pytest.mark.parametrize("text", PLANTED)
+def test_a_planted_wrong_result_fails(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = forward.attempt
+
+    def wrong(device: Device, call: Any) -> Outcome:
+        outcome = right(device, call)
+        result, arguments = outcome.value
+        return Outcome(value=(PLANTED[text](result), arguments))
+
+    monkeypatch.setattr(forward, "attempt", wrong)
+    result = run("forward", "sigmoid", "float32")
+    assert result.status == FAILED
+    assert text in result.message
+    assert result.extra["sample"]
+
+
+def test_an_argument_that_is_written_to_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = forward.attempt
+
+    def wrong(device: Device, call: Any) -> Outcome:
+        outcome = right(device, call)
+        outcome.value[1][0][0].fill_(5)
+        return outcome
+
+    monkeypatch.setattr(forward, "attempt", wrong)
+    assert run("forward", "sigmoid", "float32").status == FAILED
+
+
+def test_other_strides_fail() -> None:
+    one = torch.randn(3, 4)
+    observation = compare(one, one.T.contiguous().T, CPU.device, strides=True)
+    assert observation.problem is not None
+    assert "strides" in observation.problem
+
+
+def test_values_may_differ_within_the_tolerance_and_the_bits_are_counted() -> None:
+    one = torch.ones(3)
+    other = torch.nextafter(one, torch.full_like(one, 2.0))
+    observation = compare([one, one], [one, other], CPU.device)
+    assert (observation.problem, observation.tensors, observation.equal_bits) == (None, 2, 1)
+
+
+def test_cancelled_derivatives_are_measured_by_the_largest() -> None:
+    one, other = torch.tensor([100.0, 0.0]), torch.tensor([100.0, 1e-4])
+    assert compare(one, other, CPU.device).problem is not None
+    assert compare(one, other, CPU.device, cancelling=True).problem is None
+    assert compare(one, other * 1.001, CPU.device, cancelling=True).problem is not None
+
+
+def test_exceptions_agree_by_type() -> None:
+    runtime, index = Outcome(error=RuntimeError("a")), Outcome(error=IndexError("b"))
+    assert agree(runtime, Outcome(error=RuntimeError("other text")), CPU, errors_count=True).problem is None
+    assert "IndexError" in str(agree(runtime, index, CPU, errors_count=True).problem)
+    assert "does not raise" in str(agree(runtime, Outcome(value=1), CPU).problem)
+    assert "the device raises" in str(agree(Outcome(value=1), index, CPU).problem)
+
+
+def test_agreeing_on_an_exception_is_no_pass_where_values_are_wanted() -> None:
+    error = Outcome(error=RuntimeError("a"))
+    result = summarise(Case("forward", "x", "float32"), iter([agree(error, error, CPU)]))
+    assert result.status == NOT_APPLICABLE
+
+
+def test_a_case_without_samples_is_no_pass() -> None:
+    assert summarise(Case("forward", "x", "float32"), iter([])).status == NOT_APPLICABLE
+
+
+def test_one_failed_sample_fails_the_case() -> None:
+    result = summarise(Case("forward", "x", "float32"), iter([Observation(), Observation(problem="wrong")]))
+    assert (result.status, result.failed_samples, result.samples) == (FAILED, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.arange(12.0).view(3, 4).T,
+        torch.arange(12.0)[1::3],
+        torch.arange(3.0).expand(2, 3),
+        torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last),
+        torch.randn(3, dtype=torch.complex64).conj(),
+        torch.randn(3, dtype=torch.complex64).conj().imag,
+        torch.empty(0, 3),
+        torch.tensor(2),
+    ],
+    ids=["transposed", "offset", "expanded", "channels last", "conjugate", "negative", "empty", "scalar"],
+)
+def test_a_copy_has_the_same_layout_and_memory_of_its_own(tensor: torch.Tensor) -> None:
+    copied = place_tensor(tensor, CPU.device)
+    assert torch.equal(copied, tensor)
+    facts = [(t.stride(), t.storage_offset(), t.is_conj(), t.is_neg()) for t in (copied, tensor)]
+    assert facts[0] == facts[1]
+    assert not tensor.numel() or copied.untyped_storage().data_ptr() != tensor.untyped_storage().data_ptr()
+
+
+def test_a_tensor_that_occurs_twice_stays_one_tensor() -> None:
+    tensor = torch.ones(2)
+    one, (other,) = place((tensor, [tensor]), CPU.device)
+    assert one is other
+
+
+def test_randomness_is_found_by_the_rule() -> None:
+    assert reference(lambda: torch.randn(5))[1]
+    assert reference(lambda: torch.nn.functional.dropout(torch.ones(5), 0.5))[1]
+    assert not reference(lambda: torch.nn.functional.dropout(torch.ones(5), 0.0))[1]
+    assert not reference(lambda: torch.ones(5))[1]
+
+
+def test_another_distribution_fails() -> None:
+    def draw() -> torch.Tensor:
+        return torch.rand(200)
+
+    expected, _ = reference(draw)
+    assert agree_statistically(expected, draw, lambda: torch.rand(200), CPU, 16).problem is None
+    problem = agree_statistically(expected, draw, lambda: 0.2 + 0.6 * torch.rand(200).square(), CPU, 16).problem
+    assert "of result 0" in str(problem)
+
+
+def test_a_random_operator_that_ignores_the_seed_fails() -> None:
+    generator = torch.Generator()
+    expected, _ = reference(lambda: torch.rand(200))
+    problem = agree_statistically(
+        expected, lambda: torch.rand(200), lambda: torch.rand(200, generator=generator), CPU, 16
+    ).problem
+    assert "same seed" in str(problem)
+
+
+def test_samples_are_the_same_each_time() -> None:
+    first, second = (samples(operators()["add"], torch.float32, LIMITS) for _ in range(2))
+    assert len(first) == LIMITS.samples
+    for one, other in zip(first, second, strict=True):
+        assert compare(one.values, other.values, CPU.device).problem is None
+
+
+def test_the_full_profile_has_every_operator_and_every_cpu_dtype() -> None:
+    cases, without = plan(["forward"], PROFILES["full"], seed=0)
+    assert len(cases) == sum(len(op.dtypes) for op in operators().values())
+    assert {case.entry for case in cases} | {entry for _, entry in without} == set(operators())
+
+
+def test_the_quick_profile_has_every_operator() -> None:
+    cases, without = plan(["forward"], PROFILES["quick"], seed=0)
+    assert {case.entry for case in cases} | {entry for _, entry in without} == set(operators())
+
+
+def test_limits_can_be_seeded() -> None:
+    other = dataclasses.replace(LIMITS, seed=1, samples=2)
+    assert len(samples(operators()["add"], torch.float32, other)) == 2

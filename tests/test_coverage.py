@@ -1,0 +1,192 @@
+"""`python -m tb_ops.coverage` says of each operator what really happens: sampled by calling PyTorch's own op_db."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from conftest import ROOT, RunPython
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_any, tree_map
+
+tb: Any = torch.tb  # type: ignore[attr-defined]
+
+NATIVE = {"native-async", "native-sync"}
+STEP = 10  # every so many entries of op_db
+
+
+@pytest.fixture(scope="module")
+def listing() -> dict[str, Any]:
+    from tb_ops import coverage
+
+    return {operator.name: operator for operator in coverage.operators()}
+
+
+class Recorder(TorchDispatchMode):
+    """The overloads that reach the dispatcher below autograd with a tb tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if tree_any(lambda x: isinstance(x, torch.Tensor) and x.device.type == "tb", (args, kwargs)):
+            self.called.add(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture(scope="module")
+def sampled() -> list[tuple[str, set[str], set[str]]]:
+    """(entry of op_db, overloads called, overloads in the ledger) of the sampled entries' first float32 samples."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    def to_tb(value: Any) -> Any:
+        return value.to("tb") if isinstance(value, torch.Tensor) else value
+
+    out = []
+    tb.init()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for info in op_db[::STEP]:
+            if torch.float32 not in info.dtypes:
+                continue
+            samples = list(info.sample_inputs("cpu", torch.float32, requires_grad=False))[:3]
+            tb.reset_fallbacks()
+            with Recorder() as recorder:
+                for sample in samples:
+                    info.op(to_tb(sample.input), *tree_map(to_tb, sample.args), **tree_map(to_tb, sample.kwargs))
+            out.append((info.full_name, recorder.called, {row.operator for row in tb.fallbacks()}))
+    return out
+
+
+def test_the_sample_is_large_enough_to_say_something(
+    sampled: list[tuple[str, set[str], set[str]]], listing: dict[str, Any]
+) -> None:
+    kinds = Counter(listing[name].kind for _, called, _ in sampled for name in called if name in listing)
+    assert len(sampled) >= 50
+    assert kinds["native-async"] >= 40
+    assert kinds["fallback"] >= 2
+    assert kinds["composite"] >= 5
+
+
+def test_only_operators_listed_as_fallback_enter_the_ledger(
+    sampled: list[tuple[str, set[str], set[str]]], listing: dict[str, Any]
+) -> None:
+    wrong = {
+        (entry, name, listing[name].kind)
+        for entry, _, fell in sampled
+        for name in fell
+        if listing[name].kind != "fallback"
+    }
+    assert not wrong
+
+
+def test_operators_listed_as_fallback_enter_the_ledger_when_called(
+    sampled: list[tuple[str, set[str], set[str]]], listing: dict[str, Any]
+) -> None:
+    missing = {
+        (entry, name)
+        for entry, called, fell in sampled
+        for name in called - fell
+        if name in listing and listing[name].kind == "fallback"
+    }
+    assert not missing
+
+
+def test_no_operator_that_ran_is_listed_as_unsupported(
+    sampled: list[tuple[str, set[str], set[str]]], listing: dict[str, Any]
+) -> None:
+    assert not {
+        name for _, called, _ in sampled for name in called if name in listing and listing[name].kind == "unsupported"
+    }
+
+
+def test_every_aten_overload_of_the_dispatcher_is_listed_once(listing: dict[str, Any]) -> None:
+    from tb_ops import coverage
+
+    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    assert sorted(listing) == sorted(set(names))
+    assert len(names) > 2500
+    assert {operator.kind for operator in listing.values()} == set(coverage.KINDS)
+    assert all(operator.reason for operator in listing.values() if operator.kind != "native-async")
+
+
+def test_native_means_a_registered_kernel(listing: dict[str, Any]) -> None:
+    registered = {name for name in listing if torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1")}
+    assert registered == {name for name, operator in listing.items() if operator.kind in NATIVE}
+
+
+def test_well_known_operators_are_where_they_belong(listing: dict[str, Any]) -> None:
+    kinds = {
+        "aten::add.Tensor": "native-async",
+        "aten::convolution_overrideable": "native-async",
+        "aten::nonzero": "native-sync",
+        "aten::_local_scalar_dense": "native-sync",
+        "aten::matmul": "composite",
+        "aten::select.int": "composite",
+        "aten::mode": "fallback",
+        "aten::_indices": "unsupported",
+    }
+    assert {name: listing[name].kind for name in kinds} == kinds
+    assert "size of the result depends on the data" in listing["aten::nonzero"].reason
+    assert "SparseCPU" in listing["aten::_indices"].reason
+
+
+def test_what_tb_ops_says_of_waiting_kernels_is_of_kernels_that_exist(listing: dict[str, Any]) -> None:
+    from tb_ops import _core
+
+    assert {name for name, _ in _core.waiting_operators()} == {
+        name for name, operator in listing.items() if operator.kind == "native-sync"
+    }
+
+
+def test_a_forced_operator_is_listed_as_forced_while_it_is(listing: dict[str, Any]) -> None:
+    from tb_ops import coverage
+
+    with tb.force_fallback("aten::add.Tensor"):
+        assert {o.name: o.kind for o in coverage.operators()}["aten::add.Tensor"] == "fallback"
+    assert {o.name: o.kind for o in coverage.operators()} == {name: o.kind for name, o in listing.items()}
+
+
+def test_the_command_writes_json_and_a_page(run_python: RunPython, tmp_path: pathlib.Path) -> None:
+    code = f"""
+        import runpy, sys
+        sys.argv = ["coverage", "--json", {str(tmp_path / "c.json")!r}, "--markdown", {str(tmp_path / "c.md")!r},
+                    "--missing"]
+        runpy.run_module("tb_ops.coverage", run_name="__main__")
+    """
+    done = run_python(code)
+    facts = json.loads((tmp_path / "c.json").read_text())
+    assert facts["total"] == len(facts["operators"]) == sum(facts["counts"].values())
+    assert facts["counts"] == dict(Counter(row["kind"] for row in facts["operators"]))
+    page = (tmp_path / "c.md").read_text()
+    assert "| `aten::mode` |" in page
+    assert f"| fallback | {facts['counts']['fallback']} |" in page
+    assert "aten::mode: fallback" in done.stdout
+    assert "aten::add.Tensor:" not in done.stdout
+
+
+def test_on_a_driver_without_kernels_nearly_everything_falls_back(
+    run_python: RunPython, compile_driver: Callable[[pathlib.Path], pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    library = compile_driver(ROOT / "tests" / "vendor_driver" / "mychip.c")
+    code = f"import sys; from tb_ops.coverage import main; sys.exit(main(['--json', {str(tmp_path / 'c.json')!r}]))"
+    run_python(code, {"TB_DRIVER": str(library)})
+    facts = json.loads((tmp_path / "c.json").read_text())
+    kinds = {row["name"]: row["kind"] for row in facts["operators"]}
+    assert kinds["aten::add.out"] == "fallback"
+    assert kinds["aten::as_strided"] == "native-async"
+    assert not facts["native"]
+
+
+def test_without_a_usable_driver_the_command_says_so(run_python: RunPython) -> None:
+    code = "import sys; from tb_ops.coverage import main; sys.exit(main([]))"
+    done = run_python(code, {"TB_DRIVER": "/nowhere/driver.so"}, check=False)
+    assert done.returncode == 1
+    assert "/nowhere/driver.so" in done.stderr

@@ -1,0 +1,267 @@
+"""The CPU fallback gives what stock CPU gives, aliasing included, and refuses with the reason what it cannot do."""
+
+from __future__ import annotations
+
+import pathlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from conftest import ROOT, RunPython
+
+tb: Any = torch.tb  # type: ignore[attr-defined]
+
+CompileDriver = Callable[[pathlib.Path], pathlib.Path]
+
+
+@pytest.fixture(autouse=True)
+def fallbacks_allowed() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tb.set_fallback_mode("allow")
+        tb.reset_fallbacks()
+        yield
+        tb.set_fallback_mode("warn")
+
+
+def fell_back() -> set[str]:
+    return {row.operator for row in tb.fallbacks()}
+
+
+def complex_matrix() -> torch.Tensor:
+    return torch.view_as_complex(torch.arange(18.0).reshape(3, 3, 2).sin())
+
+
+# ---- views and aliasing ----------------------------------------------------------------------------------------------
+
+VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "aten::view": lambda x: x.view(2, 6),
+    "aten::as_strided": lambda x: x.as_strided((2, 2), (5, 1), 1),
+    "aten::unfold": lambda x: x.unfold(0, 2, 2),
+    "aten::select.int": lambda x: x[1],
+    "aten::slice.Tensor": lambda x: x[1:3],
+    "aten::transpose.int": lambda x: x.t(),
+    "aten::diagonal": lambda x: x.diagonal(),
+    "aten::expand": lambda x: x[0].expand(2, 3),
+    "aten::view_as_complex": lambda x: torch.view_as_complex(x.view(3, 2, 2)),
+    "aten::detach": lambda x: x.detach(),
+}
+
+
+@pytest.mark.parametrize("operator", VIEWS)
+def test_a_view_through_the_fallback_is_a_view(operator: str) -> None:
+    cpu, here = torch.arange(12.0).view(4, 3), torch.arange(12.0).view(4, 3).to("tb")
+    expected = VIEWS[operator](cpu)
+    with tb.force_fallback(operator):
+        view = VIEWS[operator](here)
+    assert operator in fell_back()
+    assert view.device == here.device
+    assert (view.shape, view.stride(), view.storage_offset()) == (
+        expected.shape,
+        expected.stride(),
+        expected.storage_offset(),
+    )
+    assert view.untyped_storage().data_ptr() == here.untyped_storage().data_ptr()
+    here.mul_(2)
+    assert torch.equal(view.cpu(), VIEWS[operator](cpu * 2))
+
+
+def test_gradients_flow_through_in_place_changes_of_such_views() -> None:
+    def gradient(device: str) -> torch.Tensor:
+        x = torch.arange(6.0, device=device).requires_grad_()
+        y = x * 1
+        y.view(2, 3)[0].mul_(3)
+        y.sum().backward()
+        assert x.grad is not None
+        return x.grad.cpu()
+
+    with tb.force_fallback("aten::view", "aten::select.int", "aten::mul_.Tensor"):
+        assert torch.equal(gradient("tb"), gradient("cpu"))
+    assert {"aten::view", "aten::select.int", "aten::mul_.Tensor"} <= fell_back()
+
+
+def test_on_a_driver_with_memory_of_its_own_views_through_the_fallback_are_errors(
+    run_python: RunPython, compile_driver: CompileDriver, tmp_path: pathlib.Path
+) -> None:
+    source = (ROOT / "tests" / "vendor_driver" / "mychip.c").read_text()
+    closed = tmp_path / "closedchip.c"
+    closed.write_text(source.replace(".flags = TB_DEVICE_HOST_ACCESSIBLE, ", ""))
+    assert closed.read_text() != source
+    code = """
+        import torch
+        z = torch.randn(3, 3, dtype=torch.complex64)
+        x = z.to("tb")
+        assert torch.equal(x.conj().cpu(), z.conj())
+        assert torch.equal(x.conj().imag.cpu(), z.conj().imag)
+        assert torch.allclose((x.conj() @ x).cpu(), z.conj() @ z)
+        out = torch.zeros(2, device="tb")
+        assert torch.add(torch.ones(2, device="tb"), 1, out=out) is out and out.tolist() == [2, 2]
+        assert torch.nansum(torch.ones(2, 3, device="tb"), 0, out=torch.empty(0, device="tb")).tolist() == [2, 2, 2]
+        rows = {row.operator: row for row in torch.tb.fallbacks()}
+        assert rows["aten::nansum.out"].bytes == 24  # the empty out tensor counts as it came
+        with torch.tb.force_fallback("aten::view"):
+            try:
+                x.view(9)
+            except NotImplementedError as error:
+                print(error)
+    """
+    done = run_python(code, {"TB_DRIVER": str(compile_driver(closed)), "TB_FALLBACK": "allow"})
+    assert "aten::view returns a view and has no kernel on this tb device. On the CPU it would be a view of a copy" in (
+        done.stdout
+    )
+
+
+# ---- conj and neg bits -----------------------------------------------------------------------------------------------
+
+BITS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "conj copied to the host": lambda z: z.conj(),
+    "neg copied to the host": lambda z: z.conj().imag,
+    "conj of neg copied to the host": lambda z: torch.view_as_complex(torch.view_as_real(z)).conj().t(),
+    "conj copied into conj": lambda z: torch.zeros_like(z).conj().copy_(z.conj()),
+    "conj copied into plain": lambda z: torch.zeros_like(z).copy_(z.conj()),
+    "plain copied into conj": lambda z: torch.zeros_like(z).conj().copy_(z),
+    "neg copied into plain": lambda z: torch.zeros(3, 3, device=z.device).copy_(z.conj().imag),
+    "a fallback of conj": lambda z: torch.linalg.householder_product(z.conj(), z[0].conj()),
+    "a fallback into conj": lambda z: torch.linalg.householder_product(z, z[0], out=torch.zeros_like(z).conj()),
+    "a fallback of neg": lambda z: torch.mode(z.conj().imag, 0).values,
+    "in place on conj": lambda z: z.clone().conj().mul_(2j),
+    "in place on neg": lambda z: z.clone().conj().imag.mul_(3),
+}
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_conj_and_neg_bits_are_right(name: str) -> None:
+    z = complex_matrix()
+    with tb.force_fallback("aten::mul_.Tensor"):
+        result = BITS[name](z.to("tb"))
+    expected = BITS[name](z)
+    assert result.device.type == "tb"
+    assert torch.equal(result.cpu().resolve_conj().resolve_neg(), expected.resolve_conj().resolve_neg())
+
+
+# ---- out= and other devices ------------------------------------------------------------------------------------------
+
+
+def test_an_out_tensor_keeps_its_identity_and_grows() -> None:
+    out = torch.empty(0, device="tb")
+    alias = out.view(0)
+    assert torch.nansum(torch.ones(3, 4, device="tb"), 0, out=out) is out
+    assert out.tolist() == [3, 3, 3, 3]
+    assert alias.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()
+
+
+def test_results_keep_the_cpu_s_strides() -> None:
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    with tb.force_fallback("aten::relu"):
+        assert x.to("tb").relu().stride() == x.relu().stride()
+
+
+def test_copies_to_meta_have_shapes_only_and_copies_from_it_are_errors() -> None:
+    x = complex_matrix().to("tb")
+    assert x.conj().to("meta").shape == x.shape
+    meta = torch.empty(3, 3, device="meta", dtype=x.dtype)
+    assert meta.copy_(x) is meta
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        x.copy_(meta)
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        meta.to("tb")
+
+
+def test_forward_mode_zeros_have_no_memory() -> None:
+    zeros = torch._efficientzerotensor(3, device="tb")  # type: ignore[attr-defined]
+    assert zeros._is_zerotensor()
+    assert (zeros + torch.ones(3, device="tb")).tolist() == [1, 1, 1]
+
+
+# ---- what tb has not -------------------------------------------------------------------------------------------------
+
+eye = torch.eye(3)
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "sparse COO made": (
+        lambda: torch.sparse_coo_tensor(
+            torch.zeros(1, 1, dtype=torch.int64, device="tb"), torch.ones(1, device="tb"), (3,), check_invariants=False
+        ),
+        "no sparse",
+    ),
+    "sparse COO moved": (lambda: eye.to_sparse().to("tb"), "no sparse.*to_dense"),
+    "sparse COO of dense": (lambda: eye.to("tb").to_sparse(), "_to_sparse is of layout Sparse, which tb.*to the CPU"),
+    "sparse CSR of dense": (lambda: eye.to("tb").to_sparse_csr(), "is of layout SparseCsr"),
+    "sparse CSR used": (lambda: eye.to_sparse_csr().to("tb") @ eye.to("tb"), "no sparse"),
+    "sparse CPU with dense tb": (lambda: eye.to_sparse() @ eye.to("tb"), "no sparse"),
+    "mkldnn": (lambda: eye.to("tb").to_mkldnn(), "is of layout Mkldnn"),
+    "quantizing": (
+        lambda: torch.quantize_per_tensor(eye.to("tb"), 0.1, 0, torch.quint8),
+        "quantize_per_tensor is quantized, which tb tensors cannot be",
+    ),
+    "quantized moved": (
+        lambda: torch.quantize_per_tensor(eye, 0.1, 0, torch.quint8).to("tb"),
+        "no quantized tensors.*dequantize",
+    ),
+    "strided nested used": (
+        lambda: torch.nested.nested_tensor([eye[0], eye[1]], device="tb").sin(),
+        "no nested.*layout=torch.jagged",
+    ),
+    "strided nested moved": (lambda: torch.nested.nested_tensor([eye[0], eye[1]]).to("tb"), "no nested"),
+    "an operator of sparse tensors": (
+        lambda: torch.ops.aten._indices(eye.to("tb")),
+        "aten::_indices has no kernel on this tb device, nor one on the CPU",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_tb_has_not_is_refused_with_what_to_do(name: str) -> None:
+    call, text = REFUSED[name]
+    with pytest.raises(NotImplementedError, match=text):
+        call()
+
+
+def test_jagged_nested_tensors_work() -> None:
+    rows = [torch.ones(2), torch.arange(3.0)]
+    nested = torch.nested.nested_tensor(rows, device="tb", layout=torch.jagged).sin()
+    for row, expected in zip(nested.unbind(), rows, strict=True):
+        assert torch.equal(row.cpu(), expected.sin())
+
+
+# ---- errors of queued work -------------------------------------------------------------------------------------------
+
+
+def test_a_late_error_names_the_operator_and_its_tensors() -> None:
+    x = torch.ones(3, 4, device="tb")
+    y = x.index_select(0, torch.tensor([7, 8], device="tb"))
+    with pytest.raises(RuntimeError, match=r"aten::index_select.*out of range(.|\n)*tensors: float32 \[.*int64 \[2\]"):
+        y.cpu()
+    assert x.sum().item() == 12  # told once; the device stays usable
+
+
+CRASHING = """
+    import torch
+    def bad(x):
+        return x.index_select(0, torch.tensor([7], device="tb"))
+    try:
+        y = bad(torch.ones(3, 4, device="tb"))
+    except RuntimeError as error:
+        lines = error.__traceback__
+        while lines.tb_next: lines = lines.tb_next
+        print("at once, in", lines.tb_frame.f_code.co_name, error)
+    else:
+        try: y.cpu()
+        except RuntimeError: print("late")
+    print(torch.ones(3, device="tb").sum().item())
+"""
+
+
+def test_launch_blocking_raises_at_the_line_that_caused_it(run_python: RunPython) -> None:
+    done = run_python(CRASHING, {"TB_LAUNCH_BLOCKING": "1"})
+    assert "at once, in bad" in done.stdout
+    assert "aten::index_select" in done.stdout
+    assert "3.0" in done.stdout
+    assert "late" in run_python(CRASHING, {"TB_LAUNCH_BLOCKING": "0"}).stdout
+
+
+def test_another_value_of_launch_blocking_is_an_error(run_python: RunPython) -> None:
+    done = run_python("import torch; torch.ones(1, device='tb')", {"TB_LAUNCH_BLOCKING": "yes"}, check=False)
+    assert done.returncode != 0
+    assert "TB_LAUNCH_BLOCKING=yes is neither 0 nor 1" in done.stderr

@@ -1,0 +1,109 @@
+"""docs/new-device.md does what it says: its commands run in an empty folder, in order, and print what it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+from conftest import ROOT
+
+PAGE = ROOT / "docs" / "new-device.md"
+FIRST_TENSOR = "Use it from PyTorch"  # the section that ends the first hour's documented sequence
+
+
+@dataclass(frozen=True)
+class Step:
+    """A fence of commands, and the lines that must appear in what it prints, in order."""
+
+    section: str
+    commands: str
+    prints: list[str]
+
+
+def steps() -> list[Step]:
+    """The fences `sh run` of the page, each with the fence `text` right below it."""
+    found = []
+    for part in re.split(r"^## \d+\. ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
+        section = part.splitlines()[0]
+        for match in re.finditer(r"```sh run\n(.*?)```(?:\n\n```text\n(.*?)```)?", part, re.DOTALL):
+            found.append(Step(section, match[1], (match[2] or "").splitlines()))
+    return found
+
+
+class Shell:
+    """Runs commands as one session would: the folder and exported variables last from step to step."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._state = folder / "state"
+        self._work = folder / "work"
+        self._work.mkdir()
+        self._state.write_text(f"cd {self._work}\n")
+
+    def run(self, commands: str) -> str:
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("TB_", "PYTHON"))}
+        clean["PATH"] = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
+        keep = f'{{ echo "cd $PWD"; export -p | grep -E "TB_|PYTHONPATH"; }} > {self._state}'
+        script = f"set -e\n. {self._state}\n{commands}\n{keep} || true"
+        done = subprocess.run(
+            ["bash", "-c", script], env=clean, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, f"{commands}\nended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    @property
+    def folder(self) -> pathlib.Path:
+        return self._work
+
+
+def check_output(step: Step, output: str) -> None:
+    lines = iter(output.splitlines())
+    for expected in step.prints:
+        pattern = re.sub(r"\\ +", r"\\s+", ".*".join(map(re.escape, expected.split("..."))))
+        assert any(re.fullmatch(pattern, line.rstrip()) for line in lines), (
+            f"the page promises the line {expected!r} (in this order) from\n{step.commands}\nwhich printed\n{output}"
+        )
+
+
+def test_the_page_has_the_steps_that_it_promises() -> None:
+    assert [step.section for step in steps()] == [
+        "Write a driver",
+        "Build it",
+        "Prove it",
+        FIRST_TENSOR,
+        "See what comes next",
+        "Ship it",
+        "Certify it",
+    ]
+
+
+def test_the_pages_commands_do_what_the_page_says(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(tmp_path)
+    started = time.monotonic()
+    took = []
+    for step in steps():
+        before = time.monotonic()
+        check_output(step, shell.run(step.commands))
+        took.append(f"{step.section} {time.monotonic() - before:.1f} s")
+        if step.section == FIRST_TENSOR:
+            first = time.monotonic() - started
+    with capsys.disabled():
+        print(f"\nnew-device.md after pip install: {first:.1f} s to level 0 passed and the first tensor")
+        print(f"new-device.md, each section: {', '.join(took)}")
+    result = json.loads((shell.folder / "mychip" / "contract.json").read_text())
+    assert (result["driver"], result["level"], result["failed"]) == ("mychip", 0, 0)
+    assert result["executed"] == result["passed"] > 0
+
+
+def test_an_output_that_differs_from_the_page_is_noticed() -> None:
+    step = Step("", "command", ["first ... end", "second"])
+    check_output(step, "zero\nfirst   of all end\nbetween\nsecond\n")
+    for output in ("first of all end\n", "second\nfirst of all end\n", "first of all\nsecond\n"):
+        with pytest.raises(AssertionError, match="the page promises"):
+            check_output(step, output)
