@@ -1,0 +1,48 @@
+"""Every driver call that tb-stream makes fails once, and all from it on: nothing leaks, hangs or breaks, and the next use
+works. Each point of the sweep has a process of its own, so that pools are made anew under faults."""
+
+from __future__ import annotations
+
+from conftest import Python
+
+CODE = """
+import tb_device
+import tb_stream
+from tb_device.fault_sweep import sweep_in_processes
+
+def program():
+    wanted = (tb_device.Error, ImportError, ValueError, NotImplementedError, TimeoutError, RuntimeError)
+    first, second = tb_stream.Stream(), tb_stream.Stream(priority=-1)
+    event = tb_stream.Event(enable_timing=True)
+    with first:
+        assert tb_stream.current_stream() == first
+        event.record()
+    second.wait_event(event)
+    second.wait_stream(first)
+    tb_stream.default_stream().wait_stream(second)
+    event.synchronize()
+    other = second.record_event()
+    other.query()
+    second.synchronize()
+    tb_stream.set_current_stream(tb_stream.default_stream())
+    tb_stream.synchronize()
+
+def checked():
+    # What fails is told as what it is, and the thread's current stream is as before.
+    before = tb_stream.current_stream()
+    try:
+        program()
+    except tb_device.Error as error:
+        assert error.status == STATUS, (error.status, str(error))
+        from tb_device.layers import fault
+        fault.disarm()
+        assert tb_stream.current_stream() == before
+        raise
+
+print(sum(sweep_in_processes(checked, statuses=[STATUS]) for STATUS in (8, 13, 14, 33)))
+"""
+
+
+def test_every_fault_is_survived(python: Python) -> None:
+    points = int(python.output(CODE, TB_DRIVER="cpu", TB_CPU_DEVICES="1", TB_LAYERS="fault,leak"))
+    assert points > 100
