@@ -150,7 +150,7 @@ TB_CASE(MIS, 08, TB_GROUP_CORE, "mem_copy.6", "the kind of a copy must be that o
   kit.synchronize(stream);
 }
 
-TB_CASE(MIS, 09, TB_GROUP_CORE, "mem_alloc.5 mem_copy.4 mem_set.3",
+TB_CASE(MIS, 09, TB_GROUP_CORE, "mem_alloc.5 mem_copy.4 mem_set.1 mem_set.3",
         "copies and sets past the end of a block are refused, to the last byte they are not") {
   Layered layered(kit, "validate");
   Memory memory(kit, layered, 100);
