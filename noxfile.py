@@ -38,7 +38,7 @@ RUFF = "ruff==0.17.*"
 MYPY = "mypy==2.4.*"
 STUBGEN = "pybind11-stubgen==3.0.*"
 # Demo, benchmark and integration tests share one environment with everything in it.
-EVERYTHING = [PYTEST, "numpy", "matplotlib", "tqdm", STUBGEN]
+EVERYTHING = [PYTEST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]  # expecttest: torch's own op_db
 
 PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "strict_skips", "--strict-skips", "tests/expected_skips.txt"]
 # A test that hangs ends the run, with the stacks of all threads.
