@@ -8,7 +8,7 @@ TB_MUTANT(cancel_keeps_the_place, "cpu", "closure_cancel.1", "FLT-10",
   api.closure_cancel = [](tb_driver *, tb_stream *, void *) -> tb_status { return TB_OK; };
 }
 
-TB_MUTANT(failed_record_counts, "cpu", "event_create.1", "FLT-06", "a fresh event is not complete") {
+TB_MUTANT(fresh_event_pending, "cpu", "event_create.1", "FLT-06", "a fresh event is not complete") {
   static tb_event *fresh = nullptr;
   api.event_create = [](tb_driver *self, int32_t device, uint64_t flags, tb_event **out) -> tb_status {
     const tb_status status = real().event_create(self, device, flags, out);
