@@ -34,10 +34,7 @@ def program():
 
 
 def test_a_right_program_is_swept_clean_and_every_point_counts(python: Python) -> None:
-    code = (
-        HELPERS
-        + "tb_device.default_driver(); print(sweep(program, statuses=[8, 33]), sweep(program, slots=['mem_copy']))"
-    )
+    code = HELPERS + "tb_device.default_driver(); print(sweep(program, statuses=[8, 33]), sweep(program, slots=['mem_copy']))"
     # 5 calls: mem_alloc, stream_default, mem_copy, stream_synchronize, mem_free. Persistent as transient.
     transient = 5
     assert python.output(code, TB_DRIVER="cpu", **LAYERS) == f"{2 * 2 * transient} {4 * 2}"
@@ -87,9 +84,7 @@ def test_a_driver_without_the_layers_is_refused(python: Python, layers: str) -> 
 
 
 # Every stand-in: streams and events, host calls, memory counts, pinned memory, pitched and peer copies.
-STANDINS = (
-    HELPERS
-    + """
+STANDINS = HELPERS + """
 Host = ctypes.CFUNCTYPE(None, c_void_p, c_int32)
 ran = []
 function = Host(lambda user, status: ran.append(status))
@@ -129,7 +124,6 @@ def check():
     driver = tb_device.default_driver()
     assert driver.memory_info(0) == driver.memory_info(1) == (1 << 20, 1 << 20), driver.memory_info(0)
 """
-)
 
 
 @pytest.mark.parametrize("switches", [(), ("WITH_ASYNC",)], ids=["core_only", "with_async"])
