@@ -42,11 +42,12 @@ public:
   uint64_t generation = 0;
   std::deque<std::shared_ptr<Operation>> operations; // from position `done` on
   uint64_t tail = 0, planned = 0, done = 0;
-  uint64_t units = 0;   // of room taken
-  uint32_t waiting = 0; // host threads that wait for it
-  bool running = false; // its first operation runs
-  bool retired = false; // its stream was destroyed
-  uint64_t scan = 0;    // the scan of queues that last came by
+  uint64_t units = 0;            // of room taken
+  uint32_t waiting = 0;          // host threads that wait for it
+  uint64_t wake_at = UINT64_MAX; // no sleeping thread waits for a position below
+  bool running = false;          // its first operation runs
+  bool retired = false;          // its stream was destroyed
+  uint64_t scan = 0;             // the scan of queues that last came by
   cpu::FailureSlot failures;
 
   Operation *next() const noexcept {

@@ -138,6 +138,11 @@ private:
   bool following_ = false; // a schedule was given, and has fitted so far
   std::vector<std::string> problems_;
 
+  // Sleeps until the queue has come to a position or is lost. The runner wakes nobody before.
+  void sleep_until(Lock &lock, Queue &queue, uint64_t position);
+  template <class Done> void sleep_until_idle(Lock &lock, Done done); // looks again after each step
+  uint32_t watchers_ = 0;                                             // threads that do
+
   // What is chosen and runs.
   std::list<Step> plan_;
   uint64_t scans_ = 0;
