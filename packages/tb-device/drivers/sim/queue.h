@@ -30,14 +30,14 @@ struct Device {
 
 class Queue {
 public:
-  Queue(Device &device, uint64_t number, uint32_t rank) : device(device), number(number), rank(rank) {}
+  Queue(Device &device, uint32_t number, uint32_t rank) : device(device), number(number), rank(rank) {}
 
   // Of the queue's room, as the CPU driver counts it: 64 bytes each, 1 MiB in all.
   static constexpr uint64_t kUnits = 16384;
   static constexpr uint64_t kLargestClosure = kUnits / 2 * TB_CLOSURE_ALIGNMENT;
 
   Device &device;
-  const uint64_t number; // as schedules name it, and the native handle less one
+  const uint32_t number; // as schedules name it, and the native handle less one
   uint32_t rank;         // the scheduler's favour
   uint64_t generation = 0;
   std::deque<std::shared_ptr<Operation>> operations; // from position `done` on

@@ -113,9 +113,24 @@ void Scheduler::commit(Operation &operation) {
 
 void Scheduler::after_plan(std::function<void()> function) {
   Lock lock(mutex_);
-  Step step;
-  step.function = std::move(function);
-  plan_.push_back(std::move(step));
+  if (plan_.empty() && running_ == 0) { // its turn is now
+    ++running_;
+    lock.unlock();
+    try {
+      function();
+    } catch (...) {
+      lock.lock();
+      --running_;
+      throw;
+    }
+    lock.lock();
+    --running_;
+    if (watchers_) done_.notify_all();
+  } else {
+    Step step;
+    step.function = std::move(function);
+    plan_.push_back(std::move(step));
+  }
   choose(Call::other);
 }
 
