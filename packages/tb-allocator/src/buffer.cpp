@@ -24,7 +24,12 @@ tb_stream *stream_argument(nb::handle object, int32_t *device) {
   if (object.is_none()) {
     if (!streams.struct_size) return nullptr; // the heap's default stream
     tb_stream *stream = streams.current(*device);
-    if (!stream) raise_status(TB_OUT_OF_RANGE, "current_stream", *device);
+    if (!stream) {
+      tb_error error{};
+      error.struct_size = sizeof error;
+      const bool told = host.take_error(&error);
+      raise(told ? error.status : TB_OUT_OF_RANGE, "current_stream", *device, error.text);
+    }
     return stream;
   }
   uintptr_t handle = 0;

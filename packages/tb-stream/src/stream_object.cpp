@@ -114,14 +114,15 @@ Stream stream_of_pool(std::optional<int32_t> asked, int32_t priority) {
 
 int32_t device_or_current(std::optional<int32_t> device) {
   int32_t asked = device ? *device : host.current_device();
-  if (!default_stream(asked)) check(TB_OUT_OF_RANGE, "device", asked);
+  tb_stream *stream = nullptr;
+  check(find_default_stream(asked, &stream), "default_stream", asked);
   return asked;
 }
 
 Stream current_stream_of(std::optional<int32_t> device) {
   int32_t asked = device ? *device : host.current_device();
-  tb_stream *stream = current_stream(asked);
-  if (!stream) check(TB_OUT_OF_RANGE, "current_stream", asked);
+  tb_stream *stream = nullptr;
+  check(find_current_stream(asked, &stream), "current_stream", asked);
   return {asked, stream};
 }
 

@@ -117,17 +117,22 @@ tb_status unknown_stream(const char *function) {
 
 } // namespace
 
-tb_stream *current_stream(int32_t device) {
+tb_status find_current_stream(int32_t device, tb_stream **out) {
   if (static_cast<uint32_t>(device) < static_cast<uint32_t>(device_limit))
-    if (tb_stream *stream = place_of(device)) return stream;
-  tb_stream *stream = default_stream(device);
-  if (stream) place_of(device) = stream;
-  return stream;
+    if ((*out = place_of(device))) return TB_OK;
+  if (tb_status status = find_default_stream(device, out); status != TB_OK) return status;
+  place_of(device) = *out;
+  return TB_OK;
+}
+
+tb_stream *current_stream(int32_t device) {
+  tb_stream *stream = nullptr;
+  return find_current_stream(device, &stream) == TB_OK ? stream : nullptr;
 }
 
 tb_status set_current_stream(int32_t device, tb_stream *stream) {
-  tb_stream *standard = default_stream(device);
-  if (!standard) return TB_OUT_OF_RANGE;
+  tb_stream *standard = nullptr;
+  if (tb_status status = find_default_stream(device, &standard); status != TB_OK) return status;
   if (!stream) stream = standard;
   if (stream != standard) {
     Known known;
@@ -142,21 +147,27 @@ tb_status set_current_stream(int32_t device, tb_stream *stream) {
   return TB_OK;
 }
 
-tb_stream *default_stream(int32_t device) {
+tb_status find_default_stream(int32_t device, tb_stream **out) {
   if (static_cast<uint32_t>(device) < static_cast<uint32_t>(device_limit))
-    if (tb_stream *stream = default_streams[device].load(std::memory_order_acquire)) return stream;
-  if (check_device(device, "default_stream") != TB_OK) return nullptr;
+    if ((*out = default_streams[device].load(std::memory_order_acquire))) return TB_OK;
+  if (tb_status status = check_device(device, "default_stream"); status != TB_OK) return status;
   Driver driver;
   tb_stream *stream = nullptr;
-  if (open_driver(&driver) != TB_OK) return nullptr;
-  if (driver.api->stream_default(driver.self, device, &stream) != TB_OK) return nullptr;
+  if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+  if (tb_status status = driver.api->stream_default(driver.self, device, &stream); status != TB_OK) return status;
   State &all = state();
   {
     std::lock_guard knowing(all.knowing);
     all.known[stream] = {device, 0};
   }
   default_streams[device].store(stream, std::memory_order_release);
-  return stream;
+  *out = stream;
+  return TB_OK;
+}
+
+tb_stream *default_stream(int32_t device) {
+  tb_stream *stream = nullptr;
+  return find_default_stream(device, &stream) == TB_OK ? stream : nullptr;
 }
 
 tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out) {

@@ -17,13 +17,16 @@ inline constexpr uint32_t pool_size = 32;
 inline constexpr int32_t near_devices = 8;
 extern thread_local constinit tb_stream *near_streams[near_devices] [[gnu::tls_model("initial-exec")]];
 
-// This thread's current stream; the device's default stream until set. NULL with a text for a device out of range.
+// This thread's current stream; the device's default stream until set. NULL as default_stream.
 tb_stream *current_stream(int32_t device);
 // NULL goes back to the default stream. A stream known to be another device's: TB_INVALID_ARGUMENT. One that is not
 // known (wrapped by the caller) is taken as it is; the caller keeps it alive while it is current anywhere.
 tb_status set_current_stream(int32_t device, tb_stream *stream);
-// NULL with a text for a device out of range.
+// NULL with a text for a device out of range, or when the driver fails to give it.
 tb_stream *default_stream(int32_t device);
+// The same two, with the status.
+tb_status find_current_stream(int32_t device, tb_stream **out);
+tb_status find_default_stream(int32_t device, tb_stream **out);
 // Of the pool of (device, priority), in turn. Priorities out of the device's range are clamped.
 tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out);
 // Of default and pooled streams; TB_NOT_FOUND for others.

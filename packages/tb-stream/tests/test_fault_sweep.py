@@ -3,15 +3,18 @@ works. Each point of the sweep has a process of its own, so that pools are made 
 
 from __future__ import annotations
 
+import pytest
 from conftest import Python
 
 CODE = """
+import os
 import tb_device
 import tb_stream
 from tb_device.fault_sweep import sweep_in_processes
 
+STATUS = int(os.environ["STATUS"])
+
 def program():
-    wanted = (tb_device.Error, ImportError, ValueError, NotImplementedError, TimeoutError, RuntimeError)
     first, second = tb_stream.Stream(), tb_stream.Stream(priority=-1)
     event = tb_stream.Event(enable_timing=True)
     with first:
@@ -29,20 +32,20 @@ def program():
 
 def checked():
     # What fails is told as what it is, and the thread's current stream is as before.
-    before = tb_stream.current_stream()
     try:
+        before = None
+        before = tb_stream.current_stream()
         program()
     except tb_device.Error as error:
         assert error.status == STATUS, (error.status, str(error))
-        from tb_device.layers import fault
-        fault.disarm()
-        assert tb_stream.current_stream() == before
+        assert before in (None, tb_stream.current_stream())
         raise
 
-print(sum(sweep_in_processes(checked, statuses=[STATUS]) for STATUS in (8, 13, 14, 33)))
+print(sweep_in_processes(checked, statuses=[STATUS]))
 """
 
 
-def test_every_fault_is_survived(python: Python) -> None:
-    points = int(python.output(CODE, TB_DRIVER="cpu", TB_CPU_DEVICES="1", TB_LAYERS="fault,leak"))
-    assert points > 100
+@pytest.mark.parametrize("status", ["8", "13", "14", "33"])
+def test_every_fault_is_survived(python: Python, status: str) -> None:
+    layers = {"TB_LAYERS": "fault,leak", "TB_DRIVER": "cpu", "TB_CPU_DEVICES": "1"}
+    assert int(python.output(CODE, STATUS=status, **layers)) > 25

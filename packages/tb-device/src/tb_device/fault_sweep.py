@@ -8,6 +8,7 @@ driver: TB_LAYERS=fault,leak before it is opened.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import pickle
 import select
@@ -57,20 +58,32 @@ class Point:
         )
 
 
-def _within(seconds: float, function: Function, what: str, driver: _core.Driver) -> BaseException | None:
+@dataclass(frozen=True)
+class _Raised:
+    """What a run raised, as text: the exception's frames would keep the program's objects alive."""
+
+    text: str
+    is_error: bool  # an Exception of a call that failed; not an assertion of the program, nor KeyboardInterrupt
+
+
+def _within(seconds: float, function: Function, what: str, driver: _core.Driver) -> _Raised | None:
     """Runs it in a thread of its own; what it raised. SweepError with all stacks when it does not end in time."""
-    raised: list[BaseException] = []
+    raised: list[_Raised] = []
 
     def body() -> None:
         try:
             function()
         except BaseException as error:
-            raised.append(error)
+            is_error = isinstance(error, Exception) and not isinstance(error, AssertionError)
+            raised.append(_Raised(_shown(error), is_error))
+            traceback.clear_frames(error.__traceback__)
 
     thread = threading.Thread(target=body, daemon=True)
     thread.start()
     thread.join(seconds)
     if not thread.is_alive():
+        if raised:
+            gc.collect()
         return raised[0] if raised else None
     with tempfile.TemporaryFile("w+") as stacks:
         faulthandler.dump_traceback(stacks)
@@ -107,7 +120,7 @@ class _Runner:
         for _ in range(100):
             error = _within(self.seconds, self.function, f"the run without faults {when}", self.driver)
             if error is not None:
-                raise SweepError(f"the run without faults {when} failed:\n{_shown(error)}") from error
+                raise SweepError(f"the run without faults {when} failed:\n{error.text}")
             live = leak.counts(self.driver)
             if live == before:
                 return live
@@ -122,10 +135,8 @@ class _Runner:
             fired = fault.counts(self.driver)[1] > 0
         finally:
             fault.disarm(self.driver)
-        if error is not None and not isinstance(error, Exception):
-            raise error
-        if error is not None and not fired:
-            raise SweepError(f"the run {point} failed before the fault:\n{_shown(error)}") from error
+        if error is not None and not (fired and error.is_error):
+            raise SweepError(f"the run {point} failed, but not by the fault:\n{error.text}")
         return fired
 
     def settle(self, point: Point, expected: dict[str, int]) -> None:
@@ -191,7 +202,8 @@ def sweep(
 ) -> int:
     """Runs `function` with its driver call number N failing, N = 0, 1, 2 ... until none fails; returns how many did.
 
-    function: the program. It may raise any Exception while a fault is given; each run has a thread of its own.
+    function: the program. It may raise any Exception but AssertionError while a fault is given; each run has a thread
+        of its own.
     statuses: what calls fail with. modes: "transient", call N fails; "persistent", all from N on do.
     slots: names of driver functions that count; all by default. limit: the largest N. seconds: limit of one run.
     check: called after each run; it raises when something is not as it was. driver: the default one if not given.
