@@ -99,6 +99,7 @@ private:
   tb_status refuse_piece(Call call, const Piece &piece) const;
   tb_status with_pieces(Call call, Next next, tb_stream *stream, std::initializer_list<Piece> pieces);
   tb_status take_range(Call call, Next next, Kind kind, void *pointer, int32_t device);
+  tb_status refuse_range(Call call, Kind kind, const void *pointer, int32_t device) const;
   tb_status check_finished(Call call, const void *pointer, const Range &range) const;
   tb_status check_reserved(Call call, const void *address, uint64_t size) const;
   void made_range(Call call, Kind kind, const void *pointer, uint64_t size, bool size_known, int32_t device);

@@ -47,7 +47,7 @@ def test_a_right_program_is_swept_clean_and_every_point_counts(python: Python) -
     ("fault_in", "text"),
     [
         ("address = driver.mem_alloc(0, 8); driver.synchronize(0); driver.mem_free(0, address)", "left objects of the"),
-        ("global broken\n    if broken: raise KeyError('broken')\n    broken = True\n    driver.synchronize(0); broken = False",
+        ("global broken\n    if broken: raise KeyError\n    broken = True; driver.synchronize(0); broken = False",
          "the run without faults after the one with fault.arm(nth=0, status=13) failed"),
         ("try: driver.synchronize(0)\n    except tb_device.Error: threading.Event().wait()", "did not end within 1 s"),
         ("pass", "no fault was given"),
