@@ -25,6 +25,7 @@ struct Range {
   uint64_t made = 0;
   uint64_t ended = 0; // for those given back
   Slot ended_by = Slot::count;
+  const void *owner = nullptr; // the module of a variable
   std::shared_ptr<BlockUse> use{};
 
   bool on_host() const { return kind == Kind::host_block || kind == Kind::registered_host; }

@@ -137,7 +137,8 @@ tb_status Validate::around(On<Slot::peer_copy> on, Next next, tb_stream *stream,
                      {{"dst", dst, size, Side::device, dst_device}, {"src", src, size, Side::device, src_device}});
 }
 
-void Validate::made_range(Call call, Kind kind, const void *pointer, uint64_t size, bool size_known, int32_t device) {
+void Validate::made_range(Call call, Kind kind, const void *pointer, uint64_t size, bool size_known, int32_t device,
+                          const void *owner) {
   Range range;
   range.kind = kind;
   range.device = device;
@@ -145,6 +146,7 @@ void Validate::made_range(Call call, Kind kind, const void *pointer, uint64_t si
   range.size_known = size_known;
   range.made_by = call.slot;
   range.made = call.number;
+  range.owner = owner;
   range.use = std::make_shared<BlockUse>();
   ranges_.add(pointer, std::move(range));
 }
