@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 import tb_device
 
 PAGE = Path(__file__).parents[3] / "docs" / "sim.md"
