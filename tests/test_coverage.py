@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import tb_device
 import torch
-from conftest import ROOT, RunPython
+from conftest import RunPython
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_any, tree_map
 
@@ -176,7 +177,7 @@ def test_the_command_writes_json_and_a_page(run_python: RunPython, tmp_path: pat
 def test_on_a_driver_without_kernels_nearly_everything_falls_back(
     run_python: RunPython, compile_driver: Callable[[pathlib.Path], pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
-    library = compile_driver(ROOT / "tests" / "vendor_driver" / "mychip.c")
+    library = compile_driver(pathlib.Path(tb_device.__file__).parent / "new_driver" / "c" / "mychip.c")
     code = f"import sys; from tb_ops.coverage import main; sys.exit(main(['--json', {str(tmp_path / 'c.json')!r}]))"
     run_python(code, {"TB_DRIVER": str(library)})
     facts = json.loads((tmp_path / "c.json").read_text())

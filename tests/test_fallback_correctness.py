@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import tb_device
 import torch
-from conftest import ROOT, RunPython
+from conftest import RunPython
 
 tb: Any = torch.tb  # type: ignore[attr-defined]
 
@@ -85,9 +86,9 @@ def test_gradients_flow_through_in_place_changes_of_such_views() -> None:
 def test_on_a_driver_with_memory_of_its_own_views_through_the_fallback_are_errors(
     run_python: RunPython, compile_driver: CompileDriver, tmp_path: pathlib.Path
 ) -> None:
-    source = (ROOT / "tests" / "vendor_driver" / "mychip.c").read_text()
+    source = (pathlib.Path(tb_device.__file__).parent / "new_driver" / "c" / "mychip.c").read_text()
     closed = tmp_path / "closedchip.c"
-    closed.write_text(source.replace(".flags = TB_DEVICE_HOST_ACCESSIBLE, ", ""))
+    closed.write_text(source.replace("TB_DEVICE_HOST_ACCESSIBLE", "0"))
     assert closed.read_text() != source
     code = """
         import torch

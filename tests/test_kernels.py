@@ -15,13 +15,21 @@ from torch import nn
 aten = torch.ops.aten
 
 
+def set_num_threads(count: int) -> None:
+    """Also on autograd's thread for the device, which keeps the count that it was started with."""
+    torch.set_num_threads(count)
+    result = torch.ones(1, device="tb", requires_grad=True) * 2
+    result.register_hook(lambda _: torch.set_num_threads(count))
+    torch.autograd.backward(result)
+
+
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
     """How a matrix product or a sum is cut among threads changes its last bits."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    set_num_threads(before)
 
 
 @pytest.mark.parametrize("name", CASES)
