@@ -106,6 +106,18 @@ template <Slot S> constexpr bool ends_memory() {
          taken == Kind::imported_block;
 }
 
+// The number of the object that a call is about to take back; 0 for other calls.
+template <Slot S, class... A> uint64_t number_taken(const Names &names, A... arguments) {
+  if constexpr (taken_by(S) == Kind::none || taken_by(S) == Kind::mapping)
+    return 0;
+  else
+    return names.find(taken_object<S>(arguments...));
+}
+template <Slot S, class... A> void note_taken(Names &names, uint64_t number, tb_status status, A... arguments) {
+  if constexpr (taken_by(S) != Kind::none && taken_by(S) != Kind::mapping)
+    if (!tb_is_refusal(status)) names.ended(taken_object<S>(arguments...), number);
+}
+
 template <Slot S, int Place, class T> void append_result(std::string &out, Names &names, T argument) {
   constexpr std::string_view name = argument_of(S, Place);
   if constexpr (name.starts_with("out")) {

@@ -22,14 +22,25 @@ uint64_t Names::number(const void *handle) {
 }
 
 void Names::made_memory(const void *base, uint64_t size) {
-  Range range;
-  range.kind = Kind::block;
-  range.size = size;
-  {
-    std::lock_guard lock(mutex_);
-    range.made = numbers_[base];
-  }
-  memory_.add(base, std::move(range));
+  std::lock_guard lock(mutex_);
+  memory_[reinterpret_cast<uintptr_t>(base)] = {size, numbers_[base]};
+}
+
+uint64_t Names::find(const void *handle) const {
+  std::lock_guard lock(mutex_);
+  const auto found = numbers_.find(handle);
+  return found == numbers_.end() ? 0 : found->second;
+}
+
+void Names::ended(const void *handle, uint64_t number) {
+  std::lock_guard lock(mutex_);
+  if (!number) return;
+  objects_.erase(number);
+  if (const auto found = numbers_.find(handle); found != numbers_.end() && found->second == number)
+    numbers_.erase(found);
+  if (const auto found = memory_.find(reinterpret_cast<uintptr_t>(handle));
+      found != memory_.end() && found->second.second == number)
+    memory_.erase(found);
 }
 
 std::string Names::text_of_handle(const void *handle) {
@@ -41,10 +52,13 @@ std::string Names::text_of_handle(const void *handle) {
 
 std::string Names::text_of_memory(const void *address) const {
   if (!address) return "null";
-  const auto found = memory_.find(address);
-  if (!found) return "\"host\"";
-  return joined({"\"#", std::to_string(found->range.made), "+",
-                 std::to_string(reinterpret_cast<uintptr_t>(address) - found->base), "\""});
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  std::lock_guard lock(mutex_);
+  auto after = memory_.upper_bound(at);
+  if (after == memory_.begin()) return "\"host\"";
+  const auto &[base, block] = *--after;
+  if (at - base >= block.first) return "\"host\"";
+  return joined({"\"#", std::to_string(block.second), "+", std::to_string(at - base), "\""});
 }
 
 const void *Names::object(uint64_t number) const {

@@ -1,12 +1,13 @@
 // names.h -- handles and pointers of a run as small numbers, the same in each run that makes the same calls.
 #pragma once
 
-#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
-
-#include "ranges.h"
-#include "sharded_map.h"
 
 namespace tb::layers {
 
@@ -19,7 +20,9 @@ public:
   // The number that it has, or a new one.
   uint64_t number(const void *handle);
   void made_memory(const void *base, uint64_t size);
-  void ended_memory(const void *base) { (void)memory_.end(base, 0, Slot::count); }
+  // The object with this number ended; its address may be another's by now. 0: nothing did.
+  void ended(const void *handle, uint64_t number);
+  uint64_t find(const void *handle) const;        // 0: it has no number
   std::string text_of_handle(const void *handle); // "#3", "null", or "unknown"
   std::string text_of_memory(const void *address) const;
   // The object with this number; NULL when there is none.
@@ -30,7 +33,7 @@ private:
   uint64_t next_ = 1;
   std::unordered_map<const void *, uint64_t> numbers_;
   std::unordered_map<uint64_t, const void *> objects_;
-  Ranges memory_;
+  std::map<uintptr_t, std::pair<uint64_t, uint64_t>> memory_; // by first byte: size and number
 };
 
 // The members of a JSON object of this format, each value as its text. Throws BadSpec for what is none.

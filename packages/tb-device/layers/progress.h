@@ -86,6 +86,7 @@ public:
   BlockUse(const BlockUse &) = delete;
   void note(uint32_t serial, uint64_t position);
   void unknown() { unknown_.store(true, std::memory_order_relaxed); }
+  bool is_used() const { return entries_[0].load(std::memory_order_relaxed) != 0; }
   bool is_known() const { return !unknown_.load(std::memory_order_relaxed); }
   // Calls body(serial, position) for each stream.
   template <class Body> void each(Body &&body) const {

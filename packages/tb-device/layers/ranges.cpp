@@ -12,7 +12,7 @@ std::mutex &Ranges::reader() const {
 template <class Body> void Ranges::change(Body &&body) {
   for (Reader &one : readers_) one.mutex.lock(); // always in this order
   struct Unlock {
-    std::array<Reader, 8> &readers;
+    std::array<Reader, 4> &readers;
     ~Unlock() {
       for (Reader &one : readers) one.mutex.unlock();
     }
@@ -55,20 +55,33 @@ void Ranges::add(const void *base, Range range) {
   });
 }
 
-std::optional<Range> Ranges::end(const void *base, uint64_t call, Slot by) {
-  std::optional<Range> out;
+bool Ranges::end(const void *base, uint64_t call, Slot by) {
+  bool lived = false;
   change([&] {
-    const auto found = living_.find(reinterpret_cast<uintptr_t>(base));
-    if (found == living_.end()) return;
-    out = found->second;
-    living_.erase(found);
-    Range gone = *out;
-    gone.ended = call;
-    gone.ended_by = by;
-    ended_.emplace_front(reinterpret_cast<uintptr_t>(base), std::move(gone));
+    auto node = living_.extract(reinterpret_cast<uintptr_t>(base));
+    if (!(lived = !node.empty())) return;
+    node.mapped().ended = call;
+    node.mapped().ended_by = by;
+    ended_.emplace_front(node.key(), std::move(node.mapped()));
     if (ended_.size() > remembered) ended_.pop_back();
   });
-  return out;
+  return lived;
+}
+
+void Ranges::revive(const void *base, uint64_t call) {
+  std::optional<Range> found;
+  change([&] {
+    for (auto one = ended_.begin(); one != ended_.end() && !found; ++one) {
+      if (one->first != reinterpret_cast<uintptr_t>(base) || one->second.ended != call) continue;
+      found = std::move(one->second);
+      ended_.erase(one);
+      break;
+    }
+  });
+  if (!found) return;
+  found->ended = 0;
+  found->ended_by = Slot::count;
+  add(base, std::move(*found));
 }
 
 std::optional<FoundRange> Ranges::find(const void *address) const {

@@ -271,7 +271,7 @@ template <Slot S, class... A> tb_status Replay::answer(A... arguments) {
       recorded = expect(name_of(S), arguments_text<S>(names_, arguments...), data, size);
       if (!recorded) return TB_DATA_LOSS;
       status = recorded->status;
-      if constexpr (ends_memory<S>()) names_.ended_memory(taken_object<S>(arguments...));
+      note_taken<S>(names_, number_taken<S>(names_, arguments...), status, arguments...);
       if (status == TB_OK) {
         const uint64_t bytes = size_argument<S>(arguments...);
         [&]<int... Place>(std::integer_sequence<int, Place...>) {

@@ -1,6 +1,7 @@
 // serialise.cpp -- the layer that lets one call at a time into a driver.
 #include "serialise.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -23,17 +24,22 @@ tb_status Serialise::mark(int32_t device, tb_stream *stream, tb_event **out) {
 }
 
 tb_status Serialise::wait(tb_event *event) {
-  constexpr int eager = 100; // short work is worth no sleep
+  // Short work is worth no sleep; long work is asked after ever more seldom, so that waiting costs no processor.
+  constexpr int eager = 20;
+  constexpr std::chrono::microseconds longest{2000};
+  std::chrono::microseconds pause{50};
   for (int round = 0;; ++round) {
     {
       std::lock_guard lock(mutex_);
       const tb_status status = inner.event_query(inner_self, event);
       if (status != TB_NOT_READY) return status;
     }
-    if (round < eager)
+    if (round < eager) {
       std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      continue;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, longest);
   }
 }
 

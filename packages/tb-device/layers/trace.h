@@ -9,6 +9,7 @@
 // numbered as they were made; memory that the driver did not give is "host". Only successful calls have results.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 
@@ -29,12 +30,12 @@ public:
     const uint64_t number = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
     std::string text = arguments_text<S>(names_, arguments...);
     if constexpr (S == Slot::mem_copy) text += data_text(arguments...);
-    // Before the call: the driver may give the address to another thread before it returns.
-    if constexpr (ends_memory<S>()) names_.ended_memory(taken_object<S>(arguments...));
+    const uint64_t taken = number_taken<S>(names_, arguments...);
     const auto start = std::chrono::steady_clock::now();
     const tb_status status = next();
     const auto took = std::chrono::steady_clock::now() - start;
     std::string results = "{}";
+    note_taken<S>(names_, taken, status, arguments...);
     if (status == TB_OK) {
       note_objects<S>(names_, arguments...);
       results = results_text<S>(names_, arguments...);

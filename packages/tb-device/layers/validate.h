@@ -56,6 +56,7 @@ public:
   tb_status around(On<Slot::module_function>, Next next, tb_module *module, const char *function, tb_function **out);
   tb_status around(On<Slot::module_global>, Next next, tb_module *module, const char *global, void **out,
                    uint64_t *out_size);
+  tb_status around(On<Slot::module_unload>, Next next, tb_module *module);
   tb_status around(On<Slot::launch>, Next next, tb_stream *stream, tb_function *function, const tb_launch *config);
   tb_status around(On<Slot::capture_begin>, Next next, tb_stream *stream, uint64_t flags);
   tb_status around(On<Slot::capture_end>, Next next, tb_stream *stream, tb_graph **out);
@@ -99,9 +100,11 @@ private:
   tb_status refuse_piece(Call call, const Piece &piece) const;
   tb_status with_pieces(Call call, Next next, tb_stream *stream, std::initializer_list<Piece> pieces);
   tb_status take_range(Call call, Next next, Kind kind, void *pointer, int32_t device);
+  tb_status refuse_range(Call call, Kind kind, const void *pointer, int32_t device) const;
   tb_status check_finished(Call call, const void *pointer, const Range &range) const;
   tb_status check_reserved(Call call, const void *address, uint64_t size) const;
-  void made_range(Call call, Kind kind, const void *pointer, uint64_t size, bool size_known, int32_t device);
+  void made_range(Call call, Kind kind, const void *pointer, uint64_t size, bool size_known, int32_t device,
+                  const void *owner = nullptr);
 
   // Streams (validate_streams.cpp).
   std::shared_ptr<StreamProgress> progress_of(tb_stream *stream) const;

@@ -137,7 +137,8 @@ tb_status Validate::around(On<Slot::peer_copy> on, Next next, tb_stream *stream,
                      {{"dst", dst, size, Side::device, dst_device}, {"src", src, size, Side::device, src_device}});
 }
 
-void Validate::made_range(Call call, Kind kind, const void *pointer, uint64_t size, bool size_known, int32_t device) {
+void Validate::made_range(Call call, Kind kind, const void *pointer, uint64_t size, bool size_known, int32_t device,
+                          const void *owner) {
   Range range;
   range.kind = kind;
   range.device = device;
@@ -145,6 +146,8 @@ void Validate::made_range(Call call, Kind kind, const void *pointer, uint64_t si
   range.size_known = size_known;
   range.made_by = call.slot;
   range.made = call.number;
+  range.owner = owner;
+  range.use = std::make_shared<BlockUse>();
   ranges_.add(pointer, std::move(range));
 }
 
@@ -173,40 +176,46 @@ tb_status Validate::check_finished(Call call, const void *pointer, const Range &
       static_cast<const void *>(busy));
 }
 
+// On the way of every free: one look, one change.
 tb_status Validate::take_range(Call call, Next next, Kind kind, void *pointer, int32_t device) {
   const bool null_allowed = kind == Kind::block || kind == Kind::host_block;
   if (!pointer && null_allowed) return next();
+  bool good = false;
+  std::optional<Range> used;
+  ranges_.with(pointer, [&](uintptr_t base, const Range &range, uint64_t) {
+    good = base == reinterpret_cast<uintptr_t>(pointer) && range.kind == kind && (device < 0 || range.device == device);
+    if (good && range.use->is_used()) used = range;
+  });
+  if (!good) return lost_.take(pointer) ? next() : refuse_range(call, kind, pointer, device);
+  if (used && call.slot != Slot::mem_free_async)
+    if (const tb_status status = check_finished(call, pointer, *used)) return status;
+  // Two frees at once: one of them comes second.
+  if (!ranges_.end(pointer, call.number, call.slot)) return refuse_range(call, kind, pointer, device);
+  const tb_status status = next();
+  if (tb_is_refusal(status)) ranges_.revive(pointer, call.number);
+  return status;
+}
+
+tb_status Validate::refuse_range(Call call, Kind kind, const void *pointer, int32_t device) const {
   const auto found = ranges_.find(pointer);
-  const bool is_base = found && found->base == reinterpret_cast<uintptr_t>(pointer) && found->range.kind == kind;
-  if (!is_base && lost_.take(pointer)) return next();
-  if (!is_base) {
-    if (found)
-      return fail(TB_INVALID_ARGUMENT,
-                  "%s got %p, which lies %" PRIu64 " bytes into a %s at %p that call %" PRIu64
-                  " (%s) made. Pass what %s",
-                  name_of(call.slot), pointer, reinterpret_cast<uintptr_t>(pointer) - found->base,
-                  name_of(found->range.kind), reinterpret_cast<void *>(found->base), found->range.made,
-                  name_of(found->range.made_by), found->range.kind == kind ? "that call gave" : "this function is for");
-    if (const auto gone = ranges_.find_ended(pointer))
-      return fail(TB_INVALID_ARGUMENT,
-                  "%s got %p, which call %" PRIu64 " (%s) gave back already; call %" PRIu64
-                  " (%s) had made it with %" PRIu64 " bytes. Give each back once",
-                  name_of(call.slot), pointer, gone->range.ended, name_of(gone->range.ended_by), gone->range.made,
-                  name_of(gone->range.made_by), gone->range.size);
-    return fail(TB_INVALID_ARGUMENT, "%s got %p, which is no %s of this driver", name_of(call.slot), pointer,
-                name_of(kind));
-  }
-  if (device >= 0 && found->range.device != device)
+  if (found && found->base == reinterpret_cast<uintptr_t>(pointer) && found->range.kind == kind)
     return fail(TB_INVALID_ARGUMENT, "%s for device %d got %p, which call %" PRIu64 " (%s) made on device %d",
                 name_of(call.slot), device, pointer, found->range.made, name_of(found->range.made_by),
                 found->range.device);
-  if (call.slot != Slot::mem_free_async)
-    if (const tb_status status = check_finished(call, pointer, found->range)) return status;
-  // Two frees at once: one of them comes second.
-  if (!ranges_.end(pointer, call.number, call.slot)) return take_range(call, next, kind, pointer, device);
-  const tb_status status = next();
-  if (tb_is_refusal(status)) ranges_.add(pointer, found->range);
-  return status;
+  if (found)
+    return fail(TB_INVALID_ARGUMENT,
+                "%s got %p, which lies %" PRIu64 " bytes into a %s at %p that call %" PRIu64 " (%s) made. Pass what %s",
+                name_of(call.slot), pointer, reinterpret_cast<uintptr_t>(pointer) - found->base,
+                name_of(found->range.kind), reinterpret_cast<void *>(found->base), found->range.made,
+                name_of(found->range.made_by), found->range.kind == kind ? "that call gave" : "this function is for");
+  if (const auto gone = ranges_.find_ended(pointer))
+    return fail(TB_INVALID_ARGUMENT,
+                "%s got %p, which call %" PRIu64 " (%s) gave back already; call %" PRIu64
+                " (%s) had made it with %" PRIu64 " bytes. Give each back once",
+                name_of(call.slot), pointer, gone->range.ended, name_of(gone->range.ended_by), gone->range.made,
+                name_of(gone->range.made_by), gone->range.size);
+  return fail(TB_INVALID_ARGUMENT, "%s got %p, which is no %s of this driver", name_of(call.slot), pointer,
+              name_of(kind));
 }
 
 tb_status Validate::check_reserved(Call call, const void *address, uint64_t size) const {
@@ -253,7 +262,7 @@ tb_status Validate::around(On<Slot::vmm_unmap> on, Next next, void *address, uin
   for (const auto &[base, range] : inside) (void)ranges_.end(reinterpret_cast<void *>(base), call.number, call.slot);
   const tb_status status = next();
   if (tb_is_refusal(status))
-    for (auto &[base, range] : inside) ranges_.add(reinterpret_cast<void *>(base), std::move(range));
+    for (const auto &[base, range] : inside) ranges_.revive(reinterpret_cast<void *>(base), call.number);
   return status;
 }
 

@@ -218,7 +218,21 @@ tb_status Validate::around(On<Slot::module_global> on, Next next, tb_module *mod
   const Call call = begin(on.slot);
   if (const tb_status status = check_all<Slot::module_global>(call, module, global, out, out_size)) return status;
   const tb_status status = next();
-  if (status == TB_OK) made_range(call, Kind::none, *out, *out_size, true, device_of(Kind::module, module));
+  if (status == TB_OK) made_range(call, Kind::none, *out, *out_size, true, device_of(Kind::module, module), module);
+  return status;
+}
+
+// Its variables end with it: other memory may get their addresses.
+tb_status Validate::around(On<Slot::module_unload> on, Next next, tb_module *module) {
+  const Call call = begin(on.slot);
+  std::vector<const void *> variables;
+  ranges_.each([&](uintptr_t base, const Range &range) {
+    if (range.owner == module) variables.push_back(reinterpret_cast<const void *>(base));
+  });
+  for (const void *base : variables) (void)ranges_.end(base, call.number, call.slot);
+  const tb_status status = take_handle(call, next, Kind::module, module);
+  if (tb_is_refusal(status))
+    for (const void *base : variables) ranges_.revive(base, call.number);
   return status;
 }
 

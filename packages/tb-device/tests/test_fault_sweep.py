@@ -34,7 +34,10 @@ def program():
 
 
 def test_a_right_program_is_swept_clean_and_every_point_counts(python: Python) -> None:
-    code = HELPERS + "tb_device.default_driver(); print(sweep(program, statuses=[8, 33]), sweep(program, slots=['mem_copy']))"
+    code = (
+        HELPERS
+        + "tb_device.default_driver(); print(sweep(program, statuses=[8, 33]), sweep(program, slots=['mem_copy']))"
+    )
     # 5 calls: mem_alloc, stream_default, mem_copy, stream_synchronize, mem_free. Persistent as transient.
     transient = 5
     assert python.output(code, TB_DRIVER="cpu", **LAYERS) == f"{2 * 2 * transient} {4 * 2}"
@@ -44,9 +47,7 @@ def test_a_right_program_is_swept_clean_and_every_point_counts(python: Python) -
     ("fault_in", "text"),
     [
         ("address = driver.mem_alloc(0, 8); driver.synchronize(0); driver.mem_free(0, address)", "left objects of the"),
-        (
-            "global broken\n    if broken: raise KeyError('broken')\n    broken = True\n"
-            "    driver.synchronize(0); broken = False",
+        ("global broken\n    if broken: raise KeyError\n    broken = True; driver.synchronize(0); broken = False",
          "the run without faults after the one with fault.arm(nth=0, status=13) failed"),
         ("try: driver.synchronize(0)\n    except tb_device.Error: threading.Event().wait()", "did not end within 1 s"),
         ("pass", "no fault was given"),
@@ -84,7 +85,9 @@ def test_a_driver_without_the_layers_is_refused(python: Python, layers: str) -> 
 
 
 # Every stand-in: streams and events, host calls, memory counts, pinned memory, pitched and peer copies.
-STANDINS = HELPERS + """
+STANDINS = (
+    HELPERS
+    + """
 Host = ctypes.CFUNCTYPE(None, c_void_p, c_int32)
 ran = []
 function = Host(lambda user, status: ran.append(status))
@@ -124,6 +127,7 @@ def check():
     driver = tb_device.default_driver()
     assert driver.memory_info(0) == driver.memory_info(1) == (1 << 20, 1 << 20), driver.memory_info(0)
 """
+)
 
 
 @pytest.mark.parametrize("switches", [(), ("WITH_ASYNC",)], ids=["core_only", "with_async"])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -195,3 +199,45 @@ def test_leak_warns_at_close_and_leaves_the_result_alone(python: Python) -> None
     (line,) = done.stderr.splitlines()
     assert line.startswith("tb warning: still alive at close: block of device memory 0x")
     assert line.endswith("of 1000 bytes, made by call 1, mem_alloc")
+
+
+PROGRAM = """
+    import sys
+    import tb_device
+    driver = tb_device.default_driver()
+    address = driver.mem_alloc(0, 16)
+    driver.copy_to_device(0, address, bytes(range(16)))
+    driver.mem_set(0, address + 4, 0xAB, 1, 8)
+    back = bytearray(16)
+    driver.copy_from_device(0, back, address)
+    driver.mem_free(0, address)
+    print(driver.name, back.hex())
+"""
+
+
+def test_a_recorded_program_runs_again_without_its_driver(python: Python) -> None:
+    wanted = "cpu 00010203abababababababab0c0d0e0f"
+    assert python.output(PROGRAM, TB_DRIVER="cpu", TB_LAYERS="trace:file=calls.jsonl,bytes=16") == wanted
+    lines = [json.loads(line) for line in (python.folder / "calls.jsonl").read_text().splitlines()]
+    calls = {line["call"]: line for line in lines[1:]}
+    assert calls["mem_set"]["arguments"]["dst"] == "#1+4"
+    assert [line["data"] for line in lines[1:] if "data" in line] == [bytes(range(16)).hex()]
+    assert python.output(PROGRAM, TB_DRIVER="replay", TB_REPLAY_FILE="calls.jsonl") == wanted
+
+
+def test_a_replay_tells_where_a_program_differs(python: Python) -> None:
+    python.output(PROGRAM, TB_DRIVER="cpu", TB_LAYERS="trace:file=calls.jsonl")
+    done = python.run(PROGRAM.replace("0xAB, 1, 8", "0xAB, 1, 7"), TB_DRIVER="replay", TB_REPLAY_FILE="calls.jsonl")
+    assert re.search(r"expected call \d+ was mem_set\{.*\"count\":8\}, got mem_set\{.*\"count\":7\}", done.stderr)
+
+
+@pytest.mark.parametrize("layers", ["validate,leak,fault,serialise", "trace:file=/dev/null"])
+def test_the_whole_contract_holds_through_layers(layers: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tb_device.cli", "contract", "--driver", "cpu", "--level", "4", "--layers", layers],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr

@@ -1,5 +1,5 @@
-"""Every driver call of tb-stream fails once, and all from it on: nothing leaks, hangs or breaks, and the next use
-works. Each point of the sweep has a process of its own, so that pools are made anew under faults."""
+"""Every driver call that tb-stream makes fails once, and all from it on: nothing leaks, hangs or breaks, and the next
+use works. Each point of the sweep has a process of its own, so that pools are made anew under faults."""
 
 from __future__ import annotations
 

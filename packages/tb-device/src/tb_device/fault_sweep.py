@@ -200,7 +200,7 @@ def sweep(
     driver: _core.Driver | None = None,
     seconds: float = 20.0,
 ) -> int:
-    """Runs `function` with its driver call number N failing, N = 0, 1, 2 ... until none fails; returns how many did.
+    """Runs `function` with its driver call number N failing, for N = 0, 1, 2 ... until none fails: how many did.
 
     function: the program. It may raise any Exception but AssertionError while a fault is given; each run has a thread
         of its own.

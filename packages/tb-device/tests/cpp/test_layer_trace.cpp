@@ -162,6 +162,21 @@ CASE(a_replay_says_what_it_expected) {
   CHECK_EQUAL(replay.api.close(replay.self), TB_OK); // told once
 }
 
+CASE(a_new_object_gets_a_new_number_also_at_the_address_of_an_old_one) {
+  Recording recording;
+  {
+    test::LayeredDriver driver("trace:file=" + recording.path);
+    for (int round = 0; round < 3; ++round)
+      CHECK_EQUAL(driver.api.mem_free(driver.self, 0, driver.allocate(64)), TB_OK);
+  }
+  const auto lines = recording.lines();
+  for (int round = 0; round < 3; ++round) {
+    const std::string number = std::to_string(round + 1);
+    CHECK(has(lines[static_cast<size_t>(1 + 2 * round)], ("\"out\":\"#" + number + "\"").c_str()));
+    CHECK(has(lines[static_cast<size_t>(2 + 2 * round)], ("\"ptr\":\"#" + number + "+0\"").c_str()));
+  }
+}
+
 CASE(a_recorded_failure_is_answered_as_one) {
   Recording recording;
   {

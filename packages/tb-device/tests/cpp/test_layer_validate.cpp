@@ -1,4 +1,6 @@
 // test_layer_validate.cpp -- misuse is refused with a text that names the handle and the calls; right use passes.
+#include <fstream>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -246,6 +248,24 @@ CASE(mappings_are_memory_and_reservations_are_not) {
   CHECK_EQUAL(driver.api.vmm_destroy(driver.self, physical), TB_OK);
   CHECK_REFUSED(driver.api.vmm_map(driver.self, base, least, physical, 0), TB_INVALID_ARGUMENT, "vmm_destroy");
   CHECK_EQUAL(driver.api.vmm_release(driver.self, base, 4 * least), TB_OK);
+}
+
+CASE(a_variable_ends_with_its_module) {
+  LayeredDriver driver("validate");
+  std::ifstream file(TB_TEST_KERNELS, std::ios::binary);
+  const std::string image{std::istreambuf_iterator<char>(file), {}};
+  CHECK(!image.empty());
+  tb_module *module = nullptr;
+  void *variable = nullptr;
+  uint64_t size = 0;
+  CHECK_EQUAL(driver.api.module_load(driver.self, 0, image.data(), image.size(), nullptr, &module), TB_OK);
+  CHECK_EQUAL(driver.api.module_global(driver.self, module, "tb_contract_answer", &variable, &size), TB_OK);
+  CHECK_EQUAL(driver.set(driver.default_stream(), variable, size), TB_OK);
+  CHECK_REFUSED(driver.set(driver.default_stream(), variable, size + 1), TB_INVALID_ARGUMENT, "past the end");
+  CHECK_EQUAL(driver.api.device_synchronize(driver.self, 0), TB_OK);
+  CHECK_EQUAL(driver.api.module_unload(driver.self, module), TB_OK);
+  CHECK_REFUSED(driver.set(driver.default_stream(), variable, size), TB_INVALID_ARGUMENT, "module_unload");
+  CHECK_REFUSED(driver.api.module_unload(driver.self, module), TB_INVALID_ARGUMENT, "module_unload");
 }
 
 CASE(threads_that_use_it_rightly_are_never_refused) {
