@@ -1,5 +1,7 @@
 // kit.h -- what a case works with: the driver under test, opened raw, without the host's stand-ins.
-#pragma once
+// Guarded by name: GCC 12 sometimes reads a file with #pragma once a second time when it is in a precompiled header.
+#ifndef TB_CONTRACT_KIT_H
+#define TB_CONTRACT_KIT_H
 
 #include <exception>
 #include <functional>
@@ -220,3 +222,5 @@ using tb::contract::Gate;
 using tb::contract::Stream;
 using tb::contract::Threads;
 } // namespace kit
+
+#endif

@@ -8,7 +8,8 @@
 //
 // A mutant changes the honest driver's table in place; self stays the driver's. One mutant is active in a process.
 // State that it needs is static. The named case must fail with it, and pass without.
-#pragma once
+#ifndef TB_CONTRACT_MUTANT_H
+#define TB_CONTRACT_MUTANT_H
 
 #include <string>
 #include <vector>
@@ -43,3 +44,5 @@ struct MutantRegistration {
   static const ::tb::contract::MutantRegistration tb_registration_##name(                                              \
       {#name, base, rule, caught_by, text, tb_mutant_##name});                                                         \
   static void tb_mutant_##name([[maybe_unused]] tb_driver_api &api)
+
+#endif
