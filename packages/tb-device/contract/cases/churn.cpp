@@ -2,6 +2,8 @@
 //
 // Only with --slow. LEK-02 does the same ten thousand times.
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "kit.h"
 
@@ -135,6 +137,18 @@ TB_CASE(LEK, 28, TB_GROUP_ASYNC, "graph_destroy.1 graph_exec_destroy.1", "a mill
     CHECK_OK(graphs.graph_instantiate(kit.self(), graph, 0, &executable));
     CHECK_OK(graphs.graph_destroy(kit.self(), graph));
     CHECK_OK(graphs.graph_exec_destroy(kit.self(), executable));
+  });
+}
+
+TB_CASE(LEK, 29, TB_GROUP_MODULE | TB_GROUP_ASYNC, "module_unload.1", "a million modules", .seconds = 600,
+        .slow = true) {
+  std::ifstream file(kit.target().image, std::ios::binary);
+  const std::string image{std::istreambuf_iterator<char>(file), {}};
+  if (image.empty()) throw NotOffered("no image of the kit's kernels was given: compile contract/kernels.h's, --image");
+  churn(kit, [&] {
+    tb_module *module = nullptr;
+    CHECK_OK(kit.api().module_load(kit.self(), 0, image.data(), image.size(), "", &module));
+    CHECK_OK(kit.api().module_unload(kit.self(), module));
   });
 }
 
