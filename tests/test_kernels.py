@@ -19,7 +19,7 @@ def set_num_threads(count: int) -> None:
     """Also on autograd's thread for the device, which keeps the count that it was started with."""
     torch.set_num_threads(count)
     result = torch.ones(1, device="tb", requires_grad=True) * 2
-    result.register_hook(lambda _: torch.set_num_threads(count))
+    result.register_hook(lambda _: torch.set_num_threads(count))  # type: ignore[no-untyped-call]
     torch.autograd.backward(result)
 
 
