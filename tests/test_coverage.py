@@ -28,11 +28,11 @@ def listing() -> dict[str, Any]:
     return {operator.name: operator for operator in coverage.operators()}
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The overloads that reach the dispatcher below autograd with a tb tensor."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.called: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -56,7 +56,8 @@ def sampled() -> list[tuple[str, set[str], set[str]]]:
         for info in op_db[::STEP]:
             if torch.float32 not in info.dtypes:
                 continue
-            samples = list(info.sample_inputs("cpu", torch.float32, requires_grad=False))[:3]
+            make: Any = info.sample_inputs
+            samples = list(make("cpu", torch.float32, requires_grad=False))[:3]
             tb.reset_fallbacks()
             with Recorder() as recorder:
                 for sample in samples:

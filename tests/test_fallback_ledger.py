@@ -81,7 +81,7 @@ def test_the_line_is_not_one_of_pytorch_s_own_files() -> None:
 def test_a_backward_pass_names_its_autograd_node() -> None:
     x = torch.ones(3, device="tb", requires_grad=True)
     with tb.force_fallback("aten::sigmoid_backward"):
-        x.sigmoid().sum().backward()
+        x.sigmoid().sum().backward()  # type: ignore[no-untyped-call]
     assert rows()["aten::sigmoid_backward"].first_call == "the backward pass (SigmoidBackward0)"
 
 
@@ -156,7 +156,7 @@ def test_leaving_a_block_whose_refusal_was_swallowed_raises_it_again() -> None:
 def test_native_operators_spend_nothing() -> None:
     with tb.fallback_budget(0):
         x = torch.ones(3, 3, device="tb", requires_grad=True)
-        (x @ x).relu().sum().backward()
+        (x @ x).relu().sum().backward()  # type: ignore[no-untyped-call]
         torch.nonzero(x.detach())
 
 
@@ -188,7 +188,7 @@ def test_a_budget_counts_autograd_s_threads() -> None:
         pytest.raises(NotImplementedError, match=r"sigmoid_backward.*SigmoidBackward0"),
         tb.fallback_budget(0),
     ):
-        y.backward()
+        y.backward()  # type: ignore[no-untyped-call]
 
 
 def test_a_budget_counts_other_threads() -> None:
@@ -261,9 +261,9 @@ def test_forcing_is_no_missing_kernel_but_spends_budgets() -> None:
 def test_gradients_flow_through_forced_operators() -> None:
     x = torch.arange(3.0, device="tb", requires_grad=True)
     with tb.force_fallback("aten::sigmoid", "aten::sigmoid_backward", "aten::sum.dim_IntList", "aten::sum"):
-        x.sigmoid().sum().backward()
+        x.sigmoid().sum().backward()  # type: ignore[no-untyped-call]
     y = torch.arange(3.0, requires_grad=True)
-    y.sigmoid().sum().backward()
+    y.sigmoid().sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None
     assert y.grad is not None
     assert torch.equal(x.grad.cpu(), y.grad)

@@ -58,6 +58,10 @@ const Case *find_case(const std::string &id) {
 }
 
 void fail_check(const char *file, int line, const std::string &text) { throw Failed(text, file, line); }
+void fail_condition(const char *file, int line, const char *text) { throw Failed(text, file, line); }
+void fail_equal(const char *file, int line, const char *text, const std::string &left, const std::string &right) {
+  throw Failed(std::string(text) + ": " + left + " and " + right, file, line);
+}
 void count_check() { checks.fetch_add(1, std::memory_order_relaxed); }
 uint64_t take_checks() { return checks.exchange(0, std::memory_order_relaxed); }
 

@@ -69,6 +69,10 @@ struct NotOffered : std::runtime_error {
 };
 
 [[noreturn]] void fail_check(const char *file, int line, const std::string &text);
+// Out of line, as a thousand checks would have them otherwise.
+[[noreturn]] void fail_condition(const char *file, int line, const char *text);
+[[noreturn]] void fail_equal(const char *file, int line, const char *text, const std::string &left,
+                             const std::string &right);
 void count_check();     // a case that checks nothing fails
 uint64_t take_checks(); // made since the last call, by all threads
 
@@ -88,7 +92,7 @@ inline std::string shown(const char *value) { return value ? shown(std::string(v
 template <class Left, class Right>
 void check_equal(const Left &left, const Right &right, const char *text, const char *file, int line) {
   count_check();
-  if (!(left == right)) fail_check(file, line, std::string(text) + ": " + shown(left) + " and " + shown(right));
+  if (!(left == right)) fail_equal(file, line, text, shown(left), shown(right));
 }
 
 } // namespace tb::contract
@@ -102,7 +106,7 @@ void check_equal(const Left &left, const Right &right, const char *text, const c
 
 #define CHECK(condition)                                                                                               \
   (::tb::contract::count_check(),                                                                                      \
-   (condition) ? void() : ::tb::contract::fail_check(__FILE__, __LINE__, "not true: " #condition))
+   (condition) ? void() : ::tb::contract::fail_condition(__FILE__, __LINE__, "not true: " #condition))
 #define CHECK_EQUAL(left, right) ::tb::contract::check_equal((left), (right), #left " and " #right, __FILE__, __LINE__)
 // The call must give TB_OK; its text is shown otherwise.
 #define CHECK_OK(call) kit.check_status((call), TB_OK, #call, __FILE__, __LINE__)

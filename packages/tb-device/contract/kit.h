@@ -205,7 +205,7 @@ void submit_delay(Kit &kit, tb_stream *stream, double milliseconds);
 
 // ---- Facts of the process, for cases about leaks. ----
 
-uint64_t resident_bytes();
+uint64_t resident_bytes(); // NotOffered under a sanitizer
 int open_descriptors();
 int thread_count();
 double seconds_now(); // steady clock

@@ -19,8 +19,8 @@ struct Driver {
   Driver();
   ~Driver();
 
-  std::string name; // as the driver says
-  std::string path; // "" for the embedded one
+  std::string name;          // as the driver says
+  std::string path;          // "" for the embedded one
   tb_driver *self = nullptr; // of the outermost layer when there are any
   tb_driver_api offered{};   // as the driver filled it, or as the layers around it look
   tb_driver_api table{};     // as handed out: complete, and refusing after close, fork and exit

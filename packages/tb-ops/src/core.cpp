@@ -100,6 +100,7 @@ NB_MODULE(_core, m) {
       "True when the host may touch the device's memory: fallbacks then work in place, without copies.");
   m.def("ledger_seconds", &tb::ledger_seconds, "Seconds since the ledger was last empty by reset or start.");
   m.def("_set_origin_finder", &set_origin_finder, "finder"_a,
+        nb::sig("def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None"),
         "finder() -> (place, stack) tells where Python is, on the thread that asks.");
   m.def("open_budget", &tb::open_budget, "calls"_a, "Allows that many fallbacks until it is closed; its number.");
   m.def("close_budget", &tb::close_budget, "number"_a, "The first refusal's text; empty when there was none.");

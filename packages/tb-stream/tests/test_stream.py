@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import tb_device
@@ -201,9 +203,25 @@ def test_equal_means_the_same_stream() -> None:
     assert f"{stream.handle:#x}" in repr(stream)
 
 
-def test_a_native_handle_that_the_driver_does_not_offer_is_not_implemented() -> None:
-    with pytest.raises(NotImplementedError, match="NATIVE"):
-        _ = tb_stream.Stream().native
+def test_the_native_handle_is_the_drivers_one_and_stays_the_same() -> None:
+    first, second = tb_stream.Stream(), tb_stream.Stream()
+    assert first.native == first.native
+    assert first.native != second.native
+
+
+def test_a_native_handle_that_the_driver_does_not_offer_is_not_implemented(python: Python, tmp_path: Path) -> None:
+    source = Path(tb_device.__file__).parent / "new_driver" / "c" / "mychip.c"  # level 0: no native streams
+    library = tmp_path / "libmychip.so"
+    command = ["cc", "-shared", "-fPIC", "-I", tb_device.get_include(), str(source), "-o", str(library)]
+    subprocess.run(command, check=True)
+    code = """
+    import tb_stream
+    try:
+        tb_stream.Stream().native
+    except NotImplementedError as error:
+        print(error)
+    """
+    assert "NATIVE" in python.output(code, TB_DRIVER=str(library))
 
 
 def test_two_devices_have_their_own_streams_and_with_changes_the_device(python: Python) -> None:

@@ -66,16 +66,14 @@ TB_CASE(DEV, 05, TB_GROUP_CORE, "E7", "a device that there is not is out of rang
   Arguments arguments(kit);
   const std::vector<int32_t> strangers = {-1, kit.device_count(), std::numeric_limits<int32_t>::max(),
                                           std::numeric_limits<int32_t>::min()};
-  for_each_slot(kit.api(), [&](const char *name, uint64_t, auto function, const std::vector<std::string> &names) {
-    for (size_t i = 0; i < names.size(); ++i)
+  for (const SlotCall &slot : arguments.slots())
+    for (size_t i = 0; i < slot.parameters.size(); ++i)
       for (const int32_t stranger : strangers) {
-        tb_status status;
-        if (!is_device_name(names[i]) || !arguments.call(function, names, Spoil::device, i, stranger, &status))
-          continue;
+        if (!is_device_name(slot.parameters[i])) continue;
+        const tb_status status = *arguments.call(slot, Spoil::device, i, stranger);
         if (!arguments.all_available() && (status == TB_INVALID_ARGUMENT || status == TB_NOT_FOUND)) continue;
-        kit.check_status(status, TB_OUT_OF_RANGE, name, __FILE__, __LINE__);
+        kit.check_status(status, TB_OUT_OF_RANGE, slot.name.c_str(), __FILE__, __LINE__);
       }
-  });
 }
 
 TB_CASE(DEV, 06, TB_GROUP_CORE, "device_memory_info.1", "free is at most total, and total is what the device says") {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <set>
@@ -108,51 +109,54 @@ private:
   int kept_[2];
 };
 
+// Calls every function that names a device with one that there is not, each place in turn.
+void for_each_device(Arguments &arguments, const std::vector<int32_t> &strangers,
+                     const std::function<void(const SlotCall &, tb_status)> &told) {
+  for (const SlotCall &slot : arguments.slots())
+    for (size_t i = 0; i < slot.parameters.size(); ++i)
+      for (const int32_t stranger : strangers)
+        if (is_device_name(slot.parameters[i])) told(slot, *arguments.call(slot, Spoil::device, i, stranger));
+}
+
 void queue_failure(Kit &kit, tb_stream *stream, const char *text) { submit_failure(kit, stream, TB_DATA_LOSS, text); }
 
 } // namespace
 
 TB_CASE(ERR, 01, TB_GROUP_CORE, "E1", "a failing call leaves its out-parameters alone", .own_process = true) {
   Arguments arguments(kit);
-  for_each_slot(kit.api(), [&](const char *name, uint64_t, auto function, const std::vector<std::string> &names) {
-    size_t device = names.size();
-    bool has_out = false;
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (device == names.size() && is_device_name(names[i])) device = i;
-      has_out = has_out || is_out_name(names[i]);
+  for (const SlotCall &slot : arguments.slots()) {
+    const auto &names = slot.parameters;
+    if (std::none_of(names.begin(), names.end(), is_out_name)) continue;
+    const auto device = std::find_if(names.begin(), names.end(), is_device_name);
+    const auto own = std::find_if(std::begin(own_failures), std::end(own_failures),
+                                  [&](const OwnFailure &each) { return slot.name == each.function; });
+    tb_status status = TB_OK;
+    bool untouched = false;
+    if (device != names.end()) {
+      status = *arguments.call(slot, Spoil::device, static_cast<size_t>(device - names.begin()), kNoDevice);
+      untouched = arguments.out_untouched();
+    } else if (own != std::end(own_failures)) {
+      status = own->call(kit, &untouched);
+    } else if (elsewhere.count(slot.name)) {
+      continue;
+    } else {
+      throw Failed("this case has no failing call of " + slot.name + ": add one");
     }
-    if (!has_out) return;
-    if (device < names.size()) {
-      tb_status status;
-      if (!arguments.call(function, names, Spoil::device, device, kNoDevice, &status)) return;
-      if (status == TB_OK) throw Failed(std::string(name) + " succeeds on device 2147483647 (rule E7)");
-      if (!arguments.out_untouched()) throw Failed(std::string(name) + " failed, and wrote to an out-parameter");
-      return count_check();
-    }
-    for (const OwnFailure &own : own_failures) {
-      if (std::string(own.function) != name) continue;
-      bool untouched = false;
-      if (own.call(kit, &untouched) == TB_OK) throw Failed(std::string(name) + " succeeds where it must fail");
-      if (!untouched) throw Failed(std::string(name) + " failed, and wrote to its out-parameter");
-      return count_check();
-    }
-    if (!elsewhere.count(name)) throw Failed(std::string("this case has no failing call of ") + name + ": add one");
-  });
+    if (status == TB_OK) throw Failed(slot.name + " succeeds where it must fail");
+    if (!untouched) throw Failed(slot.name + " failed, and wrote to an out-parameter");
+    count_check();
+  }
   kit.take_error();
 }
 
 TB_CASE(ERR, 02, TB_GROUP_CORE, "E2", "a failing call sets its text, in its own thread", .own_process = true) {
   Arguments arguments(kit);
-  for_each_slot(kit.api(), [&](const char *name, uint64_t, auto function, const std::vector<std::string> &names) {
-    for (size_t i = 0; i < names.size(); ++i) {
-      tb_status status;
-      if (!is_device_name(names[i]) || !arguments.call(function, names, Spoil::device, i, kNoDevice, &status)) continue;
-      const ErrorText error = kit.take_error();
-      if (status == TB_OK) throw Failed(std::string(name) + " succeeds on device 2147483647 (rule E7)");
-      if (error.text.empty()) throw Failed(std::string(name) + " failed, but set no text");
-      if (error.status != status) throw Failed(std::string(name) + " told set_error another status than it returned");
-      count_check();
-    }
+  for_each_device(arguments, {kNoDevice}, [&](const SlotCall &slot, tb_status status) {
+    const ErrorText error = kit.take_error();
+    if (status == TB_OK) throw Failed(slot.name + " succeeds on device 2147483647 (rule E7)");
+    if (error.text.empty()) throw Failed(slot.name + " failed, but set no text");
+    if (error.status != status) throw Failed(slot.name + " told set_error another status than it returned");
+    count_check();
   });
   // Two threads fail at once: each has its own.
   Threads threads;
@@ -235,11 +239,7 @@ TB_CASE(ERR, 09, TB_GROUP_CORE, "E5", "the driver prints nothing") {
   try {
     Opened second(kit.target(), kit.options());
     Arguments arguments(kit);
-    for_each_slot(kit.api(), [&](const char *, uint64_t, auto function, const std::vector<std::string> &names) {
-      tb_status status;
-      for (size_t i = 0; i < names.size(); ++i)
-        if (is_device_name(names[i])) arguments.call(function, names, Spoil::device, i, kNoDevice, &status);
-    });
+    for_each_device(arguments, {kNoDevice}, [](const SlotCall &, tb_status) {});
     void *block = nullptr;
     CHECK_STATUS(kit.api().mem_alloc(kit.self(), 0, uint64_t(1) << 60, 0, &block), TB_OUT_OF_MEMORY);
   } catch (...) {
@@ -251,38 +251,31 @@ TB_CASE(ERR, 09, TB_GROUP_CORE, "E5", "the driver prints nothing") {
 
 TB_CASE(ERR, 10, TB_GROUP_CORE, "E6", "only statuses of the list are returned") {
   Arguments arguments(kit);
-  for_each_slot(kit.api(), [&](const char *name, uint64_t, auto function, const std::vector<std::string> &names) {
-    for (size_t i = 0; i < names.size(); ++i) {
-      tb_status status;
-      if (!is_device_name(names[i])) continue;
-      for (const int32_t bad : {-1, std::numeric_limits<int32_t>::min(), kit.device_count(), kNoDevice})
-        if (arguments.call(function, names, Spoil::device, i, bad, &status))
-          kit.check_status(status, status, name, __FILE__, __LINE__);
-    }
-  });
+  for_each_device(arguments, {-1, std::numeric_limits<int32_t>::min(), kit.device_count(), kNoDevice},
+                  [&](const SlotCall &slot, tb_status status) {
+                    kit.check_status(status, status, slot.name.c_str(), __FILE__, __LINE__);
+                  });
 }
 
 TB_CASE(ERR, 11, TB_GROUP_CORE, "E7", "a NULL out-parameter is refused", .own_process = true) {
   Arguments arguments(kit);
-  for_each_slot(kit.api(), [&](const char *name, uint64_t, auto function, const std::vector<std::string> &names) {
-    for (size_t i = 0; i < names.size(); ++i) {
-      tb_status status;
-      if (!is_out_name(names[i]) || std::string_view(name) == "get_extension") continue; // `table` of no room is fine
-      if (!arguments.call(function, names, Spoil::out, i, 0, &status)) continue;
-      kit.check_status(status, TB_INVALID_ARGUMENT, name, __FILE__, __LINE__);
+  for (const SlotCall &slot : arguments.slots())
+    for (size_t i = 0; i < slot.parameters.size(); ++i) {
+      // An unknown extension needs no table.
+      if (!is_out_name(slot.parameters[i]) || slot.name == "get_extension") continue;
+      if (const auto status = arguments.call(slot, Spoil::out, i))
+        kit.check_status(*status, TB_INVALID_ARGUMENT, slot.name.c_str(), __FILE__, __LINE__);
     }
-  });
 }
 
 TB_CASE(ERR, 12, TB_GROUP_CORE, "E7", "an unknown flag is refused by every function that takes flags") {
   Arguments arguments(kit);
-  for_each_slot(kit.api(), [&](const char *name, uint64_t, auto function, const std::vector<std::string> &names) {
-    for (size_t i = 0; i < names.size(); ++i) {
-      tb_status status;
-      if (names[i] != "flags" || !arguments.call(function, names, Spoil::flags, i, 0, &status)) continue;
-      kit.check_status(status, TB_INVALID_ARGUMENT, name, __FILE__, __LINE__);
+  for (const SlotCall &slot : arguments.slots())
+    for (size_t i = 0; i < slot.parameters.size(); ++i) {
+      if (slot.parameters[i] != "flags") continue;
+      if (const auto status = arguments.call(slot, Spoil::flags, i))
+        kit.check_status(*status, TB_INVALID_ARGUMENT, slot.name.c_str(), __FILE__, __LINE__);
     }
-  });
 }
 
 } // namespace tb::contract

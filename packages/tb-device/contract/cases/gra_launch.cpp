@@ -151,7 +151,7 @@ TB_CASE(GRA, 24, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3",
 TB_CASE(GRA, 25, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3 capture_end.3",
         "closures of a graph that is never launched are destroyed, not run", .level = 4) {
   const tb_graph_api &graphs = kit.graph();
-  Counts dropped, unused, cancelled;
+  Counts dropped, unused;
   Stream stream(kit), joins(kit);
   begin_capture(kit, stream);
   count(kit, stream, unused);
@@ -284,6 +284,17 @@ TB_CASE(GRA, 29, kNeeds, "graph_update.2", "a graph of another shape is refused,
     Graph other_kind(kit, stream);
     check_refused(other_kind);
   }
+  capture_pair(kit, stream, words.data(), 29, true);
+  Graph fill_then_copy(kit, stream);
+  Executable in_order(kit, fill_then_copy);
+  begin_capture(kit, stream);
+  copy_word(kit, stream, others.data() + 4, others.data());
+  set_word(kit, stream, others.data(), 1);
+  Graph copy_then_fill(kit, stream);
+  CHECK_STATUS(graphs.graph_update(self, in_order, copy_then_fill), TB_FAILED_PRECONDITION);
+  in_order.launch(stream);
+  stream.synchronize();
+  CHECK_EQUAL(read_word(kit, words.data() + 4), 29u);
   CHECK(read_words(kit, others.data(), 3) == std::vector<uint32_t>(3, 0));
 }
 

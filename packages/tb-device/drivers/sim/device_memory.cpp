@@ -187,7 +187,10 @@ bool Memory::describe(uintptr_t address, char *text, size_t size) noexcept {
     }
     return true;
   }
-  return false;
+  const int32_t device = virtual_memory.try_device_at(address);
+  if (device < 0) return false;
+  std::snprintf(text, size, "mapped memory of device %d", device);
+  return true;
 }
 
 } // namespace tb::sim

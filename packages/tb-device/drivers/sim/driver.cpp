@@ -113,7 +113,7 @@ tb_status Driver::destroy_stream(tb_stream *handle) {
 std::shared_ptr<Queue> Driver::native_queue(uint64_t native) {
   std::lock_guard lock(mutex_);
   for (const auto &[handle, stream] : streams_)
-    if (stream->queue->number + 1 == native && !stream->is_wrapper) return stream->queue;
+    if (stream->queue->number + uint64_t(1) == native && !stream->is_wrapper) return stream->queue;
   return nullptr;
 }
 

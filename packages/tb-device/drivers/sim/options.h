@@ -22,7 +22,7 @@ struct Options {
   bool isolated = true;
   bool fault_text = true;
   uint64_t lose_after = 0; // 0 is never
-  uint64_t idle = 20;      // milliseconds
+  uint64_t idle = 50;      // milliseconds
 };
 
 // A bad value is TB_INVALID_ARGUMENT with a text, and leaves `out` alone.

@@ -30,23 +30,24 @@ struct Device {
 
 class Queue {
 public:
-  Queue(Device &device, uint64_t number, uint32_t rank) : device(device), number(number), rank(rank) {}
+  Queue(Device &device, uint32_t number, uint32_t rank) : device(device), number(number), rank(rank) {}
 
   // Of the queue's room, as the CPU driver counts it: 64 bytes each, 1 MiB in all.
   static constexpr uint64_t kUnits = 16384;
   static constexpr uint64_t kLargestClosure = kUnits / 2 * TB_CLOSURE_ALIGNMENT;
 
   Device &device;
-  const uint64_t number; // as schedules name it, and the native handle less one
+  const uint32_t number; // as schedules name it, and the native handle less one
   uint32_t rank;         // the scheduler's favour
   uint64_t generation = 0;
   std::deque<std::shared_ptr<Operation>> operations; // from position `done` on
   uint64_t tail = 0, planned = 0, done = 0;
-  uint64_t units = 0;   // of room taken
-  uint32_t waiting = 0; // host threads that wait for it
-  bool running = false; // its first operation runs
-  bool retired = false; // its stream was destroyed
-  uint64_t scan = 0;    // the scan of queues that last came by
+  uint64_t units = 0;            // of room taken
+  uint32_t waiting = 0;          // host threads that wait for it
+  uint64_t wake_at = UINT64_MAX; // no sleeping thread waits for a position below
+  bool running = false;          // its first operation runs
+  bool retired = false;          // its stream was destroyed
+  uint64_t scan = 0;             // the scan of queues that last came by
   cpu::FailureSlot failures;
 
   Operation *next() const noexcept {

@@ -110,7 +110,7 @@ void Scheduler::run_plan(uint64_t number) {
     --running_;
     if (number == runner_) busy_ = in_function_ = false;
     last_event_ = Clock::now();
-    done_.notify_all();
+    if (watchers_) done_.notify_all();
   }
   left_.push_back(number);
   tick_.notify_all();
@@ -121,7 +121,7 @@ void Scheduler::execute(Lock &lock, Step &step) {
   Queue &queue = *step.queue;
   queue.running = true;
   std::shared_ptr<Operation> operation = std::move(queue.operations.front());
-  if (step.loses) queue.device.lost = true;
+  if (step.loses) queue.device.lost = true; // the waiting threads are told after the step
   const bool lost = queue.lost(), function = operation->is_function();
   in_function_ = function;
   char text[600] = "";
@@ -149,7 +149,12 @@ void Scheduler::execute(Lock &lock, Step &step) {
   queue.operations.pop_front();
   queue.units -= units;
   queue.running = false;
-  if (++queue.done == queue.tail && queue.retired) finish(queue);
+  ++queue.done;
+  if (queue.done >= queue.wake_at || step.loses) {
+    queue.wake_at = UINT64_MAX; // those who wait for more set it anew
+    done_.notify_all();
+  }
+  if (queue.done == queue.tail && queue.retired) finish(queue);
 }
 
 tb_status Scheduler::run_operation(Operation &operation, Run &run, bool lost) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kCut = "...";
 
-bool take_number(std::string_view *text, uint64_t *out) {
+template <class Number> bool take_number(std::string_view *text, Number *out) {
   const auto [rest, error] = std::from_chars(text->data(), text->data() + text->size(), *out);
   if (error != std::errc()) return false;
   text->remove_prefix(static_cast<size_t>(rest - text->data()));
@@ -20,7 +20,7 @@ bool take_number(std::string_view *text, uint64_t *out) {
 
 } // namespace
 
-void Schedule::add(uint64_t call, uint64_t stream) {
+void Schedule::add(uint64_t call, uint32_t stream) {
   if (!runs_.empty() && runs_.back().call == call && runs_.back().stream == stream) {
     ++runs_.back().count;
   } else if (runs_.size() < kMost) {

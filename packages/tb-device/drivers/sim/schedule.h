@@ -15,16 +15,17 @@ class Schedule {
 public:
   // Operations of one stream in a row, chosen during one call.
   struct Run {
-    uint64_t call, stream, count;
+    uint64_t call;
+    uint32_t stream, count;
   };
 
-  void add(uint64_t call, uint64_t stream);
+  void add(uint64_t call, uint32_t stream);
   std::string text() const;
   // False: the text is no schedule.
   static bool parse(const std::string &text, std::vector<Run> *out);
 
 private:
-  static constexpr size_t kMost = size_t(1) << 20; // runs; 24 MiB
+  static constexpr size_t kMost = size_t(1) << 19; // runs; 8 MiB
   std::vector<Run> runs_;
   bool cut_ = false;
 };

@@ -35,13 +35,26 @@ Scheduler::~Scheduler() {
   plan_everything(chooser_);
   work_.notify_all();
   tick_.notify_all();
-  done_.wait(lock, [&] { return !anything_left(); });
+  sleep_until_idle(lock, [&] { return !anything_left(); });
   stopping_ = true;
   work_.notify_all();
   tick_.notify_all();
   lock.unlock();
   clock_.join();
   for (auto &[number, runner] : runners_) runner.join();
+}
+
+void Scheduler::sleep_until(Lock &lock, Queue &queue, uint64_t position) {
+  while (queue.done < position && !queue.lost()) {
+    queue.wake_at = std::min(queue.wake_at, position);
+    done_.wait(lock);
+  }
+}
+
+template <class Done> void Scheduler::sleep_until_idle(Lock &lock, Done done) {
+  ++watchers_;
+  done_.wait(lock, done);
+  --watchers_;
 }
 
 std::shared_ptr<Queue> Scheduler::create_queue(Device &device) {
@@ -78,7 +91,8 @@ tb_status Scheduler::enqueue(const std::shared_ptr<Queue> &queue, std::shared_pt
     ++queue->waiting;
     const auto demand = demands_.insert(demands_.end(), {queue, queue->tail});
     choose(Call::wait);
-    done_.wait(lock, fits);
+    // Half of it at once: waking for each operation would cost more than running them.
+    while (!fits()) sleep_until(lock, *queue, queue->done + queue->operations.size() / 2 + 1);
     demands_.erase(demand);
     --queue->waiting;
   }
@@ -99,9 +113,24 @@ void Scheduler::commit(Operation &operation) {
 
 void Scheduler::after_plan(std::function<void()> function) {
   Lock lock(mutex_);
-  Step step;
-  step.function = std::move(function);
-  plan_.push_back(std::move(step));
+  if (plan_.empty() && running_ == 0) { // its turn is now
+    ++running_;
+    lock.unlock();
+    try {
+      function();
+    } catch (...) {
+      lock.lock();
+      --running_;
+      throw;
+    }
+    lock.lock();
+    --running_;
+    if (watchers_) done_.notify_all();
+  } else {
+    Step step;
+    step.function = std::move(function);
+    plan_.push_back(std::move(step));
+  }
   choose(Call::other);
 }
 
@@ -114,8 +143,7 @@ void Scheduler::wait(const std::vector<Target> &targets, Device *device) {
   }
   if (device) ++device->waiting;
   choose(Call::wait);
-  for (const Target &target : targets)
-    done_.wait(lock, [&] { return target.queue->done >= target.position || target.queue->lost(); });
+  for (const Target &target : targets) sleep_until(lock, *target.queue, target.position);
   for (const auto &demand : demands) demands_.erase(demand);
   if (device) --device->waiting;
   for (const Target &target : targets)
@@ -128,8 +156,10 @@ bool Scheduler::query(const Target &target) {
   Queue &queue = *target.queue;
   const auto done = [&] { return queue.done >= target.position; };
   // No work that takes long is waited for, and none is waited for twice.
-  if (!done() && queue.planned >= target.position && (!busy_ || Clock::now() - busy_since_ < kGlance))
+  if (!done() && queue.planned >= target.position && (!busy_ || Clock::now() - busy_since_ < kGlance)) {
+    queue.wake_at = std::min(queue.wake_at, target.position);
     done_.wait_for(lock, kGlance, done);
+  }
   return done();
 }
 
@@ -156,16 +186,19 @@ bool Scheduler::drain(std::chrono::milliseconds limit) {
   if (!anything_left()) return true;
   plan_everything(chooser_);
   work_.notify_all();
+  ++watchers_;
   done_.wait_for(lock, limit, [&] { return plan_.empty() && running_ == 0; });
+  --watchers_;
   return !anything_left();
 }
 
 void Scheduler::reset(Device &device) {
   Lock lock(mutex_);
   device.lost = true;
+  done_.notify_all();
   plan_everything(chooser_);
   work_.notify_all();
-  done_.wait(lock, [&] {
+  sleep_until_idle(lock, [&] {
     return std::all_of(queues_.begin(), queues_.end(), [&](const auto &entry) {
       const Queue &queue = *entry.second;
       // What is reserved but not committed may stay: it can only be dropped.

@@ -127,16 +127,22 @@ private:
   std::condition_variable work_, done_, tick_;
 
   // What is to be chosen from.
-  std::map<uint64_t, std::shared_ptr<Queue>> pending_; // have work that is not planned; by number
-  std::map<uint64_t, std::shared_ptr<Queue>> queues_;  // not retired, or not done
+  std::map<uint32_t, std::shared_ptr<Queue>> pending_; // have work that is not planned; by number
+  std::map<uint32_t, std::shared_ptr<Queue>> queues_;  // not retired, or not done
   std::list<Target> demands_;                          // what host threads wait for
-  uint64_t queue_count_ = 0, calls_ = 0, steps_ = 0;
+  uint32_t queue_count_ = 0;
+  uint64_t calls_ = 0, steps_ = 0;
   Chooser chooser_, idle_chooser_; // apart, so that a pause of the host does not change the choices after it
   Schedule schedule_;
   std::vector<Schedule::Run> replay_;
   size_t replayed_ = 0;    // runs of it
   bool following_ = false; // a schedule was given, and has fitted so far
   std::vector<std::string> problems_;
+
+  // Sleeps until the queue has come to a position or is lost. The runner wakes nobody before.
+  void sleep_until(Lock &lock, Queue &queue, uint64_t position);
+  template <class Done> void sleep_until_idle(Lock &lock, Done done); // looks again after each step
+  uint32_t watchers_ = 0;                                             // threads that do
 
   // What is chosen and runs.
   std::list<Step> plan_;

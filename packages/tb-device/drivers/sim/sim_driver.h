@@ -17,7 +17,8 @@
 //   isolated    1: the host cannot touch device memory (the default); 0: it can, and TB_DEVICE_HOST_ACCESSIBLE is set
 //   fault_text  1: say on stderr which device memory the host touched (the default); 0: no signal handler
 //   lose_after  the device is lost at the Nth operation that runs; default 0, which is never
-//   idle        milliseconds without a call after which everything queued runs; default 20
+//   idle        milliseconds without a call after which everything queued runs; default 50. Only this depends on time: a
+//               program that pauses for longer gets the same order at each run with a larger number
 #ifndef TB_SIM_DRIVER_H
 #define TB_SIM_DRIVER_H
 

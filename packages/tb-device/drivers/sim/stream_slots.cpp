@@ -65,7 +65,7 @@ tb_status stream_native(tb_driver *self, tb_stream *handle, uint64_t *out) {
     const auto stream = driver.stream(handle, &status);
     if (!stream) return status;
     if ((status = driver.require(out, "out"))) return status;
-    *out = stream->queue->number + 1;
+    *out = stream->queue->number + uint64_t(1);
     return TB_OK;
   });
 }

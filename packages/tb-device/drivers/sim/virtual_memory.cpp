@@ -268,6 +268,14 @@ bool VirtualMemory::find(const void *pointer, tb_pointer_info *out) {
   return true;
 }
 
+int32_t VirtualMemory::try_device_at(uintptr_t address) {
+  if (!mutex_.try_lock()) return -1;
+  const auto found = holding(address);
+  const int32_t device = found == mappings_.end() ? -1 : found->second.physical->device;
+  mutex_.unlock();
+  return device;
+}
+
 std::string VirtualMemory::resolve(uintptr_t address, uint64_t size, bool write, int32_t device,
                                    std::vector<Piece> *out) {
   std::lock_guard lock(mutex_);

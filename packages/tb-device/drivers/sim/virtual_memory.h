@@ -38,6 +38,8 @@ public:
   // The mapping that holds an address; fills all but struct_size.
   bool find(const void *pointer, tb_pointer_info *out);
   bool in_reservation(uintptr_t address);
+  // For a signal handler: the device that is mapped at an address, -1 also when another thread holds the lock.
+  int32_t try_device_at(uintptr_t address);
 
   struct Piece {
     std::byte *inner;

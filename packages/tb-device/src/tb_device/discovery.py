@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "tb_device.drivers"
 VARIABLE = "TB_DRIVER"
-BUILTIN = ("cpu", "sim")
-BY_NAME_ONLY = ("replay",)  # also built in, but of no use unless asked for
-AUTOMATIC = ("cpu",)  # of those; sim is for tests and is opened by name
+BUILTIN = ("cpu", "replay", "sim")
+AUTOMATIC = ("cpu",)  # of those; replay and sim are for tests and are opened by name
 
 Options = Mapping[str, object]
 
@@ -100,9 +99,9 @@ def locate(name: str) -> str:
     points = {point.name: point for point in _entry_points()}
     if name in points:
         return _path_of(points[name])
-    if name in BUILTIN or name in BY_NAME_ONLY:
+    if name in BUILTIN:
         return ""
-    known = ", ".join(sorted({*points, *BUILTIN, *BY_NAME_ONLY}))
+    known = ", ".join(sorted({*points, *BUILTIN}))
     raise NotFoundError(
         f"there is no driver {name!r}. Known here: {known}. For a library file give its path with a slash, "
         f"such as ./{name}; a vendor's package adds its name when it is installed",

@@ -250,6 +250,21 @@ CASE(a_host_access_faults_and_says_which_block) {
       &signal);
   CHECK_EQUAL(signal, SIGSEGV);
   CHECK(silent.empty());
+  const std::string mapped = stderr_of_child(
+      [] {
+        OpenedSim driver;
+        void *range = nullptr;
+        tb_physical *physical = nullptr;
+        const int32_t device = 1;
+        driver.ok(driver.api.vmm_reserve(driver.self, 65536, 0, nullptr, &range));
+        driver.ok(driver.api.vmm_create(driver.self, device, 65536, 0, &physical));
+        driver.ok(driver.api.vmm_map(driver.self, range, 65536, physical, 0));
+        driver.ok(driver.api.vmm_set_access(driver.self, range, 65536, &device, 1, 3));
+        *static_cast<volatile uint8_t *>(range) = 1;
+      },
+      &signal);
+  CHECK_EQUAL(signal, SIGSEGV);
+  CHECK(mapped.find("mapped memory of device 1") != std::string::npos);
 }
 
 CASE(the_handler_before_ours_is_kept) {

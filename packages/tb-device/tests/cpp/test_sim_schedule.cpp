@@ -15,6 +15,9 @@ namespace {
 
 std::string text(uint64_t number) { return std::to_string(number); }
 
+// Patient enough for a busy machine: what runs because nobody called depends on time.
+Options patient(uint64_t seed) { return {{"seed", text(seed)}, {"idle", "60000"}}; }
+
 // A program of one thread with three streams, an event and a query; gives the order in which its work ran.
 std::vector<int> orders_of(OpenedSim &driver) {
   std::vector<int> order;
@@ -44,12 +47,12 @@ CASE(a_seed_gives_the_same_order_at_each_run) {
     std::vector<int> first, second;
     std::string first_schedule, second_schedule;
     {
-      OpenedSim driver(Options{{"seed", text(seed)}});
+      OpenedSim driver(patient(seed));
       first = orders_of(driver);
       first_schedule = driver.schedule();
     }
     {
-      OpenedSim driver(Options{{"seed", text(seed)}});
+      OpenedSim driver(patient(seed));
       second = orders_of(driver);
       second_schedule = driver.schedule();
     }
@@ -80,11 +83,13 @@ CASE(a_schedule_is_replayed_exactly_under_another_seed) {
     std::vector<int> first;
     std::string schedule;
     {
-      OpenedSim driver(Options{{"seed", text(seed)}});
+      OpenedSim driver(patient(seed));
       first = orders_of(driver);
       schedule = driver.schedule();
     }
-    OpenedSim driver(Options{{"seed", text(seed + 1)}, {"schedule", schedule}});
+    Options other = patient(seed + 1);
+    other["schedule"] = schedule;
+    OpenedSim driver(other);
     CHECK(orders_of(driver) == first);
     CHECK(driver.schedule() == schedule);
     CHECK(driver.problems().empty());
@@ -308,4 +313,26 @@ CASE(threads_that_queue_wait_and_query_at_once_all_end) {
   driver.ok(driver.api.device_synchronize(driver.self, 0));
   driver.ok(driver.api.device_synchronize(driver.self, 1));
   CHECK_EQUAL(ran.load(), 4 * 200 * 2);
+}
+
+CASE(synchronising_ends_while_others_queue_without_end) {
+  OpenedSim driver;
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> queued{0};
+  std::vector<std::thread> threads;
+  void *block = driver.allocate(64);
+  for (int number = 0; number < 3; ++number)
+    threads.emplace_back([&] {
+      tb_stream *stream = driver.create_stream();
+      for (; !stop; ++queued) driver.ok(driver.api.mem_set(driver.self, 0, stream, block, 5, 1, 4));
+      driver.ok(driver.api.stream_destroy(driver.self, stream));
+    });
+  while (queued < 1000) std::this_thread::yield();
+  for (int turn = 0; turn < 10; ++turn) driver.ok(driver.api.device_synchronize(driver.self, 0));
+  stop = true;
+  for (std::thread &thread : threads) thread.join();
+  std::printf("       %llu operations were queued meanwhile\n", static_cast<unsigned long long>(queued.load()));
+  driver.ok(driver.api.device_synchronize(driver.self, 0));
+  CHECK(queued >= 1000);
+  driver.ok(driver.api.mem_free(driver.self, 0, block));
 }

@@ -1,8 +1,8 @@
 /* other_host.c -- a host of another version: opens a driver with the table of the headers that it was compiled with,
  * uses it, and looks at the bytes around everything that the driver fills. */
+#include "tb/driver.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include "tb/driver.h"
 
 #define GUARD 512
 static char text[256];

@@ -1,20 +1,53 @@
 from __future__ import annotations
-__all__: list[str] = ['fallback_mode', 'fallbacks', 'initialize', 'native', 'reset_fallbacks', 'set_fallback_mode']
+import collections.abc
+__all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'waiting_operators']
 def _connect() -> None:
     ...
+def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None:
+    """
+    finder() -> (place, stack) tells where Python is, on the thread that asks.
+    """
+def close_budget(number: int) -> str:
+    """
+    The first refusal's text; empty when there was none.
+    """
 def fallback_mode() -> str:
     ...
-def fallbacks() -> list[tuple[str, int, float]]:
+def fallbacks() -> list[tuple[str, int, float, int, int, str, tuple[str, ...]]]:
     """
-    (operator, calls, seconds) of every operator that ran on the CPU, most time first.
+    (operator, calls, seconds, bytes, forced calls, first place, first stack), most time first.
+    """
+def force_fallback(name: str, overload: str) -> None:
+    """
+    The CPU runs the operator until released.
+    """
+def forced_fallbacks() -> list[str]:
+    """
+    The operators that are forced now.
+    """
+def host_accessible() -> bool:
+    """
+    True when the host may touch the device's memory: fallbacks then work in place, without copies.
     """
 def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
     """
+def ledger_seconds() -> float:
+    """
+    Seconds since the ledger was last empty by reset or start.
+    """
 def native() -> bool:
     """
     True when the driver runs the native kernels, False when every operator goes through the fallback.
+    """
+def open_budget(calls: int) -> int:
+    """
+    Allows that many fallbacks until it is closed; its number.
+    """
+def release_fallback(name: str, overload: str) -> None:
+    """
+    Undoes one force_fallback.
     """
 def reset_fallbacks() -> None:
     """
@@ -23,4 +56,8 @@ def reset_fallbacks() -> None:
 def set_fallback_mode(mode: str) -> None:
     """
     allow, warn (once per operator) or error.
+    """
+def waiting_operators() -> list[tuple[str, str]]:
+    """
+    (operator, reason) of native kernels that wait for the device.
     """

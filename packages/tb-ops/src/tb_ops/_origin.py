@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -42,6 +43,7 @@ def _backward() -> str:
     node = torch._C._current_autograd_node()
     if node is None:
         return ""
-    forward = node.metadata.get("traceback_", [])  # only under detect_anomaly: entries as traceback.format_stack gives
+    metadata: Any = node.metadata  # a property, declared as a method
+    forward = metadata.get("traceback_", [])  # only under detect_anomaly: entries as traceback.format_stack gives
     lines = [entry.strip().splitlines()[0] for entry in forward if "site-packages" not in entry.splitlines()[0]]
     return f"the backward pass ({node.name()})" + (f" of {lines[-1]}" if lines else "")

@@ -112,7 +112,8 @@ def summary(listing: list[Operator]) -> str:
 
 
 def _driver() -> str:
-    return f"{torch.tb.get_device_name()} ({'native kernels' if native() else 'no native kernels'})"
+    name = torch.get_device_module("tb").get_device_name()
+    return f"{name} ({'native kernels' if native() else 'no native kernels'})"
 
 
 def as_json(listing: list[Operator]) -> str:

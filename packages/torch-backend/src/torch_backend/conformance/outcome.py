@@ -11,6 +11,8 @@ from torch_backend.conformance.case import Observation
 from torch_backend.conformance.comparison import compare
 from torch_backend.conformance.device import Device
 
+DOES_NOT_RAISE = "the device does not raise"
+
 
 @dataclass
 class Outcome:
@@ -62,7 +64,7 @@ def agree(
         return Observation(vacuous=None if errors_count else f"the CPU raises {told(expected.error)}")
     if expected.error is not None:
         name = type(expected.error).__name__
-        return Observation(problem=f"the device does not raise where the CPU raises {name}: {told(expected.error)}")
+        return Observation(problem=f"{DOES_NOT_RAISE} where the CPU raises {name}: {told(expected.error)}")
     if actual.error is not None:
         return Observation(problem=f"the device raises {told(actual.error)}")
     try:

@@ -1,7 +1,7 @@
 /* mychip.c -- a driver of level 0: the memory and copies of one device, which is host memory until your chip's calls
  * stand here. Rules such as E7 and V2 are in tb/driver.h, those of a function (mem_alloc.2) in tb/driver_slots.inc. */
-#include <stdlib.h>
-#include "tb/driver.h" /* clang-format off */
+#include "tb/driver.h"
+#include <stdlib.h> /* clang-format off */
 
 #define CAPACITY ((uint64_t)1 << 30) /* bytes of memory that the device has */
 #define HEADER 64                    /* bytes before each block: they hold its size and keep it aligned */
