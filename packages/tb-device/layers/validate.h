@@ -109,6 +109,8 @@ private:
   // Streams (validate_streams.cpp).
   std::shared_ptr<StreamProgress> progress_of(tb_stream *stream) const;
   std::shared_ptr<const EventPoint> point_in(tb_event *event) const;
+  // A question or a wait that, when it succeeds, shows that the event's point has passed.
+  tb_status passing(Slot slot, Next next, tb_event *event);
   void made_handle(Call call, Kind kind, const void *handle, int32_t device, uint64_t size, bool borrowed);
   tb_status take_handle(Call call, Next next, Kind kind, const void *handle);
   int32_t device_of(Kind kind, const void *handle) const;

@@ -122,16 +122,15 @@ tb_status Validate::around(On<Slot::event_record> on, Next next, tb_event *event
 }
 
 tb_status Validate::around(On<Slot::event_query> on, Next next, tb_event *event) {
-  const Call call = begin(on.slot);
-  if (const tb_status status = check_handle(call, Kind::event, event)) return status;
-  const auto point = point_in(event);
-  const tb_status status = next();
-  if (status == TB_OK && point) mark(*point);
-  return status;
+  return passing(on.slot, next, event);
 }
 
 tb_status Validate::around(On<Slot::event_synchronize> on, Next next, tb_event *event) {
-  const Call call = begin(on.slot);
+  return passing(on.slot, next, event);
+}
+
+tb_status Validate::passing(Slot slot, Next next, tb_event *event) {
+  const Call call = begin(slot);
   if (const tb_status status = check_handle(call, Kind::event, event)) return status;
   const auto point = point_in(event);
   const tb_status status = next();

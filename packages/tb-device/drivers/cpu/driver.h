@@ -13,6 +13,7 @@
 #include "error_text.h"
 #include "event.h"
 #include "exports.h"
+#include "give.h"
 #include "memory_blocks.h"
 #include "options.h"
 #include "stream_list.h"
@@ -47,15 +48,7 @@ public:
   template <class Info> tb_status give(Info info, Info *out) const;
 };
 
-template <class Info> tb_status Driver::give(Info info, Info *out) const {
-  if (const tb_status status = require(out, "out")) return status;
-  const uint32_t room = out->struct_size;
-  if (room < sizeof room)
-    return fail(host, TB_INVALID_ARGUMENT, "struct_size is %u: set it to the size of the struct before the call", room);
-  info.struct_size = room;
-  std::memcpy(out, &info, std::min<size_t>(room, sizeof info));
-  return TB_OK;
-}
+template <class Info> tb_status Driver::give(Info info, Info *out) const { return cpu::give(host, info, out); }
 
 // Runs the body with the driver, for functions of the table. Exceptions end here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {

@@ -12,6 +12,7 @@
 
 #include "cpu/device.h"
 #include "cpu/error_text.h"
+#include "cpu/give.h"
 #include "cpu/module.h"
 #include "device_memory.h"
 #include "operations.h"
@@ -114,15 +115,7 @@ private:
   std::vector<uint32_t> peers_; // by device, a bit for each peer that was enabled
 };
 
-template <class Info> tb_status Driver::give(Info info, Info *out) const {
-  if (const tb_status status = require(out, "out")) return status;
-  const uint32_t room = out->struct_size;
-  if (room < sizeof room)
-    return fail(host, TB_INVALID_ARGUMENT, "struct_size is %u: set it to the size of the struct before the call", room);
-  info.struct_size = room;
-  std::memcpy(out, &info, std::min<size_t>(room, sizeof info));
-  return TB_OK;
-}
+template <class Info> tb_status Driver::give(Info info, Info *out) const { return cpu::give(host, info, out); }
 
 // Runs the body with the driver, for functions of the table. Exceptions end here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
