@@ -57,7 +57,7 @@ def find_launch(frames: list[tuple[int, int]]) -> str:
 
 def _living_code() -> dict[int, CodeType]:
     """Every code object of a function, a running frame, or one nested in these, by its address."""
-    pending = [item.__code__ for item in gc.get_objects() if isinstance(item, FunctionType)]
+    pending = [item.__code__ for item in gc.get_objects() if type(item) is FunctionType]  # isinstance asks lazy objects
     for frame in sys._current_frames().values():
         following: FrameType | None = frame
         while following is not None:
