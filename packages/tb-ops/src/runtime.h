@@ -6,6 +6,7 @@
 #include <c10/core/Device.h>
 
 #include "tb/component.h"
+#include "tb/failures.h"
 
 namespace tb {
 
@@ -28,7 +29,7 @@ extern Runtime runtime;
 void open();
 
 // Throws what `status` stands for (tb/failures.h), with the whole text.
-[[noreturn]] void fail(tb_status status, const char *function, c10::DeviceIndex device);
+[[noreturn]] void fail(tb_status status, const char *function, c10::DeviceIndex device, Failed what = Failed::call);
 inline void check(tb_status status, const char *function, c10::DeviceIndex device) {
   if (status != TB_OK) [[unlikely]]
     fail(status, function, device);
