@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ class Sample(NamedTuple):
 
 def _layers(*sizes: int) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for size, out in zip(sizes, sizes[1:], strict=False):
+    for size, out in itertools.pairwise(sizes):
         layers += [nn.Linear(size, out), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 

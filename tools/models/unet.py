@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -77,7 +78,7 @@ class Unet(nn.Module):
         self.first = nn.Conv2d(3, sizes[0], 3, padding=1)
         self.down = nn.ModuleList(Residual(size, size, time) for size in sizes[:3])
         self.shrink = nn.ModuleList(
-            nn.Conv2d(size, larger, 3, stride=2, padding=1) for size, larger in zip(sizes, sizes[1:], strict=False)
+            nn.Conv2d(size, larger, 3, stride=2, padding=1) for size, larger in itertools.pairwise(sizes)
         )
         self.middle = Residual(sizes[3], sizes[3], time)
         self.attention = Attention(sizes[3])
