@@ -69,7 +69,6 @@ REFUSED: dict[str, Case] = {
         s.integers(3, 2, 2), s.randn(3, 2), mode="mean", per_sample_weights=s.randn(2, 2)
     ),
     "bags of a cube": lambda s: aten._embedding_bag(s.randn(3, 2), s.integers(3, 1, 1, 1), s.integers(1, 1)),
-    "bags by floats": lambda s: aten._embedding_bag(s.randn(3, 2), s.randn(3), s.integers(1, 1)),
     "negative randperm": lambda s: torch.randperm(-1, device=s.device),
 }
 

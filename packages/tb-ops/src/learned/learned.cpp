@@ -112,9 +112,9 @@ private:
 // ---- which operators --------------------------------------------------------------------------------------------
 
 // Parts of names of operators for tensors that tb does not have, for memory that it does not manage, and tb-amp's own.
-constexpr std::string_view others[] = {"sparse",   "spdiags",    "sspaddmm",      "_csr",      "_csc",
-                                       "_bsr",     "_bsc",       "quant",         "nested",    "mkldnn",
-                                       "coalesce", "pin_memory", "efficientzero", "from_file", "_amp_"};
+constexpr std::string_view others[] = {"sparse",     "spdiags",   "sspaddmm",      "_csr",      "_csc",   "_bsr",
+                                       "_bsc",       "nested",    "::quantize_",   "quantized", "mkldnn", "coalesce",
+                                       "pin_memory", "from_file", "efficientzero", "_amp_"};
 
 // Of a size that depends on data, though PyTorch's tags do not say so.
 constexpr std::string_view untagged[] = {"aten::_padded_dense_to_jagged_forward"};
