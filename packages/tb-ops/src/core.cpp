@@ -9,6 +9,7 @@
 
 #include "caller.h"
 #include "fallback.h"
+#include "learned/learned.h"
 #include "ledger.h"
 #include "register.h"
 #include "runtime.h"
@@ -49,6 +50,7 @@ void initialize() {
     tb::register_native(*aten);
     tb::register_random(*aten);
     tb::register_waiting(*aten);
+    tb::register_learned(*aten);
   }
   done = true;
 }
@@ -137,6 +139,7 @@ NB_MODULE(_core, m) {
   m.def("release_fallback", &tb::release_fallback, "name"_a, "overload"_a, "Undoes one force_fallback.");
   m.def("forced_fallbacks", &tb::forced_fallbacks, "The operators that are forced now.");
   m.def("waiting_operators", &tb::waiting_operators, "(operator, reason) of native kernels that wait for the device.");
+  m.def("learned_operators", &tb::learned_operators, "Native operators that wait at the first call with new shapes.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
   m.def(
       "set_fallback_mode",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 import collections.abc
-__all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'waiting_operators']
+__all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'waiting_operators']
 def _connect() -> None:
     ...
 def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None:
@@ -32,6 +32,10 @@ def host_accessible() -> bool:
 def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
+    """
+def learned_operators() -> list[str]:
+    """
+    Native operators that wait at the first call with new shapes.
     """
 def ledger_seconds() -> float:
     """
