@@ -7,6 +7,7 @@
 
 #include <mutex>
 
+#include "custom.h"
 #include "fallback.h"
 #include "ledger.h"
 #include "register.h"
@@ -48,6 +49,7 @@ void initialize() {
     tb::register_native(*aten);
     tb::register_random(*aten);
     tb::register_waiting(*aten);
+    tb::register_custom();
   }
   done = true;
 }
@@ -81,6 +83,7 @@ nb::tuple row(const tb::FallbackEntry &entry) {
 NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
   tb::register_torch_exceptions();
+  m.attr("_tb_export") = nb::capsule(&tb::exported, TB_EXPORT_CAPSULE);
   m.def("_connect", &connect);
   m.def("initialize", &initialize, "Opens the driver and registers the kernels that fit it. Once; cheap after that.");
   m.def(
