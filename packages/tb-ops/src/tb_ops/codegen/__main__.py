@@ -21,7 +21,8 @@ def write_aten(outputs: list[pathlib.Path]) -> int:
     """Writes the index to the first path and the kernels, dealt out in turn, to the others."""
     texts = aten.file_texts(schema.installed(), len(outputs) - 1)
     for path, text in zip(outputs, texts, strict=True):
-        path.write_text(text)
+        if not path.exists() or path.read_text() != text:  # an unchanged file is not compiled again
+            path.write_text(text)
     return 0
 
 

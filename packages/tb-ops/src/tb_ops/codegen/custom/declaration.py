@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .. import schema
 from ..model import Argument, Operator
 from . import expression
 
@@ -15,9 +16,9 @@ TOP = {"library": True, "module": True, "headers": True, "operators": True}
 OPERATOR = {"schema": True, "kernel": True, "outputs": False, "checks": False, "gradients": False}
 # What an argument may be: what launch() can carry to the worker.
 TYPES = (
-    "Tensor Tensor? Tensor[] int int? SymInt float float? bool bool? str str? Scalar Scalar? ScalarType ScalarType? "
-    "int[] int[]? float[] float[]? SymInt[]"
-).split()
+    *("Tensor", "Tensor?", "Tensor[]", "int", "int?", "SymInt", "float", "float?", "bool", "bool?", "str", "str?"),
+    *("Scalar", "Scalar?", "ScalarType", "ScalarType?", "int[]", "int[]?", "float[]", "float[]?", "SymInt[]"),
+)
 
 # What a formula may use besides tensors: how it is read from the IValue in which autograd's context keeps it.
 KEPT = {
@@ -38,10 +39,11 @@ KEPT = {
 }
 # Names that the generated code or C++ has for itself.
 RESERVED = (
-    "context device found given number op outputs saved below_autograd at c10 tb torch std bool case char class const "
-    "default delete double enum float goto int long namespace new operator private public register short signed static "
-    "switch template this typename union unsigned using virtual void volatile"
-).split()
+    *("context", "device", "found", "given", "number", "op", "outputs", "saved", "below_autograd"),
+    *("at", "bool", "c10", "case", "char", "class", "const", "default", "delete", "double", "enum", "float", "goto"),
+    *("int", "long", "namespace", "new", "operator", "private", "public", "register", "short", "signed", "static"),
+    *("std", "switch", "tb", "template", "this", "torch", "typename", "union", "unsigned", "using", "virtual", "void"),
+)
 
 
 class DeclarationError(ValueError):
@@ -106,26 +108,39 @@ def read(path: pathlib.Path) -> Declaration:
         raise DeclarationError(f"{path}: cannot be read: {error}") from error
     place = str(path)
     _keys(place, given, TOP, "library, module, headers and operators")
-    lines = [item.start_mark.line + 1 for key, value in node.value if key.value == "operators" for item in value.value]
     library = _text(f"{place}: library", given["library"], r"[a-z_][a-z0-9_]*", "a name for torch.ops, such as mychip")
     module = _text(f"{place}: module", given["module"], r"[A-Za-z_]\w*", "the extension module's name, such as _core")
     headers = _list(f"{place}: headers", given["headers"], "the headers that declare the kernels")
     entries = _list(f"{place}: operators", given["operators"], "entries with a schema and a kernel")
+    lines = [item.start_mark.line + 1 for key, value in node.value if key.value == "operators" for item in value.value]
     operators = [_operator(f"{place}:{line}", entry) for line, entry in zip(lines, entries, strict=True)]
     names = [each.operator.name for each in operators]
     for each in operators:
         if names.count(each.operator.name) > 1:
             raise DeclarationError(f"{place}: operator {each.operator.name!r} is declared twice: give it an overload")
+    _check_calls(place, operators)
     return Declaration(path.name, library, module, [str(h) for h in headers], operators)
+
+
+def _check_calls(place: str, operators: list[CustomOperator]) -> None:
+    own = {custom.operator.name for custom in operators}
+    for custom in operators:
+        formulas = [text for text in (custom.gradients or {}).values() if text is not None]
+        for name in sorted({name for text in formulas for name in expression.functions_in(text)} - own):
+            if name not in schema.function_names(schema.native_directory()):
+                raise DeclarationError(
+                    f"{place}: operator {custom.operator.name!r}: gradients: {name!r} is called, but neither this file "
+                    "nor PyTorch has such an operator: declare it, or correct the name"
+                )
 
 
 def _operator(place: str, entry: Any) -> CustomOperator:
     _keys(place, entry, OPERATOR, "schema and kernel, and perhaps outputs, checks, gradients")
-    schema = _text(f"{place}: schema", entry["schema"], r".+\(.*\) *-> *.+", '"name(Tensor x, float y=1.0) -> Tensor"')
+    given = _text(f"{place}: schema", entry["schema"], r".+\(.*\) *-> *.+", '"name(Tensor x, float y=1.0) -> Tensor"')
     try:
-        operator = Operator.of_text(schema)
+        operator = Operator.of_text(given)
     except Exception as error:  # torchgen's parser asserts
-        raise DeclarationError(f"{place}: PyTorch cannot read the schema {schema!r}: {error}") from error
+        raise DeclarationError(f"{place}: PyTorch cannot read the schema {given!r}: {error}") from error
     place = f"{place}: operator {operator.name!r}"
     _check_schema(place, operator)
     kernel = _text(f"{place}: kernel", entry["kernel"], r"(::)?[A-Za-z_]\w*(::[A-Za-z_]\w*)*", "a C++ function's name")
@@ -147,6 +162,8 @@ def _check_schema(place: str, operator: Operator) -> None:
                 f"{place}: argument {argument.name!r} is of type {argument.schema_type}, for which no call can be "
                 f"queued. Take one of {', '.join(TYPES)}"
             )
+        if argument.written and not argument.is_tensor:
+            raise DeclarationError(f"{place}: {argument.name!r} is written, which only arguments of type Tensor can be")
     for name in (*(a.name for a in operator.arguments), *(r.name for r in operator.schema.returns)):
         if name in RESERVED:
             raise DeclarationError(f"{place}: the generated code cannot call anything {name!r}: take another name")

@@ -29,8 +29,10 @@ $headers
 
 #pragma GCC diagnostic ignored "-Wunused-parameter" // a shape rule need not look at every argument
 
+// Of each operator: NAME_shape checks the arguments and makes the outputs, on the device of the inputs (on meta tensors
+// that is all); NAME_cpu calls the kernel, NAME_tb queues the call, NAME_autograd records it for the backward pass.
 namespace {
-$operators
+$operators$calls$gradients
 // ---- registration -----------------------------------------------------------------------------------------------
 
 // For ever: PyTorch may call kernels until the process ends.
@@ -70,8 +72,6 @@ PyMODINIT_FUNC PyInit_$module() {
 
 OPERATOR = Template("""
 // ---- $name
-
-// Checks the arguments; makes the outputs where the inputs are. The whole kernel of meta tensors.
 $shape_definition {
 $checks$outputs}
 
@@ -88,7 +88,6 @@ $returned}
 """)
 
 CALL = Template("""
-// Through the dispatcher.
 $definition {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("$name", "$overload").typed<$type>();
@@ -101,14 +100,15 @@ def file_text(declaration: Declaration) -> str:
     """C++ of the whole extension module."""
     called = {name for custom in declaration.operators for name in gradients.called(custom)}
     own = {custom.operator.name: custom for custom in declaration.operators}
-    parts = [_operator(declaration, custom) for custom in declaration.operators]
-    parts += [_call(declaration, own[name]) for name in own if name in called or own[name].gradients is not None]
-    parts += [gradients.text(custom, set(own)) for custom in declaration.operators if custom.gradients is not None]
-    return FILE.substitute(
+    calls = [_call(declaration, custom) for name, custom in own.items() if name in called or custom.gradients]
+    derivatives = [gradients.text(custom, set(own)) for custom in declaration.operators if custom.gradients]
+    text = FILE.substitute(
         source=declaration.source,
         functions="".join(f"#include <ATen/ops/{name}.h>\n" for name in sorted(called - own.keys())),
         headers="\n".join(f'#include "{header}"' for header in declaration.headers),
-        operators="".join(parts),
+        operators="".join(_operator(declaration, custom) for custom in declaration.operators),
+        calls="\n// ---- calls through the dispatcher, for autograd\n" + "".join(calls) if calls else "",
+        gradients="\n// ---- gradients\n" + "".join(derivatives) if derivatives else "",
         library=declaration.library,
         module=declaration.module,
         registrations="\n".join(_registrations(declaration)),
@@ -117,6 +117,7 @@ def file_text(declaration: Declaration) -> str:
             for custom in declaration.operators
         ),
     )
+    return text.replace(" & ", " &").replace("::std::", "std::")  # as torchgen does not write them
 
 
 def _operator(declaration: Declaration, custom: CustomOperator) -> str:
