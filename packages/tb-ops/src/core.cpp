@@ -42,10 +42,12 @@ void initialize() {
   static auto *aten =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   tb::register_factories(*aten);
+  tb::register_routed_views(*aten);
   tb::register_copies(*aten);
   tb::register_fallback();
   if (tb::runtime.closures) {
     tb::register_structured(*aten);
+    tb::register_routed_kernels(*aten);
     tb::register_native(*aten);
     tb::register_random(*aten);
     tb::register_waiting(*aten);

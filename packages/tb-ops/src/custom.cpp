@@ -68,7 +68,8 @@ const tb_closure *kind_of(tb_operator *op) {
   return static_cast<const tb_closure *>(kind);
 }
 
-void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, uint64_t count, void *state) {
+void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, uint64_t count, uint32_t flags,
+                   void *state) {
   State owned(op, state);
   const auto device = static_cast<c10::DeviceIndex>(number);
   const tb_closure *kind = kind_of(op);
@@ -82,6 +83,7 @@ void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, 
     throw;
   }
   check(runtime.driver->closure_commit(runtime.self, stream, storage, kind), op->name, device);
+  if (flags & TB_LAUNCH_WAIT) synchronize(device);
 }
 
 const tb_ops_table table{sizeof(tb_ops_table), TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, &on_native, &launch_custom};

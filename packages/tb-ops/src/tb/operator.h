@@ -143,13 +143,26 @@ template <size_t n> struct OperatorName {
   char value[n];
 };
 
+// Whether a kernel writes to a tensor whose elements share memory: an error, which must appear at the call.
+template <class Parameter, class Argument> bool overlaps_itself(const Argument &argument) {
+  if constexpr (std::same_as<Parameter, at::Tensor &> && std::same_as<Argument, at::Tensor>)
+    for (int64_t i = 0; i < argument.dim(); i++)
+      if (argument.stride(i) == 0 && argument.size(i) > 1) return true;
+  return false;
+}
+template <class... Parameters, class... Arguments>
+bool writes_on_overlap(void (*)(Parameters...), const Arguments &...arguments) {
+  return (overlaps_itself<Parameters>(arguments) || ...);
+}
+
 template <OperatorName name, auto kernel, class... Arguments>
 void launch(c10::DeviceIndex device, const Arguments &...arguments) {
   using Queued = Call<kernel, Arguments...>;
   static constinit tb_operator op{sizeof(tb_operator), 0, name.value, &Queued::run, &Queued::destroy, nullptr};
   TensorPointers tensors;
   auto state = std::make_unique<Queued>(Queued{{Kept<Arguments>(arguments, tensors)...}});
-  ops.launch(&op, device, tensors.data(), tensors.size(), state.release());
+  const uint32_t flags = writes_on_overlap(kernel, arguments...) ? TB_LAUNCH_WAIT : 0;
+  ops.launch(&op, device, tensors.data(), tensors.size(), flags, state.release());
 }
 
 } // namespace tb

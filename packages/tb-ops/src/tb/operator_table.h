@@ -14,6 +14,9 @@ extern "C" {
 #define TB_OPS_API_MAJOR 1
 #define TB_OPS_API_MINOR 0
 
+/* The launch returns when the call has run, and raises what it failed with. */
+#define TB_LAUNCH_WAIT 1u
+
 /* An operator of another library, one static each. */
 typedef struct tb_operator {
   uint32_t struct_size;
@@ -35,8 +38,9 @@ typedef struct tb_ops_table {
    * once if one is open. Never called on a driver without: its operators run on the CPU, counted. */
   void (*on_native)(void (*function)(void));
   /* Queues one call on the current stream of a device and returns. Takes `state` over, also when it throws. The tensors
-   * are described, not kept: their memory is reused in stream order. CPU tensors are copied. */
-  void (*launch)(tb_operator *op, int32_t device, const void *const *tensors, uint64_t count, void *state);
+   * are described, not kept: their memory is reused in stream order. CPU tensors are copied. flags: TB_LAUNCH_WAIT. */
+  void (*launch)(tb_operator *op, int32_t device, const void *const *tensors, uint64_t count, uint32_t flags,
+                 void *state);
 } tb_ops_table;
 
 #ifdef __cplusplus

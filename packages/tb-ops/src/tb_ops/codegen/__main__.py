@@ -1,6 +1,6 @@
 """python -m tb_ops.codegen COMMAND: C++ from PyTorch's own operators, or from a YAML of your own.
 
-aten INDEX.cpp FILE.cpp...          the kernels of tb-ops: the index, and the kernels dealt out to the files
+aten ROUTES.yaml OUTPUT.cpp...      what tb-ops compiles: index, routes, and the kernels dealt out to the other files
 custom OPERATORS.yaml --output DIR  an extension module of your own operators: DIR/OPERATORS.cpp
 include                             the folders of headers that such a module needs, one a line
 link                                what it is linked with, one argument a line
@@ -17,9 +17,9 @@ from . import aten, schema
 from .custom import declaration, emit
 
 
-def write_aten(outputs: list[pathlib.Path]) -> int:
-    """Writes the index to the first path and the kernels, dealt out in turn, to the others."""
-    texts = aten.file_texts(schema.installed(), len(outputs) - 1)
+def write_aten(routes: pathlib.Path, outputs: list[pathlib.Path]) -> int:
+    """Writes the index to the first path, the routes to the second, the kernels, dealt out in turn, to the others."""
+    texts = aten.file_texts(schema.installed(), routes, len(outputs) - 2)
     for path, text in zip(outputs, texts, strict=True):
         if not path.exists() or path.read_text() != text:  # an unchanged file is not compiled again
             path.write_text(text)
@@ -70,6 +70,7 @@ def main(arguments: list[str]) -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     own = commands.add_parser("aten", help="the kernels of PyTorch's own operators")
+    own.add_argument("routes", type=pathlib.Path)
     own.add_argument("outputs", nargs="+", type=pathlib.Path)
     custom = commands.add_parser("custom", help="the extension module of a YAML of operators")
     custom.add_argument("source", type=pathlib.Path)
@@ -79,7 +80,7 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     match chosen.command:
         case "aten":
-            return write_aten(chosen.outputs)
+            return write_aten(chosen.routes, chosen.outputs)
         case "custom":
             return write_custom(chosen.source, chosen.output)
         case "include":

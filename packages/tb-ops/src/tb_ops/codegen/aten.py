@@ -1,11 +1,12 @@
-"""Emits the files that tb-ops compiles: the kernels of PyTorch's structured operators, dealt out, and their index."""
+"""Emits the files that tb-ops compiles: the kernels of structured operators, dealt out; their index; the routes."""
 
 from __future__ import annotations
 
+import pathlib
 from string import Template
 from typing import TYPE_CHECKING
 
-from . import structured
+from . import routing, structured
 
 if TYPE_CHECKING:
     from torchgen.model import NativeFunctionsGroup
@@ -43,10 +44,11 @@ $called
 """)
 
 
-def file_texts(schema: Schema, shards: int) -> list[str]:
-    """The index, then the text of each shard."""
+def file_texts(schema: Schema, routes: pathlib.Path, shards: int) -> list[str]:
+    """The index, the routes, then the text of each shard."""
     groups = schema.structured_groups
-    return [index_text(shards), *(shard_text(groups[i::shards], i) for i in range(shards))]
+    kernels = (shard_text(groups[i::shards], i) for i in range(shards))
+    return [index_text(shards), routing.file_text(schema, routes), *kernels]
 
 
 def shard_text(groups: list[NativeFunctionsGroup], number: int) -> str:

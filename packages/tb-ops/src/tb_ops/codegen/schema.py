@@ -56,6 +56,13 @@ class Schema:
     def functions(self) -> list[NativeFunction]:
         return self._parsed[0]
 
+    def cpu_body(self, function: NativeFunction) -> str | None:
+        """C++ name of the function that PyTorch calls for CPU tensors, "at::native::abs_out"; None for structured ones."""
+        kernel = self._parsed[1].get_kernel(function)
+        if kernel is None or kernel.structured:
+            return None
+        return f"{kernel.cpp_namespace}::{kernel.kernel}"
+
     def has_cpu_kernel(self, function: NativeFunction | NativeFunctionsGroup) -> bool:
         return bool(self._parsed[1].has_kernel(function))
 
