@@ -57,7 +57,7 @@ class Schema:
         return self._parsed[0]
 
     def cpu_body(self, function: NativeFunction) -> str | None:
-        """C++ name of the function that PyTorch calls for CPU tensors, "at::native::abs_out"; None for structured ones."""
+        """What PyTorch calls for CPU tensors, "at::native::abs_out"; None where it generates that, or has nothing."""
         kernel = self._parsed[1].get_kernel(function)
         if kernel is None or kernel.structured:
             return None

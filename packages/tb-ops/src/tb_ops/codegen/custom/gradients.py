@@ -84,7 +84,7 @@ def _save(custom: CustomOperator) -> list[str]:
         if not argument.is_tensor and not argument.is_optional_tensor:
             value = f"std::string({argument.name})" if argument.schema_type == "str" else argument.name
             lines.append(f'context->saved_data["{argument.name}"] = {value};')
-    for name in _optional_wanted(custom):
+    for name in _optional(custom):
         lines.append(f'context->saved_data["{name} given"] = {name}.has_value() && {name}->defined();')
     return lines
 
@@ -108,7 +108,7 @@ def _load(custom: CustomOperator) -> list[str]:
     return lines
 
 
-def _optional_wanted(custom: CustomOperator) -> list[str]:
+def _optional(custom: CustomOperator) -> list[str]:
     return [a.name for a in custom.operator.arguments if a.is_optional_tensor]
 
 
