@@ -117,15 +117,17 @@ def file_text(declaration: Declaration) -> str:
             for custom in declaration.operators
         ),
     )
-    return text.replace(" & ", " &").replace("::std::", "std::")  # as torchgen does not write them
+    # What torchgen writes differently; the texts of errors stay as they are.
+    lines = (
+        line if "TORCH_CHECK(" in line else line.replace(" & ", " &").replace("::std::", "std::")
+        for line in text.splitlines()
+    )
+    return "\n".join(lines) + "\n"
 
 
 def _operator(declaration: Declaration, custom: CustomOperator) -> str:
     operator, outputs = custom.operator, [output.name for output in custom.outputs]
     name = f"{declaration.library}::{operator.name}"
-    made = {0: "", 1: f"at::Tensor {outputs[0]} = " if outputs else ""}.get(
-        len(outputs), f"auto [{', '.join(outputs)}] = "
-    )
     returned = f"  return {_tuple(outputs)};\n" if outputs else ""
     return OPERATOR.substitute(
         name=name,
@@ -138,7 +140,7 @@ def _operator(declaration: Declaration, custom: CustomOperator) -> str:
             for condition, text in custom.checks
         ),
         outputs="".join(f"  at::Tensor {o.name} = {_allocation(o, custom)};\n" for o in custom.outputs) + returned,
-        made=made,
+        made=f"{_declared(outputs)} = " if outputs else "",
         widened=", ".join(_widened(a) for a in operator.arguments),
         kernel=custom.kernel,
         passed=", ".join([*(a.name for a in operator.arguments), *outputs]),
@@ -218,6 +220,10 @@ def _widened(argument: Argument) -> str:
     if argument.schema_type.startswith("SymInt["):
         return f"c10::fromIntArrayRefSlow({argument.name})"
     return argument.name
+
+
+def _declared(names: list[str]) -> str:
+    return f"at::Tensor {names[0]}" if len(names) == 1 else f"auto [{', '.join(names)}]"
 
 
 def _tuple(names: list[str]) -> str:
