@@ -56,34 +56,42 @@ struct CustomCall {
   std::vector<TensorArgument> tensors;
 };
 
-// The closure's kind of an operator, made at its first call and kept for ever. The loser of a race leaks one.
-const tb_closure *kind_of(tb_operator *op) {
-  using Queued = Closure<CustomCall>;
+using Queued = Closure<CustomCall>;
+
+// What tb-ops knows of an operator, made at its first call and kept for ever.
+struct Kind {
+  explicit Kind(const char *name) : closure{sizeof(tb_closure), 0, name, &Queued::run, &Queued::destroy} {}
+  tb_closure closure;
+  FirstUse first_use;
+};
+
+Kind &kind_of(tb_operator *op) {
   const std::atomic_ref<void *> known(op->kind);
   void *kind = known.load(std::memory_order_acquire);
   if (!kind) {
-    kind = new tb_closure{sizeof(tb_closure), 0, op->name, &Queued::run, &Queued::destroy};
+    kind = new Kind(op->name); // the loser of a race leaks one
     known.store(kind, std::memory_order_release);
   }
-  return static_cast<const tb_closure *>(kind);
+  return *static_cast<Kind *>(kind);
 }
 
 void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, uint64_t count, uint32_t flags,
                    void *state) {
   State owned(op, state);
   const auto device = static_cast<c10::DeviceIndex>(number);
-  const tb_closure *kind = kind_of(op);
+  Kind &kind = kind_of(op);
   tb_stream *stream = current_stream(device);
   void *storage = nullptr;
-  check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Closure<CustomCall>), &storage), op->name, device);
+  check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), op->name, device);
   try {
-    new (storage) Closure<CustomCall>{at::get_num_threads(), CustomCall(std::move(owned), {tensors, count})};
+    new (storage) Queued{{}, CustomCall(std::move(owned), {tensors, count})};
   } catch (...) {
     runtime.driver->closure_cancel(runtime.self, stream, storage);
     throw;
   }
-  check(runtime.driver->closure_commit(runtime.self, stream, storage, kind), op->name, device);
-  if (flags & TB_LAUNCH_WAIT) synchronize(device);
+  const uint64_t types = captured_types.take();
+  check(runtime.driver->closure_commit(runtime.self, stream, storage, &kind.closure), op->name, device);
+  if ((flags & TB_LAUNCH_WAIT) != 0 || !kind.first_use.known(types)) kind.first_use.wait(device, types);
 }
 
 const tb_ops_table table{sizeof(tb_ops_table), TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, &on_native, &launch_custom};
