@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "caller.h"
+#include "custom.h"
 #include "fallback.h"
 #include "learned/learned.h"
 #include "ledger.h"
@@ -43,14 +44,17 @@ void initialize() {
   static auto *aten =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   tb::register_factories(*aten);
+  tb::register_routed_views(*aten);
   tb::register_copies(*aten);
   tb::register_fallback();
   if (tb::runtime.closures) {
     tb::register_structured(*aten);
+    tb::register_routed_kernels(*aten);
     tb::register_native(*aten);
     tb::register_random(*aten);
     tb::register_waiting(*aten);
     tb::register_learned(*aten);
+    tb::register_custom();
   }
   done = true;
 }
@@ -108,6 +112,7 @@ nb::tuple row(const tb::FallbackEntry &entry) {
 NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
   tb::register_torch_exceptions();
+  m.attr("_tb_export") = nb::capsule(&tb::exported, TB_EXPORT_CAPSULE);
   m.def("_connect", &connect);
   m.def("initialize", &initialize, "Opens the driver and registers the kernels that fit it. Once; cheap after that.");
   m.def(
