@@ -30,12 +30,13 @@ def generate(seed: int, index: int) -> Case:
     threads = chance.choice((1, 1, 1, 1, 1, 2, 3))
     streams = chance.choice((1, 1, 2, 3, 4))
     forced = threads == 1 and chance.random() < 0.3  # force_fallback is for the whole process
-    shared = _Writer(chance, 1, Names("s"))
+    shared = _Writer(chance, Names("s"))
     for _ in range(chance.randint(1, 4) if threads > 1 else 0):
         shared.add(Draft(shared.pool.make(shared.pool.shape(), shared.pool.dtype())))
     programs = []
     for _ in range(threads):
-        writer = _Writer(chance, streams, Names("t"), forced, grad=chance.random() < 0.4)
+        alone = threads == 1  # threads share the default stream, and so the errors of what runs on it
+        writer = _Writer(chance, Names("t"), streams, forced, refusals=alone, grad=chance.random() < 0.4)
         writer.share(shared.pool)
         programs.append(writer.write(chance.randint(10, 60)))
     return Case(f"seed {seed} case {index}", tuple(shared.steps), tuple(programs), streams)
@@ -59,9 +60,16 @@ class _Writer:
     """Writes one program."""
 
     def __init__(
-        self, chance: random.Random, streams: int, names: Names, forced: bool = False, grad: bool = False
+        self,
+        chance: random.Random,
+        names: Names,
+        streams: int = 1,
+        forced: bool = False,
+        refusals: bool = False,
+        grad: bool = False,
     ) -> None:
         self.pool = Pool(chance, grad)
+        self._refusals = refusals
         self.steps: list[Step] = []
         self._chance, self._streams, self._names, self._forced = chance, streams, names, forced
         self._space = {
@@ -128,6 +136,8 @@ class _Writer:
                 forced=forced,
             )
         )
+        for name in [name for name, tensor in self.pool.tensors.items() if _is_broken(tensor)]:
+            self._delete(name)
 
     def _try(self) -> None:
         function = self._chance.choices(_FUNCTIONS, _WEIGHTS)[0]
@@ -135,17 +145,19 @@ class _Writer:
             draft = function(self.pool)
         except Unfit:
             return
-        before = [(self.pool[name], self.pool[name].detach().clone()) for name in draft.writes]
+        before = [(name, self.pool[name].detach().clone()) for name in draft.writes]
         try:
             self.add(draft)
         except Unfit:
             pass
         except Exception:
             if draft.writes or draft.gathers:  # what they left half done is not promised
-                for tensor, values in before:
-                    if tensor.shape == values.shape:
-                        tensor.data.copy_(values)
-            elif self._chance.random() < 0.5:
+                for name, values in before:
+                    if self.pool[name].shape == values.shape:
+                        self.pool[name].data.copy_(values)
+                    else:
+                        self._delete(name)
+            elif self._refusals and self._chance.random() < 0.5:
                 uses = tuple(dict.fromkeys(_NAME.findall(draft.code)))
                 self.steps.append(Step(f"stage.refused(lambda: {draft.code})", uses=uses, stream=self._stream()))
 
@@ -160,6 +172,15 @@ class _Writer:
         names = tuple(self._chance.sample(list(own), min(len(own), self._chance.choice((1, 1, 2, 5)))))
         code = f"stage.read({self._chance.choice(READS)!r}, {', '.join(names)})"
         self.steps.append(Step(code, uses=names, stream=self._stream()))
+
+
+def _is_broken(tensor: Tensor) -> bool:
+    """Whether autograd refuses to look at it: a view of several that its base's change left behind."""
+    try:
+        tensor.grad_fn  # noqa: B018 - looking is what raises
+    except RuntimeError:
+        return True
+    return False
 
 
 def _tensors(value: Any) -> list[Tensor]:

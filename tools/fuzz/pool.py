@@ -103,10 +103,10 @@ class Pool:
             raise Unfit
         return self.chance.randrange(-count, count)
 
-    def other(self, name: str) -> str:
-        """An operand that broadcasts with `name`: a tensor, a number, or a tensor of the CPU without dimensions."""
+    def other(self, name: str, numbers: bool = True) -> str:
+        """An operand that broadcasts with `name`: a tensor; or a number, or a tensor of the CPU without dimensions."""
         shape, kind = tuple(self[name].shape), self.chance.random()
-        if kind < 0.15:
+        if kind < 0.15 and numbers:
             return self.chance.choice(("2", "-1", "0.5", "3.25", "True", "torch.tensor(1.5)", "torch.tensor(3)"))
         if kind < 0.65:
             fitting = self.names(lambda x: _broadcasts(shape, tuple(x.shape)))

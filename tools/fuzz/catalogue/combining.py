@@ -22,7 +22,7 @@ def together(pool: Pool) -> Draft:
                 f"torch.hstack({listed})",
                 f"torch.vstack({listed})",
                 f"torch.dstack({listed})",
-                f"torch.broadcast_tensors({x}, {pool.other(x)})",
+                f"torch.broadcast_tensors({x}, {pool.other(x, numbers=False)})",
                 f"torch.block_diag({x}, {others[-1]})",
             )
         )

@@ -70,7 +70,7 @@ def ternary(pool: Pool) -> Draft:
     x = pool.pick()
     mask = pool.names(lambda m: str(m.dtype) == "torch.bool" and m.shape == pool[x].shape)
     condition = pool.chance.choice(mask) if mask else f"({x} != 1)"
-    one, two = pool.other(x), pool.other(x)
+    one, two = pool.other(x, numbers=False), pool.other(x, numbers=False)
     return Draft(
         pool.chance.choice(
             (
@@ -89,7 +89,7 @@ def ternary(pool: Pool) -> Draft:
 @operation(2)
 def ternary_in_place(pool: Pool) -> Draft:
     x = pool.writable()
-    one, two = pool.other(x), pool.other(x)
+    one, two = pool.other(x, numbers=False), pool.other(x, numbers=False)
     code = pool.chance.choice(
         (
             f"{x}.addcmul_({one}, {two})",

@@ -31,8 +31,8 @@ def forms(pool: Pool, function: str, name: str, rest: str = "") -> Draft:
     """torch.function(name, rest), or its in-place or out= form. `function` has all three."""
     kind, tail = pool.chance.random(), f", {rest}" if rest else ""
     if kind < 0.25:
-        target = pool.writable(lambda x: x is pool[name])
-        return in_place(pool, target, f"{name}.{function}_({rest})", rest)
+        pool.writable(lambda x: x is pool[name])  # it has other names, perhaps; the step uses this one
+        return in_place(pool, name, f"{name}.{function}_({rest})", rest)
     if kind < 0.4 and not pool[name].requires_grad:
         out = pool.writable(lambda x: not x.requires_grad and x._base is None)
         return with_out(pool, out, f"torch.{function}({name}{tail}, out={out})", f"{name}{tail}")
