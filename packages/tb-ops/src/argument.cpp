@@ -67,6 +67,8 @@ thread_local Aliases aliases;
 
 } // namespace
 
+thread_local constinit CapturedTypes captured_types;
+
 std::string describe_aliases() { return aliases.described(); }
 
 AliasScope::~AliasScope() { aliases.give_back(); }
@@ -78,6 +80,7 @@ TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
   wrapped_ = impl->is_wrapped_number();
   conjugate_ = impl->is_conj();
   negative_ = impl->is_neg();
+  captured_types.add(type_, impl->numel() == 0);
   const bool host = impl->device_type() == c10::DeviceType::CPU;
   if (host && impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
     by_value_ = true;

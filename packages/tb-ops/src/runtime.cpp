@@ -2,10 +2,11 @@
 #include "runtime.h"
 
 #include <ATen/EmptyTensor.h>
-#include <c10/util/Exception.h>
 
 #include <cstdlib>
 #include <string_view>
+
+#include "tb/failures.h"
 
 namespace tb {
 
@@ -41,16 +42,7 @@ bool wanted() {
 void fail(tb_status status, const char *function, c10::DeviceIndex device) {
   char text[2048] = "";
   runtime.device.describe_error(status, function, device, text, sizeof text);
-  switch (status) {
-  case TB_OUT_OF_MEMORY:
-    C10_THROW_ERROR(OutOfMemoryError, text);
-  case TB_UNSUPPORTED:
-    C10_THROW_ERROR(NotImplementedError, text);
-  case TB_INVALID_ARGUMENT:
-    C10_THROW_ERROR(ValueError, text);
-  default:
-    C10_THROW_ERROR(Error, text);
-  }
+  throw_failure(status, function, text);
 }
 
 void open() {

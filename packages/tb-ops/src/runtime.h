@@ -27,7 +27,7 @@ extern Runtime runtime;
 // Opens the process's driver; throws c10::Error with the whole story when there is none.
 void open();
 
-// Throws what `status` stands for: c10::OutOfMemoryError, c10::NotImplementedError, c10::ValueError, c10::Error.
+// Throws what `status` stands for (tb/failures.h), with the whole text.
 [[noreturn]] void fail(tb_status status, const char *function, c10::DeviceIndex device);
 inline void check(tb_status status, const char *function, c10::DeviceIndex device) {
   if (status != TB_OK) [[unlikely]]

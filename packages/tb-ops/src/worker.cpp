@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "describe.h"
+#include "tb/failures.h"
 
 // The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
 // process-wide count, and with it every other thread's.
@@ -53,14 +54,9 @@ tb_status run_guarded(void (*call)(void *), void *storage, int32_t threads, cons
   try {
     call(storage);
     return TB_OK;
-  } catch (const c10::OutOfMemoryError &error) {
-    write(context, error.what_without_backtrace());
-    return TB_OUT_OF_MEMORY;
-  } catch (const c10::IndexError &error) {
-    write(context, error.what_without_backtrace());
-    return TB_OUT_OF_RANGE;
   } catch (const c10::Error &error) {
     write(context, error.what_without_backtrace());
+    return status_of(error);
   } catch (const std::exception &error) {
     write(context, error.what());
   } catch (...) {

@@ -65,8 +65,7 @@ tb_stream *current_stream(int32_t device);
 
 // ---- failures -----------------------------------------------------------------------------------------------------
 
-// Throws what a component reported, with the whole text for the user: c10::OutOfMemoryError, NotImplementedError,
-// ValueError, and AcceleratorError (a RuntimeError in Python) for everything else.
+// Throws what a component reported (tb/failures.h), with the whole text for the user.
 [[noreturn]] void raise(tb_status status, const char *function, int32_t device);
 inline void check(tb_status status, const char *function, int32_t device = -1) {
   if (status != TB_OK) [[unlikely]]

@@ -59,8 +59,9 @@ template <Name name, auto &stub, Types types, class Iterator, class... Rest>
   requires std::derived_from<Iterator, at::TensorIteratorBase>
 struct StubEntry<name, stub, types, void (*)(Iterator &, Rest...)> {
   static void launch(Iterator &iterator, Rest... rest) {
-    launch_in_place<name, IteratorCall<stub, types, decltype(stored(rest))...>>(iterator.device(0).index(), iterator,
-                                                                                rest...);
+    // The iterator has refused outputs that overlap themselves.
+    launch_in_place<name, IteratorCall<stub, types, decltype(stored(rest))...>>(iterator.device(0).index(), false,
+                                                                                iterator, rest...);
   }
 };
 
