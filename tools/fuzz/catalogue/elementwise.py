@@ -39,7 +39,7 @@ def activation(pool: Pool) -> Draft:
 @operation(8)
 def binary(pool: Pool) -> Draft:
     x, function = pool.pick(), pool.chance.choice(BINARY)
-    other = pool.other(x)
+    other = pool.other(x, numbers=function != "nextafter")  # which takes no CPU tensor beside others, as on CUDA
     if function in NOT_IN_PLACE:
         return Draft(f"torch.{function}({x}, {other})")
     return forms(pool, function, x, other)
