@@ -14,7 +14,7 @@ namespace tb {
 
 // The types of the tensors captured for the next launch of this thread, folded into a number; runs of one type count
 // once, so that lists of any length look alike. Empty tensors differ: kernels look at no type then. Every launch takes
-// it (see FirstUse). initial-exec: one instruction a read, where the default model calls a function.
+// it (see FirstUse).
 class CapturedTypes {
 public:
   void add(c10::ScalarType type, bool empty) {
@@ -32,7 +32,7 @@ public:
 private:
   uint64_t folded_ = 0, last_ = 0;
 };
-extern thread_local constinit CapturedTypes captured_types __attribute__((tls_model("initial-exec")));
+extern thread_local constinit CapturedTypes captured_types;
 
 // A tensor's address, shape and type. A one-element CPU tensor travels by value, with its wrapped-number flag, since
 // type promotion depends on it; a larger CPU tensor is copied, so that the caller may change it at once.

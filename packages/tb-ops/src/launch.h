@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "argument.h"
+#include "caller.h"
 #include "runtime.h"
 
 namespace tb {
@@ -29,16 +30,23 @@ template <size_t N> struct Name {
   char value[N];
 };
 
+// What the worker needs to know of the launching thread.
+struct Launcher {
+  int32_t threads = at::get_num_threads(); // what torch.set_num_threads gave
+  Caller caller = tb::caller();
+};
+
 // Runs call(storage) with the worker's settings; returns its status and leaves the text of what it threw.
-tb_status run_guarded(void (*call)(void *storage), void *storage, int32_t threads, const tb_closure_context *context);
+tb_status run_guarded(void (*call)(void *storage), void *storage, const Launcher &launcher,
+                      const tb_closure_context *context);
 
 template <class Function> struct Closure {
-  int32_t threads; // of the launching thread: what torch.set_num_threads gave
+  Launcher launcher;
   Function function;
 
   static void call(void *storage) { static_cast<Closure *>(storage)->function(); }
   static tb_status run(void *storage, const tb_closure_context *context) {
-    return run_guarded(&call, storage, static_cast<Closure *>(storage)->threads, context);
+    return run_guarded(&call, storage, static_cast<Closure *>(storage)->launcher, context);
   }
   static void destroy(void *storage) { static_cast<Closure *>(storage)->~Closure(); }
   template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value, &run, &destroy};
@@ -73,7 +81,7 @@ void launch_in_place(c10::DeviceIndex device, bool wait, Arguments &&...argument
   void *storage = nullptr;
   check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Kind), &storage), name.value, device);
   try {
-    new (storage) Kind{at::get_num_threads(), Function(std::forward<Arguments>(arguments)...)};
+    new (storage) Kind{{}, Function(std::forward<Arguments>(arguments)...)};
   } catch (...) {
     runtime.driver->closure_cancel(runtime.self, stream, storage);
     throw;

@@ -178,10 +178,12 @@ tb_stream *current_stream(int32_t device) {
   return stream;
 }
 
-void raise(tb_status status, const char *function, int32_t device) {
+void raise(tb_status status, const char *function, int32_t device, Failed what) {
   char text[2048];
   text[0] = 0;
   components.device.describe_error(status, function, device, text, sizeof text);
+  if (what == Failed::call && status == TB_OUT_OF_RANGE)
+    throw c10::AcceleratorError({function, __FILE__, static_cast<uint32_t>(__LINE__)}, status, text);
   throw_failure(status, function, text);
 }
 

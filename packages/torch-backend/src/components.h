@@ -65,11 +65,18 @@ tb_stream *current_stream(int32_t device);
 
 // ---- failures -----------------------------------------------------------------------------------------------------
 
-// Throws what a component reported (tb/failures.h), with the whole text for the user.
-[[noreturn]] void raise(tb_status status, const char *function, int32_t device);
+// Throws what a component reported, with the whole text for the user. Queued work failed as its kernel threw
+// (tb/failures.h); a call with a device or a value out of range is an AcceleratorError, as with other accelerators.
+enum class Failed { call, work };
+[[noreturn]] void raise(tb_status status, const char *function, int32_t device, Failed what = Failed::call);
 inline void check(tb_status status, const char *function, int32_t device = -1) {
   if (status != TB_OK) [[unlikely]]
     raise(status, function, device);
+}
+// Of a query or a synchronise, where failures of queued work appear.
+inline void check_work(tb_status status, const char *function, int32_t device = -1) {
+  if (status != TB_OK) [[unlikely]]
+    raise(status, function, device, Failed::work);
 }
 
 } // namespace tb

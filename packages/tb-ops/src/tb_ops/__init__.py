@@ -15,7 +15,7 @@ if _installed != TORCH_MINOR:
         f"pip install 'torch=={TORCH_MINOR}.*', or a tb-ops built for torch {_installed}"
     )
 
-from . import _core, _origin  # noqa: E402 (only once the version is known to fit)
+from . import _core, _frames, _origin  # noqa: E402 (only once the version is known to fit)
 from .ledger import (  # noqa: E402
     Fallback,
     fallback_budget,
@@ -30,6 +30,9 @@ from .ledger import (  # noqa: E402
 
 _core._connect()
 _core._set_origin_finder(_origin.find)
+_offsets = _frames.find()
+if _offsets is not None:
+    _core._note_callers(_offsets, _origin.find_launch)
 
 __version__ = VERSION
 
