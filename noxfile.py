@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from building.environments import Environment, Wheel, build_environment, wheel  # noqa: E402
 from building.packages import Package, closure, read_packages  # noqa: E402
+from building.sanitized import overlay, preloaded  # noqa: E402
 
 nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["tests"]
@@ -55,9 +56,16 @@ SANITIZERS = {
     "thread": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
     "address,undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
 }
+# The extensions that they watch while random programs run. Leaks: Python and torch keep much until the process ends; the
+# fuzzer looks for device memory that nobody gives back.
+FUZZED = ["tb-device", "tb-stream", "tb-allocator", "tb-generator", "tb-ops", "torch-backend"]
+FUZZ_SANITIZERS = {
+    "address,undefined": {**SANITIZERS["address,undefined"], "ASAN_OPTIONS": "detect_leaks=0"},
+    "thread": {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT / 'tools' / 'building' / 'thread.supp'}"},
+}
 # With more random bits than this, ThreadSanitizer's runtime cannot place its memory.
 _RANDOM_BITS = pathlib.Path("/proc/sys/vm/mmap_rnd_bits")
-WRAPPER = ["--wrapper", "setarch -R"] if _RANDOM_BITS.exists() and int(_RANDOM_BITS.read_text()) > 28 else []
+LESS_RANDOM = ["setarch", "-R"] if _RANDOM_BITS.exists() and int(_RANDOM_BITS.read_text()) > 28 else []
 
 
 def wheels(session: nox.Session, names: Iterable[str]) -> list[Wheel]:
@@ -231,11 +239,35 @@ def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> N
     )
     log = folder / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
-    command = ["meson", "test", "-C", str(folder), "--print-errorlogs", "--timeout-multiplier", "10", *WRAPPER]
+    command = ["meson", "test", "-C", str(folder), "--print-errorlogs", "--timeout-multiplier", "10"]
+    command += ["--wrapper", " ".join(LESS_RANDOM)] if LESS_RANDOM else []
     environment.run(session, *command, env=SANITIZERS[sanitizer])
     ran = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     if not any(test["result"] == "OK" for test in ran):
         raise nox.command.CommandFailed(f"meson ran no C++ test of {package.name}: a run without tests proves nothing")
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Random operator programs on tb against stock cpu. `-- --cases 500 --seed 0`, `-- --help`."""
+    everything(session).run(session, "python", "-m", "fuzz", *session.posargs, env=TOOLS_ON_PATH)
+
+
+@nox.session(name="sanitize-ops")
+def sanitize_ops(session: nox.Session) -> None:
+    """The fuzzer's programs with all extensions under Address- and UndefinedBehaviorSanitizer, then ThreadSanitizer."""
+    tasks = {name: functools.partial(sanitized_fuzzing, session, name) for name in FUZZ_SANITIZERS}
+    run_all(session, tasks)
+
+
+def sanitized_fuzzing(session: nox.Session, sanitizer: str) -> None:
+    """Builds the extensions for a sanitizer and runs the fuzzer; a report ends the process and fails."""
+    environment = everything(session)
+    folder = overlay(session, PACKAGES, FUZZED, sanitizer, environment)
+    variables = {**FUZZ_SANITIZERS[sanitizer], "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tools'}"}
+    python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
+    arguments = session.posargs or ["--cases", "500", "--seed", "0"]
+    session.run(*LESS_RANDOM, *python, "-m", "fuzz", *arguments, env=variables, external=True)
 
 
 @nox.session

@@ -123,6 +123,15 @@ void record_stream(at::Tensor &self, c10::Stream stream) {
   c10::impl::VirtualGuardImpl(device_type).recordDataPtrOnStream(self.storage().data_ptr(), stream);
 }
 
+// PyTorch's own handling of lazily conjugated and negated arguments would record the stream of a copy, and take a result
+// off the stack that the operator does not give: the tensor would never be freed.
+void register_record_stream_of_bits() {
+  static std::vector<torch::Library> *libraries = new std::vector<torch::Library>();
+  for (const c10::DispatchKey key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})
+    libraries->emplace_back(torch::Library::IMPL, "aten", key, __FILE__, __LINE__)
+        .impl("record_stream", torch::CppFunction::makeFallthrough());
+}
+
 } // namespace
 
 void register_factories(torch::Library &aten) {
@@ -135,6 +144,7 @@ void register_factories(torch::Library &aten) {
   aten.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   aten.impl("set_", TORCH_FN(set_empty));
   aten.impl("record_stream", TORCH_FN(record_stream));
+  register_record_stream_of_bits();
 }
 
 } // namespace tb

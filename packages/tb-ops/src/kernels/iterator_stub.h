@@ -11,8 +11,9 @@
 namespace tb {
 
 // What becomes of operands of different types. Where an operator promotes them PyTorch converts them itself on the CPU,
-// but leaves it to the kernel on other devices; the iterator does not tell which operator does.
-enum class Types { as_given, promote_inputs, promote_all };
+// but leaves it to the kernel on other devices; the iterator does not tell which operator does. `compare`: inputs, and
+// an output that is not bool, for which the comparison kernels have a case of their own.
+enum class Types { as_given, compare, promote_all };
 
 class IteratorArgument {
 public:
