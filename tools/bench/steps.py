@@ -67,11 +67,12 @@ def _convolutional() -> Case:
 
 # The plan of each: blocks of about a tenth of a second or one step, whichever is longer.
 STEPS: dict[str, tuple[Callable[[], Case], Plan]] = {
-    "MLP 4x128 batch 32": (lambda: _mlp(128, 32), Plan(calls=50, pairs=15, wait_inside=True)),
-    "MLP 4x1024 batch 256": (lambda: _mlp(1024, 256), Plan(calls=3, pairs=11, wait_inside=True)),
-    "transformer d64": (lambda: _transformer(64), Plan(calls=6, pairs=11, wait_inside=True)),
-    "transformer d512": (lambda: _transformer(512), Plan(calls=1, pairs=9, wait_inside=True)),
-    "CNN 32x32 batch 32": (_convolutional, Plan(calls=10, pairs=11, wait_inside=True)),
+    "MLP 4x128 batch 32": (lambda: _mlp(128, 32), Plan(calls=50, rounds=15, wait_inside=True)),
+    "MLP 4x1024 batch 256": (lambda: _mlp(1024, 256), Plan(calls=3, rounds=11, wait_inside=True)),
+    "transformer d64": (lambda: _transformer(64), Plan(calls=6, rounds=11, wait_inside=True)),
+    "transformer d128": (lambda: _transformer(128), Plan(calls=4, rounds=11, wait_inside=True)),
+    "transformer d512": (lambda: _transformer(512), Plan(calls=1, rounds=9, wait_inside=True)),
+    "CNN 32x32 batch 32": (_convolutional, Plan(calls=10, rounds=11, wait_inside=True)),
 }
 
 
