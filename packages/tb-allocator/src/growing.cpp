@@ -25,12 +25,9 @@ tb_status Heap::reserve_range(Pool &pool) {
     uint64_t least = 0, recommended = 0;
     tb_status status = driver_.api->vmm_granularity(driver_.self, source_->device(), &least, &recommended);
     if (status != TB_OK) return status;
-    tb_device_info info{};
-    info.struct_size = sizeof info;
-    if (status = host.device_info(source_->device(), &info); status != TB_OK) return status;
     granularity_ = std::max(least, recommended);
     // One range holds all of the device's memory and the gaps that fragmentation leaves.
-    range_size_ = std::min(info.total_memory + info.total_memory / 8, size_limit / 2);
+    range_size_ = std::min(policy_.total_memory + policy_.total_memory / 8, size_limit / 2);
   }
   uint64_t chunk = chunk_size(pool);
   uint64_t size = std::max(range_size_ / chunk, uint64_t{1}) * chunk;

@@ -2,6 +2,7 @@
 #include "heap.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tb {
 namespace {
@@ -15,6 +16,14 @@ inline bool shares(const tb_block *block) {
 constexpr uint32_t polls = 4; // events looked at by one allocation: bounds its time
 
 } // namespace
+
+HeapPolicy device_policy(const Configuration &configuration, uint64_t total_memory, uint64_t alignment) {
+  HeapPolicy policy;
+  if (alignment > unit) policy.granule = std::bit_ceil(alignment);
+  policy.growing = configuration.expandable_segments;
+  policy.total_memory = total_memory;
+  return policy;
+}
 
 Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolicy &policy)
     : driver_(driver), source_(std::move(source)), policy_(policy) {

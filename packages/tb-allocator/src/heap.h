@@ -17,6 +17,7 @@
 
 #include "bins.h"
 #include "block.h"
+#include "configuration.h"
 #include "counters.h"
 #include "host.h"
 #include "lock.h"
@@ -57,7 +58,11 @@ struct HeapPolicy {
   uint64_t medium_segment = 20 * MiB; // shared by large blocks up to medium_limit
   uint64_t large_rounding = 2 * MiB;  // of a segment's own size
   bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
+  uint64_t total_memory = 0;          // of the device, for the length of the growing segments' addresses
 };
+
+// Of a device with so much memory and such an alignment of mem_alloc.
+HeapPolicy device_policy(const Configuration &configuration, uint64_t total_memory, uint64_t alignment);
 
 class Heap {
 public:

@@ -74,6 +74,7 @@ void fuzz(bool growing, uint64_t seed, int steps) {
   tb::Driver driver{&fake::api, nullptr};
   tb::HeapPolicy policy;
   policy.growing = growing;
+  policy.total_memory = fake::world.capacity;
   tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
   std::mt19937_64 random(seed);
   std::vector<tb_stream *> streams;

@@ -333,6 +333,7 @@ void a_growing_range_that_got_no_memory_goes_back() {
   tb::Driver driver{&fake::api, nullptr};
   tb::HeapPolicy policy;
   policy.growing = true;
+  policy.total_memory = fake::world.capacity;
   tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
   Block out;
   tb_allocator_statistics all{};
