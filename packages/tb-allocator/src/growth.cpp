@@ -39,7 +39,14 @@ tb_status Heap::take_cached(const Request &request, tb_block **out) {
 }
 
 tb_status Heap::grow(const Request &request, tb_block **out) {
-  if (policy_.growing) return grow_range(request, out);
+  if (policy_.growing) {
+    // Cheap before dear: pages within the soft limit, what other pools have idle, more pages, waiting on the device.
+    tb_status status = grow_range(request, false, out);
+    if (status == TB_OUT_OF_MEMORY) status = borrow(request, true, out);
+    if (status == TB_OUT_OF_MEMORY) status = grow_range(request, true, out);
+    if (status == TB_OUT_OF_MEMORY) status = borrow(request, false, out);
+    return status;
+  }
   uint64_t bytes = segment_size(request.rounded);
   tb_status status = grow_segment(request, bytes, out);
   // Near the end of memory a segment for this request alone may still fit.

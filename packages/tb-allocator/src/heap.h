@@ -179,7 +179,7 @@ private:
   tb_status release_pages();
 
   // paging.cpp: memory for a request, with growth_ held
-  tb_status grow_range(const Request &request, tb_block **out);
+  tb_status grow_range(const Request &request, bool beyond_soft_limit, tb_block **out);
   bool find_gap(Pool &pool, uint64_t size, Gap *out) const; // lock_ held
   void hold(const Gap &gap) noexcept;                       // lock_ held
   void put_back(const Gap &gap) noexcept;
@@ -187,11 +187,15 @@ private:
   tb_block *fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept; // now mapped: a free block; lock_ held
 
   // stealing.cpp: pages for a gap, with growth_ held
-  tb_status gather(const Request &request, uint64_t pages, uint64_t *stamp);
+  tb_status gather(const Request &request, uint64_t pages, bool beyond_soft_limit, uint64_t *stamp);
   tb_status create(uint64_t pages);
   void steal(StreamPools &from, uint64_t pages, bool passed_only); // lock_ held
   tb_status wait_for_donors(Timeline &mine, tb_stream *stream, uint64_t *stamp);
   std::vector<StreamPools *> others(const StreamPools &own);
+
+  // borrowing.cpp, with growth_ held
+  tb_status borrow(const Request &request, bool passed_only, tb_block **out);
+  tb_block *lend(Pool &pool, const Request &request, uint64_t passed); // lock_ held
 
   // timeline.cpp, with growth_ held
   tb_status mark(StreamPools &pools);

@@ -8,7 +8,7 @@
 
 namespace tb {
 
-tb_status Heap::grow_range(const Request &request, tb_block **out) {
+tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_block **out) {
   retire_all();
   Pool *pool = nullptr;
   Gap gap;
@@ -38,7 +38,7 @@ tb_status Heap::grow_range(const Request &request, tb_block **out) {
   };
   uint64_t stamp = 0;
   try {
-    tb_status status = gather(request, gap.pages, &stamp);
+    tb_status status = gather(request, gap.pages, beyond_soft_limit, &stamp);
     if (status == TB_OK) status = map(gap);
     if (status != TB_OK) {
       undo();

@@ -16,7 +16,7 @@ constexpr uint64_t slack_divisor = 128;
 
 } // namespace
 
-tb_status Heap::gather(const Request &request, uint64_t pages, uint64_t *stamp) {
+tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_limit, uint64_t *stamp) {
   if (!pages) return TB_OK;
   StreamPools *own;
   uint64_t quota = 0;
@@ -51,6 +51,7 @@ tb_status Heap::gather(const Request &request, uint64_t pages, uint64_t *stamp) 
       steal(*donor, pages, true);
     }
   }
+  if (harvest_.pages < pages && !beyond_soft_limit) return TB_OUT_OF_MEMORY;
   if (harvest_.pages < pages && !full) {
     status = create(pages - harvest_.pages);
     if (status != TB_OK && status != TB_OUT_OF_MEMORY) return status;
