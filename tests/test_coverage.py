@@ -151,6 +151,34 @@ def test_what_tb_ops_says_of_waiting_kernels_is_of_kernels_that_exist(listing: d
     }
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_what_makes_other_kinds_of_tensors_is_listed_as_unsupported_and_says_so_when_called(
+    listing: dict[str, Any],
+) -> None:
+    aten, x, mask = torch.ops.aten, torch.ones(2, 3, device="tb"), torch.ones(2, 3, dtype=torch.bool, device="tb")
+    integers = torch.ones(2, 3, dtype=torch.int8, device="tb")
+    calls: dict[str, Callable[[], Any]] = {
+        "aten::_to_sparse": lambda: aten._to_sparse(x),
+        "aten::_to_sparse_csr": lambda: aten._to_sparse_csr(x),
+        "aten::to_mkldnn": lambda: aten.to_mkldnn(x),
+        "aten::quantize_per_tensor": lambda: aten.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+        "aten::_make_per_tensor_quantized_tensor": lambda: aten._make_per_tensor_quantized_tensor(integers, 0.1, 0),
+        "aten::_nested_tensor_from_mask": lambda: aten._nested_tensor_from_mask(torch.ones(2, 3, 4, device="tb"), mask),
+        "aten::_spdiags": lambda: aten._spdiags(x, torch.tensor([0, 1], device="tb"), [3, 3]),
+    }
+    for name, call in calls.items():
+        assert (name, listing[name].kind) == (name, "unsupported")
+        with pytest.raises(NotImplementedError):
+            call()
+
+
+def test_kernels_that_are_said_to_wait_sometimes_are_there(listing: dict[str, Any]) -> None:
+    from tb_ops import coverage
+
+    assert {listing[name].kind for name in coverage.SOMETIMES_WAIT} == {"native-async"}
+    assert "boolean mask" in listing["aten::index.Tensor"].reason
+
+
 def test_a_forced_operator_is_listed_as_forced_while_it_is(listing: dict[str, Any]) -> None:
     from tb_ops import coverage
 

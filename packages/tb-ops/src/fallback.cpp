@@ -35,8 +35,8 @@ public:
     TORCH_CHECK(tensor.device().type() == device_type, "Expected all tensors to be on the same device, but ",
                 name_of(op_), " got tb tensors and one on ", tensor.device(),
                 ": move it to tb or to the CPU (a meta tensor has no data to move)");
-    TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == c10::kStrided && !tensor.is_quantized(), name_of(op_), " got a ",
-                                kind_of(tensor), " tb tensor, which cannot be handed to the CPU: only dense ones can. ",
+    TORCH_CHECK_NOT_IMPLEMENTED(is_dense(tensor), name_of(op_), " got a ", kind_of(tensor),
+                                " tb tensor, which cannot be handed to the CPU: only dense ones can. ",
                                 "Make it dense, or keep it on the CPU");
     if (!device_) device_ = tensor.device();
     wait(device_number(tensor));
@@ -87,8 +87,8 @@ public:
     for (const Pair &pair : pairs_)
       if (pair.cpu.is_same(cpu)) return pair.here;
     if (!cpu.is_cpu()) return cpu;
-    TORCH_CHECK_NOT_IMPLEMENTED(cpu.layout() == c10::kStrided && !cpu.is_quantized(), "the result of ", name_of(op_),
-                                " is ", kind_of(cpu), ", which tb tensors cannot be. Move its inputs to the CPU, and ",
+    TORCH_CHECK_NOT_IMPLEMENTED(is_dense(cpu), "the result of ", name_of(op_), " is ", kind_of(cpu),
+                                ", which tb tensors cannot be. Move its inputs to the CPU, and ",
                                 "what it gives back to tb once it is dense again");
     for (const Shared &shared : storages_) {
       if (shared.cpu.unsafeGetStorageImpl() != cpu.storage().unsafeGetStorageImpl()) continue;
@@ -109,7 +109,11 @@ public:
   }
 
 private:
+  static bool is_dense(const at::Tensor &tensor) {
+    return tensor.layout() == c10::kStrided && !tensor.is_quantized() && !tensor.is_nested();
+  }
   static std::string kind_of(const at::Tensor &tensor) {
+    if (tensor.is_nested()) return "nested";
     return tensor.is_quantized() ? "quantized" : c10::str("of layout ", tensor.layout());
   }
 
@@ -308,8 +312,8 @@ void force_fallback(const std::string &name, const std::string &overload) {
   TORCH_CHECK_NOT_IMPLEMENTED(op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),
                               "force_fallback: ", name_of(*op), " has no kernel on the CPU that could run instead");
   for (const c10::Argument &argument : op->schema().arguments())
-    TORCH_CHECK_NOT_IMPLEMENTED(argument.type()->kind() != c10::TypeKind::StorageType, "force_fallback: ",
-                                name_of(*op), " takes a storage, which has no twin on the CPU");
+    TORCH_CHECK_NOT_IMPLEMENTED(argument.type()->kind() != c10::TypeKind::StorageType, "force_fallback: ", name_of(*op),
+                                " takes a storage, which has no twin on the CPU");
   const std::lock_guard guard(forces_lock);
   Force &force = forces[name_of(*op)];
   if (force.holders++ > 0) return;

@@ -1,7 +1,8 @@
 """python -m tb_ops.coverage [--json FILE] [--markdown FILE] [--missing]: how each aten operator runs on this device.
 
-Nothing here is a list of operators: the kinds come from the dispatcher's own table, which says which kernel a call with
-tb tensors reaches under the driver in use, and from tb-ops' statement of which of its kernels wait.
+The kinds come from the dispatcher's own table, which says which kernel a call with tb tensors reaches under the driver
+in use, and from tb-ops' statement of which of its kernels wait. What neither knows is said here by name: operators that
+wait only for some arguments, and operators that make tensors which tb does not have.
 """
 
 from __future__ import annotations
@@ -27,6 +28,20 @@ KINDS = {
 }
 
 
+# Kernels that wait for some arguments; without these they return before the work is done.
+SOMETIMES_WAIT = {
+    "aten::index.Tensor": "waits where an index is a boolean mask: the size of the result depends on the data",
+    "aten::index.Tensor_out": "waits where an index is a boolean mask: the size of the result depends on the data",
+    "aten::_index_put_impl_": "waits where an index is a boolean mask: it is counted first",
+    "aten::index_fill_.int_Tensor": "waits for the value, which the host reads",
+}
+
+# Operators that make sparse, quantized, nested or MKL-DNN tensors of dense ones, as their names say.
+_MAKE_OTHER_KINDS = re.compile(
+    r"aten::(_?to_(sparse|mkldnn)|quantize_per_|_make_per_|_empty_\w*affine|_spdiags|sspaddmm"
+    r"|_nested_(from_padded|view_from)|_nested_tensor_from_mask$)"
+)
+
 LEARNS = "the first call with new shapes waits: the CPU's kernel then shows the layout of the results"
 
 
@@ -39,7 +54,7 @@ class Operator:
     kind: str
     """A key of KINDS."""
     reason: str
-    """Why it waits, falls back or is unsupported; which sort of composite it is; of native-async empty, or LEARNS."""
+    """Why it waits, falls back or is unsupported; which sort of composite it is; when native-async waits."""
 
 
 def operators() -> list[Operator]:
@@ -68,15 +83,15 @@ def _operator(name: str, waiting: dict[str, str], learned: set[str]) -> Operator
         case "kernel" if name in waiting:
             return Operator(name, "native-sync", waiting[name])
         case "kernel" | "fallthrough":
-            return Operator(name, "native-async", LEARNS if name in learned else "")
+            return Operator(name, "native-async", LEARNS if name in learned else SOMETIMES_WAIT.get(name, ""))
         case "math kernel":
             return Operator(name, "composite", "CompositeImplicitAutograd")
         case "default backend kernel":
             return Operator(name, "composite", "CompositeExplicitAutograd")
         case "backend fallback" if "CPU" not in table:
-            others = [key for key in _BACKENDS if table.get(key, "backend fallback") != "backend fallback"]
-            where = f"its kernels are for {', '.join(others)}" if others else "it is another device's own operator"
-            return Operator(name, "unsupported", f"neither this device nor the CPU has a kernel: {where}")
+            return Operator(name, "unsupported", f"neither this device nor the CPU has a kernel: {_whose(table)}")
+        case "backend fallback" if _MAKE_OTHER_KINDS.match(name):
+            return Operator(name, "unsupported", "it makes a tensor that is not dense, and all of tb's are")
         case "backend fallback" if _returns_view(name) and not _core.host_accessible():
             return Operator(
                 name, "unsupported", "returns a view, and views of copies would lose what is written to them"
@@ -88,11 +103,21 @@ def _operator(name: str, waiting: dict[str, str], learned: set[str]) -> Operator
             return Operator(name, "unsupported", f"the dispatcher has no kernel to call ({other or 'nothing'})")
 
 
+def _whose(table: dict[str, str]) -> str:
+    """Whose operator it is that has no CPU kernel."""
+    backends = [key for key in _BACKENDS if table.get(key, "backend fallback") != "backend fallback"]
+    if backends:
+        return f"its kernels are for {', '.join(backends)}"
+    if table.get("Meta", "backend fallback") != "backend fallback":
+        return "it belongs to another device, and only its shape rule (Meta) is in this build"
+    return "it belongs to another device, or to a kind of tensor that is written in Python"
+
+
 # "CPU: registered at FILE:LINE [math kernel]"
 _TABLE_LINE = re.compile(r"^(\w+): .*\[([^\]]*)\]$", re.MULTILINE)
 # Where an operator without a CPU kernel may have one; builds without CUDA do not register CUDA's.
 _BACKENDS = (
-    *("Meta", "CUDA", "MPS", "XPU", "MkldnnCPU", "QuantizedCPU", "QuantizedCUDA", "SparseCPU", "SparseCUDA"),
+    *("CUDA", "MPS", "XPU", "MkldnnCPU", "QuantizedCPU", "QuantizedCUDA", "SparseCPU", "SparseCUDA"),
     *("SparseCsrCPU", "SparseCsrCUDA", "NestedTensorCPU", "NestedTensorCUDA"),
 )
 
