@@ -302,8 +302,8 @@ void force_fallback(const std::string &name, const std::string &overload) {
   TORCH_CHECK_NOT_IMPLEMENTED(op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),
                               "force_fallback: ", name_of(*op), " has no kernel on the CPU that could run instead");
   for (const c10::Argument &argument : op->schema().arguments())
-    TORCH_CHECK_NOT_IMPLEMENTED(argument.type()->kind() != c10::TypeKind::StorageType, "force_fallback: ",
-                                name_of(*op), " takes a storage, which has no twin on the CPU");
+    TORCH_CHECK_NOT_IMPLEMENTED(argument.type()->kind() != c10::TypeKind::StorageType, "force_fallback: ", name_of(*op),
+                                " takes a storage, which has no twin on the CPU");
   const std::lock_guard guard(forces_lock);
   Force &force = forces[name_of(*op)];
   if (force.holders++ > 0) return;

@@ -26,7 +26,9 @@ WHOLE = (
     "torch.bincount({x}.flatten().nan_to_num(0, 9, 0).clamp(0, 9).to(torch.int64))", "torch.nonzero({x}, as_tuple=True)",
     "{x}.flatten()[: int({x}.count_nonzero())]", "torch.argwhere({x})", "torch.full((), {x}.numel(), device=stage.device)",
 )  # fmt: skip
-SMOOTH = tuple(code for code in ALONG if any(word in code for word in ("sum(", "mean(", "softmax", "std_mean", "cumprod")))
+SMOOTH = tuple(
+    code for code in ALONG if any(word in code for word in ("sum(", "mean(", "softmax", "std_mean", "cumprod"))
+)
 
 
 @operation(6)
@@ -60,11 +62,20 @@ def product(pool: Pool) -> Draft:
     vector, square = pool.make((size,), dtype), pool.make((size, width), dtype)
     choices = [f"torch.matmul({x}, {square})", f"{x} @ {vector}", f"torch.tensordot({x}, {square}, 1)"]
     if tensor.dim() == 1:
-        choices += [f"torch.dot({x}, {vector})", f"torch.outer({x}, {vector})", f"torch.kron({x}, {vector})", f"torch.vdot({x}, {x})"]
+        choices += [
+            f"torch.dot({x}, {vector})",
+            f"torch.outer({x}, {vector})",
+            f"torch.kron({x}, {vector})",
+            f"torch.vdot({x}, {x})",
+        ]
         choices += [f"torch.addmv({x}, {pool.make((size, width), dtype)}, {pool.make((width,), dtype)})"]
     elif tensor.dim() == 2:
         bias, rows = pool.make((width,), dtype), tensor.size(0)
-        choices += [f"torch.mm({x}, {square})", f"torch.mm({x}.mT, {x})", f"torch.addmm({bias}, {x}, {square}, alpha=2)"]
+        choices += [
+            f"torch.mm({x}, {square})",
+            f"torch.mm({x}.mT, {x})",
+            f"torch.addmm({bias}, {x}, {square}, alpha=2)",
+        ]
         choices += [f"F.linear({x}, {pool.make((width, size), dtype)}, {bias})", f"torch.mv({x}, {vector})"]
         choices += [f"torch.addr({x}, {pool.make((rows,), dtype)}, {vector})", f"torch.einsum('ij,kj->ik', {x}, {x})"]
         choices += [f"torch.cdist({x}, {x})", f"torch.linalg.multi_dot([{x}, {square}])", f"torch.triu({x}, 1)"]
