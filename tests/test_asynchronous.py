@@ -1,4 +1,4 @@
-"""What queueing must not change: operands changed or freed right after the call, ties, views, gradients, late errors."""
+"""What queueing must not change: operands that change or go right after the call, ties, views, gradients, errors."""
 
 from __future__ import annotations
 
