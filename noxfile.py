@@ -131,11 +131,17 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Each component with its declared dependencies only, then the integration tests. All run; any failure fails."""
+    """Each component with its declared dependencies only, the integration tests, the quick conformance profile.
+
+    All run; any failure fails. `-- ARGUMENTS` go to pytest, and leave the conformance out.
+    """
     tasks: dict[str, Callable[[], None]] = {
         package.name: functools.partial(component_tests, session, package) for package in PACKAGES.values()
     }
-    run_all(session, {**tasks, "integration": functools.partial(integration_tests, session)})
+    tasks["integration"] = functools.partial(integration_tests, session)
+    if not session.posargs:  # these are pytest's
+        tasks["conformance"] = functools.partial(run_conformance, session, ["--profile", "quick"])
+    run_all(session, tasks)
 
 
 def run_all(session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> None:
@@ -170,14 +176,18 @@ def mutants(session: nox.Session) -> None:
     kit_environment(session).run(session, "python", "-m", "tb_device.contract.mutants", *session.posargs)
 
 
-@nox.session
-def conformance(session: nox.Session) -> None:
-    """PyTorch's operator, module and optimizer databases on device tb. `-- --profile full`, `-- --help`."""
+def run_conformance(session: nox.Session, arguments: Iterable[str]) -> None:
     reports = ROOT / "build" / "conformance"
     reports.mkdir(parents=True, exist_ok=True)
     files = ["--json", str(reports / "report.json"), "--page", str(reports / "report.md")]
-    command = ["python", "-m", "torch_backend.conformance", "--device", "tb", *files, *session.posargs]
+    command = ["python", "-m", "torch_backend.conformance", "--device", "tb", *files, *arguments]
     everything(session).run(session, *command)
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """PyTorch's operator, module and optimizer databases on device tb. `-- --profile full`, `-- --help`."""
+    run_conformance(session, session.posargs)
 
 
 @nox.session

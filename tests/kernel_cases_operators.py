@@ -152,6 +152,11 @@ def outer_product_added(source: Source) -> Any:
 
 
 @case
+def flip_keeps_the_order_of_dimensions_of_size_one(source: Source) -> Any:
+    return source.randn(1, 2).t().flip(1), torch.rot90(source.randn(1, 2).t())
+
+
+@case
 def lists_keep_the_order_of_dimensions_of_size_one(source: Source) -> Any:
     x = torch.empty_strided((3, 1), (1, 3), device=source.device).fill_(2)
     lists = [x, source.randn(4, 3).t(), torch.eye(0, 1, device=source.device)]

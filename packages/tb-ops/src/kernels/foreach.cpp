@@ -93,7 +93,10 @@ struct WithNumbers {
     void operator()(size_t i, Tensor &out, const Tensor &self) { compute(self, numbers.tensor(i), 1, out); }
   };
   static bool fast(TensorList self, ScalarList numbers) {
-    return at::native::can_use_fast_route({self}, numbers, floating) && !at::native::has_bool_tensor(self);
+    // The order of dimensions of an empty tensor is the iterator's own matter.
+    const auto empty = [](const Tensor &tensor) { return tensor.numel() == 0; };
+    return at::native::can_use_fast_route({self}, numbers, floating) && !at::native::has_bool_tensor(self) &&
+           std::none_of(self.begin(), self.end(), empty);
   }
   static Tensors functional(TensorList self, const Scalar &number) {
     at::native::check_foreach_api_restrictions(self);

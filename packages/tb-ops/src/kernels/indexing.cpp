@@ -10,6 +10,7 @@
 #include <ATen/native/UnfoldBackward.h>
 #include <ATen/ops/_index_put_impl_native.h>
 #include <ATen/ops/embedding_dense_backward_native.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/flip_native.h>
 #include <ATen/ops/index_fill_native.h>
 #include <ATen/ops/index_select_native.h>
@@ -128,7 +129,7 @@ Tensor flip(const Tensor &self, c10::IntArrayRef dims) {
     TORCH_CHECK(!seen[wrapped], "dim ", wrapped, " appears multiple times in the list of dims");
     seen[wrapped] = true;
   }
-  Tensor out = empty_preserving(self, self.scalar_type());
+  Tensor out = at::empty_like(self, c10::MemoryFormat::Preserve);
   launch_kernel<"aten::flip", flip_kernel>(device_number(self), self, dims, out);
   return out;
 }
