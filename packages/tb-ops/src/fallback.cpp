@@ -67,6 +67,7 @@ public:
       if (cpu->data() == here->data()) continue;
       DeviceScope scope(here->device().index());
       c10::DataPtr data = runtime.allocator->allocate(cpu->nbytes());
+      synchronize(here->device().index()); // see back()
       std::memcpy(data.get(), cpu->data(), cpu->nbytes());
       here->set_data_ptr_noswap(std::move(data));
       here->set_nbytes(cpu->nbytes());
@@ -98,8 +99,8 @@ public:
       view.unsafeGetTensorImpl()->_set_neg(cpu.is_neg());
       return view;
     }
-    wait(device());
     at::Tensor out = empty(cpu.sizes(), cpu.strides(), cpu.scalar_type(), device());
+    synchronize(device()); // what another thread queued on this stream may still use the memory, and then freed it
     const size_t bytes = out.storage().nbytes();
     if (bytes > 0 && cpu.numel() > 0) std::memcpy(out.mutable_data_ptr(), cpu.const_data_ptr(), bytes);
     if (cpu.is_conj()) out._set_conj(true);
@@ -305,6 +306,9 @@ void force_fallback(const std::string &name, const std::string &overload) {
                               " has no kernel that could be passed by: it is composed of other operators. Force those");
   TORCH_CHECK_NOT_IMPLEMENTED(op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),
                               "force_fallback: ", name_of(*op), " has no kernel on the CPU that could run instead");
+  for (const c10::Argument &argument : op->schema().arguments())
+    TORCH_CHECK_NOT_IMPLEMENTED(argument.type()->kind() != c10::TypeKind::StorageType, "force_fallback: ",
+                                name_of(*op), " takes a storage, which has no twin on the CPU");
   const std::lock_guard guard(forces_lock);
   Force &force = forces[name_of(*op)];
   if (force.holders++ > 0) return;

@@ -111,8 +111,9 @@ private:
     tb_stream *stream = current_stream(device);
     void *storage = nullptr;
     check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), name_.c_str(), device);
-    new (storage) Queued{at::get_num_threads(), std::move(call)};
-    check(runtime.driver->closure_commit(runtime.self, stream, storage, &closure_), name_.c_str(), device);
+    new (storage) Queued{{}, std::move(call)};
+    captured_types.take(); // what these types lead to was seen when the layout was
+    commit(stream, storage, closure_, device);
   }
 
   const std::string name_;

@@ -1,5 +1,6 @@
 from __future__ import annotations
 import collections.abc
+import typing
 __all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'waiting_operators']
 def _connect() -> None:
     ...
@@ -65,3 +66,4 @@ def waiting_operators() -> list[tuple[str, str]]:
     """
     (operator, reason) of native kernels that wait for the device.
     """
+_tb_export: typing.Any
