@@ -89,6 +89,8 @@ size_t span(const int64_t *sizes, const int64_t *strides, uint32_t dimensions, s
 
 } // namespace
 
+thread_local constinit CapturedTypes captured_types;
+
 std::string describe_aliases() { return aliases().described(); }
 
 AliasScope::~AliasScope() { aliases().give_back(); }
@@ -100,6 +102,7 @@ TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
   wrapped_ = impl->is_wrapped_number();
   conjugate_ = impl->is_conj();
   negative_ = impl->is_neg();
+  captured_types.add(type_, impl->numel() == 0);
   const bool host = impl->device_type() == c10::DeviceType::CPU;
   if (host && impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
     by_value_ = true;
