@@ -26,7 +26,7 @@ public:
   static constexpr uint64_t kGranule = TB_CLOSURE_ALIGNMENT;
   static constexpr uint64_t kGranules = 16384; // 1 MiB of payload: a few thousand operators ahead of the worker
   // A record plus the longest skip before it must fit in an empty ring.
-  static constexpr uint64_t kAhead = 8;         // granules; an operator takes about six
+  static constexpr uint64_t kAhead = 8; // granules; an operator takes about six
   static constexpr uint64_t kLargest = kGranules / 2 * kGranule;
 
   enum State : uint32_t { kEmpty = 0, kSleeping, kReady, kSkip, kCancelled };
