@@ -176,6 +176,13 @@ def bench(session: nox.Session) -> None:
     everything(session).run(session, "python", "-m", "bench", *session.posargs, env=TOOLS_ON_PATH)
 
 
+@nox.session(name="bench-allocator")
+def bench_allocator(session: nox.Session) -> None:
+    """tb-allocator on traces of allocations, without a device. `-- --trace FILE`; writes build/bench-allocator.json."""
+    environment = component_environment(session, PACKAGES["tb-allocator"])
+    environment.run(session, "python", "-m", "allocator_bench", *session.posargs, env=TOOLS_ON_PATH)
+
+
 @nox.session
 def sanitize(session: nox.Session) -> None:
     """The C++ tests under ThreadSanitizer, then AddressSanitizer with UndefinedBehaviorSanitizer. `-- NAME...`"""

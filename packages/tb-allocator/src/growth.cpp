@@ -7,6 +7,7 @@ namespace tb {
 
 tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
   std::lock_guard growth(growth_);
+  if (paused_) return refuse_paused(); // since the caller looked
   if (request.size > size_limit) {
     std::lock_guard guard(lock_);
     ++counters_.ooms;
