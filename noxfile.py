@@ -196,6 +196,13 @@ def bench(session: nox.Session) -> None:
     everything(session).run(session, "python", "-m", "bench", *session.posargs, env=TOOLS_ON_PATH)
 
 
+@nox.session(name="bench-allocator")
+def bench_allocator(session: nox.Session) -> None:
+    """tb-allocator on traces of allocations, without a device. `-- --trace FILE`; writes build/bench-allocator.json."""
+    environment = component_environment(session, PACKAGES["tb-allocator"])
+    environment.run(session, "python", "-m", "allocator_bench", *session.posargs, env=TOOLS_ON_PATH)
+
+
 @nox.session
 def schemas(session: nox.Session) -> None:
     """Generate from the operator schemas of torch 2.11 to 2.15 and check it. `-- 2.14` for one. Downloads 500 MB."""
