@@ -90,7 +90,7 @@ void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, 
     throw;
   }
   const uint64_t types = captured_types.take();
-  check(runtime.driver->closure_commit(runtime.self, stream, storage, &kind.closure), op->name, device);
+  commit(stream, storage, kind.closure, device);
   if ((flags & TB_LAUNCH_WAIT) != 0 || !kind.first_use.known(types)) kind.first_use.wait(device, types);
 }
 

@@ -65,8 +65,8 @@ void open() {
 }
 
 void synchronize(c10::DeviceIndex device) {
-  const tb_status status = runtime.driver->stream_synchronize(runtime.self, current_stream(device));
-  if (status != TB_OK) fail(status, "stream_synchronize", device, Failed::work);
+  check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "stream_synchronize", device,
+        Failed::work);
 }
 
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device) {

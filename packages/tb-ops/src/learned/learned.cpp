@@ -100,7 +100,7 @@ private:
     check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), name_.c_str(), device);
     new (storage) Queued{{}, std::move(call)};
     captured_types.take(); // what these types lead to was seen when the layout was
-    check(runtime.driver->closure_commit(runtime.self, stream, storage, &closure_), name_.c_str(), device);
+    commit(stream, storage, closure_, device);
   }
 
   const std::string name_;
