@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -55,6 +56,21 @@ def test_the_page_has_its_files_and_steps() -> None:
 def test_the_pages_commands_do_what_the_page_says(shell: Shell) -> None:
     for step in USES:
         check_output(step, shell.run(step.commands))
+
+
+def test_a_mistake_is_refused_as_the_page_shows(tmp_path: pathlib.Path, run_python: RunPython) -> None:
+    wrong = FILES["mychip.yaml"].replace("x.numel() // x.size(-1)", "y.size(0)")
+    (tmp_path / "mychip.yaml").write_text(wrong)
+    code = f"""
+    import os
+import pathlib
+    from tb_ops.codegen.__main__ import main
+    os.chdir({str(tmp_path)!r})
+    raise SystemExit(main(["custom", "mychip.yaml"]))
+    """
+    done = run_python(code, check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip().removeprefix("tb_ops.codegen: ") in PAGE
 
 
 # Calls of every operator with a functional schema: name, arguments on a device.
