@@ -63,7 +63,6 @@ def test_a_mistake_is_refused_as_the_page_shows(tmp_path: pathlib.Path, run_pyth
     (tmp_path / "mychip.yaml").write_text(wrong)
     code = f"""
     import os
-import pathlib
     from tb_ops.codegen.__main__ import main
     os.chdir({str(tmp_path)!r})
     raise SystemExit(main(["custom", "mychip.yaml"]))
