@@ -56,8 +56,8 @@ SANITIZERS = {
     "thread": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
     "address,undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
 }
-# The extensions that they watch while random programs run. Leaks: Python and torch keep much until the process ends; the
-# fuzzer looks for device memory that nobody gives back.
+# The extensions that they watch while random programs run. No search for leaks: Python and torch keep much until the
+# process ends; the fuzzer looks for device memory that nobody gives back.
 FUZZED = ["tb-device", "tb-stream", "tb-allocator", "tb-generator", "tb-ops", "torch-backend"]
 FUZZ_SANITIZERS = {
     "address,undefined": {**SANITIZERS["address,undefined"], "ASAN_OPTIONS": "detect_leaks=0"},

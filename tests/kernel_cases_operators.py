@@ -127,6 +127,43 @@ def ranges(source: Source) -> Any:
 
 
 @case
+def comparisons_into_another_type(source: Source) -> Any:
+    z = torch.complex(source.randn(3, 4), source.randn(3, 4).relu())
+    out = [torch.zeros(3, 4, dtype=dtype, device=source.device) for dtype in (torch.float16, torch.int32, torch.bool)]
+    return (
+        torch.logical_xor(z, source.randn(4).relu(), out=out[0]),
+        torch.logical_and(source.integers(3, 3, 4), z.real, out=out[1]),
+        torch.logical_or(z, torch.tensor(0), out=out[2]),
+    )
+
+
+@case
+def outer_product_added(source: Source) -> Any:
+    x, y = source.randn(40), source.randn(30)
+    i = source.integers(9, 40)
+    return (
+        torch.addr(source.randn(40, 30), x, y),
+        torch.addr(source.randn(30), x, y, beta=0.5, alpha=3),
+        torch.addr(source.integers(9, 40, 40), i, i),
+        torch.addr(source.randn(40, 30), x, y, out=torch.zeros(1, device=source.device).resize_(0)),
+        source.randn(40, 30, dtype=torch.bfloat16).addr_(x.bfloat16(), y.bfloat16()),
+        torch.addr(torch.empty_strided((2, 1), (1, 2), device=source.device).fill_(1), x[:2], y[:1]),
+    )
+
+
+@case
+def lists_keep_the_order_of_dimensions_of_size_one(source: Source) -> Any:
+    x = torch.empty_strided((3, 1), (1, 3), device=source.device).fill_(2)
+    lists = [x, source.randn(4, 3).t(), torch.eye(0, 1, device=source.device)]
+    return (
+        torch._foreach_mul(lists, 2.5),
+        torch._foreach_div(lists, [2.0, 3.0, 4.0]),
+        torch._foreach_sqrt(torch._foreach_abs(lists)),
+        torch._foreach_add(lists, lists),
+    )
+
+
+@case
 def elementwise(source: Source) -> Any:
     x, y = source.randn(4, 5), source.randn(5)
     strided = source.randn(5, 4).t()

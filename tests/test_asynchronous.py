@@ -1,4 +1,4 @@
-"""What queueing must not change: operands changed or freed right after the call, ties, views, gradients, late errors."""
+"""What queueing must not change: operands that change or go right after the call, ties, views, gradients, errors."""
 
 from __future__ import annotations
 
@@ -256,7 +256,9 @@ def test_a_late_error_of_a_side_stream_names_its_operator_and_shapes_there() -> 
     with side:
         torch.gather(x, 0, outside)
     torch.accelerator.current_stream().synchronize()  # has nothing to tell
-    with pytest.raises((RuntimeError, IndexError), match=r"aten::gather.*out of bounds(.|\n)*float32 \[3, 4\].*int64 \[1, 2\]"):
+    with pytest.raises(
+        (RuntimeError, IndexError), match=r"aten::gather.*out of bounds(.|\n)*float32 \[3, 4\].*int64 \[1, 2\]"
+    ):
         side.synchronize()
     side.synchronize()
 

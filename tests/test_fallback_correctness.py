@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -112,6 +113,37 @@ def test_on_a_driver_with_memory_of_its_own_views_through_the_fallback_are_error
     assert "aten::view returns a view and has no kernel on this tb device. On the CPU it would be a view of a copy" in (
         done.stdout
     )
+
+
+def test_operators_on_storages_cannot_be_forced() -> None:
+    with (
+        pytest.raises(NotImplementedError, match=r"set_\.source_Storage takes a storage, which has no twin on the CPU"),
+        tb.force_fallback("aten::set_.source_Storage"),
+    ):
+        pass
+
+
+def test_results_are_not_written_into_memory_that_another_thread_s_queued_work_still_uses() -> None:
+    stop = threading.Event()
+
+    def churn() -> None:
+        load = torch.ones(100_000, device="tb")
+        while not stop.is_set():
+            load.sin_()
+            for _ in range(5):
+                torch.full((64,), -1.0, device="tb").mul_(2)  # freed while the multiplication is queued
+            torch.accelerator.synchronize()
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    x = torch.arange(64.0, device="tb").view(64, 1).repeat(1, 500)  # the CPU has something to do meanwhile
+    try:
+        for _ in range(60):
+            assert torch.mode(x, 1).values.tolist() == list(range(64))
+    finally:
+        stop.set()
+        thread.join()
+    assert "aten::mode" in fell_back()
 
 
 # ---- conj and neg bits -----------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
 import subprocess
 import textwrap
@@ -12,18 +11,16 @@ from conftest import ROOT, RunPython
 
 TOOLS = {"PYTHONPATH": str(ROOT / "tools"), "OMP_NUM_THREADS": "1"}
 
-RUN = """
-    import runpy, sys
-    sys.argv = ["fuzz", *{arguments!r}.split()]
-    {plant}
-    runpy.run_module("fuzz", run_name="__main__")
-"""
-
 
 def fuzz(run_python: RunPython, arguments: str, plant: str = "") -> subprocess.CompletedProcess[str]:
     """Runs the fuzzer in a process of its own, after the lines of `plant`."""
-    code = textwrap.dedent(RUN).format(arguments=arguments, plant=textwrap.dedent(plant))
-    return run_python(code, TOOLS, check=False, timeout=200)
+    lines = [
+        "import runpy, sys",
+        textwrap.dedent(plant),
+        f"sys.argv = ['fuzz', *{arguments.split()}]",
+        "runpy.run_module('fuzz', run_name='__main__')",
+    ]
+    return run_python("\n".join(lines), TOOLS, check=False, timeout=280)
 
 
 def test_random_programs_give_what_stock_cpu_gives(run_python: RunPython) -> None:
@@ -38,15 +35,20 @@ def test_random_programs_give_what_stock_cpu_gives(run_python: RunPython) -> Non
 
 
 PLANTED = {
-    "a kernel that is wrong in the last bit": """
+    "a kernel wrong in the last bit": """
         import torch
-        library = torch.library.Library("aten", "IMPL")
         def tanh(x):
-            return torch.nextafter(x.sin().cos(), x) if x.is_floating_point() else x.sin().cos()
+            right = torch.tanh(x.cpu())
+            return (right if x.is_complex() else torch.nextafter(right, torch.full_like(right, 2))).to(x.device)
         torch.ones(1, device="tb")
-        library.impl("tanh", lambda x: torch.empty_like(x).copy_(torch.nextafter(
-            torch.tanh(x.cpu()), torch.ones(()).to(x.dtype))) if x.dtype == torch.float32 else NotImplemented,
-            "PrivateUse1", allow_override=True)
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("tanh", tanh, "PrivateUse1")
+    """,
+    "a view that is a copy": """
+        import torch
+        torch.ones(1, device="tb")
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("unfold", lambda x, dim, size, step: x.cpu().unfold(dim, size, step).to(x.device), "PrivateUse1")
     """,
     "streams that do not wait for each other": """
         from fuzz.stage import DeviceStage
@@ -56,10 +58,6 @@ PLANTED = {
         from fuzz.stage import DeviceStage
         DeviceStage.keep = lambda *_: None
     """,
-    "a host that reads too early": """
-        import torch
-        from fuzz.stage import DeviceStage
-    """,
 }
 
 
@@ -67,3 +65,31 @@ PLANTED = {
 def test_a_planted_bug_is_found(bug: str, run_python: RunPython) -> None:
     done = fuzz(run_python, "--cases 150 --no-shrink", PLANTED[bug])
     assert done.returncode == 1, done.stdout + done.stderr
+    assert "differs:" in done.stdout
+
+
+def test_a_case_that_differs_is_shrunk_to_a_script_that_shows_it(run_python: RunPython) -> None:
+    plant = PLANTED["a kernel wrong in the last bit"]
+    done = fuzz(run_python, "--cases 60", plant)
+    steps = re.search(r"(\d+) of its (\d+) steps suffice:\n(.*replay\([^\n]*\n)", done.stdout, re.DOTALL)
+    assert steps is not None, done.stdout + done.stderr
+    assert int(steps[1]) <= 6
+    assert int(steps[2]) >= 10
+    assert "tanh" in steps[3]
+    wrong = run_python("\n".join([textwrap.dedent(plant), steps[3]]), TOOLS, check=False)
+    assert "elements differ" in wrong.stderr
+    right = run_python(steps[3], TOOLS, check=False)
+    assert (right.returncode, right.stderr) == (0, "")
+
+
+def test_a_seed_gives_the_same_programs_in_every_process(run_python: RunPython) -> None:
+    texts = {
+        run_python(
+            "import runpy, sys; sys.argv = 'fuzz --show --cases 5 --seed 3'.split();"
+            "runpy.run_module('fuzz', run_name='__main__')",
+            {**TOOLS, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
+    assert texts.pop().count("def program0") == 5

@@ -51,6 +51,11 @@ CASES: dict[str, Callable[[Source], Any]] = {
     "histc": lambda s: (s.randn(40).histc(8, -2, 2), s.randn(40).histc(5)),
     "histogram": lambda s: torch.ops.aten.histogram.bin_ct(s.randn(40), 6),
     "mode": lambda s: s.integers(4, 5, 9).float().mode(1),
+    "mode into out=": lambda s: torch.mode(
+        s.integers(4, 5, 9).float(),
+        1,
+        out=(s.randn(5), s.integers(2, 5)),
+    ),
     "nansum": lambda s: (s.randn(4, 5).log().nansum(), s.randn(4, 5).log().nansum(0), s.randn(3, 3).nansum(1, True)),
     "triangles": lambda s: (torch.tril_indices(4, 5, 1, device=s.device), torch.triu_indices(3, 3, device=s.device)),
     "adaptive_avg_pool3d": lambda s: with_gradients(lambda x: F.adaptive_avg_pool3d(x, 3), s.randn(2, 3, 5, 6, 7)),
@@ -95,6 +100,31 @@ def test_every_call_gives_what_stock_cpu_gives(name: str) -> None:
     on_cpu, on_tb = Source("cpu"), Source("tb")
     for _ in range(3):  # learns; then calls with what was learned
         assert_same(CASES[name](on_cpu), CASES[name](on_tb))
+
+
+RANDOM: dict[str, Callable[[Tensor], Tensor]] = {
+    "poisson": lambda x: torch.poisson(5 * x),
+    "binomial": lambda x: torch.binomial(9 * torch.ones_like(x), x),
+    "gamma": lambda x: torch._standard_gamma(x + 1),
+    "dirichlet": lambda x: torch._sample_dirichlet(x + 1),
+    "rrelu": lambda x: F.rrelu(-x, training=True),
+    "rrelu in place": lambda x: F.rrelu(-x, training=True, inplace=True),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_numbers_follow_the_seed_and_go_on(name: str) -> None:
+    x = torch.full((50, 4), 0.5, device="tb")
+
+    def three() -> list[Tensor]:
+        torch.manual_seed(3)
+        return [RANDOM[name](x).cpu() for _ in range(3)]
+
+    first, again = three(), three()
+    assert_same(first, again)
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[1], first[2])
+    torch.testing.assert_close(first[2].mean(), RANDOM[name](x.cpu()).mean(), rtol=0.2, atol=0)
 
 
 # ---- waiting ---------------------------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ def overlay(
 def preloaded(sanitizer: str) -> str:
     """LD_PRELOAD for a Python that loads instrumented extensions.
 
-    Python is linked to neither the sanitizer's library, which has to come first, nor libstdc++, whose functions it wraps
-    when the process starts.
+    Python is linked to neither the sanitizer's library, which has to come first, nor libstdc++, whose functions the
+    library wraps when the process starts.
     """
     names = ("libtsan.so",) if sanitizer == "thread" else ("libasan.so", "libubsan.so")
     compiler = os.environ.get("CXX", "c++")

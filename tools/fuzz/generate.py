@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .catalogue import OPERATIONS
-from .pool import LARGEST, Draft, Pool, Unfit
+from .pool import FLOATS, LARGEST, Draft, Pool, Unfit
 from .program import Case, Names, Step
 from .stage import READS, Stage
 
@@ -85,6 +85,9 @@ class _Writer:
 
     def write(self, count: int) -> tuple[Step, ...]:
         """About so many steps."""
+        for _ in range(2 if self.pool.grad else 0):
+            shape = [size + 1 for size in self.pool.shape(3)]
+            self.add(Draft(f"{self.pool.make(shape, self._chance.choice(FLOATS[:4]))}.requires_grad_()"))
         while len(self.steps) < count:
             kind = self._chance.random()
             own = [name for name in self.pool.tensors if name not in self.pool.shared]
@@ -146,6 +149,7 @@ class _Writer:
         except Unfit:
             return
         before = [(name, self.pool[name].detach().clone()) for name in draft.writes]
+        bare = [tensor for tensor in self.pool.tensors.values() if tensor.is_leaf and tensor.grad is None]
         try:
             self.add(draft)
         except Unfit:
@@ -157,6 +161,8 @@ class _Writer:
                         self.pool[name].data.copy_(values)
                     else:
                         self._delete(name)
+                for tensor in bare:
+                    tensor.grad = None
             elif self._refusals and self._chance.random() < 0.5:
                 uses = tuple(dict.fromkeys(_NAME.findall(draft.code)))
                 self.steps.append(Step(f"stage.refused(lambda: {draft.code})", uses=uses, stream=self._stream()))

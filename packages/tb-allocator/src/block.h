@@ -45,7 +45,7 @@ struct Segment {
   char *base = nullptr;
   uint64_t size = 0; // of the address range
   tb_block *first = nullptr;
-  bool growing = false; // address range with memory mapped as needed
+  bool growing = false;                              // address range with memory mapped as needed
   std::unique_ptr<tb_physical *[], FreeArray> pages; // of a growing one; NULL where nothing is mapped
 };
 

@@ -30,8 +30,7 @@ tb_status Heap::borrow(const Request &request, bool passed_only, tb_block **out)
     Pool &other = request.rounded > small_limit ? own->small : own->large;
     if ((*out = lend(other, request, UINT64_MAX))) return TB_OK;
     for (auto &pools : pools_)
-      if (pools.get() != own &&
-          std::max(pools->small.bins.largest(), pools->large.bins.largest()) >= request.rounded)
+      if (pools.get() != own && std::max(pools->small.bins.largest(), pools->large.bins.largest()) >= request.rounded)
         all.push_back(pools.get());
   }
   for (StreamPools *pools : all) {

@@ -1,12 +1,18 @@
 // configuration.h -- the variable TB_ALLOC_CONF, in PyTorch's syntax: key:value,key:value.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace tb {
 
 struct Configuration {
-  bool expandable_segments = false; // segments of virtual memory that grow
+  std::optional<bool> expandable_segments; // pages that move, or segments that stay; not set: what suits the device
+  double per_process_memory_fraction = 1;  // of the device's memory, at most
+  double slack = 1.0 / 128;                // pages_slack: of the most bytes in use, before pages move
+  uint64_t history = 1 << 16;              // events remembered
+  std::string ignored;                     // keys of PyTorch's that mean nothing here, "a, b"
 };
 
 // NULL and "" are the defaults. On an unknown key or a bad value returns what is wrong and how it should read;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "buffer.h"
+#include "heap.h"
 #include "python_errors.h"
 #include "replay/bind.h"
 #include "report.h"
@@ -114,6 +115,17 @@ void reset_accumulated_memory_stats(std::optional<int32_t> asked) {
   check(allocator_table.reset_accumulated(device), "reset_accumulated", device);
 }
 
+// Of a device's heap, without Python's lock: `read(heap)` may take a while.
+template <class Read> auto of_heap(std::optional<int32_t> asked, Read read) {
+  int32_t device = device_or_current(asked);
+  Heap *heap = nullptr;
+  check(heap_for(device, &heap), "snapshot", device);
+  nb::gil_scoped_release released;
+  return read(*heap);
+}
+
+nb::bytes as_bytes(const std::string &text) { return nb::bytes(text.data(), text.size()); }
+
 } // namespace
 } // namespace tb
 
@@ -155,6 +167,31 @@ NB_MODULE(_core, m) {
         "Free and total bytes of a device, as its driver says.");
   m.def("set_memory_limit", tb::set_memory_limit, "nbytes"_a.none(), "device"_a = nb::none(),
         "Never reserve more than `nbytes` of the device's memory; None: no limit. What is reserved already stays.");
+  m.def(
+      "_snapshot",
+      [](std::optional<int32_t> device) {
+        return tb::as_bytes(tb::of_heap(device, [](tb::Heap &heap) { return heap.snapshot(); }));
+      },
+      "device"_a.none(), "The pickle that memory_snapshot() loads.");
+  m.def(
+      "_rmm_log",
+      [](std::optional<int32_t> device) { return tb::of_heap(device, [](tb::Heap &heap) { return heap.rmm_log(); }); },
+      "device"_a.none(), "The history as a log of RMM.");
+  m.def(
+      "_trace",
+      [](std::optional<int32_t> device) { return tb::of_heap(device, [](tb::Heap &heap) { return heap.trace(); }); },
+      "device"_a.none(), "The history as a trace for tb_allocator.replay.");
+  m.def(
+      "record_memory_history",
+      [](uint64_t events, std::optional<int32_t> device) {
+        tb::of_heap(device, [=](tb::Heap &heap) {
+          heap.resize_history(events);
+          return 0;
+        });
+      },
+      "events"_a = uint64_t{1} << 16, "device"_a = nb::none(),
+      "Forget a device's history and remember the last `events` from now on, rounded up to a power of two; 0: none.\n"
+      "Each takes 48 bytes. MemoryError where that is too much.");
   m.def("_bytes_text", tb::bytes_text, "nbytes"_a, "\"1.50 GiB\".");
   m.attr(TB_EXPORT_ATTRIBUTE) = nb::capsule(&tb::allocator_export, TB_EXPORT_CAPSULE);
 }

@@ -89,6 +89,7 @@ tb_status Heap::grow_segment(const Request &request, uint64_t bytes, tb_block **
   tb_block *block = segments_[start].first;
   bool large = block->pool->large;
   ++counters_.device_alloc;
+  history_.record(Action::map, base, bytes, request.stream);
   counters_.add(large, Count::segment, 1);
   counters_.add(large, Count::reserved_bytes, static_cast<int64_t>(bytes));
   *out = take(put(block), request.rounded, request.size);
@@ -130,6 +131,7 @@ tb_status Heap::release_cached() {
     ++counters_.device_free;
     counters_.subtract(large, Count::segment, 1);
     counters_.subtract(large, Count::reserved_bytes, static_cast<int64_t>(segment.size));
+    history_.record(Action::unmap, segment.base, segment.size, segment.pool->stream);
     unlink(segment.first);
     segments_.erase(at);
   }

@@ -13,20 +13,26 @@ inline bool shares(const tb_block *block) {
          (block->next && block->next->state < BlockState::unmapped);
 }
 
-constexpr uint32_t polls = 4; // events looked at by one allocation: bounds its time
-
 } // namespace
 
-HeapPolicy device_policy(const Configuration &configuration, uint64_t total_memory, uint64_t alignment) {
+HeapPolicy device_policy(const Configuration &configuration, const tb_device_info &device, bool virtual_memory) {
   HeapPolicy policy;
-  if (alignment > unit) policy.granule = std::bit_ceil(alignment);
-  policy.growing = configuration.expandable_segments;
-  policy.total_memory = total_memory;
+  if (device.alignment > unit) policy.granule = std::bit_ceil(uint64_t{device.alignment});
+  // A device that is the host's own memory fares better with plain memory: the system gives it large pages of its own.
+  bool host = device.flags & TB_DEVICE_HOST_ACCESSIBLE;
+  policy.growing = configuration.expandable_segments.value_or(virtual_memory && !host);
+  policy.total_memory = device.total_memory;
+  if (configuration.per_process_memory_fraction < 1)
+    policy.limit =
+        static_cast<uint64_t>(configuration.per_process_memory_fraction * static_cast<double>(device.total_memory));
+  policy.slack = configuration.slack;
+  policy.history = configuration.history;
   return policy;
 }
 
 Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolicy &policy)
-    : driver_(driver), source_(std::move(source)), policy_(policy) {
+    : driver_(driver), source_(std::move(source)), policy_(policy), limit_(policy.limit) {
+  history_.resize(policy_.history);
   if (source_->device() >= 0 && driver_.api->stream_default(driver_.self, source_->device(), &default_stream_) != TB_OK)
     default_stream_ = nullptr; // only NULL itself is then the default stream
 }
@@ -43,7 +49,7 @@ tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, t
   {
     std::lock_guard guard(lock_);
     if (pending_ | static_cast<uint32_t>(failure_)) [[unlikely]]
-      if (tb_status status = poll(polls); status != TB_OK) return status;
+      if (tb_status status = poll_sometimes(); status != TB_OK) return status;
     Pool &pool = pool_of(stream, request.rounded > small_limit);
     if (tb_block *found = pool.bins.find(request.rounded)) [[likely]]
       block = take(found, request.rounded, size);
@@ -67,6 +73,7 @@ void Heap::deallocate(tb_block *block) noexcept {
     counters_.subtract(large, Count::allocation, 1);
     counters_.subtract(large, Count::allocated_bytes, static_cast<int64_t>(block->size));
     uses = block->uses;
+    history_.record(uses ? Action::free_requested : Action::free, block->pointer, block->size, block->pool->stream);
     if (!uses) [[likely]] {
       release(block);
       return;
@@ -165,6 +172,7 @@ tb_block *Heap::take(tb_block *free, uint64_t rounded, uint64_t requested) {
   counters_.add(large, Count::allocated_bytes, bytes);
   counters_.add(large, Count::active_bytes, bytes);
   counters_.add(large, Count::requested_bytes, static_cast<int64_t>(requested));
+  history_.record(Action::allocate, block->pointer, block->size, pool.stream);
   return block;
 }
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "block.h"
 #include "configuration.h"
 #include "counters.h"
+#include "history.h"
 #include "host.h"
 #include "lock.h"
 #include "sources.h"
@@ -82,11 +84,13 @@ struct HeapPolicy {
   uint64_t medium_segment = 20 * MiB; // shared by large blocks up to medium_limit
   uint64_t large_rounding = 2 * MiB;  // of a segment's own size
   bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
-  uint64_t total_memory = 0;          // of the device, for the length of the growing segments' addresses
+  uint64_t total_memory = 0;          // of the device, for the length of the ranges
+  uint64_t limit = UINT64_MAX;        // of reserved memory, at first
+  double slack = 1.0 / 128;           // growth beyond the most bytes in use at one time, before pages move instead
+  uint64_t history = 0;               // events remembered
 };
 
-// Of a device with so much memory and such an alignment of mem_alloc.
-HeapPolicy device_policy(const Configuration &configuration, uint64_t total_memory, uint64_t alignment);
+HeapPolicy device_policy(const Configuration &configuration, const tb_device_info &device, bool virtual_memory);
 
 class Heap {
 public:
@@ -103,6 +107,11 @@ public:
   void reset_peak();
   void reset_accumulated();
   void set_limit(uint64_t bytes);
+  // snapshot.cpp. A pickle of what torch.cuda.memory._snapshot() gives; the history as a log of RMM, and as a trace.
+  std::string snapshot();
+  std::string rmm_log();
+  std::string trace();
+  void resize_history(uint64_t events); // and forgets what there was
   // Gives back what nobody holds, and the events. Live blocks stay readable until the process ends.
   void shutdown();
 
@@ -150,6 +159,7 @@ private:
   // pending.cpp: blocks that other streams still use
   PendingQueue &queue_of(tb_stream *stream);
   tb_status poll(uint32_t limit) noexcept; // looks at so many events; lock_ held
+  tb_status poll_sometimes() noexcept;     // lock_ held
   void finish(PendingQueue &queue) noexcept;
   void wait_for_uses(tb_block *block, Use *uses) noexcept;
   tb_status record_event(PendingQueue &queue, tb_event **out) noexcept;
@@ -169,11 +179,11 @@ private:
   // ranges.cpp: ranges of addresses, with growth_ held
   tb_status reserve_range(Pool &pool);
   tb_status release_empty_ranges();
-  void reserve_holes(Pool &pool, size_t more);  // lock_ held
-  void add_hole(tb_block *block) noexcept;    // its memory is gone; lock_ held
-  void remove_hole(tb_block *block) noexcept; // of its pool's list; lock_ held
+  void reserve_holes(Pool &pool, size_t more); // lock_ held
+  void add_hole(tb_block *block) noexcept;     // its memory is gone; lock_ held
+  void remove_hole(tb_block *block) noexcept;  // of its pool's list; lock_ held
   Piece whole_pages(tb_block *block) const noexcept;
-  void hold(Piece &piece);                                    // takes it out of its bin; lock_ held
+  void hold(Piece &piece);                                  // takes it out of its bin; lock_ held
   tb_block *carve(Piece &piece, BlockState state) noexcept; // the piece as a block of its own; lock_ held
   void put_back(std::vector<Piece> &pieces) noexcept;
   tb_status release_pages();
@@ -215,18 +225,20 @@ private:
   tb_stream *default_stream_ = nullptr;
   StreamPools *last_ = nullptr; // of the latest request
   Counters counters_;
+  History history_;
   Records<tb_block> blocks_;
   Records<Use> uses_;
   std::vector<std::unique_ptr<StreamPools>> pools_;
   Segments segments_;
   uint32_t pending_ = 0; // uses in all queues
   size_t poll_next_ = 0;
+  uint32_t poll_pause_ = 0, poll_pause_left_ = 0; // allocations between two looks
   std::vector<std::unique_ptr<PendingQueue>> queues_;
-  uint64_t limit_ = UINT64_MAX;
-  uint64_t page_ = 0;       // the granularity of virtual memory
-  uint64_t range_size_ = 0; // of addresses
-  Harvest harvest_;         // of the request at hand
-  uint64_t most_active_ = 0; // bytes, as far as requests that needed pages saw
+  uint64_t limit_;
+  uint64_t page_ = 0;         // the granularity of virtual memory
+  uint64_t range_size_ = 0;   // of addresses
+  Harvest harvest_;           // of the request at hand
+  uint64_t most_active_ = 0;  // bytes, as far as requests that needed pages saw
   tb_status failure_ = TB_OK; // of queued work, found where nothing could be returned; the next allocate reports it
   char failure_text_[256] = "";
 };

@@ -61,6 +61,13 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
   harvest_.pieces.clear();
   harvest_.fresh.clear();
   harvest_.pages = 0;
+  for (tb_block *one = gap.first;; one = one->next) {
+    char *base = one->segment->base, *from = std::max(one->pointer, base + gap.from);
+    char *to = std::min(one->pointer + one->size, base + gap.to);
+    if (one->state == BlockState::unmapped && from < to)
+      history_.record(Action::map, from, static_cast<uint64_t>(to - from), pool->stream);
+    if (one == gap.last) break;
+  }
   tb_block *block = fill(gap, *pool, spare);
   block->stamp = std::max(block->stamp, stamp);
   *out = take(put(block), request.rounded, request.size);

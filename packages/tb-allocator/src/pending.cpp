@@ -53,9 +53,11 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
     (queue.tail ? queue.tail->next : queue.head) = use;
     queue.tail = use;
     ++block->pending;
-    ++pending_;
+    if (!pending_++) poll_pause_ = poll_pause_left_ = 0;
   }
-  if (!block->pending) release(block);
+  if (block->pending) return;
+  history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
+  release(block);
 }
 
 void Heap::note_failure(tb_status status) noexcept {
@@ -120,6 +122,22 @@ tb_status Heap::record_event(PendingQueue &queue, tb_event **out) noexcept {
   return TB_OK;
 }
 
+// Allocations that find nothing new wait ever longer before the next look, so pending blocks cost them no queries;
+// one that finds no memory looks at everything.
+tb_status Heap::poll_sometimes() noexcept {
+  constexpr uint32_t looks = 4; // events at a time: bounds the time of one allocation
+  constexpr uint32_t longest_pause = 127;
+  if (failure_ == TB_OK && poll_pause_left_ > 0) {
+    --poll_pause_left_;
+    return TB_OK;
+  }
+  uint32_t before = pending_;
+  tb_status status = poll(looks);
+  poll_pause_ = pending_ != before ? 0 : std::min(2 * poll_pause_ + 1, longest_pause);
+  poll_pause_left_ = poll_pause_;
+  return status;
+}
+
 tb_status Heap::poll(uint32_t limit) noexcept {
   tb_status first = failure_;
   if (first != TB_OK) {
@@ -149,7 +167,9 @@ void Heap::finish(PendingQueue &queue) noexcept {
   keep_event(queue, use->event);
   tb_block *block = use->block;
   uses_.give(use);
-  if (--block->pending == 0) release(block);
+  if (--block->pending) return;
+  history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
+  release(block);
 }
 
 tb_status Heap::wait_for_pending() {

@@ -197,7 +197,9 @@ tb_status Heap::release_pages() {
     bool large = piece.block->pool->large;
     ++counters_.device_free;
     counters_.subtract(large, Count::reserved_bytes, static_cast<int64_t>(bytes));
-    add_hole(carve(piece, BlockState::held));
+    tb_block *hole = carve(piece, BlockState::held);
+    history_.record(Action::unmap, hole->pointer, hole->size, hole->pool->stream);
+    add_hole(hole);
   }
   harvest_.pieces.clear();
   return first;

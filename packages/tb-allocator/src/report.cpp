@@ -25,6 +25,7 @@ tb_status Heap::out_of_memory(const Request &request) {
                      (device >= 0 ? " on device " + std::to_string(device) : " of pinned host memory") + ". ";
   if (known) text += bytes_text(driver_free) + " of " + bytes_text(total) + " free at the driver; ";
   std::lock_guard guard(lock_);
+  history_.record(Action::out_of_memory, nullptr, request.size, request.stream, driver_free);
   auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
   auto allocated = static_cast<uint64_t>(counters_.current(Count::allocated_bytes));
   auto pending = static_cast<uint64_t>(counters_.current(Count::active_bytes)) - allocated;
@@ -53,7 +54,10 @@ tb_status Heap::out_of_memory(const Request &request) {
   else if (limit_ != UINT64_MAX && limit_ - std::min(reserved, limit_) < request.rounded &&
            (!known || driver_free > request.rounded))
     text += "The limit is in the way: raise it with tb_allocator.set_memory_limit().";
-  else if (here >= request.rounded && !policy_.growing)
+  else if (here + elsewhere >= request.rounded && policy_.growing)
+    text += "Enough is free, but in pages of which other blocks use a part: free more of what is small, or allocate "
+            "what lives long first.";
+  else if (here >= request.rounded)
     text += "Enough is free, but in pieces: TB_ALLOC_CONF=expandable_segments:True avoids that where the driver has "
             "virtual memory.";
   else if (elsewhere >= request.rounded)

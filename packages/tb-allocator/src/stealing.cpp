@@ -9,12 +9,6 @@
 #include "heap.h"
 
 namespace tb {
-namespace {
-
-// The heap grows to this part above the most bytes that were in use at one time before it moves pages instead.
-constexpr uint64_t slack_divisor = 128;
-
-} // namespace
 
 tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_limit, uint64_t *stamp) {
   if (!pages) return TB_OK;
@@ -26,7 +20,7 @@ tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_
     auto active = static_cast<uint64_t>(counters_.current(Count::active_bytes)) + request.rounded;
     auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
     most_active_ = std::max(most_active_, active);
-    uint64_t soft = most_active_ + most_active_ / slack_divisor;
+    uint64_t soft = most_active_ + static_cast<uint64_t>(static_cast<double>(most_active_) * policy_.slack);
     if (soft > reserved) quota = (soft - reserved + page_ - 1) / page_;
   }
   tb_status status = create(std::min(pages, quota));

@@ -44,10 +44,14 @@ void shutdown(void *) {
 // With `making` held. *configuration is good when TB_OK.
 tb_status prepare(const Driver &driver, Configuration *configuration) {
   std::string wrong = parse_configuration(std::getenv("TB_ALLOC_CONF"), configuration);
-  if (wrong.empty() && configuration->expandable_segments && !(driver.api->groups & TB_GROUP_VMM))
+  if (wrong.empty() && configuration->expandable_segments.value_or(false) && !(driver.api->groups & TB_GROUP_VMM))
     wrong = "TB_ALLOC_CONF asks for expandable_segments, but the driver offers no virtual memory (group VMM): "
             "leave it out";
   if (!wrong.empty()) return fail(TB_INVALID_ARGUMENT, -1, "allocate", wrong.c_str());
+  static bool warned = false;
+  if (!configuration->ignored.empty() && !std::exchange(warned, true))
+    fprintf(stderr, "tb-allocator: TB_ALLOC_CONF has keys that mean nothing here and are ignored: %s.\n",
+            configuration->ignored.c_str());
   static bool watching = false;
   if (watching) return TB_OK;
   tb_status status = host.on_shutdown(shutdown, nullptr);
@@ -76,7 +80,7 @@ tb_status make_heap(int32_t device, Heap **out) {
     tb_device_info info{};
     info.struct_size = sizeof info;
     if (tb_status status = host.device_info(device, &info); status != TB_OK) return status;
-    policy = device_policy(configuration, info.total_memory, info.alignment);
+    policy = device_policy(configuration, info, driver.api->groups & TB_GROUP_VMM);
     source = std::make_unique<DeviceSource>(driver, device);
   } else {
     policy.medium_limit = 0; // a segment for each large block: pinned memory is dear, and shared by all processes
@@ -237,6 +241,10 @@ tb_status host_statistics(tb_allocator_statistics *out) {
 }
 
 } // namespace
+
+tb_status heap_for(int32_t device, Heap **out) {
+  return guarded(device, "snapshot", [=] { return device < 0 ? heap_of_host(out) : heap_of(device, out); });
+}
 
 const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
                                             allocate,

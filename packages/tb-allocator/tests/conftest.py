@@ -94,6 +94,7 @@ class Python:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.limit = 60  # seconds
 
     def output(self, code: str, **environment: str) -> str:
         """What it printed; fails the test unless it ended well and printed no error."""
@@ -103,7 +104,7 @@ class Python:
             env={**clean, **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=self.limit,
             cwd=self.folder,
             check=False,
         )

@@ -18,16 +18,18 @@ from tb_device.layers import leak
 MiB = 1 << 20
 STATUS = int(os.environ["STATUS"])
 
-def stream():
+def call(name, *arguments):
     driver = tb_device.default_driver()
-    offset = {name: offset for _, _, name, offset in _core.slots()}["stream_default"]
+    offset = {name: offset for _, _, name, offset in _core.slots()}[name]
     address = ctypes.c_void_p.from_address(driver.table_address + offset).value
-    out = ctypes.c_void_p()
-    status = ctypes.CFUNCTYPE(ctypes.c_int32)(address)(
-        ctypes.c_void_p(driver.self_address), ctypes.c_int32(0), ctypes.byref(out))
+    status = ctypes.CFUNCTYPE(ctypes.c_int32)(address)(ctypes.c_void_p(driver.self_address), *arguments)
     if status:
-        raise tb_device.exception(status, "", "cpu", "stream_default", 0, 0)
-    return out.value
+        raise tb_device.exception(status, "", "cpu", name, 0, 0)
+
+def stream(*arguments):
+    out = ctypes.c_void_p()
+    call("stream_create" if arguments else "stream_default", ctypes.c_int32(0), *arguments, ctypes.byref(out))
+    return out
 
 def program():
     for allocate in tb_allocator.empty, tb_allocator.pinned:
@@ -37,14 +39,26 @@ def program():
             # A failure that came to light in deallocate, which cannot raise, is told by the next call, once.
             if error.function != "deallocate":
                 raise
-    used = stream()
+    used = stream().value
     with tb_allocator.empty(1000) as small, tb_allocator.empty(3 * MiB) as large:
         small.copy_from(bytes(1000))
         assert small.tobytes() == bytes(1000)
         large.record_stream(used)
-    with tb_allocator.empty(30 * MiB, stream=used), tb_allocator.pinned(4096) as pinned:
+    with tb_allocator.empty(22 * MiB, stream=used), tb_allocator.pinned(4096) as pinned:
         pinned.copy_from(bytes(4096))
         pinned.record_stream(used)
+    other = stream(ctypes.c_int32(0), ctypes.c_uint64(0))
+    try:
+        # Where pages move: room for each only together, held apart; then for another stream.
+        parts = [tb_allocator.empty(size * MiB) for size in (4, 2, 4)]
+        del parts[2], parts[0]
+        with tb_allocator.empty(7 * MiB), tb_allocator.empty(1 * MiB):
+            pass
+        tb_allocator.empty(6 * MiB, stream=other.value).free()
+        del parts[:]
+        tb_allocator.empty_cache()
+    finally:
+        call("stream_destroy", other)
     tb_allocator.empty_cache()
     tb_allocator.empty_host_cache()
 
@@ -76,4 +90,5 @@ print(sweep_in_processes(told, statuses=[STATUS], check=check))
 def test_every_fault_is_survived_and_the_counts_are_exact(python: Python, status: str, segments: str) -> None:
     layers = {"TB_LAYERS": "fault,leak", "TB_DRIVER": "cpu", "TB_CPU_DEVICES": "1"}
     settings = f"expandable_segments:{segments}"
+    python.limit = 300  # hundreds of processes
     assert int(python.output(CODE, STATUS=status, TB_ALLOC_CONF=settings, **layers)) > 30

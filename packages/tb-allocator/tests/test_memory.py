@@ -258,7 +258,10 @@ def test_growing_segments_use_memory_that_is_in_pieces(python: Python) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("speed:9", "unknown key 'speed'. Known keys: expandable_segments:True|False"),
+        (
+            "speed:9",
+            "unknown key 'speed'. Known keys: expandable_segments, per_process_memory_fraction, pages_slack, history",
+        ),
         ("expandable_segments:yes", "'yes': use True or False"),
     ],
 )
@@ -274,6 +277,29 @@ def test_a_wrong_configuration_is_an_error_at_the_first_use(python: Python, valu
     lines = python.output(code, TB_ALLOC_CONF=value).splitlines()
     assert len(lines) == 2
     assert all(message in line for line in lines)
+
+
+def test_keys_of_pytorchs_that_mean_nothing_here_are_named_once(python: Python) -> None:
+    code = """
+    import contextlib, os, tb_allocator
+    tb_allocator.empty(1), tb_allocator.empty(1), tb_allocator.pinned(1)
+    """
+    conf = "max_split_size_mb:64,roundup_power2_divisions:[256:1,>:4]"
+    with pytest.raises(AssertionError) as caught:  # what the process wrote to stderr
+        python.output(code, TB_ALLOC_CONF=conf)
+    assert str(caught.value).count("ignored: max_split_size_mb, roundup_power2_divisions.") >= 1
+
+
+def test_the_configuration_bounds_memory_to_a_fraction(python: Python) -> None:
+    code = """
+    import tb_allocator, tb_device
+    try:
+        tb_allocator.empty(40 << 20)
+    except tb_device.OutOfMemoryError as error:
+        print(error)
+    """
+    text = python.output(code, TB_CPU_MEMORY="64M", TB_ALLOC_CONF="per_process_memory_fraction:0.5")
+    assert "limit of 32.00 MiB" in text
 
 
 def test_a_forked_child_cannot_allocate_and_its_frees_do_nothing(python: Python) -> None:

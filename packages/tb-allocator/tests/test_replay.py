@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import lzma
+import pickle
 from pathlib import Path
 
 import pytest
-from tb_allocator import _core, replay, traces
+import tb_allocator
+from tb_allocator import _core, imports, replay, traces
 
 MiB = 1 << 20
 
@@ -46,6 +48,49 @@ def test_a_replay_without_room_tells_where_it_ended() -> None:
 def test_a_wrong_trace_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         _core._Trace(text.encode())
+
+
+LOG = """Thread,Time,Action,Pointer,Size,Stream
+1,10:00:00.000001,free,0x9000,64,0x0
+1,10:00:00.000002,allocate,0x1000,1048576,0x0
+2,10:00:00.000003,allocate,0x2000,512,0x7
+2,10:00:00.000004,allocate failure,0x0,99999,0x7
+1,10:00:00.000005,free,0x1000,1048576,0x0
+1,10:00:00.000006,allocate,0x1000,4096,0x0
+"""
+
+
+def test_a_log_of_rmm_replays(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text(LOG)
+    trace = replay.load(str(file))
+    assert (trace.events, trace.streams, trace.peak_live) == (4, 2, MiB + 512)
+    with pytest.raises(ValueError, match="no column Action"):
+        imports.from_rmm_log("a,b\n1,2\n")
+
+
+def test_a_snapshot_with_history_replays(tmp_path: Path) -> None:
+    tb_allocator.record_memory_history()
+    with tb_allocator.empty(3 * MiB), tb_allocator.empty(MiB):
+        pass
+    file = tmp_path / "snapshot.pickle"
+    tb_allocator.dump_snapshot(file)
+    trace = replay.load(str(file))
+    assert (trace.events, trace.streams, trace.peak_live) == (4, 1, 4 * MiB)
+
+
+class _Evil:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return eval, ("1 + 1",)
+
+
+def test_a_pickle_that_would_run_code_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no memory snapshot: the pickle names builtins\.eval"):
+        imports.from_snapshot(pickle.dumps(_Evil()))
+    with pytest.raises(ValueError, match="no memory snapshot"):
+        imports.from_snapshot(b"")
+    with pytest.raises(ValueError, match="holds no history"):
+        imports.from_snapshot(pickle.dumps({"device_traces": [[]], "segments": []}))
 
 
 def test_capacities_read_as_people_write_them() -> None:

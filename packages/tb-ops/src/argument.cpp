@@ -7,7 +7,7 @@
 
 #include <array>
 #include <cstring>
-#include <deque>
+#include <memory>
 
 #include "describe.h"
 #include "team.h"
@@ -20,7 +20,7 @@ constexpr size_t type_count = static_cast<size_t>(c10::ScalarType::NumOptions);
 // Tensors by type, handed out in order. Their storages own nothing.
 struct Aliases {
   struct Shelf {
-    std::deque<at::Tensor> tensors; // a deque: references stay valid while it grows
+    std::vector<std::unique_ptr<at::Tensor>> tensors; // references stay valid while it grows
     size_t used = 0;
   };
   std::array<Shelf, type_count> shelves;
@@ -29,8 +29,9 @@ struct Aliases {
   at::Tensor &take(c10::ScalarType type) {
     Shelf &shelf = shelves[static_cast<size_t>(type)];
     if (shelf.used == 0) touched.push_back(static_cast<uint8_t>(type));
-    if (shelf.used == shelf.tensors.size()) shelf.tensors.push_back(fresh(type));
-    return shelf.tensors[shelf.used++];
+    if (shelf.used == shelf.tensors.size()) [[unlikely]]
+      shelf.tensors.push_back(std::make_unique<at::Tensor>(fresh(type)));
+    return *shelf.tensors[shelf.used++];
   }
 
   static at::Tensor fresh(c10::ScalarType type) {
@@ -44,7 +45,7 @@ struct Aliases {
     std::string text;
     for (uint8_t type : touched)
       for (size_t i = 0; i < shelves[type].used; i++) {
-        const at::Tensor &tensor = shelves[type].tensors[i];
+        const at::Tensor &tensor = *shelves[type].tensors[i];
         text +=
             (text.empty() ? "" : ", ") + c10::str(c10::getDtypeNames(tensor.scalar_type()).first, " ", tensor.sizes());
       }
@@ -55,24 +56,44 @@ struct Aliases {
     for (uint8_t type : touched) {
       Shelf &shelf = shelves[type];
       for (size_t i = 0; i < shelf.used; i++) {
-        at::Tensor &tensor = shelf.tensors[i];
+        at::Tensor &tensor = *shelf.tensors[i];
         // A kernel that kept the tensor or its storage owns it now.
-        if (tensor.use_count() != 1 || tensor.storage().use_count() != 1) tensor = fresh(c10::ScalarType(type));
+        if (tensor.use_count() != 1 || tensor.storage().use_count() != 1) [[unlikely]]
+          tensor = fresh(c10::ScalarType(type));
       }
       shelf.used = 0;
     }
     touched.clear();
   }
 };
-thread_local Aliases aliases;
+
+// A plain pointer, where a thread's object with a constructor would be guarded at every use. On the heap: a module with
+// much memory per thread may not fit beside others that need theirs at a fixed place.
+thread_local constinit Aliases *thread_aliases = nullptr;
+
+[[gnu::noinline]] Aliases &make_aliases() {
+  static thread_local const auto own = std::make_unique<Aliases>();
+  return *(thread_aliases = own.get());
+}
+Aliases &aliases() { return thread_aliases ? *thread_aliases : make_aliases(); }
+
+// From the first byte to the last that elements can be at.
+size_t span(const int64_t *sizes, const int64_t *strides, uint32_t dimensions, size_t item) {
+  int64_t last = 0;
+  for (uint32_t i = 0; i < dimensions; i++) {
+    if (sizes[i] == 0) return 0;
+    last += (sizes[i] - 1) * strides[i];
+  }
+  return static_cast<size_t>(last + 1) * item;
+}
 
 } // namespace
 
 thread_local constinit CapturedTypes captured_types;
 
-std::string describe_aliases() { return aliases.described(); }
+std::string describe_aliases() { return aliases().described(); }
 
-AliasScope::~AliasScope() { aliases.give_back(); }
+AliasScope::~AliasScope() { aliases().give_back(); }
 
 TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
   if (!tensor.defined()) return;
@@ -121,19 +142,20 @@ TensorArgument::~TensorArgument() {
 at::Tensor &TensorArgument::alias() {
   static thread_local at::Tensor undefined;
   if (type_ == c10::ScalarType::Undefined) return undefined;
-  at::Tensor &tensor = aliases.take(type_);
+  at::Tensor &tensor = aliases().take(type_);
   c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
   if (impl->is_wrapped_number()) impl->set_wrapped_number(false); // before the shape changes
-  const int64_t *shape = sizes();
-  const c10::IntArrayRef lengths(shape, dimensions_), strides(shape + dimensions_, dimensions_);
+  const int64_t *lengths = sizes(), *strides = lengths + dimensions_;
   c10::StorageImpl *storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(c10::DataPtr(by_value_ ? value_ : data_, c10::kCPU));
-  impl->set_sizes_and_strides(lengths, strides, 0);
+  void *data = by_value_ ? value_ : data_;
+  if (!storage->_mutable_data_ptr_no_checks().unsafe_reset_data_and_ctx(data)) [[unlikely]]
+    storage->set_data_ptr_noswap(c10::DataPtr(data, c10::kCPU));
+  impl->set_sizes_and_strides({lengths, dimensions_}, {strides, dimensions_}, 0);
+  storage->set_nbytes(span(lengths, strides, dimensions_, impl->itemsize()));
   team.add(impl->numel());
-  storage->set_nbytes(at::detail::computeStorageNbytes(lengths, strides, impl->itemsize()));
   if (wrapped_) impl->set_wrapped_number(true);
-  impl->_set_conj(conjugate_);
-  impl->_set_neg(negative_);
+  if (conjugate_ != impl->is_conj()) impl->_set_conj(conjugate_);
+  if (negative_ != impl->is_neg()) impl->_set_neg(negative_);
   return tensor;
 }
 

@@ -1,12 +1,18 @@
 // Copies between every pair of devices, blocking and not, and reading one number. Two ways: drivers whose memory the
 // host may touch copy in closures, with any strides and types; for the others the driver moves contiguous bytes and
 // the CPU does the rest.
+#include "elementwise.h"
 #include "launch.h"
 #include "register.h"
 
 #include <ATen/ops/_local_scalar_dense_ops.h>
+#include <ATen/ops/copy_native.h>
 #include <ATen/ops/copy_ops.h>
 #include <ATen/ops/empty_strided_ops.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
 
 namespace tb {
 namespace {
@@ -55,6 +61,40 @@ void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_block
   AliasScope aliases;
   TensorArgument from(src);
   at::_ops::copy_::call(const_cast<at::Tensor &>(dst), from.alias(), false);
+}
+
+// ---- plain bytes: no kernel, no aliases -------------------------------------------------------------------------
+
+// A host source up to this size travels inside the closure.
+constexpr size_t carried_limit = 64;
+// Up to this size PyTorch's kernel copies on one thread; beyond, several are faster than memcpy.
+constexpr size_t plain_limit = 1 << 17;
+
+// False: the tensors are not plain, or the copy is of another kind. Nothing has happened then.
+bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking) {
+  if (!plain(dst) || !plain(src) || !same_type_and_shape(dst, src)) return false;
+  const size_t bytes = dst.nbytes();
+  if (bytes == 0 || bytes > plain_limit) return false;
+  if (is_tb(src) && is_tb(dst)) {
+    if (src.device() != dst.device() || partly_overlap(dst, src)) return false;
+    launch<"aten::copy_">(device_number(dst), [to = dst.mutable_data_ptr(), from = src.const_data_ptr(), bytes] {
+      std::memmove(to, from, bytes); // for a copy to itself
+    });
+    return true;
+  }
+  if (src.is_cpu() && bytes <= carried_limit) {
+    std::array<std::byte, carried_limit> carried;
+    std::memcpy(carried.data(), src.const_data_ptr(), bytes);
+    launch<"aten::copy_">(device_number(dst),
+                          [to = dst.mutable_data_ptr(), carried, bytes] { std::memcpy(to, carried.data(), bytes); });
+    return true;
+  }
+  if (dst.is_cpu() && !non_blocking) {
+    synchronize(device_number(src));
+    std::memcpy(dst.mutable_data_ptr(), src.const_data_ptr(), bytes);
+    return true;
+  }
+  return false;
 }
 
 // ---- drivers whose memory the host may not touch ----------------------------------------------------------------
@@ -138,6 +178,12 @@ at::Tensor copy_from(const at::Tensor &self, const at::Tensor &dst, bool non_blo
   return dst;
 }
 
+// All copies come through here; PyTorch's own function does the checks and comes back to copy_from.
+at::Tensor &copy_(at::Tensor &self, const at::Tensor &src, bool non_blocking) {
+  if (runtime.closures && copy_plain(self, src, non_blocking)) return self;
+  return at::native::copy_(self, src, non_blocking);
+}
+
 at::Tensor copy_from_and_resize(const at::Tensor &self, const at::Tensor &dst) {
   if (self.sizes() != dst.sizes()) const_cast<at::Tensor &>(dst).resize_(self.sizes());
   return copy_from(self, dst, false);
@@ -155,6 +201,7 @@ c10::Scalar local_scalar_dense(const at::Tensor &self) {
 } // namespace
 
 void register_copies(torch::Library &aten) {
+  aten.impl("copy_", TORCH_FN(copy_));
   aten.impl("_copy_from", TORCH_FN(copy_from));
   aten.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   aten.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));

@@ -150,16 +150,6 @@ private:
   std::optional<c10::Device> device_;
 };
 
-// A CPU generator that continues the tb generator's sequence: reproducible by torch.manual_seed, though other numbers.
-at::Generator cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device) {
-  at::Generator generator =
-      given && given->defined() ? *given : at::globalContext().defaultGenerator(c10::Device(device_type, device));
-  const std::lock_guard guard(generator.mutex());
-  const uint64_t offset = generator.get_offset();
-  generator.set_offset(offset + 4); // the smallest step every generator of this kind takes
-  return at::detail::createCPUGenerator(generator.current_seed() * 0x9E3779B97F4A7C15ull + offset);
-}
-
 template <class Convert> c10::IValue convert(const c10::IValue &value, Convert tensor) {
   if (value.isTensor()) return tensor(value.toTensor());
   if (value.isTensorList()) {
@@ -177,6 +167,15 @@ template <class Convert> c10::IValue convert(const c10::IValue &value, Convert t
 }
 
 } // namespace
+
+at::Generator cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device) {
+  at::Generator generator =
+      given && given->defined() ? *given : at::globalContext().defaultGenerator(c10::Device(device_type, device));
+  const std::lock_guard guard(generator.mutex());
+  const uint64_t offset = generator.get_offset();
+  generator.set_offset(offset + 4); // the smallest step every generator of this kind takes
+  return at::detail::createCPUGenerator(generator.current_seed() * 0x9E3779B97F4A7C15ull + offset);
+}
 
 void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   const c10::FunctionSchema &schema = op.schema();

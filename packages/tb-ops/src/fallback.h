@@ -12,6 +12,10 @@ namespace tb {
 // shapes and storages of its arguments is taken over. Only where the host may touch device memory.
 void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack);
 
+// A CPU generator that continues the sequence of a tb generator, none: the device's own. Reproducible by
+// torch.manual_seed, though not the numbers that tb's own random operators draw.
+at::Generator cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device);
+
 // Operators that wait by their nature, since the size of the result depends on the data: the CPU kernel on
 // aliases is their native kernel, and no entry in the ledger. Only where the host may touch device memory.
 void register_waiting(torch::Library &aten);

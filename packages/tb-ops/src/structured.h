@@ -8,6 +8,7 @@
 #include <concepts>
 #include <functional>
 
+#include "elementwise.h"
 #include "launch.h"
 
 namespace tb {
@@ -33,6 +34,16 @@ public:
     requires(schema != Schema::functional)
       : outputs{std::cref(tensors)...} {}
 
+  // Hides PyTorch's meta function, which is skipped where it has nothing to find out.
+  template <class... Arguments> void meta(const Arguments &...arguments) {
+    if constexpr (elementwise<Meta> && schema != Schema::out) {
+      Alike tensors;
+      (tensors.add(arguments), ...);
+      if (tensors.good && take(*tensors.first, arguments...)) return;
+    }
+    Meta::meta(arguments...);
+  }
+
   // The CPU kernel makes its own proxy where it needs these very strides; an output of another layout is fine here.
   void set_output_strided(int64_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                           c10::TensorOptions options) override {
@@ -50,6 +61,21 @@ public:
   const at::Tensor &output(size_t i) const { return outputs[i]; }
 
   std::array<Output, count> outputs;
+
+private:
+  // The output of an elementwise call on tensors like `first`; false: some of them is a piece of the output.
+  template <class... Arguments> bool take(const at::Tensor &first, const Arguments &...arguments) {
+    if constexpr (schema == Schema::functional) {
+      outputs[0] = empty(first.sizes(), {}, first.scalar_type(), device_number(first));
+    } else {
+      const auto apart = [this]<class Argument>(const Argument &argument) {
+        if constexpr (std::is_same_v<Argument, at::Tensor>) return !partly_overlap(outputs[0], argument);
+        return true;
+      };
+      return (apart(arguments) && ...);
+    }
+    return true;
+  }
 };
 
 // Raises unless every defined tensor is on one tb device; returns it.

@@ -5,22 +5,26 @@ from __future__ import annotations
 from ..pool import FLOATS, Draft, Pool, Unfit
 from .operation import forms, in_place, operation
 
-UNARY = (
-    "abs neg sin cos tanh sigmoid exp log1p sqrt rsqrt reciprocal erf erfc square floor ceil round trunc frac sign sgn "
-    "expm1 asinh sinc lgamma digamma nan_to_num bitwise_not logical_not conj_physical atan exp2 i0 logit"
-).split()
-SMOOTH = "sin cos tanh sigmoid erf square neg atan asinh".split()  # gradients without poles, values that stay small
+UNARY = """
+    abs neg sin cos tanh sigmoid exp log1p sqrt rsqrt reciprocal erf erfc square floor ceil round trunc frac sign
+    sgn expm1 asinh sinc lgamma digamma nan_to_num bitwise_not logical_not conj_physical atan exp2 i0 logit
+""".split()  # noqa: SIM905 - a table
+# gradients without poles, values that stay small
+SMOOTH = """
+    sin cos tanh sigmoid erf square neg atan asinh
+""".split()  # noqa: SIM905 - a table
 OTHERWISE = (
     "torch.relu({x})", "F.gelu({x})", "F.silu({x})", "F.elu({x})", "F.hardtanh({x})", "F.softplus({x})",
-    "F.leaky_relu({x})", "F.hardswish({x})", "F.mish({x})", "torch.isfinite({x})", "torch.isnan({x})", "torch.angle({x})",
-    "F.logsigmoid({x})", "torch.relu_({x}.clone())", "F.dropout({x}, 0.0)", "F.celu({x})", "torch.signbit({x})",
-    "torch.positive({x})", "F.softsign({x})", "F.prelu({x}, torch.tensor([0.2], device=stage.device))", "torch.frexp({x})",
-    "F.threshold({x}, 0.1, 2)", "torch.special.entr({x})", "torch.polygamma(1, {x})",
+    "F.leaky_relu({x})", "F.hardswish({x})", "F.mish({x})", "torch.isfinite({x})", "torch.isnan({x})",
+    "torch.angle({x})", "F.logsigmoid({x})", "torch.relu_({x}.clone())", "F.dropout({x}, 0.0)", "F.celu({x})",
+    "torch.signbit({x})", "torch.positive({x})", "F.softsign({x})",
+    "F.prelu({x}, torch.tensor([0.2], device=stage.device))", "torch.frexp({x})", "F.threshold({x}, 0.1, 2)",
+    "torch.special.entr({x})", "torch.polygamma(1, {x})",
 )  # fmt: skip
-BINARY = (
-    "add sub mul div maximum minimum atan2 eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or "
-    "bitwise_xor hypot copysign fmax fmin xlogy logaddexp nextafter true_divide add mul sub add mul"
-).split()
+BINARY = """
+    add sub mul div maximum minimum atan2 eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and
+    bitwise_or bitwise_xor hypot copysign fmax fmin xlogy logaddexp nextafter true_divide add mul sub add mul
+""".split()  # noqa: SIM905 - a table
 NOT_IN_PLACE = {"maximum", "minimum", "fmax", "fmin", "logaddexp"}
 
 

@@ -18,7 +18,7 @@ def _leaf(pool: Pool, shape: tuple[int, ...], dtype: torch.dtype) -> str:
 def image(pool: Pool) -> Draft:
     chance, dtype = pool.chance, pool.chance.choice(KINDS)
     channels, side = 2 * chance.randint(1, 3), chance.randint(5, 9)
-    found = pool.names(lambda x: x.dim() == 4 and x.dtype == dtype and 5 <= min(x.shape[2:]) and x.size(1) % 2 == 0)
+    found = pool.names(lambda x: x.dim() == 4 and x.dtype == dtype and min(x.shape[2:]) >= 5 and x.size(1) % 2 == 0)
     x = chance.choice(found) if found else _leaf(pool, (2, channels, side, side), dtype)
     if found:
         channels = pool[x].size(1)

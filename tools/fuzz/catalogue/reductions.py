@@ -11,22 +11,27 @@ ALONG = (
     "torch.argmin({x}, {d}, keepdim={k})", "torch.all({x}, {d})", "torch.any({x}, {d}, keepdim={k})",
     "torch.prod({x}, {d})", "torch.cumsum({x}, {d})", "torch.cumprod({x}, {d})", "torch.logsumexp({x}, {d})",
     "torch.var({x}, {d}, correction=0)", "torch.std({x}, {d}, correction=0)", "torch.linalg.vector_norm({x}, 2, {d})",
-    "torch.softmax({x}, {d})", "torch.log_softmax({x}, {d})", "torch.sort({x}, {d}, stable=True)", "torch.mode({x}, {d})",
-    "torch.argsort({x}, {d}, stable=True)", "torch.cummax({x}, {d})", "torch.cummin({x}, {d})", "torch.nansum({x}, {d})",
-    "torch.topk({x}, 1, {d})", "torch.kthvalue({x}, 1, {d})", "torch.median({x}, {d})", "torch.std_mean({x}, {d})",
-    "torch.count_nonzero({x}, {d})", "torch.nanmedian({x}, {d})", "torch.logcumsumexp({x}, {d})", "torch.diff({x}, dim={d})",
-    "torch.renorm({x}, 2, {d}, 1)", "torch.aminmax({x}, dim={d})", "torch.norm({x}, 1, {d})",
+    "torch.softmax({x}, {d})", "torch.log_softmax({x}, {d})", "torch.sort({x}, dim={d}, stable=True)",
+    "torch.mode({x}, {d})", "torch.argsort({x}, dim={d}, stable=True)", "torch.cummax({x}, {d})",
+    "torch.cummin({x}, {d})", "torch.nansum({x}, {d})", "torch.topk({x}, 1, {d})", "torch.kthvalue({x}, 1, {d})", "torch.median({x}, {d})",
+    "torch.std_mean({x}, {d})", "torch.count_nonzero({x}, {d})", "torch.nanmedian({x}, {d})",
+    "torch.logcumsumexp({x}, {d})", "torch.diff({x}, dim={d})", "torch.renorm({x}, 2, {d}, 1)",
+    "torch.aminmax({x}, dim={d})", "torch.norm({x}, 1, {d})",
 )  # fmt: skip
 WHOLE = (
     "torch.sum({x})", "torch.mean({x})", "torch.max({x})", "torch.min({x})", "torch.argmax({x})", "torch.all({x})",
-    "torch.any({x})", "torch.prod({x})", "torch.var({x}, correction=0)", "torch.linalg.vector_norm({x})", "torch.median({x})",
-    "torch.sum({x}, dtype=torch.float64)", "torch.unique({x})", "torch.nonzero({x})", "{x}[{x} != 0]", "torch.aminmax({x})",
-    "torch.masked_select({x}, {x} == {x})", "torch.unique({x}, return_inverse=True, return_counts=True)",
-    "torch.unique_consecutive({x})", "torch.histc({x}.nan_to_num(0, 1, 1), 5, -2, 2)", "torch.trace({x})",
-    "torch.bincount({x}.flatten().nan_to_num(0, 9, 0).clamp(0, 9).to(torch.int64))", "torch.nonzero({x}, as_tuple=True)",
-    "{x}.flatten()[: int({x}.count_nonzero())]", "torch.argwhere({x})", "torch.full((), {x}.numel(), device=stage.device)",
+    "torch.any({x})", "torch.prod({x})", "torch.var({x}, correction=0)", "torch.linalg.vector_norm({x})",
+    "torch.median({x})", "torch.sum({x}, dtype=torch.float64)", "torch.unique({x})", "torch.nonzero({x})",
+    "{x}[{x} != 0]", "torch.aminmax({x})", "torch.masked_select({x}, {x} == {x})",
+    "torch.unique({x}, return_inverse=True, return_counts=True)", "torch.unique_consecutive({x})",
+    "torch.histc({x}.nan_to_num(0, 1, 1), 5, -2, 2)", "torch.trace({x})",
+    "torch.bincount({x}.flatten().nan_to_num(0, 9, 0).clamp(0, 9).to(torch.int64))",
+    "torch.nonzero({x}, as_tuple=True)", "{x}.flatten()[: int({x}.count_nonzero())]", "torch.argwhere({x})",
+    "torch.full((), {x}.numel(), device=stage.device)",
 )  # fmt: skip
-SMOOTH = tuple(code for code in ALONG if any(word in code for word in ("sum(", "mean(", "softmax", "std_mean", "cumprod")))
+SMOOTH = tuple(
+    code for code in ALONG if any(word in code for word in ("sum(", "mean(", "softmax", "std_mean", "cumprod"))
+)
 
 
 @operation(6)
@@ -60,11 +65,20 @@ def product(pool: Pool) -> Draft:
     vector, square = pool.make((size,), dtype), pool.make((size, width), dtype)
     choices = [f"torch.matmul({x}, {square})", f"{x} @ {vector}", f"torch.tensordot({x}, {square}, 1)"]
     if tensor.dim() == 1:
-        choices += [f"torch.dot({x}, {vector})", f"torch.outer({x}, {vector})", f"torch.kron({x}, {vector})", f"torch.vdot({x}, {x})"]
+        choices += [
+            f"torch.dot({x}, {vector})",
+            f"torch.outer({x}, {vector})",
+            f"torch.kron({x}, {vector})",
+            f"torch.vdot({x}, {x})",
+        ]
         choices += [f"torch.addmv({x}, {pool.make((size, width), dtype)}, {pool.make((width,), dtype)})"]
     elif tensor.dim() == 2:
         bias, rows = pool.make((width,), dtype), tensor.size(0)
-        choices += [f"torch.mm({x}, {square})", f"torch.mm({x}.mT, {x})", f"torch.addmm({bias}, {x}, {square}, alpha=2)"]
+        choices += [
+            f"torch.mm({x}, {square})",
+            f"torch.mm({x}.mT, {x})",
+            f"torch.addmm({bias}, {x}, {square}, alpha=2)",
+        ]
         choices += [f"F.linear({x}, {pool.make((width, size), dtype)}, {bias})", f"torch.mv({x}, {vector})"]
         choices += [f"torch.addr({x}, {pool.make((rows,), dtype)}, {vector})", f"torch.einsum('ij,kj->ik', {x}, {x})"]
         choices += [f"torch.cdist({x}, {x})", f"torch.linalg.multi_dot([{x}, {square}])", f"torch.triu({x}, 1)"]

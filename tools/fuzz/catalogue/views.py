@@ -32,13 +32,23 @@ def view_of(pool: Pool, x: str) -> str:
     if tensor.dim():
         dim = pool.dim(x)
         size = tensor.size(dim)
-        choices += [f"{x}.transpose({dim}, {pool.dim(x)})", f"{x}.permute({chance.sample(range(tensor.dim()), tensor.dim())})"]
+        choices += [
+            f"{x}.transpose({dim}, {pool.dim(x)})",
+            f"{x}.permute({chance.sample(range(tensor.dim()), tensor.dim())})",
+        ]
         choices += [f"{x}[{_slice(pool, tensor.size(0))}]", f"{x}[..., {_slice(pool, tensor.size(-1))}]"]
-        choices += [f"{x}.chunk({chance.randint(1, 3)}, {dim})", f"{x}.movedim({dim}, {pool.dim(x)})", f"{x}.flip({dim})"]
+        choices += [
+            f"{x}.chunk({chance.randint(1, 3)}, {dim})",
+            f"{x}.movedim({dim}, {pool.dim(x)})",
+            f"{x}.flip({dim})",
+        ]
         choices += [f"{x}.tensor_split({chance.randint(1, 3)}, {dim})", f"{x}.split({chance.randint(1, 4)}, {dim})"]
         if size:
             choices += [f"{x}.select({dim}, {chance.randrange(-size, size)})", f"{x}.unbind({dim})"]
-            choices += [f"{x}.narrow({dim}, {chance.randrange(size)}, 1)", f"{x}[{chance.randrange(tensor.size(0)) if tensor.size(0) else 'None'}]"]
+            choices += [
+                f"{x}.narrow({dim}, {chance.randrange(size)}, 1)",
+                f"{x}[{chance.randrange(tensor.size(0)) if tensor.size(0) else 'None'}]",
+            ]
             choices.append(f"{x}.unfold({dim}, {chance.randint(1, size)}, {chance.randint(1, 3)})")
     if tensor.dim() >= 2:
         choices += [f"{x}.diagonal({chance.randint(-1, 1)}, 0, -1)", f"{x}.mT", f"{x}.swapaxes(0, 1)"]

@@ -56,7 +56,9 @@ void bind_replay(nb::module_ &m) {
   nb::class_<Trace>(m, "_Trace", "A parsed trace.")
       .def(
           "__init__",
-          [](Trace *self, nb::bytes text) { new (self) Trace(parse_trace(std::string_view(text.c_str(), text.size()))); },
+          [](Trace *self, nb::bytes text) {
+            new (self) Trace(parse_trace(std::string_view(text.c_str(), text.size())));
+          },
           "text"_a)
       .def_prop_ro("events", [](const Trace &self) { return self.events.size(); })
       .def_prop_ro("streams", [](const Trace &self) { return self.streams; })

@@ -27,10 +27,9 @@ struct tb_physical {
 
 struct tb_driver {
   enum Call { allocate, free, reserve, release, create, destroy, map, unmap, access, record, query, wait, sync, end };
-  static constexpr std::array<const char *, end> names = {"mem_alloc",    "mem_free",    "vmm_reserve", "vmm_release",
-                                                          "vmm_create",   "vmm_destroy", "vmm_map",     "vmm_unmap",
-                                                          "set_access",   "event_record", "event_query", "stream_wait",
-                                                          "synchronize"};
+  static constexpr std::array<const char *, end> names = {
+      "mem_alloc", "mem_free",   "vmm_reserve",  "vmm_release", "vmm_create",  "vmm_destroy", "vmm_map",
+      "vmm_unmap", "set_access", "event_record", "event_query", "stream_wait", "synchronize"};
   explicit tb_driver(uint64_t bytes, uint64_t stream_lag) : capacity(bytes), lag(stream_lag) {}
 
   uint64_t capacity;

@@ -20,7 +20,9 @@ struct Player {
       : trace(which), driver(settings.capacity, settings.lag), streams(which.streams, tb_stream{&driver}),
         blocks(which.slots) {
     Driver mine{&emulated_api(), &driver};
-    HeapPolicy policy = device_policy(settings.configuration, settings.capacity, unit);
+    tb_device_info info{};
+    info.total_memory = settings.capacity;
+    HeapPolicy policy = device_policy(settings.configuration, info, true);
     heap = std::make_unique<Heap>(mine, std::make_unique<DeviceSource>(mine, 0), policy);
   }
 

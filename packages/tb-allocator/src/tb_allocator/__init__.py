@@ -13,10 +13,12 @@ from ._core import (
     mem_get_info,
     memory_stats,
     pinned,
+    record_memory_history,
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
     set_memory_limit,
 )
+from .snapshot import dump_rmm_log, dump_snapshot, dump_trace, memory_snapshot
 from .statistics import (
     max_memory_allocated,
     max_memory_reserved,
@@ -32,6 +34,9 @@ if find_spec("tb_stream"):
 
 __all__ = [
     "Buffer",
+    "dump_rmm_log",
+    "dump_snapshot",
+    "dump_trace",
     "empty",
     "empty_cache",
     "empty_host_cache",
@@ -41,9 +46,11 @@ __all__ = [
     "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "memory_snapshot",
     "memory_stats",
     "memory_summary",
     "pinned",
+    "record_memory_history",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
     "set_memory_limit",

@@ -2,9 +2,9 @@
 
     python -m tb_allocator.replay TRACE [--capacity SIZE|Kx] [--set key:value,...] [--ladder]
 
-TRACE is a file of lines `a ID BYTES STREAM`, `f ID`, `r ID STREAM` (record_stream) and `# text`, plain or .xz, or
-`generate:NAME[:SEED]` for one that tb_allocator.traces makes. Nothing is touched but counters, so a trace of a large
-device replays anywhere.
+TRACE is a file of lines `a ID BYTES STREAM`, `f ID`, `r ID STREAM` (record_stream) and `# text`, plain or .xz; a .csv
+log of RMM; a .pickle of PyTorch's or our memory snapshot with history; or `generate:NAME[:SEED]` for a trace that
+tb_allocator.traces makes. Nothing is touched but counters, so a trace of a large device replays anywhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _core, traces
+from . import _core, imports, traces
 from ._core import _bytes_text
 
 LADDER = (1.005, 1.01, 1.02, 1.05, 1.10, 1.20)
@@ -30,6 +30,10 @@ def load(trace: str) -> _core._Trace:
         name, _, seed = trace.removeprefix("generate:").partition(":")
         return _core._Trace(traces.generate(name, int(seed or 0)).encode())
     data = Path(trace).read_bytes()
+    if trace.endswith(".csv"):
+        return _core._Trace(imports.from_rmm_log(data.decode()).encode())
+    if trace.endswith((".pickle", ".pkl")):
+        return _core._Trace(imports.from_snapshot(data).encode())
     return _core._Trace(lzma.decompress(data) if trace.endswith(".xz") else data)
 
 

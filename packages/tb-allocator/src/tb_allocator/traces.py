@@ -76,30 +76,30 @@ def _pipeline(out: Writer) -> None:
     layers, hidden, depth = 12, 4096, 6
     for _ in range(layers * 7):
         out.allocate(hidden * hidden * 2)
+    alive: list[list[int]] = []
+
+    def forward() -> None:
+        tokens = out.random.randint(2048, 8192)
+        received = out.allocate(tokens * hidden * 2, 1)
+        out.record(received, 0)
+        kept = [received]
+        for _ in range(layers):
+            with out.temporary(tokens * hidden * 2, tokens * 4 * hidden * 2):
+                kept.extend(out.allocate(tokens * hidden * 2) for _ in range(3))
+        alive.append(kept)
+
+    def backward() -> None:
+        kept = alive.pop(0)
+        gradient = out.allocate(64 * MIB + out.random.randint(0, 8 * MIB), 1)
+        out.record(gradient, 0)
+        for start in range(len(kept), 0, -3):
+            with out.temporary(96 * MIB, 33 * MIB):
+                pass
+            out.free(*kept[max(start - 3, 0) : start])
+        out.free(gradient)
+
     for step in range(10):
         out.mark(f"step {step}")
-        alive: list[list[int]] = []
-
-        def forward() -> None:
-            tokens = out.random.randint(2048, 8192)
-            received = out.allocate(tokens * hidden * 2, 1)
-            out.record(received, 0)
-            kept = [received]
-            for _ in range(layers):
-                with out.temporary(tokens * hidden * 2, tokens * 4 * hidden * 2):
-                    kept.extend(out.allocate(tokens * hidden * 2) for _ in range(3))
-            alive.append(kept)
-
-        def backward() -> None:
-            kept = alive.pop(0)
-            gradient = out.allocate(64 * MIB + out.random.randint(0, 8 * MIB), 1)
-            out.record(gradient, 0)
-            for start in range(len(kept), 0, -3):
-                with out.temporary(96 * MIB, 33 * MIB):
-                    pass
-                out.free(*kept[max(start - 3, 0) : start])
-            out.free(gradient)
-
         for _ in range(depth):
             forward()
         for _ in range(8):

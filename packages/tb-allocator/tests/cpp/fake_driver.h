@@ -260,8 +260,8 @@ inline tb_driver_api make_api() {
     CHECK(world.mapped.emplace(start, physical).second);
     ++physical->references;
     ++world.maps;
-    CHECK(mmap(address, size, PROT_NONE, MAP_SHARED | MAP_FIXED, world.file,
-               static_cast<off_t>(physical->offset)) == address);
+    CHECK(mmap(address, size, PROT_NONE, MAP_SHARED | MAP_FIXED, world.file, static_cast<off_t>(physical->offset)) ==
+          address);
     return TB_OK;
   };
   // What queued work still reads or writes must stay mapped: the test's streams say what is queued.

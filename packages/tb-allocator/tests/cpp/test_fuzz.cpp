@@ -102,8 +102,7 @@ uint64_t reach(tb_stream *stream) {
   std::lock_guard guard(fake::world.mutex);
   std::erase_if(stream->waits, [](auto &wait) { return wait.other->done >= wait.other_position; });
   uint64_t position = stream->queued;
-  for (const tb_stream::Wait &wait : stream->waits)
-    position = std::min(position, wait.position - 1);
+  for (const tb_stream::Wait &wait : stream->waits) position = std::min(position, wait.position - 1);
   return position;
 }
 

@@ -122,6 +122,28 @@ void an_allocation_looks_at_few_events() {
   reset();
 }
 
+void pending_streams_cost_cached_allocations_next_to_no_queries() {
+  tb_stream *own = fake::new_stream();
+  std::vector<tb_stream *> users;
+  for (int i = 0; i < 16; ++i) {
+    users.push_back(fake::new_stream());
+    users.back()->queued = 1;
+    Block block = make(3 * MiB, own);
+    CHECK(table.record_stream(block.block, users.back()) == TB_OK);
+    table.deallocate(block.block);
+  }
+  Block warm = make(600, own);
+  table.deallocate(warm.block);
+  int queries = fake::world.event_queries, records = fake::world.event_records;
+  for (int i = 0; i < 1000; ++i) table.deallocate(make(600, own).block);
+  CHECK(fake::world.event_queries - queries < 100 && fake::world.event_records == records);
+  for (tb_stream *user : users) user->done = 1;
+  queries = fake::world.event_queries;
+  for (int i = 0; i < 1000; ++i) table.deallocate(make(600, own).block);
+  CHECK(read().active[0].current == 0); // seen all the same
+  reset();
+}
+
 void without_an_event_deallocate_waits() {
   tb_stream *own = fake::new_stream(), *user = fake::new_stream(), *fresh = fake::new_stream();
   fresh->queued = user->queued = 4;
@@ -415,9 +437,17 @@ void configuration_names_what_it_does_not_know() {
   CHECK(tb::parse_configuration(nullptr, &out).empty() && !out.expandable_segments);
   CHECK(tb::parse_configuration("", &out).empty());
   CHECK(tb::parse_configuration(" expandable_segments : True ", &out).empty() && out.expandable_segments);
-  CHECK(tb::parse_configuration("expandable_segments:False,", &out).empty() && !out.expandable_segments);
+  CHECK(tb::parse_configuration("expandable_segments:False,", &out).empty() && !*out.expandable_segments);
   CHECK(tb::parse_configuration("expandable_segments:maybe", &out).find("'maybe': use True or False") !=
         std::string::npos);
+  CHECK(tb::parse_configuration("roundup_power2_divisions:[256:1,512:2,>:4],pages_slack:0.02, history:100", &out)
+            .empty());
+  CHECK(out.ignored == "roundup_power2_divisions" && out.slack == 0.02 && out.history == 100);
+  CHECK(tb::parse_configuration("per_process_memory_fraction:0.5", &out).empty() &&
+        out.per_process_memory_fraction == 0.5);
+  for (const char *wrong : {"per_process_memory_fraction:1.5", "per_process_memory_fraction:", "pages_slack:much",
+                            "history:-1", "history:3x", "per_process_memory_fraction:nan"})
+    CHECK(tb::parse_configuration(wrong, &out).find("': use a number") != std::string::npos);
   std::string text = tb::parse_configuration("max_speed:1", &out);
   CHECK(text.find("unknown key 'max_speed'") != std::string::npos &&
         text.find("expandable_segments") != std::string::npos);
@@ -448,6 +478,7 @@ int main() {
   null_is_the_default_stream();
   a_recorded_block_waits_for_its_streams();
   an_allocation_looks_at_few_events();
+  pending_streams_cost_cached_allocations_next_to_no_queries();
   without_an_event_deallocate_waits();
   a_stream_of_another_device_gets_an_event_of_its_device();
   the_failure_of_queued_work_is_reported_by_the_next_allocation();
@@ -468,5 +499,5 @@ int main() {
   size_classes_are_ordered_and_narrow();
   configuration_names_what_it_does_not_know();
   after_fork_and_shutdown_nothing_happens();
-  fprintf(stderr, "25 promises kept\n");
+  fprintf(stderr, "26 promises kept\n");
 }

@@ -44,7 +44,7 @@ void run(bool growing, int threads, int steps) {
   policy.total_memory = fake::world.capacity;
   tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
   std::vector<tb_stream *> streams;
-  for (int i = 0; i < 3; ++i) streams.push_back(fake::new_stream());
+  for (int i = 0; i < 4; ++i) streams.push_back(fake::new_stream());
   std::vector<Mailbox> boxes(static_cast<size_t>(threads));
   std::atomic<int> failures{0};
   auto give_back = [&](const Item &item) {
@@ -124,7 +124,7 @@ void run(bool growing, int threads, int steps) {
 int main(int count, char **arguments) {
   fake::world.capacity = uint64_t{96} << 20;
   fake::install();
-  int steps = count > 1 ? atoi(arguments[1]) : 4000;
-  run(false, 4, steps);
-  run(true, 4, steps);
+  int steps = count > 1 ? atoi(arguments[1]) : 2000;
+  run(false, 8, steps);
+  run(true, 8, steps);
 }

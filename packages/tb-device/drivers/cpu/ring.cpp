@@ -81,9 +81,16 @@ void *Ring::reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uin
     }
     const uint64_t start = (tail + skip) % kGranules;
     entries()[start].granules = static_cast<uint32_t>(granules);
+    fetch_ahead(start + granules);
     end = next;
     return payload_ + start * kGranule;
   }
+}
+
+void Ring::fetch_ahead(uint64_t granule) const noexcept {
+  if (granule + kAhead > kGranules) return;
+  for (uint64_t next = granule; next < granule + kAhead; ++next) __builtin_prefetch(payload_ + next * kGranule, 1);
+  __builtin_prefetch(&entries()[granule], 1);
 }
 
 void Ring::wait_for_room(uint64_t strict, uint64_t relaxed_position, uint32_t spin,

@@ -26,6 +26,7 @@ public:
   static constexpr uint64_t kGranule = TB_CLOSURE_ALIGNMENT;
   static constexpr uint64_t kGranules = 16384; // 1 MiB of payload: a few thousand operators ahead of the worker
   // A record plus the longest skip before it must fit in an empty ring.
+  static constexpr uint64_t kAhead = 8;         // granules; an operator takes about six
   static constexpr uint64_t kLargest = kGranules / 2 * kGranule;
 
   enum State : uint32_t { kEmpty = 0, kSleeping, kReady, kSkip, kCancelled };
@@ -82,6 +83,9 @@ private:
   Entry *entries() const noexcept { return entries_.load(std::memory_order_relaxed); }
   Entry &entry_of(const void *storage) const noexcept;
   void publish(Entry &entry, State state) noexcept;
+  // Asks for the lines that the next record will be written to: the consumer's processor had them last, and to fetch
+  // them while the caller works elsewhere is free.
+  void fetch_ahead(uint64_t granule) const noexcept;
   void wait_for_room(uint64_t strict, uint64_t relaxed, uint32_t spin, std::atomic<uint32_t> &sleepers) noexcept;
 
   // Lines of producers, of the consumer, and of facts that do not change are kept apart.

@@ -3,12 +3,15 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
 #include <bit>
+
+#include "runtime.h"
 
 namespace tb {
 namespace {
 
-enum Kind : int64_t { none, undefined, tensor, integer, real, complex, boolean, text, device, list };
+enum Kind : int64_t { none, undefined, tensor, integer, real, complex, boolean, text, device, generator, list };
 
 class Writer {
 public:
@@ -23,6 +26,9 @@ public:
       return words(complex, std::bit_cast<int64_t>(number.real()), std::bit_cast<int64_t>(number.imag()));
     }
     if (value.isDevice()) return add(value.toDevice());
+    if (value.isGenerator())
+      return value.toGenerator().device().type() == device_type && words(generator) &&
+             add(value.toGenerator().device());
     if (value.isString()) {
       const std::string &string = value.toStringRef();
       key.insert(key.end(), string.begin(), string.end());

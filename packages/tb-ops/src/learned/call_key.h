@@ -21,7 +21,7 @@ struct CallKeyHash {
   }
 };
 
-// Nothing where an argument is of a kind that words cannot tell: generators, storages, tensors that are not dense.
+// Nothing where an argument is of a kind that words cannot tell: tensors that are not dense, a host's generator.
 std::optional<CallKey> call_key(c10::ArrayRef<c10::IValue> arguments);
 
 } // namespace tb

@@ -30,7 +30,8 @@ std::optional<ResultLayout> layout_of(c10::ArrayRef<at::Tensor> arguments, const
     out.position = i;
     return out;
   }
-  if (result.device().type() != device_type || result.layout() != c10::kStrided || result.storage_offset() != 0)
+  if (result.device().type() != device_type || result.layout() != c10::kStrided || result.storage_offset() != 0 ||
+      !result.is_non_overlapping_and_dense())
     return std::nullopt;
   const auto shared = [&](const at::Tensor &argument) { return share_storage(result, argument); };
   if (std::any_of(arguments.begin(), arguments.end(), shared)) return std::nullopt;

@@ -31,7 +31,7 @@ struct CallLayout {
 std::vector<at::Tensor> tensors_of(c10::ArrayRef<c10::IValue> arguments);
 
 // What `results` of a finished call say. Nothing where the call cannot be repeated from that: results that are views,
-// live on another device or are no tensors, or arguments on more than one tb device.
+// have gaps, live on another device or are no tensors, or arguments on more than one tb device.
 std::optional<CallLayout> layout_of(c10::ArrayRef<at::Tensor> arguments, c10::ArrayRef<c10::IValue> results);
 
 } // namespace tb

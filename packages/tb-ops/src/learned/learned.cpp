@@ -20,8 +20,10 @@ class Learned final : public c10::OperatorKernel {
 public:
   explicit Learned(const c10::OperatorHandle &op)
       : name_(name_of(op)), closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run, &Queued::destroy} {
-    for (const c10::Argument &argument : op.schema().arguments())
+    for (const c10::Argument &argument : op.schema().arguments()) {
       written_.push_back(argument.alias_info() && argument.alias_info()->isWrite());
+      random_.push_back(argument.type()->str().find("Generator") != std::string::npos);
+    }
   }
 
   void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
@@ -86,9 +88,20 @@ private:
       const bool is_list = op.schema().returns()[i].type()->kind() == c10::TypeKind::ListType;
       results.push_back(is_list ? IValue(std::move(list)) : IValue(list.get(0)));
     }
-    launch(op, layout.device, arguments, made);
+    if (std::find(random_.begin(), random_.end(), true) == random_.end())
+      launch(op, layout.device, arguments, made);
+    else
+      launch(op, layout.device, with_generators(arguments, layout.device), made);
     stack->erase(stack->end() - static_cast<std::ptrdiff_t>(arguments.size()), stack->end());
     for (IValue &result : results) stack->push_back(std::move(result));
+  }
+
+  std::vector<IValue> with_generators(c10::ArrayRef<IValue> arguments, c10::DeviceIndex device) const {
+    std::vector<IValue> out = arguments.vec();
+    for (size_t i = 0; i < out.size(); i++)
+      if (random_[i])
+        out[i] = cpu_generator(out[i].isNone() ? std::nullopt : std::optional(out[i].toGenerator()), device);
+    return out;
   }
 
   // As launch() of launch.h, for a name known only when the program runs.
@@ -105,7 +118,7 @@ private:
 
   const std::string name_;
   const tb_closure closure_;
-  std::vector<bool> written_; // by argument
+  std::vector<bool> written_, random_; // by argument: it is written to; it is a generator
   std::mutex lock_;
   std::unordered_map<CallKey, std::shared_ptr<const CallLayout>, CallKeyHash> layouts_;
 };
@@ -119,6 +132,9 @@ constexpr std::string_view others[] = {"sparse",     "spdiags",   "sspaddmm",   
 
 // Of a size that depends on data, though PyTorch's tags do not say so.
 constexpr std::string_view untagged[] = {"aten::_padded_dense_to_jagged_forward"};
+
+// Whose composition refuses devices that PyTorch does not know.
+constexpr std::string_view refusing[] = {"aten::mode.values"};
 
 bool is_composed(const c10::OperatorHandle &op) {
   for (const auto key : {c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::CompositeExplicitAutograd,
@@ -141,8 +157,7 @@ bool gives_new_tensors(const c10::FunctionSchema &schema) {
 bool takes_only_values(const c10::FunctionSchema &schema) {
   return std::none_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument &argument) {
     const std::string type = argument.type()->str();
-    return type.find("Generator") != std::string::npos || type.find("Storage") != std::string::npos ||
-           type.find("Stream") != std::string::npos;
+    return type.find("Storage") != std::string::npos || type.find("Stream") != std::string::npos;
   });
 }
 
@@ -156,12 +171,16 @@ bool is_sized_by_data(const c10::OperatorHandle &op) {
          std::find(std::begin(untagged), std::end(untagged), name_of(op)) != std::end(untagged);
 }
 
+// Would fall back, or worse.
+bool has_no_kernel(const c10::OperatorHandle &op) {
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
+  if (std::find(std::begin(refusing), std::end(refusing), name_of(op)) != std::end(refusing)) return true;
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && !is_composed(op);
+}
+
 bool is_candidate(const c10::OperatorHandle &op) {
-  return op.hasSchema() && op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
-         !op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) && !is_composed(op) &&
-         gives_new_tensors(op.schema()) && takes_only_values(op.schema()) &&
-         !op.hasTag(at::Tag::nondeterministic_seeded) && !op.hasTag(at::Tag::inplace_view) &&
-         !is_of_others(name_of(op));
+  return op.hasSchema() && has_no_kernel(op) && gives_new_tensors(op.schema()) && takes_only_values(op.schema()) &&
+         !op.hasTag(at::Tag::inplace_view) && !is_of_others(name_of(op));
 }
 
 void waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {

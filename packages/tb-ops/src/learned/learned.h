@@ -4,8 +4,8 @@
 // other. Errors in arguments appear at the call, since a call that fails teaches nothing.
 //
 // Which operators: all of aten with a CPU kernel that nobody registered for this device and that PyTorch does not
-// compose of others, unless their schema or tags say that results are views, random or of a size that depends on data.
-// For the last the CPU's kernel with a wait is all there can be.
+// compose of others, unless their schema or tags say that results are views or of a size that depends on data: for those
+// the CPU's kernel with a wait is all there can be. Random ones get a CPU generator that continues the device's.
 #pragma once
 #include <string>
 #include <vector>

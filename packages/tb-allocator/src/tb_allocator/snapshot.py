@@ -1,0 +1,40 @@
+"""What a device's memory looks like now and what happened to it last: for people, other tools and the replay.
+
+The last 65 536 events are always remembered; record_memory_history() or TB_ALLOC_CONF=history:N change how many.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+from . import _core
+
+
+def memory_snapshot(device: int | None = None) -> dict[str, Any]:
+    """Segments with their blocks, and the events remembered, as torch.cuda.memory._snapshot() gives them.
+
+    Sizes are bytes, times microseconds since 1970; `frames` are empty, as no stacks are recorded.
+    """
+    loaded: dict[str, Any] = pickle.loads(_core._snapshot(device))
+    return loaded
+
+
+def dump_snapshot(file: str | os.PathLike[str], device: int | None = None) -> None:
+    """Write memory_snapshot() as a pickle, which PyTorch's memory_viz page and `torch.cuda._memory_viz` open."""
+    Path(file).write_bytes(_core._snapshot(device))
+
+
+def dump_rmm_log(file: str | os.PathLike[str], device: int | None = None) -> None:
+    """Write the events remembered as a CSV file of RMM's logging adaptor, for its replay benchmark."""
+    Path(file).write_text(_core._rmm_log(device))
+
+
+def dump_trace(file: str | os.PathLike[str], device: int | None = None) -> None:
+    """Write the events remembered as a trace for `python -m tb_allocator.replay`.
+
+    Blocks allocated before the oldest event are left out, so record from the start of what you want to replay.
+    """
+    Path(file).write_text(_core._trace(device))

@@ -1,0 +1,136 @@
+"""Snapshots and the history: what they tell, what they cost."""
+
+from __future__ import annotations
+
+import csv
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tb_allocator
+import tb_device
+from conftest import Python, Stream
+from tb_allocator import replay
+
+MiB = 1 << 20
+MakeStream = Callable[[], Stream]
+
+
+def test_the_snapshot_shows_segments_and_their_blocks(make_stream: MakeStream) -> None:
+    user = make_stream()
+    gate = user.hold()
+    waiting = tb_allocator.empty(3 * MiB)
+    waiting.record_stream(user)
+    with tb_allocator.empty(700) as buffer:
+        address = waiting.ptr
+        waiting.free()
+        snapshot = tb_allocator.memory_snapshot()
+        stats = tb_allocator.memory_stats()
+        [small] = [one for one in snapshot["segments"] if one["segment_type"] == "small"]
+        [large] = [one for one in snapshot["segments"] if one["segment_type"] == "large"]
+        assert (small["allocated_size"], small["requested_size"], small["device"]) == (1024, 700, 0)
+        assert small["blocks"][0] == {
+            "address": buffer.ptr,
+            "size": 1024,
+            "requested_size": 700,
+            "state": "active_allocated",
+            "frames": [],
+        }
+        assert small["blocks"][1]["state"] == "inactive"
+        assert (large["allocated_size"], large["active_size"]) == (0, 3 * MiB)
+        assert (large["blocks"][0]["address"], large["blocks"][0]["state"]) == (address, "active_awaiting_free")
+        for segment in snapshot["segments"]:
+            assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
+        total = sum(segment["total_size"] for segment in snapshot["segments"])
+        assert total == stats["reserved_bytes.all.current"]
+    gate.set()
+
+
+def test_the_history_is_always_on_in_order_and_timed() -> None:
+    tb_allocator.record_memory_history()
+    before = time.time_ns() // 1000
+    buffer = tb_allocator.empty(5000)
+    address = buffer.ptr
+    buffer.free()
+    time.sleep(0.01)  # so that the clocks are compared over a stretch of time
+    [events] = tb_allocator.memory_snapshot()["device_traces"]
+    actions = [event["action"] for event in events]
+    assert actions[-3:] == ["alloc", "free_requested", "free_completed"]
+    assert actions[0] in ("segment_alloc", "alloc")
+    assert all(event["addr"] == address and event["size"] == 5120 for event in events[-3:])
+    times = [event["time_us"] for event in events]
+    assert times == sorted(times)
+    assert before - 1000 <= times[0] <= times[-1] <= time.time_ns() // 1000 + 1000
+
+
+def test_the_history_keeps_the_last_events_or_none() -> None:
+    tb_allocator.record_memory_history(4)
+    for _ in range(5):
+        tb_allocator.empty(100).free()
+    [events] = tb_allocator.memory_snapshot()["device_traces"]
+    assert [event["action"] for event in events] == ["alloc", "free_requested", "free_completed"] * 2
+    tb_allocator.record_memory_history(0)
+    tb_allocator.empty(100).free()
+    assert tb_allocator.memory_snapshot()["device_traces"] == [[]]
+    tb_allocator.record_memory_history()
+
+
+def test_running_out_is_an_event() -> None:
+    tb_allocator.record_memory_history()
+    with pytest.raises(tb_device.OutOfMemoryError):
+        tb_allocator.empty(1 << 45)
+    last = tb_allocator.memory_snapshot()["device_traces"][0][-1]
+    assert (last["action"], last["size"]) == ("oom", 1 << 45)
+    assert last["device_free"] == tb_allocator.mem_get_info()[0]
+
+
+def test_a_million_events_are_dumped_in_a_second(tmp_path: Path) -> None:
+    events = 1 << 20
+    tb_allocator.record_memory_history(events)
+    for _ in range(events // 2):
+        tb_allocator.empty(512).free()
+    file = tmp_path / "snapshot.pickle"
+    best = 10.0
+    for _ in range(3):
+        begin = time.perf_counter()
+        tb_allocator.dump_snapshot(file)
+        best = min(best, time.perf_counter() - begin)
+    tb_allocator.record_memory_history()
+    assert best < 1.0
+    assert len(pickle.loads(file.read_bytes())["device_traces"][0]) == events * 3 // 2
+
+
+def test_the_log_has_rmms_columns(tmp_path: Path, make_stream: MakeStream) -> None:
+    tb_allocator.record_memory_history()
+    stream = make_stream()
+    with tb_allocator.empty(1000, stream=stream) as buffer:
+        address = buffer.ptr
+    tb_allocator.dump_rmm_log(tmp_path / "log.csv")
+    with (tmp_path / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["Action"], int(row["Size"])) for row in rows] == [("allocate", 1024), ("free", 1024)]
+    assert {int(row["Pointer"], 16) for row in rows} == {address}
+    assert {int(row["Stream"], 16) for row in rows} == {stream.handle.value}
+    assert all(row["Time"].count(":") == 2 and row["Thread"] == rows[0]["Thread"] for row in rows)
+
+
+def test_the_history_replays(tmp_path: Path) -> None:
+    tb_allocator.record_memory_history()
+    with tb_allocator.empty(3 * MiB), tb_allocator.empty(1 * MiB):
+        pass
+    tb_allocator.dump_trace(tmp_path / "trace.txt")
+    trace = replay.load(str(tmp_path / "trace.txt"))
+    assert (trace.events, trace.streams, trace.peak_live) == (4, 1, 4 * MiB)
+
+
+def test_the_environment_sets_the_length_of_the_history(python: Python) -> None:
+    code = """
+    import tb_allocator
+    for _ in range(9):
+        tb_allocator.empty(100).free()
+    print(len(tb_allocator.memory_snapshot()["device_traces"][0]))
+    """
+    assert python.output(code, TB_ALLOC_CONF="history:2") == "3"
+    assert python.output(code, TB_ALLOC_CONF="history:0") == "0"

@@ -1,0 +1,115 @@
+"""Calls on plain tensors, for which kernels take a shorter way: the same results and errors as on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+Call = Callable[..., torch.Tensor]
+
+LIMIT = 2**17 // 4  # floats that are copied as plain bytes
+SIZES = [(), (0,), (1,), (16,), (17,), (2, 3, 4, 5), (LIMIT,), (LIMIT + 1,)]
+DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
+ELEMENTWISE: dict[str, tuple[int, Call]] = {
+    "add": (2, torch.add),
+    "add with alpha": (2, lambda a, b: torch.add(a, b, alpha=2)),
+    "addcdiv": (3, torch.addcdiv),
+    "addcmul": (3, lambda a, b, c: torch.addcmul(a, b, c, value=0.5)),
+    "clamp_min": (1, lambda a: torch.clamp_min(a, 1)),
+    "cos": (1, torch.cos),
+    "div": (2, torch.div),
+    "exp": (1, torch.exp),
+    "gelu": (1, lambda a: torch.nn.functional.gelu(a, approximate="tanh")),
+    "leaky_relu": (1, torch.nn.functional.leaky_relu),
+    "log": (1, torch.log),
+    "maximum": (2, torch.maximum),
+    "minimum": (2, torch.minimum),
+    "mul": (2, torch.mul),
+    "neg": (1, torch.neg),
+    "reciprocal": (1, torch.reciprocal),
+    "relu": (1, torch.relu),
+    "rsqrt": (1, torch.rsqrt),
+    "sigmoid": (1, torch.sigmoid),
+    "silu": (1, torch.nn.functional.silu),
+    "sin": (1, torch.sin),
+    "sqrt": (1, torch.sqrt),
+    "sub": (2, torch.sub),
+    "tanh": (1, torch.tanh),
+}
+
+
+def values(size: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return (torch.rand(size) * 4 + 0.5).to(dtype)
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_copy_brings_the_same_bytes_in_every_direction(size: tuple[int, ...], dtype: torch.dtype) -> None:
+    source = values(size, dtype)
+    there = torch.empty(size, dtype=dtype, device="tb").copy_(source)
+    beside = torch.empty(size, dtype=dtype, device="tb").copy_(there)
+    back = torch.empty(size, dtype=dtype).copy_(beside)
+    assert torch.equal(back, source)
+
+
+def test_the_source_of_a_copy_may_change_at_once() -> None:
+    source, targets = torch.zeros(1), [torch.empty(1, device="tb") for _ in range(100)]
+    for number, target in enumerate(targets):
+        source.fill_(number)
+        target.copy_(source)
+    assert [target.item() for target in targets] == list(range(100))
+
+
+def test_a_copy_back_waits_for_the_work_before_it() -> None:
+    x = torch.ones(300, 300, device="tb")
+    for _ in range(20):
+        x = x @ torch.ones(300, 300, device="tb") / 300
+    assert torch.equal(torch.empty(300, 300).copy_(x), torch.ones(300, 300))
+
+
+@pytest.mark.parametrize("device", ["cpu", "tb"])
+def test_writing_to_a_piece_of_the_source_is_refused_at_the_call(device: str) -> None:
+    x = torch.arange(8.0, device=device)
+    for call in (x[1:].add_, x[1:].mul_, x[1:].copy_):
+        with pytest.raises(RuntimeError, match="unsupported operation"):
+            call(x[:-1])
+        torch.accelerator.synchronize("tb")
+    assert x.tolist() == list(range(8))
+
+
+def test_writing_to_the_source_itself_is_fine() -> None:
+    x = torch.arange(4.0, device="tb")
+    x.add_(x).copy_(x.view(2, 2).view(4))
+    assert x.tolist() == [0.0, 2.0, 4.0, 6.0]
+
+
+@pytest.mark.parametrize("device", ["cpu", "tb"])
+@pytest.mark.parametrize("alpha", [True, 1j])
+def test_a_number_that_does_not_fit_is_refused_at_the_call(device: str, alpha: complex) -> None:
+    x = torch.ones(3, device=device)
+    with pytest.raises(RuntimeError):
+        torch.add(x, x, alpha=alpha)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_results_are_those_of_the_cpu_in_value_type_and_layout(name: str) -> None:
+    count, call = ELEMENTWISE[name]
+    for shapes in [[()] * 3, [(5,)] * 3, [(2, 3, 4)] * 3, [(2, 3), (3,), (2, 1)]]:
+        for dtype in (torch.float32, torch.float64):
+            inputs = [values(shape, dtype) for shape in shapes[:count]]
+            expected = call(*inputs)
+            found = call(*(x.to("tb") for x in inputs))
+            assert (found.dtype, found.shape, found.stride()) == (expected.dtype, expected.shape, expected.stride())
+            assert torch.equal(found.cpu(), expected)
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+def test_tensors_in_another_order_keep_it() -> None:
+    x = values((2, 3, 4, 5)).to(memory_format=torch.channels_last)
+    for found in (x.to("tb") + x.to("tb"), torch.empty_like(x, device="tb").copy_(x) * 2):
+        assert found.stride() == x.stride()
+        assert torch.equal(found.cpu(), x * 2)
