@@ -138,7 +138,7 @@ def test_well_known_operators_are_where_they_belong(listing: dict[str, Any]) -> 
         "aten::matmul": "composite",
         "aten::select.int": "composite",
         "aten::mode": "native-async",
-        "aten::_nested_from_padded": "fallback",
+        "aten::_validate_compressed_sparse_indices": "fallback",
         "aten::_indices": "unsupported",
     }
     assert {name: listing[name].kind for name in kinds} == kinds
@@ -203,9 +203,9 @@ def test_the_command_writes_json_and_a_page(run_python: RunPython, tmp_path: pat
     assert facts["total"] == len(facts["operators"]) == sum(facts["counts"].values())
     assert facts["counts"] == dict(Counter(row["kind"] for row in facts["operators"]))
     page = (tmp_path / "c.md").read_text()
-    assert "| `aten::_nested_from_padded` |" in page
+    assert "| `aten::_validate_compressed_sparse_indices` |" in page
     assert f"| fallback | {facts['counts']['fallback']} |" in page
-    assert "aten::_nested_from_padded: fallback" in done.stdout
+    assert "aten::_validate_compressed_sparse_indices: fallback" in done.stdout
     assert "aten::add.Tensor:" not in done.stdout
 
 
