@@ -152,6 +152,12 @@ def outer_product_added(source: Source) -> Any:
 
 
 @case
+def flips_keep_strides_of_dimensions_of_size_one(source: Source) -> Any:
+    x = source.randn(5, 1)
+    return x.t().flip(0), x.rot90().rot90(), torch.empty_strided((0, 2), (1, 2), device=source.device).flip(-1)
+
+
+@case
 def lists_keep_the_order_of_dimensions_of_size_one(source: Source) -> Any:
     x = torch.empty_strided((3, 1), (1, 3), device=source.device).fill_(2)
     lists = [x, source.randn(4, 3).t(), torch.eye(0, 1, device=source.device)]

@@ -12,6 +12,7 @@
 #include <ATen/ops/hardtanh_native.h>
 #include <ATen/ops/log_sigmoid_backward_native.h>
 #include <ATen/ops/log_sigmoid_forward_native.h>
+#include <ATen/ops/mish_backward_native.h>
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
@@ -75,6 +76,7 @@ void register_activations(torch::Library &aten) {
   enter_stub<"aten::hardtanh_backward", at::native::hardtanh_backward_stub, Types::promote_all>();
   enter_stub<"aten::hardswish", at::native::hardswish_stub>();
   enter_stub<"aten::hardswish_backward", at::native::hardswish_backward_stub, Types::promote_all>();
+  enter_stub<"aten::mish_backward", at::native::mish_backward_stub, Types::promote_all>();
   enter_stub<"aten::_prelu_kernel", at::native::prelu_stub>();
   enter_stub<"aten::_prelu_kernel_backward", at::native::prelu_backward_stub>();
   using namespace at::native;
@@ -89,6 +91,7 @@ void register_activations(torch::Library &aten) {
   aten.impl("hardswish_", TORCH_FN(hardswish_));
   aten.impl("hardswish.out", TORCH_FN(hardswish_out));
   aten.impl("hardswish_backward", TORCH_FN(hardswish_backward));
+  aten.impl("mish_backward", TORCH_FN(mish_backward));
   aten.impl("_prelu_kernel", TORCH_FN(_prelu_kernel));
   aten.impl("_prelu_kernel_backward", TORCH_FN(_prelu_kernel_backward));
   aten.impl("glu_backward", TORCH_FN(tb::glu_backward));
