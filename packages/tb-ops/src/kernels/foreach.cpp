@@ -93,7 +93,8 @@ struct WithNumbers {
     void operator()(size_t i, Tensor &out, const Tensor &self) { compute(self, numbers.tensor(i), 1, out); }
   };
   static bool fast(TensorList self, ScalarList numbers) {
-    return at::native::can_use_fast_route({self}, numbers, floating) && !at::native::has_bool_tensor(self);
+    return at::native::can_use_fast_route({self}, numbers, floating) && !at::native::has_bool_tensor(self) &&
+           std::none_of(self.begin(), self.end(), [](const Tensor &tensor) { return tensor.numel() == 0; }); // layout
   }
   static Tensors functional(TensorList self, const Scalar &number) {
     at::native::check_foreach_api_restrictions(self);
