@@ -38,10 +38,12 @@ CLANG_FORMAT = "clang-format==19.*"
 RUFF = "ruff==0.17.*"
 MYPY = "mypy==2.4.*"
 STUBGEN = "pybind11-stubgen==3.0.*"
+SCHEMAS = ["2.11", "2.12", "2.13", "2.14", "2.15"]
 # Demo, benchmark and integration tests share one environment with everything in it.
 EVERYTHING = [PYTEST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
 # docs/new-device.md builds a driver and its wheel, without a network.
 EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja"]
+EVERYTHING += ["pyyaml"]  # docs/custom-operators.md generates code
 
 PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "strict_skips", "--strict-skips", "tests/expected_skips.txt"]
 # A test that hangs ends the run, with the stacks of all threads.
@@ -183,6 +185,32 @@ def conformance(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Time tb against stock cpu, interleaved, at the default thread count and at one thread."""
     everything(session).run(session, "python", "-m", "bench", *session.posargs, env=TOOLS_ON_PATH)
+
+
+@nox.session
+def schemas(session: nox.Session) -> None:
+    """Generate from the operator schemas of torch 2.11 to 2.15 and check it. `-- 2.14` for one. Downloads 500 MB."""
+    environment = Environment("schemas").prepare(session, ["pyyaml", "typing-extensions"])
+    folders = [schema_folder(session, environment, minor) for minor in session.posargs or SCHEMAS]
+    environment.run(session, "python", "packages/tb-ops/tests/schema_check.py", *map(str, folders))
+
+
+def schema_folder(session: nox.Session, environment: Environment, minor: str) -> pathlib.Path:
+    """build/schemas/VERSION with the torchgen of the newest torch of a minor version, out of its smallest wheel."""
+    place = ROOT / "build" / "schemas"
+    for found in sorted(place.glob(f"{minor}.*/torchgen")):
+        return found.parent
+    with tempfile.TemporaryDirectory() as scratch:
+        platforms = [f"--platform=macosx_{release}_0_arm64" for release in (11, 14)]
+        options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11", *platforms, f"--dest={scratch}"]
+        environment.run(session, "python", "-m", "pip", "download", "-q", *options, f"torch=={minor}.*", silent=True)
+        [downloaded] = pathlib.Path(scratch).glob("torch-*.whl")
+        unpacked = pathlib.Path(scratch) / "unpacked"
+        with zipfile.ZipFile(downloaded) as archive:
+            archive.extractall(unpacked, [name for name in archive.namelist() if name.startswith("torchgen/")])
+        target = place / downloaded.name.split("-")[1]
+        shutil.copytree(unpacked, target)
+    return target
 
 
 @nox.session

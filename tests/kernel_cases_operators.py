@@ -158,6 +158,13 @@ def flips_keep_strides_of_dimensions_of_size_one(source: Source) -> Any:
 
 
 @case
+def mish_and_its_gradient(source: Source) -> Any:
+    x = source.randn(6, 18, 4, grad=True)
+    out = F.mish(x)
+    return out, backward(out, x)
+
+
+@case
 def lists_keep_the_order_of_dimensions_of_size_one(source: Source) -> Any:
     x = torch.empty_strided((3, 1), (1, 3), device=source.device).fill_(2)
     lists = [x, source.randn(4, 3).t(), torch.eye(0, 1, device=source.device)]
@@ -435,3 +442,8 @@ def sgd_plain(source: Source) -> Any:
 @case
 def sgd_fused(source: Source) -> Any:
     return training(source, torch.optim.SGD, lr=0.1, momentum=0.9, fused=True)
+
+
+@case
+def adagrad_fused(source: Source) -> Any:
+    return training(source, torch.optim.Adagrad, lr=0.1, lr_decay=0.1, fused=True)

@@ -10,6 +10,7 @@
 #include <deque>
 
 #include "describe.h"
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -128,6 +129,7 @@ at::Tensor &TensorArgument::alias() {
   c10::StorageImpl *storage = impl->unsafe_storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(c10::DataPtr(by_value_ ? value_ : data_, c10::kCPU));
   impl->set_sizes_and_strides(lengths, strides, 0);
+  team.add(impl->numel());
   storage->set_nbytes(at::detail::computeStorageNbytes(lengths, strides, impl->itemsize()));
   if (wrapped_) impl->set_wrapped_number(true);
   impl->_set_conj(conjugate_);

@@ -8,7 +8,9 @@
 #include <mutex>
 
 #include "caller.h"
+#include "custom.h"
 #include "fallback.h"
+#include "learned/learned.h"
 #include "ledger.h"
 #include "register.h"
 #include "runtime.h"
@@ -42,13 +44,17 @@ void initialize() {
   static auto *aten =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   tb::register_factories(*aten);
+  tb::register_routed_views(*aten);
   tb::register_copies(*aten);
   tb::register_fallback();
   if (tb::runtime.closures) {
     tb::register_structured(*aten);
+    tb::register_routed_kernels(*aten);
     tb::register_native(*aten);
     tb::register_random(*aten);
     tb::register_waiting(*aten);
+    tb::register_learned(*aten);
+    tb::register_custom();
   }
   done = true;
 }
@@ -106,6 +112,7 @@ nb::tuple row(const tb::FallbackEntry &entry) {
 NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
   tb::register_torch_exceptions();
+  m.attr("_tb_export") = nb::capsule(&tb::exported, TB_EXPORT_CAPSULE);
   m.def("_connect", &connect);
   m.def("initialize", &initialize, "Opens the driver and registers the kernels that fit it. Once; cheap after that.");
   m.def(
@@ -137,6 +144,7 @@ NB_MODULE(_core, m) {
   m.def("release_fallback", &tb::release_fallback, "name"_a, "overload"_a, "Undoes one force_fallback.");
   m.def("forced_fallbacks", &tb::forced_fallbacks, "The operators that are forced now.");
   m.def("waiting_operators", &tb::waiting_operators, "(operator, reason) of native kernels that wait for the device.");
+  m.def("learned_operators", &tb::learned_operators, "Native operators that wait at the first call with new shapes.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
   m.def(
       "set_fallback_mode",

@@ -6,6 +6,7 @@
 #include "fallback.h"
 
 #include "describe.h"
+#include "learned/learned.h"
 #include "ledger.h"
 #include "register.h"
 #include "runtime.h"
@@ -171,6 +172,8 @@ template <class Convert> c10::IValue convert(const c10::IValue &value, Convert t
   return value;
 }
 
+} // namespace
+
 void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   const c10::FunctionSchema &schema = op.schema();
   const size_t given = schema.arguments().size(), first = stack->size() - given;
@@ -196,6 +199,8 @@ void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   for (size_t i = stack->size() - returned; i < stack->size(); i++)
     (*stack)[i] = convert((*stack)[i], [&](const at::Tensor &tensor) { return twins.back(tensor); });
 }
+
+namespace {
 
 // A driver whose memory the host may not touch gets copies, and a view of a copy is no view of the tensor.
 void run_on_copies(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
@@ -288,6 +293,7 @@ std::vector<std::pair<std::string, std::string>> waiting_operators() {
   };
   for (const char *name : size_depends_on_data)
     out.emplace_back(std::string("aten::") + name, "the size of the result depends on the data");
+  for (const std::string &name : sized_by_data()) out.emplace_back(name, "the size of the result depends on the data");
   return out;
 }
 

@@ -87,7 +87,7 @@ void launch_in_place(c10::DeviceIndex device, bool wait, Arguments &&...argument
     throw;
   }
   const uint64_t types = captured_types.take();
-  check(runtime.driver->closure_commit(runtime.self, stream, storage, &Kind::template kind<name>), name.value, device);
+  commit(stream, storage, Kind::template kind<name>, device);
   if (wait || !first_use.known(types)) [[unlikely]]
     first_use.wait(device, types);
 }

@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "tb/failures.h"
-
 namespace tb {
 
 Runtime runtime;
@@ -39,10 +37,10 @@ bool wanted() {
 } // namespace blocking
 } // namespace
 
-void fail(tb_status status, const char *function, c10::DeviceIndex device) {
+void fail(tb_status status, const char *function, c10::DeviceIndex device, Failed what) {
   char text[2048] = "";
   runtime.device.describe_error(status, function, device, text, sizeof text);
-  throw_failure(status, function, text);
+  throw_failure(status, function, text, what);
 }
 
 void open() {
@@ -67,7 +65,8 @@ void open() {
 }
 
 void synchronize(c10::DeviceIndex device) {
-  check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "stream_synchronize", device);
+  check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "stream_synchronize", device,
+        Failed::work);
 }
 
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device) {

@@ -8,11 +8,7 @@
 
 #include "describe.h"
 #include "tb/failures.h"
-
-// The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
-// process-wide count, and with it every other thread's.
-extern "C" void omp_set_num_threads(int count);
-extern "C" int MKL_Set_Num_Threads_Local(int count) __attribute__((weak)); // the lower-case name is Fortran's
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -33,18 +29,8 @@ class Worker {
 public:
   Worker() { at::init_num_threads(); } // PyTorch would do it inside the first kernel, undoing our choice
 
-  // While the host still produces work it needs a core itself; once a thread waits, the team takes it.
-  void choose_team(int threads, bool host_waits) {
-    const int team = host_waits ? threads : std::max(1, threads - 1);
-    if (team == team_) return;
-    team_ = team;
-    omp_set_num_threads(team);
-    if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(team);
-  }
-
 private:
   at::AutoDispatchBelowADInplaceOrView no_autograd_;
-  int team_ = 0;
 };
 
 } // namespace
@@ -52,10 +38,11 @@ private:
 tb_status run_guarded(void (*call)(void *), void *storage, const Launcher &launcher,
                       const tb_closure_context *context) {
   static thread_local Worker worker;
-  worker.choose_team(launcher.threads, context->waiters != 0);
+  team.start(reinterpret_cast<const void *>(call), launcher.threads, context->waiters != 0);
   AliasScope aliases;
   try {
     call(storage);
+    team.finish();
     return TB_OK;
   } catch (const c10::Error &error) {
     write(context, launcher, error.what_without_backtrace());

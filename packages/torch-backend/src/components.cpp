@@ -11,7 +11,6 @@
 #include <torch/csrc/utils/device_lazy_init.h>
 
 #include "tb/component_python.h"
-#include "tb/failures.h"
 
 namespace tb {
 
@@ -182,9 +181,7 @@ void raise(tb_status status, const char *function, int32_t device, Failed what) 
   char text[2048];
   text[0] = 0;
   components.device.describe_error(status, function, device, text, sizeof text);
-  if (what == Failed::call && status == TB_OUT_OF_RANGE)
-    throw c10::AcceleratorError({function, __FILE__, static_cast<uint32_t>(__LINE__)}, status, text);
-  throw_failure(status, function, text);
+  throw_failure(status, function, text, what);
 }
 
 } // namespace tb

@@ -11,6 +11,7 @@
 #include <c10/core/Stream.h>
 
 #include "tb/component.h"
+#include "tb/failures.h"
 
 namespace tb {
 
@@ -65,9 +66,7 @@ tb_stream *current_stream(int32_t device);
 
 // ---- failures -----------------------------------------------------------------------------------------------------
 
-// Throws what a component reported, with the whole text for the user. Queued work failed as its kernel threw
-// (tb/failures.h); a call with a device or a value out of range is an AcceleratorError, as with other accelerators.
-enum class Failed { call, work };
+// Throws what a component reported (tb/failures.h), with the whole text for the user.
 [[noreturn]] void raise(tb_status status, const char *function, int32_t device, Failed what = Failed::call);
 inline void check(tb_status status, const char *function, int32_t device = -1) {
   if (status != TB_OK) [[unlikely]]

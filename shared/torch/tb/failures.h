@@ -17,9 +17,13 @@ inline tb_status status_of(const c10::Error &error) {
   return TB_FAILED_PRECONDITION;
 }
 
+// Queued work failed as its kernel threw; a call with a device out of range is an AcceleratorError, as elsewhere.
+enum class Failed { call, work };
+
 // Throws what a status stands for; AcceleratorError (a RuntimeError in Python) for what no kernel throws.
-[[noreturn]] inline void throw_failure(tb_status status, const char *function, const char *text) {
+[[noreturn]] inline void throw_failure(tb_status status, const char *function, const char *text, Failed what) {
   const c10::SourceLocation where{function, __FILE__, static_cast<uint32_t>(__LINE__)};
+  if (what == Failed::call && status == TB_OUT_OF_RANGE) throw c10::AcceleratorError(where, status, text);
   switch (status) {
   case TB_OUT_OF_MEMORY:
     throw c10::OutOfMemoryError(where, text);

@@ -16,6 +16,7 @@ if _installed != TORCH_MINOR:
     )
 
 from . import _core, _frames, _origin  # noqa: E402 (only once the version is known to fit)
+from .headers import get_include  # noqa: E402
 from .ledger import (  # noqa: E402
     Fallback,
     fallback_budget,
@@ -77,6 +78,7 @@ __all__ = [
     "fallback_report",
     "fallbacks",
     "force_fallback",
+    "get_include",
     "initialize",
     "native",
     "reset_fallbacks",
