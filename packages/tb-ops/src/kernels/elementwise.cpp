@@ -3,10 +3,12 @@
 #include "kernels/iterator_stub.h"
 
 #include <ATen/native/BinaryOps.h>
+#include <ATen/native/LinearAlgebra.h>
 #include <ATen/native/TensorCompare.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/abs_native.h>
+#include <ATen/ops/addr_native.h>
 #include <ATen/ops/angle_native.h>
 #include <ATen/ops/complex_native.h>
 #include <ATen/ops/conj_physical_native.h>
@@ -38,9 +40,9 @@ void enter_stubs() {
   enter_stub<"aten::angle", at::native::angle_stub, Types::promote_all>();
   enter_stub<"aten::conj_physical", at::native::conj_physical_stub>();
   enter_stub<"aten::logical_not", at::native::logical_not_stub>();
-  enter_stub<"aten::logical_and", at::native::logical_and_stub, Types::promote_inputs>();
-  enter_stub<"aten::logical_or", at::native::logical_or_stub, Types::promote_inputs>();
-  enter_stub<"aten::logical_xor", at::native::logical_xor_stub, Types::promote_inputs>();
+  enter_stub<"aten::logical_and", at::native::logical_and_stub, Types::comparison>();
+  enter_stub<"aten::logical_or", at::native::logical_or_stub, Types::comparison>();
+  enter_stub<"aten::logical_xor", at::native::logical_xor_stub, Types::comparison>();
   enter_stub<"aten::complex", at::native::complex_stub>();
   enter_stub<"aten::polar", at::native::polar_stub>();
   enter_stub<"aten::nan_to_num", at::native::nan_to_num_stub>();
@@ -48,6 +50,7 @@ void enter_stubs() {
   enter_stub<"aten::frexp", at::native::frexp_stub>();
   enter_stub<"aten::where", at::native::where_kernel>();
   enter_stub<"aten::floor_divide", at::native::div_floor_stub, Types::promote_all>();
+  enter_stub<"aten::addr", at::native::addr_stub, Types::promote_all>();
 }
 
 } // namespace
@@ -56,6 +59,8 @@ void register_elementwise(torch::Library &aten) {
   enter_stubs();
   using namespace at::native;
   aten.impl("abs.out", TORCH_FN(abs_out));
+  aten.impl("addr", TORCH_FN(addr));
+  aten.impl("addr.out", TORCH_FN(addr_out));
   aten.impl("angle", TORCH_FN(angle));
   aten.impl("angle.out", TORCH_FN(angle_out));
   aten.impl("conj_physical.out", TORCH_FN(conj_physical_out));

@@ -12,7 +12,8 @@ namespace tb {
 
 // What becomes of operands of different types. Where an operator promotes them PyTorch converts them itself on the CPU,
 // but leaves it to the kernel on other devices; the iterator does not tell which operator does.
-enum class Types { as_given, promote_inputs, promote_all };
+// comparison: an output that is not bool is computed in the inputs' common type too.
+enum class Types { as_given, comparison, promote_all };
 
 class IteratorArgument {
 public:
