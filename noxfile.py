@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from building.environments import Environment, Wheel, build_environment, wheel  # noqa: E402
 from building.packages import Package, closure, read_packages  # noqa: E402
+from building.sanitized import overlay, preloaded  # noqa: E402
 
 nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["tests"]
@@ -37,10 +38,12 @@ CLANG_FORMAT = "clang-format==19.*"
 RUFF = "ruff==0.17.*"
 MYPY = "mypy==2.4.*"
 STUBGEN = "pybind11-stubgen==3.0.*"
+SCHEMAS = ["2.11", "2.12", "2.13", "2.14", "2.15"]
 # Demo, benchmark and integration tests share one environment with everything in it.
 EVERYTHING = [PYTEST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
 # docs/new-device.md builds a driver and its wheel, without a network.
 EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja"]
+EVERYTHING += ["pyyaml"]  # docs/custom-operators.md generates code
 
 PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "strict_skips", "--strict-skips", "tests/expected_skips.txt"]
 # A test that hangs ends the run, with the stacks of all threads.
@@ -53,9 +56,16 @@ SANITIZERS = {
     "thread": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
     "address,undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
 }
+# The extensions that they watch while random programs run. Leaks: Python and torch keep much until the process ends; the
+# fuzzer looks for device memory that nobody gives back.
+FUZZED = ["tb-device", "tb-stream", "tb-allocator", "tb-generator", "tb-ops", "torch-backend"]
+FUZZ_SANITIZERS = {
+    "address,undefined": {**SANITIZERS["address,undefined"], "ASAN_OPTIONS": "detect_leaks=0"},
+    "thread": {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT / 'tools' / 'building' / 'thread.supp'}"},
+}
 # With more random bits than this, ThreadSanitizer's runtime cannot place its memory.
 _RANDOM_BITS = pathlib.Path("/proc/sys/vm/mmap_rnd_bits")
-WRAPPER = ["--wrapper", "setarch -R"] if _RANDOM_BITS.exists() and int(_RANDOM_BITS.read_text()) > 28 else []
+LESS_RANDOM = ["setarch", "-R"] if _RANDOM_BITS.exists() and int(_RANDOM_BITS.read_text()) > 28 else []
 
 
 def wheels(session: nox.Session, names: Iterable[str]) -> list[Wheel]:
@@ -177,6 +187,32 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def schemas(session: nox.Session) -> None:
+    """Generate from the operator schemas of torch 2.11 to 2.15 and check it. `-- 2.14` for one. Downloads 500 MB."""
+    environment = Environment("schemas").prepare(session, ["pyyaml", "typing-extensions"])
+    folders = [schema_folder(session, environment, minor) for minor in session.posargs or SCHEMAS]
+    environment.run(session, "python", "packages/tb-ops/tests/schema_check.py", *map(str, folders))
+
+
+def schema_folder(session: nox.Session, environment: Environment, minor: str) -> pathlib.Path:
+    """build/schemas/VERSION with the torchgen of the newest torch of a minor version, out of its smallest wheel."""
+    place = ROOT / "build" / "schemas"
+    for found in sorted(place.glob(f"{minor}.*/torchgen")):
+        return found.parent
+    with tempfile.TemporaryDirectory() as scratch:
+        platforms = [f"--platform=macosx_{release}_0_arm64" for release in (11, 14)]
+        options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11", *platforms, f"--dest={scratch}"]
+        environment.run(session, "python", "-m", "pip", "download", "-q", *options, f"torch=={minor}.*", silent=True)
+        [downloaded] = pathlib.Path(scratch).glob("torch-*.whl")
+        unpacked = pathlib.Path(scratch) / "unpacked"
+        with zipfile.ZipFile(downloaded) as archive:
+            archive.extractall(unpacked, [name for name in archive.namelist() if name.startswith("torchgen/")])
+        target = place / downloaded.name.split("-")[1]
+        shutil.copytree(unpacked, target)
+    return target
+
+
+@nox.session
 def sanitize(session: nox.Session) -> None:
     """The C++ tests under ThreadSanitizer, then AddressSanitizer with UndefinedBehaviorSanitizer. `-- NAME...`"""
     run_all(
@@ -203,11 +239,35 @@ def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> N
     )
     log = folder / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
-    command = ["meson", "test", "-C", str(folder), "--print-errorlogs", "--timeout-multiplier", "10", *WRAPPER]
+    command = ["meson", "test", "-C", str(folder), "--print-errorlogs", "--timeout-multiplier", "10"]
+    command += ["--wrapper", " ".join(LESS_RANDOM)] if LESS_RANDOM else []
     environment.run(session, *command, env=SANITIZERS[sanitizer])
     ran = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     if not any(test["result"] == "OK" for test in ran):
         raise nox.command.CommandFailed(f"meson ran no C++ test of {package.name}: a run without tests proves nothing")
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Random operator programs on tb against stock cpu. `-- --cases 500 --seed 0`, `-- --help`."""
+    everything(session).run(session, "python", "-m", "fuzz", *session.posargs, env=TOOLS_ON_PATH)
+
+
+@nox.session(name="sanitize-ops")
+def sanitize_ops(session: nox.Session) -> None:
+    """The fuzzer's programs with all extensions under Address- and UndefinedBehaviorSanitizer, then ThreadSanitizer."""
+    tasks = {name: functools.partial(sanitized_fuzzing, session, name) for name in FUZZ_SANITIZERS}
+    run_all(session, tasks)
+
+
+def sanitized_fuzzing(session: nox.Session, sanitizer: str) -> None:
+    """Builds the extensions for a sanitizer and runs the fuzzer; a report ends the process and fails."""
+    environment = everything(session)
+    folder = overlay(session, PACKAGES, FUZZED, sanitizer, environment)
+    variables = {**FUZZ_SANITIZERS[sanitizer], "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tools'}"}
+    python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
+    arguments = session.posargs or ["--cases", "500", "--seed", "0"]
+    session.run(*LESS_RANDOM, *python, "-m", "fuzz", *arguments, env=variables, external=True)
 
 
 @nox.session

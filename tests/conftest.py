@@ -73,3 +73,20 @@ def no_fallbacks() -> Iterator[None]:
     yield
     fallen = {name: n - before.get(name, 0) for name, n in calls().items() if n > before.get(name, 0)}
     assert not fallen, f"operators that fell back: {fallen}"
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """One thread for kernels, also on autograd's thread for the device, which keeps the count it was started with."""
+    import torch
+
+    def set_num_threads(count: int) -> None:
+        torch.set_num_threads(count)
+        result = torch.ones(1, device="tb", requires_grad=True) * 2
+        result.register_hook(lambda _: torch.set_num_threads(count))  # type: ignore[no-untyped-call]
+        torch.autograd.backward(result)
+
+    before = torch.get_num_threads()
+    set_num_threads(1)
+    yield
+    set_num_threads(before)

@@ -392,3 +392,8 @@ def sgd_plain(source: Source) -> Any:
 @case
 def sgd_fused(source: Source) -> Any:
     return training(source, torch.optim.SGD, lr=0.1, momentum=0.9, fused=True)
+
+
+@case
+def adagrad_fused(source: Source) -> Any:
+    return training(source, torch.optim.Adagrad, lr=0.1, lr_decay=0.1, fused=True)

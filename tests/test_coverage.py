@@ -20,6 +20,7 @@ tb: Any = torch.tb  # type: ignore[attr-defined]
 
 NATIVE = {"native-async", "native-sync"}
 STEP = 10  # every so many entries of op_db
+FALLS_BACK = "nn.functional.rrelu"  # which a sample of few fallbacks might miss: its random numbers are the CPU's
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def sampled() -> list[tuple[str, set[str], set[str]]]:
     tb.init()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for info in op_db[::STEP]:
+        for info in [*op_db[::STEP], *(info for info in op_db if info.full_name == FALLS_BACK)]:
             if torch.float32 not in info.dtypes:
                 continue
             make: Any = info.sample_inputs
@@ -73,7 +74,7 @@ def test_the_sample_is_large_enough_to_say_something(
     kinds = Counter(listing[name].kind for _, called, _ in sampled for name in called if name in listing)
     assert len(sampled) >= 50
     assert kinds["native-async"] >= 40
-    assert kinds["fallback"] >= 2
+    assert kinds["fallback"] >= 1
     assert kinds["composite"] >= 5
 
 
@@ -132,12 +133,14 @@ def test_well_known_operators_are_where_they_belong(listing: dict[str, Any]) -> 
         "aten::_local_scalar_dense": "native-sync",
         "aten::matmul": "composite",
         "aten::select.int": "composite",
-        "aten::mode": "fallback",
+        "aten::mode": "native-async",
+        "aten::poisson": "fallback",
         "aten::_indices": "unsupported",
     }
     assert {name: listing[name].kind for name in kinds} == kinds
     assert "size of the result depends on the data" in listing["aten::nonzero"].reason
     assert "SparseCPU" in listing["aten::_indices"].reason
+    assert "first call with new shapes waits" in listing["aten::mode"].reason
 
 
 def test_what_tb_ops_says_of_waiting_kernels_is_of_kernels_that_exist(listing: dict[str, Any]) -> None:
@@ -168,9 +171,9 @@ def test_the_command_writes_json_and_a_page(run_python: RunPython, tmp_path: pat
     assert facts["total"] == len(facts["operators"]) == sum(facts["counts"].values())
     assert facts["counts"] == dict(Counter(row["kind"] for row in facts["operators"]))
     page = (tmp_path / "c.md").read_text()
-    assert "| `aten::mode` |" in page
+    assert "| `aten::poisson` |" in page
     assert f"| fallback | {facts['counts']['fallback']} |" in page
-    assert "aten::mode: fallback" in done.stdout
+    assert "aten::poisson: fallback" in done.stdout
     assert "aten::add.Tensor:" not in done.stdout
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import kernel_cases_layers  # noqa: F401 - importing it fills CASES
+import kernel_cases_bags  # noqa: F401 - importing it fills CASES
+import kernel_cases_layers  # noqa: F401
 import kernel_cases_operators  # noqa: F401
 import kernel_cases_results  # noqa: F401
 import pytest
@@ -16,21 +17,8 @@ from torch import nn
 aten = torch.ops.aten
 
 
-def set_num_threads(count: int) -> None:
-    """Also on autograd's thread for the device, which keeps the count that it was started with."""
-    torch.set_num_threads(count)
-    result = torch.ones(1, device="tb", requires_grad=True) * 2
-    result.register_hook(lambda _: torch.set_num_threads(count))  # type: ignore[no-untyped-call]
-    torch.autograd.backward(result)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """How a matrix product or a sum is cut among threads changes its last bits."""
-    before = torch.get_num_threads()
-    set_num_threads(1)
-    yield
-    set_num_threads(before)
+# How a matrix product or a sum is cut among threads changes its last bits.
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -89,6 +77,11 @@ REFUSED: dict[str, Case] = {
     "bernoulli beyond 1": lambda s: s.randn(3).bernoulli_(1.5),
     "exponential of no rate": lambda s: s.randn(3).exponential_(0),
     "multinomial of too many": lambda s: torch.multinomial(s.randn(3).abs(), 4),
+    "bags without a vector of offsets": lambda s: F.embedding_bag(s.integers(3, 4), s.randn(3, 2)),
+    "weighted means of bags": lambda s: F.embedding_bag(
+        s.integers(3, 2, 2), s.randn(3, 2), mode="mean", per_sample_weights=s.randn(2, 2)
+    ),
+    "bags of a cube": lambda s: aten._embedding_bag(s.randn(3, 2), s.integers(3, 1, 1, 1), s.integers(1, 1)),
     "negative randperm": lambda s: torch.randperm(-1, device=s.device),
 }
 
@@ -104,6 +97,7 @@ def test_bad_input_raises_at_once_with_pytorchs_own_words(name: str, no_fallback
 
 
 def test_weights_that_are_no_probabilities_are_refused_at_the_next_synchronise() -> None:
+    torch.multinomial(torch.tensor([1.0, 2.0], device="tb"), 1)  # the first use of a kernel waits
     torch.multinomial(torch.tensor([-1.0, 2.0], device="tb"), 1)
     with pytest.raises(RuntimeError, match="probability tensor contains either"):
         torch.tb.synchronize()  # type: ignore[attr-defined]

@@ -122,3 +122,24 @@ def test_the_same_seed_gives_the_same_numbers_on_every_thread_count(run_python: 
     """
     first, second = (run_python(code, {"OMP_NUM_THREADS": threads}).stdout for threads in ("1", "2"))
     assert first == second
+
+
+def test_short_kernels_run_on_one_thread_and_long_ones_on_all_once_the_host_waits(run_python: RunPython) -> None:
+    code = """
+        import os, pathlib, torch
+        torch.set_num_threads(2)
+        def workers():
+            tasks = pathlib.Path("/proc/self/task").glob("*/comm")
+            return sum(task.read_text().strip() == "tb-cpu-0" for task in tasks)  # the team's bear the same name
+        def multiply(size, times):
+            x = torch.ones(size, size, device="tb")
+            for _ in range(times):
+                x @ x
+            torch.accelerator.synchronize()
+        multiply(64, 200)
+        short = workers()
+        multiply(1024, 4)  # measured
+        multiply(1024, 4)  # the host waits by the second one
+        print(short, workers())
+    """
+    assert run_python(code).stdout.split() == ["1", "2"]

@@ -1,40 +1,57 @@
-"""The benchmark's parts: interleaving, rows, and that every case runs on both devices."""
+"""The benchmark's parts: interleaving, rows, aims, and that every case runs on both devices."""
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 import torch
-from bench.__main__ import table
-from bench.interleave import Plan, Subject, compare
+from bench import __main__ as program
+from bench.interleave import Plan, Subject, compare, nothing
 from bench.measure import rows
 from bench.operators import OPERATORS
+from bench.rows import Row, aims_text, table, verdicts
 from bench.steps import STEPS, training_step
 
-KEYS = ["name", "threads", "tb_us", "cpu_us", "ratio", "ratio_min", "ratio_max"]
+ROW = Row("transformer d64", "step", 2, 300.0, 1000.0, 400.0, 0.3, 0.2, 0.4, 0.75)
 
 
-def test_blocks_alternate_and_every_other_pair_is_swapped() -> None:
+def test_blocks_take_turns_and_every_other_round_is_swapped() -> None:
     order: list[str] = []
-    first, second = Subject(lambda: order.append("a"), lambda: None), Subject(lambda: order.append("b"), lambda: None)
-    compare(first, second, Plan(calls=1, pairs=3, wait_inside=True))
-    assert "".join(order) == "ab" + "ab" + "ba" + "ab"
+    subjects = [Subject(lambda name=name: order.append(name)) for name in "abc"]  # type: ignore[misc]
+    compare(subjects, Plan(calls=1, rounds=3, wait_inside=True))
+    assert "".join(order) == "abc" + "abc" + "cba" + "abc"
+
+
+def test_a_subject_is_prepared_before_each_of_its_blocks_and_the_time_leaves_that_out() -> None:
+    order: list[str] = []
+
+    def prepare() -> None:
+        order.append("prepare")
+        time.sleep(0.01)
+
+    slow = Subject(lambda: order.append("call"), prepare=prepare)
+    found = compare([slow, Subject(nothing)], Plan(calls=2, rounds=2, wait_inside=True))
+    assert order == ["prepare", "call", "call"] * 3
+    assert found.microseconds[0] < 2_000
 
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_the_wait_counts_only_where_the_plan_says_so(inside: bool) -> None:
-    waits = Subject(lambda: None, lambda: time.sleep(0.01))
-    plain = Subject(lambda: None, lambda: None)
-    found = compare(waits, plain, Plan(calls=1, pairs=3, wait_inside=inside))
-    assert (found.first_us > 9_000) == inside
+    waits, plain = Subject(nothing, finish=lambda: time.sleep(0.01)), Subject(nothing)
+    found = compare([waits, plain], Plan(calls=1, rounds=3, wait_inside=inside))
+    assert (found.microseconds[0] > 9_000) == inside
 
 
-def test_the_ratio_is_first_to_second() -> None:
-    slow, fast = Subject(lambda: time.sleep(0.004), lambda: None), Subject(lambda: time.sleep(0.001), lambda: None)
-    found = compare(slow, fast, Plan(calls=2, pairs=3, wait_inside=True))
-    assert 1.5 < found.ratio < 6
-    assert found.ratio_min <= found.ratio <= found.ratio_max
+def test_the_ratios_are_first_to_each_other() -> None:
+    slow, fast = Subject(lambda: time.sleep(0.004)), Subject(lambda: time.sleep(0.001))
+    found = compare([slow, fast, slow], Plan(calls=2, rounds=5, wait_inside=True))
+    assert 1.5 < found.ratios[0].median < 6
+    assert found.ratios[1].median < 1.5
+    assert all(ratio.least <= ratio.median <= ratio.greatest for ratio in found.ratios)
 
 
 @pytest.mark.parametrize("name", ["MLP 4x128 batch 32", "transformer d64", "CNN 32x32 batch 32"])
@@ -54,10 +71,53 @@ def test_every_operator_runs_natively_on_tb(no_fallbacks: None) -> None:
     torch.accelerator.synchronize("tb")
 
 
-def test_rows_have_the_promised_keys_and_names() -> None:
-    found = [vars(row) for row in rows(torch.device("tb"), quick=True)]
-    assert [row["name"] for row in found] == [*OPERATORS, *STEPS]
-    assert all(list(row) == KEYS for row in found)
-    assert all(row["ratio_min"] <= row["ratio"] <= row["ratio_max"] for row in found)
-    text = table(found, "tb")
-    assert len(text.splitlines()) == 1 + len(found)
+def test_rows_have_the_promised_names_and_leave_the_thread_count_alone() -> None:
+    threads = torch.get_num_threads()
+    found = list(rows(torch.device("tb"), quick=True))
+    assert [row.name for row in found] == [*OPERATORS, *STEPS]
+    assert all(row.ratio_least <= row.ratio <= row.ratio_greatest for row in found)
+    assert all(row.ratio_to_better >= row.ratio and row.threads == threads for row in found)
+    assert torch.get_num_threads() == threads
+    assert len(table(found, "tb").splitlines()) == 1 + len(found)
+
+
+def test_rows_can_be_chosen_by_a_part_of_their_name() -> None:
+    assert [row.name for row in rows(torch.device("tb"), ["4X128", "empty"], quick=True)] == [
+        "empty",
+        "MLP 4x128 batch 32",
+    ]
+
+
+def test_a_bound_is_met_up_to_its_value_and_not_above() -> None:
+    fine, slow = ROW, replace(ROW, ratio=0.41)
+    assert [(v.bound, v.met) for v in verdicts([fine])] == [(0.4, True), (0.8, True)]
+    assert [(v.bound, v.met) for v in verdicts([slow])] == [(0.4, False), (0.8, True)]
+    assert aims_text(verdicts([fine, slow])).splitlines()[-1] == "3 of 4 aims met"
+
+
+def test_every_row_has_an_aim_but_those_that_share_their_code_with_stock_cpu_or_wait() -> None:
+    held = {v.name for name in OPERATORS for v in verdicts([replace(ROW, name=name, kind="operator")])}
+    assert set(OPERATORS) - held == {"view", "copy device to host"}
+    assert {v.name for name in STEPS for v in verdicts([replace(ROW, name=name)])} == set(STEPS)
+
+
+def test_at_one_thread_a_step_must_not_be_slower() -> None:
+    assert [v.bound for v in verdicts([replace(ROW, threads=1)])] == [1.02]
+
+
+def test_the_report_holds_rows_and_aims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "measure", lambda arguments, environment: [ROW])
+    monkeypatch.setattr(
+        "sys.argv", ["bench", "d64", "--threads", "default", "--json", str(tmp_path / "new" / "bench.json")]
+    )
+    assert program.main() == 0
+    report = json.loads((tmp_path / "new" / "bench.json").read_text())
+    assert report["rows"] == [asdict(ROW)]
+    assert [list(aim) for aim in report["aims"]] == [["name", "threads", "against", "found", "bound", "met"]] * 2
+
+
+def test_a_name_that_no_row_has_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "measure", lambda arguments, environment: [])
+    monkeypatch.setattr("sys.argv", ["bench", "nothing like it"])
+    with pytest.raises(SystemExit, match="nothing like it"):
+        program.main()

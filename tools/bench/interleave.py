@@ -1,45 +1,58 @@
-"""Interleaved timing of the same thing on two devices: alternate blocks, ratios of neighbours, medians."""
+"""Interleaved timing of the same thing on several subjects: blocks in turn, ratios of neighbours, medians."""
 
 from __future__ import annotations
 
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Call = Callable[[], object]
 
 
+def nothing() -> None:
+    """For a subject that needs no preparation, or has nothing to wait for."""
+
+
 @dataclass(frozen=True)
 class Subject:
-    """What is timed on one device: `call` once per iteration, `finish` at the end of a block."""
+    """What is timed: `call` once per iteration, `finish` at the end of a block, `prepare` before it, untimed."""
 
     call: Call
-    finish: Call
+    finish: Call = nothing
+    prepare: Call = nothing
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`calls` per block, `pairs` of blocks; `wait_inside`: the wait for the device belongs to the time."""
+    """`calls` per block, `rounds` of one block per subject; `wait_inside`: the wait for the device is timed too."""
 
     calls: int
-    pairs: int
+    rounds: int
     wait_inside: bool
 
 
 @dataclass(frozen=True)
+class Ratio:
+    """First subject to another: median, least and greatest over rounds."""
+
+    median: float
+    least: float
+    greatest: float
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """Microseconds per call: medians over blocks; ratio first/second: median, least and greatest over pairs."""
+    """Microseconds per call of each subject, medians over blocks; the first one's ratio to each of the others."""
 
-    first_us: float
-    second_us: float
-    ratio: float
-    ratio_min: float
-    ratio_max: float
+    microseconds: tuple[float, ...]
+    ratios: tuple[Ratio, ...]
 
 
-def _block_us(subject: Subject, plan: Plan) -> float:
+def _block(subject: Subject, plan: Plan) -> float:
+    """Microseconds per call."""
+    subject.prepare()
     call = subject.call
     started = time.perf_counter_ns()
     for _ in range(plan.calls):
@@ -52,23 +65,24 @@ def _block_us(subject: Subject, plan: Plan) -> float:
     return elapsed / 1000 / plan.calls
 
 
-def compare(first: Subject, second: Subject, plan: Plan) -> Comparison:
-    """Times `first` against `second`; every other pair runs in the opposite order."""
-    for subject in (first, second):
-        _block_us(subject, plan)
-    firsts: list[float] = []
-    seconds: list[float] = []
+def compare(subjects: Sequence[Subject], plan: Plan) -> Comparison:
+    """Times the subjects in rounds, after one untimed block of each; every other round runs in the opposite order."""
+    for subject in subjects:
+        _block(subject, plan)
+    times: list[list[float]] = [[] for _ in subjects]
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for pair in range(plan.pairs):
-            order = [(first, firsts), (second, seconds)]
-            for subject, times in order if pair % 2 == 0 else order[::-1]:
-                times.append(_block_us(subject, plan))
+        for turn in range(plan.rounds):
+            order = list(zip(subjects, times, strict=True))
+            for subject, found in order if turn % 2 == 0 else order[::-1]:
+                found.append(_block(subject, plan))
     finally:
         if collecting:
             gc.enable()
-    ratios = [a / b for a, b in zip(firsts, seconds, strict=True)]
+    first, *others = times
+    ratios = [[a / b for a, b in zip(first, other, strict=True)] for other in others]
     return Comparison(
-        statistics.median(firsts), statistics.median(seconds), statistics.median(ratios), min(ratios), max(ratios)
+        tuple(statistics.median(found) for found in times),
+        tuple(Ratio(statistics.median(r), min(r), max(r)) for r in ratios),
     )

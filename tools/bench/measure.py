@@ -5,71 +5,83 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 
 import torch
 
-from bench.interleave import Call, Comparison, Plan, Subject, compare
+from bench.interleave import Call, Plan, Subject, compare
 from bench.operators import OPERATORS, PLAN
-from bench.steps import STEPS, training_step
+from bench.rows import Row
+from bench.steps import STEPS, Case, training_step
+
+Make = Callable[[torch.device], Call]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of build/bench.json."""
+def subjects(make: Make, device: torch.device, threads: int) -> list[Subject]:
+    """The device, stock cpu at `threads` threads, and stock cpu at one thread where that is another setting."""
+    cpu = make(torch.device("cpu"))
 
-    name: str
-    threads: int
-    tb_us: float
-    cpu_us: float
-    ratio: float
-    ratio_min: float
-    ratio_max: float
+    def at(count: int) -> Call:
+        return lambda: torch.set_num_threads(count)
 
-
-def subject(call: Call, device: torch.device) -> Subject:
-    """The call with the wait of its device; the CPU has nothing to wait for."""
-    if device.type == "cpu":
-        return Subject(call, lambda: None)
-    return Subject(call, lambda: torch.accelerator.synchronize(device))
+    found = [
+        Subject(make(device), lambda: torch.accelerator.synchronize(device), at(threads)),
+        Subject(cpu, prepare=at(threads)),
+    ]
+    return found if threads == 1 else [*found, Subject(cpu, prepare=at(1))]
 
 
-def rows(device: torch.device, quick: bool) -> Iterator[Row]:
-    """All rows, operators first. `quick`: one pair of short blocks each, to see that everything runs."""
-    cpu = torch.device("cpu")
+def cases(chosen: Sequence[str]) -> Iterator[tuple[str, str, Make, Plan]]:
+    """(kind, name, make, plan) of each row whose name contains one of `chosen`, of all when it is empty."""
 
-    def measured(name: str, first: Call, second: Call, plan: Plan) -> Row:
-        plan = replace(plan, calls=2, pairs=1) if quick else plan
-        result: Comparison = compare(subject(first, device), subject(second, cpu), plan)
-        return Row(
-            name,
-            torch.get_num_threads(),
-            result.first_us,
-            result.second_us,
-            result.ratio,
-            result.ratio_min,
-            result.ratio_max,
-        )
+    def wanted(name: str) -> bool:
+        return not chosen or any(part.lower() in name.lower() for part in chosen)
 
     for name, make in OPERATORS.items():
-        yield measured(name, make(device), make(cpu), PLAN)
+        if wanted(name):
+            yield "operator", name, make, PLAN
     for name, (make_case, plan) in STEPS.items():
-        calls = []
-        for where in (device, cpu):
-            torch.manual_seed(0)
-            calls.append(training_step(make_case(), where))
-        yield measured(name, calls[0], calls[1], plan)
+        if wanted(name):
+
+            def step(device: torch.device, make_case: Callable[[], Case] = make_case) -> Call:
+                torch.manual_seed(0)
+                return training_step(make_case(), device)
+
+            yield "step", name, step, plan
+
+
+def rows(device: torch.device, chosen: Sequence[str] = (), quick: bool = False) -> Iterator[Row]:
+    """The rows, operators first. `quick`: one round of short blocks each, to see that everything runs."""
+    threads = torch.get_num_threads()
+    for kind, name, make, plan in cases(chosen):
+        plan = replace(plan, calls=2, rounds=1) if quick else plan
+        found = compare(subjects(make, device, threads), plan)
+        torch.set_num_threads(threads)
+        ratio = found.ratios[0]
+        yield Row(
+            name=name,
+            kind=kind,
+            threads=threads,
+            tb_us=found.microseconds[0],
+            cpu_us=found.microseconds[1],
+            cpu_one_thread_us=found.microseconds[-1],
+            ratio=ratio.median,
+            ratio_least=ratio.least,
+            ratio_greatest=ratio.greatest,
+            ratio_to_better=max(r.median for r in found.ratios),
+        )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.measure", description=__doc__)
+    parser.add_argument("chosen", nargs="*", metavar="NAME", help="only rows whose name contains one of these")
     parser.add_argument("--device", default="tb")
     parser.add_argument("--quick", action="store_true")
-    chosen = parser.parse_args()
+    asked = parser.parse_args()
     found = []
-    for row in rows(torch.device(chosen.device), chosen.quick):
-        found.append(vars(row))
+    for row in rows(torch.device(asked.device), asked.chosen, asked.quick):
+        found.append(asdict(row))
         print(f"  {row.name}: {row.tb_us:.2f} us against {row.cpu_us:.2f} us", file=sys.stderr)
     print(json.dumps(found))
     return 0

@@ -77,6 +77,20 @@ public:
 
   uint64_t bytes() const noexcept { return bytes_; }
 
+  // Calls visit(block) from the largest class down, until it returns true.
+  template <class Visit> void descend(Visit visit) const {
+    for (size_t row = row_count; row-- > 0;)
+      for (uint32_t bits = rows_[row]; bits;) {
+        auto bit = static_cast<uint32_t>(std::bit_width(bits)) - 1;
+        bits &= ~(uint32_t{1} << bit);
+        for (tb_block *block = heads_[row * 32 + bit]; block;) {
+          tb_block *next = block->bin_next; // the visitor may take the block out
+          if (visit(block)) return;
+          block = next;
+        }
+      }
+  }
+
   // 0 when empty.
   uint64_t largest() const noexcept {
     if (!row_bits_) return 0;

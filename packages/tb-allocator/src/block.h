@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -21,7 +22,8 @@ enum class BlockState : uint8_t {
   live,     // in the caller's hands
   pending,  // freed, other streams still use it
   held,     // taken out of its bin by a thread that grows or trims the heap
-  unmapped, // addresses without memory, in a growing segment
+  unmapped, // addresses without memory, in a range
+  stale,    // addresses whose pages went elsewhere, mapped until their stream has passed
 };
 
 // A stream that uses a block beside the block's own, from record_stream until its event has passed.
@@ -32,7 +34,11 @@ struct Use {
   Use *next; // of the block, then of the queue
 };
 
-// One piece of driver memory, cut into blocks without gaps.
+struct FreeArray {
+  void operator()(void *array) const noexcept { std::free(array); }
+};
+
+// One piece of driver memory, or a range of addresses, cut into blocks without gaps.
 struct Segment {
   Heap *heap = nullptr;
   Pool *pool = nullptr;
@@ -40,6 +46,7 @@ struct Segment {
   uint64_t size = 0; // of the address range
   tb_block *first = nullptr;
   bool growing = false; // address range with memory mapped as needed
+  std::unique_ptr<tb_physical *[], FreeArray> pages; // of a growing one; NULL where nothing is mapped
 };
 
 // Records of one kind, which have a member `next`; never given back to the system. Guarded by the heap's lock.
@@ -79,7 +86,8 @@ struct tb_block {
   tb_block *previous = nullptr, *next = nullptr; // neighbours by address; NULL at the ends of the segment
   tb_block *bin_previous = nullptr, *bin_next = nullptr;
   tb::Use *uses = nullptr;
-  uint32_t bin = 0;     // while free
+  uint64_t stamp = 0;   // while free: the epoch of its stream in which its last bytes were freed
+  uint32_t bin = 0;     // while free; while unmapped the place in its pool's list
   uint32_t pending = 0; // uses whose event has not passed
   tb::BlockState state = tb::BlockState::unused;
 };

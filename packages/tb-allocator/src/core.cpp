@@ -8,6 +8,7 @@
 
 #include "buffer.h"
 #include "python_errors.h"
+#include "replay/bind.h"
 #include "report.h"
 #include "table.h"
 #include "tb/component_python.h"
@@ -136,6 +137,7 @@ NB_MODULE(_core, m) {
       },
       "Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.");
   tb::bind_buffer(m);
+  tb::bind_replay(m);
   m.def("memory_stats", tb::memory_stats, "device"_a = nb::none(),
         nb::sig("def memory_stats(device: int | None = None) -> dict[str, int]"),
         "The counts of a device's allocator (of the current device by default) under PyTorch's flat keys, such as\n"

@@ -19,7 +19,8 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
       ++counters_.alloc_retries;
     }
     // Its failure is that of somebody's queued work, which the waiting brought to light. The memory is free all the same.
-    if (status = release_cached(); status != TB_OK) return status;
+    status = policy_.growing ? wait_for_pending() : release_cached();
+    if (status != TB_OK) return status;
     if (status = take_cached(request, out); status != TB_OK || *out) return status;
     if (status = grow(request, out); status != TB_OUT_OF_MEMORY) return status;
     release_empty_ranges(); // that one of this request
@@ -38,7 +39,14 @@ tb_status Heap::take_cached(const Request &request, tb_block **out) {
 }
 
 tb_status Heap::grow(const Request &request, tb_block **out) {
-  if (policy_.growing) return grow_range(request, out);
+  if (policy_.growing) {
+    // Cheap before dear: pages within the soft limit, what other pools have idle, more pages, waiting on the device.
+    tb_status status = grow_range(request, false, out);
+    if (status == TB_OUT_OF_MEMORY) status = borrow(request, true, out);
+    if (status == TB_OUT_OF_MEMORY) status = grow_range(request, true, out);
+    if (status == TB_OUT_OF_MEMORY) status = borrow(request, false, out);
+    return status;
+  }
   uint64_t bytes = segment_size(request.rounded);
   tb_status status = grow_segment(request, bytes, out);
   // Near the end of memory a segment for this request alone may still fit.
@@ -93,9 +101,10 @@ tb_status Heap::release_cached() {
     if (first == TB_OK) first = status;
   };
   std::vector<Segments::iterator> segments;
-  std::vector<Idle> ranges;
+  bool cached;
   {
     std::lock_guard guard(lock_);
+    cached = policy_.growing && counters_.current(Count::reserved_bytes);
     segments.reserve(segments_.size()); // nothing may throw between take_out and the end
     for (auto at = segments_.begin(); at != segments_.end(); ++at) {
       Segment &segment = at->second;
@@ -103,14 +112,17 @@ tb_status Heap::release_cached() {
       segments.push_back(at);
       take_out(segment.first); // nobody gets it any more
     }
-    if (policy_.growing) collect_idle(ranges);
-    if (source_->device() >= 0 && !(segments.empty() && ranges.empty())) ++counters_.sync_all_streams;
+    cached |= !segments.empty();
+    if (source_->device() >= 0 && cached) ++counters_.sync_all_streams;
   }
   // Work queued before the blocks were freed may still use them.
-  if (!(segments.empty() && ranges.empty())) note(source_->synchronize());
+  if (cached) note(synchronize());
   for (auto at : segments) note(source_->free(at->second.base));
-  note(unmap_idle(ranges));
-  note(release_empty_ranges());
+  if (policy_.growing) {
+    note(retire_all());
+    note(release_pages());
+    note(release_empty_ranges());
+  }
   std::lock_guard guard(lock_);
   for (auto at : segments) {
     Segment &segment = at->second;

@@ -2,19 +2,28 @@
 #include "heap.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tb {
 namespace {
 
 // Whether memory next to the block, in the same segment, belongs to another block.
 inline bool shares(const tb_block *block) {
-  return (block->previous && block->previous->state != BlockState::unmapped) ||
-         (block->next && block->next->state != BlockState::unmapped);
+  return (block->previous && block->previous->state < BlockState::unmapped) ||
+         (block->next && block->next->state < BlockState::unmapped);
 }
 
 constexpr uint32_t polls = 4; // events looked at by one allocation: bounds its time
 
 } // namespace
+
+HeapPolicy device_policy(const Configuration &configuration, uint64_t total_memory, uint64_t alignment) {
+  HeapPolicy policy;
+  if (alignment > unit) policy.granule = std::bit_ceil(alignment);
+  policy.growing = configuration.expandable_segments;
+  policy.total_memory = total_memory;
+  return policy;
+}
 
 Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolicy &policy)
     : driver_(driver), source_(std::move(source)), policy_(policy) {
@@ -106,6 +115,7 @@ StreamPools *Heap::find_pools(tb_stream *stream) {
     auto pools = std::make_unique<StreamPools>();
     pools->small.stream = pools->large.stream = stream;
     pools->large.large = true;
+    pools->small.timeline = pools->large.timeline = &pools->timeline;
     // A rest of at most 1 MiB could serve small requests only, and those have their own segments.
     if (!policy_.growing) pools->large.least_rest = small_limit + unit;
     found = pools_.insert(found, std::move(pools));
@@ -163,6 +173,7 @@ void Heap::release(tb_block *block) noexcept {
   counters_.subtract(large, Count::active, 1);
   counters_.subtract(large, Count::active_bytes, static_cast<int64_t>(block->size));
   counters_.subtract(large, Count::requested_bytes, static_cast<int64_t>(block->requested));
+  block->stamp = block->pool->timeline->epoch;
   put(block);
 }
 
@@ -173,13 +184,16 @@ tb_block *Heap::put(tb_block *block) noexcept {
   bool join_next = next && next->state == BlockState::free;
   int64_t count = 0, bytes = 0; // of free blocks that share a segment
   tb_block *whole = block;
+  uint64_t stamp = block->stamp;
   if (join_previous) {
     whole = previous;
+    stamp = std::max(stamp, previous->stamp);
     uint64_t size = previous->size + block->size;
     count -= 1;
     bytes -= static_cast<int64_t>(previous->size);
     unlink(block);
     if (join_next) {
+      stamp = std::max(stamp, next->stamp);
       size += next->size;
       count -= 1;
       bytes -= static_cast<int64_t>(next->size);
@@ -189,6 +203,7 @@ tb_block *Heap::put(tb_block *block) noexcept {
     pool.bins.resize(previous, size);
   } else if (join_next) {
     whole = next;
+    stamp = std::max(stamp, next->stamp);
     uint64_t size = block->size + next->size;
     count -= 1;
     bytes -= static_cast<int64_t>(next->size);
@@ -199,6 +214,7 @@ tb_block *Heap::put(tb_block *block) noexcept {
     block->state = BlockState::free;
     pool.bins.insert(block);
   }
+  whole->stamp = stamp;
   if (shares(whole)) {
     count += 1;
     bytes += static_cast<int64_t>(whole->size);
@@ -235,6 +251,13 @@ tb_block *Heap::new_block(Segment &segment, Pool &pool, char *pointer, uint64_t 
   block->segment = &segment;
   block->pool = &pool;
   return block;
+}
+
+void Heap::insert_before(tb_block *block, tb_block *added) noexcept {
+  added->next = block;
+  added->previous = block->previous;
+  (added->previous ? added->previous->next : block->segment->first) = added;
+  block->previous = added;
 }
 
 void Heap::insert_after(tb_block *block, tb_block *added) noexcept {

@@ -10,13 +10,16 @@
 // memory waits for the one that is just getting some, while cached memory stays available to all.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "bins.h"
 #include "block.h"
+#include "configuration.h"
 #include "counters.h"
 #include "host.h"
 #include "lock.h"
@@ -27,17 +30,16 @@ namespace tb {
 inline constexpr uint64_t MiB = uint64_t{1} << 20;
 inline constexpr uint64_t small_limit = MiB; // larger requests go to the large pool
 
+struct Timeline;
+
 // The free blocks of one stream and one of its two kinds.
 struct Pool {
   Bins bins;
   tb_stream *stream = nullptr;
+  Timeline *timeline = nullptr;
   bool large = false;
   uint64_t least_rest = unit;       // a smaller rest of a cut stays with the block
-  std::vector<tb_block *> unmapped; // of its growing segments
-};
-
-struct StreamPools {
-  Pool small, large;
+  std::vector<tb_block *> unmapped; // of its ranges
 };
 
 // The uses of one stream, in the order of their events, and that stream's spare events.
@@ -49,6 +51,29 @@ struct PendingQueue {
   std::vector<tb_event *> events;
 };
 
+// How far a stream has come, in epochs: an epoch ends when an event is recorded, which happens only where pages are
+// about to change hands. A free block is out of use once the epoch of its stamp has passed.
+struct Timeline {
+  struct Mark {
+    uint64_t epoch;
+    tb_event *event;
+  };
+  struct Retired { // a stale block, by the stamp that it had
+    tb_block *block;
+    uint64_t stamp;
+  };
+  PendingQueue *queue = nullptr; // of the same stream
+  uint64_t epoch = 1;            // of what is freed now
+  uint64_t passed = 0;
+  std::deque<Mark> marks;
+  std::vector<Retired> retired;
+};
+
+struct StreamPools {
+  Pool small, large;
+  Timeline timeline;
+};
+
 // Sizes, by kind of memory.
 struct HeapPolicy {
   uint64_t granule = unit;            // requests are rounded up to it
@@ -57,7 +82,11 @@ struct HeapPolicy {
   uint64_t medium_segment = 20 * MiB; // shared by large blocks up to medium_limit
   uint64_t large_rounding = 2 * MiB;  // of a segment's own size
   bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
+  uint64_t total_memory = 0;          // of the device, for the length of the growing segments' addresses
 };
+
+// Of a device with so much memory and such an alignment of mem_alloc.
+HeapPolicy device_policy(const Configuration &configuration, uint64_t total_memory, uint64_t alignment);
 
 class Heap {
 public:
@@ -83,10 +112,22 @@ private:
     tb_stream *stream;
   };
   using Segments = std::map<char *, Segment>;
-  struct Idle { // whole chunks inside a free block of a growing segment
+  struct Piece { // whole pages inside a free block of a range, taken out of its bin
     tb_block *block;
-    uint64_t from, to; // offsets in its segment
-    tb_block *spare[2];
+    uint64_t from, to;  // offsets in its segment
+    tb_block *spare[2]; // records for what is left on either side
+  };
+  struct Gap { // neighbouring free and unmapped blocks, from `first` to `last`, with room for a request
+    tb_block *first = nullptr, *last = nullptr;
+    uint64_t from = 0, to = 0; // offsets in their segment: what has to be mapped, but for what is
+    uint64_t pages = 0;        // to map
+    uint64_t slack = 0;        // bytes of the gap beyond the request
+  };
+  // What a request is put together from.
+  struct Harvest {
+    std::vector<Piece> pieces; // pages to move here
+    std::vector<tb_physical *> fresh;
+    uint64_t pages = 0; // of both
   };
 
   // heap.cpp, with lock_ held
@@ -103,6 +144,7 @@ private:
   void take_out(tb_block *block) noexcept; // of its bin; state held
   void unlink(tb_block *block) noexcept;   // out of its segment's row; the record is given back
   tb_block *new_block(Segment &segment, Pool &pool, char *pointer, uint64_t size);
+  void insert_before(tb_block *block, tb_block *added) noexcept;
   void insert_after(tb_block *block, tb_block *added) noexcept;
 
   // pending.cpp: blocks that other streams still use
@@ -112,6 +154,8 @@ private:
   void wait_for_uses(tb_block *block, Use *uses) noexcept;
   tb_status record_event(PendingQueue &queue, tb_event **out) noexcept;
   tb_status wait_for_pending();
+  void note_failure(tb_status status) noexcept; // for the next allocate to report; lock_ held
+  void keep_event(PendingQueue &queue, tb_event *event) noexcept;
 
   // growth.cpp, with growth_ held
   tb_status allocate_slow(const Request &request, tb_block **out);
@@ -122,15 +166,43 @@ private:
   uint64_t segment_size(uint64_t rounded) const;
   bool admits(uint64_t bytes);
 
-  // growing.cpp: segments of virtual memory, with growth_ held
-  tb_status grow_range(const Request &request, tb_block **out);
+  // ranges.cpp: ranges of addresses, with growth_ held
   tb_status reserve_range(Pool &pool);
-  tb_status map(char *address, uint64_t bytes, uint64_t chunk);
-  tb_status unmap(char *address, uint64_t bytes, uint64_t chunk);
-  uint64_t chunk_size(const Pool &pool) const;
-  void collect_idle(std::vector<Idle> &out); // lock_ held
-  tb_status unmap_idle(std::vector<Idle> &idle);
   tb_status release_empty_ranges();
+  void reserve_holes(Pool &pool, size_t more);  // lock_ held
+  void add_hole(tb_block *block) noexcept;    // its memory is gone; lock_ held
+  void remove_hole(tb_block *block) noexcept; // of its pool's list; lock_ held
+  Piece whole_pages(tb_block *block) const noexcept;
+  void hold(Piece &piece);                                    // takes it out of its bin; lock_ held
+  tb_block *carve(Piece &piece, BlockState state) noexcept; // the piece as a block of its own; lock_ held
+  void put_back(std::vector<Piece> &pieces) noexcept;
+  tb_status release_pages();
+
+  // paging.cpp: memory for a request, with growth_ held
+  tb_status grow_range(const Request &request, bool beyond_soft_limit, tb_block **out);
+  bool find_gap(Pool &pool, uint64_t size, Gap *out) const; // lock_ held
+  void hold(const Gap &gap) noexcept;                       // lock_ held
+  void put_back(const Gap &gap) noexcept;
+  tb_status map(const Gap &gap);
+  tb_block *fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept; // now mapped: a free block; lock_ held
+
+  // stealing.cpp: pages for a gap, with growth_ held
+  tb_status gather(const Request &request, uint64_t pages, bool beyond_soft_limit, uint64_t *stamp);
+  tb_status create(uint64_t pages);
+  void steal(StreamPools &from, uint64_t pages, bool passed_only); // lock_ held
+  tb_status wait_for_donors(Timeline &mine, tb_stream *stream, uint64_t *stamp);
+  std::vector<StreamPools *> others(const StreamPools &own);
+
+  // borrowing.cpp, with growth_ held
+  tb_status borrow(const Request &request, bool passed_only, tb_block **out);
+  tb_block *lend(Pool &pool, const Request &request, uint64_t passed); // lock_ held
+
+  // timeline.cpp, with growth_ held
+  tb_status mark(StreamPools &pools);
+  void advance(Timeline &timeline) noexcept;
+  tb_status retire(Timeline &timeline) noexcept; // unmaps what its stream has passed
+  tb_status retire_all() noexcept;
+  tb_status synchronize();
 
   // report.cpp
   tb_status out_of_memory(const Request &request);
@@ -151,8 +223,10 @@ private:
   size_t poll_next_ = 0;
   std::vector<std::unique_ptr<PendingQueue>> queues_;
   uint64_t limit_ = UINT64_MAX;
-  uint64_t granularity_ = 0; // of virtual memory
-  uint64_t range_size_ = 0;
+  uint64_t page_ = 0;       // the granularity of virtual memory
+  uint64_t range_size_ = 0; // of addresses
+  Harvest harvest_;         // of the request at hand
+  uint64_t most_active_ = 0; // bytes, as far as requests that needed pages saw
   tb_status failure_ = TB_OK; // of queued work, found where nothing could be returned; the next allocate reports it
   char failure_text_[256] = "";
 };

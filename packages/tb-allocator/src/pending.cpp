@@ -38,16 +38,8 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
     use->event = nullptr;
     // No event to be had: wait here. Slow, and right.
     tb_status status = driver_.api->stream_synchronize(driver_.self, use->queue->stream);
-    tb_error error{};
-    error.struct_size = sizeof error;
-    host.take_error(&error); // a text that belongs to no call of the user
-    if (status != TB_OK) {
-      std::lock_guard guard(lock_);
-      if (failure_ == TB_OK) {
-        failure_ = status;
-        snprintf(failure_text_, sizeof failure_text_, "%.255s", error.text);
-      }
-    }
+    std::lock_guard guard(lock_);
+    note_failure(status);
   }
   std::lock_guard guard(lock_);
   while (Use *use = uses) {
@@ -64,6 +56,23 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
     ++pending_;
   }
   if (!block->pending) release(block);
+}
+
+void Heap::note_failure(tb_status status) noexcept {
+  tb_error error{};
+  error.struct_size = sizeof error;
+  host.take_error(&error); // a text that belongs to no call of the user
+  if (status == TB_OK || failure_ != TB_OK) return;
+  failure_ = status;
+  snprintf(failure_text_, sizeof failure_text_, "%.255s", error.text);
+}
+
+void Heap::keep_event(PendingQueue &queue, tb_event *event) noexcept {
+  try {
+    queue.events.push_back(event);
+  } catch (const std::bad_alloc &) {
+    driver_.api->event_destroy(driver_.self, event);
+  }
 }
 
 tb_status Heap::record_event(PendingQueue &queue, tb_event **out) noexcept {
@@ -137,11 +146,7 @@ void Heap::finish(PendingQueue &queue) noexcept {
   queue.head = use->next;
   if (!queue.head) queue.tail = nullptr;
   --pending_;
-  try {
-    queue.events.push_back(use->event);
-  } catch (const std::bad_alloc &) {
-    driver_.api->event_destroy(driver_.self, use->event);
-  }
+  keep_event(queue, use->event);
   tb_block *block = use->block;
   uses_.give(use);
   if (--block->pending == 0) release(block);

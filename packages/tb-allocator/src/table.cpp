@@ -76,8 +76,7 @@ tb_status make_heap(int32_t device, Heap **out) {
     tb_device_info info{};
     info.struct_size = sizeof info;
     if (tb_status status = host.device_info(device, &info); status != TB_OK) return status;
-    if (info.alignment > unit) policy.granule = std::bit_ceil(info.alignment);
-    policy.growing = configuration.expandable_segments;
+    policy = device_policy(configuration, info.total_memory, info.alignment);
     source = std::make_unique<DeviceSource>(driver, device);
   } else {
     policy.medium_limit = 0; // a segment for each large block: pinned memory is dear, and shared by all processes

@@ -1,6 +1,7 @@
 // errors.cpp -- status codes with a text.
 #include "errors.h"
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +10,7 @@ namespace tb {
 namespace {
 
 thread_local tb_error last{};
+std::atomic<Explainer> explainer{nullptr};
 
 } // namespace
 
@@ -88,8 +90,13 @@ bool take_error(tb_error *out) noexcept {
     out->struct_size = owner;
   }
   clear_error();
+  // Last: it may run Python, and with it anything.
+  Explainer explain = explainer.load(std::memory_order_acquire);
+  if (explain && size == sizeof last) explain(out->text, sizeof out->text);
   return true;
 }
+
+void set_explainer(Explainer explain) noexcept { explainer.store(explain, std::memory_order_release); }
 
 void clear_error() noexcept { last.status = TB_OK; }
 

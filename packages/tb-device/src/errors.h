@@ -19,6 +19,10 @@ void set_error(tb_status status, int64_t native_code, int32_t device, const char
 bool take_error(tb_error *out) noexcept;
 void clear_error() noexcept;
 
+// tb_device_table.set_explainer.
+using Explainer = void (*)(char *text, uint64_t size);
+void set_explainer(Explainer explain) noexcept;
+
 // set_error with a formatted text; returns the status, so that a function can end with it.
 [[gnu::format(printf, 5, 6)]] tb_status fail(tb_status status, int32_t device, const char *driver, const char *function,
                                              const char *format, ...) noexcept;

@@ -130,7 +130,7 @@ void run_goodbyes() {
 
 const tb_device_table device_table = {
     sizeof(tb_device_table), driver, is_open,        device_count, current_device, set_current_device, device_info,
-    component_error,         take,   describe_error, on_shutdown,  &forked,
+    component_error,         take,   describe_error, on_shutdown,  &forked,        set_explainer,
 };
 
 void set_opener(Opener open) { opener.store(open); }

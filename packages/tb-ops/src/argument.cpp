@@ -11,6 +11,7 @@
 #include <deque>
 
 #include "describe.h"
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -82,6 +83,8 @@ thread_local Aliases aliases;
 
 } // namespace
 
+thread_local constinit CapturedTypes captured_types;
+
 std::string describe_aliases() { return aliases.described(); }
 
 AliasScope::~AliasScope() { aliases.give_back(); }
@@ -93,6 +96,7 @@ TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
   wrapped_ = impl->is_wrapped_number();
   conjugate_ = impl->is_conj();
   negative_ = impl->is_neg();
+  captured_types.add(type_, impl->numel() == 0);
   const bool host = impl->device_type() == c10::DeviceType::CPU;
   if (host && impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
     by_value_ = true;
@@ -140,6 +144,7 @@ at::Tensor &TensorArgument::alias() {
   c10::StorageImpl *storage = impl->unsafe_storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(c10::DataPtr(by_value_ ? value_ : data_, c10::kCPU));
   impl->set_sizes_and_strides(lengths, strides, 0);
+  team.add(impl->numel());
   storage->set_nbytes(at::detail::computeStorageNbytes(lengths, strides, impl->itemsize()));
   if (wrapped_) impl->set_wrapped_number(true);
   impl->_set_conj(conjugate_);

@@ -12,6 +12,28 @@
 
 namespace tb {
 
+// The types of the tensors captured for the next launch of this thread, folded into a number; runs of one type count
+// once, so that lists of any length look alike. Empty tensors differ: kernels look at no type then. Every launch takes
+// it (see FirstUse).
+class CapturedTypes {
+public:
+  void add(c10::ScalarType type, bool empty) {
+    const uint64_t symbol = 2 * static_cast<uint64_t>(type) + empty + 1;
+    if (symbol == last_) return;
+    last_ = symbol;
+    folded_ = folded_ * 131 + symbol;
+  }
+  uint64_t take() {
+    const uint64_t folded = folded_;
+    folded_ = last_ = 0;
+    return folded;
+  }
+
+private:
+  uint64_t folded_ = 0, last_ = 0;
+};
+extern thread_local constinit CapturedTypes captured_types;
+
 // A tensor's address, shape and type. A one-element CPU tensor travels by value, with its wrapped-number flag, since
 // type promotion depends on it; a larger CPU tensor is copied, so that the caller may change it at once.
 class TensorArgument {

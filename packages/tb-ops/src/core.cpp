@@ -7,7 +7,10 @@
 
 #include <mutex>
 
+#include "caller.h"
+#include "custom.h"
 #include "fallback.h"
+#include "learned/learned.h"
 #include "ledger.h"
 #include "register.h"
 #include "runtime.h"
@@ -21,7 +24,7 @@ namespace {
 
 void connect() {
   tb::Runtime &r = tb::runtime;
-  if (!tb_import("tb-ops", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 0, &r.device, sizeof r.device) ||
+  if (!tb_import("tb-ops", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 1, &r.device, sizeof r.device) ||
       !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &r.stream, sizeof r.stream) ||
       !tb_import("tb-ops", "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 0, &r.generator,
                  sizeof r.generator))
@@ -41,13 +44,17 @@ void initialize() {
   static auto *aten =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   tb::register_factories(*aten);
+  tb::register_routed_views(*aten);
   tb::register_copies(*aten);
   tb::register_fallback();
   if (tb::runtime.closures) {
     tb::register_structured(*aten);
+    tb::register_routed_kernels(*aten);
     tb::register_native(*aten);
     tb::register_random(*aten);
     tb::register_waiting(*aten);
+    tb::register_learned(*aten);
+    tb::register_custom();
   }
   done = true;
 }
@@ -71,6 +78,30 @@ void set_origin_finder(nb::callable finder) {
   tb::set_origin_finder(&find_origin);
 }
 
+PyObject *place_finder = nullptr; // for the life of the process
+
+std::string find_place(const std::vector<tb::Caller::Frame> &frames) {
+  if (!Py_IsInitialized()) return "";
+  const nb::gil_scoped_acquire gil;
+  nb::error_scope undisturbed; // whoever takes the text may be handling an exception
+  try {
+    nb::list pairs;
+    for (const tb::Caller::Frame &frame : frames) pairs.append(nb::make_tuple(frame.code, frame.instruction));
+    return nb::cast<std::string>(nb::handle(place_finder)(pairs));
+  } catch (const std::exception &) {
+    return ""; // the failure itself is told all the same
+  }
+}
+
+void note_callers(std::tuple<ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t> offsets, nb::callable finder) {
+  const auto [state, indirect, code, instruction, previous] = offsets;
+  tb::frame_offsets = {state, indirect, code, instruction, previous};
+  tb::frames_known = true;
+  place_finder = finder.release().ptr();
+  tb::set_place_finder(&find_place);
+  tb::runtime.device.set_explainer(&tb::replace_mark);
+}
+
 nb::tuple row(const tb::FallbackEntry &entry) {
   return nb::make_tuple(entry.name, entry.calls, entry.seconds, entry.bytes, entry.forced, entry.first.where,
                         nb::tuple(nb::cast(entry.first.stack)));
@@ -81,6 +112,7 @@ nb::tuple row(const tb::FallbackEntry &entry) {
 NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
   tb::register_torch_exceptions();
+  m.attr("_tb_export") = nb::capsule(&tb::exported, TB_EXPORT_CAPSULE);
   m.def("_connect", &connect);
   m.def("initialize", &initialize, "Opens the driver and registers the kernels that fit it. Once; cheap after that.");
   m.def(
@@ -102,12 +134,17 @@ NB_MODULE(_core, m) {
   m.def("_set_origin_finder", &set_origin_finder, "finder"_a,
         nb::sig("def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None"),
         "finder() -> (place, stack) tells where Python is, on the thread that asks.");
+  m.def("_note_callers", &note_callers, "offsets"_a, "finder"_a,
+        nb::sig("def _note_callers(offsets: tuple[int, int, int, int, int], "
+                "finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None"),
+        "Launches note their place in Python from now on; finder(frames) names it when one has failed.");
   m.def("open_budget", &tb::open_budget, "calls"_a, "Allows that many fallbacks until it is closed; its number.");
   m.def("close_budget", &tb::close_budget, "number"_a, "The first refusal's text; empty when there was none.");
   m.def("force_fallback", &tb::force_fallback, "name"_a, "overload"_a, "The CPU runs the operator until released.");
   m.def("release_fallback", &tb::release_fallback, "name"_a, "overload"_a, "Undoes one force_fallback.");
   m.def("forced_fallbacks", &tb::forced_fallbacks, "The operators that are forced now.");
   m.def("waiting_operators", &tb::waiting_operators, "(operator, reason) of native kernels that wait for the device.");
+  m.def("learned_operators", &tb::learned_operators, "Native operators that wait at the first call with new shapes.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
   m.def(
       "set_fallback_mode",

@@ -1,18 +1,11 @@
-// Factories, views and resizing: what touches shapes and storages but runs no kernel. The same for every driver.
+// Factories, storages and resizing: what touches shapes and storages but runs no kernel. The same for every driver.
 #include "register.h"
 #include "runtime.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
-#include <ATen/ops/_reshape_alias_native.h>
-#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty_strided_ops.h>
-#include <ATen/ops/is_set_to_native.h>
-#include <ATen/ops/unfold_native.h>
-#include <ATen/ops/view_as_complex_native.h>
-#include <ATen/ops/view_as_real_native.h>
-#include <ATen/ops/view_native.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace tb {
@@ -95,21 +88,6 @@ const at::Tensor &resize_(const at::Tensor &self, c10::IntArrayRef size,
   return self;
 }
 
-at::Tensor as_strided(const at::Tensor &self, c10::IntArrayRef size, c10::IntArrayRef stride,
-                      std::optional<int64_t> offset) {
-  return at::native::as_strided_tensorimpl(self, size, stride, offset);
-}
-at::Tensor view(const at::Tensor &self, c10::IntArrayRef size) { return at::native::view(self, size); }
-at::Tensor reshape_alias(const at::Tensor &self, c10::IntArrayRef size, c10::IntArrayRef stride) {
-  return at::native::_reshape_alias(self, size, stride);
-}
-at::Tensor unfold(const at::Tensor &self, int64_t dimension, int64_t size, int64_t step) {
-  return at::native::unfold(self, dimension, size, step);
-}
-at::Tensor view_as_real(const at::Tensor &self) { return at::native::view_as_real(self); }
-at::Tensor view_as_complex(const at::Tensor &self) { return at::native::view_as_complex(self); }
-bool is_set_to(const at::Tensor &self, const at::Tensor &other) { return at::native::is_set_to(self, other); }
-
 at::Tensor &set_storage_offset(at::Tensor &self, c10::Storage source, int64_t offset, c10::IntArrayRef size,
                                c10::IntArrayRef stride) {
   TORCH_CHECK(source.device_type() == device_type, "Attempted to set the storage of a tensor on device ", self.device(),
@@ -145,6 +123,15 @@ void record_stream(at::Tensor &self, c10::Stream stream) {
   c10::impl::VirtualGuardImpl(device_type).recordDataPtrOnStream(self.storage().data_ptr(), stream);
 }
 
+// PyTorch's own handling of lazily conjugated and negated arguments would record the stream of a copy, and take a result
+// off the stack that the operator does not give: the tensor would never be freed.
+void register_record_stream_of_bits() {
+  static std::vector<torch::Library> *libraries = new std::vector<torch::Library>();
+  for (const c10::DispatchKey key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})
+    libraries->emplace_back(torch::Library::IMPL, "aten", key, __FILE__, __LINE__)
+        .impl("record_stream", torch::CppFunction::makeFallthrough());
+}
+
 } // namespace
 
 void register_factories(torch::Library &aten) {
@@ -152,18 +139,12 @@ void register_factories(torch::Library &aten) {
   aten.impl("empty_strided", TORCH_FN(empty_strided));
   aten.impl("_efficientzerotensor", TORCH_FN(efficient_zero_tensor));
   aten.impl("resize_", TORCH_FN(resize_));
-  aten.impl("as_strided", TORCH_FN(as_strided));
-  aten.impl("view", TORCH_FN(view));
-  aten.impl("_reshape_alias", TORCH_FN(reshape_alias));
-  aten.impl("unfold", TORCH_FN(unfold));
-  aten.impl("view_as_real", TORCH_FN(view_as_real));
-  aten.impl("view_as_complex", TORCH_FN(view_as_complex));
-  aten.impl("is_set_to", TORCH_FN(is_set_to));
   aten.impl("set_.source_Storage", TORCH_FN(set_storage));
   aten.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset));
   aten.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   aten.impl("set_", TORCH_FN(set_empty));
   aten.impl("record_stream", TORCH_FN(record_stream));
+  register_record_stream_of_bits();
 }
 
 } // namespace tb

@@ -6,6 +6,7 @@
 #include "fallback.h"
 
 #include "describe.h"
+#include "learned/learned.h"
 #include "ledger.h"
 #include "register.h"
 #include "runtime.h"
@@ -66,6 +67,7 @@ public:
       if (cpu->data() == here->data()) continue;
       DeviceScope scope(here->device().index());
       c10::DataPtr data = runtime.allocator->allocate(cpu->nbytes());
+      synchronize(here->device().index()); // see back()
       std::memcpy(data.get(), cpu->data(), cpu->nbytes());
       here->set_data_ptr_noswap(std::move(data));
       here->set_nbytes(cpu->nbytes());
@@ -97,8 +99,8 @@ public:
       view.unsafeGetTensorImpl()->_set_neg(cpu.is_neg());
       return view;
     }
-    wait(device());
     at::Tensor out = empty(cpu.sizes(), cpu.strides(), cpu.scalar_type(), device());
+    synchronize(device()); // what another thread queued on this stream may still use the memory, and then freed it
     const size_t bytes = out.storage().nbytes();
     if (bytes > 0 && cpu.numel() > 0) std::memcpy(out.mutable_data_ptr(), cpu.const_data_ptr(), bytes);
     if (cpu.is_conj()) out._set_conj(true);
@@ -170,6 +172,8 @@ template <class Convert> c10::IValue convert(const c10::IValue &value, Convert t
   return value;
 }
 
+} // namespace
+
 void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   const c10::FunctionSchema &schema = op.schema();
   const size_t given = schema.arguments().size(), first = stack->size() - given;
@@ -195,6 +199,8 @@ void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   for (size_t i = stack->size() - returned; i < stack->size(); i++)
     (*stack)[i] = convert((*stack)[i], [&](const at::Tensor &tensor) { return twins.back(tensor); });
 }
+
+namespace {
 
 // A driver whose memory the host may not touch gets copies, and a view of a copy is no view of the tensor.
 void run_on_copies(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
@@ -287,6 +293,7 @@ std::vector<std::pair<std::string, std::string>> waiting_operators() {
   };
   for (const char *name : size_depends_on_data)
     out.emplace_back(std::string("aten::") + name, "the size of the result depends on the data");
+  for (const std::string &name : sized_by_data()) out.emplace_back(name, "the size of the result depends on the data");
   return out;
 }
 
@@ -300,6 +307,9 @@ void force_fallback(const std::string &name, const std::string &overload) {
                               " has no kernel that could be passed by: it is composed of other operators. Force those");
   TORCH_CHECK_NOT_IMPLEMENTED(op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),
                               "force_fallback: ", name_of(*op), " has no kernel on the CPU that could run instead");
+  for (const c10::Argument &argument : op->schema().arguments())
+    TORCH_CHECK_NOT_IMPLEMENTED(argument.type()->kind() != c10::TypeKind::StorageType, "force_fallback: ",
+                                name_of(*op), " takes a storage, which has no twin on the CPU");
   const std::lock_guard guard(forces_lock);
   Force &force = forces[name_of(*op)];
   if (force.holders++ > 0) return;

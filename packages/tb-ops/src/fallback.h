@@ -8,6 +8,10 @@
 
 namespace tb {
 
+// Runs the CPU's kernel on the caller's thread over the same storages, after waiting for the stream; what it does to
+// shapes and storages of its arguments is taken over. Only where the host may touch device memory.
+void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack);
+
 // Operators that wait by their nature, since the size of the result depends on the data: the CPU kernel on
 // aliases is their native kernel, and no entry in the ledger. Only where the host may touch device memory.
 void register_waiting(torch::Library &aten);

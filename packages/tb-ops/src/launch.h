@@ -3,15 +3,23 @@
 //   launch<"aten::relu">(device, [in = TensorArgument(x), out = TensorArgument(y)]() mutable { ... in.alias() ... });
 //   launch_kernel<"aten::mm.out", kernel>(device, self, mat2, out);   // kernel(const Tensor &, const Tensor &, Tensor &)
 //
-// The closure runs on the stream's worker with autograd off; what it throws appears at the next synchronise with the
-// operator's name. It must not take Python's lock nor launch or wait for anything.
+// The closure runs on the stream's worker with autograd off; what it throws appears at the next synchronise, as the same
+// type of exception, with the operator's name. It must not take Python's lock nor launch or wait for anything.
+//
+// Whether a CPU kernel takes a combination of types is known only once it has run. So the first launch of each kernel
+// with each combination waits, and so does one that writes to a tensor that overlaps itself: those errors appear at the
+// call, as on the CPU. Only what depends on values (an index out of range) is told late.
 #pragma once
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <type_traits>
 #include <utility>
 
 #include "argument.h"
+#include "caller.h"
 #include "runtime.h"
 
 namespace tb {
@@ -22,40 +30,80 @@ template <size_t N> struct Name {
   char value[N];
 };
 
+// What the worker needs to know of the launching thread.
+struct Launcher {
+  int32_t threads = at::get_num_threads(); // what torch.set_num_threads gave
+  Caller caller = tb::caller();
+};
+
 // Runs call(storage) with the worker's settings; returns its status and leaves the text of what it threw.
-tb_status run_guarded(void (*call)(void *storage), void *storage, int32_t threads, const tb_closure_context *context);
+tb_status run_guarded(void (*call)(void *storage), void *storage, const Launcher &launcher,
+                      const tb_closure_context *context);
 
 template <class Function> struct Closure {
-  int32_t threads; // of the launching thread: what torch.set_num_threads gave
+  Launcher launcher;
   Function function;
 
   static void call(void *storage) { static_cast<Closure *>(storage)->function(); }
   static tb_status run(void *storage, const tb_closure_context *context) {
-    return run_guarded(&call, storage, static_cast<Closure *>(storage)->threads, context);
+    return run_guarded(&call, storage, static_cast<Closure *>(storage)->launcher, context);
   }
   static void destroy(void *storage) { static_cast<Closure *>(storage)->~Closure(); }
   template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value, &run, &destroy};
 };
 
-// Builds Function from `arguments` inside the stream's queue.
+// The combinations of types that one kernel has run with.
+class FirstUse {
+public:
+  bool known(uint64_t types) const {
+    for (const std::atomic<uint64_t> &seen : seen_)
+      if (seen.load(std::memory_order_relaxed) == types) return true;
+    return false;
+  }
+  // Waits for the launch; what it failed with is raised here. More combinations than places only wait more often.
+  void wait(c10::DeviceIndex device, uint64_t types) {
+    synchronize(device);
+    seen_[next_.fetch_add(1, std::memory_order_relaxed) % seen_.size()].store(types, std::memory_order_relaxed);
+  }
+
+private:
+  std::array<std::atomic<uint64_t>, 16> seen_{};
+  std::atomic<uint32_t> next_ = 0;
+};
+
+// Builds Function from `arguments` inside the stream's queue; `wait`: until it has run.
 template <Name name, class Function, class... Arguments>
-void launch_in_place(c10::DeviceIndex device, Arguments &&...arguments) {
+void launch_in_place(c10::DeviceIndex device, bool wait, Arguments &&...arguments) {
+  static constinit FirstUse first_use;
   using Kind = Closure<Function>;
   static_assert(alignof(Kind) <= TB_CLOSURE_ALIGNMENT);
   tb_stream *stream = current_stream(device);
   void *storage = nullptr;
   check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Kind), &storage), name.value, device);
   try {
-    new (storage) Kind{at::get_num_threads(), Function(std::forward<Arguments>(arguments)...)};
+    new (storage) Kind{{}, Function(std::forward<Arguments>(arguments)...)};
   } catch (...) {
     runtime.driver->closure_cancel(runtime.self, stream, storage);
     throw;
   }
-  check(runtime.driver->closure_commit(runtime.self, stream, storage, &Kind::template kind<name>), name.value, device);
+  const uint64_t types = captured_types.take();
+  commit(stream, storage, Kind::template kind<name>, device);
+  if (wait || !first_use.known(types)) [[unlikely]]
+    first_use.wait(device, types);
 }
 
 template <Name name, class Function> void launch(c10::DeviceIndex device, Function function) {
-  launch_in_place<name, Function>(device, std::move(function));
+  launch_in_place<name, Function>(device, false, std::move(function));
+}
+
+// Whether an element is there twice: some dimension of more than one element has stride 0.
+inline bool overlaps_itself(const at::Tensor &tensor) {
+  if (!tensor.defined()) return false;
+  const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  for (size_t i = 0; i < sizes.size(); i++)
+    if (strides[i] == 0 && sizes[i] > 1) [[unlikely]]
+      return true;
+  return false;
 }
 
 // The stored arguments of one kernel. Leaves rather than std::tuple: there are hundreds of these types, and a generated
@@ -71,10 +119,24 @@ template <auto kernel, size_t... i, class... Stored> struct KernelCall<kernel, s
   void operator()() { kernel(restore(static_cast<Leaf<i, Stored> &>(*this).value)...); }
 };
 
+// Whether several elements of a tensor that a kernel writes to (its parameter is no const reference) are one.
+template <class Parameter, class Argument> bool written_on_overlap(const Argument &argument) {
+  if constexpr (std::is_same_v<Parameter, at::Tensor &> && std::is_convertible_v<const Argument &, const at::Tensor &>)
+    return overlaps_itself(argument);
+  return false;
+}
+template <class... Parameters, class... Arguments>
+bool writes_on_overlap(void (*)(Parameters...), const Arguments &...arguments) {
+  return (written_on_overlap<Parameters>(arguments) || ...);
+}
+template <class Lambda, class... Arguments> bool writes_on_overlap(const Lambda &, const Arguments &...) {
+  return false; // generic: it has no parameter types; these fill tensors of our own
+}
+
 template <Name name, auto kernel, class... Arguments>
 void launch_kernel(c10::DeviceIndex device, const Arguments &...arguments) {
   launch_in_place<name, KernelCall<kernel, std::index_sequence_for<Arguments...>, decltype(stored(arguments))...>>(
-      device, arguments...);
+      device, writes_on_overlap(kernel, arguments...), arguments...);
 }
 
 } // namespace tb

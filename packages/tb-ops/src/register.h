@@ -5,11 +5,13 @@
 
 namespace tb {
 
-void register_factories(torch::Library &aten);  // empty, views, resize: any driver
-void register_copies(torch::Library &aten);     // between every pair of devices: any driver
-void register_fallback();                       // everything without a kernel: any driver
-void register_structured(torch::Library &aten); // generated
-void register_native(torch::Library &aten);     // hand-written kernels
-void register_random(torch::Library &aten);     // fills from tb-generator
+void register_factories(torch::Library &aten);      // empty, set_, resize: any driver
+void register_copies(torch::Library &aten);         // between every pair of devices: any driver
+void register_fallback();                           // everything without a kernel: any driver
+void register_structured(torch::Library &aten);     // generated
+void register_routed_views(torch::Library &aten);   // PyTorch's own bodies, from routes.yaml: any driver
+void register_routed_kernels(torch::Library &aten); // the same, of operators that end in our kernels
+void register_native(torch::Library &aten);         // hand-written kernels
+void register_random(torch::Library &aten);         // fills from tb-generator
 
 } // namespace tb

@@ -2,7 +2,6 @@
 #include "runtime.h"
 
 #include <ATen/EmptyTensor.h>
-#include <c10/util/Exception.h>
 
 #include <cstdlib>
 #include <string_view>
@@ -38,19 +37,10 @@ bool wanted() {
 } // namespace blocking
 } // namespace
 
-void fail(tb_status status, const char *function, c10::DeviceIndex device) {
+void fail(tb_status status, const char *function, c10::DeviceIndex device, Failed what) {
   char text[2048] = "";
   runtime.device.describe_error(status, function, device, text, sizeof text);
-  switch (status) {
-  case TB_OUT_OF_MEMORY:
-    C10_THROW_ERROR(OutOfMemoryError, text);
-  case TB_UNSUPPORTED:
-    C10_THROW_ERROR(NotImplementedError, text);
-  case TB_INVALID_ARGUMENT:
-    C10_THROW_ERROR(ValueError, text);
-  default:
-    C10_THROW_ERROR(Error, text);
-  }
+  throw_failure(status, function, text, what);
 }
 
 void open() {
@@ -75,7 +65,8 @@ void open() {
 }
 
 void synchronize(c10::DeviceIndex device) {
-  check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "stream_synchronize", device);
+  check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "stream_synchronize", device,
+        Failed::work);
 }
 
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device) {

@@ -6,6 +6,7 @@
 #include <c10/core/Device.h>
 
 #include "tb/component.h"
+#include "tb/failures.h"
 
 namespace tb {
 
@@ -27,11 +28,15 @@ extern Runtime runtime;
 // Opens the process's driver; throws c10::Error with the whole story when there is none.
 void open();
 
-// Throws what `status` stands for: c10::OutOfMemoryError, c10::NotImplementedError, c10::ValueError, c10::Error.
-[[noreturn]] void fail(tb_status status, const char *function, c10::DeviceIndex device);
-inline void check(tb_status status, const char *function, c10::DeviceIndex device) {
+// Throws what `status` stands for (tb/failures.h), with the whole text.
+[[noreturn]] void fail(tb_status status, const char *function, c10::DeviceIndex device, Failed what = Failed::call);
+inline void check(tb_status status, const char *function, c10::DeviceIndex device, Failed what = Failed::call) {
   if (status != TB_OK) [[unlikely]]
-    fail(status, function, device);
+    fail(status, function, device, what);
+}
+// Makes a reserved closure run. With TB_LAUNCH_BLOCKING this is where its work fails.
+inline void commit(tb_stream *stream, void *storage, const tb_closure &closure, c10::DeviceIndex device) {
+  check(runtime.driver->closure_commit(runtime.self, stream, storage, &closure), closure.name, device, Failed::work);
 }
 
 inline tb_stream *current_stream(c10::DeviceIndex device) {

@@ -8,7 +8,6 @@
 #include <array>
 #include <string>
 
-#include <c10/util/Exception.h>
 #include <torch/csrc/utils/device_lazy_init.h>
 
 #include "tb/component_python.h"
@@ -178,21 +177,11 @@ tb_stream *current_stream(int32_t device) {
   return stream;
 }
 
-void raise(tb_status status, const char *function, int32_t device) {
+void raise(tb_status status, const char *function, int32_t device, Failed what) {
   char text[2048];
   text[0] = 0;
   components.device.describe_error(status, function, device, text, sizeof text);
-  const c10::SourceLocation where{function, __FILE__, static_cast<uint32_t>(__LINE__)};
-  switch (status) {
-  case TB_OUT_OF_MEMORY:
-    throw c10::OutOfMemoryError(where, text);
-  case TB_UNSUPPORTED:
-    throw c10::NotImplementedError(where, text);
-  case TB_INVALID_ARGUMENT:
-    throw c10::ValueError(where, text);
-  default:
-    throw c10::AcceleratorError(where, status, text);
-  }
+  throw_failure(status, function, text, what);
 }
 
 } // namespace tb

@@ -11,6 +11,7 @@
 #include <c10/core/Stream.h>
 
 #include "tb/component.h"
+#include "tb/failures.h"
 
 namespace tb {
 
@@ -65,12 +66,16 @@ tb_stream *current_stream(int32_t device);
 
 // ---- failures -----------------------------------------------------------------------------------------------------
 
-// Throws what a component reported, with the whole text for the user: c10::OutOfMemoryError, NotImplementedError,
-// ValueError, and AcceleratorError (a RuntimeError in Python) for everything else.
-[[noreturn]] void raise(tb_status status, const char *function, int32_t device);
+// Throws what a component reported (tb/failures.h), with the whole text for the user.
+[[noreturn]] void raise(tb_status status, const char *function, int32_t device, Failed what = Failed::call);
 inline void check(tb_status status, const char *function, int32_t device = -1) {
   if (status != TB_OK) [[unlikely]]
     raise(status, function, device);
+}
+// Of a query or a synchronise, where failures of queued work appear.
+inline void check_work(tb_status status, const char *function, int32_t device = -1) {
+  if (status != TB_OK) [[unlikely]]
+    raise(status, function, device, Failed::work);
 }
 
 } // namespace tb

@@ -85,10 +85,10 @@ typedef struct tb_error {
   char text[1024];
 } tb_error;
 
-/* ---- tb-device, C API 1.0 ------------------------------------------------------------------------------------- */
+/* ---- tb-device, C API 1.1 ------------------------------------------------------------------------------------- */
 
 #define TB_DEVICE_API_MAJOR 1
-#define TB_DEVICE_API_MINOR 0
+#define TB_DEVICE_API_MINOR 1
 
 typedef struct tb_device_table {
   uint32_t struct_size;
@@ -113,6 +113,10 @@ typedef struct tb_device_table {
   tb_status (*on_shutdown)(void (*function)(void *user), void *user);
   /* Points at 0; at 1 in a forked child of a process that had a driver open. */
   const int32_t *forked;
+  /* Since 1.1. explain(text, size) sees every text as it is taken and may complete it in place, for example with what a
+   * queued closure could only note. It runs on the taking thread and may take Python's lock; it must not throw. One for
+   * the process; NULL: none. */
+  void (*set_explainer)(void (*explain)(char *text, uint64_t size));
 } tb_device_table;
 
 /* ---- tb-stream, C API 1.0 ------------------------------------------------------------------------------------- */

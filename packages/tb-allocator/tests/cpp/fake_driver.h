@@ -3,7 +3,9 @@
 // Misuse (freeing what is not there, mapping twice, touching unmapped pages, destroying twice) ends the test.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
@@ -29,6 +31,12 @@
 
 struct tb_stream {
   std::atomic<uint64_t> queued{0}, done{0};
+  struct Wait { // at a position of this stream, for a position of another
+    uint64_t position;
+    tb_stream *other;
+    uint64_t other_position;
+  };
+  std::vector<Wait> waits;
   int32_t device = 0;
 };
 struct tb_event {
@@ -36,8 +44,9 @@ struct tb_event {
   std::atomic<uint64_t> position{0};
   int32_t device = 0;
 };
-struct tb_physical {
-  uint64_t size;
+struct tb_physical { // a piece of one sparse file
+  uint64_t size, offset;
+  uint32_t references; // the handle and each mapping
 };
 
 namespace fake {
@@ -48,14 +57,18 @@ struct World {
   std::atomic<uint64_t> used{0};
   std::map<void *, uint64_t> device_memory, host_memory;
   std::map<char *, uint64_t> ranges; // reserved
-  std::map<char *, uint64_t> mapped; // address, size
+  std::map<char *, tb_physical *> mapped;
+  int file = memfd_create("fake-device", 0);
+  uint64_t file_size = 0;
+  int fail_map = 0; // so many of the next ones
   std::set<tb_event *> events;
   std::vector<std::unique_ptr<tb_stream>> streams;
   tb_stream standard;
   int fail_event_create = 0;       // so many of the next ones
   tb_status query_failure = TB_OK; // the next event_query's
   std::atomic<int> allocations{0}, frees{0}, device_syncs{0}, event_queries{0}, event_records{0};
-  std::atomic<int> on_shutdowns{0};
+  std::atomic<int> on_shutdowns{0}, maps{0}, waits{0};
+  void (*on_unmap)(char *address, uint64_t size) = nullptr;
   std::vector<void (*)(void *)> shutdowns;
 };
 inline World world;
@@ -86,6 +99,14 @@ inline void release_memory(std::map<void *, uint64_t> &all, void *pointer) {
   world.used -= found->second;
   free(pointer);
   all.erase(found);
+}
+
+inline void drop(tb_physical *physical) {
+  if (--physical->references) return;
+  world.used -= physical->size;
+  CHECK(fallocate(world.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(physical->offset),
+                  static_cast<off_t>(physical->size)) == 0);
+  delete physical;
 }
 
 inline void complete_all() {
@@ -171,6 +192,12 @@ inline tb_driver_api make_api() {
     event->stream.store(stream);
     return TB_OK;
   };
+  api.stream_wait_event = [](tb_driver *, tb_stream *stream, tb_event *event) -> tb_status {
+    std::lock_guard guard(world.mutex);
+    ++world.waits;
+    if (event->stream) stream->waits.push_back({++stream->queued, event->stream, event->position}); // queued work too
+    return TB_OK;
+  };
   api.event_query = [](tb_driver *, tb_event *event) -> tb_status {
     ++world.event_queries;
     if (world.query_failure != TB_OK) {
@@ -213,25 +240,42 @@ inline tb_driver_api make_api() {
     std::lock_guard guard(world.mutex);
     CHECK(size % granularity == 0);
     if (tb_status status = take(size)) return status;
-    *out = new tb_physical{size};
+    *out = new tb_physical{size, world.file_size, 1};
+    world.file_size += size;
+    CHECK(ftruncate(world.file, static_cast<off_t>(world.file_size)) == 0);
     return TB_OK;
   };
   api.vmm_destroy = [](tb_driver *, tb_physical *physical) -> tb_status {
-    delete physical; // counted until its one mapping goes
+    std::lock_guard guard(world.mutex);
+    drop(physical);
     return TB_OK;
   };
   api.vmm_map = [](tb_driver *, void *address, uint64_t size, tb_physical *physical, uint64_t) -> tb_status {
     std::lock_guard guard(world.mutex);
     CHECK(physical->size == size);
-    CHECK(world.mapped.emplace(static_cast<char *>(address), size).second);
+    auto *start = static_cast<char *>(address);
+    auto range = world.ranges.upper_bound(start);
+    CHECK(range != world.ranges.begin() && start + size <= std::prev(range)->first + std::prev(range)->second);
+    if (world.fail_map > 0 && --world.fail_map == 0) return TB_INTERNAL;
+    CHECK(world.mapped.emplace(start, physical).second);
+    ++physical->references;
+    ++world.maps;
+    CHECK(mmap(address, size, PROT_NONE, MAP_SHARED | MAP_FIXED, world.file,
+               static_cast<off_t>(physical->offset)) == address);
     return TB_OK;
   };
+  // What queued work still reads or writes must stay mapped: the test's streams say what is queued.
   api.vmm_unmap = [](tb_driver *, void *address, uint64_t size) -> tb_status {
     std::lock_guard guard(world.mutex);
-    auto found = world.mapped.find(static_cast<char *>(address));
-    CHECK(found != world.mapped.end() && found->second == size);
-    world.mapped.erase(found);
-    world.used -= size;
+    for (auto *at = static_cast<char *>(address), *end = at + size; at < end;) {
+      auto found = world.mapped.find(at);
+      CHECK(found != world.mapped.end());
+      at += found->second->size;
+      CHECK(at <= end);
+      drop(found->second);
+      world.mapped.erase(found);
+    }
+    if (world.on_unmap) world.on_unmap(static_cast<char *>(address), size);
     CHECK(mmap(address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == address);
     return TB_OK;
   };

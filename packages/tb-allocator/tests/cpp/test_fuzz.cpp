@@ -1,7 +1,9 @@
 // test_fuzz.cpp -- random operations over several streams against a shadow of every byte range.
 //
-// Promises: live blocks never overlap; memory is handed out again only in stream order, or when all streams that were
-// recorded on it have passed; alignment; the counts add up after every step and return to zero at the end.
+// Promises: live blocks never overlap, neither by address nor in memory; memory is handed out again only in stream
+// order, when all streams that used it have passed, or when the new stream was told to wait for them; no address is
+// unmapped that queued work may use; alignment; the counts add up after every step and return to zero at the end.
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -23,33 +25,89 @@ struct Live {
   uint8_t mark;
 };
 
-// The last users of all bytes that were freed, by range.
+struct Extent {
+  uint64_t start, size;
+  bool overlaps(const Extent &other) const { return start < other.start + other.size && other.start < start + size; }
+};
+
+// Where an address range lies in memory: in the file of the fake device, else at the address itself.
+std::vector<Extent> memory_of(char *pointer, uint64_t size) {
+  std::lock_guard guard(fake::world.mutex);
+  std::vector<Extent> extents;
+  for (char *end = pointer + size; pointer < end;) {
+    auto after = fake::world.mapped.upper_bound(pointer);
+    uint64_t rest = static_cast<uint64_t>(end - pointer);
+    if (after == fake::world.mapped.begin() || pointer >= std::prev(after)->first + std::prev(after)->second->size) {
+      extents.push_back({reinterpret_cast<uint64_t>(pointer), rest});
+      break;
+    }
+    auto &[base, physical] = *std::prev(after);
+    auto inside = static_cast<uint64_t>(pointer - base);
+    uint64_t part = std::min(rest, physical->size - inside);
+    extents.push_back({physical->offset + inside, part});
+    pointer += part;
+  }
+  return extents;
+}
+
+// The users of what was freed, by address and in memory, until they have passed.
 class Shadow {
 public:
   void freed(const Live &live) {
-    Range range{live.pointer, live.size, live.stream, {{live.stream, live.stream->queued}}};
+    forget();
+    Range range{{reinterpret_cast<uint64_t>(live.pointer), live.size}, memory_of(live.pointer, live.size), {}};
+    range.after.push_back({live.stream, live.stream->queued});
     for (tb_stream *stream : live.uses) range.after.push_back({stream, stream->queued});
     ranges_.push_back(range);
-    if (ranges_.size() > 400) ranges_.erase(ranges_.begin(), ranges_.begin() + 100);
   }
   void allocated(const Live &live) {
-    std::erase_if(ranges_, [&](const Range &range) {
-      if (range.pointer >= live.pointer + live.size || live.pointer >= range.pointer + range.size) return false;
-      for (const Passed &passed : range.after)
-        CHECK(passed.stream == live.stream || passed.stream->done >= passed.position);
-      return range.pointer >= live.pointer && range.pointer + range.size <= live.pointer + live.size;
-    });
+    for (const Extent &extent : memory_of(live.pointer, live.size))
+      for (const Range &range : ranges_)
+        for (const Extent &old : range.memory)
+          if (extent.overlaps(old))
+            for (const Passed &passed : range.after) CHECK(ordered(passed, live.stream));
+  }
+  void unmapped(char *address, uint64_t size) {
+    for (const Range &range : ranges_)
+      if (range.addresses.overlaps({reinterpret_cast<uint64_t>(address), size}))
+        for (const Passed &passed : range.after) CHECK(passed.stream->done >= passed.position);
   }
 
 private:
   struct Range {
-    char *pointer;
-    uint64_t size;
-    tb_stream *stream;
+    Extent addresses;
+    std::vector<Extent> memory;
     std::vector<Passed> after;
   };
+  // Whether `next` gets on only after `passed`: itself, by what it waits for, or by what that waits for.
+  static bool ordered(const Passed &passed, tb_stream *next, uint64_t until = UINT64_MAX) {
+    if (passed.stream->done >= passed.position) return true;
+    if (passed.stream == next) return until >= passed.position;
+    return std::any_of(next->waits.begin(), next->waits.end(), [&](const tb_stream::Wait &wait) {
+      return wait.position <= until && wait.other->done < wait.other_position &&
+             ordered(passed, wait.other, wait.other_position);
+    });
+  }
+  void forget() {
+    std::erase_if(ranges_, [](const Range &range) {
+      return std::all_of(range.after.begin(), range.after.end(),
+                         [](const Passed &passed) { return passed.stream->done >= passed.position; });
+    });
+  }
   std::vector<Range> ranges_;
 };
+
+// How far the stream may get before it has to wait for another.
+uint64_t reach(tb_stream *stream) {
+  std::lock_guard guard(fake::world.mutex);
+  std::erase_if(stream->waits, [](auto &wait) { return wait.other->done >= wait.other_position; });
+  uint64_t position = stream->queued;
+  for (const tb_stream::Wait &wait : stream->waits)
+    position = std::min(position, wait.position - 1);
+  return position;
+}
+
+Shadow *shadow_of_unmap;
 
 uint64_t some_size(std::mt19937_64 &random) {
   switch (random() % 8) {
@@ -74,12 +132,15 @@ void fuzz(bool growing, uint64_t seed, int steps) {
   tb::Driver driver{&fake::api, nullptr};
   tb::HeapPolicy policy;
   policy.growing = growing;
+  policy.total_memory = fake::world.capacity;
   tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
   std::mt19937_64 random(seed);
   std::vector<tb_stream *> streams;
   for (int i = 0; i < 4; ++i) streams.push_back(fake::new_stream());
   std::vector<Live> all;
   Shadow shadow;
+  shadow_of_unmap = &shadow;
+  fake::world.on_unmap = [](char *address, uint64_t size) { shadow_of_unmap->unmapped(address, size); };
   int64_t bytes = 0, requested = 0;
   int failures = 0;
 
@@ -114,6 +175,10 @@ void fuzz(bool growing, uint64_t seed, int steps) {
       CHECK(live.block->size >= live.size);
       for (const Live &other : all)
         CHECK(live.pointer + live.block->size <= other.pointer || other.pointer + other.block->size <= live.pointer);
+      if (growing)
+        for (const Extent &mine : memory_of(live.pointer, live.size))
+          for (const Live &other : all)
+            for (const Extent &old : memory_of(other.pointer, other.size)) CHECK(!mine.overlaps(old));
       shadow.allocated(live);
       live.pointer[0] = live.pointer[live.size - 1] = static_cast<char>(live.mark);
       bytes += static_cast<int64_t>(live.block->size);
@@ -129,8 +194,8 @@ void fuzz(bool growing, uint64_t seed, int steps) {
     } else if (choice < 95) {
       stream->queued += 1 + random() % 3;
     } else if (choice < 99) {
-      uint64_t behind = stream->queued - stream->done;
-      if (behind) stream->done += 1 + random() % behind;
+      uint64_t limit = reach(stream);
+      if (limit > stream->done) stream->done += 1 + random() % (limit - stream->done);
     } else if (random() % 20 == 0) {
       CHECK(heap.empty_cache() == TB_OK);
     }
@@ -164,11 +229,13 @@ void fuzz(bool growing, uint64_t seed, int steps) {
     }
   }
   heap.shutdown();
+  fake::world.on_unmap = nullptr;
   CHECK(fake::world.used == 0);
   CHECK(fake::world.ranges.empty() && fake::world.mapped.empty());
   CHECK(fake::world.events.empty());
-  fprintf(stderr, "fuzz growing=%d seed=%llu: %d steps, %d out of memory\n", growing,
-          static_cast<unsigned long long>(seed), steps, failures);
+  fprintf(stderr, "fuzz growing=%d seed=%llu: %d steps, %d out of memory, %d pages mapped, %d waits\n", growing,
+          static_cast<unsigned long long>(seed), steps, failures, fake::world.maps.load(), fake::world.waits.load());
+  CHECK(!growing || (fake::world.maps > 300 && fake::world.waits > 0)); // pages moved, also between streams
 }
 
 } // namespace

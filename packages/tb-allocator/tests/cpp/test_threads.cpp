@@ -41,6 +41,7 @@ void run(bool growing, int threads, int steps) {
   tb::Driver driver{&fake::api, nullptr};
   tb::HeapPolicy policy;
   policy.growing = growing;
+  policy.total_memory = fake::world.capacity;
   tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
   std::vector<tb_stream *> streams;
   for (int i = 0; i < 3; ++i) streams.push_back(fake::new_stream());

@@ -2,14 +2,8 @@
 #include "kernels/iterator_stub.h"
 
 #include <ATen/native/Activation.h>
-#include <ATen/ops/_prelu_kernel_backward_native.h>
-#include <ATen/ops/_prelu_kernel_native.h>
 #include <ATen/ops/clamp_min_ops.h>
 #include <ATen/ops/glu_backward_native.h>
-#include <ATen/ops/hardswish_backward_native.h>
-#include <ATen/ops/hardswish_native.h>
-#include <ATen/ops/hardtanh_backward_native.h>
-#include <ATen/ops/hardtanh_native.h>
 #include <ATen/ops/log_sigmoid_backward_native.h>
 #include <ATen/ops/log_sigmoid_forward_native.h>
 
@@ -77,23 +71,11 @@ void register_activations(torch::Library &aten) {
   enter_stub<"aten::hardswish_backward", at::native::hardswish_backward_stub, Types::promote_all>();
   enter_stub<"aten::_prelu_kernel", at::native::prelu_stub>();
   enter_stub<"aten::_prelu_kernel_backward", at::native::prelu_backward_stub>();
-  using namespace at::native;
-  aten.impl("relu", TORCH_FN(tb::relu));
+  aten.impl("relu", TORCH_FN(relu));
   aten.impl("relu_", TORCH_FN(relu_in_place));
-  aten.impl("hardtanh", TORCH_FN(hardtanh));
-  aten.impl("hardtanh_", TORCH_FN(hardtanh_));
-  aten.impl("hardtanh.out", TORCH_FN(hardtanh_out));
-  aten.impl("hardtanh_backward", TORCH_FN(hardtanh_backward));
-  aten.impl("hardtanh_backward.grad_input", TORCH_FN(hardtanh_backward_out));
-  aten.impl("hardswish", TORCH_FN(hardswish));
-  aten.impl("hardswish_", TORCH_FN(hardswish_));
-  aten.impl("hardswish.out", TORCH_FN(hardswish_out));
-  aten.impl("hardswish_backward", TORCH_FN(hardswish_backward));
-  aten.impl("_prelu_kernel", TORCH_FN(_prelu_kernel));
-  aten.impl("_prelu_kernel_backward", TORCH_FN(_prelu_kernel_backward));
-  aten.impl("glu_backward", TORCH_FN(tb::glu_backward));
-  aten.impl("log_sigmoid_forward", TORCH_FN(tb::log_sigmoid_forward));
-  aten.impl("log_sigmoid_backward", TORCH_FN(tb::log_sigmoid_backward));
+  aten.impl("glu_backward", TORCH_FN(glu_backward));
+  aten.impl("log_sigmoid_forward", TORCH_FN(log_sigmoid_forward));
+  aten.impl("log_sigmoid_backward", TORCH_FN(log_sigmoid_backward));
 }
 
 } // namespace tb

@@ -125,7 +125,6 @@ overrideable_backward(const Tensor &grad, const Tensor &query, const Tensor &key
 void register_attention(torch::Library &aten) {
   // Flash attention is what the CPU would choose, under the same conditions, and then calls the operator pair below.
   at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(&at::native::_fused_sdp_choice_cpp);
-  aten.impl("_fused_sdp_choice", TORCH_FN(at::native::_fused_sdp_choice_cpp));
   aten.impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(forward));
   aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(backward));
   aten.impl("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(overrideable));

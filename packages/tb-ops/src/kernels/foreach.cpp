@@ -97,7 +97,8 @@ struct WithNumbers {
   }
   static Tensors functional(TensorList self, const Scalar &number) {
     at::native::check_foreach_api_restrictions(self);
-    return fast(self, number) ? launch_new_lists<name>(Operation{Numbers(number)}, self) : slow_one(self, number);
+    return fast(self, number) ? launch_new_lists<name, &empty_iterated>(Operation{Numbers(number)}, self)
+                              : slow_one(self, number);
   }
   static void in_place(TensorList self, const Scalar &number) {
     at::native::check_foreach_api_restrictions(self);
@@ -106,7 +107,8 @@ struct WithNumbers {
   }
   static Tensors functional_each(TensorList self, ScalarList numbers) {
     at::native::check_foreach_api_restrictions(self, numbers);
-    return fast(self, numbers) ? launch_new_lists<name>(Operation{Numbers(numbers)}, self) : slow_each(self, numbers);
+    return fast(self, numbers) ? launch_new_lists<name, &empty_iterated>(Operation{Numbers(numbers)}, self)
+                               : slow_each(self, numbers);
   }
   static void in_place_each(TensorList self, ScalarList numbers) {
     at::native::check_foreach_api_restrictions(self, numbers);

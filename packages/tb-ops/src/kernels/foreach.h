@@ -31,12 +31,12 @@ void launch_in_place_lists(Operation operation, at::TensorList self, Lists... ot
                                            {stored_list(self), stored_list(others)...}, std::move(apply)});
 }
 
-// The same into new tensors laid out like `self`.
-template <Name name, class Operation, class... Lists>
+// The same into new tensors, which allocate(tensor of self, type) lays out.
+template <Name name, auto allocate = &empty_preserving, class Operation, class... Lists>
 Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... others) {
   Tensors out;
   out.reserve(self.size());
-  for (const at::Tensor &tensor : self) out.push_back(empty_preserving(tensor, tensor.scalar_type()));
+  for (const at::Tensor &tensor : self) out.push_back(allocate(tensor, tensor.scalar_type()));
   launch<name>(device_number(self[0]),
                ForeachCall<2 + sizeof...(others), Operation>{
                    {stored_list(out), stored_list(self), stored_list(others)...}, std::move(operation)});

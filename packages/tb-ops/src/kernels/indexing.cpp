@@ -18,11 +18,7 @@
 #include <ATen/ops/narrow_copy_native.h>
 #include <ATen/ops/pixel_shuffle_native.h>
 #include <ATen/ops/pixel_unshuffle_native.h>
-#include <ATen/ops/put_native.h>
-#include <ATen/ops/roll_native.h>
-#include <ATen/ops/take_native.h>
 #include <ATen/ops/trace_native.h>
-#include <ATen/ops/unfold_backward_native.h>
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
@@ -193,21 +189,12 @@ void register_indexing(torch::Library &aten) {
   aten.impl("index_select.out", TORCH_FN(index_select_out));
   aten.impl("narrow_copy", TORCH_FN(narrow_copy));
   aten.impl("embedding_dense_backward", TORCH_FN(embedding_dense_backward));
-  aten.impl("_index_put_impl_", TORCH_FN(at::native::_index_put_impl_));
-  aten.impl("index_fill_.int_Scalar",
-            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, const Tensor &, const c10::Scalar &)>(
-                at::native::index_fill_))));
   aten.impl("index_fill_.int_Tensor", TORCH_FN(index_fill_tensor));
   aten.impl("masked_scatter_", TORCH_FN(masked_scatter));
   aten.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));
   aten.impl("pixel_unshuffle", TORCH_FN(pixel_unshuffle));
-  aten.impl("put_", TORCH_FN(at::native::put_));
-  aten.impl("take", TORCH_FN(at::native::take));
-  aten.impl("take.out", TORCH_FN(at::native::take_out));
   aten.impl("flip", TORCH_FN(flip));
-  aten.impl("roll", TORCH_FN(at::native::roll));
   aten.impl("trace", TORCH_FN(trace));
-  aten.impl("unfold_backward", TORCH_FN(at::native::unfold_backward));
 }
 
 } // namespace tb

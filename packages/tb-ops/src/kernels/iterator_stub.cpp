@@ -11,8 +11,9 @@ IteratorArgument::IteratorArgument(const at::TensorIteratorBase &iterator, Types
   operands_.reserve(static_cast<size_t>(iterator.ntensors()));
   for (int i = 0; i < iterator.ntensors(); i++) {
     const c10::ScalarType given = iterator.tensor(i).scalar_type();
-    const bool stays = types == Types::as_given || (types == Types::comparison && i < outputs_ && given == c10::kBool);
-    operands_.push_back({TensorArgument(iterator.tensor(i)), stays ? given : iterator.common_dtype(), {}});
+    const bool convert =
+        types == Types::promote_all || (types == Types::compare && (i >= outputs_ || given != c10::kBool));
+    operands_.push_back({TensorArgument(iterator.tensor(i)), convert ? iterator.common_dtype() : given, {}});
   }
 }
 

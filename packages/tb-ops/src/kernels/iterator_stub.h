@@ -11,9 +11,9 @@
 namespace tb {
 
 // What becomes of operands of different types. Where an operator promotes them PyTorch converts them itself on the CPU,
-// but leaves it to the kernel on other devices; the iterator does not tell which operator does.
-// comparison: an output that is not bool is computed in the inputs' common type too.
-enum class Types { as_given, comparison, promote_all };
+// but leaves it to the kernel on other devices; the iterator does not tell which operator does. `compare`: inputs, and
+// an output that is not bool, for which the comparison kernels have a case of their own.
+enum class Types { as_given, compare, promote_all };
 
 class IteratorArgument {
 public:
@@ -59,8 +59,9 @@ template <Name name, auto &stub, Types types, class Iterator, class... Rest>
   requires std::derived_from<Iterator, at::TensorIteratorBase>
 struct StubEntry<name, stub, types, void (*)(Iterator &, Rest...)> {
   static void launch(Iterator &iterator, Rest... rest) {
-    launch_in_place<name, IteratorCall<stub, types, decltype(stored(rest))...>>(iterator.device(0).index(), iterator,
-                                                                                rest...);
+    // The iterator has refused outputs that overlap themselves.
+    launch_in_place<name, IteratorCall<stub, types, decltype(stored(rest))...>>(iterator.device(0).index(), false,
+                                                                                iterator, rest...);
   }
 };
 

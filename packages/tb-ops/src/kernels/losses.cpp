@@ -7,13 +7,9 @@
 #include <ATen/native/PointwiseOps.h>
 #include <ATen/ops/binary_cross_entropy_backward_native.h>
 #include <ATen/ops/binary_cross_entropy_native.h>
-#include <ATen/ops/huber_loss_backward_native.h>
-#include <ATen/ops/huber_loss_native.h>
-#include <ATen/ops/mse_loss_backward_native.h>
 #include <ATen/ops/mse_loss_cpu_dispatch.h>
 #include <ATen/ops/nll_loss2d_backward_native.h>
 #include <ATen/ops/nll_loss2d_forward_native.h>
-#include <ATen/ops/smooth_l1_loss_backward_native.h>
 #include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
 
 #include "kernels/kernels.h"
@@ -139,12 +135,6 @@ void register_losses(torch::Library &aten) {
   enter_stub<"aten::huber_loss_backward", at::native::huber_backward_stub, Types::promote_all>();
   aten.impl("mse_loss", TORCH_FN(mse_loss));
   aten.impl("smooth_l1_loss", TORCH_FN(smooth_l1_loss));
-  aten.impl("mse_loss_backward", TORCH_FN(at::native::mse_loss_backward));
-  aten.impl("mse_loss_backward.grad_input", TORCH_FN(at::native::mse_loss_backward_out));
-  aten.impl("smooth_l1_loss_backward.grad_input", TORCH_FN(at::native::smooth_l1_loss_backward_out));
-  aten.impl("huber_loss", TORCH_FN(at::native::huber_loss));
-  aten.impl("huber_loss.out", TORCH_FN(at::native::huber_loss_out));
-  aten.impl("huber_loss_backward.out", TORCH_FN(at::native::huber_loss_backward_out));
   aten.impl("binary_cross_entropy", TORCH_FN(binary_cross_entropy));
   aten.impl("binary_cross_entropy_backward", TORCH_FN(binary_cross_entropy_backward));
   aten.impl("nll_loss2d_forward", TORCH_FN(nll_loss2d_forward));

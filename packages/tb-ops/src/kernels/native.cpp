@@ -11,6 +11,7 @@ void register_native(torch::Library &aten) {
   register_convolution(aten);
   register_dropout(aten);
   register_elementwise(aten);
+  register_embedding_bag(aten);
   register_fill(aten);
   register_foreach(aten);
   register_indexing(aten);

@@ -1,4 +1,5 @@
 // Fused optimizers: one launch for all parameters.
+#include <ATen/ops/_fused_adagrad_native.h>
 #include <ATen/ops/_fused_adam_native.h>
 #include <ATen/ops/_fused_adamw_native.h>
 #include <ATen/ops/_fused_sgd_native.h>
@@ -73,10 +74,34 @@ void sgd(TensorList self, TensorList grads, TensorList momenta, double decay, do
                                                 nesterov, maximize, first, grad_scale, found_inf);
 }
 
+template <class Rate> using AdagradKernel = void (*)(TensorList, TensorList, TensorList, TensorList, Rate, double,
+                                                     double, double, bool, const OptionalTensor &,
+                                                     const OptionalTensor &);
+
+template <class Rate, AdagradKernel<Rate> kernel>
+void adagrad_kernel(TensorList self, TensorList grads, TensorList sums, TensorList steps, Rate rate, double rate_decay,
+                    double decay, double eps, bool maximize, const OptionalTensor &grad_scale,
+                    const OptionalTensor &found_inf) {
+  kernel(self, grads, sums, steps, rate, rate_decay, decay, eps, maximize, grad_scale, found_inf);
+}
+
+template <Name name, class Rate, AdagradKernel<Rate> kernel>
+void adagrad(TensorList self, TensorList grads, TensorList sums, TensorList steps, Rate rate, double rate_decay,
+             double decay, double eps, bool maximize, const OptionalTensor &grad_scale,
+             const OptionalTensor &found_inf) {
+  const c10::DeviceIndex device = check_lists(name.value, self, grads, sums, steps);
+  check_rate(rate);
+  launch_kernel<name, adagrad_kernel<Rate, kernel>>(device, self, grads, sums, steps, rate, rate_decay, decay, eps,
+                                                    maximize, grad_scale, found_inf);
+}
+
 } // namespace
 
 void register_optimizers(torch::Library &aten) {
   using namespace at::native;
+  aten.impl("_fused_adagrad_", TORCH_FN((adagrad<"aten::_fused_adagrad_", double, _fused_adagrad_kernel_cpu_>)));
+  aten.impl("_fused_adagrad_.tensor_lr",
+            TORCH_FN((adagrad<"aten::_fused_adagrad_", const Tensor &, _fused_adagrad_kernel_cpu_>)));
   aten.impl("_fused_adam_", TORCH_FN((adam<"aten::_fused_adam_", double, _fused_adam_kernel_cpu_>)));
   aten.impl("_fused_adam_.tensor_lr", TORCH_FN((adam<"aten::_fused_adam_", const Tensor &, _fused_adam_kernel_cpu_>)));
   aten.impl("_fused_adamw_", TORCH_FN((adam<"aten::_fused_adamw_", double, _fused_adamw_kernel_cpu_>)));

@@ -3,15 +3,7 @@
 #include "kernels/stub.h"
 
 #include <ATen/native/UnaryOps.h>
-#include <ATen/ops/bernoulli_native.h>
-#include <ATen/ops/cauchy_native.h>
-#include <ATen/ops/exponential_native.h>
-#include <ATen/ops/geometric_native.h>
-#include <ATen/ops/log_normal_native.h>
 #include <ATen/ops/lt_ops.h>
-#include <ATen/ops/normal_native.h>
-#include <ATen/ops/random_native.h>
-#include <ATen/ops/uniform_native.h>
 
 #include "kernels/output.h"
 #include "kernels/random_fill.h"
@@ -195,35 +187,10 @@ void enter_stubs() {
   log_normal_stub.set_privateuse1_dispatch_ptr(&fill_log_normal);
 }
 
-using Generator = OptionalGenerator;
-
 } // namespace
 
 void register_random(torch::Library &aten) {
   enter_stubs();
-  using namespace at::native;
-  aten.impl("uniform_", TORCH_FN(at::native::uniform_));
-  aten.impl("normal_", TORCH_FN(at::native::normal_));
-  aten.impl("normal.Tensor_float", TORCH_FN((overload<Tensor(const Tensor &, double, Generator)>(normal))));
-  aten.impl("normal.float_Tensor", TORCH_FN((overload<Tensor(double, const Tensor &, Generator)>(normal))));
-  aten.impl("normal.Tensor_Tensor", TORCH_FN((overload<Tensor(const Tensor &, const Tensor &, Generator)>(normal))));
-  aten.impl("normal.Tensor_float_out",
-            TORCH_FN((overload<Tensor &(const Tensor &, double, Generator, Tensor &)>(normal_out))));
-  aten.impl("normal.float_Tensor_out",
-            TORCH_FN((overload<Tensor &(double, const Tensor &, Generator, Tensor &)>(normal_out))));
-  aten.impl("normal.Tensor_Tensor_out",
-            TORCH_FN((overload<Tensor &(const Tensor &, const Tensor &, Generator, Tensor &)>(normal_out))));
-  aten.impl("random_", TORCH_FN((overload<Tensor &(Tensor &, Generator)>(random_))));
-  aten.impl("random_.to", TORCH_FN((overload<Tensor &(Tensor &, int64_t, Generator)>(random_))));
-  aten.impl("random_.from",
-            TORCH_FN((overload<Tensor &(Tensor &, int64_t, std::optional<int64_t>, Generator)>(random_))));
-  aten.impl("bernoulli_.float", TORCH_FN((overload<Tensor &(Tensor &, double, Generator)>(bernoulli_))));
-  aten.impl("bernoulli_.Tensor", TORCH_FN((overload<Tensor &(Tensor &, const Tensor &, Generator)>(bernoulli_))));
-  aten.impl("bernoulli.out", TORCH_FN(bernoulli_out));
-  aten.impl("exponential_", TORCH_FN(exponential_));
-  aten.impl("cauchy_", TORCH_FN(cauchy_));
-  aten.impl("geometric_", TORCH_FN(geometric_));
-  aten.impl("log_normal_", TORCH_FN(log_normal_));
   register_sampling(aten);
 }
 

@@ -3,9 +3,7 @@
 
 #include <ATen/native/RangeFactories.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/arange_native.h>
 #include <ATen/ops/eye_native.h>
-#include <ATen/ops/linspace_native.h>
 #include <ATen/ops/logspace_native.h>
 
 #include "kernels/kernels.h"
@@ -44,12 +42,6 @@ Tensor &logspace(const Scalar &start, const Scalar &end, int64_t steps, double b
 void register_ranges(torch::Library &aten) {
   enter_stub<"aten::arange", at::native::arange_stub>();
   enter_stub<"aten::linspace", at::native::linspace_stub>();
-  aten.impl(
-      "arange.start_out",
-      TORCH_FN((overload<Tensor &(const Scalar &, const Scalar &, const Scalar &, Tensor &)>(at::native::arange_out))));
-  aten.impl(
-      "linspace.out",
-      TORCH_FN((overload<Tensor &(const Scalar &, const Scalar &, int64_t, Tensor &)>(at::native::linspace_out))));
   aten.impl("logspace.out", TORCH_FN(logspace));
   aten.impl("eye.out", TORCH_FN(eye));
   aten.impl("eye.m_out", TORCH_FN(eye_rectangular));

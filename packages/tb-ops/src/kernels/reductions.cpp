@@ -12,9 +12,7 @@
 #include <ATen/ops/dot_native.h>
 #include <ATen/ops/equal_native.h>
 #include <ATen/ops/kthvalue_native.h>
-#include <ATen/ops/max_native.h>
 #include <ATen/ops/median_native.h>
-#include <ATen/ops/min_native.h>
 #include <ATen/ops/mode_native.h>
 #include <ATen/ops/nanmedian_native.h>
 #include <ATen/ops/prod_native.h>
@@ -232,8 +230,6 @@ Tensor logcumsumexp(const Tensor &self, int64_t dim) {
 void register_reductions(torch::Library &aten) {
   enter_stub<"aten::max", at::native::max_all_stub>();
   enter_stub<"aten::min", at::native::min_all_stub>();
-  aten.impl("max", TORCH_FN((overload<Tensor(const Tensor &)>(at::native::max))));
-  aten.impl("min", TORCH_FN((overload<Tensor(const Tensor &)>(at::native::min))));
   aten.impl("var.correction", TORCH_FN((spread<"aten::var", at::native::var_out>)));
   aten.impl("std.correction", TORCH_FN((spread<"aten::std", at::native::std_out>)));
   aten.impl("var.correction_out", TORCH_FN((spread_out<"aten::var", at::native::var_out>)));

@@ -9,7 +9,6 @@
 #include <ATen/ops/argsort_ops.h>
 #include <ATen/ops/cumsum_ops.h>
 #include <ATen/ops/empty_ops.h>
-#include <ATen/ops/multinomial_native.h>
 #include <ATen/ops/searchsorted_ops.h>
 
 #include "kernels/output.h"
@@ -79,8 +78,6 @@ void multinomial_with_replacement(Tensor &out, const Tensor &weights, int64_t sa
 void register_sampling(torch::Library &aten) {
   at::native::multinomial_with_replacement_stub.set_privateuse1_dispatch_ptr(&multinomial_with_replacement);
   aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
-  aten.impl("multinomial", TORCH_FN(at::native::multinomial));
-  aten.impl("multinomial.out", TORCH_FN(at::native::multinomial_out));
 }
 
 } // namespace tb

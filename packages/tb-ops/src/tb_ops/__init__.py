@@ -15,7 +15,8 @@ if _installed != TORCH_MINOR:
         f"pip install 'torch=={TORCH_MINOR}.*', or a tb-ops built for torch {_installed}"
     )
 
-from . import _core, _origin  # noqa: E402 (only once the version is known to fit)
+from . import _core, _frames, _origin  # noqa: E402 (only once the version is known to fit)
+from .headers import get_include  # noqa: E402
 from .ledger import (  # noqa: E402
     Fallback,
     fallback_budget,
@@ -30,6 +31,9 @@ from .ledger import (  # noqa: E402
 
 _core._connect()
 _core._set_origin_finder(_origin.find)
+_offsets = _frames.find()
+if _offsets is not None:
+    _core._note_callers(_offsets, _origin.find_launch)
 
 __version__ = VERSION
 
@@ -74,6 +78,7 @@ __all__ = [
     "fallback_report",
     "fallbacks",
     "force_fallback",
+    "get_include",
     "initialize",
     "native",
     "reset_fallbacks",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 import collections.abc
-__all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'waiting_operators']
+import typing
+__all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'waiting_operators']
 def _connect() -> None:
     ...
 def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None:
@@ -33,6 +34,10 @@ def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
     """
+def learned_operators() -> list[str]:
+    """
+    Native operators that wait at the first call with new shapes.
+    """
 def ledger_seconds() -> float:
     """
     Seconds since the ledger was last empty by reset or start.
@@ -61,3 +66,4 @@ def waiting_operators() -> list[tuple[str, str]]:
     """
     (operator, reason) of native kernels that wait for the device.
     """
+_tb_export: typing.Any

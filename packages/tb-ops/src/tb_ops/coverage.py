@@ -27,6 +27,9 @@ KINDS = {
 }
 
 
+LEARNS = "the first call with new shapes waits: the CPU's kernel then shows the layout of the results"
+
+
 @dataclass(frozen=True)
 class Operator:
     """How one overload runs on tb."""
@@ -36,7 +39,7 @@ class Operator:
     kind: str
     """A key of KINDS."""
     reason: str
-    """Why it waits, falls back or is unsupported; which sort of composite it is; empty for native-async."""
+    """Why it waits, falls back or is unsupported; which sort of composite it is; of native-async empty, or LEARNS."""
 
 
 def operators() -> list[Operator]:
@@ -49,22 +52,23 @@ def operators() -> list[Operator]:
         raise RuntimeError("the listing needs torch.device('tb'): pip install torch-backend")
     torch.tb.init()
     waiting, forced = dict(_core.waiting_operators()), set(_core.forced_fallbacks())
+    learned = set(_core.learned_operators())
     names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
     return [
         Operator(name, "fallback", "forced: it has a kernel of the device")
         if name in forced
-        else _operator(name, waiting)
+        else _operator(name, waiting, learned)
         for name in names
     ]
 
 
-def _operator(name: str, waiting: dict[str, str]) -> Operator:
+def _operator(name: str, waiting: dict[str, str], learned: set[str]) -> Operator:
     table = dict(_TABLE_LINE.findall(torch._C._dispatch_dump_table(name)))
     match table.get("PrivateUse1"):
         case "kernel" if name in waiting:
             return Operator(name, "native-sync", waiting[name])
         case "kernel" | "fallthrough":
-            return Operator(name, "native-async", "")
+            return Operator(name, "native-async", LEARNS if name in learned else "")
         case "math kernel":
             return Operator(name, "composite", "CompositeImplicitAutograd")
         case "default backend kernel":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,6 +26,11 @@ def native_directory() -> pathlib.Path:
     if not (found / "native_functions.yaml").is_file():
         raise FileNotFoundError(f"no native_functions.yaml in {found}; this torch carries no operator schema")
     return found
+
+
+def function_names(directory: pathlib.Path) -> set[str]:
+    """The names of PyTorch's operators without their overloads, read without parsing the schemas."""
+    return set(re.findall(r"^- func: (\w+)", (directory / "native_functions.yaml").read_text(), re.MULTILINE))
 
 
 # Structured groups whose kernels are written by hand (src/kernels): with a reduction the losses' out= CPU kernel
@@ -52,6 +58,13 @@ class Schema:
     @property
     def functions(self) -> list[NativeFunction]:
         return self._parsed[0]
+
+    def cpu_body(self, function: NativeFunction) -> str | None:
+        """What PyTorch calls for CPU tensors, "at::native::abs_out"; None where it generates that, or has nothing."""
+        kernel = self._parsed[1].get_kernel(function)
+        if kernel is None or kernel.structured:
+            return None
+        return f"{kernel.cpp_namespace}::{kernel.kernel}"
 
     def has_cpu_kernel(self, function: NativeFunction | NativeFunctionsGroup) -> bool:
         return bool(self._parsed[1].has_kernel(function))

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from string import Template
 from typing import TYPE_CHECKING
+
+from .model import Operator
 
 if TYPE_CHECKING:
     from torchgen.model import NativeFunction, NativeFunctionsGroup
+
+# Runs on the worker: PyTorch's CPU kernel in its out= form. Functional and out= schemas share one.
+WORKER = Template("""
+void $worker($parameters) { at::cpu::$cpu($call); }""")
+
+KERNEL = Template("""
+$definition {
+  Structured<at::meta::structured_$meta, Schema::$schema, $outputs> op$given;
+  op.meta($checked);
+  launch_kernel<"$operation", $worker>($device, $captured);
+  return $returned;
+}
+""")
 
 
 def headers(group: NativeFunctionsGroup) -> list[str]:
@@ -25,18 +41,18 @@ def kernel_name(function: NativeFunction) -> str:
 
 
 def group_text(group: NativeFunctionsGroup) -> str:
-    """C++ of all kernels of a group. Functional and out= share the function that runs on the worker."""
+    """C++ of all kernels of a group."""
     return "".join(_kernel(group, f) for f in functions(group))
 
 
-def _device(function: NativeFunction, operation: str) -> str:
+def _device(function: NativeFunction, operator: Operator, operation: str) -> str:
     """C++ of the device whose stream runs the kernel. Iterator operators check devices in their meta function."""
     from torchgen.model import DeviceCheckType
 
-    tensors = [a for a in function.func.arguments.flat_all if str(a.type) in ("Tensor", "Tensor?")]
-    if function.device_check == DeviceCheckType.NoCheck or not any(str(a.type) == "Tensor" for a in tensors):
+    tensors = [a for a in operator.arguments if a.is_tensor or a.is_optional_tensor]
+    if function.device_check == DeviceCheckType.NoCheck or not any(a.is_tensor for a in tensors):
         return "device_number(op.output(0))"
-    checked = [f"&{a.name}" if str(a.type) == "Tensor" else f"({a.name} ? &*{a.name} : &undefined)" for a in tensors]
+    checked = [f"&{a.name}" if a.is_tensor else f"({a.name} ? &*{a.name} : &undefined)" for a in tensors]
     return f'common_device("{operation}", {{{", ".join(checked)}}})'
 
 
@@ -48,50 +64,49 @@ def _kernel(group: NativeFunctionsGroup, function: NativeFunction) -> str:
     from torchgen.model import SchemaKind
 
     kind = function.func.kind()
-    outs = len(group.out.func.returns)
-    own_outs = [a.name for a in function.func.arguments.out]
-    operation = f"aten::{group.functional.func.name if kind is not SchemaKind.inplace else function.func.name}"
+    operator = Operator.of_aten(function)
     with native_function_manager(function):
-        signature = NativeSignature(function.func, prefix="", symint=False)
-        meta_arguments = ", ".join(
-            e.expr for e in translate(list(signature.arguments()), structured.meta_arguments(group), method=False)
-        )
+        given = NativeSignature(function.func, prefix="", symint=False).arguments()
+        checked = translate(list(given), structured.meta_arguments(group), method=False)
         cpu = CppSignatureGroup.from_native_function(group.out, method=False).most_faithful_signature()
-        definition = signature.defn(name=kernel_name(function))
         cpu_arguments = [(a.name, str(a.type)) for a in cpu.arguments()]
 
     # The worker's function calls at::cpu::NAME_outf(inputs..., outs...); in place, self is also the output.
+    in_place = kind is SchemaKind.inplace
     out_names = [a.name for a in group.out.func.arguments.out]
     captured, parameters, call = [], [], []
     for name, declared in cpu_arguments:
-        if name in out_names:
-            if kind is SchemaKind.inplace:
-                call.append("self")
-                continue
+        if name in out_names and in_place:
+            call.append("self")
+        elif name in out_names:
             captured.append(f"op.output({out_names.index(name)})")
             parameters.append(f"at::Tensor &{name}")
+            call.append(name)
         else:
             captured.append(name)
-            in_place_self = kind is SchemaKind.inplace and name == "self"
-            parameters.append(f"at::Tensor &{name}" if in_place_self else f"{declared} {name}")
-        call.append(name)
-    worker = f"{kernel_name(function if kind is SchemaKind.inplace else group.functional)}_cpu"
-    text = ""
-    if kind is not SchemaKind.out:
-        text = f"\nvoid {worker}({', '.join(parameters)}) {{ at::cpu::{cpu.name()}({', '.join(call)}); }}"
+            parameters.append(f"at::Tensor &{name}" if in_place and name == "self" else f"{declared} {name}")
+            call.append(name)
+    worker = f"{kernel_name(function if in_place else group.functional)}_cpu"
+    worker_text = WORKER.substitute(
+        worker=worker, parameters=", ".join(parameters), cpu=cpu.name(), call=", ".join(call)
+    )
 
-    given = {SchemaKind.functional: "", SchemaKind.inplace: "(self)", SchemaKind.out: f"({', '.join(own_outs)})"}[kind]
-    if kind is SchemaKind.functional:
-        results = [f"std::move(op.outputs[{i}])" for i in range(outs)]
-    else:
-        results = ["self"] if kind is SchemaKind.inplace else own_outs
-    returned = results[0] if outs == 1 else "{" + ", ".join(results) + "}"
     schema = {SchemaKind.functional: "functional", SchemaKind.inplace: "in_place", SchemaKind.out: "out"}[kind]
-    return f"""{text}
-{definition} {{
-  Structured<at::meta::structured_{meta.name(group)}, Schema::{schema}, {outs}> op{given};
-  op.meta({meta_arguments});
-  launch_kernel<"{operation}", {worker}>({_device(function, operation)}, {", ".join(captured)});
-  return {returned};
-}}
-"""
+    own_outs = [a.name for a in function.func.arguments.out]
+    given_outputs = {SchemaKind.functional: [], SchemaKind.inplace: ["self"], SchemaKind.out: own_outs}[kind]
+    returned = given_outputs or [f"std::move(op.outputs[{i}])" for i in range(len(out_names))]
+    operation = f"aten::{function.func.name if in_place else group.functional.func.name}"
+    kernel_text = KERNEL.substitute(
+        definition=operator.definition(kernel_name(function)),
+        meta=meta.name(group),
+        schema=schema,
+        outputs=len(out_names),
+        given=f"({', '.join(given_outputs)})" if given_outputs else "",
+        checked=", ".join(e.expr for e in checked),
+        operation=operation,
+        worker=worker,
+        device=_device(function, operator, operation),
+        captured=", ".join(captured),
+        returned=returned[0] if len(returned) == 1 else "{" + ", ".join(returned) + "}",
+    )
+    return kernel_text if kind is SchemaKind.out else worker_text + kernel_text

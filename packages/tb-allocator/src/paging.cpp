@@ -1,0 +1,231 @@
+// paging.cpp -- memory for a request that no free block fits: a gap of addresses, and pages mapped into it.
+//
+// A gap is a row of free and unmapped blocks between two that are in use, so a request needs pages only for what is not
+// mapped. It is put where it needs the fewest.
+#include <algorithm>
+
+#include "heap.h"
+
+namespace tb {
+
+tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_block **out) {
+  retire_all();
+  Pool *pool = nullptr;
+  Gap gap;
+  tb_block *spare = nullptr;
+  for (bool reserved = false; !spare; reserved = true) {
+    {
+      std::lock_guard guard(lock_);
+      pool = &pool_of(request.stream, request.rounded > small_limit);
+      if (page_ && find_gap(*pool, request.rounded, &gap)) {
+        spare = blocks_.take();
+        hold(gap);
+      }
+    }
+    if (spare) break;
+    if (reserved) return TB_OUT_OF_MEMORY; // more than a whole range
+    if (tb_status status = reserve_range(*pool); status != TB_OK) return status;
+  }
+  auto undo = [&] {
+    {
+      std::lock_guard guard(lock_);
+      blocks_.give(spare);
+      put_back(gap);
+      put_back(harvest_.pieces);
+    }
+    for (tb_physical *page : harvest_.fresh) driver_.api->vmm_destroy(driver_.self, page);
+    harvest_ = {};
+  };
+  uint64_t stamp = 0;
+  try {
+    tb_status status = gather(request, gap.pages, beyond_soft_limit, &stamp);
+    if (status == TB_OK) status = map(gap);
+    if (status != TB_OK) {
+      undo();
+      return status;
+    }
+  } catch (const std::bad_alloc &) {
+    undo();
+    throw;
+  }
+  std::lock_guard guard(lock_);
+  for (Piece &piece : harvest_.pieces) {
+    Pool &donor = *piece.block->pool;
+    counters_.subtract(donor.large, Count::reserved_bytes, static_cast<int64_t>(piece.to - piece.from));
+    uint64_t freed = piece.block->stamp;
+    tb_block *stale = carve(piece, BlockState::stale);
+    donor.timeline->retired.push_back({stale, freed}); // gather reserved the room
+  }
+  if (!harvest_.fresh.empty()) ++counters_.device_alloc;
+  counters_.add(pool->large, Count::reserved_bytes, static_cast<int64_t>(harvest_.pages * page_));
+  harvest_.pieces.clear();
+  harvest_.fresh.clear();
+  harvest_.pages = 0;
+  tb_block *block = fill(gap, *pool, spare);
+  block->stamp = std::max(block->stamp, stamp);
+  *out = take(put(block), request.rounded, request.size);
+  return TB_OK;
+}
+
+// The pages of holes between two offsets, walking from `block` on.
+static uint64_t unmapped_bytes(const tb_block *block, uint64_t from, uint64_t to) {
+  uint64_t bytes = 0;
+  for (; block; block = block->next) {
+    auto start = static_cast<uint64_t>(block->pointer - block->segment->base);
+    if (start >= to) break;
+    if (block->state == BlockState::unmapped) bytes += std::min(start + block->size, to) - std::max(start, from);
+  }
+  return bytes;
+}
+
+bool Heap::find_gap(Pool &pool, uint64_t size, Gap *out) const {
+  Gap best;
+  auto open = [](const tb_block *block) {
+    return block && (block->state == BlockState::free || block->state == BlockState::unmapped);
+  };
+  auto offset = [](const tb_block *block) { return static_cast<uint64_t>(block->pointer - block->segment->base); };
+  auto consider = [&](const Gap &gap) {
+    if (!best.first || gap.pages < best.pages || (gap.pages == best.pages && gap.slack < best.slack)) best = gap;
+  };
+  for (tb_block *hole : pool.unmapped) {
+    tb_block *first = hole, *last = hole;
+    bool seen = false; // with an earlier hole of the same gap
+    while (open(first->previous)) {
+      first = first->previous;
+      seen |= first->state == BlockState::unmapped;
+    }
+    if (seen) continue;
+    while (open(last->next)) last = last->next;
+    uint64_t start = offset(first), end = offset(last) + last->size;
+    if (end - start < size) continue;
+    uint64_t slack = end - start - size;
+    Gap left;
+    left.first = left.last = first;
+    while (offset(left.last) + left.last->size < start + size) left.last = left.last->next;
+    left.from = start / page_ * page_;
+    left.to = (start + size + page_ - 1) / page_ * page_;
+    left.pages = unmapped_bytes(first, left.from, left.to) / page_;
+    left.slack = slack;
+    consider(left);
+    if (!slack || last == hole) continue; // nothing mapped at the end
+    Gap right;
+    right.first = right.last = last;
+    while (offset(right.first) > end - size) right.first = right.first->previous;
+    right.from = (end - size) / page_ * page_;
+    right.to = (end + page_ - 1) / page_ * page_;
+    right.pages = unmapped_bytes(right.first, right.from, right.to) / page_;
+    right.slack = slack;
+    consider(right);
+  }
+  *out = best;
+  return best.first;
+}
+
+void Heap::hold(const Gap &gap) noexcept {
+  for (tb_block *block = gap.first;; block = block->next) {
+    if (block->state == BlockState::free) take_out(block);
+    if (block == gap.last) break;
+  }
+}
+
+void Heap::put_back(const Gap &gap) noexcept {
+  for (tb_block *block = gap.first, *next;; block = next) {
+    bool end = block == gap.last;
+    next = block->next;
+    if (block->state == BlockState::held) put(block); // between holes: it merges at most beyond the gap's ends
+    if (end) break;
+  }
+}
+
+tb_status Heap::map(const Gap &gap) {
+  Segment &segment = *gap.first->segment;
+  size_t fresh = 0, piece = 0;
+  uint64_t moved = harvest_.pieces.empty() ? 0 : harvest_.pieces[0].from;
+  auto next_page = [&]() -> tb_physical * {
+    if (fresh < harvest_.fresh.size()) return harvest_.fresh[fresh++];
+    tb_physical *page = harvest_.pieces[piece].block->segment->pages[moved / page_];
+    moved += page_;
+    if (moved == harvest_.pieces[piece].to && ++piece < harvest_.pieces.size()) moved = harvest_.pieces[piece].from;
+    return page;
+  };
+  int32_t device = source_->device();
+  constexpr uint32_t read_and_write = 3;
+  struct Run {
+    uint64_t from, to;
+  };
+  std::vector<Run> runs;
+  tb_status status = TB_OK;
+  for (tb_block *block = gap.first; status == TB_OK; block = block->next) {
+    auto start = static_cast<uint64_t>(block->pointer - segment.base);
+    Run run{std::max(start, gap.from), std::min(start + block->size, gap.to)};
+    if (block->state == BlockState::unmapped && run.from < run.to) {
+      runs.push_back({run.from, run.from});
+      for (uint64_t &at = runs.back().to; at < run.to && status == TB_OK;) {
+        tb_physical *page = next_page();
+        status = driver_.api->vmm_map(driver_.self, segment.base + at, page_, page, 0);
+        if (status != TB_OK) break;
+        segment.pages[at / page_] = page;
+        at += page_;
+      }
+      if (status == TB_OK)
+        status = driver_.api->vmm_set_access(driver_.self, segment.base + run.from, run.to - run.from, &device, 1,
+                                             read_and_write);
+    }
+    if (block == gap.last) break;
+  }
+  if (status == TB_OK) {
+    for (Piece &one : harvest_.pieces)
+      std::fill_n(&one.block->segment->pages[one.from / page_], (one.to - one.from) / page_, nullptr);
+    return TB_OK;
+  }
+  for (Run &run : runs) {
+    if (run.from == run.to) continue;
+    driver_.api->vmm_unmap(driver_.self, segment.base + run.from, run.to - run.from);
+    std::fill_n(&segment.pages[run.from / page_], (run.to - run.from) / page_, nullptr);
+  }
+  return status;
+}
+
+tb_block *Heap::fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept {
+  Segment &segment = *gap.first->segment;
+  tb_block *first = gap.first, *last = gap.last;
+  char *from = segment.base + gap.from, *to = segment.base + gap.to;
+  // Free neighbours are taken out while a hole still counts as no neighbour.
+  if (first->state == BlockState::unmapped && first->pointer >= from)
+    if (tb_block *before = first->previous; before && before->state == BlockState::free) take_out(first = before);
+  if (last->state == BlockState::unmapped && last->pointer + last->size <= to)
+    if (tb_block *after = last->next; after && after->state == BlockState::free) take_out(last = after);
+  // Holes reach beyond the mapped pages at one end only: the other is the gap's own.
+  char *start = first->state == BlockState::unmapped ? std::max(first->pointer, from) : first->pointer;
+  char *end = last->pointer + last->size;
+  if (last->state == BlockState::unmapped) end = std::min(end, to);
+  tb_block *block = spare;
+  *block = {};
+  block->pointer = start;
+  block->size = static_cast<uint64_t>(end - start);
+  block->segment = &segment;
+  block->pool = &pool;
+  block->state = BlockState::held;
+  bool rest_before = start > first->pointer, rest_after = end < last->pointer + last->size;
+  if (rest_before)
+    insert_after(first, block);
+  else
+    insert_before(first, block);
+  for (tb_block *one = rest_before ? block->next : first, *next;; one = next) {
+    bool at_end = one == last;
+    next = one->next;
+    if (one->state == BlockState::held) block->stamp = std::max(block->stamp, one->stamp);
+    if (at_end && rest_after) {
+      one->size = static_cast<uint64_t>(one->pointer + one->size - end);
+      one->pointer = end;
+    } else {
+      if (one->state == BlockState::unmapped) remove_hole(one);
+      unlink(one);
+    }
+    if (at_end) break;
+  }
+  if (rest_before) first->size = static_cast<uint64_t>(start - first->pointer);
+  return block;
+}
+
+} // namespace tb

@@ -1,0 +1,10 @@
+// bind.h -- the replay functions of the module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace tb {
+
+void bind_replay(nanobind::module_ &m);
+
+} // namespace tb

@@ -1,0 +1,225 @@
+// emulated.cpp -- the calls of the driver without memory.
+#include "emulated.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace tb {
+namespace {
+
+constexpr int range_shift = 44; // each reservation has this many bits of address for itself
+
+void require(bool condition, const char *rule) {
+  if (condition) [[likely]]
+    return;
+  fprintf(stderr, "tb-allocator: the emulated driver saw a broken rule: %s. Please report this.\n", rule);
+  abort();
+}
+
+tb_status charge(tb_driver *self, uint64_t size) {
+  if (size > self->capacity || self->used > self->capacity - size)
+    return fail(TB_OUT_OF_MEMORY, 0, "emulated", "the emulated device is full");
+  self->used += size;
+  self->peak = std::max(self->peak, self->used);
+  return TB_OK;
+}
+
+void drop(tb_driver *self, tb_physical *physical) {
+  if (--physical->references) return;
+  self->used -= physical->size;
+  delete physical;
+}
+
+struct Place {
+  tb_driver::Range &range;
+  size_t first, count; // pages
+};
+
+Place place_of(tb_driver *self, void *address, uint64_t size) {
+  auto value = reinterpret_cast<uint64_t>(address);
+  uint64_t index = (value >> range_shift) - 1, offset = value & ((uint64_t{1} << range_shift) - 1);
+  require(index < self->ranges.size(), "the address lies in a reservation");
+  auto &range = self->ranges[index];
+  require(offset % emulated_page == 0 && size % emulated_page == 0 && size > 0, "sizes are multiples of a page");
+  require(offset + size <= range.size, "the range lies in one reservation");
+  return {range, offset / emulated_page, size / emulated_page};
+}
+
+tb_status mem_alloc(tb_driver *self, int32_t, uint64_t size, uint64_t, void **out) {
+  ++self->calls[tb_driver::allocate];
+  if (tb_status status = charge(self, size); status != TB_OK) return status;
+  *out = reinterpret_cast<void *>(self->next_block);
+  self->next_block += (size + emulated_page - 1) / emulated_page * emulated_page;
+  self->blocks[*out] = size;
+  return TB_OK;
+}
+
+tb_status mem_free(tb_driver *self, int32_t, void *pointer) {
+  ++self->calls[tb_driver::free];
+  auto found = self->blocks.find(pointer);
+  require(found != self->blocks.end(), "only allocated memory is freed");
+  self->used -= found->second;
+  self->blocks.erase(found);
+  return TB_OK;
+}
+
+tb_status granularity(tb_driver *, int32_t, uint64_t *least, uint64_t *recommended) {
+  *least = *recommended = emulated_page;
+  return TB_OK;
+}
+
+tb_status reserve(tb_driver *self, uint64_t size, uint64_t, void *, void **out) {
+  ++self->calls[tb_driver::reserve];
+  require(size <= uint64_t{1} << range_shift, "a reservation is smaller than 16 TiB");
+  *out = reinterpret_cast<void *>((self->ranges.size() + 1) << range_shift);
+  auto &range = self->ranges.emplace_back();
+  range.size = size;
+  return TB_OK;
+}
+
+tb_status release(tb_driver *self, void *address, uint64_t size) {
+  ++self->calls[tb_driver::release];
+  Place place = place_of(self, address, size);
+  require(place.first == 0 && size == place.range.size, "a whole reservation is released");
+  for (tb_physical *page : place.range.pages) require(!page, "a reservation is released without mappings");
+  place.range = {};
+  return TB_OK;
+}
+
+tb_status create(tb_driver *self, int32_t, uint64_t size, uint64_t, tb_physical **out) {
+  ++self->calls[tb_driver::create];
+  require(size && size % emulated_page == 0, "physical memory has whole pages");
+  if (tb_status status = charge(self, size); status != TB_OK) return status;
+  *out = new tb_physical{size, 1};
+  return TB_OK;
+}
+
+tb_status destroy(tb_driver *self, tb_physical *physical) {
+  ++self->calls[tb_driver::destroy];
+  drop(self, physical);
+  return TB_OK;
+}
+
+tb_status map(tb_driver *self, void *address, uint64_t size, tb_physical *physical, uint64_t offset) {
+  ++self->calls[tb_driver::map];
+  Place place = place_of(self, address, size);
+  require(offset + size <= physical->size, "a mapping lies in its memory");
+  if (place.range.pages.size() < place.first + place.count) {
+    place.range.pages.resize(place.first + place.count);
+    place.range.lengths.resize(place.range.pages.size());
+  }
+  for (size_t page = place.first; page < place.first + place.count; ++page) {
+    require(!place.range.pages[page], "nothing is mapped twice at one address");
+    place.range.pages[page] = physical;
+  }
+  place.range.lengths[place.first] = static_cast<uint32_t>(place.count);
+  ++physical->references;
+  return TB_OK;
+}
+
+tb_status unmap(tb_driver *self, void *address, uint64_t size) {
+  ++self->calls[tb_driver::unmap];
+  Place place = place_of(self, address, size);
+  for (size_t page = place.first, end = place.first + place.count; page < end;) {
+    require(page < place.range.pages.size() && place.range.pages[page] && place.range.lengths[page],
+            "whole mappings are taken away");
+    size_t next = page + place.range.lengths[page];
+    require(next <= end, "whole mappings are taken away");
+    drop(self, place.range.pages[page]);
+    place.range.lengths[page] = 0;
+    for (; page < next; ++page) place.range.pages[page] = nullptr;
+  }
+  return TB_OK;
+}
+
+tb_status set_access(tb_driver *self, void *address, uint64_t size, const int32_t *, uint32_t, uint32_t) {
+  ++self->calls[tb_driver::access];
+  Place place = place_of(self, address, size);
+  for (size_t page = place.first; page < place.first + place.count; ++page)
+    require(page < place.range.pages.size() && place.range.pages[page], "access is set to mapped pages");
+  return TB_OK;
+}
+
+tb_status event_create(tb_driver *self, int32_t, uint64_t, tb_event **out) {
+  *out = new tb_event{self};
+  return TB_OK;
+}
+tb_status event_destroy(tb_driver *, tb_event *event) {
+  delete event;
+  return TB_OK;
+}
+tb_status event_record(tb_driver *self, tb_event *event, tb_stream *stream) {
+  ++self->calls[tb_driver::record];
+  event->done = std::max(self->now + self->lag, stream->waited);
+  return TB_OK;
+}
+tb_status event_query(tb_driver *self, tb_event *event) {
+  ++self->calls[tb_driver::query];
+  return event->done <= self->now || event->done <= self->done ? TB_OK : TB_NOT_READY;
+}
+tb_status event_synchronize(tb_driver *self, tb_event *event) {
+  ++self->calls[tb_driver::sync];
+  self->done = std::max(self->done, event->done);
+  return TB_OK;
+}
+tb_status stream_wait_event(tb_driver *self, tb_stream *stream, tb_event *event) {
+  ++self->calls[tb_driver::wait];
+  stream->waited = std::max(stream->waited, event->done);
+  return TB_OK;
+}
+tb_status stream_synchronize(tb_driver *self, tb_stream *stream) {
+  ++self->calls[tb_driver::sync];
+  self->done = std::max({self->done, self->now + self->lag, stream->waited});
+  return TB_OK;
+}
+tb_status device_synchronize(tb_driver *self, int32_t) {
+  ++self->calls[tb_driver::sync];
+  self->done = std::max(self->done, self->now + 2 * self->lag); // also what waits
+  return TB_OK;
+}
+tb_status stream_default(tb_driver *self, int32_t, tb_stream **out) {
+  *out = &self->standard;
+  return TB_OK;
+}
+tb_status memory_info(tb_driver *self, int32_t, uint64_t *out_free, uint64_t *out_total) {
+  *out_free = self->capacity - self->used;
+  *out_total = self->capacity;
+  return TB_OK;
+}
+
+tb_driver_api make_api() {
+  tb_driver_api api{};
+  api.struct_size = sizeof api;
+  api.groups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_VMM;
+  api.mem_alloc = mem_alloc;
+  api.mem_free = mem_free;
+  api.device_memory_info = memory_info;
+  api.device_synchronize = device_synchronize;
+  api.stream_default = stream_default;
+  api.stream_synchronize = stream_synchronize;
+  api.stream_wait_event = stream_wait_event;
+  api.event_create = event_create;
+  api.event_destroy = event_destroy;
+  api.event_record = event_record;
+  api.event_query = event_query;
+  api.event_synchronize = event_synchronize;
+  api.vmm_granularity = granularity;
+  api.vmm_reserve = reserve;
+  api.vmm_release = release;
+  api.vmm_create = create;
+  api.vmm_destroy = destroy;
+  api.vmm_map = map;
+  api.vmm_unmap = unmap;
+  api.vmm_set_access = set_access;
+  return api;
+}
+
+} // namespace
+
+const tb_driver_api &emulated_api() {
+  static const tb_driver_api api = make_api();
+  return api;
+}
+
+} // namespace tb

@@ -1,0 +1,96 @@
+// replay.cpp -- the replay loop.
+#include "replay.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "heap.h"
+
+namespace tb {
+namespace {
+
+struct Player {
+  const Trace &trace;
+  tb_driver driver;
+  std::vector<tb_stream> streams;
+  std::unique_ptr<Heap> heap;
+  std::vector<tb_block *> blocks;
+
+  Player(const Trace &which, const ReplaySettings &settings)
+      : trace(which), driver(settings.capacity, settings.lag), streams(which.streams, tb_stream{&driver}),
+        blocks(which.slots) {
+    Driver mine{&emulated_api(), &driver};
+    HeapPolicy policy = device_policy(settings.configuration, settings.capacity, unit);
+    heap = std::make_unique<Heap>(mine, std::make_unique<DeviceSource>(mine, 0), policy);
+  }
+
+  // Events [from, to); the first that failed, or `to`. Not inlined: tools count the instructions under it.
+  [[gnu::noinline]] size_t play(size_t from, size_t to);
+
+  void free_all() {
+    for (tb_block *&block : blocks) {
+      if (block) heap->deallocate(block);
+      block = nullptr;
+    }
+  }
+};
+
+size_t Player::play(size_t from, size_t to) {
+  void *pointer;
+  for (size_t at = from; at < to; ++at) {
+    const TraceEvent &event = trace.events[at];
+    ++driver.now;
+    if (event.kind == TraceEvent::free) {
+      heap->deallocate(blocks[event.slot]);
+      blocks[event.slot] = nullptr;
+    } else if (event.kind == TraceEvent::allocate) {
+      if (heap->allocate(event.bytes, &streams[event.stream], &pointer, &blocks[event.slot]) != TB_OK) return at;
+    } else if (heap->record_stream(blocks[event.slot], &streams[event.stream]) != TB_OK) {
+      return at;
+    }
+  }
+  return to;
+}
+
+} // namespace
+
+ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
+  Player player(trace, settings);
+  ReplayResult result;
+  size_t count = trace.events.size();
+  for (int turn = 0; turn < settings.repetitions; ++turn) {
+    Repetition one;
+    player.driver.calls = {};
+    player.driver.peak = player.driver.used;
+    size_t steps = turn == 0 && settings.samples ? std::min<size_t>(settings.samples, count) : 1;
+    size_t at = 0;
+    auto begin = std::chrono::steady_clock::now();
+    for (size_t step = 1; step <= steps; ++step) {
+      size_t to = count * step / steps;
+      at = player.play(at, to);
+      if (steps > 1) {
+        tb_allocator_statistics now{};
+        player.heap->statistics(&now);
+        result.samples.push_back(
+            {at, static_cast<uint64_t>(now.allocated_bytes[0].current), static_cast<uint64_t>(player.driver.used)});
+      }
+      if (at != to) break;
+    }
+    one.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    one.completed = at == count;
+    if (!one.completed) {
+      one.failed_event = at;
+      one.failed_bytes = trace.events[at].bytes;
+    }
+    one.peak_reserved = player.driver.peak;
+    one.calls = player.driver.calls;
+    player.free_all();
+    result.repetitions.push_back(one);
+    if (!one.completed) break;
+  }
+  player.heap->empty_cache();
+  player.heap->shutdown();
+  return result;
+}
+
+} // namespace tb

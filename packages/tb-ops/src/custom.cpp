@@ -1,0 +1,120 @@
+// Operators of other libraries: their kernels registered when a driver that fits is open, their calls launched.
+#include "custom.h"
+
+#include <c10/util/SmallVector.h>
+#include <torch/version.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "launch.h"
+
+namespace tb {
+namespace {
+
+std::mutex lock;
+bool native = false;
+std::vector<void (*)()> waiting; // for a driver that runs kernels
+
+void on_native(void (*function)()) {
+  {
+    const std::lock_guard guard(lock);
+    if (!native) return waiting.push_back(function);
+  }
+  function();
+}
+
+// The other library's half of a call.
+class State {
+public:
+  State(const tb_operator *op, void *state) : op_(op), state_(state) {}
+  State(State &&other) noexcept : op_(other.op_), state_(std::exchange(other.state_, nullptr)) {}
+  State &operator=(State &&) = delete;
+  ~State() {
+    if (state_) op_->destroy(state_);
+  }
+  void run(void *const *tensors) { op_->run(state_, tensors); }
+
+private:
+  const tb_operator *op_;
+  void *state_;
+};
+
+struct CustomCall {
+  CustomCall(State &&other, c10::ArrayRef<const void *> given) : state(std::move(other)) {
+    tensors.reserve(given.size());
+    for (const void *tensor : given) tensors.emplace_back(*static_cast<const at::Tensor *>(tensor));
+  }
+  void operator()() {
+    c10::SmallVector<void *, 8> aliases;
+    for (TensorArgument &tensor : tensors) aliases.push_back(&tensor.alias());
+    state.run(aliases.data());
+  }
+  State state;
+  std::vector<TensorArgument> tensors;
+};
+
+using Queued = Closure<CustomCall>;
+
+// What tb-ops knows of an operator, made at its first call and kept for ever.
+struct Kind {
+  explicit Kind(const char *name) : closure{sizeof(tb_closure), 0, name, &Queued::run, &Queued::destroy} {}
+  tb_closure closure;
+  FirstUse first_use;
+};
+
+Kind &kind_of(tb_operator *op) {
+  const std::atomic_ref<void *> known(op->kind);
+  void *kind = known.load(std::memory_order_acquire);
+  if (!kind) {
+    kind = new Kind(op->name); // the loser of a race leaks one
+    known.store(kind, std::memory_order_release);
+  }
+  return *static_cast<Kind *>(kind);
+}
+
+void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, uint64_t count, uint32_t flags,
+                   void *state) {
+  State owned(op, state);
+  const auto device = static_cast<c10::DeviceIndex>(number);
+  Kind &kind = kind_of(op);
+  tb_stream *stream = current_stream(device);
+  void *storage = nullptr;
+  check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), op->name, device);
+  try {
+    new (storage) Queued{{}, CustomCall(std::move(owned), {tensors, count})};
+  } catch (...) {
+    runtime.driver->closure_cancel(runtime.self, stream, storage);
+    throw;
+  }
+  const uint64_t types = captured_types.take();
+  commit(stream, storage, kind.closure, device);
+  if ((flags & TB_LAUNCH_WAIT) != 0 || !kind.first_use.known(types)) kind.first_use.wait(device, types);
+}
+
+const tb_ops_table table{sizeof(tb_ops_table), TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, &on_native, &launch_custom};
+
+} // namespace
+
+const tb_export exported{{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
+                         TB_OPS_API_MAJOR,
+                         TB_OPS_API_MINOR,
+                         sizeof(tb_ops_table),
+                         "tb-ops",
+                         TB_PACKAGE_VERSION,
+                         TB_PLATFORM,
+                         &table};
+
+void register_custom() {
+  std::vector<void (*)()> functions;
+  {
+    const std::lock_guard guard(lock);
+    native = true;
+    functions.swap(waiting);
+  }
+  for (void (*function)() : functions) function();
+}
+
+} // namespace tb

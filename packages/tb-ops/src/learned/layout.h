@@ -1,0 +1,37 @@
+// The layout of an operator's results, as a call showed it.
+#pragma once
+#include <ATen/core/ivalue.h>
+#include <c10/util/DimVector.h>
+
+#include <optional>
+#include <vector>
+
+#include "runtime.h"
+
+namespace tb {
+
+// One tensor that a call gave back.
+struct ResultLayout {
+  enum class Kind { undefined, argument, fresh };
+  Kind kind = Kind::undefined;
+  size_t position = 0; // argument: its place among all tensors of the call
+  c10::ScalarType type = c10::ScalarType::Undefined;
+  c10::DimVector sizes, strides;
+  bool conjugate = false, negative = false;
+
+  at::Tensor make(c10::DeviceIndex device) const; // fresh
+};
+
+struct CallLayout {
+  std::vector<std::vector<ResultLayout>> returns; // a list for each return; of one where the return is a tensor
+  c10::DeviceIndex device = -1;
+};
+
+// Every tensor among the arguments, in order, those in lists too; undefined where there is none.
+std::vector<at::Tensor> tensors_of(c10::ArrayRef<c10::IValue> arguments);
+
+// What `results` of a finished call say. Nothing where the call cannot be repeated from that: results that are views,
+// live on another device or are no tensors, or arguments on more than one tb device.
+std::optional<CallLayout> layout_of(c10::ArrayRef<at::Tensor> arguments, c10::ArrayRef<c10::IValue> results);
+
+} // namespace tb

@@ -1,0 +1,192 @@
+// Learns layouts, and queues the calls whose layout is known.
+#include "learned/learned.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "describe.h"
+#include "fallback.h"
+#include "learned/call_key.h"
+#include "learned/queued_call.h"
+
+namespace tb {
+namespace {
+
+using c10::IValue;
+
+constexpr size_t most_layouts = 1024; // of one operator; a program with more kinds of calls begins to learn anew
+
+class Learned final : public c10::OperatorKernel {
+public:
+  explicit Learned(const c10::OperatorHandle &op)
+      : name_(name_of(op)), closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run, &Queued::destroy} {
+    for (const c10::Argument &argument : op.schema().arguments())
+      written_.push_back(argument.alias_info() && argument.alias_info()->isWrite());
+  }
+
+  void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+    const size_t count = written_.size();
+    const auto arguments = c10::ArrayRef<IValue>(*stack).slice(stack->size() - count);
+    const std::optional<CallKey> key = overlapping(arguments) ? std::nullopt : call_key(arguments);
+    if (!key) return run_on_aliases(op, stack);
+    if (const std::shared_ptr<const CallLayout> layout = known(*key)) return queue(op, *layout, arguments, stack);
+    const std::vector<IValue> before = arguments.vec();
+    run_on_aliases(op, stack);
+    if (call_key(before) != key) return; // it resized an argument
+    const size_t returned = op.schema().returns().size();
+    const auto results = c10::ArrayRef<IValue>(*stack).slice(stack->size() - returned);
+    if (std::optional<CallLayout> layout = layout_of(tensors_of(before), results)) remember(*key, std::move(*layout));
+  }
+
+private:
+  using Queued = Closure<QueuedCall>;
+
+  // PyTorch refuses some calls that write where they read; only the CPU's kernel on the same storages sees that.
+  bool overlapping(c10::ArrayRef<IValue> arguments) const {
+    if (std::find(written_.begin(), written_.end(), true) == written_.end()) return false;
+    c10::SmallVector<std::pair<const c10::StorageImpl *, bool>, 8> seen;
+    for (size_t i = 0; i < arguments.size(); i++) {
+      for (const at::Tensor &tensor : tensors_of(arguments[i])) {
+        if (!tensor.defined() || !tensor.has_storage()) continue;
+        if (written_[i] && tensor.device().type() != device_type) return true; // a host tensor is not for the worker
+        const c10::StorageImpl *storage = tensor.storage().unsafeGetStorageImpl();
+        for (const auto &[other, other_written] : seen)
+          if (other == storage && (written_[i] || other_written)) return true;
+        seen.emplace_back(storage, written_[i]);
+      }
+    }
+    return false;
+  }
+
+  std::shared_ptr<const CallLayout> known(const CallKey &key) {
+    const std::lock_guard guard(lock_);
+    const auto found = layouts_.find(key);
+    return found == layouts_.end() ? nullptr : found->second;
+  }
+
+  void remember(const CallKey &key, CallLayout layout) {
+    const std::lock_guard guard(lock_);
+    if (layouts_.size() == most_layouts) layouts_.clear();
+    layouts_[key] = std::make_shared<const CallLayout>(std::move(layout));
+  }
+
+  void queue(const c10::OperatorHandle &op, const CallLayout &layout, c10::ArrayRef<IValue> arguments,
+             torch::jit::Stack *stack) {
+    const std::vector<at::Tensor> given = tensors_of(arguments);
+    std::vector<at::Tensor> made;
+    std::vector<IValue> results;
+    for (size_t i = 0; i < layout.returns.size(); i++) {
+      c10::List<at::Tensor> list;
+      for (const ResultLayout &result : layout.returns[i]) {
+        at::Tensor tensor;
+        if (result.kind == ResultLayout::Kind::argument) tensor = given[result.position];
+        if (result.kind == ResultLayout::Kind::fresh) made.push_back(tensor = result.make(layout.device));
+        list.push_back(std::move(tensor));
+      }
+      const bool is_list = op.schema().returns()[i].type()->kind() == c10::TypeKind::ListType;
+      results.push_back(is_list ? IValue(std::move(list)) : IValue(list.get(0)));
+    }
+    launch(op, layout.device, arguments, made);
+    stack->erase(stack->end() - static_cast<std::ptrdiff_t>(arguments.size()), stack->end());
+    for (IValue &result : results) stack->push_back(std::move(result));
+  }
+
+  // As launch() of launch.h, for a name known only when the program runs.
+  void launch(const c10::OperatorHandle &op, c10::DeviceIndex device, c10::ArrayRef<IValue> arguments,
+              const std::vector<at::Tensor> &results) {
+    QueuedCall call(op, arguments, results);
+    tb_stream *stream = current_stream(device);
+    void *storage = nullptr;
+    check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), name_.c_str(), device);
+    new (storage) Queued{{}, std::move(call)};
+    captured_types.take(); // what these types lead to was seen when the layout was
+    commit(stream, storage, closure_, device);
+  }
+
+  const std::string name_;
+  const tb_closure closure_;
+  std::vector<bool> written_; // by argument
+  std::mutex lock_;
+  std::unordered_map<CallKey, std::shared_ptr<const CallLayout>, CallKeyHash> layouts_;
+};
+
+// ---- which operators --------------------------------------------------------------------------------------------
+
+// Parts of names of operators for tensors that tb does not have, for memory that it does not manage, and tb-amp's own.
+constexpr std::string_view others[] = {"sparse",     "spdiags",   "sspaddmm",      "_csr",      "_csc",   "_bsr",
+                                       "_bsc",       "nested",    "::quantize_",   "quantized", "mkldnn", "coalesce",
+                                       "pin_memory", "from_file", "efficientzero", "_amp_"};
+
+// Of a size that depends on data, though PyTorch's tags do not say so.
+constexpr std::string_view untagged[] = {"aten::_padded_dense_to_jagged_forward"};
+
+bool is_composed(const c10::OperatorHandle &op) {
+  for (const auto key : {c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::CompositeExplicitAutograd,
+                         c10::DispatchKey::CompositeExplicitAutogradNonFunctional})
+    if (op.hasKernelForDispatchKey(key)) return true;
+  return false;
+}
+
+bool is_tensors(const c10::TypePtr &type) {
+  const std::string text = type->str();
+  return text == "Tensor" || text == "Tensor[]";
+}
+
+bool gives_new_tensors(const c10::FunctionSchema &schema) {
+  return std::all_of(schema.returns().begin(), schema.returns().end(), [](const c10::Argument &result) {
+    return is_tensors(result.type()) && (!result.alias_info() || result.alias_info()->isWrite());
+  });
+}
+
+bool takes_only_values(const c10::FunctionSchema &schema) {
+  return std::none_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument &argument) {
+    const std::string type = argument.type()->str();
+    return type.find("Generator") != std::string::npos || type.find("Storage") != std::string::npos ||
+           type.find("Stream") != std::string::npos;
+  });
+}
+
+bool is_of_others(std::string_view name) {
+  return std::any_of(std::begin(others), std::end(others),
+                     [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
+}
+
+bool is_sized_by_data(const c10::OperatorHandle &op) {
+  return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output) ||
+         std::find(std::begin(untagged), std::end(untagged), name_of(op)) != std::end(untagged);
+}
+
+bool is_candidate(const c10::OperatorHandle &op) {
+  return op.hasSchema() && op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
+         !op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) && !is_composed(op) &&
+         gives_new_tensors(op.schema()) && takes_only_values(op.schema()) &&
+         !op.hasTag(at::Tag::nondeterministic_seeded) && !op.hasTag(at::Tag::inplace_view) &&
+         !is_of_others(name_of(op));
+}
+
+void waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  run_on_aliases(op, stack);
+}
+
+std::vector<std::string> learned, waited;
+
+} // namespace
+
+void register_learned(torch::Library &aten) {
+  for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || !is_candidate(*op)) continue;
+    const bool depends = is_sized_by_data(*op);
+    (depends ? waited : learned).push_back(name_of(*op));
+    if (depends)
+      aten.impl(name_of(*op).c_str(), torch::CppFunction::makeFromBoxedFunction<&waiting>());
+    else
+      aten.impl(name_of(*op).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Learned>(*op)));
+  }
+}
+
+const std::vector<std::string> &learned_operators() { return learned; }
+const std::vector<std::string> &sized_by_data() { return waited; }
+
+} // namespace tb

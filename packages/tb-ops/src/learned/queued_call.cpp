@@ -1,0 +1,90 @@
+// Captures the arguments of a boxed call, and makes it on the worker.
+#include "learned/queued_call.h"
+
+#include <ATen/core/stack.h>
+
+#include "describe.h"
+#include "kernels/output.h"
+
+namespace tb {
+
+QueuedCall::QueuedCall(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments,
+                       const std::vector<at::Tensor> &results)
+    : op_(op), results_(stored_list(results)) {
+  arguments_.reserve(arguments.size());
+  for (const c10::IValue &argument : arguments) arguments_.push_back(captured(argument));
+}
+
+QueuedCall::Argument QueuedCall::captured(const c10::IValue &value) {
+  Argument out;
+  if (value.isTensor()) {
+    out.kind = Argument::Kind::tensor;
+    tensors_.emplace_back(value.toTensor());
+  } else if (value.isTensorList()) {
+    out.kind = Argument::Kind::tensors;
+    for (const c10::IValue &item : value.toListRef()) tensors_.emplace_back(item.toTensor());
+    out.count = value.toListRef().size();
+  } else if (value.isOptionalTensorList()) {
+    out.kind = Argument::Kind::optional_tensors;
+    for (const c10::IValue &item : value.toListRef()) {
+      out.presences.push_back(!item.isNone());
+      if (!item.isNone()) tensors_.emplace_back(item.toTensor());
+    }
+  } else if (value.isDevice() && value.toDevice().type() == device_type) {
+    out.value = c10::Device(c10::kCPU);
+  } else {
+    out.value = value;
+  }
+  return out;
+}
+
+c10::IValue QueuedCall::restored(Argument &argument, size_t &next) {
+  switch (argument.kind) {
+  case Argument::Kind::plain:
+    return argument.value;
+  case Argument::Kind::tensor:
+    return tensors_[next++].alias();
+  case Argument::Kind::tensors: {
+    c10::List<at::Tensor> list;
+    for (size_t i = 0; i < argument.count; i++) list.push_back(tensors_[next++].alias());
+    return list;
+  }
+  case Argument::Kind::optional_tensors: {
+    c10::List<std::optional<at::Tensor>> list;
+    for (bool present : argument.presences)
+      list.push_back(present ? std::optional<at::Tensor>(tensors_[next++].alias()) : std::nullopt);
+    return list;
+  }
+  }
+  return {};
+}
+
+// A result of another layout than learned would be an operator whose layout depends on data, and must not be guessed.
+void QueuedCall::copy(const at::Tensor &from, const at::Tensor &to) const {
+  TORCH_CHECK(from.defined() && from.sizes() == to.sizes() && from.scalar_type() == to.scalar_type(), name_of(op_),
+              " gave ", from.defined() ? describe(from) : "nothing",
+              " where an earlier call with arguments of the same shapes gave ", describe(to),
+              ": its shape depends on data, which tb did not expect. Please report it; "
+              "torch.tb.force_fallback(\"",
+              name_of(op_), "\") avoids it");
+  at::Tensor out = to;
+  copy_result(out, from);
+}
+
+void QueuedCall::operator()() {
+  torch::jit::Stack stack;
+  stack.reserve(arguments_.size());
+  size_t next = 0;
+  for (Argument &argument : arguments_) stack.push_back(restored(argument, next));
+  const std::vector<at::Tensor> given = tensors_of(stack);
+  op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+  auto out = results_.begin();
+  for (const at::Tensor &result : tensors_of(stack)) {
+    const auto same = [&](const at::Tensor &argument) { return argument.is_same(result); };
+    if (!result.defined() || std::any_of(given.begin(), given.end(), same)) continue;
+    TORCH_INTERNAL_ASSERT(out != results_.end());
+    copy(result, (out++)->alias());
+  }
+}
+
+} // namespace tb

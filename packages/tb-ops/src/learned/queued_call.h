@@ -1,0 +1,34 @@
+// A boxed operator call on its way to the worker, where the CPU's kernel runs over aliases.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "launch.h"
+#include "learned/layout.h"
+
+namespace tb {
+
+class QueuedCall {
+public:
+  // `results`: the new tensors that the call fills, in order.
+  QueuedCall(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments,
+             const std::vector<at::Tensor> &results);
+  void operator()();
+
+private:
+  struct Argument {
+    enum class Kind { plain, tensor, tensors, optional_tensors };
+    Kind kind = Kind::plain;
+    c10::IValue value;           // plain
+    std::vector<bool> presences; // of optional tensors
+    size_t count = 0;            // tensors taken from tensors_
+  };
+  Argument captured(const c10::IValue &value);
+  c10::IValue restored(Argument &argument, size_t &next);
+  void copy(const at::Tensor &from, const at::Tensor &to) const;
+
+  c10::OperatorHandle op_;
+  std::vector<Argument> arguments_;
+  TensorArguments tensors_, results_;
+};
+
+} // namespace tb

@@ -1,0 +1,49 @@
+/* tb/operator_table.h -- tb-ops' function table: operators of other libraries on its launch seam. C API 1.0.
+ *
+ * tb/component.h says how it is imported; tb/operator.h is its C++ side, which generated and hand-written code includes.
+ */
+#ifndef TB_OPERATOR_TABLE_H
+#define TB_OPERATOR_TABLE_H
+
+#include "tb/component.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TB_OPS_API_MAJOR 1
+#define TB_OPS_API_MINOR 0
+
+/* The launch returns when the call has run, and raises what it failed with. */
+#define TB_LAUNCH_WAIT 1u
+
+/* An operator of another library, one static each. */
+typedef struct tb_operator {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name; /* "library::operator", as error texts show it */
+  /* On the stream's worker, once: tensors[i] is an at::Tensor * to a CPU tensor over the bytes of the i-th tensor of the
+   * call, valid until run returns. May throw; must not take Python's lock, launch or wait. */
+  void (*run)(void *state, void *const *tensors);
+  void (*destroy)(void *state); /* once for each call, also for one that was never run */
+  void *kind;                   /* tb-ops' own; NULL at first */
+} tb_operator;
+
+/* Tensors are at::Tensor behind void *: both sides must be built for the same minor version of PyTorch. Functions throw
+ * PyTorch's exceptions. tb/operator.h of tb-ops is the C++ side of this table. */
+typedef struct tb_ops_table {
+  uint32_t struct_size;
+  int32_t torch_major, torch_minor; /* what tb-ops was built for */
+  /* `function` registers kernels for the device. It is called once, when a driver that runs such kernels is opened: at
+   * once if one is open. Never called on a driver without: its operators run on the CPU, counted. */
+  void (*on_native)(void (*function)(void));
+  /* Queues one call on the current stream of a device and returns. Takes `state` over, also when it throws. The tensors
+   * are described, not kept: their memory is reused in stream order. CPU tensors are copied. flags: TB_LAUNCH_WAIT. */
+  void (*launch)(tb_operator *op, int32_t device, const void *const *tensors, uint64_t count, uint32_t flags,
+                 void *state);
+} tb_ops_table;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

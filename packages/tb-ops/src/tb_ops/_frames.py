@@ -1,0 +1,80 @@
+"""Where CPython keeps the running frames of a thread, found by comparing its memory with its frame objects.
+
+Work that fails late is long past the line that launched it. Noting that line through Python's own interface would
+take the interpreter's lock for every operator; caller.h reads the interpreter's list of frames instead. The layout is
+no interface and differs between versions, so it is searched for here, and not used where it is not found.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+
+Offsets = tuple[int, int, int, int, int]
+"""state, indirect (-1: none), code, instruction, previous: bytes, as FrameOffsets of caller.h has them."""
+
+_WORD = struct.calcsize("P")
+_MARKS = 3  # CPython 3.14 marks references in the low bits
+_STATE, _FRAME = 48, 12  # words that are looked at
+
+
+def find() -> Offsets | None:
+    """The offsets that hold in every kind of call tried here; None where there are none."""
+    if sys.implementation.name != "cpython" or not os.path.exists("/proc/self/mem"):
+        return None
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+        number = memory.fileno()
+        found = _candidates(number)
+        # Calls through C have an evaluation loop of their own: what holds for the outermost one only is no answer.
+        found &= next(map(_candidates, [number]))
+        found &= next(map(_through_c, [number]))
+    return min(found, default=None)
+
+
+def _through_c(memory: int) -> set[Offsets]:
+    return next(map(_candidates_of_a_call, [memory]))
+
+
+def _candidates_of_a_call(memory: int) -> set[Offsets]:
+    return _candidates(memory)
+
+
+def _candidates(memory: int) -> set[Offsets]:
+    """Where the state of this thread leads to the frame of this function, and that to its caller's.
+
+    All reads are in this function itself: the innermost frame must stay this one. They go through the kernel, which
+    answers a wrong address with an error.
+    """
+    frame = sys._getframe()
+    caller = frame.f_back
+    while caller is not None and caller.f_code is frame.f_code:
+        caller = caller.f_back
+    if caller is None:
+        return set()
+    code, callers_code = id(frame.f_code), id(caller.f_code)
+    instruction = callers_code + type(caller.f_code).__basicsize__ + caller.f_lasti
+    get_state = ctypes.pythonapi.PyGILState_GetThisThreadState
+    get_state.restype = ctypes.c_void_p
+    pread, unpack, layout = os.pread, struct.unpack, f"{_FRAME}P"
+    found: set[Offsets] = set()
+    state = get_state()
+    for place, pointer in enumerate(unpack(f"{_STATE}P", pread(memory, _STATE * _WORD, state))):
+        for indirect in (-1, 0, _WORD):
+            try:
+                address = pointer if indirect < 0 else unpack("P", pread(memory, _WORD, pointer + indirect))[0]
+                words = unpack(layout, pread(memory, _FRAME * _WORD, address))
+                for of_code, word in enumerate(words):
+                    if word & ~_MARKS != code:
+                        continue
+                    for of_previous, previous in enumerate(words):
+                        if previous < 1 << 16 or previous % _WORD or of_previous == of_code:
+                            continue
+                        before = unpack(layout, pread(memory, _FRAME * _WORD, previous))
+                        if before[of_code] & ~_MARKS == callers_code and instruction in before:
+                            offsets = (of_code, before.index(instruction), of_previous)
+                            found.add((place * _WORD, indirect, *(_WORD * offset for offset in offsets)))
+            except (OSError, OverflowError, struct.error):
+                continue
+    return found

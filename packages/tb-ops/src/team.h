@@ -1,0 +1,37 @@
+// The OpenMP team that a worker gives to a kernel.
+//
+// A team pays where the kernel is long: in less than about a millisecond its barriers, and waking its threads, cost more
+// than they save, and most operators of a small model are that short. How long a kernel takes is measured, on one
+// thread, by kernel and amount of data; what was never measured runs on one thread. While the host still produces work
+// it needs a processor itself, so that the team leaves it one; once a thread waits, the team takes them all.
+#pragma once
+#include <cstdint>
+
+namespace tb {
+
+class Team {
+public:
+  // Before a kernel, which is known by an address of its own. `threads`: of the thread that launched it.
+  void start(const void *kernel, int threads, bool host_waits);
+  // The kernel gets a tensor of so many elements. Outside of a kernel, on any thread, it does nothing.
+  void add(int64_t elements) {
+    if ((elements_ += elements) >= next_) [[unlikely]]
+      look();
+  }
+  void finish();
+
+private:
+  struct Timing; // of one kernel
+  void look();
+  void set(int threads);
+
+  Timing *timing_ = nullptr;
+  int64_t elements_ = 0;          // of the running kernel
+  int64_t next_ = INT64_MAX;      // elements at which to look again
+  int64_t started_ = 0;           // nanoseconds; 0: not measured
+  int threads_ = 0, allowed_ = 1; // in force; for a long kernel
+};
+
+extern thread_local constinit Team team;
+
+} // namespace tb

@@ -1,0 +1,43 @@
+"""The text that is generated for a handful of operators, compared with what golden/ holds: read it when it changes.
+
+After a change that is meant: python packages/tb-ops/tests/test_codegen_golden.py writes the files anew.
+"""
+
+import difflib
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tb_ops.codegen import schema, structured
+from tb_ops.codegen.custom import declaration, emit
+
+GOLDEN = Path(__file__).resolve().parent / "golden"
+GROUPS = {
+    "add": "add.out",  # functional, in place, out=; PyTorch's iterator checks the devices
+    "clamp": "clamp.Tensor_out",  # optional tensors
+    "topk": "topk.values",  # several outputs, none in place
+}
+
+
+@cache
+def texts() -> dict[str, str]:
+    """What is generated now, by the name of the golden file."""
+    groups = {str(group.out.func.name): group for group in schema.installed().structured_groups}
+    out = {name: structured.group_text(groups[wanted]) for name, wanted in GROUPS.items()}
+    out["custom"] = emit.file_text(declaration.read(GOLDEN / "custom.yaml"))
+    return out
+
+
+@pytest.mark.parametrize("name", [*GROUPS, "custom"])
+def test_the_generated_text_is_the_golden_one(name):
+    path = GOLDEN / f"{name}.txt"
+    golden = path.read_text().splitlines()
+    difference = list(difflib.unified_diff(golden, texts()[name].splitlines(), str(path), "generated", lineterm=""))
+    assert not difference, "\n".join(
+        [*difference, "", "If the change is meant: python packages/tb-ops/tests/test_codegen_golden.py"]
+    )
+
+
+if __name__ == "__main__":
+    for name, text in texts().items():
+        (GOLDEN / f"{name}.txt").write_text(text)

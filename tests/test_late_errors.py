@@ -1,0 +1,84 @@
+"""What goes wrong on the device: at the call where types decide, and later, with its place, where values do."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import tb_ops
+import torch
+from torch.nn import functional
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_over() -> None:
+    torch.accelerator.synchronize()
+
+
+def out_of_range() -> torch.Tensor:
+    table = torch.zeros(4, 2, device="tb")
+    return functional.embedding(torch.tensor([1, 9], device="tb"), table)  # the launch that fails
+
+
+def line_of_the_launch() -> str:
+    lines, first = inspect.getsourcelines(out_of_range)
+    [offset] = [number for number, line in enumerate(lines) if "the launch that fails" in line]
+    return f"{__file__}:{first + offset} in out_of_range"
+
+
+@pytest.mark.parametrize("repeat", [0, 1], ids=["first", "again"])
+def test_a_dtype_that_the_kernel_lacks_raises_at_the_call(repeat: int) -> None:
+    x = torch.ones(3, device="tb").to(torch.complex32)
+    with pytest.raises(NotImplementedError, match="'ComplexHalf'"):
+        torch.sinc(x)
+
+
+def test_a_known_dtype_does_not_vouch_for_another() -> None:
+    whole = torch.tensor([4, 6], device="tb")
+    assert torch.gcd(whole, whole).tolist() == [4, 6]
+    with pytest.raises(NotImplementedError, match="not implemented for 'Float'"):
+        torch.gcd(whole.float(), whole.float())
+
+
+def test_empty_tensors_do_not_vouch_for_a_dtype() -> None:
+    empty, full = (torch.ones(2, n, dtype=torch.bool, device="tb") for n in (0, 3))
+    assert torch.mm(empty, empty.T).shape == (2, 2)
+    with pytest.raises(NotImplementedError, match="'Bool'"):
+        torch.mm(full, full.T)
+
+
+def test_writing_to_overlapping_memory_raises_at_the_call() -> None:
+    dense = torch.ones(3, 3, device="tb")
+    dense.cumsum_(0)
+    with pytest.raises(RuntimeError, match="more than one element"):
+        torch.ones(1, 3, device="tb").expand(3, 3).cumsum_(0)
+
+
+def test_an_index_out_of_range_is_told_late_with_its_type_its_operator_its_tensors_and_its_line() -> None:
+    table, index = torch.zeros(4, 2, device="tb"), torch.tensor([1, 2], device="tb")
+    functional.embedding(index, table)
+    result = out_of_range()
+    with pytest.raises(IndexError) as caught:
+        torch.accelerator.synchronize()
+    text = str(caught.value)
+    assert line_of_the_launch() in text
+    assert "aten::index_select" in text or "aten::embedding" in text
+    assert "[4, 2]" in text
+    assert result.shape == (2, 2)
+    torch.accelerator.synchronize()  # told once
+
+
+def test_the_line_is_also_told_by_a_stream_without_torch() -> None:
+    import tb_stream
+
+    out_of_range()
+    with pytest.raises(Exception) as caught:
+        tb_stream.current_stream(0).synchronize()
+    assert line_of_the_launch() in str(caught.value)
+
+
+def test_the_frames_of_this_python_are_found() -> None:
+    from tb_ops import _frames
+
+    assert _frames.find() is not None, "late errors name no line on this Python: _frames.py does not know its layout"
+    assert tb_ops._offsets == _frames.find()

@@ -1,0 +1,86 @@
+"""Every family of models trains on tb without a fallback, and its losses are those of stock CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from demo.comparison import philox_masks
+from demo.model import LanguageModel
+from demo.settings import ModelSettings
+from models.autoencoder import AutoencoderSettings, autoencoder
+from models.case import OPTIMIZERS, Case, Training
+from models.convolutional import ImageSettings, resnet18
+from models.dlrm import DlrmSettings, dlrm
+from models.gpt import gpt
+from models.llama import LlamaSettings, llama
+from models.lstm import LstmSettings, lstm
+from models.mlp import MlpSettings, mlp
+from models.unet import UnetSettings, unet
+from models.vit import VitSettings, vit
+
+STEPS = 20
+SEED = 5
+
+FAMILIES: dict[str, Callable[[], Case]] = {
+    "mlp": lambda: mlp(MlpSettings()),
+    "gpt": lambda: gpt(ModelSettings(width=16, heads=2, blocks=2, context=8, dropout=0.1), batch=4),
+    # On smaller images batch norm magnifies rounding, so that stock CPU at one thread and at two soon part company.
+    "resnet18": lambda: resnet18(ImageSettings(image=32, batch=8)),
+    "vit": lambda: vit(VitSettings()),
+    "lstm": lambda: lstm(LstmSettings()),
+    "llama": lambda: llama(LlamaSettings()),
+    "unet": lambda: unet(UnetSettings()),
+    "dlrm": lambda: dlrm(DlrmSettings()),
+    "autoencoder_bfloat16": lambda: autoencoder(AutoencoderSettings()),
+}
+
+# The fused LSTM cell, which PyTorch calls on devices, adds the biases in another order than the CPU's own LSTM.
+OTHER_ORDER = {"lstm"}
+
+
+def losses(family: str, optimizer: str, device: str) -> list[float]:
+    """Of STEPS steps, read at the end, so that on tb nothing waits in between."""
+    torch.manual_seed(SEED)
+    case = replace(FAMILIES[family](), optimizer=OPTIMIZERS[optimizer])
+    if isinstance(case.model, LanguageModel) and device == "cpu":
+        case.model.set_mask_source(philox_masks(SEED))
+    training = Training(case, torch.device(device))
+    torch.manual_seed(SEED)
+    return [loss.item() for loss in [training.step() for _ in range(STEPS)]]
+
+
+def without_fallbacks(run: Callable[[], list[float]]) -> list[float]:
+    tb: Any = torch.tb  # type: ignore[attr-defined]
+    with tb.fallback_budget(0):
+        return run()
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_losses_are_those_of_stock_cpu_to_the_bit(family: str, optimizer: str) -> None:
+    """With one thread the same kernels add in the same order on both sides."""
+    on_tb = without_fallbacks(lambda: losses(family, optimizer, "tb"))
+    on_cpu = losses(family, optimizer, "cpu")
+    assert on_tb == (pytest.approx(on_cpu, rel=1e-5, abs=0) if family in OTHER_ORDER else on_cpu)
+    assert on_cpu[-1] < on_cpu[0], "the model does not learn: the comparison would say little"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_losses_are_those_of_stock_cpu_with_all_threads(family: str) -> None:
+    """While the host still works tb uses a thread less than stock CPU, so sums may be cut in other places."""
+    on_tb = without_fallbacks(lambda: losses(family, "adamw_fused", "tb"))
+    assert on_tb == pytest.approx(losses(family, "adamw_fused", "cpu"), rel=1e-5, abs=0)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_other_dropout_masks_would_be_noticed() -> None:
+    torch.manual_seed(SEED)
+    training = Training(FAMILIES["gpt"](), torch.device("cpu"))
+    torch.manual_seed(SEED)
+    plain = [training.step().item() for _ in range(STEPS)]
+    assert plain != pytest.approx(losses("gpt", "adamw_foreach", "cpu"), rel=1e-5, abs=0)

@@ -1,0 +1,196 @@
+"""A program from a seed: drafts steps, tries each on the CPU, keeps what works and some of what is refused."""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .catalogue import OPERATIONS
+from .pool import LARGEST, Draft, Pool, Unfit
+from .program import Case, Names, Step
+from .stage import READS, Stage
+
+_FUNCTIONS, _WEIGHTS = zip(*OPERATIONS, strict=True)
+_NAME = re.compile(r"\b[st]\d+\b")
+MOST_ALIVE = 14
+
+
+def generate(seed: int, index: int) -> Case:
+    """Case number `index` of a run with this seed: always the same one."""
+    chance = random.Random(f"{seed}/{index}")  # a text, because it is hashed the same way in every process
+    threads = chance.choice((1, 1, 1, 1, 1, 2, 3))
+    streams = chance.choice((1, 1, 2, 3, 4))
+    forced = threads == 1 and chance.random() < 0.3  # force_fallback is for the whole process
+    shared = _Writer(chance, Names("s"))
+    for _ in range(chance.randint(1, 4) if threads > 1 else 0):
+        shared.add(Draft(shared.pool.make(shared.pool.shape(), shared.pool.dtype())))
+    programs = []
+    for _ in range(threads):
+        alone = threads == 1  # threads share the default stream, and so the errors of what runs on it
+        writer = _Writer(chance, Names("t"), streams, forced, refusals=alone, grad=chance.random() < 0.4)
+        writer.share(shared.pool)
+        programs.append(writer.write(chance.randint(10, 60)))
+    return Case(f"seed {seed} case {index}", tuple(shared.steps), tuple(programs), streams)
+
+
+class _Operators(TorchDispatchMode):
+    """Remembers which operators ran."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.name()
+        if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU"):
+            self.names.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+class _Writer:
+    """Writes one program."""
+
+    def __init__(
+        self,
+        chance: random.Random,
+        names: Names,
+        streams: int = 1,
+        forced: bool = False,
+        refusals: bool = False,
+        grad: bool = False,
+    ) -> None:
+        self.pool = Pool(chance, grad)
+        self._refusals = refusals
+        self.steps: list[Step] = []
+        self._chance, self._streams, self._names, self._forced = chance, streams, names, forced
+        self._space = {
+            "torch": torch,
+            "F": torch.nn.functional,
+            "copy": copy,
+            "stage": Stage("cpu", streams),
+        }
+
+    def share(self, pool: Pool) -> None:
+        self.pool.tensors.update(pool.tensors)
+        self.pool.shared.update(pool.tensors)
+
+    def write(self, count: int) -> tuple[Step, ...]:
+        """About so many steps."""
+        while len(self.steps) < count:
+            kind = self._chance.random()
+            own = [name for name in self.pool.tensors if name not in self.pool.shared]
+            if len(own) > MOST_ALIVE or (len(own) > 4 and kind < 0.08):
+                self._delete(self._chance.choice(own))
+            elif own and kind < 0.16:
+                self._read(own)
+            elif kind < 0.2:
+                stream = self._stream()
+                self.steps.append(Step(f"stage.busy({stream})", stream=stream))
+            else:
+                self._try()
+        return tuple(self.steps)
+
+    def add(self, draft: Draft) -> None:
+        """Runs a draft and keeps it; whatever it raises goes on."""
+        forced: tuple[str, ...] = ()
+        code = draft.code
+        with warnings.catch_warnings(), _Operators() as ran:
+            warnings.simplefilter("ignore")
+            value = eval(code, {**self._space, **self.pool.tensors})
+        made = _tensors(value) if draft.makes else []
+        if not draft.writes and any(x.numel() > LARGEST or x.layout != torch.strided for x in made):
+            raise Unfit
+        if self._forced and ran.names and self._chance.random() < 0.3:
+            forced = (self._chance.choice(ran.names),)
+        names = tuple(self._names.next() for _ in made)
+        shares = []
+        for name, tensor in zip(names, made, strict=True):
+            same = [other for other in self.pool.tensors if _same(tensor, self.pool[other])]
+            shares += [(name, same[0])] if same else []
+            self.pool.tensors[name] = tensor
+        if names:
+            single = isinstance(value, Tensor)
+            listed = names[0] if single else ", ".join([*names, *(["*_"] if len(value) > len(names) else [])])
+            code = f"{listed}{',' if not single and len(value) == 1 else ''} = {code}"
+        uses = [*_NAME.findall(draft.code), *(other for _, other in shares)]
+        if draft.gathers:  # a backward pass reads what earlier steps saved
+            uses += self.pool.tensors
+        uses = [name for name in dict.fromkeys(uses) if name not in names]
+        stream = self._stream()
+        marks = self._chance.random() < 0.3
+        self.steps.append(
+            Step(
+                *(code, names, tuple(uses), draft.writes, draft.resizes, tuple(shares)),
+                stream=stream,
+                marks=marks,
+                gathers=draft.gathers,
+                forced=forced,
+            )
+        )
+        for name in [name for name, tensor in self.pool.tensors.items() if _is_broken(tensor)]:
+            self._delete(name)
+
+    def _try(self) -> None:
+        function = self._chance.choices(_FUNCTIONS, _WEIGHTS)[0]
+        try:
+            draft = function(self.pool)
+        except Unfit:
+            return
+        before = [(name, self.pool[name].detach().clone()) for name in draft.writes]
+        try:
+            self.add(draft)
+        except Unfit:
+            pass
+        except Exception:
+            if draft.writes or draft.gathers:  # what they left half done is not promised
+                for name, values in before:
+                    if self.pool[name].shape == values.shape:
+                        self.pool[name].data.copy_(values)
+                    else:
+                        self._delete(name)
+            elif self._refusals and self._chance.random() < 0.5:
+                uses = tuple(dict.fromkeys(_NAME.findall(draft.code)))
+                self.steps.append(Step(f"stage.refused(lambda: {draft.code})", uses=uses, stream=self._stream()))
+
+    def _stream(self) -> int:
+        return self._chance.randrange(self._streams)
+
+    def _delete(self, name: str) -> None:
+        del self.pool.tensors[name]
+        self.steps.append(Step(f"del {name}", deletes=(name,)))
+
+    def _read(self, own: Sequence[str]) -> None:
+        names = tuple(self._chance.sample(list(own), min(len(own), self._chance.choice((1, 1, 2, 5)))))
+        code = f"stage.read({self._chance.choice(READS)!r}, {', '.join(names)})"
+        self.steps.append(Step(code, uses=names, stream=self._stream()))
+
+
+def _is_broken(tensor: Tensor) -> bool:
+    """Whether autograd refuses to look at it: a view of several that its base's change left behind."""
+    try:
+        tensor.grad_fn  # noqa: B018 - looking is what raises
+    except RuntimeError:
+        return True
+    return False
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    """The tensors that a step gives names to: at most four."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)) and all(isinstance(part, Tensor) for part in value):
+        return list(value[:4])
+    raise Unfit
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.untyped_storage()._cdata == other.untyped_storage()._cdata

@@ -1,0 +1,177 @@
+"""What a program calls while it runs: making the same tensors on every device, streams, host reads, results."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Result:
+    """What a run left: host reads in order, then the tensors alive at the end, or the error that ended it."""
+
+    reads: list[Any] = field(default_factory=list)
+    alive: dict[str, Facts] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A tensor as a user sees it. `memory` is the first of the living tensors that shares its storage."""
+
+    values: Tensor
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    bits: tuple[bool, bool, bool]  # conj, neg, requires_grad
+    memory: str
+
+
+@functools.cache
+def _values(seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if dtype == torch.bool:
+        return torch.rand(shape, generator=generator) < 0.5
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(shape, generator=generator, dtype=torch.complex64 if dtype.is_complex else None).to(dtype)
+    low = -9 if dtype.is_signed else 0
+    return torch.randint(low, 10, shape, generator=generator).to(dtype)
+
+
+class Stage:
+    """A run on stock cpu: streams do nothing. `DeviceStage` is a run on a device."""
+
+    def __init__(self, device: str, streams: int) -> None:
+        self.device = device
+        self.result = Result()
+
+    def make(self, seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """A tensor of the device with the values that this seed gives."""
+        return _values(seed, shape, dtype).clone().to(self.device)
+
+    def indices(self, seed: int, high: int, shape: tuple[int, ...]) -> Tensor:
+        """Whole numbers from 0 to high - 1."""
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randint(high, shape, generator=generator).to(self.device)
+
+    def on(self, stream: int) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def wait(self, stream: int, other: int) -> None:
+        """`stream` goes on when `other` has done what it was given so far."""
+
+    def record(self, stream: int) -> Any:
+        """An event behind what `stream` was given so far."""
+
+    def wait_event(self, stream: int, event: Any) -> None: ...
+
+    def keep(self, tensor: Tensor, stream: int) -> None:
+        """The tensor's memory is not reused before `stream` has done what it was given until the tensor is freed."""
+
+    def forced(self, *operators: str) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def busy(self, stream: int) -> None:
+        """Keeps a stream at work for some milliseconds, so that the host and other streams overtake it."""
+
+    def synchronize(self) -> None: ...
+
+    def read(self, how: str, *tensors: Tensor) -> None:
+        """Reads tensors on the host and remembers what it saw."""
+        for tensor in tensors:
+            self.result.reads.append(_READS[how](tensor.detach()))
+
+    def refused(self, call: Callable[[], Any]) -> None:
+        """Remembers the type of what a wrong call raises, at once or late."""
+        try:
+            call()
+            self.synchronize()
+        except Exception as error:
+            self.result.reads.append(type(error).__name__)
+        else:
+            self.result.reads.append("nothing raised")
+
+    def finish(self, names: Mapping[str, Any]) -> None:
+        """Remembers every living tensor of a program."""
+        self.synchronize()
+        first: dict[int, str] = {}
+        for name, tensor in names.items():
+            if not re.fullmatch(r"t\d+", name):
+                continue
+            self.result.alive[name] = Facts(
+                tensor.detach().cpu().resolve_conj().resolve_neg().clone(),
+                tensor.dtype,
+                tuple(tensor.shape),
+                tensor.stride(),
+                tensor.storage_offset(),
+                (tensor.is_conj(), tensor.is_neg(), tensor.requires_grad),
+                first.setdefault(tensor.untyped_storage()._cdata, name),
+            )
+
+
+def _into_host_memory(tensor: Tensor) -> Tensor:
+    return torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor)
+
+
+def _without_blocking(tensor: Tensor) -> Tensor:
+    host = torch.empty(tensor.shape, dtype=tensor.dtype)
+    host.copy_(tensor, non_blocking=True)
+    if tensor.device.type != "cpu":
+        torch.accelerator.current_stream().synchronize()
+    return host
+
+
+_READS: dict[str, Callable[[Tensor], Any]] = {
+    "cpu": lambda x: x.cpu().clone(),
+    "list": lambda x: x.resolve_conj().resolve_neg().tolist(),
+    "equal": lambda x: (torch.equal(x, x.clone()), x.count_nonzero().item()),
+    "copy": _into_host_memory,
+    "non_blocking": _without_blocking,
+}
+READS = tuple(_READS)
+
+
+class DeviceStage(Stage):
+    """A run on device tb with side streams of its own."""
+
+    def __init__(self, device: str, streams: int) -> None:
+        super().__init__(device, streams)
+        default = torch.tb.default_stream()  # type: ignore[attr-defined]
+        self._streams = [default, *(torch.Stream(device=device) for _ in range(streams - 1))]
+        self._loads: dict[int, Tensor] = {}
+
+    def on(self, stream: int) -> contextlib.AbstractContextManager[Any]:
+        return self._streams[stream]
+
+    def wait(self, stream: int, other: int) -> None:
+        self._streams[stream].wait_stream(self._streams[other])
+
+    def record(self, stream: int) -> Any:
+        return self._streams[stream].record_event()
+
+    def wait_event(self, stream: int, event: Any) -> None:
+        self._streams[stream].wait_event(event)
+
+    def keep(self, tensor: Tensor, stream: int) -> None:
+        tensor.record_stream(self._streams[stream])
+
+    def forced(self, *operators: str) -> contextlib.AbstractContextManager[Any]:
+        held: contextlib.AbstractContextManager[Any] = torch.tb.force_fallback(*operators)  # type: ignore[attr-defined]
+        return held
+
+    def busy(self, stream: int) -> None:
+        with self.on(stream):
+            if stream not in self._loads:
+                self._loads[stream] = torch.ones(200_000, device=self.device)
+            self._loads[stream].sin_()
+
+    def synchronize(self) -> None:
+        torch.accelerator.synchronize()

@@ -1,0 +1,40 @@
+"""A language model of nn.LSTM layers between an embedding and a linear head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from models.case import Case, adamw_foreach
+from models.gpt import token_loss
+
+
+@dataclass(frozen=True)
+class LstmSettings:
+    vocabulary: int = 32
+    width: int = 16
+    layers: int = 2
+    context: int = 8
+    batch: int = 4
+
+
+class LstmLanguageModel(nn.Module):
+    """Tokens, int64 (batch, context), to logits (batch, context, vocabulary)."""
+
+    def __init__(self, settings: LstmSettings) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(settings.vocabulary, settings.width)
+        self.lstm = nn.LSTM(settings.width, settings.width, settings.layers, batch_first=True)
+        self.head = nn.Linear(settings.width, settings.vocabulary)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.lstm(self.embedding(tokens))[0])
+        return logits
+
+
+def lstm(settings: LstmSettings) -> Case:
+    tokens = torch.randint(settings.vocabulary, (settings.batch, settings.context + 1))
+    model = LstmLanguageModel(settings)
+    return Case(model, tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous(), token_loss, adamw_foreach)
