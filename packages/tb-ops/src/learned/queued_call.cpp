@@ -72,6 +72,7 @@ void QueuedCall::copy(const at::Tensor &from, const at::Tensor &to) const {
 }
 
 void QueuedCall::operator()() {
+  const at::AutoGradMode mode(gradients_);
   torch::jit::Stack stack;
   stack.reserve(arguments_.size());
   size_t next = 0;
