@@ -152,8 +152,16 @@ def outer_product_added(source: Source) -> Any:
 
 
 @case
-def flip_keeps_the_order_of_dimensions_of_size_one(source: Source) -> Any:
-    return source.randn(1, 2).t().flip(1), torch.rot90(source.randn(1, 2).t())
+def flips_keep_strides_of_dimensions_of_size_one(source: Source) -> Any:
+    x = source.randn(5, 1)
+    return x.t().flip(0), x.rot90().rot90(), torch.empty_strided((0, 2), (1, 2), device=source.device).flip(-1)
+
+
+@case
+def mish_and_its_gradient(source: Source) -> Any:
+    x = source.randn(6, 18, 4, grad=True)
+    out = F.mish(x)
+    return out, backward(out, x)
 
 
 @case

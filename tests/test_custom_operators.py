@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     shell = Shell(tmp_path_factory.mktemp("custom"))
     for name, text in FILES.items():
         path = shell.folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     check_output(BUILD, shell.run(BUILD.commands))
     return shell
@@ -46,7 +47,7 @@ def mychip(shell: Shell) -> Iterator[ModuleType]:
 
 def test_the_page_has_its_files_and_steps() -> None:
     assert set(FILES) == {
-        *("mychip.yaml", "kernels.h", "kernels.cpp", "meson.build", "pyproject.toml", "mychip/__init__.py")
+        *("mychip.yaml", "kernels.h", "kernels.cpp", "meson.build", "pyproject.toml", "src/mychip/__init__.py")
     }
     assert len(USES) == 1
     assert USES[0].prints
@@ -55,6 +56,20 @@ def test_the_page_has_its_files_and_steps() -> None:
 def test_the_pages_commands_do_what_the_page_says(shell: Shell) -> None:
     for step in USES:
         check_output(step, shell.run(step.commands))
+
+
+def test_a_mistake_is_refused_as_the_page_shows(tmp_path: pathlib.Path, run_python: RunPython) -> None:
+    wrong = FILES["mychip.yaml"].replace("x.numel() // x.size(-1)", "y.size(0)")
+    (tmp_path / "mychip.yaml").write_text(wrong)
+    code = f"""
+    import os
+    from tb_ops.codegen.__main__ import main
+    os.chdir({str(tmp_path)!r})
+    raise SystemExit(main(["custom", "mychip.yaml"]))
+    """
+    done = run_python(code, check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip().removeprefix("tb_ops.codegen: ") in PAGE
 
 
 # Calls of every operator with a functional schema: name, arguments on a device.
@@ -79,15 +94,25 @@ def operator(name: str) -> Any:
     return getattr(torch.ops.mychip, name.split()[0]).default
 
 
+# What opcheck has, less what it does not know how to do for devices other than PyTorch's own.
+CHECKS = {
+    "cpu": ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"),
+    "tb": ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"),
+}
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("device", ["cpu", "tb"])
 def test_opcheck(mychip: ModuleType, name: str, device: str) -> None:
-    torch.library.opcheck(operator(name), SAMPLES[name](device, torch.float32))
+    arguments = SAMPLES[name](device, torch.float32)
+    if name not in DIFFERENTIABLE:
+        arguments = tuple(a.detach() if isinstance(a, torch.Tensor) else a for a in arguments)
+    torch.library.opcheck(operator(name), arguments, test_utils=CHECKS[device])
 
 
 @pytest.mark.parametrize("device", ["cpu", "tb"])
 def test_opcheck_of_the_operator_that_writes_its_argument(mychip: ModuleType, device: str) -> None:
-    torch.library.opcheck(operator("clip_in_place"), (torch.randn(5, device=device), 0.5))
+    torch.library.opcheck(operator("clip_in_place"), (torch.randn(5, device=device), 0.5), test_utils=CHECKS[device])
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
@@ -166,6 +191,22 @@ def test_writing_an_argument_counts_as_a_change_for_autograd(mychip: ModuleType)
     mychip.clip_in_place(squared.detach(), 0.5)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         torch.autograd.grad(result.sum(), x)
+
+
+def test_writing_where_a_gradient_is_required_is_refused(mychip: ModuleType) -> None:
+    for device in ("cpu", "tb"):
+        x = torch.ones(3, device=device, requires_grad=True)
+        with pytest.raises(RuntimeError, match=r"mychip::clip_in_place writes to an argument .* torch.no_grad"):
+            mychip.clip_in_place(x * 2, 0.5)
+        with torch.no_grad():
+            mychip.clip_in_place(x, 0.5)
+        assert x.tolist() == [0.5] * 3
+
+
+def test_an_output_without_a_formula_is_not_differentiable(mychip: ModuleType) -> None:
+    out, scale = mychip.rms_norm(torch.ones(2, 3, device="tb", requires_grad=True), None)
+    assert out.requires_grad
+    assert not scale.requires_grad
 
 
 def test_a_driver_without_host_kernels_runs_them_on_the_cpu_counted(shell: Shell, run_python: RunPython) -> None:

@@ -138,7 +138,7 @@ def test_results_are_not_written_into_memory_that_another_thread_s_queued_work_s
     thread.start()
     x = torch.arange(64.0, device="tb").view(64, 1).repeat(1, 500)  # the CPU has something to do meanwhile
     try:
-        with torch.tb.force_fallback("aten::mode"):  # type: ignore[attr-defined]
+        with tb.force_fallback("aten::mode"):
             for _ in range(60):
                 assert torch.mode(x, 1).values.tolist() == list(range(64))
     finally:

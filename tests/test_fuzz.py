@@ -37,12 +37,13 @@ def test_random_programs_give_what_stock_cpu_gives(run_python: RunPython) -> Non
 PLANTED = {
     "a kernel wrong in the last bit": """
         import torch
-        def tanh(x):
-            right = torch.tanh(x.cpu())
-            return (right if x.is_complex() else torch.nextafter(right, torch.full_like(right, 2))).to(x.device)
+        def sigmoid(x):
+            right = torch.sigmoid(x.cpu())
+            wrong = right.dtype in (torch.float32, torch.float64)
+            return (torch.nextafter(right, torch.full_like(right, 2)) if wrong else right).to(x.device)
         torch.ones(1, device="tb")
         library = torch.library.Library("aten", "IMPL")
-        library.impl("tanh", tanh, "PrivateUse1")
+        library.impl("sigmoid", sigmoid, "PrivateUse1")
     """,
     "a view that is a copy": """
         import torch
@@ -70,12 +71,12 @@ def test_a_planted_bug_is_found(bug: str, run_python: RunPython) -> None:
 
 def test_a_case_that_differs_is_shrunk_to_a_script_that_shows_it(run_python: RunPython) -> None:
     plant = PLANTED["a kernel wrong in the last bit"]
-    done = fuzz(run_python, "--cases 60", plant)
+    done = fuzz(run_python, "--cases 150", plant)
     steps = re.search(r"(\d+) of its (\d+) steps suffice:\n(.*replay\([^\n]*\n)", done.stdout, re.DOTALL)
     assert steps is not None, done.stdout + done.stderr
     assert int(steps[1]) <= 6
     assert int(steps[2]) >= 10
-    assert "tanh" in steps[3]
+    assert "sigmoid" in steps[3]
     wrong = run_python("\n".join([textwrap.dedent(plant), steps[3]]), TOOLS, check=False)
     assert "elements differ" in wrong.stderr
     right = run_python(steps[3], TOOLS, check=False)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import kernel_cases_bags  # noqa: F401 - importing it fills CASES
 import kernel_cases_layers  # noqa: F401
 import kernel_cases_operators  # noqa: F401
+import kernel_cases_results  # noqa: F401
 import pytest
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,10 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", CASES)
 def test_the_kernel_gives_what_stock_cpu_gives(name: str, no_fallbacks: None) -> None:
     assert_same(CASES[name](Source("cpu")), CASES[name](Source("tb")))
+
+
+def kthvalue_into_itself(x: torch.Tensor) -> None:
+    torch.kthvalue(x, 2, out=(x, torch.empty(0, dtype=torch.int64, device=x.device)))
 
 
 # ---- bad input -------------------------------------------------------------------------------------------------------
@@ -49,6 +54,8 @@ REFUSED: dict[str, Case] = {
     "dot of other lengths": lambda s: s.randn(2).dot(s.randn(3)),
     "var of integers": lambda s: s.integers(3, 4).var(),
     "max of nothing": lambda s: s.randn(0).max(),
+    "kthvalue into itself": lambda s: kthvalue_into_itself(s.randn(5)),
+    "logcumsumexp beyond dimensions": lambda s: s.randn(2, 3).logcumsumexp(2),
     "kthvalue beyond the size": lambda s: s.randn(3).kthvalue(4),
     "trace of a vector": lambda s: s.randn(3).trace(),
     "flip twice": lambda s: s.randn(2, 2).flip(0, 0),
@@ -59,6 +66,12 @@ REFUSED: dict[str, Case] = {
     "reflection beyond the size": lambda s: F.pad(s.randn(1, 1, 3, 3), (3, 0, 0, 0), mode="reflect"),
     "adaptive pooling of a vector": lambda s: aten._adaptive_avg_pool2d(s.randn(3), [2, 2]),
     "normal with a negative deviation": lambda s: s.randn(3).normal_(0, -1),
+    "normal integers": lambda s: s.integers(3, 4).normal_(),
+    "log-normal integers": lambda s: s.integers(3, 4).log_normal_(),
+    "geometric booleans": lambda s: s.mask(3).geometric_(0.5),
+    "exponential integers": lambda s: s.integers(3, 4).exponential_(),
+    "cauchy integers": lambda s: s.integers(3, 4).cauchy_(),
+    "bernoulli of complex numbers": lambda s: torch.view_as_complex(s.randn(3, 2)).bernoulli_(0.5),
     "uniform from above": lambda s: s.randn(3).uniform_(2, 1),
     "random_ from above": lambda s: s.randn(3).random_(2, 1),
     "bernoulli beyond 1": lambda s: s.randn(3).bernoulli_(1.5),

@@ -12,6 +12,7 @@ Call = Callable[..., torch.Tensor]
 LIMIT = 2**17 // 4  # floats that are copied as plain bytes
 SIZES = [(), (0,), (1,), (16,), (17,), (2, 3, 4, 5), (LIMIT,), (LIMIT + 1,)]
 DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
+SHAPES: list[list[tuple[int, ...]]] = [[()] * 3, [(5,)] * 3, [(2, 3, 4)] * 3, [(2, 3), (3,), (2, 1)]]
 ELEMENTWISE: dict[str, tuple[int, Call]] = {
     "add": (2, torch.add),
     "add with alpha": (2, lambda a, b: torch.add(a, b, alpha=2)),
@@ -91,14 +92,14 @@ def test_writing_to_the_source_itself_is_fine() -> None:
 def test_a_number_that_does_not_fit_is_refused_at_the_call(device: str, alpha: complex) -> None:
     x = torch.ones(3, device=device)
     with pytest.raises(RuntimeError):
-        torch.add(x, x, alpha=alpha)  # type: ignore[arg-type]
+        torch.add(x, x, alpha=alpha)
 
 
 @pytest.mark.usefixtures("no_fallbacks")
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_elementwise_results_are_those_of_the_cpu_in_value_type_and_layout(name: str) -> None:
     count, call = ELEMENTWISE[name]
-    for shapes in [[()] * 3, [(5,)] * 3, [(2, 3, 4)] * 3, [(2, 3), (3,), (2, 1)]]:
+    for shapes in SHAPES:
         for dtype in (torch.float32, torch.float64):
             inputs = [values(shape, dtype) for shape in shapes[:count]]
             expected = call(*inputs)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 import torch
+from models.case import Case
 
 from bench.interleave import Call, Plan, Subject, compare
 from bench.operators import OPERATORS, PLAN
 from bench.rows import Row
-from bench.steps import STEPS, Case, training_step
+from bench.steps import STEPS, training_step
 
 Make = Callable[[torch.device], Call]
 

@@ -47,7 +47,7 @@ def _difference(one: Any, other: Any) -> str:
     wrong = ~same_bits(one, other)
     if not wrong.any():
         return ""
-    flat = wrong.flatten().nonzero()[0].item()
+    flat = int(wrong.flatten().nonzero()[0])
     values = torch.view_as_real(one.contiguous()) if one.is_complex() else one
     others = torch.view_as_real(other.contiguous()) if other.is_complex() else other
     return (

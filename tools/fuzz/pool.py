@@ -92,7 +92,7 @@ class Pool:
 
     def indices(self, high: int, shape: Sequence[int]) -> str:
         """Valid indices of a dimension. Unfit where it is empty."""
-        if high == 0 and math.prod(shape):
+        if high == 0 and 0 not in shape:
             raise Unfit
         return f"stage.indices({self.seed()}, {max(high, 1)}, {tuple(shape)})"
 
@@ -119,13 +119,14 @@ class Pool:
 
 def _broadcasts(one: Sequence[int], other: Sequence[int]) -> bool:
     try:
-        return math.prod(torch.broadcast_shapes(tuple(one), tuple(other))) <= LARGEST
+        shape: torch.Size = torch.broadcast_shapes(tuple(one), tuple(other))  # type: ignore[no-untyped-call]
+        return shape.numel() <= LARGEST
     except RuntimeError:
         return False
 
 
 def _same_memory(one: Tensor, other: Tensor) -> bool:
-    return one.untyped_storage()._cdata == other.untyped_storage()._cdata
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
 
 
 def _overlaps(tensor: Tensor) -> bool:

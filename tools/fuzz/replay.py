@@ -44,8 +44,9 @@ def _call(case: Case) -> str:
 
 
 def replay(shared: Program, programs: Sequence[Program], streams: int) -> None:
-    """Runs a printed script's functions; SystemExit with what differs."""
-    raise SystemExit("\n".join(_both(shared, programs, streams)))
+    """Runs a printed script's functions; SystemExit with what differs, if anything does."""
+    if found := _both(shared, programs, streams):
+        raise SystemExit("\n".join(found))
 
 
 def differing(case: Case) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from .program import Case
 from .replay import InvalidProgram, differing, script
 from .shrink import shrink
 
-# A difference that comes and goes is a race; a shrunk program fails when one of so many runs does.
+# A difference that comes and goes is a race; a program then fails when one of so many runs does.
 _ATTEMPTS = 5
 
 
@@ -36,7 +38,8 @@ class Run:
             self.failed.append(case.name)
             listed = "\n  ".join(found[:5])
             print(f"{case.name} differs:\n  {listed}", flush=True)
-            smallest = shrink(case, fails) if self._shrinking else case
+            attempts = 1 if self._shrinking and differing(case) else _ATTEMPTS
+            smallest = shrink(case, functools.partial(fails, attempts=attempts)) if self._shrinking else case
             print(f"{smallest.steps} of its {case.steps} steps suffice:\n{script(smallest)}", flush=True)
 
     def summary(self) -> str:
@@ -47,9 +50,9 @@ class Run:
         )
 
 
-def fails(case: Case) -> bool:
-    """Whether tb differs from stock cpu in one of some runs; a case that cpu cannot run does not count."""
+def fails(case: Case, attempts: int) -> bool:
+    """Whether tb differs from stock cpu in one of `attempts` runs; a case that cpu cannot run does not count."""
     try:
-        return any(differing(case) for _ in range(_ATTEMPTS))
+        return any(differing(case) for _ in range(attempts))
     except InvalidProgram:
         return False

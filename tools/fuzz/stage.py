@@ -149,7 +149,8 @@ class DeviceStage(Stage):
         self._loads: dict[int, Tensor] = {}
 
     def on(self, stream: int) -> contextlib.AbstractContextManager[Any]:
-        return self._streams[stream]
+        entered: contextlib.AbstractContextManager[Any] = self._streams[stream]
+        return entered
 
     def wait(self, stream: int, other: int) -> None:
         self._streams[stream].wait_stream(self._streams[other])

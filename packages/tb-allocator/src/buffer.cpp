@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "heap.h"
 #include "python_errors.h"
 #include "table.h"
 
@@ -186,7 +187,7 @@ void Buffer::synchronize() const {
   check(status, "stream_synchronize", storage->device);
 }
 
-std::shared_ptr<Storage> allocate_storage(uint64_t size, std::optional<int32_t> device, nb::handle stream) {
+std::shared_ptr<Storage> allocate_storage(uint64_t size, std::optional<int32_t> device, nb::handle stream, Heap *heap) {
   auto storage = std::make_shared<Storage>();
   storage->size = size;
   int32_t asked = device ? *device : -1;
@@ -198,8 +199,11 @@ std::shared_ptr<Storage> allocate_storage(uint64_t size, std::optional<int32_t> 
   {
     nb::gil_scoped_release released; // running out of memory waits for the device
     if (!storage->stream) status = driver.api->stream_default(driver.self, asked, &storage->stream);
-    if (status == TB_OK)
+    if (status == TB_OK && !heap)
       status = allocator_table.allocate(asked, size, storage->stream, &storage->pointer, &storage->block);
+    if (status == TB_OK && heap)
+      status = guarded(asked, "allocate",
+                       [&] { return heap->allocate(size, storage->stream, &storage->pointer, &storage->block); });
   }
   check(status, "allocate", asked);
   return storage;

@@ -44,7 +44,10 @@ private:
   std::shared_ptr<Storage> storage_;
 };
 
-std::shared_ptr<Storage> allocate_storage(uint64_t size, std::optional<int32_t> device, nanobind::handle stream);
+class Heap;
+// From that heap, or from the device's own.
+std::shared_ptr<Storage> allocate_storage(uint64_t size, std::optional<int32_t> device, nanobind::handle stream,
+                                          Heap *heap = nullptr);
 std::shared_ptr<Storage> allocate_pinned(uint64_t size);
 
 void bind_buffer(nanobind::module_ &m);

@@ -6,8 +6,9 @@
 
 #include <string>
 
+#include "arena.h"
 #include "buffer.h"
-#include "heap.h"
+#include "memory_stats.h"
 #include "python_errors.h"
 #include "replay/bind.h"
 #include "report.h"
@@ -18,14 +19,6 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace tb {
-namespace {
-
-int32_t device_or_current(std::optional<int32_t> device) {
-  require_driver();
-  int32_t asked = device ? *device : host.current_device();
-  if (asked < 0) raise(TB_OUT_OF_RANGE, "device", asked, "devices are counted from 0");
-  return asked;
-}
 
 nb::dict as_dict(const tb_allocator_statistics &all) {
   static const char *const pools[] = {"all", "small_pool", "large_pool"}; // PyTorch's names
@@ -54,6 +47,15 @@ nb::dict as_dict(const tb_allocator_statistics &all) {
   out["num_ooms"] = all.num_ooms;
   out["num_sync_all_streams"] = all.num_sync_all_streams;
   return out;
+}
+
+namespace {
+
+int32_t device_or_current(std::optional<int32_t> device) {
+  require_driver();
+  int32_t asked = device ? *device : host.current_device();
+  if (asked < 0) raise(TB_OUT_OF_RANGE, "device", asked, "devices are counted from 0");
+  return asked;
 }
 
 nb::dict memory_stats(std::optional<int32_t> asked) {
@@ -149,6 +151,7 @@ NB_MODULE(_core, m) {
       },
       "Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.");
   tb::bind_buffer(m);
+  tb::bind_arena(m);
   tb::bind_replay(m);
   m.def("memory_stats", tb::memory_stats, "device"_a = nb::none(),
         nb::sig("def memory_stats(device: int | None = None) -> dict[str, int]"),

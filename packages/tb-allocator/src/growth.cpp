@@ -7,6 +7,7 @@ namespace tb {
 
 tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
   std::lock_guard growth(growth_);
+  if (paused_) return refuse_paused(); // since the caller looked
   if (request.size > size_limit) {
     std::lock_guard guard(lock_);
     ++counters_.ooms;
@@ -140,7 +141,19 @@ tb_status Heap::release_cached() {
 
 tb_status Heap::empty_cache() {
   std::lock_guard growth(growth_);
-  return release_cached();
+  tb_status first = release_cached();
+  std::vector<tb_event *> spare;
+  {
+    std::lock_guard guard(lock_);
+    for (auto &queue : queues_) {
+      spare.insert(spare.end(), queue->events.begin(), queue->events.end());
+      queue->events.clear();
+    }
+  }
+  for (tb_event *event : spare)
+    if (tb_status status = driver_.api->event_destroy(driver_.self, event); status != TB_OK && first == TB_OK)
+      first = status;
+  return first;
 }
 
 void Heap::shutdown() {

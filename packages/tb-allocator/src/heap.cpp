@@ -48,7 +48,7 @@ tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, t
   tb_block *block = nullptr;
   {
     std::lock_guard guard(lock_);
-    if (pending_ | static_cast<uint32_t>(failure_)) [[unlikely]]
+    if (pending_ | static_cast<uint32_t>(failure_) | paused_) [[unlikely]]
       if (tb_status status = poll_sometimes(); status != TB_OK) return status;
     Pool &pool = pool_of(stream, request.rounded > small_limit);
     if (tb_block *found = pool.bins.find(request.rounded)) [[likely]]

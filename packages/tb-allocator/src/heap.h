@@ -107,6 +107,14 @@ public:
   void reset_peak();
   void reset_accumulated();
   void set_limit(uint64_t bytes);
+  const HeapPolicy &policy() const { return policy_; }
+  // pausing.cpp. Gives all memory back while blocks keep their addresses; backup: with their bytes. All or nothing.
+  tb_status pause(bool backup);
+  tb_status resume();
+  bool paused() {
+    std::lock_guard guard(lock_);
+    return paused_;
+  }
   // snapshot.cpp. A pickle of what torch.cuda.memory._snapshot() gives; the history as a log of RMM, and as a trace.
   std::string snapshot();
   std::string rmm_log();
@@ -131,6 +139,10 @@ private:
     uint64_t from = 0, to = 0; // offsets in their segment: what has to be mapped, but for what is
     uint64_t pages = 0;        // to map
     uint64_t slack = 0;        // bytes of the gap beyond the request
+  };
+  struct Run { // mapped pages, one after another
+    Segment *segment;
+    uint64_t first, count;
   };
   // What a request is put together from.
   struct Harvest {
@@ -159,7 +171,8 @@ private:
   // pending.cpp: blocks that other streams still use
   PendingQueue &queue_of(tb_stream *stream);
   tb_status poll(uint32_t limit) noexcept; // looks at so many events; lock_ held
-  tb_status poll_sometimes() noexcept;     // lock_ held
+  tb_status refuse_paused();
+  tb_status poll_sometimes() noexcept; // lock_ held
   void finish(PendingQueue &queue) noexcept;
   void wait_for_uses(tb_block *block, Use *uses) noexcept;
   tb_status record_event(PendingQueue &queue, tb_event **out) noexcept;
@@ -207,6 +220,14 @@ private:
   tb_status borrow(const Request &request, bool passed_only, tb_block **out);
   tb_block *lend(Pool &pool, const Request &request, uint64_t passed); // lock_ held
 
+  // pausing.cpp, with growth_ held
+  void go_on() noexcept;
+  void find_runs();
+  uint64_t run_bytes() const noexcept;
+  tb_status copy_runs(int32_t kind);
+  tb_status fill_run(const Run &run);
+  tb_status empty_run(const Run &run, uint64_t count) noexcept;
+
   // timeline.cpp, with growth_ held
   tb_status mark(StreamPools &pools);
   void advance(Timeline &timeline) noexcept;
@@ -235,10 +256,13 @@ private:
   uint32_t poll_pause_ = 0, poll_pause_left_ = 0; // allocations between two looks
   std::vector<std::unique_ptr<PendingQueue>> queues_;
   uint64_t limit_;
-  uint64_t page_ = 0;         // the granularity of virtual memory
-  uint64_t range_size_ = 0;   // of addresses
-  Harvest harvest_;           // of the request at hand
-  uint64_t most_active_ = 0;  // bytes, as far as requests that needed pages saw
+  uint64_t page_ = 0;              // the granularity of virtual memory
+  uint64_t range_size_ = 0;        // of addresses
+  Harvest harvest_;                // of the request at hand
+  uint64_t most_active_ = 0;       // bytes, as far as requests that needed pages saw
+  uint32_t paused_ = 0;            // written with both locks
+  std::vector<Run> runs_;          // while paused: what resume maps
+  std::unique_ptr<char[]> backup_; // their bytes
   tb_status failure_ = TB_OK; // of queued work, found where nothing could be returned; the next allocate reports it
   char failure_text_[256] = "";
 };

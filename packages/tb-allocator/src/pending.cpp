@@ -122,11 +122,16 @@ tb_status Heap::record_event(PendingQueue &queue, tb_event **out) noexcept {
   return TB_OK;
 }
 
+tb_status Heap::refuse_paused() {
+  return fail(TB_FAILED_PRECONDITION, source_->device(), "allocate", "the arena is paused: call resume() first");
+}
+
 // Allocations that find nothing new wait ever longer before the next look, so pending blocks cost them no queries;
 // one that finds no memory looks at everything.
 tb_status Heap::poll_sometimes() noexcept {
   constexpr uint32_t looks = 4; // events at a time: bounds the time of one allocation
   constexpr uint32_t longest_pause = 127;
+  if (paused_) return refuse_paused();
   if (failure_ == TB_OK && poll_pause_left_ > 0) {
     --poll_pause_left_;
     return TB_OK;

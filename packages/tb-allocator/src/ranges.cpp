@@ -163,6 +163,7 @@ void Heap::put_back(std::vector<Piece> &pieces) noexcept {
 }
 
 tb_status Heap::release_pages() {
+  if (!runs_.empty()) return TB_OK; // paused: nothing is mapped
   harvest_.pieces.clear();
   {
     std::lock_guard guard(lock_);

@@ -65,6 +65,12 @@ void write_segment(Pickle &out, int32_t device, const tb_block *first, const tb_
   out.end_dict();
 }
 
+History::Clock read(Lock &lock, const History &history, std::vector<HistoryEvent> *events) {
+  std::lock_guard guard(lock);
+  *events = history.events();
+  return History::Clock(history);
+}
+
 void write_event(Pickle &out, const char *action, const HistoryEvent &event, int64_t time) {
   out.begin_dict();
   out.key("action", action);
@@ -96,9 +102,8 @@ std::string Heap::snapshot() {
         if (end != first) write_segment(out, source_->device(), first, end);
         first = end ? end->next : nullptr;
       }
-    events = history_.events();
   }
-  History::Clock clock(history_);
+  History::Clock clock = read(lock_, history_, &events);
   out.end_list();
   out.text("device_traces");
   out.begin_list();
@@ -122,11 +127,7 @@ std::string Heap::snapshot() {
 
 std::string Heap::rmm_log() {
   std::vector<HistoryEvent> events;
-  {
-    std::lock_guard guard(lock_);
-    events = history_.events();
-  }
-  History::Clock clock(history_);
+  History::Clock clock = read(lock_, history_, &events);
   std::string out = "Thread,Time,Action,Pointer,Size,Stream\n";
   char line[160];
   for (const HistoryEvent &event : events) {
@@ -148,10 +149,7 @@ std::string Heap::rmm_log() {
 
 std::string Heap::trace() {
   std::vector<HistoryEvent> events;
-  {
-    std::lock_guard guard(lock_);
-    events = history_.events();
-  }
+  read(lock_, history_, &events);
   std::unordered_map<uint64_t, uint64_t> live, streams;
   uint64_t next = 0;
   std::string out;

@@ -1,13 +1,11 @@
 // table.cpp -- one heap for each device and one for pinned memory, made at first use, and the C table over them.
-//
-// The one place where C++ exceptions (memory for our own records) become status.
 #include "table.h"
 
 #include <atomic>
 #include <bit>
 #include <cstdlib>
-#include <exception>
 #include <mutex>
+#include <vector>
 
 #include "configuration.h"
 #include "heap.h"
@@ -23,15 +21,7 @@ std::atomic<Heap *> host_heap;
 std::mutex making;
 std::atomic<bool> ended{false}; // after shutdown nothing is allocated and nothing given back
 
-template <class Function> tb_status guarded(int32_t device, const char *function, Function body) noexcept {
-  try {
-    return body();
-  } catch (const std::bad_alloc &) {
-    return fail(TB_OUT_OF_MEMORY, device, function, "the host has no memory for the allocator's own records");
-  } catch (const std::exception &error) {
-    return fail(TB_INTERNAL, device, function, error.what());
-  }
-}
+std::vector<Heap *> arenas; // guarded by `making`
 
 void shutdown(void *) {
   ended = true;
@@ -39,6 +29,8 @@ void shutdown(void *) {
   for (auto &heap : heaps)
     if (Heap *made = heap) made->shutdown();
   if (Heap *made = host_heap) made->shutdown();
+  std::lock_guard guard(making);
+  for (Heap *arena : arenas) arena->shutdown();
 }
 
 // With `making` held. *configuration is good when TB_OK.
@@ -244,6 +236,23 @@ tb_status host_statistics(tb_allocator_statistics *out) {
 
 tb_status heap_for(int32_t device, Heap **out) {
   return guarded(device, "snapshot", [=] { return device < 0 ? heap_of_host(out) : heap_of(device, out); });
+}
+
+tb_status make_arena(int32_t device, uint64_t limit, bool contiguous, Heap **out) {
+  return guarded(device, "Arena", [=] {
+    Heap *own = nullptr; // checks the device, and reads the configuration
+    if (tb_status status = heap_of(device, &own); status != TB_OK) return status;
+    Driver driver;
+    if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+    HeapPolicy policy = own->policy();
+    policy.growing = !contiguous && driver.api->groups & TB_GROUP_VMM;
+    policy.limit = limit;
+    std::lock_guard guard(making);
+    arenas.reserve(arenas.size() + 1);
+    *out = new Heap(driver, std::make_unique<DeviceSource>(driver, device), policy);
+    arenas.push_back(*out);
+    return tb_status{TB_OK};
+  });
 }
 
 const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),

@@ -3,6 +3,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/conj_physical_ops.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <array>
@@ -24,6 +25,7 @@ struct Aliases {
     size_t used = 0;
   };
   std::array<Shelf, type_count> shelves;
+  c10::SmallVector<std::pair<at::Tensor *, bool>, 4> complex; // with their conjugate bits
   c10::SmallVector<uint8_t, 8> touched;
 
   at::Tensor &take(c10::ScalarType type) {
@@ -52,7 +54,20 @@ struct Aliases {
     return text;
   }
 
+  // A kernel may leave its output conjugated by the bit alone (linalg_lu_solve does), of which the device's tensor would
+  // never learn: then the numbers are conjugated.
+  void keep_conjugate_bits() {
+    for (const auto &[tensor, bit] : complex) {
+      if (tensor->is_conj() == bit) continue;
+      tensor->_set_conj(false);
+      at::_ops::conj_physical_::call(*tensor);
+      tensor->_set_conj(bit);
+    }
+    complex.clear();
+  }
+
   void give_back() {
+    keep_conjugate_bits();
     for (uint8_t type : touched) {
       Shelf &shelf = shelves[type];
       for (size_t i = 0; i < shelf.used; i++) {
@@ -156,6 +171,7 @@ at::Tensor &TensorArgument::alias() {
   if (wrapped_) impl->set_wrapped_number(true);
   if (conjugate_ != impl->is_conj()) impl->_set_conj(conjugate_);
   if (negative_ != impl->is_neg()) impl->_set_neg(negative_);
+  if (c10::isComplexType(type_)) aliases().complex.emplace_back(&tensor, conjugate_);
   return tensor;
 }
 

@@ -36,6 +36,8 @@ void wait_for(c10::DeviceIndex waiting, c10::DeviceIndex done) {
 }
 
 void device_to_device(const at::Tensor &src, const at::Tensor &dst) {
+  at::assert_no_internal_overlap(dst);
+  at::assert_no_partial_overlap(dst, src);
   const c10::DeviceIndex from = device_number(src), to = device_number(dst);
   if (from != to) wait_for(from, to);
   launch_kernel<"aten::copy_", copy_kernel>(from, dst, src);

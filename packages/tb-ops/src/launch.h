@@ -10,6 +10,7 @@
 // with each combination waits, and so does one that writes to a tensor that overlaps itself: those errors appear at the
 // call, as on the CPU. Only what depends on values (an index out of range) is told late.
 #pragma once
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -33,6 +34,7 @@ template <size_t N> struct Name {
 // What the worker needs to know of the launching thread.
 struct Launcher {
   int32_t threads = at::get_num_threads(); // what torch.set_num_threads gave
+  bool deterministic = at::globalContext().deterministicAlgorithms();
   Caller caller = tb::caller();
 };
 

@@ -34,8 +34,24 @@ int index_of(int64_t elements) {
 
 } // namespace
 
+// On one thread. What another process adds is not the kernel's: one quick call is believed at once, slow ones by a
+// quarter each, and none before there were a few. A long kernel is measured again now and then, so that no mistake lasts.
 struct Team::Timing {
-  std::array<int64_t, powers> nanoseconds{}; // 0: never measured
+  static constexpr uint32_t few = 4, now_and_then = 64;
+  struct Class {
+    int64_t nanoseconds = 0;
+    uint32_t calls = 0;
+
+    bool gets_team() {
+      if (calls < few || nanoseconds < long_kernel) return false;
+      return ++calls % now_and_then != 0;
+    }
+    void add(int64_t took) {
+      nanoseconds = calls == 0 ? took : std::min(nanoseconds + nanoseconds / 4, took);
+      calls++;
+    }
+  };
+  std::array<Class, powers> classes;
 };
 
 thread_local constinit Team team;
@@ -49,9 +65,15 @@ void Team::start(const void *kernel, int threads, bool host_waits) {
   set(1);
 }
 
+void Team::fix(int threads) {
+  elements_ = started_ = 0;
+  next_ = INT64_MAX;
+  set(threads);
+}
+
 void Team::look() {
   const int index = index_of(elements_);
-  if (timing_->nanoseconds[index] >= long_kernel) {
+  if (allowed_ > 1 && timing_->classes[index].gets_team()) {
     next_ = INT64_MAX;
     started_ = 0;
     return set(allowed_);
@@ -63,10 +85,7 @@ void Team::look() {
 void Team::finish() {
   next_ = INT64_MAX;
   if (!started_) return;
-  const int64_t took = now() - started_;
-  int64_t &known = timing_->nanoseconds[index_of(elements_)];
-  // Long by accident (a page fault, another process) is soon forgotten.
-  known = known ? std::min((7 * known + took) / 8, 2 * took) : took;
+  timing_->classes[index_of(elements_)].add(now() - started_);
 }
 
 void Team::set(int threads) {

@@ -13,6 +13,8 @@ class Team {
 public:
   // Before a kernel, which is known by an address of its own. `threads`: of the thread that launched it.
   void start(const void *kernel, int threads, bool host_waits);
+  // Before a kernel whose result must not depend on time: sums over threads differ in the last bits with their number.
+  void fix(int threads);
   // The kernel gets a tensor of so many elements. Outside of a kernel, on any thread, it does nothing.
   void add(int64_t elements) {
     if ((elements_ += elements) >= next_) [[unlikely]]

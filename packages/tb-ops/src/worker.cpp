@@ -38,7 +38,10 @@ private:
 tb_status run_guarded(void (*call)(void *), void *storage, const Launcher &launcher,
                       const tb_closure_context *context) {
   static thread_local Worker worker;
-  team.start(reinterpret_cast<const void *>(call), launcher.threads, context->waiters != 0);
+  if (launcher.deterministic)
+    team.fix(launcher.threads);
+  else
+    team.start(reinterpret_cast<const void *>(call), launcher.threads, context->waiters != 0);
   AliasScope aliases;
   try {
     call(storage);

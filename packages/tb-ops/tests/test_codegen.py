@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tb_ops.codegen import aten, schema, structured
+from tb_ops.codegen import aten, routing, schema, structured
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_each_schema_is_registered_exactly_once(groups, text):
 def test_operators_written_by_hand_are_not_generated_too(text):
     kernels = Path(__file__).resolve().parents[1] / "src" / "kernels"
     by_hand = set(re.findall(r'aten\.impl\("([^"]+)"', "".join(p.read_text() for p in kernels.glob("*.cpp"))))
-    assert {"mse_loss", "native_layer_norm", "where.self"} <= by_hand
+    assert {"mse_loss", "native_layer_norm", "trace"} <= by_hand
     assert by_hand.isdisjoint(re.findall(r'aten\.impl\("([^"]+)"', text))
 
 
@@ -59,9 +59,11 @@ def test_the_same_schema_gives_the_same_text(groups, text):
 
 
 def test_the_command_writes_the_files_it_is_asked_for(tmp_path):
-    paths = [tmp_path / name for name in ("index.cpp", "a.cpp", "b.cpp")]
-    subprocess.run([sys.executable, "-m", "tb_ops.codegen", "aten", *map(str, paths)], check=True)
-    index, first, second = (p.read_text() for p in paths)
+    paths = [tmp_path / name for name in ("index.cpp", "routes.cpp", "a.cpp", "b.cpp")]
+    routes = Path(__file__).resolve().parents[1] / "src" / "routes.yaml"
+    subprocess.run([sys.executable, "-m", "tb_ops.codegen", "aten", *map(str, [routes, *paths])], check=True)
+    index, routed, first, second = (p.read_text() for p in paths)
+    assert "void register_routed_views" in routed
     assert "register_structured_0(aten);" in index
     assert "register_structured_1(aten);" in index
     assert "void register_structured_0" in first
@@ -73,3 +75,20 @@ def test_missing_schema_is_named(monkeypatch):
     monkeypatch.setattr(schema.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match="comes with torch"):
         schema.native_directory()
+
+
+def test_a_route_registers_pytorchs_body_by_the_type_of_its_overload(tmp_path):
+    source = tmp_path / "routes.yaml"
+    source.write_text("some:\n  - floor_divide_.Tensor\n")
+    text = routing.file_text(schema.installed(), source)
+    assert "#include <ATen/ops/floor_divide_native.h>" in text
+    assert "void register_routed_some(torch::Library &aten)" in text
+    assert "static_cast<at::Tensor & (*)(at::Tensor &, const at::Tensor &)>(at::native::floor_divide_)" in text
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("no_such", "has no operator 'no_such'"), ("mm", "no body of its own")])
+def test_a_route_that_cannot_be_is_named(tmp_path, name, wanted):
+    source = tmp_path / "routes.yaml"
+    source.write_text(f"some:\n  - {name}\n")
+    with pytest.raises(ValueError, match=wanted):
+        routing.file_text(schema.installed(), source)

@@ -1,12 +1,13 @@
 """The conformance suite's checks in this process: the CPU passes against itself, and planted faults are found."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch_backend.conformance.case import FAILED, NO_DTYPE, NOT_APPLICABLE, PASSED, Case, Observation, Result
-from torch_backend.conformance.checks import CHECKS, forward, plan
+from torch_backend.conformance.checks import CHECKS, fake, forward, out, plan
 from torch_backend.conformance.comparison import compare
 from torch_backend.conformance.databases import operators
 from torch_backend.conformance.device import Device
@@ -205,3 +206,30 @@ def test_the_quick_profile_has_every_operator() -> None:
 def test_limits_can_be_seeded() -> None:
     other = dataclasses.replace(LIMITS, seed=1, samples=2)
     assert len(samples(operators()["add"], torch.float32, other)) == 2
+
+
+def test_what_is_written_outside_of_an_out_is_seen() -> None:
+    sample = samples(operators()["tril"], torch.float32, LIMITS)[0]
+    given = out._strided(torch.ones(2, 3))
+
+    def astray(*_: Any, out: torch.Tensor, **__: Any) -> torch.Tensor:
+        return out.as_strided((1,), (1,), out.storage_offset() + 12).zero_()
+
+    assert out._overruns(SimpleNamespace(op=astray), sample, given)
+    assert not out._overruns(SimpleNamespace(op=lambda *_, out, **__: out.zero_()), sample, given)
+
+
+def test_a_prediction_by_the_devices_name_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where the real result is what PyTorch predicts for the CPU."""
+    predict, compute = fake._fake, fake._real
+
+    def transposed(call: Any, device: Device) -> Any:
+        return (lambda: call().mT) if device is CPU else call  # the suite's own reference is another object
+
+    monkeypatch.setattr(fake, "_fake", lambda op, sample, device: transposed(predict(op, sample, device), device))
+    assert run("fake", "tril", "float32").status == NOT_APPLICABLE
+    index = {True: None, False: ...}
+    monkeypatch.setattr(
+        fake, "_real", lambda op, sample, device: lambda: compute(op, sample, device)()[index[device is CPU]]
+    )
+    assert run("fake", "tril", "float32").status == FAILED

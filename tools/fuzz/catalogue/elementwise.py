@@ -25,6 +25,7 @@ BINARY = """
     add sub mul div maximum minimum atan2 eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and
     bitwise_or bitwise_xor hypot copysign fmax fmin xlogy logaddexp nextafter true_divide add mul sub add mul
 """.split()  # noqa: SIM905 - a table
+ON_ONE_DEVICE = {"logaddexp", "nextafter"}  # PyTorch lets them take no tensor of the CPU beside another device's
 NOT_IN_PLACE = {"maximum", "minimum", "fmax", "fmin", "logaddexp"}
 
 
@@ -43,7 +44,7 @@ def activation(pool: Pool) -> Draft:
 @operation(8)
 def binary(pool: Pool) -> Draft:
     x, function = pool.pick(), pool.chance.choice(BINARY)
-    other = pool.other(x, numbers=function != "nextafter")  # which takes no CPU tensor beside others, as on CUDA
+    other = pool.other(x, numbers=function not in ON_ONE_DEVICE)
     if function in NOT_IN_PLACE:
         return Draft(f"torch.{function}({x}, {other})")
     return forms(pool, function, x, other)

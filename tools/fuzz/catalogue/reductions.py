@@ -13,8 +13,8 @@ ALONG = (
     "torch.var({x}, {d}, correction=0)", "torch.std({x}, {d}, correction=0)", "torch.linalg.vector_norm({x}, 2, {d})",
     "torch.softmax({x}, {d})", "torch.log_softmax({x}, {d})", "torch.sort({x}, dim={d}, stable=True)",
     "torch.mode({x}, {d})", "torch.argsort({x}, dim={d}, stable=True)", "torch.cummax({x}, {d})",
-    "torch.cummin({x}, {d})", "torch.nansum({x}, {d})", "torch.topk({x}, 1, {d})", "torch.kthvalue({x}, 1, {d})", "torch.median({x}, {d})",
-    "torch.std_mean({x}, {d})", "torch.count_nonzero({x}, {d})", "torch.nanmedian({x}, {d})",
+    "torch.cummin({x}, {d})", "torch.nansum({x}, {d})", "torch.topk({x}, 1, {d})", "torch.kthvalue({x}, 1, {d})",
+    "torch.median({x}, {d})", "torch.std_mean({x}, {d})", "torch.count_nonzero({x}, {d})", "torch.nanmedian({x}, {d})",
     "torch.logcumsumexp({x}, {d})", "torch.diff({x}, dim={d})", "torch.renorm({x}, 2, {d}, 1)",
     "torch.aminmax({x}, dim={d})", "torch.norm({x}, 1, {d})",
 )  # fmt: skip

@@ -15,7 +15,8 @@ def _slice(pool: Pool, size: int) -> str:
 
 def _reshaped(pool: Pool, x: str) -> str:
     """A shape of as many elements."""
-    rest, sizes = pool[x].numel(), []
+    rest = pool[x].numel()
+    sizes: list[int] = []
     for prime in (2, 3, 5, 17, 11):
         while rest and rest % prime == 0 and len(sizes) < 3 and pool.chance.random() < 0.7:
             sizes.append(prime)

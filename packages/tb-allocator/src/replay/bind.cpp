@@ -64,6 +64,8 @@ void bind_replay(nb::module_ &m) {
       .def_prop_ro("streams", [](const Trace &self) { return self.streams; })
       .def_ro("peak_live", &Trace::peak_live);
   m.def("_replay", run, "trace"_a, "capacity"_a, "settings"_a, "repetitions"_a, "lag"_a, "samples"_a,
+        nb::sig("def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> "
+                "dict[str, object]"),
         "Replays a trace; tb_allocator.replay explains the result.");
 }
 

@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 from ._core import (
+    Arena,
     Buffer,
     _connect,
     _connect_streams,
@@ -33,6 +34,7 @@ if find_spec("tb_stream"):
     _connect_streams()
 
 __all__ = [
+    "Arena",
     "Buffer",
     "dump_rmm_log",
     "dump_snapshot",

@@ -4,7 +4,7 @@ The caching allocators over tb-device.
 from __future__ import annotations
 import tb_allocator
 import typing
-__all__: list[str] = ['Buffer', 'empty', 'empty_cache', 'empty_host_cache', 'host_memory_stats', 'mem_get_info', 'memory_stats', 'pinned', 'reset_accumulated_memory_stats', 'reset_peak_memory_stats', 'set_memory_limit']
+__all__: list[str] = ['Arena', 'Buffer', 'empty', 'empty_cache', 'empty_host_cache', 'host_memory_stats', 'mem_get_info', 'memory_stats', 'pinned', 'record_memory_history', 'reset_accumulated_memory_stats', 'reset_peak_memory_stats', 'set_memory_limit']
 class Buffer:
     """
     Bytes of a device, or of pinned host memory, made by empty() and pinned().
@@ -74,6 +74,80 @@ class Buffer:
         """
         Address of the tb_stream it was allocated for: that stream may use it at once, and after free() too. 0 for pinned memory.
         """
+class Arena:
+    """
+    Memory of one device apart from all other, for what should have a limit, go away or stay together.
+    
+    device: number, by default the current one. limit: bytes, at most reserved. tag: a name for people.
+    contiguous: plain memory of the driver, for IPC and for libraries that register memory; it cannot
+    be paused. Buffers of an arena may outlive it.
+    """
+    def __init__(self, device: int | None = None, *, limit: int | None = None, tag: str = '', contiguous: bool = False) -> None:
+        ...
+    def _snapshot(self) -> bytes:
+        """
+        The pickle of a memory snapshot of this arena.
+        """
+    def empty(self, nbytes: int, stream: typing.Any | None = None) -> tb_allocator.Buffer:
+        """
+        As tb_allocator.empty(), from this arena. FailedPreconditionError while it is paused.
+        """
+    def memory_stats(self) -> dict[str, int]:
+        """
+        As tb_allocator.memory_stats(), of this arena.
+        """
+    def pause(self, backup: str | None = 'host') -> None:
+        """
+        Give all memory back while every buffer keeps its address: until resume() nobody may touch their bytes.
+        
+        backup: "host" keeps the contents in host memory, None loses them. Waits for the device. When it raises for want
+        of host memory or a failed copy, nothing has changed. UnsupportedError where memory does not come in pages.
+        """
+    def resume(self) -> None:
+        """
+        Take the memory back, at the same addresses and with the contents that pause() kept.
+        
+        OutOfMemoryError where the device has no room: the arena stays paused, and a later resume() may succeed.
+        """
+    def trim(self) -> None:
+        """
+        Give memory that nobody uses back to the driver. Waits for the device.
+        """
+    @property
+    def contiguous(self) -> bool:
+        """
+        Whether its memory is plain memory of the driver.
+        """
+    @property
+    def device(self) -> int:
+        """
+        Number of the device.
+        """
+    @property
+    def paused(self) -> bool:
+        """
+        Whether its memory is given back.
+        """
+    @property
+    def tag(self) -> str:
+        """
+        The name that it was given.
+        """
+class _Trace:
+    """
+    A parsed trace.
+    """
+    def __init__(self, text: bytes) -> None:
+        ...
+    @property
+    def events(self) -> int:
+        ...
+    @property
+    def peak_live(self) -> int:
+        ...
+    @property
+    def streams(self) -> int:
+        ...
 def _bytes_text(nbytes: int) -> str:
     """
     "1.50 GiB".
@@ -85,6 +159,22 @@ def _connect() -> None:
 def _connect_streams() -> None:
     """
     Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.
+    """
+def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> dict[str, typing.Any]:
+    """
+    Replays a trace; tb_allocator.replay explains the result.
+    """
+def _rmm_log(device: int | None) -> str:
+    """
+    The history as a log of RMM.
+    """
+def _snapshot(device: int | None) -> bytes:
+    """
+    The pickle that memory_snapshot() loads.
+    """
+def _trace(device: int | None) -> str:
+    """
+    The history as a trace for tb_allocator.replay.
     """
 def empty(nbytes: int, device: int | None = None, stream: typing.Any | None = None) -> tb_allocator.Buffer:
     """
@@ -120,6 +210,11 @@ def pinned(nbytes: int) -> tb_allocator.Buffer:
     A Buffer of `nbytes` bytes of pinned host memory, which devices copy from and to without waiting.
     
     Use record_stream() for each stream that copies. Raises tb_device.OutOfMemoryError.
+    """
+def record_memory_history(events: int = 65536, device: int | None = None) -> None:
+    """
+    Forget a device's history and remember the last `events` from now on, rounded up to a power of two; 0: none.
+    Each takes 48 bytes. MemoryError where that is too much.
     """
 def reset_accumulated_memory_stats(device: int | None = None) -> None:
     """

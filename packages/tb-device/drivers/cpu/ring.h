@@ -25,7 +25,7 @@ class Ring {
 public:
   static constexpr uint64_t kGranule = TB_CLOSURE_ALIGNMENT;
   static constexpr uint64_t kGranules = 16384; // 1 MiB of payload: a few thousand operators ahead of the worker
-  static constexpr uint64_t kAhead = 8;         // granules; an operator takes about six
+  static constexpr uint64_t kAhead = 8;        // granules; an operator takes about six
   // A record plus the longest skip before it must fit in an empty ring.
   static constexpr uint64_t kLargest = kGranules / 2 * kGranule;
 

@@ -69,6 +69,7 @@ void register_activations(torch::Library &aten) {
   enter_stub<"aten::hardtanh_backward", at::native::hardtanh_backward_stub, Types::promote_all>();
   enter_stub<"aten::hardswish", at::native::hardswish_stub>();
   enter_stub<"aten::hardswish_backward", at::native::hardswish_backward_stub, Types::promote_all>();
+  enter_stub<"aten::mish_backward", at::native::mish_backward_stub, Types::promote_all>();
   enter_stub<"aten::_prelu_kernel", at::native::prelu_stub>();
   enter_stub<"aten::_prelu_kernel_backward", at::native::prelu_backward_stub>();
   aten.impl("relu", TORCH_FN(relu));

@@ -60,6 +60,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor &input, double p, std::op
     return {at::_ops::clone::call(input, std::nullopt), std::move(mask)};
   }
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  TORCH_CHECK_NOT_IMPLEMENTED(!input.is_complex(), "dropout is not implemented for ", input.scalar_type());
   TORCH_CHECK(c10::isFloatingType(input.scalar_type()), "result type Float can't be cast to the desired output type ",
               input.scalar_type());
   const double keep = 1. - p;

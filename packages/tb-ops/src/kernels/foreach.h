@@ -32,7 +32,7 @@ void launch_in_place_lists(Operation operation, at::TensorList self, Lists... ot
 }
 
 // The same into new tensors, which allocate(tensor of self, type) lays out.
-template <Name name, auto allocate = &empty_preserving, class Operation, class... Lists>
+template <Name name, auto allocate = &empty_pointwise, class Operation, class... Lists>
 Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... others) {
   Tensors out;
   out.reserve(self.size());

@@ -5,6 +5,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/native/IndexKernel.h>
+#include <ATen/native/PixelShuffle.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorAdvancedIndexing.h>
 #include <ATen/native/UnfoldBackward.h>
@@ -15,6 +16,9 @@
 #include <ATen/ops/index_fill_native.h>
 #include <ATen/ops/index_select_native.h>
 #include <ATen/ops/masked_scatter_native.h>
+#include <ATen/ops/narrow_copy_native.h>
+#include <ATen/ops/pixel_shuffle_native.h>
+#include <ATen/ops/pixel_unshuffle_native.h>
 #include <ATen/ops/trace_native.h>
 
 #include "kernels/kernels.h"
@@ -79,6 +83,13 @@ Tensor embedding_dense_backward(const Tensor &grad, const Tensor &indices, int64
   return out;
 }
 
+// With the CPU's own check, whose exception is another than narrow's.
+Tensor narrow_copy(const Tensor &self, int64_t dim, int64_t start, int64_t length) {
+  TORCH_CHECK(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
+  TORCH_CHECK(dim < self.dim(), "narrow_copy: dim is ", dim, " but the tensor has ", self.dim(), " dimensions");
+  return at::native::narrow_copy_dense_symint(self, dim, start, length);
+}
+
 // ---- single elements --------------------------------------------------------------------------------------------
 
 // Where several values go to one place PyTorch calls this stub, which the CPU does not have: there it is the plain one.
@@ -134,6 +145,28 @@ Tensor flip(const Tensor &self, c10::IntArrayRef dims) {
   return out;
 }
 
+// The composite of these two loses the memory format.
+template <Name name, auto function>
+Tensor shuffle_pixels(const Tensor &self, int64_t factor, int64_t channels, int64_t height, int64_t width) {
+  c10::DimVector sizes(self.sizes().begin(), self.sizes().end() - 3);
+  sizes.append({channels, height, width});
+  Tensor out = empty_formatted(self, sizes, self.scalar_type(), self.suggest_memory_format());
+  if (out.numel() > 0) launch_kernel<name, copying<function>>(device_number(self), out, self, factor);
+  return out;
+}
+
+Tensor pixel_shuffle(const Tensor &self, int64_t factor) {
+  at::native::check_pixel_shuffle_shapes(self, factor);
+  return shuffle_pixels<"aten::pixel_shuffle", at::native::pixel_shuffle_cpu>(
+      self, factor, self.size(-3) / (factor * factor), self.size(-2) * factor, self.size(-1) * factor);
+}
+
+Tensor pixel_unshuffle(const Tensor &self, int64_t factor) {
+  at::native::check_pixel_unshuffle_shapes(self, factor);
+  return shuffle_pixels<"aten::pixel_unshuffle", at::native::pixel_unshuffle_cpu>(
+      self, factor, self.size(-3) * factor * factor, self.size(-2) / factor, self.size(-1) / factor);
+}
+
 void trace_kernel(const Tensor &self, Tensor &out) { copy_result(out, at::native::trace_cpu(self)); }
 
 Tensor trace(const Tensor &self) {
@@ -155,9 +188,12 @@ void register_indexing(torch::Library &aten) {
   enter_stub<"aten::take", at::native::take_stub>();
   aten.impl("index_select", TORCH_FN(index_select));
   aten.impl("index_select.out", TORCH_FN(index_select_out));
+  aten.impl("narrow_copy", TORCH_FN(narrow_copy));
   aten.impl("embedding_dense_backward", TORCH_FN(embedding_dense_backward));
   aten.impl("index_fill_.int_Tensor", TORCH_FN(index_fill_tensor));
   aten.impl("masked_scatter_", TORCH_FN(masked_scatter));
+  aten.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));
+  aten.impl("pixel_unshuffle", TORCH_FN(pixel_unshuffle));
   aten.impl("flip", TORCH_FN(flip));
   aten.impl("trace", TORCH_FN(trace));
 }

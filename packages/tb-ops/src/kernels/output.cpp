@@ -7,9 +7,12 @@
 namespace tb {
 
 at::Tensor empty_preserving(const at::Tensor &like, c10::ScalarType dtype) {
-  if (like.is_contiguous()) return empty(like.sizes(), {}, dtype, device_number(like));
   if (like.is_non_overlapping_and_dense()) return empty(like.sizes(), like.strides(), dtype, device_number(like));
   return empty_iterated(like, dtype);
+}
+
+at::Tensor empty_pointwise(const at::Tensor &like, c10::ScalarType dtype) {
+  return like.is_contiguous() ? empty(like.sizes(), {}, dtype, device_number(like)) : empty_preserving(like, dtype);
 }
 
 at::Tensor empty_iterated(const at::Tensor &like, c10::ScalarType dtype) {

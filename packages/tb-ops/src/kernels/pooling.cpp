@@ -1,13 +1,16 @@
-// Adaptive average pooling and reflection padding.
+// Adaptive average pooling, one-dimensional maximum pooling and reflection padding.
 #include "kernels/stub.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/native/AdaptivePooling.h>
+#include <ATen/ops/max_pool1d_native.h>
 #include <ATen/ops/reflection_pad2d_backward_native.h>
 #include <ATen/ops/reflection_pad2d_native.h>
 #include <ATen/ops/zero_native.h>
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "kernels/padding.h"
 
 namespace tb {
 namespace {
@@ -57,6 +60,13 @@ Tensor adaptive_avg_pool2d_backward(const Tensor &grad, const Tensor &self) {
   return out;
 }
 
+// Without derivatives the CPU has a kernel of its own, whose result is contiguous whatever the input's strides are.
+Tensor max_pool1d(const Tensor &self, c10::IntArrayRef kernel, c10::IntArrayRef stride, c10::IntArrayRef padding,
+                  c10::IntArrayRef dilation, bool ceil) {
+  const bool derivatives = (c10::GradMode::is_enabled() && self.requires_grad()) || self._fw_grad(0).defined();
+  return at::native::max_pool1d(derivatives ? self : self.contiguous(), kernel, stride, padding, dilation, ceil);
+}
+
 void check_reflection(const Tensor &self, c10::IntArrayRef padding) {
   const int64_t dims = self.dim();
   TORCH_CHECK(padding.size() == 4, "padding size is expected to be 4, but got: ", padding.size());
@@ -104,8 +114,12 @@ Tensor reflection_pad2d_backward(const Tensor &grad, const Tensor &self, c10::In
 } // namespace
 
 void register_pooling(torch::Library &aten) {
+  static auto *autograd =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
+  autograd->impl("max_pool1d", TORCH_FN(max_pool1d));
   aten.impl("_adaptive_avg_pool2d", TORCH_FN(adaptive_avg_pool2d));
   aten.impl("_adaptive_avg_pool2d_backward", TORCH_FN(adaptive_avg_pool2d_backward));
+  register_padding(aten);
   aten.impl("reflection_pad2d", TORCH_FN(reflection_pad2d));
   aten.impl("reflection_pad2d_backward", TORCH_FN(reflection_pad2d_backward));
 }

@@ -16,6 +16,18 @@ namespace {
 using at::Tensor;
 using OptionalGenerator = std::optional<at::Generator>;
 
+// Raises what the CPU's kernel raises for a type that it lacks; on the worker it would be too late.
+void check_kernel(bool offered, const char *kernel, const at::TensorBase &tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(offered, '"', kernel, "\" not implemented for '", tensor.scalar_type(), "'");
+}
+bool floating(const at::TensorBase &tensor) { return c10::isFloatingType(tensor.scalar_type()); }
+bool real(const at::TensorBase &tensor) { return !c10::isComplexType(tensor.scalar_type()); }
+void check_continuous(const char *distribution, const at::TensorBase &tensor) {
+  TORCH_CHECK(floating(tensor), distribution,
+              " distribution is a continuous probability distribution. dtype must be a ",
+              "floating point but you specified ", tensor.scalar_type());
+}
+
 template <Name name>
 void launch_fill(const at::TensorBase &out, Distribution distribution, OptionalGenerator generator) {
   if (out.numel() == 0) return;
@@ -48,19 +60,24 @@ void fill_uniform(at::TensorIteratorBase &iterator, double from, double to, Opti
 }
 
 void fill_normal(const at::TensorBase &self, double mean, double std, OptionalGenerator generator) {
+  check_kernel(floating(self), "normal_kernel_cpu", self);
   launch_fill<"aten::normal_">(self, {.kind = TB_FILL_NORMAL, .a = mean, .b = std}, generator);
 }
 
 void fill_exponential(at::TensorIteratorBase &iterator, double rate, OptionalGenerator generator) {
+  check_continuous("Exponential", iterator.tensor_base(0));
   launch_fill<"aten::exponential_">(iterator.tensor_base(0), {.kind = TB_FILL_EXPONENTIAL, .a = rate}, generator);
 }
 
 void fill_bernoulli(const at::TensorBase &self, double p, OptionalGenerator generator) {
+  check_kernel(real(self), "bernoulli_scalar_cpu_", self);
   launch_fill<"aten::bernoulli_">(self, {.kind = TB_FILL_BERNOULLI, .a = p}, generator);
 }
 
 // One probability per element: a uniform number below it gives 1.
 void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &probabilities, OptionalGenerator generator) {
+  check_kernel(real(self), "bernoulli_tensor_cpu_self_", self);
+  check_kernel(floating(probabilities), "bernoulli_tensor_cpu_p_", probabilities);
   if (self.numel() == 0) return;
   const c10::DeviceIndex device = self.device().index();
   TORCH_CHECK(probabilities.device() == self.device() || probabilities.is_cpu(), "bernoulli_ expects probabilities on ",
@@ -117,16 +134,20 @@ uint64_t default_range(c10::ScalarType type) {
 }
 
 void random_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator generator) {
+  check_kernel(real(iterator.tensor_base(0)), "random_kernel_cpu", iterator.tensor_base(0));
   random_from_to(iterator, default_range(iterator.dtype()), 0, std::move(generator));
 }
 
 void fill_cauchy(at::TensorIteratorBase &iterator, double median, double sigma, OptionalGenerator generator) {
+  check_continuous("Cauchy", iterator.tensor_base(0));
   launch_changed<"aten::cauchy_">(iterator.tensor_base(0), generator, [median, sigma](double u) {
     return median + sigma * std::tan(std::numbers::pi * (u - 0.5));
   });
 }
 
 void fill_geometric(at::TensorIteratorBase &iterator, double p, OptionalGenerator generator) {
+  const at::TensorBase &out = iterator.tensor_base(0);
+  check_kernel(real(out) && out.scalar_type() != c10::kBool, "geometric_cpu", out);
   launch_changed<"aten::geometric_">(iterator.tensor_base(0), generator, [p](double u) {
     return std::max(1.0, std::ceil(std::log1p(-u) / std::log1p(-p)));
   });
@@ -134,6 +155,7 @@ void fill_geometric(at::TensorIteratorBase &iterator, double p, OptionalGenerato
 
 void fill_log_normal(at::TensorIteratorBase &iterator, double mean, double std, OptionalGenerator generator) {
   const at::TensorBase &out = iterator.tensor_base(0);
+  check_kernel(floating(out), "log_normal_cpu", out);
   if (out.numel() == 0) return;
   const c10::DeviceIndex device = out.device().index();
   const Distribution distribution{.kind = TB_FILL_NORMAL,

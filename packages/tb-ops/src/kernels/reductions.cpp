@@ -1,6 +1,7 @@
 // Reductions that PyTorch does not generate: variance, extremes, medians, products, dot products, comparison.
 #include "kernels/iterator_stub.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/ReduceAllOps.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Resize.h>
@@ -12,6 +13,7 @@
 #include <ATen/ops/equal_native.h>
 #include <ATen/ops/kthvalue_native.h>
 #include <ATen/ops/median_native.h>
+#include <ATen/ops/mode_native.h>
 #include <ATen/ops/nanmedian_native.h>
 #include <ATen/ops/prod_native.h>
 #include <ATen/ops/std_mean_native.h>
@@ -169,11 +171,17 @@ void pair_kernel(const Tensor &self, int64_t dim, bool keep, Tensor &values, Ten
 template <Name name, PairOut *function>
 Pair pair_out(const Tensor &self, int64_t dim, bool keep, Tensor &values, Tensor &indices) {
   dim = c10::maybe_wrap_dim(dim, self.dim());
-  at::native::zero_numel_check_dims(self, dim, "median()");
+  at::native::zero_numel_check_dims(self, dim, name.value);
   const c10::DeviceIndex device = common_device(name.value, {&self, &values, &indices});
   resize_pair(self, dim, keep, values, indices);
   launch_kernel<name, pair_kernel<function>>(device, self, dim, keep, values, indices);
   return {values, indices};
+}
+
+std::tuple<Tensor, Tensor> mode(const Tensor &self, int64_t dim, bool keep) {
+  Tensor values = empty_on(self, {0}, self.scalar_type()), indices = empty_on(self, {0}, c10::kLong);
+  pair_out<"aten::mode", at::native::mode_out>(self, dim, keep, values, indices);
+  return {std::move(values), std::move(indices)};
 }
 
 void kthvalue_kernel(const Tensor &self, int64_t k, int64_t dim, bool keep, Tensor &values, Tensor &indices) {
@@ -186,6 +194,7 @@ Pair kthvalue_out(const Tensor &self, int64_t k, int64_t dim, bool keep, Tensor 
   TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", dim);
   at::native::zero_numel_check_dims(self, dim, "kthvalue()");
   const c10::DeviceIndex device = common_device("aten::kthvalue", {&self, &values, &indices});
+  at::assert_no_overlap(self, values); // before values, perhaps self, gets its shape
   resize_pair(self, dim, keep, values, indices);
   launch_kernel<"aten::kthvalue", kthvalue_kernel>(device, self, k, dim, keep, values, indices);
   return {values, indices};
@@ -210,6 +219,7 @@ void cummin(const Tensor &self, Tensor &values, Tensor &indices, int64_t dim) {
 }
 
 Tensor logcumsumexp(const Tensor &self, int64_t dim) {
+  dim = c10::maybe_wrap_dim(dim, self.dim());
   Tensor out = empty_on(self, self.sizes(), self.scalar_type());
   launch_kernel<"aten::_logcumsumexp", copying<at::native::_logcumsumexp_cpu>>(device_number(self), out, self, dim);
   return out;
@@ -230,6 +240,8 @@ void register_reductions(torch::Library &aten) {
   aten.impl("nanmedian", TORCH_FN(nanmedian));
   aten.impl("median.dim_values", TORCH_FN((pair_out<"aten::median", at::native::median_out_cpu>)));
   aten.impl("nanmedian.dim_values", TORCH_FN((pair_out<"aten::nanmedian", at::native::nanmedian_out_cpu>)));
+  aten.impl("mode", TORCH_FN(mode));
+  aten.impl("mode.values", TORCH_FN((pair_out<"aten::mode", at::native::mode_out>)));
   aten.impl("kthvalue.values", TORCH_FN(kthvalue_out));
   aten.impl("prod", TORCH_FN(prod));
   aten.impl("dot", TORCH_FN(dot));

@@ -33,9 +33,12 @@ def function_names(directory: pathlib.Path) -> set[str]:
     return set(re.findall(r"^- func: (\w+)", (directory / "native_functions.yaml").read_text(), re.MULTILINE))
 
 
-# Structured groups whose kernels are written by hand (src/kernels): with a reduction their out= CPU kernel resizes a
-# temporary that aliases cannot offer.
-BY_HAND = frozenset({"mse_loss.out", "smooth_l1_loss.out"})
+# Structured groups whose kernels are written by hand (src/kernels): with a reduction the losses' out= CPU kernel
+# resizes a temporary that aliases cannot offer; the pads' CPU kernels give their output other strides than the meta
+# function does.
+BY_HAND = frozenset(
+    {"mse_loss.out", "smooth_l1_loss.out", "reflection_pad3d.out", "replication_pad2d.out", "replication_pad3d.out"}
+)
 
 
 @dataclass(frozen=True)

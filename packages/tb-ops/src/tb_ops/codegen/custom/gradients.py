@@ -28,6 +28,17 @@ $definition {
 }
 """)
 
+# Where an argument is written there are no formulas: what needs a gradient is refused instead of left wrong.
+WRITES = Template("""
+$definition {
+  TORCH_CHECK(!torch::autograd::compute_requires_grad($tensors),
+              "$name writes to an argument and has no gradient, but an argument requires one. ",
+              "Call it under torch.no_grad()");
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  call_$symbol($arguments);
+$versions}
+""")
+
 
 def called(custom: CustomOperator) -> set[str]:
     """The operators that the formulas call, of the file or of PyTorch."""
@@ -52,6 +63,23 @@ def text(custom: CustomOperator, own: set[str]) -> str:
         formulas="".join(f"    {line}\n" for line in _formulas(custom, own)),
         definition=operator.definition(f"{operator.symbol}_autograd", symbolic=True),
         returned=_listed([f"outputs[{i}]" for i in range(len(outputs))]),
+    )
+
+
+def writes_text(custom: CustomOperator, name: str) -> str:
+    """C++ of the kernel for the key Autograd of an operator that writes to arguments: counts their versions."""
+    operator = custom.operator
+    return WRITES.substitute(
+        definition=operator.definition(f"{operator.symbol}_autograd", symbolic=True),
+        tensors=", ".join(a.name for a in operator.arguments if a.schema_type.startswith("Tensor")),
+        name=name,
+        symbol=operator.symbol,
+        arguments=", ".join(a.name for a in operator.arguments),
+        versions="".join(
+            f"  if (!{a.name}.is_inference()) {a.name}.unsafeGetTensorImpl()->bump_version();\n"
+            for a in operator.arguments
+            if a.written
+        ),
     )
 
 
@@ -84,6 +112,10 @@ def _save(custom: CustomOperator) -> list[str]:
         if not argument.is_tensor and not argument.is_optional_tensor:
             value = f"std::string({argument.name})" if argument.schema_type == "str" else argument.name
             lines.append(f'context->saved_data["{argument.name}"] = {value};')
+    gradients = zip(gradient_names(custom), custom.outputs, strict=True)
+    constant = [output.name for gradient, output in gradients if gradient not in _used(custom)]
+    if constant:
+        lines.append(f"context->mark_non_differentiable({{{', '.join(constant)}}});")
     for name in _optional(custom):
         lines.append(f'context->saved_data["{name} given"] = {name}.has_value() && {name}->defined();')
     return lines
@@ -134,8 +166,11 @@ def _formulas(custom: CustomOperator, own: set[str]) -> list[str]:
         if text is None:
             continue
         value = expression.formula(text, {*_used(custom)}, function)
-        found = [f"found[{places[name]}]" for name in names]
-        target = found[0] if len(found) == 1 else f"std::tie({', '.join(found)})"
-        condition = " || ".join(f"{name}_wanted" for name in names)
-        lines.append(f"if ({condition}) {target} = {value};")
+        if len(names) == 1:
+            lines.append(f"if ({names[0]}_wanted) found[{places[names[0]]}] = {value};")
+            continue
+        lines.append(f"if ({' || '.join(f'{name}_wanted' for name in names)}) {{")
+        lines.append(f"  const auto [{', '.join(f'{name}_gradient' for name in names)}] = {value};")
+        lines += [f"  if ({name}_wanted) found[{places[name]}] = {name}_gradient;" for name in names]
+        lines.append("}")
     return lines

@@ -1,7 +1,8 @@
 """The check `fake`: fake tensors of the device predict dtype, shape, strides and device of the real results.
 
 Where a fake CPU tensor does not predict the CPU, the operator's description in PyTorch is at fault, not the device:
-such a sample shows nothing about it.
+such a sample shows nothing about it. Neither does one for which PyTorch predicts CUDA's result on every device that it
+does not know by name, and the CPU's on the CPU: the other checks ask for the CPU's result.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def _fake(op: Any, sample: Sample, device: Device) -> Callable[[], Any]:
     return lambda: sample.call(predicted, device.device)[0]
 
 
-def _disagreement(real: Outcome, fake: Outcome) -> str | None:
-    """How the prediction misses the real outcome."""
+def _disagreement(real: Outcome, fake: Outcome, *, devices: bool = True) -> str | None:
+    """How the prediction misses the real outcome; `devices=False` for a prediction made for another device."""
     if real.error is not None or fake.error is not None:
         if type(real.error) is type(fake.error):
             return None
@@ -62,7 +63,7 @@ def _disagreement(real: Outcome, fake: Outcome) -> str | None:
         for name in ("dtype", "shape", "layout"):
             if getattr(one, name) != getattr(other, name):
                 return f"{name} is {getattr(one, name)}, predicted was {getattr(other, name)}"
-        if one.device.type != other.device.type:
+        if devices and one.device.type != other.device.type:
             return f"device is {one.device}, predicted was {other.device}"
         if one.layout == torch.strided and significant_strides(one) != significant_strides(other):
             return f"strides of {tuple(one.shape)} are {one.stride()}, predicted was {other.stride()}"
@@ -73,10 +74,14 @@ def fake(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterato
     """The prediction for the device against its real results."""
     for sample in samples(op, dtype, limits):
         observation = Observation(sample=sample.describe())
-        on_cpu = _disagreement(attempt(CPU, _real(op, sample, CPU)), attempt(CPU, _fake(op, sample, CPU)))
+        predicted_for_cpu = attempt(CPU, _fake(op, sample, CPU))
+        on_cpu = _disagreement(attempt(CPU, _real(op, sample, CPU)), predicted_for_cpu)
         if on_cpu is not None:
             observation.vacuous = f"on the CPU too: {on_cpu}"
         else:
             real, predicted = attempt(device, _real(op, sample, device)), attempt(device, _fake(op, sample, device))
             observation.problem = _disagreement(real, predicted)
+            by_name = real.error is None and predicted.error is None
+            if observation.problem and by_name and not _disagreement(real, predicted_for_cpu, devices=False):
+                observation.vacuous = f"PyTorch predicts the CPU's result for the CPU only: {observation.problem}"
         yield observation

@@ -61,7 +61,7 @@ def _call(info: Any, keywords: dict[str, Any], dtype: torch.dtype, device: Devic
     return call
 
 
-def _train(info: Any, optimizer: Any, parameters: list[torch.Tensor], steps: int) -> list[float]:
+def _train(info: Any, optimizer: Any, parameters: list[torch.Tensor], steps: int) -> list[torch.Tensor]:
     """Steps towards a sum of squares; the losses on the way."""
 
     def closure() -> torch.Tensor:
@@ -73,7 +73,8 @@ def _train(info: Any, optimizer: Any, parameters: list[torch.Tensor], steps: int
             parameter.grad = gradient.to_sparse() if info.only_supports_sparse_grads else gradient
         return loss
 
-    return [float(optimizer.step(closure)) for _ in range(steps)]
+    # As tensors: a number would be compared more strictly than the dtype it was computed in allows.
+    return [optimizer.step(closure).detach() for _ in range(steps)]
 
 
 def _state(optimizer: Any) -> list[Any]:
