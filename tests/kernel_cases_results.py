@@ -36,7 +36,7 @@ def padding_channels_last(source: Source) -> Any:
     image = source.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     volume = source.randn(2, 3, 4, 5, 6).contiguous(memory_format=torch.channels_last_3d)
     out = torch.empty(2, 3, 6, 8, device=source.device)
-    torch._C._nn.replication_pad2d(image, (1, 2, 1, 1), out=out)
+    torch.ops.aten.replication_pad2d.out(image, (1, 2, 1, 1), out=out)
     return (
         out,
         F.pad(image, (1, 2, -1, 1), "replicate"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 from pathlib import Path
+from typing import Any
 
 from conftest import RunPython
-from torch.cuda import _memory_viz
 
 # In a process of its own: the memory of this one is all torch's tests'.
 DUMP = """
@@ -19,12 +20,13 @@ with tb_allocator.empty(3 << 20), tb_allocator.empty(1000):
 
 def test_torchs_memory_viz_reads_a_snapshot(run_python: RunPython, tmp_path: Path) -> None:
     run_python(DUMP.format(path=str(tmp_path / "snapshot.pickle")))
+    viz: Any = importlib.import_module("torch.cuda._memory_viz")  # without types
     snapshot = pickle.loads((tmp_path / "snapshot.pickle").read_bytes())
-    summary = _memory_viz.segsum(snapshot)
+    summary = viz.segsum(snapshot)
     assert "segments: 2\n" in summary, summary
     assert "total_allocated: 3.0MiB" in summary, summary
-    trace = _memory_viz.trace(snapshot)
+    trace = viz.trace(snapshot)
     assert trace.count(" = cudaMalloc(") == 2, trace  # its name for a segment's begin
     assert "[0:3.0MiB]" in trace, trace
-    assert "<html" in _memory_viz.trace_plot(snapshot)
-    assert "<html" in _memory_viz.segment_plot(snapshot)
+    assert "<html" in viz.trace_plot(snapshot)
+    assert "<html" in viz.segment_plot(snapshot)

@@ -138,13 +138,14 @@ def test_well_known_operators_are_where_they_belong(listing: dict[str, Any]) -> 
         "aten::matmul": "composite",
         "aten::select.int": "composite",
         "aten::mode": "native-async",
+        "aten::histc": "native-async",
         "aten::_validate_compressed_sparse_indices": "fallback",
         "aten::_indices": "unsupported",
     }
     assert {name: listing[name].kind for name in kinds} == kinds
     assert "size of the result depends on the data" in listing["aten::nonzero"].reason
     assert "SparseCPU" in listing["aten::_indices"].reason
-    assert "first call with new shapes waits" in listing["aten::mode"].reason
+    assert "first call with new shapes waits" in listing["aten::histc"].reason
 
 
 def test_what_tb_ops_says_of_waiting_kernels_is_of_kernels_that_exist(listing: dict[str, Any]) -> None:

@@ -69,10 +69,11 @@ def test_an_index_out_of_range_is_told_late_with_its_type_its_operator_its_tenso
 
 
 def test_the_line_is_also_told_by_a_stream_without_torch() -> None:
+    import tb_device
     import tb_stream
 
     out_of_range()
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(tb_device.Error, match="out of range") as caught:
         tb_stream.current_stream(0).synchronize()
     assert line_of_the_launch() in str(caught.value)
 

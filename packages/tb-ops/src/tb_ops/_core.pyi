@@ -4,6 +4,10 @@ import typing
 __all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'waiting_operators']
 def _connect() -> None:
     ...
+def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
+    """
+    Launches note their place in Python from now on; finder(frames) names it when one has failed.
+    """
 def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None:
     """
     finder() -> (place, stack) tells where Python is, on the thread that asks.

@@ -73,8 +73,11 @@ def _candidates(memory: int) -> set[Offsets]:
                             continue
                         before = unpack(layout, pread(memory, _FRAME * _WORD, previous))
                         if before[of_code] & ~_MARKS == callers_code and instruction in before:
-                            offsets = (of_code, before.index(instruction), of_previous)
-                            found.add((place * _WORD, indirect, *(_WORD * offset for offset in offsets)))
+                            of_instruction = before.index(instruction)
+                            code_at, instruction_at, previous_at = (
+                                _WORD * words_in for words_in in (of_code, of_instruction, of_previous)
+                            )
+                            found.add((place * _WORD, indirect, code_at, instruction_at, previous_at))
             except (OSError, OverflowError, struct.error):
                 continue
     return found
