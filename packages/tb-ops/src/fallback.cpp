@@ -305,7 +305,8 @@ void force_fallback(const std::string &name, const std::string &overload) {
       c10::Dispatcher::singleton().findSchema({name, overload}); // null also for names without schema
   TORCH_CHECK_VALUE(op, "force_fallback: there is no operator ", name, overload.empty() ? "" : ".", overload);
   const bool composed = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-                        !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1);
+                        (!op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) ||
+                         op->hasKernelForDispatchKey(c10::DispatchKey::AutogradPrivateUse1)); // by us
   TORCH_CHECK_NOT_IMPLEMENTED(!composed, "force_fallback: ", name_of(*op),
                               " has no kernel that could be passed by: it is composed of other operators. Force those");
   TORCH_CHECK_NOT_IMPLEMENTED(op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),

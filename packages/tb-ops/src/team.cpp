@@ -34,21 +34,27 @@ int index_of(int64_t elements) {
 
 } // namespace
 
-// On one thread. What another process adds is not the kernel's: one quick call is believed at once, slow ones by a
-// quarter each, and none before there were a few. A long kernel is measured again now and then, so that no mistake lasts.
+// What another process adds is not the kernel's: one quick call is believed at once, slow ones by a quarter each, and
+// none before there were a few. Now and then the other choice is measured again, so that no mistake lasts.
 struct Team::Timing {
   static constexpr uint32_t few = 4, now_and_then = 64;
-  struct Class {
+  struct Measured {
     int64_t nanoseconds = 0;
     uint32_t calls = 0;
 
-    bool gets_team() {
-      if (calls < few || nanoseconds < long_kernel) return false;
-      return ++calls % now_and_then != 0;
-    }
+    bool known() const { return calls >= few; }
     void add(int64_t took) {
       nanoseconds = calls == 0 ? took : std::min(nanoseconds + nanoseconds / 4, took);
       calls++;
+    }
+  };
+  struct Class {
+    Measured alone, together; // on one thread, and with a team
+
+    bool gets_team() const {
+      if (!alone.known() || alone.nanoseconds < long_kernel) return false;
+      const bool gains = !together.known() || together.nanoseconds < alone.nanoseconds;
+      return gains == ((alone.calls + together.calls) % now_and_then != 0);
     }
   };
   std::array<Class, powers> classes;
@@ -56,9 +62,13 @@ struct Team::Timing {
 
 thread_local constinit Team team;
 
-void Team::start(const void *kernel, int threads, bool host_waits) {
+void Team::distinguish(const void *kernel) {
   static thread_local std::unordered_map<const void *, Timing> timings; // nodes stay where they are
   timing_ = &timings[kernel];
+}
+
+void Team::start(const void *kernel, int threads, bool host_waits) {
+  distinguish(kernel);
   allowed_ = host_waits ? threads : std::max(1, threads - 1);
   elements_ = started_ = 0;
   next_ = threads > 1 ? int64_t{1} << first_power : INT64_MAX;
@@ -72,20 +82,20 @@ void Team::fix(int threads) {
 }
 
 void Team::look() {
+  if (!started_) started_ = now();
   const int index = index_of(elements_);
   if (allowed_ > 1 && timing_->classes[index].gets_team()) {
     next_ = INT64_MAX;
-    started_ = 0;
     return set(allowed_);
   }
   next_ = index + 1 < powers ? int64_t{1} << (first_power + index + 1) : INT64_MAX;
-  if (!started_) started_ = now();
 }
 
 void Team::finish() {
   next_ = INT64_MAX;
   if (!started_) return;
-  timing_->classes[index_of(elements_)].add(now() - started_);
+  Timing::Class &known = timing_->classes[index_of(elements_)];
+  (threads_ > 1 ? known.together : known.alone).add(now() - started_);
 }
 
 void Team::set(int threads) {

@@ -1,9 +1,11 @@
 // The OpenMP team that a worker gives to a kernel.
 //
 // A team pays where the kernel is long: in less than about a millisecond its barriers, and waking its threads, cost more
-// than they save, and most operators of a small model are that short. How long a kernel takes is measured, on one
-// thread, by kernel and amount of data; what was never measured runs on one thread. While the host still produces work
-// it needs a processor itself, so that the team leaves it one; once a thread waits, the team takes them all.
+// than they save, and most operators of a small model are that short. Some long ones are made
+// of many short parts, as recurrent layers are, and lose by it too. How long a kernel takes is measured, on one thread
+// and with a team, by kernel and amount of data; what was never measured runs on one thread. While the host still
+// produces work it needs a processor itself, so that the team leaves it one; once a thread waits, the team takes them
+// all.
 #pragma once
 #include <cstdint>
 
@@ -13,6 +15,8 @@ class Team {
 public:
   // Before a kernel, which is known by an address of its own. `threads`: of the thread that launched it.
   void start(const void *kernel, int threads, bool host_waits);
+  // What was started is one of many kernels with a common address: this one.
+  void distinguish(const void *kernel);
   // Before a kernel whose result must not depend on time: sums over threads differ in the last bits with their number.
   void fix(int threads);
   // The kernel gets a tensor of so many elements. Outside of a kernel, on any thread, it does nothing.

@@ -16,6 +16,7 @@ void register_native(torch::Library &aten) {
   register_foreach(aten);
   register_indexing(aten);
   register_losses(aten);
+  register_lstm(aten);
   register_batch_norm(aten);
   register_group_norm(aten);
   register_layer_norm(aten);

@@ -1,5 +1,6 @@
-// Fused recurrent cells. PyTorch's LSTM and GRU call them on PrivateUse1 devices although they have no CPU kernel, so
-// they are composed here of the CPU's operators, in one launch per step.
+// Fused recurrent cells. PyTorch's GRU and LSTMCell, and LSTM where lstm.cpp leaves it to PyTorch, call them on
+// PrivateUse1 devices although they have no CPU kernel, so they are composed here of the CPU's operators, in one launch
+// per step.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/cat_ops.h>

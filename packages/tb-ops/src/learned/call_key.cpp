@@ -2,6 +2,7 @@
 #include "learned/call_key.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <bit>
@@ -69,6 +70,7 @@ std::optional<CallKey> call_key(c10::ArrayRef<c10::IValue> arguments) {
   writer.key.reserve(64);
   writer.key.push_back(
       static_cast<int64_t>(at::get_default_dtype_as_scalartype())); // factories' type when none is given
+  writer.key.push_back(at::GradMode::is_enabled()); // recurrent layers give a workspace for the backward pass or none
   for (const c10::IValue &argument : arguments)
     if (!writer.add(argument)) return std::nullopt;
   return std::move(writer.key);

@@ -1,4 +1,5 @@
-// What the layout of an operator's results may depend on: everything of a call but the data of its tensors.
+// What the layout of an operator's results may depend on: everything of a call but the data of its tensors, and the
+// thread's settings that kernels ask for.
 #pragma once
 #include <ATen/core/ivalue.h>
 #include <c10/util/ArrayRef.h>

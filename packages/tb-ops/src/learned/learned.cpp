@@ -130,6 +130,9 @@ constexpr std::string_view others[] = {"sparse",     "spdiags",   "sspaddmm",   
                                        "_bsc",       "nested",    "::quantize_",   "quantized", "mkldnn", "coalesce",
                                        "pin_memory", "from_file", "efficientzero", "_amp_"};
 
+// Named so all the same, though for strided tensors like any other: the layers of nn.LSTM.
+constexpr std::string_view strided[] = {"aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"};
+
 // Of a size that depends on data, though PyTorch's tags do not say so.
 constexpr std::string_view untagged[] = {"aten::_padded_dense_to_jagged_forward"};
 
@@ -162,6 +165,7 @@ bool takes_only_values(const c10::FunctionSchema &schema) {
 }
 
 bool is_of_others(std::string_view name) {
+  if (std::find(std::begin(strided), std::end(strided), name) != std::end(strided)) return false;
   return std::any_of(std::begin(others), std::end(others),
                      [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }

@@ -5,6 +5,7 @@
 
 #include "describe.h"
 #include "kernels/output.h"
+#include "team.h"
 
 namespace tb {
 
@@ -72,6 +73,8 @@ void QueuedCall::copy(const at::Tensor &from, const at::Tensor &to) const {
 }
 
 void QueuedCall::operator()() {
+  team.distinguish(&op_.operator_name());
+  const at::AutoGradMode mode(gradients_);
   torch::jit::Stack stack;
   stack.reserve(arguments_.size());
   size_t next = 0;

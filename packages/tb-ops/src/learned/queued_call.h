@@ -1,6 +1,7 @@
 // A boxed operator call on its way to the worker, where the CPU's kernel runs over aliases.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 
 #include "launch.h"
 #include "learned/layout.h"
@@ -27,6 +28,7 @@ private:
   void copy(const at::Tensor &from, const at::Tensor &to) const;
 
   c10::OperatorHandle op_;
+  const bool gradients_ = at::GradMode::is_enabled(); // of the caller: kernels may ask
   std::vector<Argument> arguments_;
   TensorArguments tensors_, results_;
 };
