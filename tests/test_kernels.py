@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import kernel_cases_bags  # noqa: F401 - importing it fills CASES
 import kernel_cases_layers  # noqa: F401
+import kernel_cases_lists  # noqa: F401
 import kernel_cases_operators  # noqa: F401
 import kernel_cases_results  # noqa: F401
 import pytest

@@ -233,3 +233,20 @@ def test_a_prediction_by_the_devices_name_shows_nothing(monkeypatch: pytest.Monk
         fake, "_real", lambda op, sample, device: lambda: compute(op, sample, device)()[index[device is CPU]]
     )
     assert run("fake", "tril", "float32").status == FAILED
+
+
+def test_an_ill_conditioned_result_may_move_as_far_as_the_cpus_own() -> None:
+    """x - 1 near 1: a last bit of x moves it far. A well-conditioned result gets nothing."""
+    x = torch.tensor([1.0 + 2**-10])
+    nudged = [x * (1 + sign * torch.finfo(x.dtype).eps) for sign in (1, -1)]
+    cpu = torch.device("cpu")
+
+    steep = (x - 1) * 1e4
+    calls = [lambda moved=moved: (moved - 1) * 1e4 for moved in nudged]
+    assert compare(steep, steep + 2e-3, cpu).problem is not None
+    assert compare(steep, steep + 2e-3, cpu, nudged=calls).problem is None
+    assert compare(steep, steep + 2e-2, cpu, nudged=calls).problem is not None
+
+    flat = (x + 1) * 1e4
+    calls = [lambda moved=moved: (moved + 1) * 1e4 for moved in nudged]
+    assert compare(flat, flat * 1.001, cpu, nudged=calls).problem is not None

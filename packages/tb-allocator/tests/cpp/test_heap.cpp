@@ -1,42 +1,7 @@
 // test_heap.cpp -- the promises of the allocator one by one, through the C table, over a driver that the test moves.
-#include <cstring>
-#include <string>
-
-#include "bins.h"
-#include "configuration.h"
-#include "fake_driver.h"
-#include "heap.h"
-#include "table.h"
+#include "heap_fixture.h"
 
 namespace {
-
-using tb::MiB;
-const tb_allocator_table &table = tb::allocator_table;
-
-struct Block {
-  void *pointer = nullptr;
-  tb_block *block = nullptr;
-};
-
-Block make(uint64_t size, tb_stream *stream = nullptr, int32_t device = 0) {
-  Block made;
-  CHECK(table.allocate(device, size, stream, &made.pointer, &made.block) == TB_OK);
-  return made;
-}
-
-tb_allocator_statistics read(int32_t device = 0) {
-  tb_allocator_statistics all{};
-  all.struct_size = sizeof all;
-  CHECK(table.statistics(device, &all) == TB_OK);
-  return all;
-}
-
-void reset() {
-  fake::complete_all();
-  CHECK(table.empty_cache(-1) == TB_OK);
-  CHECK(read().reserved_bytes[0].current == 0);
-  CHECK(table.reset_peak(0) == TB_OK && table.reset_accumulated(0) == TB_OK);
-}
 
 void size_zero_is_null() {
   Block none{&none, reinterpret_cast<tb_block *>(&none)};
@@ -45,151 +10,6 @@ void size_zero_is_null() {
   table.deallocate(nullptr);
   CHECK(table.record_stream(nullptr, nullptr) == TB_OK);
   CHECK(!table.find(nullptr));
-}
-
-void memory_is_reused_at_once_on_its_own_stream_only() {
-  tb_stream *one = fake::new_stream(), *two = fake::new_stream();
-  one->queued = 5; // work in flight
-  Block first = make(1000, one);
-  table.deallocate(first.block);
-  Block other = make(1000, two);
-  CHECK(other.pointer != first.pointer);
-  Block again = make(1000, one);
-  CHECK(again.pointer == first.pointer);
-  table.deallocate(other.block);
-  table.deallocate(again.block);
-  reset();
-}
-
-void null_is_the_default_stream() {
-  Block first = make(1000, nullptr);
-  table.deallocate(first.block);
-  Block again = make(1000, &fake::world.standard);
-  CHECK(again.pointer == first.pointer);
-  table.deallocate(again.block);
-  reset();
-}
-
-void a_recorded_block_waits_for_its_streams() {
-  tb_stream *own = fake::new_stream(), *user = fake::new_stream(), *second = fake::new_stream();
-  Block block = make(1000, own);
-  for (int twice = 0; twice < 2; ++twice) CHECK(table.record_stream(block.block, user) == TB_OK);
-  CHECK(table.record_stream(block.block, second) == TB_OK);
-  CHECK(table.record_stream(block.block, own) == TB_OK);
-  user->queued = 3;
-  second->queued = 1;
-  int records = fake::world.event_records;
-  table.deallocate(block.block);
-  CHECK(fake::world.event_records == records + 2); // one a stream
-  CHECK(read().allocation[0].current == 0 && read().active[0].current == 1);
-  user->queued = 9; // later work does not count
-  Block other = make(1000, own);
-  CHECK(other.pointer != block.pointer);
-  user->done = 3;
-  Block third = make(1000, own);
-  CHECK(third.pointer != block.pointer); // the second stream still uses it
-  second->done = 1;
-  Block fourth = make(1000, own);
-  CHECK(fourth.pointer == block.pointer);
-  for (Block one : {other, third, fourth}) table.deallocate(one.block);
-  reset();
-}
-
-void an_allocation_looks_at_few_events() {
-  tb_stream *own = fake::new_stream();
-  std::vector<tb_stream *> users;
-  for (int i = 0; i < 30; ++i) {
-    users.push_back(fake::new_stream());
-    users.back()->queued = 1;
-    Block block = make(600, own);
-    CHECK(table.record_stream(block.block, users.back()) == TB_OK);
-    table.deallocate(block.block);
-  }
-  Block warm = make(100000, own); // so that the next one is cached
-  table.deallocate(warm.block);
-  int queries = fake::world.event_queries;
-  Block block = make(100000, own);
-  CHECK(fake::world.event_queries - queries <= 4);
-  table.deallocate(block.block);
-  for (tb_stream *user : users) user->done = 1;
-  queries = fake::world.event_queries;
-  reset();
-  Block without = make(100, own);
-  queries = fake::world.event_queries;
-  table.deallocate(without.block);
-  table.deallocate(make(100, own).block);
-  CHECK(fake::world.event_queries == queries); // nothing pending, nothing asked
-  reset();
-}
-
-void pending_streams_cost_cached_allocations_next_to_no_queries() {
-  tb_stream *own = fake::new_stream();
-  std::vector<tb_stream *> users;
-  for (int i = 0; i < 16; ++i) {
-    users.push_back(fake::new_stream());
-    users.back()->queued = 1;
-    Block block = make(3 * MiB, own);
-    CHECK(table.record_stream(block.block, users.back()) == TB_OK);
-    table.deallocate(block.block);
-  }
-  Block warm = make(600, own);
-  table.deallocate(warm.block);
-  int queries = fake::world.event_queries, records = fake::world.event_records;
-  for (int i = 0; i < 1000; ++i) table.deallocate(make(600, own).block);
-  CHECK(fake::world.event_queries - queries < 100 && fake::world.event_records == records);
-  for (tb_stream *user : users) user->done = 1;
-  queries = fake::world.event_queries;
-  for (int i = 0; i < 1000; ++i) table.deallocate(make(600, own).block);
-  CHECK(read().active[0].current == 0); // seen all the same
-  reset();
-}
-
-void without_an_event_deallocate_waits() {
-  tb_stream *own = fake::new_stream(), *user = fake::new_stream(), *fresh = fake::new_stream();
-  fresh->queued = user->queued = 4;
-  Block block = make(1000, own);
-  CHECK(table.record_stream(block.block, fresh) == TB_OK);
-  fake::world.fail_event_create = 3; // on every device
-  table.deallocate(block.block);
-  CHECK(fake::world.fail_event_create == 1);
-  fake::world.fail_event_create = 0;
-  CHECK(fresh->done == 4);
-  Block again = make(1000, own);
-  CHECK(again.pointer == block.pointer);
-  table.deallocate(again.block);
-  reset();
-}
-
-void a_stream_of_another_device_gets_an_event_of_its_device() {
-  tb_stream *own = fake::new_stream(0), *abroad = fake::new_stream(1);
-  for (int repeat = 0; repeat < 2; ++repeat) {
-    uint64_t done = abroad->done, position = ++abroad->queued;
-    Block block = make(1000, own);
-    CHECK(table.record_stream(block.block, abroad) == TB_OK);
-    table.deallocate(block.block);
-    CHECK(read().active[0].current == 1); // it waits, so there is an event
-    CHECK(abroad->done == done);
-    abroad->done = position;
-    reset();
-  }
-}
-
-void the_failure_of_queued_work_is_reported_by_the_next_allocation() {
-  tb_stream *own = fake::new_stream(), *user = fake::new_stream();
-  user->queued = 1;
-  Block block = make(1000, own);
-  CHECK(table.record_stream(block.block, user) == TB_OK);
-  table.deallocate(block.block);
-  fake::world.query_failure = TB_INTERNAL;
-  Block out{&out, nullptr};
-  CHECK(table.allocate(0, 1000, own, &out.pointer, &out.block) == TB_INTERNAL);
-  CHECK(out.pointer == &out);
-  tb_error error{};
-  CHECK(tb::host.take_error(&error) && std::string(error.text) == "a queued kernel failed");
-  Block again = make(1000, own);
-  CHECK(again.pointer == block.pointer); // over, if badly
-  table.deallocate(again.block);
-  reset();
 }
 
 void blocks_are_split_and_merged_with_both_neighbours() {
@@ -421,38 +241,6 @@ void a_device_out_of_range_is_refused() {
   }
 }
 
-void size_classes_are_ordered_and_narrow() {
-  uint32_t before = 0;
-  for (uint64_t size = 512; size < 64 * MiB; size += 512) {
-    uint32_t bin = tb::Bins::class_of(size);
-    CHECK(bin == before || bin == before + 1);
-    if (size <= 32 << 10) CHECK(bin == before + 1);
-    before = bin;
-  }
-  CHECK(tb::Bins::class_of(tb::size_limit) < 36 * 32);
-}
-
-void configuration_names_what_it_does_not_know() {
-  tb::Configuration out;
-  CHECK(tb::parse_configuration(nullptr, &out).empty() && !out.expandable_segments);
-  CHECK(tb::parse_configuration("", &out).empty());
-  CHECK(tb::parse_configuration(" expandable_segments : True ", &out).empty() && out.expandable_segments);
-  CHECK(tb::parse_configuration("expandable_segments:False,", &out).empty() && !*out.expandable_segments);
-  CHECK(tb::parse_configuration("expandable_segments:maybe", &out).find("'maybe': use True or False") !=
-        std::string::npos);
-  CHECK(tb::parse_configuration("roundup_power2_divisions:[256:1,512:2,>:4],pages_slack:0.02, history:100", &out)
-            .empty());
-  CHECK(out.ignored == "roundup_power2_divisions" && out.slack == 0.02 && out.history == 100);
-  CHECK(tb::parse_configuration("per_process_memory_fraction:0.5", &out).empty() &&
-        out.per_process_memory_fraction == 0.5);
-  for (const char *wrong : {"per_process_memory_fraction:1.5", "per_process_memory_fraction:", "pages_slack:much",
-                            "history:-1", "history:3x", "per_process_memory_fraction:nan"})
-    CHECK(tb::parse_configuration(wrong, &out).find("': use a number") != std::string::npos);
-  std::string text = tb::parse_configuration("max_speed:1", &out);
-  CHECK(text.find("unknown key 'max_speed'") != std::string::npos &&
-        text.find("expandable_segments") != std::string::npos);
-}
-
 void after_fork_and_shutdown_nothing_happens() {
   Block block = make(100), out;
   fake::forked = 1;
@@ -474,14 +262,6 @@ void after_fork_and_shutdown_nothing_happens() {
 int main() {
   fake::install();
   size_zero_is_null();
-  memory_is_reused_at_once_on_its_own_stream_only();
-  null_is_the_default_stream();
-  a_recorded_block_waits_for_its_streams();
-  an_allocation_looks_at_few_events();
-  pending_streams_cost_cached_allocations_next_to_no_queries();
-  without_an_event_deallocate_waits();
-  a_stream_of_another_device_gets_an_event_of_its_device();
-  the_failure_of_queued_work_is_reported_by_the_next_allocation();
   blocks_are_split_and_merged_with_both_neighbours();
   the_smallest_fitting_block_is_taken();
   segments_have_the_sizes_of_the_pools();
@@ -496,8 +276,5 @@ int main() {
   an_older_caller_gets_the_fields_it_knows();
   freeing_twice_is_ignored();
   a_device_out_of_range_is_refused();
-  size_classes_are_ordered_and_narrow();
-  configuration_names_what_it_does_not_know();
   after_fork_and_shutdown_nothing_happens();
-  fprintf(stderr, "26 promises kept\n");
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,7 @@ def agree(
     strides: bool = False,
     cancelling: bool = False,
     errors_count: bool = False,
+    nudged: Sequence[Callable[[], Any]] = (),
 ) -> Observation:
     """Compares the device's outcome with the CPU's.
 
@@ -69,7 +70,13 @@ def agree(
         return Observation(problem=f"the device raises {told(actual.error)}")
     try:
         return compare(
-            expected.value, actual.value, device.device, values=values, strides=strides, cancelling=cancelling
+            expected.value,
+            actual.value,
+            device.device,
+            values=values,
+            strides=strides,
+            cancelling=cancelling,
+            nudged=nudged,
         )
     except Exception as error:  # reading the result back failed
         return Observation(problem=f"reading the result back raises {told(error)}")

@@ -6,10 +6,11 @@ import contextlib
 import itertools
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
+from torch.utils import _pytree as pytree
 
 from torch_backend.conformance.placement import place, tensors_in
 from torch_backend.conformance.profiles import Limits
@@ -48,6 +49,22 @@ class Sample:
         with contextlib.nullcontext() if tensors_in(self.values) else device:
             result = function(*positional, **named, **keywords)
         return result, ((positional[:1], {}) if self.arguments_on_cpu else (positional, named))
+
+    def nudged(self, seed: int) -> Sample:
+        """The same call with every floating number of its tensors moved by a last bit, up or down."""
+        generator = torch.Generator().manual_seed(seed)
+
+        def nudge(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.numel() == 0:
+                return value
+            if not (value.is_floating_point() or value.is_complex()):
+                return value
+            signs = torch.randint(0, 2, value.shape, generator=generator) * 2 - 1
+            step = torch.finfo(value.dtype).eps * signs.to(value.real.dtype)
+            moved = value.detach().clone().mul_(1 + step)
+            return moved.requires_grad_(value.requires_grad)
+
+        return replace(self, values=pytree.tree_map(nudge, self.values))
 
     @property
     def elements(self) -> int:

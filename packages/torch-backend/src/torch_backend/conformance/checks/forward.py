@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,13 @@ from torch_backend.conformance.outcome import agree, attempt
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU, SEED, agree_statistically, reference
 from torch_backend.conformance.samples import Sample, samples
+
+NUDGES = 3
+
+
+def nudged_calls(make: Callable[[Sample], Callable[[], Any]], sample: Sample) -> list[Callable[[], Any]]:
+    """Calls with the sample's arguments moved by a last bit; nothing is computed before they are called."""
+    return [lambda seed=seed: make(sample.nudged(seed))() for seed in range(NUDGES)]  # type: ignore[misc]
 
 
 def caller(op: Callable[..., Any], sample: Sample, device: Device) -> Callable[[], Any]:
@@ -32,6 +39,7 @@ def compare_calls(
     strides: bool = False,
     cancelling: bool = False,
     errors_count: bool = False,
+    nudged: Sequence[Callable[[], Any]] = (),
 ) -> Observation:
     """The device's outcome against the CPU's, by values or, where they depend on the generator, by statistics."""
     expected, random = reference(cpu_call)
@@ -46,6 +54,7 @@ def compare_calls(
         strides=strides,
         cancelling=cancelling,
         errors_count=errors_count,
+        nudged=nudged,
     )
 
 
@@ -60,6 +69,7 @@ def forward(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iter
             repeats=limits.repeats,
             # The statistics of a few samples are enough; the others still compare everything else.
             statistics=index < 4,
+            nudged=nudged_calls(lambda moved: caller(op.op, moved, CPU), sample),
         )
         observation.sample = sample.describe()
         yield observation

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_backend.conformance.case import Observation
-from torch_backend.conformance.checks.forward import compare_calls
+from torch_backend.conformance.checks.forward import compare_calls, nudged_calls
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.placement import tensors_in
 from torch_backend.conformance.profiles import Limits
@@ -117,6 +117,7 @@ def _check(
             repeats=limits.repeats,
             statistics=False,
             cancelling=True,
+            nudged=nudged_calls(lambda moved: derivative(op, moved, CPU), sample),
         )
         observation.sample = sample.describe()
         yield observation
