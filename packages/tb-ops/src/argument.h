@@ -5,6 +5,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/DimVector.h>
+#include <c10/util/SmallVector.h>
 
 #include <optional>
 #include <string>
@@ -45,6 +46,11 @@ public:
   TensorArgument(const TensorArgument &) = delete;
   TensorArgument &operator=(const TensorArgument &) = delete;
   TensorArgument(TensorArgument &&other) noexcept;
+  TensorArgument &operator=(TensorArgument &&other) noexcept {
+    if (this == &other) return *this;
+    this->~TensorArgument();
+    return *new (this) TensorArgument(std::move(other));
+  }
 
   // On the worker: a CPU tensor over the bytes, valid until the closure ends. An undefined tensor stays undefined.
   at::Tensor &alias();
@@ -90,16 +96,20 @@ inline std::optional<at::Tensor> restore(OptionalTensorArgument &a) {
 }
 
 using TensorArguments = std::vector<TensorArgument>;
-template <class List> TensorArguments stored_list(const List &list) {
-  TensorArguments out;
+// In the closure itself: no allocation for the caller, nothing of another thread's for the worker to free.
+using FewTensorArguments = c10::SmallVector<TensorArgument, 4>;
+template <class Arguments = TensorArguments, class List> Arguments stored_list(const List &list) {
+  Arguments out;
   out.reserve(list.size());
   for (const at::Tensor &tensor : list) out.emplace_back(tensor);
   return out;
 }
-inline TensorArguments stored(const at::ITensorListRef &list) { return stored_list(list); }
+inline FewTensorArguments stored(const at::ITensorListRef &list) { return stored_list<FewTensorArguments>(list); }
 inline TensorArguments stored(const at::TensorList &list) { return stored_list(list); }
 inline TensorArguments stored(const std::vector<at::Tensor> &list) { return stored_list(list); }
-inline std::vector<at::Tensor> restore(TensorArguments &arguments) {
+template <class Arguments> std::vector<at::Tensor> restore(Arguments &arguments)
+  requires std::is_same_v<typename Arguments::value_type, TensorArgument>
+{
   std::vector<at::Tensor> out;
   out.reserve(arguments.size());
   for (TensorArgument &argument : arguments) out.push_back(argument.alias());
