@@ -8,6 +8,8 @@
 #include <ATen/native/RNN.h>
 #include <ATen/ops/lstm_native.h>
 
+#include <algorithm>
+
 #include "kernels/kernels.h"
 #include "runtime.h"
 
