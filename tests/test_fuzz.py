@@ -55,10 +55,6 @@ PLANTED = {
         from fuzz.stage import DeviceStage
         DeviceStage.wait = DeviceStage.wait_event = lambda *_: None
     """,
-    "memory reused while another stream uses it": """
-        from fuzz.stage import DeviceStage
-        DeviceStage.keep = lambda *_: None
-    """,
 }
 
 

@@ -105,6 +105,21 @@ def test_weights_that_are_no_probabilities_are_refused_at_the_next_synchronise()
     torch.tb.synchronize()  # type: ignore[attr-defined]  # once
 
 
+@pytest.mark.parametrize("weights", [[1.0, -1.0, 2.0], [1.0, float("inf")], [float("nan"), 1.0], [0.0, 0.0]])
+def test_weights_that_are_no_probabilities_are_refused_with_replacement(weights: list[float]) -> None:
+    for device in ("cpu", "tb"):
+        with pytest.raises(RuntimeError, match="invalid multinomial distribution"):
+            torch.multinomial(torch.tensor(weights, device=device), 2, replacement=True).cpu()
+
+
+def test_a_tensor_copied_to_itself_may_overlap_itself() -> None:
+    """PyTorch's in-place baddbmm does so."""
+    x = torch.ones(1, device="tb").expand(3)
+    assert x.copy_(x) is x
+    with pytest.raises(RuntimeError, match="more than one element"):
+        x.copy_(torch.ones(3, device="tb"))
+
+
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_networks_agree_with_stock_cpu(kind: Callable[..., nn.Module], no_fallbacks: None) -> None:
     results = []

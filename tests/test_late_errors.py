@@ -68,6 +68,16 @@ def test_an_index_out_of_range_is_told_late_with_its_type_its_operator_its_tenso
     torch.accelerator.synchronize()  # told once
 
 
+def test_an_overflow_is_the_exception_of_the_cpu() -> None:
+    """PyTorch throws a plain C++ exception there."""
+    for device in ("cpu", "tb"):
+        mask = torch.ones(3, dtype=torch.bool, device=device)
+        torch.zeros(3, dtype=torch.uint8, device=device).masked_fill(mask, 7)
+        with pytest.raises(RuntimeError, match="overflow") as caught:
+            torch.zeros(3, dtype=torch.uint8, device=device).masked_fill(mask, 1000).cpu()
+        assert type(caught.value) is RuntimeError
+
+
 def test_the_line_is_also_told_by_a_stream_without_torch() -> None:
     import tb_device
     import tb_stream

@@ -50,8 +50,12 @@ tb_status run_guarded(void (*call)(void *), void *storage, const Launcher &launc
   } catch (const c10::Error &error) {
     write(context, launcher, error.what_without_backtrace());
     return status_of(error);
+  } catch (const std::bad_alloc &) {
+    write(context, launcher, "out of host memory");
+    return TB_OUT_OF_MEMORY;
   } catch (const std::exception &error) {
     write(context, launcher, error.what());
+    return TB_FAILED_PRECONDITION; // which Python hears of as RuntimeError, as PyTorch translates these
   } catch (...) {
     write(context, launcher, "an exception of unknown type");
   }

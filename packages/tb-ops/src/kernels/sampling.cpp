@@ -11,6 +11,8 @@
 #include <ATen/ops/empty_ops.h>
 #include <ATen/ops/searchsorted_ops.h>
 
+#include <cmath>
+
 #include "kernels/output.h"
 #include "kernels/random_fill.h"
 
@@ -64,6 +66,12 @@ void multinomial_with_replacement(Tensor &out, const Tensor &weights, int64_t sa
     TORCH_CHECK(numbers.is_contiguous() && sums.is_contiguous());
     double *points = numbers.mutable_data_ptr<double>();
     const double *sum = sums.const_data_ptr<double>();
+    for (int64_t i = 0; i < sums.numel(); i++) {
+      const double before = i % classes ? sum[i - 1] : 0;
+      TORCH_CHECK(std::isfinite(sum[i]) && sum[i] >= before,
+                  "invalid multinomial distribution: a weight is below 0, infinity or NaN");
+      TORCH_CHECK((i + 1) % classes || sum[i] > 0, "invalid multinomial distribution: the weights of a row sum to 0");
+    }
     // A uniform number times the sum of all weights falls into one class's part; rounding must not reach the sum.
     for (int64_t i = 0; i < numbers.numel(); i++) {
       const double total = sum[(i / samples + 1) * classes - 1];
