@@ -20,6 +20,9 @@ class TbError(ctypes.Structure):
     )
 
 
+Explainer = CFUNCTYPE(None, c_void_p, c_uint64)
+
+
 class Table(ctypes.Structure):
     _fields_ = (
         ("struct_size", c_uint32),
@@ -34,6 +37,7 @@ class Table(ctypes.Structure):
         ("describe_error", CFUNCTYPE(None, c_int32, c_char_p, c_int32, c_char_p, c_uint64)),
         ("on_shutdown", CFUNCTYPE(c_int32, c_void_p, c_void_p)),
         ("forked", POINTER(c_int32)),
+        ("set_explainer", CFUNCTYPE(None, Explainer)),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import tb_device
 from conftest import BuildDriver
-from device_table import TbError, describe, table
+from device_table import Explainer, TbError, describe, table
 from tb_device import Driver
 
 
@@ -132,3 +132,20 @@ def test_a_closed_driver_refuses_and_says_so(build_driver: BuildDriver) -> None:
     driver.close()
     with pytest.raises(tb_device.FailedPreconditionError, match=r"has been closed\. Load it again"):
         driver.mem_alloc(0, 1)
+
+
+def test_an_explainer_completes_a_text_as_it_is_taken() -> None:
+    def explain(text: int, size: int) -> None:
+        completed = ctypes.string_at(text).replace(b"<where>", b"train.py:3")
+        assert len(completed) < size
+        ctypes.memmove(text, completed + b"\0", len(completed) + 1)
+
+    explainer, nobody = Explainer(explain), ctypes.cast(None, Explainer)
+    table().set_explainer(explainer)
+    try:
+        table().set_error(3, 0, 0, b"launch", b"failed at <where>: no")
+        assert "failed at train.py:3: no" in describe(3, "launch", 0)
+    finally:
+        table().set_explainer(nobody)
+    table().set_error(3, 0, 0, b"launch", b"failed at <where>: no")
+    assert "failed at <where>: no" in describe(3, "launch", 0)

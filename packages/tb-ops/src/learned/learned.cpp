@@ -136,9 +136,6 @@ constexpr std::string_view strided[] = {"aten::mkldnn_rnn_layer", "aten::mkldnn_
 // Of a size that depends on data, though PyTorch's tags do not say so.
 constexpr std::string_view untagged[] = {"aten::_padded_dense_to_jagged_forward"};
 
-// Whose composition refuses devices that PyTorch does not know.
-constexpr std::string_view refusing[] = {"aten::mode.values"};
-
 bool is_composed(const c10::OperatorHandle &op) {
   for (const auto key : {c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::CompositeExplicitAutograd,
                          c10::DispatchKey::CompositeExplicitAutogradNonFunctional})
@@ -178,7 +175,6 @@ bool is_sized_by_data(const c10::OperatorHandle &op) {
 // Would fall back, or worse.
 bool has_no_kernel(const c10::OperatorHandle &op) {
   if (op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
-  if (std::find(std::begin(refusing), std::end(refusing), name_of(op)) != std::end(refusing)) return true;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && !is_composed(op);
 }
 
