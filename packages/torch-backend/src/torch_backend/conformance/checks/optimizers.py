@@ -56,7 +56,7 @@ def _call(info: Any, keywords: dict[str, Any], dtype: torch.dtype, device: Devic
         again = info.optim_cls(parameters, **copy.deepcopy(keywords))
         again.load_state_dict(optimizer.state_dict())
         trace.append(_train(info, again, parameters, 1))
-        return trace, parameters, _state(again)
+        return trace, parameters, _state(again, device)
 
     return call
 
@@ -77,12 +77,20 @@ def _train(info: Any, optimizer: Any, parameters: list[torch.Tensor], steps: int
     return [optimizer.step(closure).detach() for _ in range(steps)]
 
 
-def _state(optimizer: Any) -> list[Any]:
-    """The optimizer's state in a fixed order. The step counts may lie on either device."""
-    found = []
+def _state(optimizer: Any, device: Device) -> list[Any]:
+    """The optimizer's state in a fixed order.
+
+    The step counts may lie on either device, and LBFGS's `t` lies where the learning rate does that was given.
+    """
+    found: list[Any] = []
     for state in optimizer.state_dict()["state"].values():
-        found += [value for name, value in sorted(state.items()) if name != "step"]
-        found += [float(value) for name, value in state.items() if name == "step"]
+        for name, value in sorted(state.items()):
+            if name == "step":
+                found.append(float(value))
+            elif name == "t" and isinstance(value, torch.Tensor):
+                found.append(value.to(device.device))
+            else:
+                found.append(value)
     return found
 
 
