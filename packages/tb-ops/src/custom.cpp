@@ -80,17 +80,7 @@ void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, 
   State owned(op, state);
   const auto device = static_cast<c10::DeviceIndex>(number);
   Kind &kind = kind_of(op);
-  tb_stream *stream = current_stream(device);
-  void *storage = nullptr;
-  check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), op->name, device);
-  try {
-    new (storage) Queued{{}, CustomCall(std::move(owned), {tensors, count})};
-  } catch (...) {
-    runtime.driver->closure_cancel(runtime.self, stream, storage);
-    throw;
-  }
-  const uint64_t types = captured_types.take();
-  commit(stream, storage, kind.closure, device);
+  const uint64_t types = enqueue<CustomCall>(device, kind.closure, std::move(owned), c10::ArrayRef(tensors, count));
   if ((flags & TB_LAUNCH_WAIT) != 0 || !kind.first_use.known(types)) kind.first_use.wait(device, types);
 }
 

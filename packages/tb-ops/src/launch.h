@@ -73,23 +73,32 @@ private:
   std::atomic<uint32_t> next_ = 0;
 };
 
-// Builds Function from `arguments` inside the stream's queue; `wait`: until it has run.
-template <Name name, class Function, class... Arguments>
-void launch_in_place(c10::DeviceIndex device, bool wait, Arguments &&...arguments) {
-  static constinit FirstUse first_use;
-  using Kind = Closure<Function>;
-  static_assert(alignof(Kind) <= TB_CLOSURE_ALIGNMENT);
+// Builds Function from `arguments` inside the stream's queue, as a closure of `kind`, and makes it run. Gives the types of
+// the tensors that it captured.
+template <class Function, class... Arguments>
+uint64_t enqueue(c10::DeviceIndex device, const tb_closure &kind, Arguments &&...arguments) {
+  using Queued = Closure<Function>;
+  static_assert(alignof(Queued) <= TB_CLOSURE_ALIGNMENT);
   tb_stream *stream = current_stream(device);
   void *storage = nullptr;
-  check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Kind), &storage), name.value, device);
+  check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), kind.name, device);
   try {
-    new (storage) Kind{{}, Function(std::forward<Arguments>(arguments)...)};
+    new (storage) Queued{{}, Function(std::forward<Arguments>(arguments)...)};
   } catch (...) {
     runtime.driver->closure_cancel(runtime.self, stream, storage);
     throw;
   }
   const uint64_t types = captured_types.take();
-  commit(stream, storage, Kind::template kind<name>, device);
+  commit(stream, storage, kind, device);
+  return types;
+}
+
+// `wait`: until it has run.
+template <Name name, class Function, class... Arguments>
+void launch_in_place(c10::DeviceIndex device, bool wait, Arguments &&...arguments) {
+  static constinit FirstUse first_use;
+  const uint64_t types =
+      enqueue<Function>(device, Closure<Function>::template kind<name>, std::forward<Arguments>(arguments)...);
   if (wait || !first_use.known(types)) [[unlikely]]
     first_use.wait(device, types);
 }

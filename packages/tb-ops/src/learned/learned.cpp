@@ -104,16 +104,10 @@ private:
     return out;
   }
 
-  // As launch() of launch.h, for a name known only when the program runs.
+  // What the captured types lead to was seen when the layout was: no first use to wait for.
   void launch(const c10::OperatorHandle &op, c10::DeviceIndex device, c10::ArrayRef<IValue> arguments,
               const std::vector<at::Tensor> &results) {
-    QueuedCall call(op, arguments, results);
-    tb_stream *stream = current_stream(device);
-    void *storage = nullptr;
-    check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), name_.c_str(), device);
-    new (storage) Queued{{}, std::move(call)};
-    captured_types.take(); // what these types lead to was seen when the layout was
-    commit(stream, storage, closure_, device);
+    enqueue<QueuedCall>(device, closure_, op, arguments, results);
   }
 
   const std::string name_;
