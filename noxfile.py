@@ -199,9 +199,26 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(name="bench-allocator")
 def bench_allocator(session: nox.Session) -> None:
-    """tb-allocator on traces of allocations, without a device. `-- --trace FILE`; writes build/bench-allocator.json."""
-    environment = component_environment(session, PACKAGES["tb-allocator"])
-    environment.run(session, "python", "-m", "allocator_bench", *session.posargs, env=TOOLS_ON_PATH)
+    """tb-allocator and its peers on traces of allocations. `-- --trace FILE`. The first run downloads 540 MB."""
+    package = PACKAGES["tb-allocator"]
+    environment = component_environment(session, package)
+    folder = ROOT / "build" / "bench-allocator"
+    library = native_library(session, package, folder / "native", "tests/cpp/liballocator_under_test.a")
+    arguments = ["--library", str(library), "--folder", str(folder), *session.posargs]
+    environment.run(session, "python", "-m", "allocator_bench", *arguments, env=TOOLS_ON_PATH)
+
+
+def native_library(session: nox.Session, package: Package, folder: pathlib.Path, target: str) -> pathlib.Path:
+    """A target of a package's C++ tests, built as the wheel is."""
+    environment = build_environment(session, PACKAGES, package)
+    if not (folder / "build.ninja").exists():
+        environment.run(
+            session, "meson", "setup", str(folder), str(package.directory), "-Dnative_tests=true", silent=True
+        )
+    environment.run(
+        session, "meson", "compile", "-C", str(folder), pathlib.Path(target).stem.removeprefix("lib"), silent=True
+    )
+    return folder / target
 
 
 @nox.session
