@@ -138,7 +138,11 @@ private:
     tb_block *first = nullptr, *last = nullptr;
     uint64_t from = 0, to = 0; // offsets in their segment: what has to be mapped, but for what is
     uint64_t pages = 0;        // to map
-    uint64_t slack = 0;        // bytes of the gap beyond the request
+  };
+  struct RowBlock { // of a row of free and unmapped ones
+    tb_block *block;
+    uint64_t start;           // offset in the segment
+    uint64_t unmapped_before; // bytes of the row
   };
   struct Run { // mapped pages, one after another
     Segment *segment;
@@ -203,7 +207,7 @@ private:
 
   // paging.cpp: memory for a request, with growth_ held
   tb_status grow_range(const Request &request, bool beyond_soft_limit, tb_block **out);
-  bool find_gap(Pool &pool, uint64_t size, Gap *out) const; // lock_ held
+  bool find_gap(Pool &pool, uint64_t size, Gap *out); // lock_ held
   void hold(const Gap &gap) noexcept;                       // lock_ held
   void put_back(const Gap &gap) noexcept;
   tb_status map(const Gap &gap);
@@ -261,6 +265,7 @@ private:
   Harvest harvest_;                // of the request at hand
   uint64_t most_active_ = 0;       // bytes, as far as requests that needed pages saw
   uint32_t paused_ = 0;            // written with both locks
+  std::vector<RowBlock> row_;      // of find_gap
   std::vector<Run> runs_;          // while paused: what resume maps
   std::unique_ptr<char[]> backup_; // their bytes
   tb_status failure_ = TB_OK; // of queued work, found where nothing could be returned; the next allocate reports it
