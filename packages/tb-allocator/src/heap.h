@@ -83,6 +83,7 @@ struct HeapPolicy {
   uint64_t medium_limit = 10 * MiB;   // larger requests get a segment of their own size
   uint64_t medium_segment = 20 * MiB; // shared by large blocks up to medium_limit
   uint64_t large_rounding = 2 * MiB;  // of a segment's own size
+  bool fixed = false;                 // pages stay where they are, and no events are recorded: for graphs
   bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
   uint64_t total_memory = 0;          // of the device, for the length of the ranges
   uint64_t limit = UINT64_MAX;        // of reserved memory, at first
@@ -119,7 +120,9 @@ public:
   std::string snapshot();
   std::string rmm_log();
   std::string trace();
-  void resize_history(uint64_t events); // and forgets what there was
+  void resize_history(uint64_t events);                // and forgets what there was
+  int32_t device() const { return source_->device(); } // -1: the host
+  bool has_live_blocks();
   // Gives back what nobody holds, and the events. Live blocks stay readable until the process ends.
   void shutdown();
 
@@ -179,6 +182,7 @@ private:
   tb_status poll_sometimes() noexcept; // lock_ held
   void finish(PendingQueue &queue) noexcept;
   void wait_for_uses(tb_block *block, Use *uses) noexcept;
+  void keep(tb_block *block, Use *uses) noexcept; // until the heap is shut down; lock_ held
   tb_status record_event(PendingQueue &queue, tb_event **out) noexcept;
   tb_status wait_for_pending();
   void note_failure(tb_status status) noexcept; // for the next allocate to report; lock_ held
@@ -208,7 +212,7 @@ private:
   // paging.cpp: memory for a request, with growth_ held
   tb_status grow_range(const Request &request, bool beyond_soft_limit, tb_block **out);
   bool find_gap(Pool &pool, uint64_t size, Gap *out); // lock_ held
-  void hold(const Gap &gap) noexcept;                       // lock_ held
+  void hold(const Gap &gap) noexcept;                 // lock_ held
   void put_back(const Gap &gap) noexcept;
   tb_status map(const Gap &gap);
   tb_block *fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept; // now mapped: a free block; lock_ held
@@ -259,6 +263,7 @@ private:
   size_t poll_next_ = 0;
   uint32_t poll_pause_ = 0, poll_pause_left_ = 0; // allocations between two looks
   std::vector<std::unique_ptr<PendingQueue>> queues_;
+  tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;
   uint64_t page_ = 0;              // the granularity of virtual memory
   uint64_t range_size_ = 0;        // of addresses
