@@ -80,6 +80,10 @@ void Heap::deallocate(tb_block *block) noexcept {
     }
     block->uses = nullptr;
     block->state = BlockState::pending;
+    if (policy_.fixed) {
+      keep(block, uses);
+      return;
+    }
   }
   wait_for_uses(block, uses);
 }

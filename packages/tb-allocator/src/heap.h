@@ -83,6 +83,7 @@ struct HeapPolicy {
   uint64_t medium_limit = 10 * MiB;   // larger requests get a segment of their own size
   uint64_t medium_segment = 20 * MiB; // shared by large blocks up to medium_limit
   uint64_t large_rounding = 2 * MiB;  // of a segment's own size
+  bool fixed = false;                 // pages stay where they are, and no events are recorded: for graphs
   bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
   uint64_t total_memory = 0;          // of the device, for the length of the ranges
   uint64_t limit = UINT64_MAX;        // of reserved memory, at first
@@ -119,7 +120,9 @@ public:
   std::string snapshot();
   std::string rmm_log();
   std::string trace();
-  void resize_history(uint64_t events); // and forgets what there was
+  void resize_history(uint64_t events);                // and forgets what there was
+  int32_t device() const { return source_->device(); } // -1: the host
+  bool has_live_blocks();
   // Gives back what nobody holds, and the events. Live blocks stay readable until the process ends.
   void shutdown();
 
@@ -138,7 +141,11 @@ private:
     tb_block *first = nullptr, *last = nullptr;
     uint64_t from = 0, to = 0; // offsets in their segment: what has to be mapped, but for what is
     uint64_t pages = 0;        // to map
-    uint64_t slack = 0;        // bytes of the gap beyond the request
+  };
+  struct RowBlock { // of a row of free and unmapped ones
+    tb_block *block;
+    uint64_t start;           // offset in the segment
+    uint64_t unmapped_before; // bytes of the row
   };
   struct Run { // mapped pages, one after another
     Segment *segment;
@@ -175,6 +182,7 @@ private:
   tb_status poll_sometimes() noexcept; // lock_ held
   void finish(PendingQueue &queue) noexcept;
   void wait_for_uses(tb_block *block, Use *uses) noexcept;
+  void keep(tb_block *block, Use *uses) noexcept; // until the heap is shut down; lock_ held
   tb_status record_event(PendingQueue &queue, tb_event **out) noexcept;
   tb_status wait_for_pending();
   void note_failure(tb_status status) noexcept; // for the next allocate to report; lock_ held
@@ -203,8 +211,8 @@ private:
 
   // paging.cpp: memory for a request, with growth_ held
   tb_status grow_range(const Request &request, bool beyond_soft_limit, tb_block **out);
-  bool find_gap(Pool &pool, uint64_t size, Gap *out) const; // lock_ held
-  void hold(const Gap &gap) noexcept;                       // lock_ held
+  bool find_gap(Pool &pool, uint64_t size, Gap *out); // lock_ held
+  void hold(const Gap &gap) noexcept;                 // lock_ held
   void put_back(const Gap &gap) noexcept;
   tb_status map(const Gap &gap);
   tb_block *fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept; // now mapped: a free block; lock_ held
@@ -255,12 +263,14 @@ private:
   size_t poll_next_ = 0;
   uint32_t poll_pause_ = 0, poll_pause_left_ = 0; // allocations between two looks
   std::vector<std::unique_ptr<PendingQueue>> queues_;
+  tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;
   uint64_t page_ = 0;              // the granularity of virtual memory
   uint64_t range_size_ = 0;        // of addresses
   Harvest harvest_;                // of the request at hand
   uint64_t most_active_ = 0;       // bytes, as far as requests that needed pages saw
   uint32_t paused_ = 0;            // written with both locks
+  std::vector<RowBlock> row_;      // of find_gap
   std::vector<Run> runs_;          // while paused: what resume maps
   std::unique_ptr<char[]> backup_; // their bytes
   tb_status failure_ = TB_OK; // of queued work, found where nothing could be returned; the next allocate reports it

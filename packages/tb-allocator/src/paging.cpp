@@ -74,55 +74,54 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
   return TB_OK;
 }
 
-// The pages of holes between two offsets, walking from `block` on.
-static uint64_t unmapped_bytes(const tb_block *block, uint64_t from, uint64_t to) {
-  uint64_t bytes = 0;
-  for (; block; block = block->next) {
-    auto start = static_cast<uint64_t>(block->pointer - block->segment->base);
-    if (start >= to) break;
-    if (block->state == BlockState::unmapped) bytes += std::min(start + block->size, to) - std::max(start, from);
-  }
-  return bytes;
-}
-
-bool Heap::find_gap(Pool &pool, uint64_t size, Gap *out) const {
+bool Heap::find_gap(Pool &pool, uint64_t size, Gap *out) {
   Gap best;
+  uint64_t best_pages = UINT64_MAX, best_slack = 0;
   auto open = [](const tb_block *block) {
     return block && (block->state == BlockState::free || block->state == BlockState::unmapped);
   };
-  auto offset = [](const tb_block *block) { return static_cast<uint64_t>(block->pointer - block->segment->base); };
-  auto consider = [&](const Gap &gap) {
-    if (!best.first || gap.pages < best.pages || (gap.pages == best.pages && gap.slack < best.slack)) best = gap;
-  };
   for (tb_block *hole : pool.unmapped) {
-    tb_block *first = hole, *last = hole;
-    bool seen = false; // with an earlier hole of the same gap
-    while (open(first->previous)) {
+    tb_block *first = hole;
+    bool seen = false; // with an earlier hole of the same row
+    while (!seen && open(first->previous)) {
       first = first->previous;
-      seen |= first->state == BlockState::unmapped;
+      seen = first->state == BlockState::unmapped;
     }
     if (seen) continue;
-    while (open(last->next)) last = last->next;
-    uint64_t start = offset(first), end = offset(last) + last->size;
-    if (end - start < size) continue;
-    uint64_t slack = end - start - size;
-    Gap left;
-    left.first = left.last = first;
-    while (offset(left.last) + left.last->size < start + size) left.last = left.last->next;
-    left.from = start / page_ * page_;
-    left.to = (start + size + page_ - 1) / page_ * page_;
-    left.pages = unmapped_bytes(first, left.from, left.to) / page_;
-    left.slack = slack;
-    consider(left);
-    if (!slack || last == hole) continue; // nothing mapped at the end
-    Gap right;
-    right.first = right.last = last;
-    while (offset(right.first) > end - size) right.first = right.first->previous;
-    right.from = (end - size) / page_ * page_;
-    right.to = (end + page_ - 1) / page_ * page_;
-    right.pages = unmapped_bytes(right.first, right.from, right.to) / page_;
-    right.slack = slack;
-    consider(right);
+    row_.clear();
+    uint64_t unmapped = 0;
+    for (tb_block *block = first; open(block); block = block->next) {
+      auto start = static_cast<uint64_t>(block->pointer - block->segment->base);
+      row_.push_back({block, start, unmapped});
+      if (block->state == BlockState::unmapped) unmapped += block->size;
+    }
+    uint64_t row_start = row_.front().start, row_end = row_.back().start + row_.back().block->size;
+    if (row_end - row_start < size) continue;
+    uint64_t slack = row_end - row_start - size;
+    // The pages before an offset that are not mapped; `at` moves on to the block that the offset lies in.
+    auto before = [&](size_t &at, uint64_t offset) {
+      while (at + 1 < row_.size() && row_[at + 1].start < offset) ++at;
+      bool hole_there = row_[at].block->state == BlockState::unmapped;
+      return row_[at].unmapped_before + (hole_there && offset > row_[at].start ? offset - row_[at].start : 0);
+    };
+    auto consider = [&](size_t &from_at, size_t &to_at, uint64_t start) {
+      uint64_t from = start / page_ * page_, to = (start + size + page_ - 1) / page_ * page_;
+      uint64_t before_to = before(to_at, to), pages = (before_to - before(from_at, from)) / page_;
+      if (pages > best_pages || (pages == best_pages && slack >= best_slack)) return;
+      best_pages = pages;
+      best_slack = slack;
+      size_t head = from_at, tail = to_at;
+      while (row_[head].start + row_[head].block->size <= start) ++head;
+      while (row_[tail].start >= start + size) --tail;
+      best = {row_[head].block, row_[tail].block, from, to, pages};
+    };
+    // The fewest lie where the request begins with a block or ends with one.
+    size_t from_at = 0, to_at = 0;
+    for (const RowBlock &one : row_)
+      if (one.start + size <= row_end) consider(from_at, to_at, one.start);
+    from_at = to_at = 0;
+    for (const RowBlock &one : row_)
+      if (uint64_t end = one.start + one.block->size; end >= row_start + size) consider(from_at, to_at, end - size);
   }
   *out = best;
   return best.first;
