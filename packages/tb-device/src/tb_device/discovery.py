@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "tb_device.drivers"
 VARIABLE = "TB_DRIVER"
-BUILTIN = ("cpu", "replay", "sim")
-AUTOMATIC = ("cpu",)  # of those; replay and sim are for tests and are opened by name
+BUILTIN = ("cpu", "cuda", "replay", "sim")
+AUTOMATIC = ("cpu",)  # of those; cuda has no operators yet, replay and sim are for tests: opened by name
 
 Options = Mapping[str, object]
 
