@@ -1,5 +1,7 @@
 """Autocast rules for operators of one's own."""
 
+from typing import Any
+
 import torch
 from torch._library.custom_ops import CustomOpDef
 
@@ -30,8 +32,10 @@ def remove_rule(operator: Operator) -> None:
 
 
 def _names(operator: Operator) -> list[str]:
+    if isinstance(operator, str):
+        return [operator]
     if isinstance(operator, CustomOpDef):
-        return [operator._opoverload.name()]
-    if isinstance(operator, torch._ops.OpOverloadPacket):
-        return [getattr(operator, overload).name() for overload in operator.overloads()]
-    return [operator if isinstance(operator, str) else operator.name()]
+        operator = operator._opoverload
+    packet: Any = operator
+    several = isinstance(operator, torch._ops.OpOverloadPacket)
+    return [getattr(packet, overload).name() for overload in packet.overloads()] if several else [packet.name()]

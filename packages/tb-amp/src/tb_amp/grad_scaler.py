@@ -133,5 +133,5 @@ def _warn_of_waits(optimizer: torch.optim.Optimizer) -> None:
     warnings.warn(
         f"GradScaler: {name} changes numbers on the host in each step, so each step waits for the device to know "
         f"whether gradients overflowed. {remedy} and no step waits",
-        stacklevel=4,
+        stacklevel=5,  # the caller of step()
     )
