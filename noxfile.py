@@ -222,6 +222,15 @@ def native_library(session: nox.Session, package: Package, folder: pathlib.Path,
 
 
 @nox.session
+def adapters(session: nox.Session) -> None:
+    """tb-allocator under the real CuPy, Numba and RMM, as far as they go without a GPU. Downloads 220 MB."""
+    environment = Environment("adapters").prepare(
+        session, [PYTEST, "numpy", "cupy-cuda12x==14.*", "numba-cuda", "rmm-cu12"], wheels(session, ["tb-allocator"])
+    )
+    run_pytest(session, environment, "packages/tb-allocator/adapter_tests", session.posargs)
+
+
+@nox.session
 def schemas(session: nox.Session) -> None:
     """Generate from the operator schemas of torch 2.11 to 2.15 and check it. `-- 2.14` for one. Downloads 500 MB."""
     environment = Environment("schemas").prepare(session, ["pyyaml", "typing-extensions"])

@@ -33,6 +33,8 @@ class Buffer:
         ...
     def __repr__(self) -> str:
         ...
+    def _copy_from_address(self, source: int, after: int = 0) -> None:
+        ...
     def copy_from(self, source: typing.Any) -> None:
         """
         Overwrite all bytes with those of `source`, which has the buffer protocol, in the order of the buffer's stream. ValueError unless the sizes are equal.
@@ -48,6 +50,11 @@ class Buffer:
     def tobytes(self) -> bytes:
         """
         A copy of the bytes, in the order of the buffer's stream.
+        """
+    @property
+    def __cuda_array_interface__(self) -> dict[str, typing.Any]:
+        """
+        The bytes as CuPy, Numba and others take them, version 3, with the buffer's stream. AttributeError where the memory is not CUDA's.
         """
     @property
     def device(self) -> int | None:
@@ -165,6 +172,10 @@ def _connect() -> None:
 def _connect_streams() -> None:
     """
     Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.
+    """
+def _foreign_stream(device: int, native: int) -> int:
+    """
+    The address of the tb_stream of a native stream handle; 0: the default stream.
     """
 def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> dict[str, typing.Any]:
     """
