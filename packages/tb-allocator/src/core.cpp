@@ -8,6 +8,7 @@
 
 #include "arena.h"
 #include "buffer.h"
+#include "capture.h"
 #include "foreign.h"
 #include "memory_stats.h"
 #include "python_errors.h"
@@ -149,6 +150,7 @@ NB_MODULE(_core, m) {
         if (!tb_import("tb-allocator", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &tb::streams,
                        sizeof tb::streams))
           throw nb::python_error();
+        tb::check(tb::connect_captures(tb::streams), "connect_captures", -1);
       },
       "Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.");
   tb::bind_buffer(m);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arenas.h"
+#include "capture.h"
 #include "configuration.h"
 #include "heap.h"
 
@@ -136,12 +137,20 @@ template <class Body> tb_status with_host_heap(const char *function, Body body) 
 tb_status allocate(int32_t device, uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
   if (entered && entered->device() == device) [[unlikely]]
     return arena_allocate(as_arena(entered), size, stream, out_pointer, out_block);
-  return with_heap(device, "allocate", [=](Heap &heap) { return heap.allocate(size, stream, out_pointer, out_block); });
+  return with_heap(device, "allocate", [=](Heap &heap) {
+    Heap *from = &heap;
+    if (any_capture()) [[unlikely]]
+      if (tb_status status = captured_heap(stream, &from); status != TB_OK) return status;
+    return from->allocate(size, stream, out_pointer, out_block);
+  });
 }
 
 void deallocate(tb_block *block) {
-  if (block && usable()) [[likely]]
-    block->segment->heap->deallocate(block);
+  if (!block || !usable()) [[unlikely]]
+    return;
+  if (any_capture()) [[unlikely]]
+    if (put_off(block)) return;
+  block->segment->heap->deallocate(block);
 }
 
 tb_status record_stream(tb_block *block, tb_stream *stream) {
@@ -155,10 +164,22 @@ tb_block *find(const void *pointer) {
   for (auto &heap : heaps)
     if (Heap *made = heap.load(std::memory_order_acquire))
       if (tb_block *block = made->find(pointer)) return block;
-  return find_in_arenas(pointer);
+  if (tb_block *block = find_in_arenas(pointer)) return block;
+  tb_block *found = nullptr;
+  each_capture_heap(-1, [&](Heap &heap, bool) {
+    if (!found) found = heap.find(pointer);
+  });
+  return found;
 }
 
 tb_status empty_cache(int32_t device) {
+  if (any_capture()) // what is given back could still be in use: nobody can wait for the device now
+    return fail(TB_FAILED_PRECONDITION, device, "empty_cache",
+                "a capture is in progress, and it cannot be waited for: empty the cache before or after it");
+  if (usable())
+    each_capture_heap(device, [](Heap &heap, bool unused) {
+      if (unused) (void)guarded(-1, "empty_cache", [&] { return heap.empty_cache(); });
+    });
   if (device >= 0) return with_heap(device, "empty_cache", [](Heap &heap) { return heap.empty_cache(); });
   tb_status first = TB_OK;
   for (auto &heap : heaps)
@@ -169,30 +190,34 @@ tb_status empty_cache(int32_t device) {
   return first;
 }
 
-void copy_statistics(Heap &heap, tb_allocator_statistics *out) {
+// With what captures hold; a peak of the sum is at most the sum of the peaks that is told.
+void copy_statistics(Heap &heap, int32_t device, tb_allocator_statistics *out) {
   tb_allocator_statistics all{};
   heap.statistics(&all);
+  if (device >= 0) add_capture_statistics(device, &all);
   all.struct_size = out->struct_size;
   memcpy(out, &all, out->struct_size < sizeof all ? out->struct_size : sizeof all);
 }
 
 tb_status statistics(int32_t device, tb_allocator_statistics *out) {
   return with_heap(device, "statistics", [=](Heap &heap) {
-    copy_statistics(heap, out);
+    copy_statistics(heap, device, out);
     return tb_status{TB_OK};
   });
 }
 
 tb_status reset_peak(int32_t device) {
-  return with_heap(device, "reset_peak", [](Heap &heap) {
+  return with_heap(device, "reset_peak", [=](Heap &heap) {
     heap.reset_peak();
+    each_capture_heap(device, [](Heap &captured, bool) { captured.reset_peak(); });
     return tb_status{TB_OK};
   });
 }
 
 tb_status reset_accumulated(int32_t device) {
-  return with_heap(device, "reset_accumulated", [](Heap &heap) {
+  return with_heap(device, "reset_accumulated", [=](Heap &heap) {
     heap.reset_accumulated();
+    each_capture_heap(device, [](Heap &captured, bool) { captured.reset_accumulated(); });
     return tb_status{TB_OK};
   });
 }
@@ -226,7 +251,7 @@ tb_status host_empty_cache() {
 
 tb_status host_statistics(tb_allocator_statistics *out) {
   return with_host_heap("host_statistics", [=](Heap &heap) {
-    copy_statistics(heap, out);
+    copy_statistics(heap, -1, out);
     return tb_status{TB_OK};
   });
 }

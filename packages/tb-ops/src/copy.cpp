@@ -1,6 +1,7 @@
 // Copies between every pair of devices, blocking and not, and reading one number. Two ways: drivers whose memory the
 // host may touch copy in closures, with any strides and types; for the others the driver moves contiguous bytes and
 // the CPU does the rest.
+#include "capture.h"
 #include "elementwise.h"
 #include "launch.h"
 #include "register.h"
@@ -45,12 +46,13 @@ void device_to_device(const at::Tensor &src, const at::Tensor &dst) {
 }
 
 void host_to_device(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
-  const bool aside = !non_blocking && src.nbytes() <= aside_limit;
+  const bool aside = !non_blocking && src.nbytes() <= aside_limit, pinned = non_blocking && src.is_pinned();
+  if (!pinned) refuse_captured_copy(device_number(dst));
   const auto host = aside ? TensorArgument::Host::copy : TensorArgument::Host::share;
   launch<"aten::copy_">(device_number(dst), [to = TensorArgument(dst), from = TensorArgument(src, host)]() mutable {
     copy_kernel(to.alias(), from.alias());
   });
-  if (!aside && !(non_blocking && src.is_pinned())) synchronize(device_number(dst));
+  if (!aside && !pinned) synchronize(device_number(dst), "aten::copy_");
 }
 
 void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
@@ -60,7 +62,7 @@ void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_block
                            from = TensorArgument(src)]() mutable { copy_kernel(to.alias(), from.alias()); });
     return;
   }
-  synchronize(device_number(src));
+  synchronize(device_number(src), "aten::copy_");
   AliasScope aliases;
   TensorArgument from(src);
   at::_ops::copy_::call(const_cast<at::Tensor &>(dst), from.alias(), false);
@@ -85,7 +87,7 @@ bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking)
     });
     return true;
   }
-  if (src.is_cpu() && bytes <= carried_limit) {
+  if (src.is_cpu() && bytes <= carried_limit && !any_capture()) {
     std::array<std::byte, carried_limit> carried;
     std::memcpy(carried.data(), src.const_data_ptr(), bytes);
     launch<"aten::copy_">(device_number(dst),
@@ -93,7 +95,7 @@ bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking)
     return true;
   }
   if (dst.is_cpu() && !non_blocking) {
-    synchronize(device_number(src));
+    synchronize(device_number(src), "aten::copy_");
     std::memcpy(dst.mutable_data_ptr(), src.const_data_ptr(), bytes);
     return true;
   }
@@ -108,7 +110,7 @@ void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t byte
   check(
       runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, dst, src, bytes, kind),
       "mem_copy", device);
-  if (kind != TB_COPY_DEVICE_TO_DEVICE) synchronize(device);
+  if (kind != TB_COPY_DEVICE_TO_DEVICE) synchronize(device, "aten::copy_");
 }
 
 bool dense(const at::Tensor &tensor) {
@@ -195,7 +197,7 @@ at::Tensor copy_from_and_resize(const at::Tensor &self, const at::Tensor &dst) {
 c10::Scalar local_scalar_dense(const at::Tensor &self) {
   TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
   if (!runtime.closures) return at::_ops::_local_scalar_dense::call(fetch(self));
-  synchronize(device_number(self));
+  synchronize(device_number(self), "aten::_local_scalar_dense (item(), bool(), if)");
   AliasScope aliases;
   TensorArgument argument(self);
   return at::_ops::_local_scalar_dense::call(argument.alias());

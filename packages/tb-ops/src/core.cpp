@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "caller.h"
+#include "capture.h"
 #include "custom.h"
 #include "fallback.h"
 #include "learned/learned.h"
@@ -16,6 +17,7 @@
 #include "runtime.h"
 #include "tb/component_python.h"
 #include "tb/tensor_caster.h"
+#include "waiting.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -25,10 +27,11 @@ namespace {
 void connect() {
   tb::Runtime &r = tb::runtime;
   if (!tb_import("tb-ops", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 1, &r.device, sizeof r.device) ||
-      !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &r.stream, sizeof r.stream) ||
+      !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &r.stream, sizeof r.stream) ||
       !tb_import("tb-ops", "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 0, &r.generator,
                  sizeof r.generator))
     throw nb::python_error();
+  tb::connect_captures();
 }
 
 // Once; a failure leaves nothing registered, so that a later call may succeed.
@@ -156,6 +159,10 @@ NB_MODULE(_core, m) {
         throw nb::value_error(("fallback mode '" + mode + "' is not one of allow, warn, error").c_str());
       },
       "mode"_a, "allow, warn (once per operator) or error.");
+  m.def(
+      "set_sync_debug_mode", [](int mode) { tb::set_sync_debug_mode(static_cast<tb::SyncDebugMode>(mode)); }, "mode"_a,
+      "0: nothing, 1: warn when an operator waits for the device, 2: raise instead.");
+  m.def("sync_debug_mode", [] { return static_cast<int>(tb::sync_debug_mode()); });
   m.def("fallback_mode", [] {
     return std::string(tb::fallback_mode() == tb::FallbackMode::allow  ? "allow"
                        : tb::fallback_mode() == tb::FallbackMode::warn ? "warn"

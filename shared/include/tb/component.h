@@ -119,10 +119,29 @@ typedef struct tb_device_table {
   void (*set_explainer)(void (*explain)(char *text, uint64_t size));
 } tb_device_table;
 
-/* ---- tb-stream, C API 1.0 ------------------------------------------------------------------------------------- */
+/* ---- tb-stream, C API 1.1 ------------------------------------------------------------------------------------- */
 
 #define TB_STREAM_API_MAJOR 1
-#define TB_STREAM_API_MINOR 0
+#define TB_STREAM_API_MINOR 1
+
+/* Work of a stream, captured once to be launched many times (the extension tb.graph), with what components add to it. */
+typedef struct tb_capture tb_capture;
+
+/* A component's part in every capture: memory that stays its own, numbers that change with each launch. All functions
+ * run on the thread whose call they belong to, with no lock held. */
+typedef struct tb_capture_part {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *component; /* "tb-allocator" */
+  /* Work of `stream` is captured next. Captures with one `pool` share their memory. *out_part goes to the other three. */
+  tb_status (*begin)(int32_t device, tb_stream *stream, uint64_t pool, void **out_part);
+  /* No more work comes. */
+  void (*end)(void *part);
+  /* A launch on `stream` comes next: what this queues there runs before it. */
+  tb_status (*launch)(void *part, tb_stream *stream);
+  /* Nobody launches it again; launches may be queued or running still. Also after a begin that another part failed. */
+  void (*destroy)(void *part);
+} tb_capture_part;
 
 typedef struct tb_stream_table {
   uint32_t struct_size;
@@ -138,6 +157,29 @@ typedef struct tb_stream_table {
   /* Pooled events: flags TB_EVENT_*; a released event goes back to the pool, also while pending. */
   tb_status (*event_acquire)(int32_t device, uint64_t flags, tb_event **out);
   tb_status (*event_release)(tb_event *event);
+  /* ---- since 1.1 ---- */
+  /* Points at the number of captures in progress in the process. While it is 0 there is nothing else to ask. */
+  const int32_t *capturing;
+  /* `part`, a static, takes part in every capture that begins from now on. */
+  tb_status (*add_capture_part)(const tb_capture_part *part);
+  /* What `part` gave for the capture that the stream takes part in, also by joining; NULL: in none. With a NULL part
+   * the tb_capture itself, which stays the property of who began it. */
+  tb_status (*capture_part)(tb_stream *stream, const tb_capture_part *part, void **out_part);
+  /* A number for a pool of memory that several captures shall share. */
+  uint64_t (*new_capture_pool)(void);
+  /* pool 0: one of its own. The capture is freed by capture_destroy. */
+  tb_status (*capture_begin)(int32_t device, tb_stream *stream, uint64_t pool, tb_capture **out);
+  /* A failure leaves the capture in progress, or drops it where the driver did; capture_destroy ends both. */
+  tb_status (*capture_end)(tb_capture *capture);
+  tb_status (*capture_instantiate)(tb_capture *capture); /* makes ready to launch; the first launch does it otherwise */
+  /* Launches of one capture run one after another, also those on several streams. */
+  tb_status (*capture_launch)(tb_capture *capture, tb_stream *stream);
+  /* `capture` launches the work of `other`, of the same shape, from now on. */
+  tb_status (*capture_update)(tb_capture *capture, tb_capture *other);
+  uint64_t (*capture_pool)(const tb_capture *capture);
+  tb_status (*capture_node_count)(const tb_capture *capture, uint64_t *out);
+  /* Queued launches still complete. A capture in progress is dropped. NULL is a no-op. */
+  void (*capture_destroy)(tb_capture *capture);
 } tb_stream_table;
 
 /* ---- tb-allocator, C API 1.1 ---------------------------------------------------------------------------------- */

@@ -3,14 +3,10 @@
 #pragma once
 #include <ATen/core/Generator.h>
 
+#include "capture.h"
 #include "launch.h"
 
 namespace tb {
-
-// Where a reserved stretch starts.
-struct Stretch {
-  uint64_t seed, offset;
-};
 
 // Takes what a fill of `count` elements needs from the given generator, or from the device's own.
 Stretch reserve(const std::optional<at::Generator> &generator, c10::DeviceIndex device, int32_t kind,

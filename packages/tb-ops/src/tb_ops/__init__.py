@@ -16,6 +16,7 @@ if _installed != TORCH_MINOR:
     )
 
 from . import _core, _frames, _origin  # noqa: E402 (only once the version is known to fit)
+from ._core import set_sync_debug_mode, sync_debug_mode  # noqa: E402
 from .headers import get_include  # noqa: E402
 from .ledger import (  # noqa: E402
     Fallback,
@@ -83,4 +84,6 @@ __all__ = [
     "native",
     "reset_fallbacks",
     "set_fallback_mode",
+    "set_sync_debug_mode",
+    "sync_debug_mode",
 ]
