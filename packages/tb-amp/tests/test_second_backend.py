@@ -144,3 +144,95 @@ print(scale.item(), gradient.cpu().tolist(), found.item())
 """
     without = start.replace("tb_amp.register()\n", "")
     assert run(without + program) == ["7.0 [4.0, 4.0] 0.0"]
+
+
+def test_operators_of_ones_own_follow_the_rule_that_they_were_given(start: str) -> None:
+    program = """
+seen = []
+
+@torch.library.custom_op("mine::mix", mutates_args=())
+def mix(
+    a: torch.Tensor, others: list[torch.Tensor], bias: torch.Tensor | None = None, factor: float = 2.0
+) -> torch.Tensor:
+    seen.append([str(t.dtype)[6:] for t in (a, *others, *([] if bias is None else [bias]))])
+    return a * factor
+
+@torch.library.custom_op("mine::fill", mutates_args=("a",))
+def fill(a: torch.Tensor) -> None:
+    a.fill_(1)
+
+torch.library.define("mine::pick", "(Tensor a, Tensor?[] rest) -> Tensor")
+
+@torch.library.impl("mine::pick", "CompositeExplicitAutograd")
+def pick(a, rest):
+    seen.append([str(a.dtype)[6:], *(None if t is None else str(t.dtype)[6:] for t in rest)])
+    return a.clone()
+
+half, double, whole = x.half(), x.double(), x.long()
+def ask(*arguments, operator=mix):
+    seen.clear()
+    with tb_amp.autocast(dtype=torch.float16):
+        result = operator(*arguments)
+    return *seen[0], "->", str(result.dtype)[6:]
+
+plain = ask(x, [half])
+tb_amp.add_rule(mix, "lower_precision_fp")
+assert tb_amp.rules()["lower_precision_fp"][-1] == "mine::mix"
+assert ask(x, [half, double, whole], x) == ("float16", "float16", "float64", "int64", "float16", "->", "float16")
+assert ask(x, []) == ("float16", "->", "float16")
+seen.clear(); mix(x, [half]); assert seen == [["float32", "float16"]], "outside of a region nothing is cast"
+tb_amp.remove_rule("mine::mix")
+assert ask(x, [half]) == plain == ("float32", "float16", "->", "float32")
+tb_amp.add_rule("mine::mix", "promote")
+assert ask(half, [x], half) == ("float32", "float32", "float32", "->", "float32")
+assert ask(half, [half]) == ("float16", "float16", "->", "float16")
+tb_amp.remove_rule(mix)
+tb_amp.add_rule(torch.ops.mine.mix, "fp32")
+assert ask(half, [half], whole) == ("float32", "float32", "int64", "->", "float32")
+tb_amp.add_rule(torch.ops.mine.pick.default, "lower_precision_fp")
+assert ask(x, [None, x], operator=torch.ops.mine.pick) == ("float16", None, "float16", "->", "float16")
+
+def refused(*arguments):
+    try: tb_amp.add_rule(*arguments)
+    except ValueError as error: return str(error)
+    raise AssertionError(arguments)
+
+assert "has a rule for PrivateUse1 devices already" in refused("mine::mix", "fp32")
+assert "PyTorch's own cannot be exchanged" in refused("aten::mm", "fp32")
+assert "writes to an argument" in refused(fill, "fp32")
+assert "there is no such operator" in refused("mine::other", "fp32")
+assert 'name the operator with its library, "mylib::mix"' in refused("mix", "fp32")
+assert "lower_precision_fp, fp32 and promote" in refused("mine::mix", "fp16")
+try: tb_amp.remove_rule("aten::mm")
+except ValueError as error: print(error)
+"""
+    assert run(start + program) == ['remove_rule("aten::mm"): add_rule() gave it none. Rules of PyTorch\'s lists stay']
+
+
+def test_a_region_casts_a_weight_once_if_its_cache_is_on(start: str) -> None:
+    program = """
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Casts(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        if function is torch.ops.aten._to_copy.default:
+            self.count += 1
+        return function(*arguments, **options or {})
+
+def casts(**options):
+    with Casts() as counter:
+        counter.count = 0
+        with torch.autocast("second", torch.bfloat16, **options):
+            for _ in range(3):
+                inputs.mm(weight)
+            with torch.autocast("second", torch.bfloat16):
+                inputs.mm(weight)
+    return counter.count
+
+inputs = x.bfloat16()
+weight = torch.ones(8, 8).to("second").requires_grad_()
+print(casts(), casts(), casts(cache_enabled=False))
+weight.requires_grad_(False)
+print(casts())
+"""
+    assert run(start + program) == ["1 1 4", "4"]
