@@ -34,6 +34,11 @@ def test_times_are_compared_with_the_faster_mode_and_the_worst_trace() -> None:
     assert [line.met for line in lines] == [None] * 5
 
 
+def test_the_trace_with_most_instructions_decides() -> None:
+    assert [line.met for line in acceptance.of_instructions({"one": 449, "two": 451})] == [False]
+    assert [line.met for line in acceptance.of_instructions({})] == [None]
+
+
 def test_memory_lines_count_ladder_points_and_waits() -> None:
     one = {"utilisation": 0.99, "ladder": {"1.005": False, "1.01": True}, "synchronisations": 0}
     two = {"utilisation": 0.97, "ladder": {"1.005": False, "1.01": True}, "synchronisations": 3}

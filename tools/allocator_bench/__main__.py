@@ -14,7 +14,7 @@ from typing import Any
 
 from tb_allocator import replay, traces
 
-from . import acceptance, comparison, programs
+from . import acceptance, comparison, instructions, programs
 
 RECORDED = sorted((Path(__file__).parent / "traces").glob("*.xz"))
 PAGES = "expandable_segments:True"
@@ -79,8 +79,10 @@ def compare(names: list[str], folder: Path, library: Path) -> tuple[dict[str, An
     replays = comparison.replays(devices, names)
     pairs = comparison.pairs({**devices, **hosts})
     print("", comparison.replay_table(replays), "", comparison.table(pairs, comparison.PAIRS), sep="\n")
-    times = {"replays": replays, "pairs": pairs, "missing": {**missing, **missing_hosts}}
-    return times, acceptance.of_times(replays, {name: pairs[name] for name in devices})
+    counted = instructions.per_event(devices[programs.OURS], names)
+    times = {"replays": replays, "pairs": pairs, "instructions": counted, "missing": {**missing, **missing_hosts}}
+    lines = acceptance.of_times(replays, {name: pairs[name] for name in devices})
+    return times, lines + acceptance.of_instructions(counted)
 
 
 if __name__ == "__main__":

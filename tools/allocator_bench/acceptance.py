@@ -56,6 +56,12 @@ def _least(values: list[float]) -> float | None:
     return min(values) if values else None
 
 
+def of_instructions(by_trace: Mapping[str, float]) -> list[Line]:
+    """The line about what callgrind counts."""
+    most = max(by_trace.values()) if by_trace else None
+    return [Line("instructions of an event under callgrind, worst trace", most, 450, at_least=False)]
+
+
 def of_times(replays: Mapping[str, Any], pairs: Mapping[str, Mapping[str, float]]) -> list[Line]:
     """The lines about time, against the faster of PyTorch's two modes and against RMM's pool."""
     peers = set(pairs) - {OURS}

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,15 +30,22 @@ class Program:
 
     def run(self, *arguments: str) -> dict[str, float]:
         """The figures it prints. RuntimeError with its message where it fails."""
+        figures: dict[str, float] = json.loads(self._completed([], arguments).stdout)
+        return figures
+
+    def run_under(self, tool: list[str], *arguments: str) -> str:
+        """What a tool that runs it says on standard error. RuntimeError where it fails."""
+        return self._completed(tool, arguments).stderr
+
+    def _completed(self, tool: list[str], arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("TB_", "PYTORCH_"))}
-        command = [str(self.path), *arguments]
+        command = [*tool, str(self.path), *arguments]
         done = subprocess.run(
             command, env={**clean, **self.environment}, capture_output=True, text=True, timeout=600, check=False
         )
         if done.returncode:
             raise RuntimeError(f"{self.path.name} {' '.join(arguments)}: {done.stderr.strip()[-400:]}")
-        figures: dict[str, float] = json.loads(done.stdout)
-        return figures
+        return done
 
 
 class Builder:

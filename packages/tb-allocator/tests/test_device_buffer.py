@@ -91,6 +91,62 @@ def test_memory_that_is_not_cuda_has_no_cuda_array_interface() -> None:
     assert not hasattr(DeviceBuffer(size=8), "__cuda_array_interface__")
 
 
+@pytest.mark.usefixtures("says_cuda")
+def test_the_cuda_array_interface_names_the_bytes_and_their_stream(make_stream: Callable[[], Stream]) -> None:
+    stream = make_stream()
+    with tb_allocator.empty(24, stream=stream) as buffer:
+        assert buffer.__cuda_array_interface__ == {
+            "shape": (24,),
+            "typestr": "|u1",
+            "data": (buffer.ptr, False),
+            "strides": None,
+            "version": 3,
+            "stream": native_of(stream),
+        }
+        target = DeviceBuffer(size=24)
+        source = DeviceBuffer(size=24, stream=stream)
+        view = np.frombuffer((ctypes.c_uint8 * 24).from_address(source.ptr), np.uint8)
+        gate = stream.hold()
+        stream.call(lambda: view.fill(7))
+        threading.Timer(0.1, gate.set).start()  # while the copy waits
+        target.copy_from_device(_Shown(source.__cuda_array_interface__))
+        assert target.tobytes() == b"\x07" * 24
+
+
+class _Shown:
+    def __init__(self, interface: dict[str, object]) -> None:
+        self.__cuda_array_interface__ = interface
+
+
+@pytest.mark.usefixtures("says_cuda")
+def test_on_cuda_the_consumers_stream_waits_and_not_the_host(make_stream: Callable[[], Stream]) -> None:
+    producer, consumer = make_stream(), make_stream()
+    order: list[str] = []
+    buffer = tb_allocator.empty(24, stream=producer)
+    assert buffer.__dlpack_device__() == (2, 0)
+    gate = producer.hold()
+    producer.call(lambda: order.append("written"))
+    capsule = buffer.__dlpack__(stream=native_of(consumer), max_version=(1, 0))  # returns although the producer is held
+    consumer.call(lambda: order.append("read"))
+    assert order == []
+    gate.set()
+    tb_device.synchronize()
+    assert order == ["written", "read"]
+    # Memory that the consumer still uses is not handed out again.
+    address, gate = buffer.ptr, consumer.hold()
+    del capsule
+    buffer.free()
+    with tb_allocator.empty(24, stream=producer) as other:
+        assert other.ptr != address
+    gate.set()
+
+
+@pytest.mark.usefixtures("says_cuda")
+def test_stream_0_of_cuda_is_refused() -> None:
+    with tb_allocator.empty(8) as buffer, pytest.raises(ValueError, match="stream 0 of CUDA could mean two streams"):
+        buffer.__dlpack__(stream=0)
+
+
 def test_a_native_stream_is_wrapped_once(make_stream: Callable[[], Stream]) -> None:
     native = native_of(make_stream())
     wrapped = _core._foreign_stream(0, native)

@@ -17,7 +17,7 @@ class Buffer:
         """
         A DLPack capsule of nbytes unsigned bytes: versioned if max_version allows, else in the legacy form.
         
-        Waits for the buffer's own stream, unless stream is -1. BufferError if dl_device cannot be served.
+        Waits for the buffer's own stream, unless stream is -1; on CUDA the stream given waits, not the host. BufferError if dl_device cannot be served.
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """
