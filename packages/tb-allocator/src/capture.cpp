@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "arenas.h"
 #include "table.h"
 
 namespace tb {
@@ -47,7 +48,10 @@ tb_status find_pool(State &all, uint64_t number, int32_t device, CapturePool **o
   if (!found) {
     auto made = std::make_unique<CapturePool>();
     all.pools.reserve(all.pools.size() + 1);
-    if (tb_status status = make_arena(device, UINT64_MAX, true, &made->heap); status != TB_OK) return status;
+    tb_arena *arena = nullptr;
+    if (tb_status status = arena_create(device, UINT64_MAX, TB_ARENA_CONTIGUOUS, &arena); status != TB_OK)
+      return status;
+    made->heap = as_heap(arena);
     made->device = device;
     all.pools.push_back(std::move(made));
     found = all.pools.back().get();

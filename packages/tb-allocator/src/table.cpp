@@ -164,12 +164,7 @@ tb_block *find(const void *pointer) {
   for (auto &heap : heaps)
     if (Heap *made = heap.load(std::memory_order_acquire))
       if (tb_block *block = made->find(pointer)) return block;
-  if (tb_block *block = find_in_arenas(pointer)) return block;
-  tb_block *found = nullptr;
-  each_capture_heap(-1, [&](Heap &heap, bool) {
-    if (!found) found = heap.find(pointer);
-  });
-  return found;
+  return find_in_arenas(pointer); // captures' too
 }
 
 tb_status empty_cache(int32_t device) {
