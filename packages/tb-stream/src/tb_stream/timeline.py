@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import tb_device
-
 from ._core import _start_trace, _stop_trace, synchronize
 
 
@@ -24,6 +22,8 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     _start_trace()
     try:
         yield
+        import tb_device  # not at the top: without it, tb_stream's import is to say what to install
+
         for device in range(tb_device.device_count()):
             synchronize(device)
     finally:
