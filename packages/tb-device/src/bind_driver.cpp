@@ -10,9 +10,9 @@
 #include "errors.h"
 #include "gil.h"
 #include "load.h"
+#include "npu/npu_driver.h"
 #include "process.h"
 #include "replay.h"
-#include "npu/npu_driver.h"
 #include "sim/sim_driver.h"
 #include "standins.h"
 
@@ -217,7 +217,8 @@ OpenFunction find_builtin(const std::string &name) {
   if (name == "npu") return tb_npu_driver_open_v1;
   if (name == "sim") return tb_sim_driver_open_v1;
   if (name == "replay") return tb_replay_driver_open_v1;
-  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu, cuda, npu, sim and replay are"};
+  throw Failure{TB_NOT_FOUND, 0,      -1,
+                name,         "load", "no driver of this name is built in; cpu, cuda, npu, sim and replay are"};
 }
 
 Driver *builtin_from_python(const std::string &name, const Options &options) {
