@@ -236,7 +236,7 @@ def test_another_choice_of_thread_is_refused_with_the_two_there_are() -> None:
 def backward_thread(setting: str) -> subprocess.CompletedProcess[str]:
     """Prints whether a backward pass runs on its caller: at first, and as torch.autograd is told."""
     program = """
-import threading, torch
+import os, threading, torch
 x = torch.ones(3, device="tb", requires_grad=True)
 seen = []
 caller = threading.get_ident()
@@ -245,7 +245,8 @@ x.register_hook(lambda gradient: seen.append(threading.get_ident() == caller))
 for threads in (True, False):
     torch.autograd.set_multithreading_enabled(threads)
     (x * x).sum().backward()
-print(*seen)
+print(*seen, flush=True)
+os._exit(0)  # PyTorch's own thread may still have to give back the hook, and aborts where Python has ended before
 """
     environment = {**os.environ, "TB_BACKWARD_THREAD": setting}
     return subprocess.run(
