@@ -19,7 +19,7 @@ inline philox::Block block_of_attempt(State state, uint64_t block, uint32_t atte
                        philox::key_of(state.seed));
 }
 
-// Out turns from + the 32-bit number into what is stored.
+// Out turns the 32-bit number into what is stored.
 template <class Out> struct SmallIntegers {
   using Storage = typename Out::Storage;
   static constexpr uint32_t words = 1;
@@ -28,14 +28,28 @@ template <class Out> struct SmallIntegers {
   Scaled scaled;
   Out out;
   [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
-    if (width >> 32) return convert(random, dst, count);
-    const auto biased = static_cast<uint32_t>((uint64_t{1} << 32) % width);
     uint32_t numbers[chunk_words];
-    if (scaled(random, numbers, count, static_cast<uint32_t>(width), biased, 0))
-      again(random, numbers, count, element, biased);
-    convert(numbers, dst, count);
-  }
-  [[gnu::always_inline]] void convert(const uint32_t *numbers, Storage *dst, uint32_t count) const {
+    if (width >> 32) {
+      std::copy_n(random, count, numbers);
+    } else {
+      const auto biased = static_cast<uint32_t>((uint64_t{1} << 32) % width);
+      const auto factor = static_cast<uint32_t>(width);
+      if constexpr (std::is_same_v<Storage, uint32_t>) { // in one pass
+        if (!scaled(random, dst, count, factor, biased, static_cast<uint32_t>(out.from))) return;
+        again(random, numbers, count, element, biased);
+      } else if constexpr (std::is_same_v<Storage, uint64_t>) { // here the compiler's version is as good
+        uint64_t lowest = UINT64_MAX;
+        for (uint32_t i = 0; i < count; i++) {
+          const uint64_t product = uint64_t{random[i]} * factor;
+          lowest = std::min(lowest, product & UINT32_MAX);
+          dst[i] = out(product >> 32);
+        }
+        if (lowest >= biased) return;
+        again(random, numbers, count, element, biased);
+      } else if (scaled(random, numbers, count, factor, biased, 0)) {
+        again(random, numbers, count, element, biased);
+      }
+    }
     for (uint32_t i = 0; i < count; i++) dst[i] = out(numbers[i]);
   }
   [[gnu::noinline]] void again(const uint32_t *random, uint32_t *numbers, uint32_t count, uint64_t element,
