@@ -62,44 +62,54 @@ def show(name: str, coefficients: Sequence[Any], kind: type) -> None:
     print(f"{name}: " + ", ".join(float(c).hex() + suffix for c in coefficients))
 
 
+ONE = mpmath.mpf(1)
+TINY = mpmath.mpf("1e-12")
+EIGHTH = mpmath.pi / 4  # of a turn
+
+
+def sine(z: Any) -> Any:
+    """sin(x pi / 4) / x of z = x * x."""
+    x = mpmath.sqrt(z)
+    return mpmath.sin(x * EIGHTH) / x if z > TINY else EIGHTH - EIGHTH**3 / 6 * z
+
+
+def cosine(z: Any) -> Any:
+    """(cos(x pi / 4) - 1) / z of z = x * x."""
+    return (mpmath.cos(mpmath.sqrt(z) * EIGHTH) - 1) / z if z > TINY else -(EIGHTH**2) / 2
+
+
+def logarithm(f: Any) -> Any:
+    """P(f) with -log(1 + f) = f * f * P(f) - f."""
+    return (f - mpmath.log1p(f)) / (f * f) if abs(f) > TINY else ONE / 2 - f / 3
+
+
+def logarithm_weight(f: Any) -> Any:
+    """Makes the error relative to the logarithm; kept from 0, where nothing is asked of P."""
+    return max(abs(f * f / mpmath.log1p(f)), mpmath.mpf("1e-3")) if abs(f) > TINY else mpmath.mpf("1e-3")
+
+
+def logarithm_tail(z: Any) -> Any:
+    """P(z) with log(1 + f) = 2 atanh(s) = f - (h - s * (h + z * P(z))), s = f / (2 + f), z = s * s, h = f * f / 2."""
+    s = mpmath.sqrt(z)
+    return (2 * mpmath.atanh(s) / s - 2) / z if z > TINY else 2 * ONE / 3 + 2 * z / 5
+
+
+def exponential(x: Any) -> Any:
+    """P(x) with exp(x) = 1 + x + x * x * P(x)."""
+    return (mpmath.exp(x) - 1 - x) / (x * x) if abs(x) > TINY else ONE / 2 + x / 6
+
+
 def main() -> int:
-    one = mpmath.mpf(1)
-    quarter = mpmath.mpf("0.5")  # of a quadrant: angles are x * pi / 2 with |x| <= 1/2
-    half_pi = mpmath.pi / 2
-    tiny = mpmath.mpf("1e-12")
-    for kind, terms_log, terms_sin, terms_cos in ((numpy.float32, 10, 4, 4), (numpy.float64, 0, 8, 8)):
+    half_ln2 = mpmath.log(2) / 2
+    for kind, sine_terms, cosine_terms, exp_terms in ((numpy.float32, 4, 3, 5), (numpy.float64, 8, 8, 10)):
         print(kind.__name__)
-        high = mpmath.mpf(float(kind(float(half_pi))))
-        # sin(x pi / 2) = x * high + x * P(z), z = x * x; P(0) is what `high` lacks of pi / 2.
-        show("half_pi", [high], kind)
-
-        def sine(z: Any, high: Any = high) -> Any:
-            x = mpmath.sqrt(z)
-            return mpmath.sin(x * half_pi) / x - high if z > tiny else half_pi - high - half_pi**3 / 6 * z
-
-        show("sine", rounded(sine, lambda z: one, tiny, quarter**2, terms_sin, kind), kind)
-
-        # cos(x pi / 2) = 1 + z * Q(z)
-        def cosine(z: Any) -> Any:
-            return (mpmath.cos(mpmath.sqrt(z) * half_pi) - 1) / z if z > tiny else -(half_pi**2) / 2
-
-        show("cosine", rounded(cosine, lambda z: z, tiny, quarter**2, terms_cos, kind), kind)
-        if terms_log:
-            # log(1 + f) = f + f * f * P(f), relative error
-            def logarithm(f: Any) -> Any:
-                return (mpmath.log1p(f) - f) / (f * f) if abs(f) > tiny else -one / 2 + f / 3
-
-            def relative(f: Any) -> Any:  # kept from 0, where nothing is asked of P
-                return max(abs(f * f / mpmath.log1p(f)), mpmath.mpf("1e-3")) if abs(f) > tiny else mpmath.mpf("1e-3")
-
-            show("log", rounded(logarithm, relative, -one / 3, one / 3, terms_log, kind), kind)
+        show("sine", rounded(sine, lambda z: ONE / sine(z), TINY, ONE, sine_terms, kind), kind)
+        show("cosine", rounded(cosine, lambda z: z, TINY, ONE, cosine_terms, kind), kind)
+        show("exp", rounded(exponential, lambda x: x * x + TINY, -half_ln2, half_ln2, exp_terms, kind), kind)
+        if kind is numpy.float32:
+            show("log", rounded(logarithm, logarithm_weight, -ONE / 2, mpmath.mpf(0), 8, kind), kind)
         else:
-            # log(1 + f) = 2 atanh(s), s = f / (2 + f): f - (f^2 / 2 - s * (f^2 / 2 + R)), R = z * P(z), z = s * s
-            def tail(z: Any) -> Any:
-                s = mpmath.sqrt(z)
-                return (2 * mpmath.atanh(s) / s - 2) / z if z > tiny else 2 * one / 3 + 2 * z / 5
-
-            show("log", rounded(tail, lambda z: z, tiny, mpmath.mpf(1) / 25, 8, kind), kind)
+            show("log", rounded(logarithm_tail, lambda z: z, TINY, ONE / 9, 11, kind), kind)
     return 0
 
 

@@ -7,11 +7,14 @@
 #include <nanobind/stl/vector.h>
 #include <utility>
 
+#include "bits.h"
 #include "elementary.h"
 #include "instruction_set.h"
 #include "parallel.h"
 #include "philox.h"
+#include "sampling.h"
 #include "table.h"
+#include "target.h"
 #include "tb/component_python.h"
 
 namespace nb = nanobind;
@@ -38,43 +41,29 @@ private:
   tb_generator *generator_;
 };
 
-class Buffer {
-public:
-  explicit Buffer(nb::handle object) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_WRITABLE) != 0) throw nb::python_error();
-  }
-  Buffer(const Buffer &) = delete;
-  Buffer &operator=(const Buffer &) = delete;
-  ~Buffer() { PyBuffer_Release(&view_); }
-  char *data() const { return static_cast<char *>(view_.buf); }
-  uint64_t size() const { return static_cast<uint64_t>(view_.len); }
-
-private:
-  Py_buffer view_{};
-};
-
-// fill(dst, range) for the elements `first` to `first` + count of the buffer. The buffer is held, Python's lock is not.
-template <class Fill>
-void fill_buffer(nb::handle out, int32_t type, uint64_t first, uint64_t count, uint32_t threads, const Fill &fill) {
-  const uint32_t size = element_size(type);
-  const Buffer buffer(out);
-  if (!size || count > buffer.size() / size)
-    throw Refusal{TB_INVALID_ARGUMENT, "a fill of " + std::to_string(count) + " elements of type " +
-                                           std::to_string(type) + " into a buffer of " + std::to_string(buffer.size()) +
-                                           " bytes: the type is unknown or the buffer too small"};
+void dropout_buffers(const Target &source, const Target &out, const Target *mask, uint64_t seed, uint64_t offset,
+                     double keep, double scale, uint32_t threads) {
+  if (!source.contiguous() || !out.contiguous() || (mask && !mask->contiguous()) || source.type() != out.type() ||
+      source.count() != out.count() || (mask && (mask->count() != out.count() || element_size(mask->type()) != 1)))
+    throw Refusal{TB_INVALID_ARGUMENT,
+                  "dropout: source, out and mask must be contiguous, of one size, source and out of "
+                  "one dtype, the mask of bool. Copy what is not"};
+  const uint64_t size = element_size(out.type());
   const nb::gil_scoped_release release;
-  fill(buffer.data(), Range{first, 0}); // refuses what it must before threads start, where nothing could catch it
-  in_parallel(count, threads,
-              [&](uint64_t start, uint64_t part) { fill(buffer.data() + start * size, Range{first + start, part}); });
+  dropout(nullptr, nullptr, nullptr, out.type(), {0, 0}, {seed, offset}, keep, scale);
+  in_parallel(out.count(), threads, [&](uint64_t first, uint64_t count) {
+    dropout(source.data() + first * size, out.data() + first * size, mask ? mask->data() + first : nullptr, out.type(),
+            {first, count}, {seed, offset}, keep, scale);
+  });
 }
 
 void translate(const std::exception_ptr &error, void *) {
   try {
     std::rethrow_exception(error);
   } catch (const Refusal &refusal) {
-    PyObject *type = refusal.status == TB_OUT_OF_RANGE  ? PyExc_IndexError
-                     : refusal.status == TB_UNAVAILABLE ? PyExc_RuntimeError
-                                                        : PyExc_ValueError;
+    PyObject *type = refusal.status == TB_OUT_OF_RANGE                                              ? PyExc_IndexError
+                     : refusal.status == TB_UNAVAILABLE || refusal.status == TB_FAILED_PRECONDITION ? PyExc_RuntimeError
+                                                                                                    : PyExc_ValueError;
     PyErr_SetString(type, refusal.text.c_str());
   }
 }
@@ -124,7 +113,12 @@ NB_MODULE(_core, module) {
             const State state = reserve(*self, words);
             return std::pair(state.seed, state.offset);
           },
-          "words"_a, "Seed and offset of the next `words` 32-bit words, which nobody else gets.");
+          "words"_a, "Seed and offset of the next `words` 32-bit words, which nobody else gets.")
+      .def(
+          "capture_begin", [](const Handle &self) { capture_begin(*self); }, "See tb/component.h.")
+      .def(
+          "capture_end", [](const Handle &self) { return capture_end(*self); }, "Words that one run takes.")
+      .def("is_capturing", [](const Handle &self) { return is_capturing(*self); });
 
   module.def(
       "default_state", [](int32_t device) { return Handle(default_generator(device, known_device_count())); },
@@ -156,8 +150,8 @@ NB_MODULE(_core, module) {
       },
       "name"_a, "Fills use it from now on; the bits are the same.");
   module.def(
-      "ulp_bounds", [] { return std::tuple(ulp_negative_log, ulp_cosine, ulp_sine); },
-      "Of the errors of negative_log, cosine and sine.");
+      "ulp_bounds", [] { return std::tuple(ulp_negative_log, ulp_cosine, ulp_sine, ulp_exponential); },
+      "Of the errors of negative_log, cosine, sine and exponential.");
   module.def(
       "elementary",
       [](const std::vector<uint64_t> &random, bool wide) {
@@ -174,51 +168,67 @@ NB_MODULE(_core, module) {
         return out;
       },
       "random"_a, "wide"_a,
-      "For tests: negative_log, cosine and sine of words (wide: of 53 bits), as elementary.h has them.");
+      "For tests: negative_log, cosine and sine of words (wide: of 64 bits), as elementary.h has them.");
+  module.def(
+      "exponentials",
+      [](const std::vector<double> &numbers, bool wide) {
+        std::vector<double> out;
+        for (const double one : numbers)
+          out.push_back(wide ? exponential(one) : static_cast<double>(exponential(static_cast<float>(one))));
+        return out;
+      },
+      "numbers"_a, "wide"_a, "For tests: exponential of float64 numbers, or of float32 ones.");
 
+  nb::class_<Target>(module, "Target", "The elements of a buffer or DLPack tensor, in row-major order.")
+      .def(nb::init<nb::handle, int32_t, bool>(), "object"_a, "type"_a, "writable"_a)
+      .def_prop_ro("type", &Target::type)
+      .def_prop_ro("count", &Target::count)
+      .def_prop_ro("contiguous", &Target::contiguous);
   module.def(
-      "uniform",
-      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, double low,
-         double high, uint32_t threads) {
-        fill_buffer(out, type, first, count, threads,
-                    [&](void *dst, Range range) { uniform(dst, type, range, {seed, offset}, low, high); });
+      "fill",
+      [](const Target &out, int32_t kind, std::array<double, 4> numbers, int64_t from, uint64_t width, uint64_t seed,
+         uint64_t offset, uint64_t start, uint32_t threads) {
+        const auto [first, second, low, high] = numbers;
+        const Distribution distribution{kind, first, second, low, high, from, width};
+        const nb::gil_scoped_release release;
+        out.run(start, threads,
+                [&](void *dst, Range range) { fill(distribution, dst, out.type(), range, {seed, offset}); });
       },
-      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "low"_a, "high"_a, "threads"_a,
-      "Fills elements `first` to `first` + `count` of a sequence: from low to high, high not included.");
+      "out"_a, "kind"_a, "numbers"_a, "from_"_a, "width"_a, "seed"_a, "offset"_a, "start"_a, "threads"_a,
+      "Fills with the elements `start` and following of a sequence. kind: TB_FILL_*.");
   module.def(
-      "normal",
-      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, double mean,
-         double std, uint32_t threads) {
-        fill_buffer(out, type, first, count, threads,
-                    [&](void *dst, Range range) { normal(dst, type, range, {seed, offset}, mean, std); });
+      "check_fill",
+      [](int32_t kind, int32_t type, std::array<double, 4> numbers, int64_t from, uint64_t width) {
+        const auto [first, second, low, high] = numbers;
+        fill({kind, first, second, low, high, from, width}, nullptr, type, {0, 0}, {0, 0});
       },
-      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "mean"_a, "std"_a, "threads"_a,
-      "Fills elements `first` to `first` + `count` of a sequence: of the normal distribution.");
+      "kind"_a, "type"_a, "numbers"_a, "from_"_a, "width"_a, "ValueError where the fill would be refused.");
+  module.def("dropout", dropout_buffers, "source"_a, "out"_a, "mask"_a.none(), "seed"_a, "offset"_a, "keep"_a,
+             "scale"_a, "threads"_a, "out = source * mask * scale; mask: bernoulli(keep).");
   module.def(
-      "integers",
-      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, int64_t low,
-         uint64_t width, uint32_t threads) {
-        fill_buffer(out, type, first, count, threads,
-                    [&](void *dst, Range range) { integers(dst, type, range, {seed, offset}, low, width); });
+      "permutation",
+      [](const Target &out, uint64_t seed, uint64_t offset) {
+        const nb::gil_scoped_release release;
+        permutation(reinterpret_cast<int64_t *>(out.data()), out.count(), {seed, offset});
       },
-      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "low"_a, "width"_a, "threads"_a,
-      "Fills elements `first` to `first` + `count` of a sequence: `width` integers from `low` on; 0: 2**64.");
+      "out"_a, "seed"_a, "offset"_a, "Fills int64 elements with 0 to count - 1 in random order.");
   module.def(
-      "bernoulli",
-      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, double p,
-         uint32_t threads) {
-        fill_buffer(out, type, first, count, threads,
-                    [&](void *dst, Range range) { bernoulli(dst, type, range, {seed, offset}, p); });
+      "multinomial",
+      [](const Target &out, const Target &weights, bool replacement, uint64_t seed, uint64_t offset) {
+        const nb::gil_scoped_release release;
+        multinomial(reinterpret_cast<int64_t *>(out.data()), out.count(),
+                    reinterpret_cast<const double *>(weights.data()), weights.count(), replacement, {seed, offset});
       },
-      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "p"_a, "threads"_a,
-      "Fills elements `first` to `first` + `count` of a sequence: 1 with probability p.");
-  module.def(
-      "exponential",
-      [](nb::handle out, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset, double rate,
-         uint32_t threads) {
-        fill_buffer(out, type, first, count, threads,
-                    [&](void *dst, Range range) { exponential(dst, type, range, {seed, offset}, rate); });
-      },
-      "out"_a, "type"_a, "first"_a, "count"_a, "seed"_a, "offset"_a, "rate"_a, "threads"_a,
-      "Fills elements `first` to `first` + `count` of a sequence: with density rate * exp(-rate * x).");
+      "out"_a, "weights"_a, "replacement"_a, "seed"_a, "offset"_a, "Fills int64 elements with classes.");
+
+  nb::class_<Bits>(module, "Bits", "A stream of words behind NumPy's bitgen_t.")
+      .def(nb::init<uint64_t>(), "seed"_a)
+      .def(
+          "get", [](const Bits &self) { return std::tuple(self.seed(), self.block(), self.place()); },
+          "Seed, block and place in the block of the next word.")
+      .def("set", &Bits::set, "seed"_a, "block"_a, "place"_a)
+      .def("next_pair", &Bits::next_pair, "The next 64 bits.")
+      .def(
+          "capsule", [](Bits &self) { return nb::capsule(&self.interface, "BitGenerator"); },
+          "Valid as long as this object lives.");
 }

@@ -1,21 +1,18 @@
 // Random words to elements: a struct for each distribution, whose call turns a chunk's words into elements in loops that
-// the compiler vectorises.
+// the compiler vectorises. Inlined, so that it is compiled for its caller's instruction set.
 //
-// convert(random, dst, count, element) makes `count` elements; random[0] is the first word of `element`, and the other
-// words of its block may be read too. Inlined, so that it is compiled for its caller's instruction set.
+// convert(random, dst, count, element) makes `count` elements; random[0] is the first word of `element`.
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "element.h"
 #include "elementary.h"
-#include "fill.h"
-#include "philox.h"
 
 namespace tb::generator {
 
-constexpr uint32_t chunk_words = 256; // 1 KiB of stack
-static_assert(chunk_words % (4 * philox::lanes) == 0);
+constexpr uint32_t chunk_words = 1024; // 4 KiB of stack
 
 [[gnu::always_inline]] inline uint64_t pair(const uint32_t *words, uint32_t element) {
   return uint64_t{words[2 * element + 1]} << 32 | words[2 * element];
@@ -23,18 +20,20 @@ static_assert(chunk_words % (4 * philox::lanes) == 0);
 
 // What a floating type's element is made of, as a Real in [0, 1): 24 or 53 bits, all of which the type holds.
 template <class Real> [[gnu::always_inline]] inline Real fraction(const uint32_t *words, uint32_t element) {
-  if constexpr (sizeof(Real) == 4)
+  if constexpr (sizeof(Real) == 4) {
     return static_cast<Real>(static_cast<int32_t>(words[element] >> 8)) * Real(0x1p-24);
-  else
-    return static_cast<Real>(static_cast<int64_t>(pair(words, element) >> 11)) * Real(0x1p-53);
+  } else {
+    const uint64_t random = pair(words, element);
+    return fused(number(random >> 12), 2.0, number(random >> 11 & 1)) * 0x1p-53;
+  }
 }
 
-// The random bits of an element, as elementary.h takes them: a word, or 53 bits of two.
+// The random bits of an element, as elementary.h takes them.
 template <class Real> [[gnu::always_inline]] inline auto bits(const uint32_t *words, uint32_t element) {
   if constexpr (sizeof(Real) == 4)
     return words[element];
   else
-    return pair(words, element) >> 11;
+    return pair(words, element);
 }
 
 template <class Real> constexpr uint32_t words_of = sizeof(Real) / 4;
@@ -54,22 +53,39 @@ template <class Type> struct Uniform {
   }
 };
 
-template <class Type> struct Normal {
+// Box and Muller's transform. Elements are made in groups: the first half's words are the radii, the second half's the
+// directions; the first half gets the cosines, the second the sines. Whole halves, as pairs of neighbours would have to
+// be taken apart and put together again.
+//
+// convert(random, dst, skip, count): random[0] is the first word of a group, of which `skip` elements are left out.
+// random must hold whole groups.
+template <class Type, bool logarithmic> struct Normal {
   using Storage = typename Type::Storage;
   using Real = typename Type::Real;
-  static constexpr uint32_t words = words_of<Real>;
-  Real mean, std;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
-    Real values[chunk_words / words];
-    const uint32_t odd = element % 2; // then its pair begins with the element before
-    random -= odd * words;
-    for (uint32_t i = 0; i < count + odd; i += 2) {
-      const Real radius = std::sqrt(Real(2) * negative_log(bits<Real>(random, i)));
-      const Direction<Real> towards = direction(bits<Real>(random, i + 1));
-      values[i] = radius * towards.cosine;
-      values[i + 1] = radius * towards.sine;
+  static constexpr uint32_t words = words_of<Real>, group = 32, half = group / 2;
+  Real mean, scale; // scale: the standard deviation times the square root of 2
+
+  [[gnu::always_inline]] void make(const uint32_t *random, Real *out, uint32_t groups) const {
+    for (; groups > 0; groups--, random += group * words, out += group) {
+      Real first[half], second[half];
+      for (int i = 0; i < static_cast<int>(half); i++) {
+        const Direction<Real> towards = direction(bits<Real>(random + half * words, static_cast<uint32_t>(i)));
+        const Real radius = std::sqrt(negative_log(bits<Real>(random, static_cast<uint32_t>(i)))) * scale;
+        first[i] = fused(radius, towards.cosine, mean);
+        second[i] = fused(radius, towards.sine, mean);
+        if constexpr (logarithmic) first[i] = exponential(first[i]), second[i] = exponential(second[i]);
+      }
+      std::copy_n(first, half, out);
+      std::copy_n(second, half, out + half);
     }
-    for (uint32_t i = 0; i < count; i++) dst[i] = Type::store(fused(values[odd + i], std, mean));
+  }
+
+  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t skip, uint32_t count) const {
+    if constexpr (std::is_same_v<Storage, Real>)
+      if (skip == 0 && count % group == 0) return make(random, dst, count / group);
+    Real values[chunk_words / words];
+    make(random, values, (skip + count + group - 1) / group);
+    for (uint32_t i = 0; i < count; i++) dst[i] = Type::store(values[skip + i]);
   }
 };
 
@@ -86,6 +102,49 @@ template <class Type> struct Exponential {
   }
 };
 
+template <class Type> struct Cauchy {
+  using Storage = typename Type::Storage;
+  using Real = typename Type::Real;
+  static constexpr uint32_t words = words_of<Real>;
+  Real median, sigma;
+  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
+    for (uint32_t i = 0; i < count; i++) {
+      const Direction<Real> towards = direction(bits<Real>(random, i));
+      dst[i] = Type::store(fused(sigma, towards.sine / towards.cosine, median));
+    }
+  }
+};
+
+// Exponential numbers rounded up. Out turns the number into what is stored.
+template <class Out> struct Geometric {
+  using Storage = typename Out::Storage;
+  static constexpr uint32_t words = 2;
+  double mean; // of the exponential numbers
+  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
+    for (uint32_t i = 0; i < count; i++) {
+      const double trials = std::ceil(negative_log(pair(random, i)) * mean);
+      dst[i] = Out::store(trials < 1.0 ? 1.0 : trials);
+    }
+  }
+};
+
+template <class Type> struct Rounded {
+  using Storage = typename Type::Storage;
+  [[gnu::always_inline]] static Storage store(double value) {
+    return Type::store(static_cast<typename Type::Real>(value));
+  }
+};
+
+template <class Integer> struct Saturated {
+  using Storage = Integer;
+  [[gnu::always_inline]] static Storage store(double value) {
+    constexpr Integer most = std::numeric_limits<Integer>::max();
+    constexpr double beyond = sizeof(Integer) == 8 ? 0x1p63 : static_cast<double>(most) + 1;
+    const auto inside = static_cast<Integer>(value < beyond ? value : 1.0);
+    return value < beyond ? inside : most;
+  }
+};
+
 template <class Bits> struct Bernoulli {
   using Storage = Bits;
   static constexpr uint32_t words = 1;
@@ -99,85 +158,29 @@ template <class Bits> struct Bernoulli {
   }
 };
 
-// The upper half of word * width is the result; the values whose lower half is under 2^32 mod width would make some
-// results likelier than others (Lemire, "Fast random integer generation in an interval", 2019).
-template <class Bits> struct SmallIntegers {
-  using Storage = Bits;
-  static constexpr uint32_t words = 1;
-  uint32_t from;
-  uint64_t width; // 1 to 2^32
-  State state;
-  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
-    if (width >> 32) {
-      for (uint32_t i = 0; i < count; i++) dst[i] = static_cast<Bits>(from + random[i]);
-      return;
-    }
-    const auto factor = static_cast<uint32_t>(width);
-    const auto biased = static_cast<uint32_t>((uint64_t{1} << 32) % width);
-    uint32_t rejected = 0;
-    for (uint32_t i = 0; i < count; i++) {
-      const uint64_t product = uint64_t{random[i]} * factor;
-      rejected |= static_cast<uint32_t>(product) < biased ? 1 : 0;
-      dst[i] = static_cast<Bits>(from + static_cast<uint32_t>(product >> 32));
-    }
-    if (rejected) again(random, dst, count, element, biased);
-  }
-  [[gnu::noinline]] void again(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element,
-                               uint32_t biased) const {
-    for (uint32_t i = 0; i < count; i++) {
-      const uint64_t index = element + i, counter = state.offset + index / 4;
-      uint64_t product = uint64_t{random[i]} * width;
-      for (uint32_t attempt = 1; static_cast<uint32_t>(product) < biased; attempt++) {
-        const philox::Block block =
-            philox::block({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0},
-                          philox::key_of(state.seed));
-        product = uint64_t{block[index % 4]} * width;
-      }
-      dst[i] = static_cast<Bits>(from + static_cast<uint32_t>(product >> 32));
-    }
-  }
-};
-
-// The same with 64-bit words. Out turns the integer into what is stored.
-template <class Out> struct LargeIntegers {
-  using Storage = typename Out::Storage;
-  static constexpr uint32_t words = 2;
-  uint64_t from, width; // width 0: 2^64
-  State state;
-  Out out;
-  void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
-    __extension__ using uint128 = unsigned __int128;
-    const uint64_t biased = width ? -width % width : 0;
-    for (uint32_t i = 0; i < count; i++) {
-      uint64_t word = pair(random, i);
-      if (!width) {
-        dst[i] = out(static_cast<int64_t>(from + word));
-        continue;
-      }
-      uint128 product = static_cast<uint128>(word) * width;
-      const uint64_t index = element + i, counter = state.offset + index / 2;
-      for (uint32_t attempt = 1; static_cast<uint64_t>(product) < biased; attempt++) {
-        const philox::Block block =
-            philox::block({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0},
-                          philox::key_of(state.seed));
-        word = pair(block.data(), index % 2);
-        product = static_cast<uint128>(word) * width;
-      }
-      dst[i] = out(static_cast<int64_t>(from + static_cast<uint64_t>(product >> 64)));
-    }
-  }
-};
-
-struct AsInt64 {
-  using Storage = int64_t;
-  int64_t operator()(int64_t value) const { return value; }
-};
-
-template <class Type> struct AsFloating {
+// The elements of Bernoulli<uint8_t> with the threshold, and src times them and `scale`.
+template <class Type> struct Dropout {
   using Storage = typename Type::Storage;
-  typename Type::Real low, high;
-  Storage operator()(int64_t value) const {
-    return Type::store(std::clamp(static_cast<typename Type::Real>(value), low, high));
+  using Real = typename Type::Real;
+  static constexpr uint32_t words = 1;
+  const Storage *src;
+  uint8_t *kept; // may be null
+  uint64_t first, threshold;
+  Real scale;
+  [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
+    // By way of arrays of its own, as src, dst and kept may be the same memory for all that the compiler knows.
+    Storage values[chunk_words];
+    uint8_t yes[chunk_words];
+    std::copy_n(src + (element - first), count, values);
+    const auto limit = static_cast<uint32_t>(threshold);
+    const uint32_t all = threshold >> 32 ? 1 : 0;
+    for (uint32_t i = 0; i < count; i++) {
+      const uint32_t one = (mask<uint32_t>(random[i] < limit) & 1) | all;
+      values[i] = Type::store(Type::load(values[i]) * static_cast<Real>(static_cast<int32_t>(one)) * scale);
+      yes[i] = static_cast<uint8_t>(one);
+    }
+    std::copy_n(values, count, dst);
+    if (kept) std::copy_n(yes, count, kept + (element - first));
   }
 };
 

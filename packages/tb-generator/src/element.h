@@ -36,16 +36,14 @@ template <class Bits> [[gnu::always_inline]] inline Bits mask(bool condition) {
   return static_cast<uint16_t>((bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FC0u : rounded);
 }
 
-inline float float16_value(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 0x3FF;
-  float magnitude = exponent ? std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25)
-                             : std::ldexp(static_cast<float>(fraction), -24);
-  if (exponent == 31)
-    magnitude = fraction ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
-  return bits & 0x8000 ? -magnitude : magnitude;
+[[gnu::always_inline]] inline float float16_value(uint16_t bits) {
+  const uint32_t magnitude = uint32_t{bits & 0x7FFFu} << 13;
+  const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f); // bias 15 to 127
+  const uint32_t special = mask<uint32_t>((bits & 0x7C00u) == 0x7C00u) & 0x7F800000u;
+  return std::bit_cast<float>(finite | special | uint32_t{bits & 0x8000u} << 16);
 }
 
-inline float bfloat16_value(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+[[gnu::always_inline]] inline float bfloat16_value(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
 // The next value of a 16-bit format: its bits are in the values' order but for the sign.
 inline uint16_t next_bits(uint16_t bits, int direction) {
@@ -59,6 +57,7 @@ struct Float32 {
   using Real = float;
   static constexpr Real smallest = std::numeric_limits<float>::denorm_min();
   [[gnu::always_inline]] static Storage store(Real value) { return value; }
+  [[gnu::always_inline]] static Real load(Storage value) { return value; }
   static double nearest(double value) { return static_cast<float>(value); }
   static double next(double value, int direction) {
     return std::nextafter(static_cast<float>(value),
@@ -71,6 +70,7 @@ struct Float64 {
   using Real = double;
   static constexpr Real smallest = std::numeric_limits<double>::denorm_min();
   [[gnu::always_inline]] static Storage store(Real value) { return value; }
+  [[gnu::always_inline]] static Real load(Storage value) { return value; }
   static double nearest(double value) { return value; }
   static double next(double value, int direction) {
     return std::nextafter(value, direction * std::numeric_limits<double>::infinity());
@@ -82,6 +82,7 @@ struct Float16 {
   using Real = float;
   static constexpr Real smallest = 0x1p-24f;
   [[gnu::always_inline]] static Storage store(Real value) { return float16_bits(value); }
+  [[gnu::always_inline]] static Real load(Storage bits) { return float16_value(bits); }
   static double nearest(double value) { return float16_value(float16_bits(static_cast<float>(value))); }
   static double next(double value, int direction) {
     return float16_value(next_bits(float16_bits(static_cast<float>(value)), direction));
@@ -93,17 +94,18 @@ struct Bfloat16 {
   using Real = float;
   static constexpr Real smallest = 0x1p-133f;
   [[gnu::always_inline]] static Storage store(Real value) { return bfloat16_bits(value); }
+  [[gnu::always_inline]] static Real load(Storage bits) { return bfloat16_value(bits); }
   static double nearest(double value) { return bfloat16_value(bfloat16_bits(static_cast<float>(value))); }
   static double next(double value, int direction) {
     return bfloat16_value(next_bits(bfloat16_bits(static_cast<float>(value)), direction));
   }
 };
 
-// The least value of a type that is not under `bound`.
+// The least value of a type that is not under `bound`, which may be infinite.
 template <class Type> double at_least(double bound) {
   double value = Type::nearest(bound);
   while (value < bound) value = Type::next(value, 1);
-  while (Type::next(value, -1) >= bound) value = Type::next(value, -1);
+  while (Type::next(value, -1) >= bound && Type::next(value, -1) < value) value = Type::next(value, -1);
   return value;
 }
 

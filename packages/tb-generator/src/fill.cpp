@@ -1,20 +1,21 @@
 // The fills: arguments checked, then run with the processor's instructions.
 #include "fill.h"
 
-#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <numbers>
 
 #include "distribution.h"
-#include "element.h"
-#include "instruction_set.h"
-#include "philox.h"
+#include "integers.h"
+#include "run.h"
+#include "truncated.h"
 
 namespace tb::generator {
 namespace {
 
 [[noreturn]] void refuse(std::string text) { throw Refusal{TB_INVALID_ARGUMENT, std::move(text)}; }
 
-std::string number(double value) {
+std::string shown(double value) {
   char text[32];
   snprintf(text, sizeof text, "%.9g", value);
   return text;
@@ -34,48 +35,6 @@ void require_floating(const char *kind, int32_t type) {
            ". Use integers or bernoulli, or fill a floating type and convert it");
 }
 
-// A chunk of words at a time. Inlined, so that the conversion is compiled for the caller's instruction set.
-template <class Convert> [[gnu::always_inline]] inline void fill(const Convert &convert, typename Convert::Storage *dst,
-                                                                 Range range, State state, philox::Words words) {
-  constexpr uint32_t per_block = 4 / Convert::words, per_chunk = chunk_words / Convert::words;
-  uint32_t buffer[chunk_words];
-  auto skip = static_cast<uint32_t>(range.first % per_block);
-  for (uint64_t element = range.first - skip, left = range.count; left > 0; element += per_chunk, skip = 0) {
-    const auto count = static_cast<uint32_t>(std::min<uint64_t>(per_chunk - skip, left));
-    const uint32_t used = (skip + count) * Convert::words;
-    words(buffer, state.offset + element / per_block, state.seed, (used + 4 * philox::lanes - 1) / (4 * philox::lanes));
-    convert(buffer + skip * Convert::words, dst, count, element + skip);
-    dst += count;
-    left -= count;
-  }
-}
-
-#if TB_X86_SETS
-template <class Convert> [[gnu::target("avx2,fma")]] void
-fill_avx2(const Convert &convert, typename Convert::Storage *dst, Range range, State state) {
-  fill(convert, dst, range, state, philox::words_avx2);
-}
-template <class Convert> [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512")]] void
-fill_avx512(const Convert &convert, typename Convert::Storage *dst, Range range, State state) {
-  fill(convert, dst, range, state, philox::words_avx512);
-}
-#endif
-
-template <class Convert> void run(const Convert &convert, void *dst, Range range, State state) {
-  auto *elements = static_cast<typename Convert::Storage *>(dst);
-#if TB_X86_SETS
-  switch (instruction_set()) {
-  case InstructionSet::avx512:
-    return fill_avx512(convert, elements, range, state);
-  case InstructionSet::avx2:
-    return fill_avx2(convert, elements, range, state);
-  default:
-    break;
-  }
-#endif
-  fill(convert, elements, range, state, philox::words_portable);
-}
-
 // visit(Float32{}) and so on.
 template <class Visit> void for_floating(int32_t type, const Visit &visit) {
   switch (type) {
@@ -90,37 +49,9 @@ template <class Visit> void for_floating(int32_t type, const Visit &visit) {
   }
 }
 
-} // namespace
-
-uint32_t element_size(int32_t type) {
-  constexpr uint32_t sizes[] = {0, 4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
-  return type >= TB_FLOAT32 && type <= TB_BOOL ? sizes[type] : 0;
-}
-
-uint32_t words_per_element(int32_t kind, int32_t type) {
-  if (!element_size(type)) return 0;
-  switch (kind) {
-  case TB_FILL_UNIFORM:
-  case TB_FILL_NORMAL:
-  case TB_FILL_EXPONENTIAL:
-    return !is_floating(type) ? 0 : type == TB_FLOAT64 ? 2 : 1;
-  case TB_FILL_INTEGERS:
-    return is_floating(type) || type == TB_INT64 ? 2 : 1;
-  case TB_FILL_BERNOULLI:
-    return 1;
-  default:
-    return 0;
-  }
-}
-
-uint64_t words_needed(int32_t kind, int32_t type, uint64_t count) {
-  const uint64_t words = words_per_element(kind, type) * count;
-  return kind == TB_FILL_NORMAL ? words + words % 2 : words; // an odd last element uses its neighbour's word too
-}
-
 void uniform(void *dst, int32_t type, Range range, State state, double from, double to) {
   require_floating("uniform", type);
-  const std::string asked = "uniform on " + number(from) + " <= x < " + number(to) + " as " + type_name(type);
+  const std::string asked = "uniform on " + shown(from) + " <= x < " + shown(to) + " as " + type_name(type);
   if (!(std::isfinite(from) && std::isfinite(to) && from <= to)) refuse(asked + ": give finite bounds, from <= to");
   for_floating(type, [&]<class Type>(Type) {
     using Real = typename Type::Real;
@@ -135,49 +66,121 @@ void uniform(void *dst, int32_t type, Range range, State state, double from, dou
   });
 }
 
-void normal(void *dst, int32_t type, Range range, State state, double mean, double std) {
-  require_floating("normal", type);
+void normal(const char *kind, void *dst, int32_t type, Range range, State state, double mean, double std) {
+  require_floating(kind, type);
   if (!(std::isfinite(mean) && std::isfinite(std) && std >= 0))
-    refuse("normal with mean " + number(mean) + " and std " + number(std) + ": give finite numbers, std >= 0");
+    refuse(std::string(kind) + " with mean " + shown(mean) + " and std " + shown(std) +
+           ": give finite numbers, std >= 0");
+  const bool logarithmic = kind[0] == 'l';
   for_floating(type, [&]<class Type>(Type) {
     using Real = typename Type::Real;
-    run(Normal<Type>{static_cast<Real>(mean), static_cast<Real>(std)}, dst, range, state);
+    const auto centre = static_cast<Real>(mean), scale = static_cast<Real>(std * std::numbers::sqrt2);
+    if (logarithmic)
+      run(Normal<Type, true>{centre, scale}, dst, range, state);
+    else
+      run(Normal<Type, false>{centre, scale}, dst, range, state);
+  });
+}
+
+void truncated_normal(void *dst, int32_t type, Range range, State state, const Distribution &asked) {
+  require_floating("truncated_normal", type);
+  const auto [kind, mean, std, low, high, from, width] = asked;
+  const std::string text = "truncated_normal with mean " + shown(mean) + " and std " + shown(std) + " on " +
+                           shown(low) + " <= x <= " + shown(high) + " as " + type_name(type);
+  if (!(std::isfinite(mean) && std::isfinite(std) && std > 0 && low <= high))
+    refuse(text + ": give a finite mean, a finite std > 0 and low <= high");
+  for_floating(type, [&]<class Type>(Type) {
+    const double least = at_least<Type>(low), most = -at_least<Type>(-high);
+    const Truncation truncation = Truncation::of((low - mean) / std, (high - mean) / std);
+    if (!(least <= most) || std::isinf(truncation.rate))
+      refuse(text + ": the type has no value there, or none that a normal number takes. Widen the interval");
+    run(TruncatedNormal<Type>{truncation, state, mean, std, least, most}, dst, range, state);
   });
 }
 
 void exponential(void *dst, int32_t type, Range range, State state, double rate) {
   require_floating("exponential", type);
-  if (!(std::isfinite(rate) && rate > 0)) refuse("exponential with rate " + number(rate) + ": give a finite rate > 0");
+  if (!(std::isfinite(rate) && rate > 0)) refuse("exponential with rate " + shown(rate) + ": give a finite rate > 0");
   for_floating(type, [&]<class Type>(Type) {
     run(Exponential<Type>{static_cast<typename Type::Real>(1 / rate)}, dst, range, state);
   });
 }
 
+void cauchy(void *dst, int32_t type, Range range, State state, double median, double sigma) {
+  require_floating("cauchy", type);
+  if (!(std::isfinite(median) && std::isfinite(sigma) && sigma > 0))
+    refuse("cauchy with median " + shown(median) + " and sigma " + shown(sigma) +
+           ": give a finite median and a finite sigma > 0");
+  for_floating(type, [&]<class Type>(Type) {
+    using Real = typename Type::Real;
+    run(Cauchy<Type>{static_cast<Real>(median), static_cast<Real>(sigma)}, dst, range, state);
+  });
+}
+
+// -log(1 - p), 0 < p < 1, with the digits of a small p: what rounding took from 1 - p is put back.
+double negative_log_of_failure(double p) {
+  const double failure = 1 - p;
+  if (failure == 1) return p;
+  int exponent = 0;
+  const double mantissa = std::frexp(failure, &exponent);
+  return negative_log(mantissa - 1, -exponent) * (p / (1 - failure));
+}
+
+void geometric(void *dst, int32_t type, Range range, State state, double p) {
+  if (!(p > 0 && p <= 1)) refuse("geometric with p = " + shown(p) + ": give a probability, 0 < p <= 1");
+  const double mean = p == 1 ? 0 : 1 / negative_log_of_failure(p);
+  switch (type) {
+  case TB_INT64:
+    return run(Geometric<Saturated<int64_t>>{mean}, dst, range, state);
+  case TB_INT32:
+    return run(Geometric<Saturated<int32_t>>{mean}, dst, range, state);
+  case TB_INT16:
+    return run(Geometric<Saturated<int16_t>>{mean}, dst, range, state);
+  case TB_INT8:
+    return run(Geometric<Saturated<int8_t>>{mean}, dst, range, state);
+  case TB_UINT8:
+    return run(Geometric<Saturated<uint8_t>>{mean}, dst, range, state);
+  default:
+    break;
+  }
+  if (!is_floating(type)) refuse("geometric counts trials, which " + std::string(type_name(type)) + " cannot hold");
+  for_floating(type, [&]<class Type>(Type) { run(Geometric<Rounded<Type>>{mean}, dst, range, state); });
+}
+
+// Of 2^32, to the nearest.
+uint64_t threshold(double p) { return static_cast<uint64_t>(p * 0x1p32 + 0.5); }
+
 void bernoulli(void *dst, int32_t type, Range range, State state, double p) {
-  if (!(p >= 0 && p <= 1)) refuse("bernoulli with p = " + number(p) + ": give a probability, 0 <= p <= 1");
-  const auto threshold = static_cast<uint64_t>(p * 0x1p32 + 0.5);
+  if (!(p >= 0 && p <= 1)) refuse("bernoulli with p = " + shown(p) + ": give a probability, 0 <= p <= 1");
   switch (type) {
   case TB_FLOAT64:
-    return run(Bernoulli<uint64_t>{threshold, std::bit_cast<uint64_t>(1.0)}, dst, range, state);
+    return run(Bernoulli<uint64_t>{threshold(p), std::bit_cast<uint64_t>(1.0)}, dst, range, state);
   case TB_FLOAT32:
-    return run(Bernoulli<uint32_t>{threshold, std::bit_cast<uint32_t>(1.0f)}, dst, range, state);
+    return run(Bernoulli<uint32_t>{threshold(p), std::bit_cast<uint32_t>(1.0f)}, dst, range, state);
   case TB_FLOAT16:
-    return run(Bernoulli<uint16_t>{threshold, float16_bits(1)}, dst, range, state);
+    return run(Bernoulli<uint16_t>{threshold(p), float16_bits(1)}, dst, range, state);
   case TB_BFLOAT16:
-    return run(Bernoulli<uint16_t>{threshold, bfloat16_bits(1)}, dst, range, state);
+    return run(Bernoulli<uint16_t>{threshold(p), bfloat16_bits(1)}, dst, range, state);
   case TB_INT64:
-    return run(Bernoulli<uint64_t>{threshold, 1}, dst, range, state);
+    return run(Bernoulli<uint64_t>{threshold(p), 1}, dst, range, state);
   case TB_INT32:
-    return run(Bernoulli<uint32_t>{threshold, 1}, dst, range, state);
+    return run(Bernoulli<uint32_t>{threshold(p), 1}, dst, range, state);
   case TB_INT16:
-    return run(Bernoulli<uint16_t>{threshold, 1}, dst, range, state);
+    return run(Bernoulli<uint16_t>{threshold(p), 1}, dst, range, state);
   case TB_INT8:
   case TB_UINT8:
   case TB_BOOL:
-    return run(Bernoulli<uint8_t>{threshold, 1}, dst, range, state);
+    return run(Bernoulli<uint8_t>{threshold(p), 1}, dst, range, state);
   default:
     refuse("bernoulli fills elements of type TB_FLOAT32 to TB_BOOL, not " + std::to_string(type));
   }
+}
+
+// With 32-bit words where they are enough, else with 64-bit ones.
+template <class Out> void integers_as(const Out &out, void *dst, Range range, State state, uint64_t width) {
+  if (width && width <= uint64_t{1} << 32)
+    return run(SmallIntegers<Out>{width, state, scaled(), out}, dst, range, state);
+  run(LargeIntegers<Out>{width, state, out}, dst, range, state);
 }
 
 void integers(void *dst, int32_t type, Range range, State state, int64_t from, uint64_t width) {
@@ -193,18 +196,17 @@ void integers(void *dst, int32_t type, Range range, State state, int64_t from, u
            " of them, as " + type_name(type) + ": the type (floating ones: int64) ends at " + std::to_string(bottom) +
            " and " + std::to_string(top) + ". Narrow the interval");
   const auto start = static_cast<uint64_t>(from);
-  const auto small = static_cast<uint32_t>(start);
   switch (type) {
   case TB_INT64:
-    return run(LargeIntegers<AsInt64>{start, width, state, {}}, dst, range, state);
+    return integers_as(Added<uint64_t>{start}, dst, range, state, width);
   case TB_INT32:
-    return run(SmallIntegers<uint32_t>{small, width, state}, dst, range, state);
+    return run(SmallIntegers<Added<uint32_t>>{width, state, scaled(), {start}}, dst, range, state);
   case TB_INT16:
-    return run(SmallIntegers<uint16_t>{small, width, state}, dst, range, state);
+    return run(SmallIntegers<Added<uint16_t>>{width, state, scaled(), {start}}, dst, range, state);
   case TB_INT8:
   case TB_UINT8:
   case TB_BOOL:
-    return run(SmallIntegers<uint8_t>{small, width, state}, dst, range, state);
+    return run(SmallIntegers<Added<uint8_t>>{width, state, scaled(), {start}}, dst, range, state);
   default:
     break;
   }
@@ -218,8 +220,78 @@ void integers(void *dst, int32_t type, Range range, State state, int64_t from, u
     if (!(low <= high && std::isfinite(low) && std::isfinite(high)))
       refuse("integers from " + std::to_string(from) + " on, " + std::to_string(width) + " of them, as " +
              type_name(type) + ": the type has no value there. Use a type with more digits");
-    run(LargeIntegers<AsFloating<Type>>{start, width, state, {static_cast<Real>(low), static_cast<Real>(high)}}, dst,
-        range, state);
+    integers_as(AddedFloating<Type>{start, static_cast<Real>(low), static_cast<Real>(high)}, dst, range, state, width);
+  });
+}
+
+} // namespace
+
+uint32_t element_size(int32_t type) {
+  constexpr uint32_t sizes[] = {0, 4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
+  return type >= TB_FLOAT32 && type <= TB_BOOL ? sizes[type] : 0;
+}
+
+uint32_t words_per_element(int32_t kind, int32_t type) {
+  if (!element_size(type)) return 0;
+  switch (kind) {
+  case TB_FILL_UNIFORM:
+  case TB_FILL_NORMAL:
+  case TB_FILL_EXPONENTIAL:
+  case TB_FILL_CAUCHY:
+  case TB_FILL_LOG_NORMAL:
+    return !is_floating(type) ? 0 : type == TB_FLOAT64 ? 2 : 1;
+  case TB_FILL_TRUNCATED_NORMAL:
+    return is_floating(type) ? 4 : 0;
+  case TB_FILL_GEOMETRIC:
+    return type == TB_BOOL ? 0 : 2;
+  case TB_FILL_INTEGERS:
+    return is_floating(type) || type == TB_INT64 ? 2 : 1;
+  case TB_FILL_BERNOULLI:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+uint64_t words_needed(int32_t kind, int32_t type, uint64_t count) {
+  constexpr uint64_t group = Normal<Float32, false>::group;
+  if (kind == TB_FILL_NORMAL || kind == TB_FILL_LOG_NORMAL) count = (count + group - 1) / group * group;
+  return words_per_element(kind, type) * count;
+}
+
+void fill(const Distribution &asked, void *dst, int32_t type, Range range, State state) {
+  switch (asked.kind) {
+  case TB_FILL_UNIFORM:
+    return uniform(dst, type, range, state, asked.first, asked.second);
+  case TB_FILL_NORMAL:
+    return normal("normal", dst, type, range, state, asked.first, asked.second);
+  case TB_FILL_INTEGERS:
+    return integers(dst, type, range, state, asked.from, asked.width);
+  case TB_FILL_BERNOULLI:
+    return bernoulli(dst, type, range, state, asked.first);
+  case TB_FILL_EXPONENTIAL:
+    return exponential(dst, type, range, state, asked.first);
+  case TB_FILL_CAUCHY:
+    return cauchy(dst, type, range, state, asked.first, asked.second);
+  case TB_FILL_LOG_NORMAL:
+    return normal("log_normal", dst, type, range, state, asked.first, asked.second);
+  case TB_FILL_GEOMETRIC:
+    return geometric(dst, type, range, state, asked.first);
+  case TB_FILL_TRUNCATED_NORMAL:
+    return truncated_normal(dst, type, range, state, asked);
+  default:
+    refuse("there is no distribution of kind " + std::to_string(asked.kind) + ". Give one of TB_FILL_*");
+  }
+}
+
+void dropout(const void *src, void *dst, void *mask, int32_t type, Range range, State state, double keep,
+             double scale) {
+  require_floating("dropout", type);
+  if (!(keep >= 0 && keep <= 1)) refuse("dropout that keeps " + shown(keep) + ": give a probability, 0 <= keep <= 1");
+  for_floating(type, [&]<class Type>(Type) {
+    run(Dropout<Type>{static_cast<const typename Type::Storage *>(src), static_cast<uint8_t *>(mask), range.first,
+                      threshold(keep), static_cast<typename Type::Real>(scale)},
+        dst, range, state);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #if !defined(_WIN32)
 #include <pthread.h>
@@ -47,6 +48,29 @@ State reserve(tb_generator &generator, uint64_t words) {
   const State before = generator.state;
   generator.state.offset += words / 4 + (words % 4 != 0);
   return before;
+}
+
+void capture_begin(tb_generator &generator) {
+  const std::lock_guard lock(shared().mutex);
+  if (generator.capturing)
+    throw Refusal{TB_FAILED_PRECONDITION,
+                  "capture_begin on a generator that is being captured. End that capture first"};
+  generator.capturing = true;
+  generator.kept = std::exchange(generator.state, State{generator.state.seed, 0});
+}
+
+uint64_t capture_end(tb_generator &generator) {
+  const std::lock_guard lock(shared().mutex);
+  if (!generator.capturing)
+    throw Refusal{TB_FAILED_PRECONDITION,
+                  "capture_end on a generator that is not being captured. Begin a capture first"};
+  generator.capturing = false;
+  return 4 * std::exchange(generator.state, generator.kept).offset;
+}
+
+bool is_capturing(const tb_generator &generator) {
+  const std::lock_guard lock(shared().mutex);
+  return generator.capturing;
 }
 
 tb_generator &default_generator(int32_t device, int32_t device_count) {

@@ -7,6 +7,8 @@
 // The opaque type of tb/component.h. `state` is guarded by the one lock of generator.cpp.
 struct tb_generator {
   tb::generator::State state;
+  bool capturing = false;
+  tb::generator::State kept{}; // while capturing: where the sequence stands
 };
 
 namespace tb::generator {
@@ -21,9 +23,14 @@ void set_state(tb_generator &generator, State state);
 // The state before; the offset moves on by ceil(words / 4), modulo 2^64.
 State reserve(tb_generator &generator, uint64_t words);
 
+// See tb_generator_table in tb/component.h. Refusal TB_FAILED_PRECONDITION.
+void capture_begin(tb_generator &generator);
+uint64_t capture_end(tb_generator &generator);
+bool is_capturing(const tb_generator &generator);
+
 // The device's own, never destroyed. Refusal TB_OUT_OF_RANGE where `device` is not in 0 <= device < device_count.
 tb_generator &default_generator(int32_t device, int32_t device_count);
-// Seeds the default generators, also those made later, and sets their offsets to 0.
+// Seeds the default generators, also those made later, and sets their offsets to 0; within a capture, only until its end.
 void seed_all(uint64_t seed);
 
 } // namespace tb::generator

@@ -33,7 +33,11 @@ const char *name_of(InstructionSet set) {
   case InstructionSet::avx512:
     return "avx512";
   default:
+#if defined(__ARM_NEON)
+    return "neon";
+#else
     return "portable";
+#endif
   }
 }
 

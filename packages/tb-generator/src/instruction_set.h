@@ -9,12 +9,12 @@
 
 namespace tb::generator {
 
-// portable: what the compiler's target has, on ARM NEON. Each includes those before.
+// portable: what the compiler's target has; on ARM that is NEON, and the name. Each includes those before.
 enum class InstructionSet { portable, avx2, avx512 };
 
 const char *name_of(InstructionSet set);
 bool is_available(InstructionSet set);
-// The best available one, unless TB_GENERATOR_INSTRUCTIONS (portable, avx2, avx512) or use() chose another.
+// The best available one, unless TB_GENERATOR_INSTRUCTIONS (portable, avx2, avx512; neon) or use() chose another.
 InstructionSet instruction_set();
 // False, and nothing changes, where the processor lacks it.
 bool use(InstructionSet set);

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <new>
 
+#include "sampling.h"
+
 namespace tb::generator {
 
 tb_device_table device_table{};
@@ -63,31 +65,90 @@ void table_reserve(tb_generator *generator, uint64_t words, uint64_t *out_seed, 
   *out_offset = state.offset;
 }
 
+tb_status filled(const char *function, void *dst, int32_t type, Range range, State state,
+                 const Distribution &distribution) {
+  return guarded(function, -1, [&] { fill(distribution, dst, type, range, state); });
+}
+
 tb_status table_uniform(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                         double from, double to) {
-  return guarded("tb_generator.uniform", -1, [&] { uniform(dst, type, {first, count}, {seed, offset}, from, to); });
+  return filled("tb_generator.uniform", dst, type, {first, count}, {seed, offset},
+                {.kind = TB_FILL_UNIFORM, .first = from, .second = to});
 }
 
 tb_status table_normal(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                        double mean, double std) {
-  return guarded("tb_generator.normal", -1, [&] { normal(dst, type, {first, count}, {seed, offset}, mean, std); });
+  return filled("tb_generator.normal", dst, type, {first, count}, {seed, offset},
+                {.kind = TB_FILL_NORMAL, .first = mean, .second = std});
 }
 
 tb_status table_integers(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                          int64_t from, uint64_t range) {
-  return guarded("tb_generator.integers", -1,
-                 [&] { integers(dst, type, {first, count}, {seed, offset}, from, range); });
+  return filled("tb_generator.integers", dst, type, {first, count}, {seed, offset},
+                {.kind = TB_FILL_INTEGERS, .from = from, .width = range});
 }
 
 tb_status table_bernoulli(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                           double p) {
-  return guarded("tb_generator.bernoulli", -1, [&] { bernoulli(dst, type, {first, count}, {seed, offset}, p); });
+  return filled("tb_generator.bernoulli", dst, type, {first, count}, {seed, offset},
+                {.kind = TB_FILL_BERNOULLI, .first = p});
 }
 
 tb_status table_exponential(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                             double rate) {
-  return guarded("tb_generator.exponential", -1, [&] { exponential(dst, type, {first, count}, {seed, offset}, rate); });
+  return filled("tb_generator.exponential", dst, type, {first, count}, {seed, offset},
+                {.kind = TB_FILL_EXPONENTIAL, .first = rate});
 }
+
+tb_status table_cauchy(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                       double median, double sigma) {
+  return filled("tb_generator.cauchy", dst, type, {first, count}, {seed, offset},
+                {.kind = TB_FILL_CAUCHY, .first = median, .second = sigma});
+}
+
+tb_status table_log_normal(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                           double mean, double std) {
+  return filled("tb_generator.log_normal", dst, type, {first, count}, {seed, offset},
+                {.kind = TB_FILL_LOG_NORMAL, .first = mean, .second = std});
+}
+
+tb_status table_geometric(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                          double p) {
+  return filled("tb_generator.geometric", dst, type, {first, count}, {seed, offset},
+                {.kind = TB_FILL_GEOMETRIC, .first = p});
+}
+
+tb_status table_truncated_normal(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed,
+                                 uint64_t offset, double mean, double std, double low, double high) {
+  return filled("tb_generator.truncated_normal", dst, type, {first, count}, {seed, offset},
+                {.kind = TB_FILL_TRUNCATED_NORMAL, .first = mean, .second = std, .low = low, .high = high});
+}
+
+tb_status table_dropout(const void *src, void *dst, void *mask, int32_t type, uint64_t first, uint64_t count,
+                        uint64_t seed, uint64_t offset, double keep, double scale) {
+  return guarded("tb_generator.dropout", -1,
+                 [&] { dropout(src, dst, mask, type, {first, count}, {seed, offset}, keep, scale); });
+}
+
+tb_status table_permutation(int64_t *dst, uint64_t count, uint64_t seed, uint64_t offset) {
+  return guarded("tb_generator.permutation", -1, [&] { permutation(dst, count, {seed, offset}); });
+}
+
+tb_status table_multinomial(int64_t *dst, uint64_t samples, const double *weights, uint64_t classes,
+                            int32_t replacement, uint64_t seed, uint64_t offset) {
+  return guarded("tb_generator.multinomial", -1,
+                 [&] { multinomial(dst, samples, weights, classes, replacement != 0, {seed, offset}); });
+}
+
+tb_status table_capture_begin(tb_generator *generator) {
+  return guarded("tb_generator.capture_begin", -1, [&] { capture_begin(*generator); });
+}
+
+tb_status table_capture_end(tb_generator *generator, uint64_t *out_words) {
+  return guarded("tb_generator.capture_end", -1, [&] { *out_words = capture_end(*generator); });
+}
+
+int32_t table_is_capturing(tb_generator *generator) { return is_capturing(*generator); }
 
 } // namespace
 
@@ -105,6 +166,16 @@ const tb_generator_table table = {
     table_bernoulli,
     table_exponential,
     words_needed,
+    table_cauchy,
+    table_log_normal,
+    table_geometric,
+    table_truncated_normal,
+    table_dropout,
+    table_permutation,
+    table_multinomial,
+    table_capture_begin,
+    table_capture_end,
+    table_is_capturing,
 };
 
 } // namespace tb::generator

@@ -1,167 +1,11 @@
-"""What the fills promise: bits that depend on seed, offset and index alone, bounds, and the right distributions."""
+"""What the fills promise: bounds and the right distributions."""
 
-import hashlib
 import math
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from typing import Any
 
 import numpy
 import pytest
 import tb_generator
-from numpy.typing import NDArray
-from tb_generator import _core
-from tb_generator.buffers import ELEMENT_TYPES
-
-FLOATING = ["float32", "float64", "float16", "bfloat16"]
-INTEGER = ["int64", "int32", "int16", "int8", "uint8", "bool"]
-CASES = [
-    *((kind, dtype) for kind in ("uniform", "normal", "exponential") for dtype in FLOATING),
-    *((kind, dtype) for kind in ("integers", "bernoulli") for dtype in FLOATING + INTEGER),
-]
-ARGUMENTS: dict[str, tuple[float, ...]] = {
-    "uniform": (-1.0, 3.0),
-    "normal": (1.0, 2.0),
-    "integers": (0, 2),
-    "bernoulli": (0.3,),
-    "exponential": (1.5,),
-}
-KINDS = {"uniform": 1, "normal": 2, "integers": 3, "bernoulli": 4, "exponential": 5}  # TB_FILL_*
-SEED, OFFSET = 1234567890123, 77
-
-
-SETS = _core.instruction_sets()
-
-
-@pytest.fixture(params=SETS)
-def code(request: pytest.FixtureRequest) -> Iterator[str]:
-    _core.use_instruction_set(request.param)
-    yield request.param
-    _core.use_instruction_set(SETS[-1])
-
-
-def arguments_of(kind: str, dtype: str) -> tuple[float, ...]:
-    """For integers intervals that reject every fourth word, where the type has such."""
-    if kind == "integers" and dtype in ("int64", "float32", "float64"):
-        return (-(2**62), 3 * 2**62)
-    return (-(2**31), 3 * 2**30) if (kind, dtype) == ("integers", "int32") else ARGUMENTS[kind]
-
-
-def fill(kind: str, dtype: str, count: int, first: int = 0, threads: int = 1, arguments: Any = None) -> bytes:
-    element = ELEMENT_TYPES[dtype]
-    out = bytearray(count * element.size)
-    call = getattr(_core, kind)
-    call(out, element.number, first, count, SEED, OFFSET, *(arguments or arguments_of(kind, dtype)), threads)
-    return bytes(out)
-
-
-def values(kind: str, dtype: str, count: int, arguments: Any = None) -> NDArray[Any]:
-    """As float64, or int64 for integer types."""
-    data = fill(kind, dtype, count, arguments=arguments)
-    if dtype == "bfloat16":
-        return (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").astype("f8")
-    array = numpy.frombuffer(data, ELEMENT_TYPES[dtype].formats[0])
-    return array.astype("f8" if dtype in FLOATING else "i8")
-
-
-@pytest.mark.parametrize(("kind", "dtype"), CASES)
-def test_bits_do_not_depend_on_how_a_range_is_cut(kind: str, dtype: str, code: str) -> None:
-    size = ELEMENT_TYPES[dtype].size
-    whole = fill(kind, dtype, 3001)
-    for cuts in ([1, 2, 3, 4, 5, 6, 7, 1023], [256, 257, 512, 513, 2047], [64, 1500], [2999, 3000]):
-        parts = [fill(kind, dtype, end - start, start) for start, end in zip([0, *cuts], [*cuts, 3001], strict=True)]
-        assert b"".join(parts) == whole
-    assert fill(kind, dtype, 1, 3000) == whole[-size:]
-
-
-@pytest.mark.parametrize(("kind", "dtype"), CASES)
-def test_bits_do_not_depend_on_the_number_of_threads(kind: str, dtype: str) -> None:
-    one = fill(kind, dtype, 50_001)
-    assert one != bytes(len(one))
-    for threads in (2, 3, 7, 64):
-        assert fill(kind, dtype, 50_001, threads=threads) == one
-
-
-@pytest.mark.parametrize(("kind", "dtype"), CASES)
-def test_every_instruction_set_gives_the_same_bits(kind: str, dtype: str) -> None:
-    written = {}
-    try:
-        for name in SETS:
-            _core.use_instruction_set(name)
-            written[name] = fill(kind, dtype, 20_003)
-    finally:
-        _core.use_instruction_set(SETS[-1])
-    assert set(written.values()) == {written["portable"]}
-
-
-# SHA-256 of 10,007 elements from element 5 on, written down once: other machines, compilers, releases must repeat it.
-GOLDEN = {
-    ("uniform", "float32"): "6de815ffa7f18fa4",
-    ("uniform", "float64"): "911ec6bed7deabc7",
-    ("uniform", "float16"): "9c1b70d760cf4a1e",
-    ("uniform", "bfloat16"): "4b26c67ff878fd05",
-    ("normal", "float32"): "a812db9d855ace2a",
-    ("normal", "float64"): "09f490e955f1eb40",
-    ("normal", "float16"): "d5d3910ebff111d2",
-    ("normal", "bfloat16"): "e0556a6b6207c7cf",
-    ("exponential", "float32"): "502e747c13d0a496",
-    ("exponential", "float64"): "a29f9f865a52045d",
-    ("exponential", "float16"): "a93ca0c0c4972b45",
-    ("exponential", "bfloat16"): "91d6f11af6eee65e",
-    ("integers", "float32"): "52b63c0d9391417f",
-    ("integers", "float64"): "621bc2500b46f645",
-    ("integers", "float16"): "c2e169d09a46fd97",
-    ("integers", "bfloat16"): "048a38b4caafbce3",
-    ("integers", "int64"): "59c884e91f889122",
-    ("integers", "int32"): "03bb60dc2f9d18bf",
-    ("integers", "int16"): "6c90beea8cd48fa7",
-    ("integers", "int8"): "9dea3b22105b6563",
-    ("integers", "uint8"): "9dea3b22105b6563",
-    ("integers", "bool"): "9dea3b22105b6563",
-    ("bernoulli", "float32"): "fb659db56dbf9c18",
-    ("bernoulli", "float64"): "074d5bb7ef1a9dde",
-    ("bernoulli", "float16"): "46dc5f816cd31d93",
-    ("bernoulli", "bfloat16"): "1e496c9d91ca98b0",
-    ("bernoulli", "int64"): "51e33f34e003dc75",
-    ("bernoulli", "int32"): "d5c422df1acd6b0b",
-    ("bernoulli", "int16"): "170ed212c7f786fd",
-    ("bernoulli", "int8"): "ca3b039ce35e13b5",
-    ("bernoulli", "uint8"): "ca3b039ce35e13b5",
-    ("bernoulli", "bool"): "ca3b039ce35e13b5",
-}
-
-
-@pytest.mark.parametrize(("kind", "dtype"), CASES)
-def test_bits_are_those_of_every_machine(kind: str, dtype: str) -> None:
-    assert hashlib.sha256(fill(kind, dtype, 10_007, first=5)).hexdigest()[:16] == GOLDEN[kind, dtype]
-
-
-def test_the_environment_chooses_the_instruction_set() -> None:
-    program = "from tb_generator import _core; print(_core.instruction_set())"
-    for name in [*SETS, "none such"]:
-        environment = {**os.environ, "TB_GENERATOR_INSTRUCTIONS": name}
-        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-        assert done.stdout.strip() == (name if name in SETS else SETS[-1]), done.stderr
-    with pytest.raises(ValueError, match="no instruction set 'mmx' on this processor"):
-        _core.use_instruction_set("mmx")
-
-
-@pytest.mark.parametrize(("kind", "dtype"), CASES)
-def test_successive_fills_do_not_share_words(kind: str, dtype: str) -> None:
-    element = ELEMENT_TYPES[dtype]
-    per_block = 16 // _core.words_needed(KINDS[kind], element.number, 4)
-    whole, first, second = (bytearray(count * element.size) for count in (40, 10, 7))
-    getattr(tb_generator.Generator(SEED), kind)(whole, *ARGUMENTS[kind], dtype=dtype)
-    generator = tb_generator.Generator(SEED)
-    getattr(generator, kind)(first, *ARGUMENTS[kind], dtype=dtype)
-    taken = generator.offset
-    assert taken == math.ceil(10 / per_block)
-    getattr(generator, kind)(second, *ARGUMENTS[kind], dtype=dtype)
-    start = taken * per_block * element.size
-    assert first == whole[: 10 * element.size]
-    assert second == whole[start : start + 7 * element.size]
+from fills import FLOATING, INTEGER, chi_square, kolmogorov, values
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
@@ -189,16 +33,6 @@ def test_uniform_on_an_empty_interval_is_its_bound_and_impossible_intervals_are_
     with pytest.raises(ValueError, match="not int32"):
         generator.uniform(5, dtype="int32")
     assert generator.offset == 2, "a refused fill must not take words"
-
-
-def kolmogorov(drawn: NDArray[Any], cumulative: NDArray[Any]) -> float:
-    """Distance of the empirical distribution from the true one, times the root of the number of samples.
-
-    Beyond 1.95 with probability 0.001.
-    """
-    order = numpy.argsort(drawn)
-    steps = numpy.arange(1, drawn.size + 1) / drawn.size
-    return float(numpy.abs(cumulative[order] - steps).max() * math.sqrt(drawn.size))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -249,12 +83,6 @@ def test_exponential_has_its_distribution_and_is_never_zero(dtype: str) -> None:
     assert abs(drawn.std() - 0.5) < 0.005
     if dtype in ("float32", "float64"):
         assert kolmogorov(drawn, 1 - numpy.exp(-2 * drawn)) < 1.95
-
-
-def chi_square(counts: NDArray[Any], expected: float) -> float:
-    """In standard deviations from what is expected of it."""
-    freedom = counts.size - 1
-    return float((((counts - expected) ** 2 / expected).sum() - freedom) / math.sqrt(2 * freedom))
 
 
 @pytest.mark.parametrize(("dtype", "low", "width"), [

@@ -116,6 +116,7 @@ def test_without_numpy_a_shape_gives_a_memoryview_with_the_same_numbers() -> Non
         "view = tb_generator.Generator(1).uniform((3, 5))\n"
         "assert isinstance(view, memoryview) and view.shape == (3, 5) and view.format == 'f'\n"
         "assert len(tb_generator.Generator(1).uniform(0)) == 0\n"
+        "assert tb_generator.Generator(1).normal((2, 3), dtype='float16').nbytes == 12\n"
         "print(view.tobytes().hex())\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -123,29 +124,55 @@ def test_without_numpy_a_shape_gives_a_memoryview_with_the_same_numbers() -> Non
     assert done.stdout.strip() == tb_generator.Generator(1).uniform((3, 5)).tobytes().hex()
 
 
-def test_what_cannot_be_filled_is_refused_with_the_reason() -> None:
-    generator = tb_generator.Generator(1)
-    with pytest.raises(ValueError, match="read-only"):
-        generator.uniform(bytes(8), dtype="float32")
-    with pytest.raises(ValueError, match="not contiguous"):
-        generator.uniform(numpy.zeros((4, 4), "f4").T[1:])
-    with pytest.raises(ValueError, match=r"format '[lq]', not float32"):
-        generator.uniform(numpy.zeros(4, "i8"), dtype="float32")
-    with pytest.raises(ValueError, match="not int64"):
-        generator.uniform(numpy.zeros(4, "i8"))
-    with pytest.raises(ValueError, match="no fill makes"):
-        generator.uniform(numpy.zeros(4, "c8"))
-    with pytest.raises(ValueError, match="not a multiple of float32's 4"):
-        generator.uniform(bytearray(6), dtype="float32")
-    with pytest.raises(ValueError, match="dtype 'float8' is not known"):
-        generator.uniform(4, dtype="float8")
-    with pytest.raises(TypeError, match="out is a str"):
-        generator.uniform("abc")
-    with pytest.raises(ValueError, match="negative size"):
-        generator.uniform((2, -1))
-    with pytest.raises(ValueError, match="threads is 0"):
-        generator.uniform(4, threads=0)
-    assert generator.offset == 0
+def test_forks_are_repeatable_and_independent() -> None:
+    first, second = (tb_generator.Generator(5) for _ in range(2))
+    ours, theirs = first.fork(3), second.fork(3)
+    assert [one.seed for one in ours] == [one.seed for one in theirs]
+    assert len({one.seed for one in [*ours, *first.fork(2)]}) == 5
+    assert {one.offset for one in ours} == {0}
+    assert second.uniform(100).tobytes() != ours[0].uniform(100).tobytes()
+    with pytest.raises(ValueError, match="-1 generators"):
+        first.fork(-1)
+
+
+def test_preserved_states_come_back_also_after_errors() -> None:
+    generator = tb_generator.Generator(5)
+    with generator.preserved() as same:
+        inside = same.uniform(100).tobytes()
+    assert generator.uniform(100).tobytes() == inside
+    offset = generator.offset
+    with pytest.raises(ValueError, match="std"), generator.preserved():
+        generator.uniform(100).sum() + generator.normal(5, std=-1)
+    assert generator.offset == offset
+    own = tb_generator.default_generator(0)
+    before = own.get_state()
+    with tb_generator.fork_rng():
+        own.manual_seed(77)
+        own.uniform(10)
+    assert own.get_state() == before
+
+
+def test_a_captured_fill_repeats_the_sequence_that_eager_fills_give() -> None:
+    eager, captured = (tb_generator.Generator(5) for _ in range(2))
+    captured.uniform(40)
+    eager.uniform(40)
+    captured.capture_begin()
+    assert captured.is_capturing
+    relative = [captured.reserve(words)[1] for words in (40, 60)]
+    assert relative == [0, 10]
+    words = captured.capture_end()
+    assert (words, captured.offset, captured.is_capturing) == (100, 10, False), "the sequence stood still"
+    for _ in range(3):
+        seed, start = captured.reserve(words)
+        assert seed == 5
+        replayed = [start + offset for offset in relative]
+        assert replayed == [eager.reserve(40)[1], eager.reserve(60)[1]]
+    captured.capture_begin()
+    with pytest.raises(RuntimeError, match="capture_begin on a generator that is being captured"):
+        captured.capture_begin()
+    assert captured.capture_end() == 0
+    with pytest.raises(RuntimeError, match="capture_end on a generator that is not being captured"):
+        captured.capture_end()
 
 
 def test_a_large_fill_uses_threads_and_keeps_its_bits() -> None:

@@ -24,13 +24,13 @@ def test_philox_gives_the_published_answers(counter: str, key: str, answer: str)
 
 
 @pytest.mark.parametrize("code", _core.instruction_sets())
-@pytest.mark.parametrize("offset", [0, 1, 2**32 - 3, 2**64 - 2])
+@pytest.mark.parametrize("offset", [0, 1, 2**32 - 3, 2**32 - 17, 2**32 - 100, 2**40, 2**64 - 2])
 def test_word_w_of_a_fill_is_word_w_modulo_4_of_block_offset_plus_w_over_4(code: str, offset: int) -> None:
     seed = 0x123456789ABCDEF0
     out = bytearray(4 * 1000)
     _core.use_instruction_set(code)
     try:
-        _core.integers(out, 6, 0, 1000, seed, offset, -(2**31), 2**32, 1)
+        _core.fill(_core.Target(out, 6, True), 3, [0.0] * 4, -(2**31), 2**32, seed, offset, 0, 1)
     finally:
         _core.use_instruction_set(_core.instruction_sets()[-1])
     expected: list[int] = []

@@ -250,10 +250,10 @@ typedef struct tb_allocator_table {
   tb_status (*arena_statistics)(tb_arena *arena, tb_allocator_statistics *out);
 } tb_allocator_table;
 
-/* ---- tb-generator, C API 1.0 ---------------------------------------------------------------------------------- */
+/* ---- tb-generator, C API 1.1 ---------------------------------------------------------------------------------- */
 
 #define TB_GENERATOR_API_MAJOR 1
-#define TB_GENERATOR_API_MINOR 0
+#define TB_GENERATOR_API_MINOR 1
 
 typedef struct tb_generator tb_generator;
 
@@ -269,7 +269,18 @@ enum {
   TB_UINT8 = 9,
   TB_BOOL = 10
 };
-enum { TB_FILL_UNIFORM = 1, TB_FILL_NORMAL = 2, TB_FILL_INTEGERS = 3, TB_FILL_BERNOULLI = 4, TB_FILL_EXPONENTIAL = 5 };
+enum {
+  TB_FILL_UNIFORM = 1,
+  TB_FILL_NORMAL = 2,
+  TB_FILL_INTEGERS = 3,
+  TB_FILL_BERNOULLI = 4,
+  TB_FILL_EXPONENTIAL = 5,
+  /* Since 1.1. */
+  TB_FILL_CAUCHY = 6,
+  TB_FILL_LOG_NORMAL = 7,
+  TB_FILL_GEOMETRIC = 8,
+  TB_FILL_TRUNCATED_NORMAL = 9
+};
 
 typedef struct tb_generator_table {
   uint32_t struct_size;
@@ -298,9 +309,41 @@ typedef struct tb_generator_table {
   tb_status (*exponential)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                            double rate);
   /* 32-bit words that a fill of `count` elements, from its element 0 on, takes out of the sequence: what to give to
-   * reserve. One an element; two for float64 but bernoulli, for int64 integers and for integers in floating types.
+   * reserve. One an element; two for float64 but bernoulli, for int64 integers, for integers in floating types and for
+   * geometric; four for truncated normal. Normal and log-normal take whole groups of 32 elements.
    * kind: TB_FILL_*. 0 for a kind or type that there is not. */
   uint64_t (*words_needed)(int32_t kind, int32_t type, uint64_t count);
+
+  /* Since 1.1: fills as above. cauchy: median, sigma > 0. log_normal: exp of normal(mean, std). geometric: trials until
+   * the first success, from 1 on, at most the type's highest value; every type but bool. truncated_normal: normal(mean,
+   * std) given that low <= x <= high, which holds after rounding too. */
+  tb_status (*cauchy)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                      double median, double sigma);
+  tb_status (*log_normal)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                          double mean, double std);
+  tb_status (*geometric)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                         double p);
+  tb_status (*truncated_normal)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
+                                double mean, double std, double low, double high);
+  /* dst = src * mask * scale, rounded to the floating type after each product; mask: bernoulli(keep) elements of
+   * TB_BOOL with the same seed and offset. dst may be src; mask may be NULL. All three point at element `first`. */
+  tb_status (*dropout)(const void *src, void *dst, void *mask, int32_t type, uint64_t first, uint64_t count,
+                       uint64_t seed, uint64_t offset, double keep, double scale);
+  /* 0 to count - 1 in random order, all orders equally probable; takes 2 * count words. */
+  tb_status (*permutation)(int64_t *dst, uint64_t count, uint64_t seed, uint64_t offset);
+  /* Classes drawn with probabilities in proportion to `weights`; takes 2 words a sample with replacement, else 2 a class,
+   * and then no more samples than weights above 0. */
+  tb_status (*multinomial)(int64_t *dst, uint64_t samples, const double *weights, uint64_t classes, int32_t replacement,
+                           uint64_t seed, uint64_t offset);
+  /* Graphs: a captured fill cannot know where in the sequence a replay will be. From capture_begin on, get_state and
+   * reserve give offsets from 0 on, and the sequence itself stands still; a captured fill adds what reserve gave to an
+   * offset that it reads, with the seed, when it runs, from memory of the graph's. capture_end goes back to the sequence
+   * and tells how many words one run takes. Before each replay reserve that many, and write the seed and offset that
+   * reserve gives to the graph's memory, in the stream's order. A second capture_begin and a capture_end without a
+   * capture: TB_FAILED_PRECONDITION. set_state within a capture lasts until its end. */
+  tb_status (*capture_begin)(tb_generator *generator);
+  tb_status (*capture_end)(tb_generator *generator, uint64_t *out_words);
+  int32_t (*is_capturing)(tb_generator *generator);
 } tb_generator_table;
 
 #ifdef __cplusplus

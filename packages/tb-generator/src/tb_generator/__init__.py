@@ -1,5 +1,7 @@
 """Counter-based random numbers (Philox4x32-10): the same bits on every device, thread count and cut."""
 
+from typing import TYPE_CHECKING, Any
+
 from . import _core
 
 _core._connect()
@@ -8,9 +10,35 @@ from .generator import (  # noqa: E402 (the generators need the connected extens
     DEFAULT_SEED,
     Generator,
     default_generator,
+    fork_rng,
+    instruction_sets,
     manual_seed,
     manual_seed_all,
     philox,
+    use_instruction_set,
 )
 
-__all__ = ["DEFAULT_SEED", "Generator", "default_generator", "manual_seed", "manual_seed_all", "philox"]
+if TYPE_CHECKING:
+    from .numpy_bits import Philox
+
+__all__ = [
+    "DEFAULT_SEED",
+    "Generator",
+    "Philox",
+    "default_generator",
+    "fork_rng",
+    "instruction_sets",
+    "manual_seed",
+    "manual_seed_all",
+    "philox",
+    "use_instruction_set",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Philox, which needs NumPy, when it is first asked for."""
+    if name == "Philox":
+        from .numpy_bits import Philox
+
+        return Philox
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,17 +1,20 @@
 """Generators as Python sees them: a state, and fills that take their words out of it."""
 
+import array
+import contextlib
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from . import _core
-from .buffers import Target, target
+from .targets import ELEMENT_TYPES, new_array, target
 
 DEFAULT_SEED: int = _core.DEFAULT_SEED
 """What generators start with unless told otherwise; PyTorch's own."""
 
-UNIFORM, NORMAL, INTEGERS, BERNOULLI, EXPONENTIAL = 1, 2, 3, 4, 5  # TB_FILL_* of tb/component.h
+# TB_FILL_* of tb/component.h
+UNIFORM, NORMAL, INTEGERS, BERNOULLI, EXPONENTIAL, CAUCHY, LOG_NORMAL, GEOMETRIC, TRUNCATED_NORMAL = range(1, 10)
 THREADED = 1_000_000  # elements from which more than one thread pays for being started
 STATE = struct.Struct("<QQ")
 
@@ -23,12 +26,13 @@ class Generator:
     numbers. What a fill writes depends on seed and offset alone, on every machine: logarithm, sine and cosine are our
     own, built of IEEE operations.
 
-    The fills' first argument is a writable contiguous buffer, filled in place and returned, or a shape or number of
-    elements, for which a new array is returned: NumPy's if numpy is installed, else a memoryview. `dtype` is float32,
-    float64, float16, bfloat16, int64, int32, int16, int8, uint8 or bool; None takes the buffer's own, or the default
-    named at the fill. bfloat16 elements are kept as their bits, in unsigned 16-bit integers. `threads` is how many
+    The fills' first argument is memory to be filled in place and returned: a writable buffer or a DLPack tensor on the
+    host, of any strides, whose elements are numbered in row-major order. Or it is a shape or number of elements, for
+    which a new array is returned: NumPy's if numpy is installed, else a memoryview. `dtype` is float32, float64,
+    float16, bfloat16, int64, int32, int16, int8, uint8 or bool; None takes the memory's own, or the fill's default.
+    Where the memory's type cannot be bfloat16, its bits are kept in unsigned 16-bit integers. `threads` is how many
     threads may be used: None means all of the processor's from a million elements on. The numbers do not depend on it.
-    The fills raise ValueError for arguments outside their domain, TypeError for an `out` that is no buffer or shape.
+    The fills raise ValueError for arguments outside their domain, TypeError for an `out` that is no memory or shape.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -80,17 +84,93 @@ class Generator:
         seed, offset = self._state.get()
         return f"tb_generator.Generator(seed={seed}, offset={offset})"
 
+    def fork(self, count: int = 1) -> "list[Generator]":
+        """`count` generators whose seeds are the next 64 bits of this sequence each: independent of it and each other.
+
+        The same state gives the same ones. ValueError for a negative count.
+        """
+        if count < 0:
+            raise ValueError(f"fork into {count} generators: give 0 or more")
+        seed, offset = self._state.reserve(4 * count)
+        key = (seed % 2**32, seed >> 32)
+        children = []
+        for block in range(count):
+            counter = (offset + block) % 2**64
+            # The fourth word tells forks' blocks from those that fills read.
+            low, high, _, _ = philox((counter % 2**32, counter >> 32, 0, 1), key)
+            children.append(Generator(high << 32 | low))
+        return children
+
+    @contextlib.contextmanager
+    def preserved(self) -> "Iterator[Generator]":
+        """Within the block numbers are drawn as always; after it the state is what it was before."""
+        state = self.get_state()
+        try:
+            yield self
+        finally:
+            self.set_state(state)
+
+    def capture_begin(self) -> None:
+        """From now on offsets count from 0 and the sequence stands still: for graphs. RuntimeError while capturing."""
+        self._state.capture_begin()
+
+    def capture_end(self) -> int:
+        """Goes back to the sequence; returns how many 32-bit words one run of what was captured takes.
+
+        Before each replay `reserve` that many and let the captured fills add their offsets to the one that it gives.
+        RuntimeError if nothing is captured.
+        """
+        return self._state.capture_end()
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether capture_begin was called and capture_end not yet."""
+        return self._state.is_capturing()
+
     def uniform(
         self, out: Any, low: float = 0.0, high: float = 1.0, dtype: str | None = None, threads: int | None = None
     ) -> Any:
         """Floating elements, low <= x < high also after rounding to the type. Default dtype: float32."""
-        return self._fill(UNIFORM, _core.uniform, target(out, dtype, "float32"), (low, high), threads)
+        return self._fill(UNIFORM, out, dtype, "float32", threads, (low, high))
 
     def normal(
         self, out: Any, mean: float = 0.0, std: float = 1.0, dtype: str | None = None, threads: int | None = None
     ) -> Any:
         """Floating elements of the normal distribution, std >= 0. Default dtype: float32."""
-        return self._fill(NORMAL, _core.normal, target(out, dtype, "float32"), (mean, std), threads)
+        return self._fill(NORMAL, out, dtype, "float32", threads, (mean, std))
+
+    def truncated_normal(
+        self,
+        out: Any,
+        mean: float = 0.0,
+        std: float = 1.0,
+        low: float = -2.0,
+        high: float = 2.0,
+        dtype: str | None = None,
+        threads: int | None = None,
+    ) -> Any:
+        """Floating elements of the normal distribution given that low <= x <= high, std > 0. Default dtype: float32."""
+        return self._fill(TRUNCATED_NORMAL, out, dtype, "float32", threads, (mean, std, low, high))
+
+    def log_normal(
+        self, out: Any, mean: float = 0.0, std: float = 1.0, dtype: str | None = None, threads: int | None = None
+    ) -> Any:
+        """Floating elements whose logarithms have the normal distribution, std >= 0. Default dtype: float32."""
+        return self._fill(LOG_NORMAL, out, dtype, "float32", threads, (mean, std))
+
+    def cauchy(
+        self, out: Any, median: float = 0.0, sigma: float = 1.0, dtype: str | None = None, threads: int | None = None
+    ) -> Any:
+        """Floating elements of the Cauchy distribution, half as wide as sigma > 0 at half height. Default: float32."""
+        return self._fill(CAUCHY, out, dtype, "float32", threads, (median, sigma))
+
+    def exponential(self, out: Any, rate: float = 1.0, dtype: str | None = None, threads: int | None = None) -> Any:
+        """Floating elements > 0 with density rate * exp(-rate * x), rate > 0. Default dtype: float32."""
+        return self._fill(EXPONENTIAL, out, dtype, "float32", threads, (rate,))
+
+    def geometric(self, out: Any, p: float, dtype: str | None = None, threads: int | None = None) -> Any:
+        """Trials until the first success, 0 < p <= 1; at most the type's highest value. Default dtype: int64."""
+        return self._fill(GEOMETRIC, out, dtype, "int64", threads, (p,))
 
     def integers(self, out: Any, low: int, high: int, dtype: str | None = None, threads: int | None = None) -> Any:
         """Integers, low <= x < high, all equally probable. Default dtype: int64.
@@ -100,29 +180,90 @@ class Generator:
         if not -(2**63) <= low < high <= 2**63:
             raise ValueError(f"integers from {low} to {high}: give -2**63 <= low < high <= 2**63")
         width = (high - low) % 2**64  # 0 stands for 2**64
-        return self._fill(INTEGERS, _core.integers, target(out, dtype, "int64"), (low, width), threads)
+        return self._fill(INTEGERS, out, dtype, "int64", threads, low=low, width=width)
 
     def bernoulli(self, out: Any, p: float = 0.5, dtype: str | None = None, threads: int | None = None) -> Any:
         """1 with probability p, rounded to a multiple of 2**-32, else 0. Default dtype: bool."""
-        return self._fill(BERNOULLI, _core.bernoulli, target(out, dtype, "bool"), (p,), threads)
+        return self._fill(BERNOULLI, out, dtype, "bool", threads, (p,))
 
-    def exponential(self, out: Any, rate: float = 1.0, dtype: str | None = None, threads: int | None = None) -> Any:
-        """Floating elements > 0 with density rate * exp(-rate * x), rate > 0. Default dtype: float32."""
-        return self._fill(EXPONENTIAL, _core.exponential, target(out, dtype, "float32"), (rate,), threads)
+    def dropout(
+        self, source: Any, p: float = 0.5, out: Any = None, mask: Any = None, threads: int | None = None
+    ) -> Any:
+        """`source` with each element zeroed with probability p, the others multiplied by 1 / (1 - p).
+
+        source: floating elements, contiguous. out: the same, may be `source`; None makes a new array of its shape.
+        mask: None, or contiguous bool memory that gets True where an element is kept.
+        """
+        if not 0 <= p <= 1:
+            raise ValueError(f"dropout with p = {p}: give a probability, 0 <= p <= 1")
+        read = _core.Target(source, 0, False)
+        if out is None:
+            shape = tuple(source.shape) if hasattr(source, "shape") else (read.count,)
+            out, write = new_array(shape, next(n for n, (number, _) in ELEMENT_TYPES.items() if number == read.type))
+        else:
+            write = _core.Target(out, 0, True)
+        kept = None if mask is None else _core.Target(mask, 0, True)
+        keep, scale = 1 - p, 0.0 if p == 1 else 1 / (1 - p)
+        count = write.count
+        threads = threads_for(count, threads)
+        with self._reserved(_core.words_needed(BERNOULLI, ELEMENT_TYPES["bool"][0], count)) as (seed, offset):
+            _core.dropout(read, write, kept, seed, offset, keep, scale, threads)
+        return out
+
+    def permutation(self, count: int) -> Any:
+        """0 to count - 1 in random order, as new int64 elements; ValueError for a negative count."""
+        result, memory = new_array(one_axis(count), "int64")
+        with self._reserved(2 * count) as (seed, offset):
+            _core.permutation(memory, seed, offset)
+        return result
+
+    def multinomial(self, weights: Any, samples: int, replacement: bool = True) -> Any:
+        """`samples` indices into `weights`, new int64 elements, with probabilities in proportion to the weights.
+
+        weights: contiguous float64 memory or a sequence of numbers, finite, at least 0, not all 0. Without replacement
+        no index comes twice, and there may not be more samples than weights above 0. ValueError otherwise.
+        """
+        if isinstance(weights, tuple | list):
+            weights = array.array("d", weights)
+        source = _core.Target(weights, ELEMENT_TYPES["float64"][0], False)
+        if not source.contiguous:
+            raise ValueError("multinomial: the weights are not contiguous. Give a copy")
+        result, memory = new_array(one_axis(samples), "int64")
+        with self._reserved(2 * (samples if replacement else source.count)) as (seed, offset):
+            _core.multinomial(memory, source, replacement, seed, offset)
+        return result
 
     def _fill(
-        self, kind: int, fill: Callable[..., None], target: Target, arguments: tuple[float, ...], threads: int | None
+        self,
+        kind: int,
+        out: Any,
+        dtype: str | None,
+        default: str,
+        threads: int | None,
+        numbers: tuple[float, ...] = (),
+        low: int = 0,
+        width: int = 0,
     ) -> Any:
-        if threads is None:
-            threads = processors() if target.elements >= THREADED else 1
-        elif threads < 1:
-            raise ValueError(f"threads is {threads}: give at least 1, or None")
-        number = target.element.number
-        # A fill that would be refused must not move the offset: ask with no elements first.
-        fill(target.view, number, 0, 0, 0, 0, *arguments, 1)
-        seed, offset = self._state.reserve(_core.words_needed(kind, number, target.elements))
-        fill(target.view, number, 0, target.elements, seed, offset, *arguments, threads)
-        return target.result
+        result, memory = target(out, dtype, default)
+        threads = threads_for(memory.count, threads)
+        four = [*map(float, numbers), 0.0, 0.0, 0.0, 0.0][:4]
+        # A fill that would be refused must not move the offset.
+        _core.check_fill(kind, memory.type, four, low, width)
+        seed, offset = self._state.reserve(_core.words_needed(kind, memory.type, memory.count))
+        _core.fill(memory, kind, four, low, width, seed, offset, 0, threads)
+        return result
+
+    @contextlib.contextmanager
+    def _reserved(self, words: int) -> "Iterator[tuple[int, int]]":
+        """Seed and offset of the next words, given back by whoever is refused if nobody has reserved since."""
+        seed, offset = self._state.reserve(words)
+        after = self._state.get()
+        try:
+            yield seed, offset
+        except ValueError:
+            if self._state.get() == after:
+                self._state.set(seed, offset)
+            raise
 
 
 def checked_seed(seed: int) -> int:
@@ -130,6 +271,22 @@ def checked_seed(seed: int) -> int:
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed {seed} is not in 0 to 2**64 - 1. Take it modulo 2**64")
     return seed
+
+
+def one_axis(count: int) -> tuple[int]:
+    """The shape of `count` elements, or ValueError."""
+    if count < 0:
+        raise ValueError(f"{count} elements were asked for: give 0 or more")
+    return (count,)
+
+
+def threads_for(count: int, threads: int | None) -> int:
+    """How many threads to use for `count` elements; ValueError for less than one."""
+    if threads is None:
+        return processors() if count >= THREADED else 1
+    if threads < 1:
+        raise ValueError(f"threads is {threads}: give at least 1, or None")
+    return threads
 
 
 def processors() -> int:
@@ -164,6 +321,32 @@ def manual_seed(seed: int) -> Generator:
 def manual_seed_all(seed: int) -> None:
     """Seeds every device's own generator, also those not yet used; ValueError outside 0 to 2**64 - 1."""
     _core.seed_all(checked_seed(seed))
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Iterable[int] | None = None) -> Iterator[None]:
+    """Within the block the devices' own generators draw as always; after it their states are what they were before.
+
+    devices: numbers; None means the current one. As torch.random.fork_rng. IndexError for a device that there is not.
+    """
+    generators = [default_generator(device) for device in ([_core.current_device()] if devices is None else devices)]
+    with contextlib.ExitStack() as stack:
+        for generator in generators:
+            stack.enter_context(generator.preserved())
+        yield
+
+
+def instruction_sets() -> list[str]:
+    """Those of this processor that fills can use, the best one last: portable (on ARM neon), avx2, avx512."""
+    return _core.instruction_sets()
+
+
+def use_instruction_set(name: str) -> None:
+    """Makes all fills use it from now on, as TB_GENERATOR_INSTRUCTIONS does from the start; the bits stay the same.
+
+    ValueError for one that this processor lacks.
+    """
+    _core.use_instruction_set(name)
 
 
 def philox(counter: Sequence[int], key: Sequence[int]) -> tuple[int, int, int, int]:

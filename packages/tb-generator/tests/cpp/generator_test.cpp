@@ -1,5 +1,6 @@
 // The function table used from several threads at once, and fills in place. For ThreadSanitizer, AddressSanitizer and
 // UndefinedBehaviorSanitizer; returns the number of failed checks.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -116,7 +117,7 @@ void fills_write_exactly_their_range() {
   constexpr uint64_t count = 10007;
   for (int32_t type = TB_FLOAT32; type <= TB_BOOL; type++) {
     const uint64_t size = tb::generator::element_size(type);
-    for (int32_t kind = TB_FILL_UNIFORM; kind <= TB_FILL_EXPONENTIAL; kind++) {
+    for (int32_t kind = TB_FILL_UNIFORM; kind <= TB_FILL_TRUNCATED_NORMAL; kind++) {
       const std::string name = "kind " + std::to_string(kind) + ", type " + std::to_string(type);
       if (!table.words_needed(kind, type, 1)) continue;
       const auto fill = [&](void *dst, uint64_t first, uint64_t part) {
@@ -129,8 +130,16 @@ void fills_write_exactly_their_range() {
           return table.integers(dst, type, first, part, 5, 6, 0, 2);
         case TB_FILL_BERNOULLI:
           return table.bernoulli(dst, type, first, part, 5, 6, 0.5);
-        default:
+        case TB_FILL_EXPONENTIAL:
           return table.exponential(dst, type, first, part, 5, 6, 1);
+        case TB_FILL_CAUCHY:
+          return table.cauchy(dst, type, first, part, 5, 6, 0, 1);
+        case TB_FILL_LOG_NORMAL:
+          return table.log_normal(dst, type, first, part, 5, 6, 0, 1);
+        case TB_FILL_GEOMETRIC:
+          return table.geometric(dst, type, first, part, 5, 6, 0.25);
+        default:
+          return table.truncated_normal(dst, type, first, part, 5, 6, 0, 1, -1, 2);
         }
       };
       std::vector<char> whole(count * size, 0x55), parts(count * size, 0x66);
@@ -147,19 +156,94 @@ void fills_write_exactly_their_range() {
   }
 }
 
+// Kind, type and arguments of the fills; what they write must not depend on the instruction set.
 void every_instruction_set_writes_the_same_bits() {
   using tb::generator::InstructionSet;
   const InstructionSet best = tb::generator::instruction_set();
-  std::vector<std::vector<float>> written;
-  for (const InstructionSet set : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512}) {
-    if (!tb::generator::use(set)) continue;
-    std::vector<float> out(5000);
-    check(table.normal(out.data(), TB_FLOAT32, 3, 5000, 1, UINT64_MAX - 100, -1, 1) == TB_OK, "normal");
-    check(table.uniform(out.data(), TB_FLOAT32, 3, 2500, 1, UINT64_MAX - 100, -1, 1) == TB_OK, "uniform");
-    written.push_back(std::move(out));
-  }
+  std::vector<uint64_t> out(5000), expected;
+  for (int32_t type = TB_FLOAT32; type <= TB_BOOL; type++)
+    for (int32_t kind = TB_FILL_UNIFORM; kind <= TB_FILL_TRUNCATED_NORMAL; kind++) {
+      if (!table.words_needed(kind, type, 1)) continue;
+      const tb::generator::Distribution distribution{
+          .kind = kind, .first = 0.5, .second = 1, .low = -1, .high = 2, .from = 0, .width = 2};
+      for (const uint64_t offset : {uint64_t{7}, UINT64_MAX - 100, (uint64_t{1} << 32) - 50}) {
+        bool first = true;
+        for (const InstructionSet set : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512}) {
+          if (!tb::generator::use(set)) continue;
+          tb::generator::fill(distribution, out.data(), type, {3, 5000}, {1, offset});
+          if (first) expected = out;
+          check(out == expected, "kind " + std::to_string(kind) + ", type " + std::to_string(type) + " as " +
+                                     tb::generator::name_of(set));
+          first = false;
+        }
+      }
+    }
   tb::generator::use(best);
-  for (const auto &one : written) check(one == written[0], "instruction sets agree");
+}
+
+// What a machine of another kind must repeat; printed, so that a failure shows both.
+void bits_are_those_of_every_machine() {
+  uint64_t hash = 14695981039346656037u;
+  std::vector<uint64_t> out(10007);
+  for (int32_t type = TB_FLOAT32; type <= TB_BOOL; type++)
+    for (int32_t kind = TB_FILL_UNIFORM; kind <= TB_FILL_TRUNCATED_NORMAL; kind++) {
+      const uint64_t size = tb::generator::element_size(type);
+      if (!table.words_needed(kind, type, 1)) continue;
+      tb::generator::fill({.kind = kind, .first = 0.5, .second = 1, .low = -1, .high = 2, .from = 0, .width = 2},
+                          out.data(), type, {5, 10007}, {1234567890123, 77});
+      const auto *bytes = reinterpret_cast<const unsigned char *>(out.data());
+      for (uint64_t i = 0; i < 10007 * size; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
+    }
+  printf("hash of all fills: %016llx\n", static_cast<unsigned long long>(hash));
+  check(hash == 0x9940A93546820BECu, "the bits of all fills");
+}
+
+void dropout_writes_exactly_its_range_in_place_too() {
+  std::vector<float> source(5003, 3.0f), out(5003), parts = source;
+  std::vector<uint8_t> mask(5003), expected(5003);
+  check(table.dropout(source.data(), out.data(), mask.data(), TB_FLOAT32, 0, 5003, 5, 6, 0.75, 2) == TB_OK, "dropout");
+  check(table.bernoulli(expected.data(), TB_BOOL, 0, 5003, 5, 6, 0.75) == TB_OK && mask == expected, "the mask");
+  for (uint64_t first = 0; first < 5003; first += 1000)
+    table.dropout(parts.data() + first, parts.data() + first, nullptr, TB_FLOAT32, first,
+                  std::min<uint64_t>(1000, 5003 - first), 5, 6, 0.75, 2);
+  check(parts == out, "parts in place");
+  for (size_t i = 0; i < out.size(); i++)
+    if (out[i] != (mask[i] ? 6.0f : 0.0f)) return check(false, "zero or scaled");
+}
+
+void permutations_and_samples_stay_inside() {
+  for (const uint64_t count : {0, 1, 2, 7, 10007}) {
+    std::vector<int64_t> drawn(count);
+    check(table.permutation(drawn.data(), count, 5, 6) == TB_OK, "permutation");
+    const std::set<int64_t> seen(drawn.begin(), drawn.end());
+    check(seen.size() == count && (count == 0 || *seen.rbegin() == static_cast<int64_t>(count) - 1),
+          "every number once");
+  }
+  const std::vector<double> weights{0, 1, 2, 0, 3, 0};
+  std::vector<int64_t> drawn(1000);
+  check(table.multinomial(drawn.data(), 1000, weights.data(), 6, 1, 5, 6) == TB_OK, "multinomial");
+  for (const int64_t one : drawn)
+    if (one != 1 && one != 2 && one != 4) return check(false, "weights of 0 are never drawn");
+  check(table.multinomial(drawn.data(), 3, weights.data(), 6, 0, 5, 6) == TB_OK &&
+            std::set<int64_t>(drawn.begin(), drawn.begin() + 3) == std::set<int64_t>{1, 2, 4},
+        "without replacement");
+  check(table.multinomial(drawn.data(), 4, weights.data(), 6, 0, 5, 6) == TB_INVALID_ARGUMENT, "too many");
+}
+
+void captures_keep_the_sequence_still() {
+  tb_generator *generator = nullptr;
+  check(table.create(7, &generator) == TB_OK, "create");
+  uint64_t seed = 0, offset = 0, words = 0;
+  table.reserve(generator, 40, &seed, &offset);
+  check(table.capture_begin(generator) == TB_OK && table.is_capturing(generator), "capture_begin");
+  check(table.capture_begin(generator) == TB_FAILED_PRECONDITION, "one capture at a time");
+  table.reserve(generator, 5, &seed, &offset);
+  check(offset == 0 && seed == 7, "offsets count from 0");
+  check(table.capture_end(generator, &words) == TB_OK && words == 8 && !table.is_capturing(generator), "capture_end");
+  check(table.capture_end(generator, &words) == TB_FAILED_PRECONDITION, "nothing is captured");
+  table.get_state(generator, &seed, &offset);
+  check(seed == 7 && offset == 10, "the sequence stood still");
+  table.destroy(generator);
 }
 
 } // namespace
@@ -173,6 +257,10 @@ int main() {
   refusals_keep_their_text_and_write_nothing();
   fills_write_exactly_their_range();
   every_instruction_set_writes_the_same_bits();
+  bits_are_those_of_every_machine();
+  dropout_writes_exactly_its_range_in_place_too();
+  permutations_and_samples_stay_inside();
+  captures_keep_the_sequence_still();
   printf("%d failed\n", failures);
   return failures != 0;
 }

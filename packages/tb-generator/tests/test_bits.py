@@ -1,0 +1,92 @@
+"""The bits of fills depend on seed, offset and index alone, and are the same on every machine."""
+
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import tb_generator
+from fills import ARGUMENTS, CASES, KINDS, SEED, SETS, fill
+from tb_generator import _core
+from tb_generator.targets import ELEMENT_TYPES
+
+GROUPED = ("normal", "log_normal")
+GROUP = 32  # elements of a group of these
+
+
+@pytest.fixture(params=SETS)
+def code(request: pytest.FixtureRequest) -> Iterator[str]:
+    _core.use_instruction_set(request.param)
+    yield request.param
+    _core.use_instruction_set(SETS[-1])
+
+
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
+def test_bits_do_not_depend_on_how_a_range_is_cut(kind: str, dtype: str, code: str) -> None:
+    size = len(fill(kind, dtype, 1))
+    whole = fill(kind, dtype, 3001)
+    for cuts in ([1, 2, 3, 4, 5, 6, 7, 1023], [256, 257, 512, 513, 2047], [64, 1500], [2999, 3000]):
+        parts = [fill(kind, dtype, end - start, start) for start, end in zip([0, *cuts], [*cuts, 3001], strict=True)]
+        assert b"".join(parts) == whole
+    assert fill(kind, dtype, 1, 3000) == whole[-size:]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
+def test_bits_do_not_depend_on_the_number_of_threads(kind: str, dtype: str) -> None:
+    one = fill(kind, dtype, 50_001)
+    assert one != bytes(len(one))
+    for threads in (2, 3, 7, 64):
+        assert fill(kind, dtype, 50_001, threads=threads) == one
+
+
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
+def test_every_instruction_set_gives_the_same_bits(kind: str, dtype: str) -> None:
+    written = {}
+    try:
+        for name in SETS:
+            _core.use_instruction_set(name)
+            written[name] = fill(kind, dtype, 20_003)
+    finally:
+        _core.use_instruction_set(SETS[-1])
+    assert set(written.values()) == {written["portable"]}
+
+
+# SHA-256 of 10,007 elements from element 5 on, written down once: other machines, compilers, releases must repeat it.
+GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden.json").read_text())
+
+
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
+def test_bits_are_those_of_every_machine(kind: str, dtype: str) -> None:
+    assert hashlib.sha256(fill(kind, dtype, 10_007, first=5)).hexdigest()[:16] == GOLDEN[f"{kind} {dtype}"]
+
+
+def test_the_environment_chooses_the_instruction_set() -> None:
+    program = "from tb_generator import _core; print(_core.instruction_set())"
+    for name in [*SETS, "none such"]:
+        environment = {**os.environ, "TB_GENERATOR_INSTRUCTIONS": name}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert done.stdout.strip() == (name if name in SETS else SETS[-1]), done.stderr
+    with pytest.raises(ValueError, match="no instruction set 'mmx' on this processor"):
+        _core.use_instruction_set("mmx")
+
+
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
+def test_successive_fills_do_not_share_words(kind: str, dtype: str) -> None:
+    size, number = len(fill(kind, dtype, 1)), ELEMENT_TYPES[dtype][0]
+    step = GROUP if kind in GROUPED else 4
+    blocks = _core.words_needed(KINDS[kind], number, step) // 4  # that `step` elements take
+    whole, first, second = (bytearray(count * size) for count in (100, 10, 7))
+    getattr(tb_generator.Generator(SEED), kind)(whole, *ARGUMENTS[kind], dtype=dtype)
+    generator = tb_generator.Generator(SEED)
+    getattr(generator, kind)(first, *ARGUMENTS[kind], dtype=dtype)
+    taken = generator.offset
+    assert taken == -(-_core.words_needed(KINDS[kind], number, 10) // 4)
+    getattr(generator, kind)(second, *ARGUMENTS[kind], dtype=dtype)
+    assert first == whole[: 10 * size]
+    narrow = kind == "integers" and dtype in ("int64", *("float32", "float64", "float16", "bfloat16"))
+    start = taken * (4 if narrow else step // blocks if blocks else 0) * size
+    assert second == whole[start : start + 7 * size]
