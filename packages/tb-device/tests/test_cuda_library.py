@@ -42,7 +42,10 @@ def test_a_file_that_is_no_library_is_refused(python: Python, tmp_path: Path) ->
 def test_another_library_is_refused_with_what_it_lacks(python: Python, build_driver: BuildDriver) -> None:
     text = refusal(python, TB_CUDA_LIBRARY=str(build_driver(name="other")))
     core = sum(need == "CORE" for need, _, _ in FUNCTIONS)
-    assert f"is no whole CUDA driver library: it lacks cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString and {core - 4} more." in text
+    assert (
+        f"is no whole CUDA driver library: it lacks cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString and {core - 4} more."
+        in text
+    )
 
 
 def test_a_library_that_lacks_one_function_is_refused_by_its_name(python: Python, library: Path) -> None:

@@ -84,7 +84,7 @@ def test_tb_driver_without_a_usable_one_fails_with_all_reasons(python: Python, b
     done = python.run(WHICH, TB_DRIVER=f"absent,{build_driver('LACKS_ALLOC')}")
     assert done.returncode == 1
     assert "UnavailableError" in done.stderr
-    assert "absent (TB_DRIVER): there is no driver 'absent'. Known here: cpu, replay, sim." in done.stderr
+    assert "absent (TB_DRIVER): there is no driver 'absent'. Known here: cpu, cuda, replay, sim." in done.stderr
     assert "required functions are missing: mem_alloc, mem_free" in done.stderr
     assert "Correct or unset TB_DRIVER" in done.stderr
 
