@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = {"npu": "libascendcl.so"}
+FILES = {"cuda": "libcuda.so.1", "npu": "libascendcl.so"}
 
 
 def build(name: str) -> Path:

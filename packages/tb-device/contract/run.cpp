@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "slots.h"
@@ -42,6 +43,7 @@ std::string group_names(uint64_t groups) {
 
 Options default_options(const std::string &driver) {
   if (driver == "cpu") return {{"devices", "2"}, {"memory", "256M"}};
+  if (const char *library = std::getenv("TB_CUDA_LIBRARY"); library && driver == "cuda") return {{"library", library}};
   // fault_text: its handler of SIGSEGV is for programs under test, not for the contract (rule E5).
   if (driver == "sim") return {{"devices", "2"}, {"capacity", "64M"}, {"fault_text", "0"}};
   return {};
