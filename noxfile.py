@@ -166,9 +166,17 @@ def kit_environment(session: nox.Session) -> Environment:
 
 @nox.session
 def contract(session: nox.Session) -> None:
-    """Prove a driver against the device ABI: `-- --driver cpu --level 4`, and what tb-device contract takes."""
-    arguments = session.posargs or ["--driver", "cpu", "--level", "4"]
-    kit_environment(session).run(session, "tb-device", "contract", *arguments)
+    """Prove a driver against the device ABI: `-- --driver cpu --level 4`, and what tb-device contract takes.
+
+    `--simulated`: drivers of a vendor's library run on the one of tests/sim_vendor.
+    """
+    arguments = list(session.posargs) or ["--driver", "cpu", "--level", "4"]
+    environment = kit_environment(session)
+    if "--simulated" not in arguments:
+        environment.run(session, "tb-device", "contract", *arguments)
+        return
+    arguments.remove("--simulated")
+    environment.run(session, "python", "-m", "building.simulated", "contract", *arguments, env=TOOLS_ON_PATH)
 
 
 @nox.session

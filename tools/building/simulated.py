@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = {"npu": "libascendcl.so"}
+FILES = {"cuda": "libcuda.so.1", "npu": "libascendcl.so"}
 
 
 def build(name: str) -> Path:
@@ -70,3 +70,14 @@ class Control:
     def misuse(self) -> str:
         """The first call that the real library forbids; "" if there was none."""
         return str(self._function("misuse", ctypes.c_char_p)().decode())
+
+
+def main(command: list[str]) -> int:
+    """Runs tb-device with a driver on its simulated library: `contract --driver npu --level 4`."""
+    name = command[command.index("--driver") + 1]
+    environment = {**os.environ, f"TB_{name.upper()}_LIBRARY": str(build(name))}
+    return subprocess.run([sys.executable, "-m", "tb_device.cli", *command], env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -217,8 +217,7 @@ OpenFunction find_builtin(const std::string &name) {
   if (name == "npu") return tb_npu_driver_open_v1;
   if (name == "sim") return tb_sim_driver_open_v1;
   if (name == "replay") return tb_replay_driver_open_v1;
-  throw Failure{TB_NOT_FOUND, 0,      -1,
-                name,         "load", "no driver of this name is built in; cpu, cuda, npu, sim and replay are"};
+  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "built in are cpu, cuda, npu, replay and sim"};
 }
 
 Driver *builtin_from_python(const std::string &name, const Options &options) {

@@ -23,7 +23,10 @@ tb_status copy_overlapping(Driver &driver, Stream &stream, void *dst, const void
   if (status == TB_OK)
     status =
         driver.told(device, api.cuMemcpyDtoDAsync(address_of(dst), third, size, stream.native), "cuMemcpyDtoDAsync");
-  // cuMemFree waits for the device where it must.
+  if (!ordered) { // nothing else says when the copies are done
+    const CUresult waited = driver.has_async() ? api.cuStreamSynchronize(stream.native) : api.cuCtxSynchronize();
+    if (status == TB_OK) status = driver.told(device, waited, "waiting for an overlapping copy");
+  }
   const CUresult freed = ordered ? api.cuMemFreeAsync(third, stream.native) : api.cuMemFree(third);
   return status ? status : driver.told(device, freed, "freeing the third place of an overlapping copy");
 }

@@ -69,6 +69,10 @@ extern "C" CUresult cuGetProcAddress_v2(const char *name, void **out, int versio
   });
 }
 
-extern "C" CUresult cuGetProcAddress(const char *name, void **out, int version, uint64_t flags) {
-  return call<"cuGetProcAddress">([&] { return cuGetProcAddress_v2(name, out, version, flags, nullptr); });
+extern "C" CUresult cuGetProcAddress(const char *name, void **out, int version, uint64_t) {
+  return call<"cuGetProcAddress">([&]() -> CUresult {
+    int found = 0;
+    *out = look_up(name, version, &found);
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  });
 }

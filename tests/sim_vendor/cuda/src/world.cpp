@@ -169,20 +169,24 @@ using namespace simcuda;
 extern "C" uint64_t tb_simcuda_live(char *text, uint64_t size) {
   World &all = world();
   Lock lock(all.mutex);
-  uint64_t variables = 0, contexts = 0;
+  uint64_t variables = 0, contexts = 0, total = 0;
   for (const auto &[address, range] : all.ranges) variables += range.kind == Kind::variable;
   for (const auto &device : all.devices) contexts += device->context.retained;
-  const uint64_t memory = all.ranges.size() - variables;
-  const uint64_t total = contexts + all.streams.size() + all.events.size() + memory + all.reservations.size() +
-                         all.physicals.size() + all.modules.size() + all.graphs.size() + all.executables.size() +
-                         all.abandoned;
-  if (text)
-    std::snprintf(text, size,
-                  "contexts %zu, streams %zu, events %zu, memory %zu, reservations %zu, physical %zu, modules %zu, "
-                  "graphs %zu, executables %zu, abandoned %zu",
-                  size_t(contexts), all.streams.size(), all.events.size(), size_t(memory), all.reservations.size(),
-                  all.physicals.size(), all.modules.size(), all.graphs.size(), all.executables.size(),
-                  size_t(all.abandoned));
+  struct Count {
+    const char *what;
+    uint64_t count;
+  };
+  std::string told;
+  for (const Count &kind :
+       {Count{"contexts", contexts}, Count{"streams", all.streams.size()}, Count{"events", all.events.size()},
+        Count{"ranges of memory", all.ranges.size() - variables}, Count{"reservations", all.reservations.size()},
+        Count{"physicals", all.physicals.size()}, Count{"modules", all.modules.size()},
+        Count{"graphs", all.graphs.size()}, Count{"executables", all.executables.size()},
+        Count{"abandoned", all.abandoned}}) {
+    total += kind.count;
+    if (kind.count) told += (told.empty() ? "" : ", ") + std::to_string(kind.count) + " " + kind.what;
+  }
+  if (text) std::snprintf(text, size, "%s", told.c_str());
   return total;
 }
 
