@@ -30,7 +30,9 @@ _LOSSES_PER_FETCH = 10
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="nox -s demo --", description=__doc__)
     parser.add_argument("--steps", type=int, default=TrainingSettings.steps, help="training steps (%(default)s)")
-    parser.add_argument("--bf16", action="store_true", help="train under autocast to bfloat16")
+    low = parser.add_mutually_exclusive_group()
+    low.add_argument("--bf16", action="store_true", help="train under autocast to bfloat16")
+    low.add_argument("--fp16", action="store_true", help="train under autocast to float16 with a gradient scaler")
     parser.add_argument("--driver", help="driver of tb, by name or path (default: tb-device chooses)")
     parser.add_argument("--device", default="tb", help="torch device to train on (%(default)s)")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="folder of the results")
@@ -82,7 +84,7 @@ def main() -> int:
         os.environ["TB_DRIVER"] = chosen.driver
     device = torch.device(chosen.device)
     model = ModelSettings()
-    settings = replace(TrainingSettings(), steps=chosen.steps, bf16=chosen.bf16)
+    settings = replace(TrainingSettings(), steps=chosen.steps, bf16=chosen.bf16, fp16=chosen.fp16)
     corpus = read_corpus()
     print(
         f"{corpus.files} files of the standard library, {len(corpus.train):,} bytes to train on; byte-unigram entropy "
