@@ -140,9 +140,10 @@ def fallback_ledger() -> list[dict[str, Any]]:
 def report_failures(result: Result, settings: TrainingSettings) -> int:
     """1 with a line on standard error for each promise that was not kept, otherwise 0."""
     failures = []
-    # bfloat16 keeps two to three digits and the devices choose different operators to run in it: shown, not judged.
-    if not settings.bf16 and not agree(result.tb_losses, result.cpu_losses):
-        failures.append("the losses of the first steps differ from stock cpu's in the third digit")
+    # bfloat16 keeps two to three digits, and stock cpu runs other operators in the lower type.
+    relative = 5e-3 if settings.bf16 or settings.fp16 else 1e-3
+    if not agree(result.tb_losses, result.cpu_losses, relative):
+        failures.append(f"the losses of the first steps differ from stock cpu's by more than {relative:.1%}")
     if result.fallbacks:
         failures.append("operators fell back to the CPU; the table lists them")
     if settings.steps >= 500 and result.loss_last > 0.75 * result.unigram_entropy:
