@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import torch
 from kernel_cases import Source, case
 
 
 @case
-def unscaled_gradients(source: Source) -> list[object]:
+def unscaled_gradients(source: Source) -> list[Any]:
     found = []
     kinds = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
     for dtype, bad in itertools.product(kinds, [0.0, math.inf, -math.inf, math.nan]):
@@ -28,7 +29,7 @@ def unscaled_gradients(source: Source) -> list[object]:
 
 
 @case
-def updated_scale(source: Source) -> list[object]:
+def updated_scale(source: Source) -> list[Any]:
     found = []
     for scale, tracker, overflow in itertools.product([1.0, 65536.0, 3e38, 1e-45], [0, 3, 4], [0.0, 1.0]):
         state = torch.full((), scale, device=source.device), torch.full((), tracker, device=source.device).int()
