@@ -246,11 +246,23 @@ def schemas(session: nox.Session) -> None:
     environment.run(session, "python", "packages/tb-ops/tests/schema_check.py", *map(str, folders))
 
 
+@nox.session(name="autocast-drift")
+def autocast_drift(session: nox.Session) -> None:
+    """Which autocast rules changed between torch 2.11 and 2.15. `-- 2.13 2.14` for some. Downloads 500 MB."""
+    environment = component_environment(session, PACKAGES["tb-amp"])
+    folders = [schema_folder(session, environment, minor) for minor in session.posargs or SCHEMAS]
+    environment.run(session, "python", "-m", "tb_amp.drift", *map(str, folders))
+
+
 def schema_folder(session: nox.Session, environment: Environment, minor: str) -> pathlib.Path:
-    """build/schemas/VERSION with the torchgen of the newest torch of a minor version, out of its smallest wheel."""
+    """build/schemas/VERSION with torchgen and include/ATen/autocast_mode.h of a minor version's newest torch.
+
+    Out of its smallest wheel.
+    """
     place = ROOT / "build" / "schemas"
-    for found in sorted(place.glob(f"{minor}.*/torchgen")):
-        return found.parent
+    header = "torch/include/ATen/autocast_mode.h"
+    for found in sorted(place.glob(f"{minor}.*/{header}")):
+        return found.parents[3]
     with tempfile.TemporaryDirectory() as scratch:
         platforms = [f"--platform=macosx_{release}_0_arm64" for release in (11, 14)]
         options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11", *platforms, f"--dest={scratch}"]
@@ -258,9 +270,10 @@ def schema_folder(session: nox.Session, environment: Environment, minor: str) ->
         [downloaded] = pathlib.Path(scratch).glob("torch-*.whl")
         unpacked = pathlib.Path(scratch) / "unpacked"
         with zipfile.ZipFile(downloaded) as archive:
-            archive.extractall(unpacked, [name for name in archive.namelist() if name.startswith("torchgen/")])
+            wanted = [name for name in archive.namelist() if name.startswith("torchgen/") or name == header]
+            archive.extractall(unpacked, wanted)
         target = place / downloaded.name.split("-")[1]
-        shutil.copytree(unpacked, target)
+        shutil.copytree(unpacked, target, dirs_exist_ok=True)
     return target
 
 
@@ -320,6 +333,23 @@ def sanitized_fuzzing(session: nox.Session, sanitizer: str) -> None:
     python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
     arguments = session.posargs or ["--cases", "500", "--seed", "0"]
     session.run(*LESS_RANDOM, *python, "-m", "fuzz", *arguments, env=variables, external=True)
+
+
+@nox.session(name="sanitize-amp")
+def sanitize_amp(session: nox.Session) -> None:
+    """tb-amp's tests with its extension under Address- and UndefinedBehaviorSanitizer, then ThreadSanitizer."""
+    tasks = {name: functools.partial(sanitized_amp_tests, session, name) for name in FUZZ_SANITIZERS}
+    run_all(session, tasks)
+
+
+def sanitized_amp_tests(session: nox.Session, sanitizer: str) -> None:
+    """Builds the extension for a sanitizer and runs the tests; a report ends a process and so fails its test."""
+    environment = component_environment(session, PACKAGES["tb-amp"])
+    folder = overlay(session, PACKAGES, ["tb-amp"], sanitizer, environment)
+    variables = {**FUZZ_SANITIZERS[sanitizer], "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tools'}"}
+    python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
+    arguments = [*PYTEST_ARGUMENTS, "packages/tb-amp/tests", *session.posargs]
+    session.run(*LESS_RANDOM, *python, "-m", "pytest", *arguments, env=variables, external=True)
 
 
 @nox.session
