@@ -78,7 +78,16 @@ def compare(names: list[str], folder: Path, library: Path) -> tuple[dict[str, An
         print(f"not measured here: {name}: {why}")
     replays = comparison.replays(devices, names)
     pairs = comparison.pairs({**devices, **hosts})
-    print("", comparison.replay_table(replays), "", comparison.table(pairs, comparison.PAIRS), sep="\n")
+    live = {name: replay.load(name).peak_live for name in names}
+    print(
+        "",
+        comparison.used_table(replays, live),
+        "",
+        comparison.replay_table(replays),
+        "",
+        comparison.table(pairs, comparison.PAIRS),
+        sep="\n",
+    )
     counted = instructions.per_event(devices[programs.OURS], names)
     times = {"replays": replays, "pairs": pairs, "instructions": counted, "missing": {**missing, **missing_hosts}}
     lines = acceptance.of_times(replays, {name: pairs[name] for name in devices})

@@ -8,10 +8,9 @@ from statistics import mean
 from typing import Any
 
 from . import comparison
-from .programs import OURS
+from .programs import OURS, RMM
 
 TORCH = ("torch", "torch expandable")
-RMM = "RMM pool"
 
 
 @dataclass(frozen=True)

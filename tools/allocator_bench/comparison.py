@@ -9,7 +9,7 @@ from typing import Any
 
 from tb_allocator import replay
 
-from .programs import OURS, Program
+from .programs import OURS, RMM, Program
 
 ROUNDS = 3
 REPETITIONS = 5
@@ -61,8 +61,22 @@ def replay_table(results: Mapping[str, Mapping[str, Mapping[str, float]]]) -> st
     lines = [f"{'ns/event':24}" + "".join(f"{name:>18}" for name in names)]
     for trace, by_name in results.items():
         cells = "".join(f"{one['nanoseconds_per_event']:>18.1f}" for one in by_name.values())
-        lines.append(f"{Path(trace).name.removesuffix('.txt.xz')[:23]:24}{cells}")
+        lines.append(f"{_short(trace)}{cells}")
     return "\n".join(lines)
+
+
+def used_table(results: Mapping[str, Mapping[str, Mapping[str, float]]], live: Mapping[str, int]) -> str:
+    """Percent of the reserved bytes that were live at the peak. RMM's pool is not shown: it reserves beforehand."""
+    names = [name for name in next(iter(results.values())) if name != RMM]
+    lines = [f"{'used, %':24}" + "".join(f"{name:>18}" for name in names)]
+    for trace, by_name in results.items():
+        cells = "".join(f"{100 * live[trace] / by_name[name]['peak_reserved']:>18.2f}" for name in names)
+        lines.append(f"{_short(trace)}{cells}")
+    return "\n".join(lines)
+
+
+def _short(trace: str) -> str:
+    return f"{Path(trace).name.removesuffix('.txt.xz')[:23]:24}"
 
 
 def ratios(replays: Mapping[str, Mapping[str, Mapping[str, float]]], peer: str) -> dict[str, float]:

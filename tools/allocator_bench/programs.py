@@ -18,6 +18,7 @@ SOURCES = Path(__file__).parent / "peers"
 CUDART = ROOT / "tests" / "sim_vendor" / "cudart"
 PACKAGE = ROOT / "packages" / "tb-allocator"
 OURS = "tb-allocator"
+RMM = "RMM pool"
 PAGES = "expandable_segments:True"
 
 
@@ -126,7 +127,7 @@ def devices(builder: Builder, ours: Path) -> tuple[dict[str, Program], dict[str,
     peers: dict[str, tuple[Callable[[], Path], Mapping[str, str]]] = {
         "torch": (builder.torch, {}),
         "torch expandable": (builder.torch, expandable),
-        "RMM pool": (builder.rmm, {}),
+        RMM: (builder.rmm, {}),
     }
     missing = {}
     for name, (build, environment) in peers.items():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import pickle
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -174,5 +176,20 @@ def test_other_libraries_are_imported_only_when_asked(python: Python) -> None:
     assert python.output(code) == "set()"
 
 
-def test_the_header_for_cpp_is_installed() -> None:
-    assert (Path(tb_allocator.get_include()) / "tb" / "memory_resource.h").is_file()
+def test_the_header_for_cpp_is_installed_and_compiles_alone(tmp_path: Path) -> None:
+    source = tmp_path / "user.cpp"
+    source.write_text(
+        """
+        #include "tb/memory_resource.h"
+        #include <vector>
+        void use(const tb_allocator_table &table, tb_stream *stream) {
+          tb::PinnedMemoryResource pinned(table);
+          std::pmr::vector<float> numbers(1000, &pinned);
+          tb::StreamMemoryResource memory(table, 0);
+          memory.deallocate(stream, memory.allocate(stream, numbers.size()));
+        }
+        """
+    )
+    folders = [f"-I{folder}" for folder in (tb_allocator.get_include(), tb_device.get_include())]
+    options = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    subprocess.run([os.environ.get("CXX", "c++"), *options, *folders, str(source)], check=True)
