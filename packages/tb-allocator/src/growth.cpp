@@ -37,7 +37,7 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
 tb_status Heap::take_cached(const Request &request, tb_block **out) {
   std::lock_guard guard(lock_);
   if (tb_status status = poll(UINT32_MAX); status != TB_OK) return status;
-  Pool &pool = pool_of(request.stream, request.rounded > small_limit);
+  Pool &pool = pool_of(request.stream, request.rounded > policy_.small_limit);
   if (tb_block *found = pool.bins.find(request.rounded)) *out = take(found, request.rounded, request.size);
   return TB_OK;
 }
@@ -45,11 +45,13 @@ tb_status Heap::take_cached(const Request &request, tb_block **out) {
 tb_status Heap::grow(const Request &request, tb_block **out) {
   if (policy_.growing) {
     if (policy_.fixed) return grow_range(request, true, out); // and other streams get nothing, for want of events
-    // Cheap before dear: pages within the soft limit, what other pools have idle, more pages, waiting on the device.
-    tb_status status = grow_range(request, false, out);
-    if (status == TB_OUT_OF_MEMORY) status = borrow(request, true, out);
+    // Cheap before dear: what other streams have passed, pages within the soft limit, what lies idle among blocks of
+    // the other kind, more pages, waiting on the device.
+    tb_status status = adopt(request, true, true, out);
+    if (status == TB_OUT_OF_MEMORY) status = grow_range(request, false, out);
+    if (status == TB_OUT_OF_MEMORY) status = adopt(request, false, true, out);
     if (status == TB_OUT_OF_MEMORY) status = grow_range(request, true, out);
-    if (status == TB_OUT_OF_MEMORY) status = borrow(request, false, out);
+    if (status == TB_OUT_OF_MEMORY) status = adopt(request, false, false, out);
     return status;
   }
   uint64_t bytes = segment_size(request.rounded);
@@ -61,7 +63,7 @@ tb_status Heap::grow(const Request &request, tb_block **out) {
 }
 
 uint64_t Heap::segment_size(uint64_t rounded) const {
-  if (rounded <= small_limit) return policy_.small_segment;
+  if (rounded <= policy_.small_limit) return policy_.small_segment;
   if (rounded < policy_.medium_limit) return policy_.medium_segment;
   return (rounded + policy_.large_rounding - 1) & ~(policy_.large_rounding - 1);
 }
@@ -79,7 +81,7 @@ tb_status Heap::grow_segment(const Request &request, uint64_t bytes, tb_block **
   std::lock_guard guard(lock_);
   auto *start = static_cast<char *>(base);
   try {
-    Pool &pool = pool_of(request.stream, request.rounded > small_limit);
+    Pool &pool = pool_of(request.stream, request.rounded > policy_.small_limit);
     Segment &segment = segments_[start];
     segment.heap = this;
     segment.pool = &pool;
