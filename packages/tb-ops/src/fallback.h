@@ -12,6 +12,9 @@ namespace tb {
 // shapes and storages of its arguments is taken over. Only where the host may touch device memory.
 void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack);
 
+// Runs one call on the CPU, counted, as operators without a kernel do: for kernels that lack a type or shape.
+void counted_fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack);
+
 // A CPU generator that continues the sequence of a tb generator, none: the device's own. Reproducible by
 // torch.manual_seed, though not the numbers that tb's own random operators draw.
 at::Generator cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device);

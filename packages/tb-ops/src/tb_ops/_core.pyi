@@ -38,6 +38,10 @@ def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
     """
+def kernel_images() -> tuple[int, int, str]:
+    """
+    Device kernels that this process compiled, those that it found in the cache, and the cache's folder.
+    """
 def learned_operators() -> list[str]:
     """
     Native operators that wait at the first call with new shapes.
@@ -65,6 +69,10 @@ def reset_fallbacks() -> None:
 def set_fallback_mode(mode: str) -> None:
     """
     allow, warn (once per operator) or error.
+    """
+def set_kernel_folder(folder: str) -> None:
+    """
+    Where the sources of device kernels are installed; before the first of them runs.
     """
 def waiting_operators() -> list[tuple[str, str]]:
     """
