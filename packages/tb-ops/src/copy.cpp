@@ -2,6 +2,8 @@
 // host may touch copy in closures, with any strides and types; for the others the driver moves contiguous bytes and
 // the CPU does the rest.
 #include "capture.h"
+#include "device/operators.h"
+#include "device/pointwise.h"
 #include "elementwise.h"
 #include "launch.h"
 #include "register.h"
@@ -136,6 +138,25 @@ at::Tensor fetch(const at::Tensor &src) {
   return host;
 }
 
+// By a kernel of the device, where there is one for these types.
+bool copy_on_device(const at::Tensor &src, const at::Tensor &dst) {
+  static const bool available = device::available();
+  if (!available || src.device() != dst.device() || !device::supported({&src, &dst})) return false;
+  at::assert_no_internal_overlap(dst);
+  at::assert_no_partial_overlap(dst, src);
+  return device::copy_elements(src, dst);
+}
+
+void store(const at::Tensor &dst, const at::Tensor &host);
+
+// Contiguous to the device, then to its place there.
+bool copy_through_staging(const at::Tensor &dst, const at::Tensor &host) {
+  if (!device::available() || !device::supported({&dst})) return false;
+  const at::Tensor staged = empty(dst.sizes(), {}, dst.scalar_type(), device_number(dst));
+  store(staged, host);
+  return copy_on_device(staged, dst);
+}
+
 void store(const at::Tensor &dst, const at::Tensor &host) {
   if (dense(dst)) {
     at::Tensor shaped =
@@ -144,6 +165,7 @@ void store(const at::Tensor &dst, const at::Tensor &host) {
     at::_ops::copy_::call(shaped, host, false);
     return move_bytes(device_number(dst), dst.data_ptr(), shaped.data_ptr(), span_bytes(dst), TB_COPY_HOST_TO_DEVICE);
   }
+  if (copy_through_staging(dst, host)) return;
   // Elements between ours must survive: read the whole span, change ours, write it back.
   at::Tensor shaped = fetch(dst);
   at::_ops::copy_::call(shaped, host, false);
@@ -155,6 +177,7 @@ void copy_bytes(const at::Tensor &src, const at::Tensor &dst) {
                     src.strides() == dst.strides() && dense(src) && dense(dst);
   if (same)
     return move_bytes(device_number(dst), dst.data_ptr(), src.data_ptr(), span_bytes(dst), TB_COPY_DEVICE_TO_DEVICE);
+  if (is_tb(src) && is_tb(dst) && copy_on_device(src, dst)) return;
   const at::Tensor host = is_tb(src) ? fetch(src) : src;
   if (is_tb(dst)) return store(dst, host);
   at::_ops::copy_::call(const_cast<at::Tensor &>(dst), host, false);

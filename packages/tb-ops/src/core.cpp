@@ -10,6 +10,9 @@
 #include "caller.h"
 #include "capture.h"
 #include "custom.h"
+#include "device/compiler.h"
+#include "device/image_cache.h"
+#include "device/operators.h"
 #include "fallback.h"
 #include "learned/learned.h"
 #include "ledger.h"
@@ -58,6 +61,8 @@ void initialize() {
     tb::register_waiting(*aten);
     tb::register_learned(*aten);
     tb::register_custom();
+  } else if (tb::device::available()) {
+    tb::device::register_all(*aten);
   }
   done = true;
 }
@@ -133,6 +138,16 @@ NB_MODULE(_core, m) {
   m.def(
       "host_accessible", [] { return tb::runtime.host_accessible; },
       "True when the host may touch the device's memory: fallbacks then work in place, without copies.");
+  m.def("set_kernel_folder", &tb::device::set_header_folder, "folder"_a,
+        "Where the sources of device kernels are installed; before the first of them runs.");
+  m.def(
+      "kernel_images",
+      [] {
+        const tb::device::ImageCounts counts = tb::device::image_counts();
+        return nb::make_tuple(counts.compiled, counts.found, tb::device::cache_folder());
+      },
+      nb::sig("def kernel_images() -> tuple[int, int, str]"),
+      "Device kernels that this process compiled, those that it found in the cache, and the cache's folder.");
   m.def("ledger_seconds", &tb::ledger_seconds, "Seconds since the ledger was last empty by reset or start.");
   m.def("_set_origin_finder", &set_origin_finder, "finder"_a,
         nb::sig("def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None"),

@@ -286,6 +286,10 @@ struct Silence : c10::WarningHandler {
 
 } // namespace
 
+void counted_fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  fallback<Reason::no_kernel>(op, {}, stack);
+}
+
 void register_waiting(torch::Library &aten) {
   for (const char *name : size_depends_on_data) aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&waiting>());
 }

@@ -16,6 +16,9 @@ namespace tb {
 // `wait`: why, as synchronize() tells it.
 void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack, Wait wait = Wait::always);
 
+// Runs one call on the CPU, counted, as operators without a kernel do: for kernels that lack a type or shape.
+void counted_fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack);
+
 // A CPU generator that continues the sequence of a tb generator, none: the device's own. Reproducible by
 // torch.manual_seed, though not the numbers that tb's own random operators draw. In two steps, since captured work makes
 // it anew at each launch.

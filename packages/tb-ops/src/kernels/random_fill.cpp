@@ -35,6 +35,35 @@ int32_t generator_type(c10::ScalarType type) {
   }
 }
 
+uint64_t default_range(c10::ScalarType type) {
+  switch (type) {
+  case c10::kBool:
+    return 2;
+  case c10::kByte:
+    return 1ull << 8;
+  case c10::kChar:
+    return 1ull << 7;
+  case c10::kShort:
+    return 1ull << 15;
+  case c10::kInt:
+    return 1ull << 31;
+  case c10::kUInt16:
+    return 1ull << 16;
+  case c10::kUInt32:
+    return 1ull << 32;
+  case c10::kHalf:
+    return (1ull << 11) + 1;
+  case c10::kBFloat16:
+    return (1ull << 8) + 1;
+  case c10::kFloat:
+    return (1ull << 24) + 1;
+  case c10::kDouble:
+    return (1ull << 53) + 1;
+  default:
+    return 1ull << 63;
+  }
+}
+
 namespace {
 
 // Types that the generator does not know are filled as 64-bit integers and converted.

@@ -38,6 +38,10 @@ def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
     """
+def kernel_images() -> tuple[int, int, str]:
+    """
+    Device kernels that this process compiled, those that it found in the cache, and the cache's folder.
+    """
 def learned_operators() -> list[str]:
     """
     Native operators that wait at the first call with new shapes.
@@ -72,6 +76,10 @@ def set_sync_debug_mode(mode: int) -> None:
     """
 def sync_debug_mode() -> int:
     ...
+def set_kernel_folder(folder: str) -> None:
+    """
+    Where the sources of device kernels are installed; before the first of them runs.
+    """
 def waiting_operators() -> list[tuple[str, str]]:
     """
     (operator, reason) of native kernels that wait for the device.
