@@ -56,7 +56,7 @@ struct RowArguments {
 struct LayerNormArguments {
   Long rows, size;
   const void *input, *weight, *bias, *grad;
-  void *mean, *rstd, *output;           // mean and rstd in the type that the kernel computes in
+  void *mean, *rstd, *output; // mean and rstd in the type that the kernel computes in
   void *grad_weight, *grad_bias;
   double epsilon;
 };
@@ -75,8 +75,8 @@ struct IndexArguments {
   Long count, limit; // limit: places 0 to limit - 1 (negative ones only where `wrap`)
   int dims, dim;     // dim: where the index takes the place of the coordinate; in the order of `sizes`
   const Long *index;
-  void *indexed;     // gathered from, or scattered to
-  void *other;       // contiguous result of a gather; source of a scatter, null: `value`
+  void *indexed; // gathered from, or scattered to
+  void *other;   // contiguous result of a gather; source of a scatter, null: `value`
   Scalar value;
   Long sizes[max_dims], index_strides[max_dims], indexed_strides[max_dims], other_strides[max_dims];
 };
@@ -133,9 +133,9 @@ struct OptimizerArguments {
   Long counts[max_tensors];
   void *parameters[max_tensors];
   void *gradients[max_tensors];
-  void *first[max_tensors];   // average of gradients, momentum
-  void *second[max_tensors];  // average of their squares
-  void *maxima[max_tensors];  // of amsgrad
+  void *first[max_tensors];  // average of gradients, momentum
+  void *second[max_tensors]; // average of their squares
+  void *maxima[max_tensors]; // of amsgrad
   const float *steps[max_tensors];
   double rate, beta1, beta2, decay, epsilon;
   const float *grad_scale, *found_inf; // null: none
