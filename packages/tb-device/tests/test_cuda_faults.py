@@ -11,7 +11,10 @@ from ctypes import c_char_p, c_int32, c_uint32, c_void_p
 from pathlib import Path
 
 import pytest
-from simulated_cuda import FUNCTIONS, Control, Failed, RawDriver, control, image, library, u64  # noqa: F401
+from building.simulated import Control
+from simulated_cuda import FUNCTIONS, Failed, RawDriver, control, image, library, u64
+
+__all__ = ["control", "image", "library"]  # fixtures
 
 UNKNOWN, ILLEGAL_ADDRESS = 999, 700
 FAILED_PRECONDITION, LOST = 9, 33
@@ -282,4 +285,5 @@ def test_each_failing_call_is_told_and_nothing_stays(
         by_log = [text for text in logged if str(code) in text and name in text]
         assert by_caller or by_log or name in UNSEEN, f"call {nth} of {symbol} failed unseen: {program.failures}"
         for error in by_caller[:1]:
-            assert str(code) in error.text and "CUDA_ERROR_" in error.text
+            assert str(code) in error.text
+            assert "CUDA_ERROR_" in error.text
