@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {"cuda": "libcuda.so.1", "npu": "libascendcl.so"}
+IMAGES = {"cuda": "contract_kernels.image"}  # the contract's kernels, for the simulation
 
 
 def build(name: str) -> Path:
@@ -75,7 +76,10 @@ class Control:
 def main(command: list[str]) -> int:
     """Runs tb-device with a driver on its simulated library: `contract --driver npu --level 4`."""
     name = command[command.index("--driver") + 1]
-    environment = {**os.environ, f"TB_{name.upper()}_LIBRARY": str(build(name))}
+    library = build(name)
+    environment = {**os.environ, f"TB_{name.upper()}_LIBRARY": str(library)}
+    if name in IMAGES and command[0] == "contract" and "--image" not in command:
+        command = [*command, "--image", str(library.parent / IMAGES[name])]
     return subprocess.run([sys.executable, "-m", "tb_device.cli", *command], env=environment, check=False).returncode
 
 

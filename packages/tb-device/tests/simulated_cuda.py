@@ -20,7 +20,7 @@ OFFSETS = {name: offset for _, _, name, offset in _core.slots()}
 
 SetError = CFUNCTYPE(None, c_int32, c_int64, c_char_p)
 Log = CFUNCTYPE(None, c_int32, c_char_p)
-Option = CFUNCTYPE(c_char_p, c_char_p)
+Option = CFUNCTYPE(c_void_p, c_char_p)
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +71,7 @@ class RawDriver:
     def __init__(self, library: Path) -> None:
         self.error = (0, 0, "")
         self.logged: list[str] = []
-        self._option = str(library).encode()
+        self._option = ctypes.create_string_buffer(str(library).encode())
         self._host = Host(ctypes.sizeof(Host), 1, 0, SetError(self._told), Log(self._log), Option(self._asked))
         self._table = ctypes.create_string_buffer(4096)
         c_uint32.from_buffer(self._table).value = max(OFFSETS.values()) + 8
@@ -85,8 +85,8 @@ class RawDriver:
     def _log(self, level: int, text: bytes) -> None:
         self.logged.append(text.decode())
 
-    def _asked(self, key: bytes) -> bytes | None:
-        return self._option if key == b"library" else None
+    def _asked(self, key: bytes) -> int | None:
+        return ctypes.addressof(self._option) if key == b"library" else None
 
     def _check(self, function: str, status: int) -> None:
         if status:

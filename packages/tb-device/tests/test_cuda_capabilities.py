@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 import tb_device
-from simulated_cuda import FUNCTIONS, Control, control, image, library  # noqa: F401
+from building.simulated import Control
+from simulated_cuda import FUNCTIONS, control, image, library
 from tb_device import explain, levels
+
+__all__ = ["control", "image", "library"]  # fixtures
 
 GROUPS = ("ASYNC", "PIN", "PTR", "SOA", "COPY2D", "VMM", "PEER", "HOSTCALL", "NATIVE", "TIMING", "MODULE", "IPC")
 NEED_ASYNC = {"SOA", "HOSTCALL", "NATIVE", "TIMING", "MODULE", "IPC", levels.GRAPH_EXTENSION}

@@ -11,14 +11,16 @@ from ctypes import c_char_p, c_int32, c_uint32, c_void_p
 from pathlib import Path
 
 import pytest
-from simulated_cuda import FUNCTIONS, Control, Failed, RawDriver, control, image, library, u64  # noqa: F401
+from building.simulated import Control
+from simulated_cuda import FUNCTIONS, Failed, RawDriver, control, image, library, u64
 
-UNKNOWN, OUT_OF_MEMORY, ILLEGAL_ADDRESS = 999, 2, 700
+__all__ = ["control", "image", "library"]  # fixtures
+
+UNKNOWN, ILLEGAL_ADDRESS = 999, 700
+FAILED_PRECONDITION, LOST = 9, 33
 SIZE = 4096
 # Failures that a caller need not see: the driver has another answer, or nothing was asked of it.
 UNSEEN = {
-    "cuDeviceGetAttribute",  # a fact that is then unknown
-    "cuDeviceGetUuid",  # the place in the machine
     "cuDevicePrimaryCtxGetState",  # nobody else's context is seen
     "cuStreamQuery",  # asked by the driver itself: the stream counts as busy
     "cuStreamIsCapturing",  # libcuda's own check comes after
@@ -73,15 +75,27 @@ class Program:
             self.failures.append(error)
             return []
         self.driver = driver
-        for part in (self.facts, self.memory, self.streams, self.addresses, self.peers, self.kernels, self.sharing):
+        parts = [self.facts, self.memory, self.streams, self.peers, self.kernels, self.sharing]
+        for part in [*parts, *([self.addresses] if driver.offers("vmm_map") else [])]:
             self._back.clear()
             self.attempt(part)
             for stream in [words for words in self._back if words[0] == "stream_destroy"]:
                 self.attempt(driver.call, "stream_synchronize", stream[1])
             for words in reversed(self._back):
-                self.attempt(driver.call, *words)
+                self.give_back(*words)
+        if any(error.status == LOST for error in self.failures):
+            for device in (0, 1):  # what the text says: its memory goes with it
+                driver.call("device_reset", device)
         driver.call("close")  # nothing is left that could refuse it
         return driver.logged
+
+    def give_back(self, *words: object) -> None:
+        try:
+            self.driver.call(*words)  # type: ignore[arg-type]
+        except Failed as error:
+            self.failures.append(error)
+            if error.status == FAILED_PRECONDITION:  # nothing has changed
+                self.attempt(self.driver.call, *words)
 
     def attempt(self, function: object, *arguments: object) -> None:
         try:
@@ -132,9 +146,10 @@ class Program:
         room = ctypes.create_string_buffer(64)
         c_uint32.from_buffer(room).value = len(room)
         call("mem_get_info", inside, room)
-        ordered = self.driver.out("mem_alloc_async", stream, u64(SIZE), u64(0))
-        self._back.append(("mem_free_async", stream, ordered))
-        call("mem_set", 0, stream, ordered, c_uint32(1), c_uint32(1), u64(SIZE))
+        if self.driver.offers("mem_alloc_async"):
+            ordered = self.driver.out("mem_alloc_async", stream, u64(SIZE), u64(0))
+            self._back.append(("mem_free_async", stream, ordered))
+            call("mem_set", 0, stream, ordered, c_uint32(1), c_uint32(1), u64(SIZE))
         call("stream_synchronize", stream)
         call("device_memory_info", 0, ctypes.byref(ctypes.c_uint64()), ctypes.byref(ctypes.c_uint64()))
 
@@ -205,8 +220,9 @@ class Program:
             self.driver.call("mem_set", 0, stream, block, c_uint32(7), c_uint32(1), u64(SIZE))
             self.driver.call("stream_host_call", stream, host_call, None)
             extension("capture_is_active", active, stream, ctypes.byref(c_int32()))
-        finally:  # also of a capture that was dropped
-            extension("capture_end", end, stream, ctypes.byref(graph))
+        except Failed as error:
+            self.failures.append(error)
+        extension("capture_end", end, stream, ctypes.byref(graph))
         try:
             extension("graph_node_count", count, graph, ctypes.byref(ctypes.c_uint64()))
             executable = c_void_p()
@@ -227,17 +243,15 @@ class Program:
         self.made(self.driver.out("ipc_import_event", 0, handle), "event_destroy", made)
         block = self.block()
         self.driver.call("ipc_export_memory", block, handle)
-        with pytest.raises(Failed, match="use it directly"):  # CUDA's rule; another process: the contract's IPC cases
+        try:  # CUDA refuses in this process; another process imports it in the contract's IPC cases
             self.driver.out("ipc_import_memory", 0, handle)
+        except Failed as error:
+            if "use it directly" not in error.text:
+                self.failures.append(error)
 
 
 made = object()  # in a release's arguments: the thing that was made
 OFTEN = 60  # calls of one function that fail in turn; more are alike
-
-
-@pytest.fixture
-def program(control: Control, library: Path, image: Path) -> Program:
-    return Program(library, image)
 
 
 def test_the_program_uses_every_function_of_libcuda(control: Control, library: Path, image: Path) -> None:
@@ -247,12 +261,11 @@ def test_the_program_uses_every_function_of_libcuda(control: Control, library: P
     assert [str(error) for error in program.failures] == []
     assert logged == []
     unused = {symbol for symbol, count in before.items() if control.calls(symbol) == count}
-    assert unused == {"cuGetErrorName", "cuGetErrorString", "cuDevicePrimaryCtxReset_v2", "cuIpcCloseMemHandle"} - (
-        unused ^ {"cuGetErrorName", "cuGetErrorString", "cuDevicePrimaryCtxReset_v2", "cuIpcCloseMemHandle"}
-    )
+    # Only after a loss; only of what another process exported.
+    assert unused <= {"cuDevicePrimaryCtxReset_v2", "cuIpcCloseMemHandle"}
 
 
-@pytest.mark.parametrize("code", [UNKNOWN, OUT_OF_MEMORY, ILLEGAL_ADDRESS])
+@pytest.mark.parametrize("code", [UNKNOWN, ILLEGAL_ADDRESS])
 @pytest.mark.parametrize("symbol", [symbol for _, _, symbol in FUNCTIONS if not symbol.startswith("cuGetError")])
 def test_each_failing_call_is_told_and_nothing_stays(
     control: Control, library: Path, image: Path, symbol: str, code: int
@@ -272,6 +285,5 @@ def test_each_failing_call_is_told_and_nothing_stays(
         by_log = [text for text in logged if str(code) in text and name in text]
         assert by_caller or by_log or name in UNSEEN, f"call {nth} of {symbol} failed unseen: {program.failures}"
         for error in by_caller[:1]:
-            assert str(code) in error.text and "CUDA_ERROR_" in error.text
-    else:
-        assert nth == OFTEN - 1
+            assert str(code) in error.text
+            assert "CUDA_ERROR_" in error.text

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from conftest import BuildDriver, Python
-from simulated_cuda import FUNCTIONS, Control, control, image, library  # noqa: F401
+from simulated_cuda import FUNCTIONS, library
+
+__all__ = ["library"]  # fixtures
 
 OPEN = """
     import tb_device
@@ -21,7 +23,7 @@ OPEN = """
 
 def refusal(python: Python, **environment: str) -> str:
     """The one line that opening prints; two sentences: what is wrong, and what to do."""
-    text = python.output(OPEN, **environment)
+    text: str = python.output(OPEN, **environment)
     assert text.startswith("UnavailableError cuda: tb_driver_open_v1"), text
     assert len(text.splitlines()) == 1
     return text
@@ -42,7 +44,8 @@ def test_a_file_that_is_no_library_is_refused(python: Python, tmp_path: Path) ->
 def test_another_library_is_refused_with_what_it_lacks(python: Python, build_driver: BuildDriver) -> None:
     text = refusal(python, TB_CUDA_LIBRARY=str(build_driver(name="other")))
     core = sum(need == "CORE" for need, _, _ in FUNCTIONS)
-    assert f"is no whole CUDA driver library: it lacks cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString and {core - 4} more." in text
+    assert "is no whole CUDA driver library: it lacks cuInit, cuDriverGetVersion, cuGetErrorName, " in text
+    assert f"cuGetErrorString and {core - 4} more. Install" in text
 
 
 def test_a_library_that_lacks_one_function_is_refused_by_its_name(python: Python, library: Path) -> None:

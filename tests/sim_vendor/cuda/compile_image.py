@@ -17,7 +17,9 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-KERNEL = re.compile(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s+)?void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\(")
+KERNEL = re.compile(
+    r"__global__\s+(?:__launch_bounds__\([^)]*\)\s+)?void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\s*\("
+)
 DYNAMIC = re.compile(r"extern\s+__shared__\s+([\w:]+(?:\s+\w+)*?)\s+(\w+)\s*\[\s*\]\s*;")
 
 

@@ -12,39 +12,33 @@ constexpr uint32_t kAlignment = 256; // of cuMemAlloc
 // cuStreamCreateWithPriority takes what a device lacks for the nearest that it has.
 constexpr int32_t kGreatest = -5;
 
-int attribute(const Driver &driver, const Device &device, int which) {
-  int value = 0;
-  return driver.api.cuDeviceGetAttribute(&value, which, device.native) == CUDA_SUCCESS ? value : 0;
-}
-
 // No questions that need a context.
 tb_status describe(Driver &driver, Device &device, tb_device_info *info) {
   const Api &api = driver.api;
+  tb_status status = TB_OK;
+  const auto ask = [&](int which) { // keeps the first failure
+    int value = 0;
+    const CUresult result = api.cuDeviceGetAttribute(&value, which, device.native);
+    if (status == TB_OK) status = driver.told(device, result, "cuDeviceGetAttribute");
+    return value;
+  };
   size_t total = 0;
-  if (const tb_status status = driver.told(device, api.cuDeviceTotalMem(&total, device.native), "cuDeviceTotalMem"))
-    return status;
-  if (const tb_status status =
-          driver.told(device, api.cuDeviceGetName(info->name, sizeof info->name, device.native), "cuDeviceGetName"))
-    return status;
+  if ((status = driver.told(device, api.cuDeviceTotalMem(&total, device.native), "cuDeviceTotalMem"))) return status;
+  status = driver.told(device, api.cuDeviceGetName(info->name, sizeof info->name, device.native), "cuDeviceGetName");
   info->name[sizeof info->name - 1] = 0;
   info->total_memory = info->max_allocation = total;
   info->alignment = kAlignment;
-  std::snprintf(info->arch, sizeof info->arch, "sm_%d%d",
-                attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-                attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-  info->compute_units = static_cast<uint32_t>(attribute(driver, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-  info->priority_greatest = attribute(driver, device, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) ? kGreatest : 0;
-  info->pci_domain = attribute(driver, device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
-  info->pci_bus = attribute(driver, device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
-  info->pci_device = attribute(driver, device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
-  info->numa_node = api.version >= 12020 ? attribute(driver, device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) : -1;
-  CUuuid uuid{};
-  if (api.cuDeviceGetUuid && api.cuDeviceGetUuid(&uuid, device.native) == CUDA_SUCCESS)
-    std::memcpy(info->uuid, uuid.bytes, sizeof info->uuid);
-  else // its place in the machine, which no other device has
-    std::snprintf(reinterpret_cast<char *>(info->uuid), sizeof info->uuid, "%04x:%02x:%02x.%d",
-                  info->pci_domain & 0xffff, info->pci_bus & 0xff, info->pci_device & 0xff, device.number & 7);
-  return TB_OK;
+  const int major = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  const int minor = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  std::snprintf(info->arch, sizeof info->arch, "sm_%d%d", major, minor);
+  info->compute_units = static_cast<uint32_t>(ask(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  info->priority_greatest = ask(CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) ? kGreatest : 0;
+  info->pci_domain = ask(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
+  info->pci_bus = ask(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+  info->pci_device = ask(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
+  info->numa_node = api.version >= 12020 ? ask(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) : -1;
+  std::memcpy(info->uuid, device.uuid.bytes, sizeof info->uuid);
+  return status;
 }
 
 struct Fact {

@@ -1,14 +1,32 @@
 // driver.cpp -- what every function of the table begins with: devices, contexts, statuses.
 #include "driver.h"
 
+#include <cstdio>
+
 namespace tb::cuda {
 
-Driver::Driver(const tb_host *host, Api found) : host(host), api(std::move(found)) {
+Driver::Driver(const tb_host *host, Api found) : host(host), api(std::move(found)) {}
+
+void Driver::find_uuid(Device &device) {
+  const CUresult result =
+      api.cuDeviceGetUuid ? api.cuDeviceGetUuid(&device.uuid, device.native) : CUDA_ERROR_NOT_SUPPORTED;
+  if (result == CUDA_SUCCESS) return;
+  // Its place in the machine, which no other device has.
+  int bus = 0, place = 0;
+  if (api.cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device.native) != CUDA_SUCCESS) bus = 0;
+  if (api.cuDeviceGetAttribute(&place, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, device.native) != CUDA_SUCCESS) place = 0;
+  std::snprintf(device.uuid.bytes, sizeof device.uuid.bytes, "%02x:%02x #%d", bus & 0xff, place & 0xff, device.number);
+  host->log(1, ("cuDeviceGetUuid gave " + std::to_string(result) + ": the device's place stands in").c_str());
+}
+
+tb_status Driver::find_devices() {
   for (int32_t number = 0; number < api.devices; ++number) {
     CUdevice native = number;
-    if (api.cuDeviceGet(&native, number) != CUDA_SUCCESS) break;
+    if (const tb_status status = told(api.cuDeviceGet(&native, number), "cuDeviceGet")) return status;
     devices.push_back(std::make_unique<Device>(number, native));
+    find_uuid(*devices.back());
   }
+  return TB_OK;
 }
 
 Device *Driver::device(int32_t number, tb_status *status) {
@@ -95,22 +113,33 @@ void Driver::reap_modules(Device &device, bool idle) {
 
 Current::Current(Driver &driver, Device &device) : driver_(driver) { status = enter(device); }
 
+tb_status Current::failed(Device &device, CUresult result, const char *function) {
+  result_ = result;
+  function_ = function;
+  return driver_.told(device, result, function);
+}
+
+tb_status Current::refusal() const {
+  if (status == TB_DEVICE_LOST) return status; // and so is what was to be released
+  return fail_cuda(driver_.host, driver_.api, TB_FAILED_PRECONDITION, result_, function_,
+                   "Nothing was released: release it again");
+}
+
 tb_status Current::enter(Device &device) {
   const Api &api = driver_.api;
   if (!device.context.load(std::memory_order_acquire)) {
     std::lock_guard lock(device.mutex);
     CUcontext made = nullptr;
     if (!device.context.load()) {
-      if (const tb_status failed =
-              driver_.told(device, api.cuDevicePrimaryCtxRetain(&made, device.native), "cuDevicePrimaryCtxRetain"))
-        return failed;
+      if (const CUresult result = api.cuDevicePrimaryCtxRetain(&made, device.native))
+        return failed(device, result, "cuDevicePrimaryCtxRetain");
       device.context.store(made, std::memory_order_release);
     }
   }
   const CUcontext wanted = device.context.load(std::memory_order_acquire);
-  if (const tb_status failed = driver_.told(device, api.cuCtxGetCurrent(&before_), "cuCtxGetCurrent")) return failed;
+  if (const CUresult result = api.cuCtxGetCurrent(&before_)) return failed(device, result, "cuCtxGetCurrent");
   if (before_ == wanted) return TB_OK;
-  if (const tb_status failed = driver_.told(device, api.cuCtxSetCurrent(wanted), "cuCtxSetCurrent")) return failed;
+  if (const CUresult result = api.cuCtxSetCurrent(wanted)) return failed(device, result, "cuCtxSetCurrent");
   changed_ = true;
   return TB_OK;
 }

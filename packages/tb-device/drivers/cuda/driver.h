@@ -73,6 +73,7 @@ struct Device {
       : number(number), native(native), stream{{*this, nullptr, 0}, Owner::nobody} {}
   const int32_t number;
   const CUdevice native;
+  CUuuid uuid{};
   Stream stream; // the default one
   std::atomic<CUcontext> context{nullptr};
   std::atomic<CUresult> lost{CUDA_SUCCESS};
@@ -94,12 +95,18 @@ public:
   Current(const Current &) = delete;
   Current &operator=(const Current &) = delete;
   tb_status status;
+  // For functions that take something back: when the context cannot be made current they have done nothing, and say so
+  // with a status that means it (rule E8).
+  tb_status refusal() const;
 
 private:
   tb_status enter(Device &device);
+  tb_status failed(Device &device, CUresult result, const char *function);
   Driver &driver_;
   CUcontext before_ = nullptr;
   bool changed_ = false;
+  CUresult result_ = CUDA_SUCCESS;
+  const char *function_ = "";
 };
 
 // What is alive, by kind; close wants all of it gone.
@@ -110,6 +117,8 @@ struct Live {
 class Driver {
 public:
   Driver(const tb_host *host, Api api);
+  tb_status find_devices(); // once
+  void find_uuid(Device &device);
   tb_driver *handle() noexcept { return static_cast<tb_driver *>(static_cast<void *>(this)); }
   static Driver &of(tb_driver *self) { return *static_cast<Driver *>(static_cast<void *>(self)); }
 

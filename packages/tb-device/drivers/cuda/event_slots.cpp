@@ -37,10 +37,8 @@ tb_status event_destroy(tb_driver *self, tb_event *handle) {
     Device &device = event->device;
     if (event->generation == device.generation) {
       const Current current(driver, device);
-      const CUresult result = current.status ? CUDA_SUCCESS : driver.api.cuEventDestroy(event->native);
-      status = current.status      ? current.status
-               : is_sticky(result) ? TB_OK
-                                   : driver.told(device, result, "cuEventDestroy");
+      status = current.status ? current.refusal()
+                              : driver.told(device, driver.api.cuEventDestroy(event->native), "cuEventDestroy");
       if (tb_is_refusal(status)) return status;
     }
     driver.live.events.fetch_sub(1);

@@ -150,8 +150,7 @@ tb_status graph_exec_destroy(tb_driver *self, tb_graph_exec *handle) {
     if (status) return status;
     auto *executable = Executable::of(handle);
     if (executable->generation == executable->device.generation) {
-      const CUresult result = driver.api.cuGraphExecDestroy(executable->native);
-      status = is_sticky(result) ? TB_OK : driver.told(executable->device, result, "cuGraphExecDestroy");
+      status = driver.told(executable->device, driver.api.cuGraphExecDestroy(executable->native), "cuGraphExecDestroy");
       if (tb_is_refusal(status)) return status;
     }
     driver.live.graphs.fetch_sub(1);

@@ -30,15 +30,8 @@ uint32_t checksum_of(Envelope envelope) { // FNV-1a
   return sum;
 }
 
-CUuuid uuid_of(const Driver &driver, const Device &device) {
-  CUuuid uuid{};
-  if (driver.api.cuDeviceGetUuid && driver.api.cuDeviceGetUuid(&uuid, device.native) != CUDA_SUCCESS) uuid = {};
-  return uuid;
-}
-
-template <class Native>
-void write(const Driver &driver, const Device &device, Kind kind, const Native &native, tb_ipc_handle *out) {
-  Envelope envelope{kMagic, kind, 0, uuid_of(driver, device), {}};
+template <class Native> void write(const Device &device, Kind kind, const Native &native, tb_ipc_handle *out) {
+  Envelope envelope{kMagic, kind, 0, device.uuid, {}};
   static_assert(sizeof native == sizeof envelope.native);
   std::memcpy(envelope.native, &native, sizeof native);
   envelope.checksum = checksum_of(envelope);
@@ -52,8 +45,7 @@ tb_status read(const Driver &driver, const Device &device, Kind kind, const tb_i
   if (envelope.magic != kMagic || envelope.checksum != checksum_of(envelope) || envelope.kind != kind)
     return fail(driver.host, TB_INVALID_ARGUMENT, "this is no handle of %s that the CUDA driver exported",
                 kind == Kind::memory ? "memory" : "an event");
-  const CUuuid uuid = uuid_of(driver, device);
-  if (std::memcmp(&uuid, &envelope.device, sizeof uuid) != 0)
+  if (std::memcmp(&device.uuid, &envelope.device, sizeof device.uuid) != 0)
     return fail(driver.host, TB_INVALID_ARGUMENT, "the handle was exported by another device than %d", device.number);
   std::memcpy(out, envelope.native, sizeof *out);
   return TB_OK;
@@ -89,7 +81,7 @@ tb_status ipc_export_memory(tb_driver *self, void *pointer, tb_ipc_handle *out) 
     CUipcMemHandle native;
     const CUresult result = driver.api.cuIpcGetMemHandle(&native, reinterpret_cast<uintptr_t>(pointer));
     if (const tb_status status = driver.told(*owner, result, "cuIpcGetMemHandle")) return status;
-    write(driver, *owner, Kind::memory, native, out);
+    write(*owner, Kind::memory, native, out);
     return TB_OK;
   });
 }
@@ -121,7 +113,7 @@ tb_status ipc_close_memory(tb_driver *self, void *pointer) {
     for (const auto &device : driver.devices) {
       if (!device->context) continue;
       const Current current(driver, *device);
-      if (current.status) return current.status;
+      if (current.status) return current.refusal();
       const CUresult result = driver.api.cuIpcCloseMemHandle(reinterpret_cast<uintptr_t>(pointer));
       if (result == CUDA_ERROR_INVALID_VALUE) continue; // another device's, perhaps
       const tb_status status = driver.told(*device, result, "cuIpcCloseMemHandle");
@@ -145,7 +137,7 @@ tb_status ipc_export_event(tb_driver *self, tb_event *handle, tb_ipc_handle *out
     CUipcEventHandle native;
     const CUresult result = driver.api.cuIpcGetEventHandle(&native, event->native);
     if ((status = driver.told(event->device, result, "cuIpcGetEventHandle"))) return status;
-    write(driver, event->device, Kind::event, native, out);
+    write(event->device, Kind::event, native, out);
     return TB_OK;
   });
 }

@@ -62,7 +62,8 @@ tb_status Api::find(const tb_host *host, void *library) {
 #define CUDA_FUNCTION(need, name, version, symbol, parameters) finder.find(name, #name, version, #symbol);
 #include "functions.inc"
 #undef CUDA_FUNCTION
-  if (cuDriverGetVersion && cuDriverGetVersion(&version) == CUDA_SUCCESS && version < kOldest)
+  const CUresult told = cuDriverGetVersion ? cuDriverGetVersion(&version) : CUDA_SUCCESS;
+  if (told == CUDA_SUCCESS && cuDriverGetVersion && version < kOldest)
     return fail(host, TB_UNAVAILABLE, "%s is CUDA %d.%d, and %d.%d is the oldest that works. Upgrade NVIDIA's driver",
                 path.c_str(), version / 1000, version % 1000 / 10, kOldest / 1000, kOldest % 1000 / 10);
   std::string missing;
@@ -71,6 +72,8 @@ tb_status Api::find(const tb_host *host, void *library) {
   if (Need::need == Need::CORE && !name && ++count <= 4) missing += missing.empty() ? #name : ", " #name;
 #include "functions.inc"
 #undef CUDA_FUNCTION
+  if (count == 0 && told != CUDA_SUCCESS)
+    return fail_cuda(host, *this, TB_UNAVAILABLE, told, "cuDriverGetVersion", kRemedy);
   if (count == 0) return TB_OK;
   return fail(host, TB_UNAVAILABLE, "%s is no whole CUDA driver library: it lacks %s%s. %s", path.c_str(),
               missing.c_str(), count > 4 ? (" and " + std::to_string(count - 4) + " more").c_str() : "", kRemedy);

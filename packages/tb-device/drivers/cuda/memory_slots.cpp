@@ -86,8 +86,8 @@ tb_status mem_free(tb_driver *self, int32_t number, void *pointer) {
     bool gone = false;
     if ((status = take(driver, *device, pointer, &block, &gone)) || gone) return status;
     const Current current(driver, *device);
-    status =
-        current.status ? current.status : driver.told(*device, driver.api.cuMemFree(address_of(pointer)), "cuMemFree");
+    status = current.status ? current.refusal()
+                            : driver.told(*device, driver.api.cuMemFree(address_of(pointer)), "cuMemFree");
     return settle(*device, pointer, block, status);
   });
 }
@@ -130,7 +130,7 @@ tb_status mem_free_async(tb_driver *self, tb_stream *handle, void *pointer) {
       return settle(device, pointer, block,
                     fail(driver.host, TB_INVALID_ARGUMENT,
                          "%p is not from mem_alloc_async: CUDA frees it by mem_free only", pointer));
-    status = current.status ? current.status
+    status = current.status ? current.refusal()
                             : driver.told(device, driver.api.cuMemFreeAsync(address_of(pointer), stream->native),
                                           "cuMemFreeAsync");
     return settle(device, pointer, block, status);
@@ -189,15 +189,13 @@ tb_status give_back_host(Driver &driver, void *pointer, bool registered, CUresul
   if (found == driver.host_ranges.end() || found->second.registered != registered)
     return fail(driver.host, TB_INVALID_ARGUMENT, "%p is not %s, or was given back already", pointer,
                 registered ? "the start of a registered range" : "pinned memory of this driver");
-  CUresult result = CUDA_SUCCESS;
+  tb_status status = TB_OK;
   for (const auto &device : driver.devices) {
     if (!device->context) continue;
     const Current current(driver, *device); // any: the memory is every context's
-    if (current.status) continue;
-    result = release(pointer);
+    status = current.status ? current.refusal() : driver.told(*device, release(pointer), name);
     break;
   }
-  const tb_status status = result == CUDA_SUCCESS || is_sticky(result) ? TB_OK : driver.told(result, name);
   if (!tb_is_refusal(status)) driver.host_ranges.erase(found);
   return status;
 }

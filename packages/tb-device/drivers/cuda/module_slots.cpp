@@ -43,11 +43,6 @@ bool is_cut_off(const void *image, uint64_t size) {
   return ends(32, 54, 56) || ends(40, 58, 60);
 }
 
-int attribute(const Api &api, CUfunction function, int which) {
-  int value = 0;
-  return api.cuFuncGetAttribute(&value, which, function) == CUDA_SUCCESS ? value : 0;
-}
-
 tb_status check_launch(Driver &driver, const Function &function, const tb_launch *config) {
   if (const tb_status status = driver.require(config, "config")) return status;
   uint64_t threads = 1;
@@ -182,10 +177,17 @@ tb_status function_get_info(tb_driver *self, tb_function *handle, tb_function_in
     if (current.status) return current.status;
     tb_function_info info = {};
     info.max_threads = static_cast<uint32_t>(function.max_threads);
-    info.registers = static_cast<uint32_t>(attribute(driver.api, function.native, CU_FUNC_ATTRIBUTE_NUM_REGS));
-    info.shared_size =
-        static_cast<uint32_t>(attribute(driver.api, function.native, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
-    info.local_size = static_cast<uint64_t>(attribute(driver.api, function.native, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
+    tb_status status = TB_OK;
+    const auto ask = [&](int which) { // keeps the first failure
+      int value = 0;
+      const CUresult result = driver.api.cuFuncGetAttribute(&value, which, function.native);
+      if (status == TB_OK) status = driver.told(function.device, result, "cuFuncGetAttribute");
+      return value;
+    };
+    info.registers = static_cast<uint32_t>(ask(CU_FUNC_ATTRIBUTE_NUM_REGS));
+    info.shared_size = static_cast<uint32_t>(ask(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+    info.local_size = static_cast<uint64_t>(ask(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
+    if (status) return status;
     return cpu::give(driver.host, info, out);
   });
 }

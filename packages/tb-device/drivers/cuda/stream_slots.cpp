@@ -27,7 +27,7 @@ Stream *add(Driver &driver, Device &device, CUstream native, Owner owner) {
 tb_status destroy_native(Driver &driver, Stream &stream) {
   Device &device = stream.device;
   const Current current(driver, device);
-  if (current.status) return current.status;
+  if (current.status) return current.refusal();
   const bool busy = driver.is_capturing(stream) || driver.api.cuStreamQuery(stream.native) != CUDA_SUCCESS;
   {
     std::lock_guard lock(device.mutex);
@@ -35,8 +35,7 @@ tb_status destroy_native(Driver &driver, Stream &stream) {
     if (device.capturing.erase(stream.native)) device.captures.fetch_sub(1);
     device.strays = device.strays || busy;
   }
-  const CUresult result = driver.api.cuStreamDestroy(stream.native);
-  return is_sticky(result) ? TB_OK : driver.told(device, result, "cuStreamDestroy");
+  return driver.told(device, driver.api.cuStreamDestroy(stream.native), "cuStreamDestroy");
 }
 
 } // namespace

@@ -27,7 +27,10 @@ constexpr uint64_t kNeedAsync =
 bool all_have(const Driver &driver, int attribute) {
   for (const auto &device : driver.devices) {
     int value = 0;
-    if (driver.api.cuDeviceGetAttribute(&value, attribute, device->native) != CUDA_SUCCESS || !value) return false;
+    const CUresult result = driver.api.cuDeviceGetAttribute(&value, attribute, device->native);
+    if (result != CUDA_SUCCESS)
+      driver.host->log(2, ("cuDeviceGetAttribute gave " + std::to_string(result) + ": a group is not offered").c_str());
+    if (result != CUDA_SUCCESS || !value) return false;
   }
   return true;
 }
@@ -86,6 +89,7 @@ extern "C" tb_status tb_cuda_driver_open_v1(const tb_host *host, tb_driver_api *
     Api api;
     if (const tb_status status = api.open(host)) return status;
     auto driver = std::make_unique<Driver>(host, std::move(api));
+    if (const tb_status status = driver->find_devices()) return status;
     driver->groups = offered(*driver);
     driver->has_graphs = driver->has_async() && driver->api.has(Need::GRAPH);
     const tb_driver_api table = make_table(*driver);

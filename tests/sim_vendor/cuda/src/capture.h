@@ -33,6 +33,8 @@ struct Executable {
   Record last; // launches never overlap
 };
 
+// The streams capture no longer.
+void end_capture(const std::shared_ptr<Capture> &capture);
 // Queues or captures work; with the lock held.
 CUresult submit(Stream &stream, Work kind, Operation operation);
 // Queues what is never captured, after what legacy streams must wait for.

@@ -2,7 +2,6 @@
 #include "capture.h"
 
 namespace simcuda {
-namespace {
 
 void end_capture(const std::shared_ptr<Capture> &capture) {
   for (Stream *stream : capture->streams) {
@@ -11,6 +10,8 @@ void end_capture(const std::shared_ptr<Capture> &capture) {
   }
   capture->context->captures.erase(capture);
 }
+
+namespace {
 
 // Whether all nodes come before the frontier.
 bool all_joined(const Capture &capture, const std::set<size_t> &frontier) {

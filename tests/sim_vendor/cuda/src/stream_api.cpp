@@ -103,9 +103,12 @@ extern "C" CUresult cuStreamDestroy_v2(CUstream handle) {
     Lock lock(all.mutex);
     const auto stream = find(all.streams, handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (stream->capture) {
-      stream->capture->invalidated = true;
-      stream->capture->streams.erase(stream.get());
+    if (const auto capture = stream->capture) {
+      capture->invalidated = true;
+      if (capture->origin == stream.get())
+        end_capture(capture);
+      else
+        capture->streams.erase(stream.get());
     }
     stream->queue->close();
     all.streams.erase(handle);

@@ -58,8 +58,9 @@ def make_target(
 
 
 def _own_image(driver: str) -> str:
-    """The kernels compiled for the host, for the built-in drivers."""
-    found = sorted(Path(__file__).parent.glob("kernels_host*")) if driver in discovery.BUILTIN else []
+    """The kernels for a built-in driver: compiled for the host, or as PTX."""
+    name = "kernels_cuda.ptx" if driver == "cuda" else "kernels_host*"
+    found = sorted(Path(__file__).parent.glob(name)) if driver in discovery.BUILTIN else []
     return str(found[0]) if found else ""
 
 
