@@ -166,9 +166,17 @@ def kit_environment(session: nox.Session) -> Environment:
 
 @nox.session
 def contract(session: nox.Session) -> None:
-    """Prove a driver against the device ABI: `-- --driver cpu --level 4`, and what tb-device contract takes."""
-    arguments = session.posargs or ["--driver", "cpu", "--level", "4"]
-    kit_environment(session).run(session, "tb-device", "contract", *arguments)
+    """Prove a driver against the device ABI: `-- --driver cpu --level 4`, and what tb-device contract takes.
+
+    `--simulated`: drivers of a vendor's library run on the one of tests/sim_vendor.
+    """
+    arguments = list(session.posargs) or ["--driver", "cpu", "--level", "4"]
+    environment = kit_environment(session)
+    if "--simulated" not in arguments:
+        environment.run(session, "tb-device", "contract", *arguments)
+        return
+    arguments.remove("--simulated")
+    environment.run(session, "python", "-m", "building.simulated", "contract", *arguments, env=TOOLS_ON_PATH)
 
 
 @nox.session
@@ -199,9 +207,35 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(name="bench-allocator")
 def bench_allocator(session: nox.Session) -> None:
-    """tb-allocator on traces of allocations, without a device. `-- --trace FILE`; writes build/bench-allocator.json."""
-    environment = component_environment(session, PACKAGES["tb-allocator"])
-    environment.run(session, "python", "-m", "allocator_bench", *session.posargs, env=TOOLS_ON_PATH)
+    """tb-allocator and its peers on traces of allocations. `-- --trace FILE`. The first run downloads 540 MB."""
+    package = PACKAGES["tb-allocator"]
+    environment = component_environment(session, package)
+    folder = ROOT / "build" / "bench-allocator"
+    library = native_library(session, package, folder / "native", "tests/cpp/liballocator_under_test.a")
+    arguments = ["--library", str(library), "--folder", str(folder), *session.posargs]
+    environment.run(session, "python", "-m", "allocator_bench", *arguments, env=TOOLS_ON_PATH)
+
+
+def native_library(session: nox.Session, package: Package, folder: pathlib.Path, target: str) -> pathlib.Path:
+    """A target of a package's C++ tests, built as the wheel is."""
+    environment = build_environment(session, PACKAGES, package)
+    if not (folder / "build.ninja").exists():
+        environment.run(
+            session, "meson", "setup", str(folder), str(package.directory), "-Dnative_tests=true", silent=True
+        )
+    environment.run(
+        session, "meson", "compile", "-C", str(folder), pathlib.Path(target).stem.removeprefix("lib"), silent=True
+    )
+    return folder / target
+
+
+@nox.session
+def adapters(session: nox.Session) -> None:
+    """tb-allocator under the real CuPy, Numba and RMM, as far as they go without a GPU. Downloads 220 MB."""
+    environment = Environment("adapters").prepare(
+        session, [PYTEST, "numpy", "cupy-cuda12x==14.*", "numba-cuda", "rmm-cu12"], wheels(session, ["tb-allocator"])
+    )
+    run_pytest(session, environment, "packages/tb-allocator/adapter_tests", session.posargs)
 
 
 @nox.session(name="bench-generator")
@@ -225,11 +259,23 @@ def schemas(session: nox.Session) -> None:
     environment.run(session, "python", "packages/tb-ops/tests/schema_check.py", *map(str, folders))
 
 
+@nox.session(name="autocast-drift")
+def autocast_drift(session: nox.Session) -> None:
+    """Which autocast rules changed between torch 2.11 and 2.15. `-- 2.13 2.14` for some. Downloads 500 MB."""
+    environment = component_environment(session, PACKAGES["tb-amp"])
+    folders = [schema_folder(session, environment, minor) for minor in session.posargs or SCHEMAS]
+    environment.run(session, "python", "-m", "tb_amp.drift", *map(str, folders))
+
+
 def schema_folder(session: nox.Session, environment: Environment, minor: str) -> pathlib.Path:
-    """build/schemas/VERSION with the torchgen of the newest torch of a minor version, out of its smallest wheel."""
+    """build/schemas/VERSION with torchgen and include/ATen/autocast_mode.h of a minor version's newest torch.
+
+    Out of its smallest wheel.
+    """
     place = ROOT / "build" / "schemas"
-    for found in sorted(place.glob(f"{minor}.*/torchgen")):
-        return found.parent
+    header = "torch/include/ATen/autocast_mode.h"
+    for found in sorted(place.glob(f"{minor}.*/{header}")):
+        return found.parents[3]
     with tempfile.TemporaryDirectory() as scratch:
         platforms = [f"--platform=macosx_{release}_0_arm64" for release in (11, 14)]
         options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11", *platforms, f"--dest={scratch}"]
@@ -237,9 +283,10 @@ def schema_folder(session: nox.Session, environment: Environment, minor: str) ->
         [downloaded] = pathlib.Path(scratch).glob("torch-*.whl")
         unpacked = pathlib.Path(scratch) / "unpacked"
         with zipfile.ZipFile(downloaded) as archive:
-            archive.extractall(unpacked, [name for name in archive.namelist() if name.startswith("torchgen/")])
+            wanted = [name for name in archive.namelist() if name.startswith("torchgen/") or name == header]
+            archive.extractall(unpacked, wanted)
         target = place / downloaded.name.split("-")[1]
-        shutil.copytree(unpacked, target)
+        shutil.copytree(unpacked, target, dirs_exist_ok=True)
     return target
 
 
@@ -299,6 +346,23 @@ def sanitized_fuzzing(session: nox.Session, sanitizer: str) -> None:
     python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
     arguments = session.posargs or ["--cases", "500", "--seed", "0"]
     session.run(*LESS_RANDOM, *python, "-m", "fuzz", *arguments, env=variables, external=True)
+
+
+@nox.session(name="sanitize-amp")
+def sanitize_amp(session: nox.Session) -> None:
+    """tb-amp's tests with its extension under Address- and UndefinedBehaviorSanitizer, then ThreadSanitizer."""
+    tasks = {name: functools.partial(sanitized_amp_tests, session, name) for name in FUZZ_SANITIZERS}
+    run_all(session, tasks)
+
+
+def sanitized_amp_tests(session: nox.Session, sanitizer: str) -> None:
+    """Builds the extension for a sanitizer and runs the tests; a report ends a process and so fails its test."""
+    environment = component_environment(session, PACKAGES["tb-amp"])
+    folder = overlay(session, PACKAGES, ["tb-amp"], sanitizer, environment)
+    variables = {**FUZZ_SANITIZERS[sanitizer], "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tools'}"}
+    python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
+    arguments = [*PYTEST_ARGUMENTS, "packages/tb-amp/tests", *session.posargs]
+    session.run(*LESS_RANDOM, *python, "-m", "pytest", *arguments, env=variables, external=True)
 
 
 @nox.session

@@ -1,4 +1,7 @@
-"""The documents say what is true: their Python examples run, and their links lead somewhere."""
+"""The documents say what is true: their Python examples run, and their links lead somewhere.
+
+Examples that need a GPU are fenced as `py`, and the text above them says who runs them.
+"""
 
 from __future__ import annotations
 

@@ -76,11 +76,13 @@ def test_the_line_is_not_one_of_pytorch_s_own_files() -> None:
     assert "functional.py" in row.first_stack[0]
 
 
-def test_a_backward_pass_names_its_autograd_node() -> None:
+def test_a_backward_pass_names_its_autograd_node_and_the_line_that_called_it() -> None:
     x = torch.ones(3, device="tb", requires_grad=True)
     with tb.force_fallback("aten::sigmoid_backward"):
         x.sigmoid().sum().backward()  # type: ignore[no-untyped-call]
-    assert rows()["aten::sigmoid_backward"].first_call == "the backward pass (SigmoidBackward0)"
+    place, node = rows()["aten::sigmoid_backward"].first_call.split(", ")
+    assert node == "the backward pass (SigmoidBackward0)"
+    assert place.endswith(" in test_a_backward_pass_names_its_autograd_node_and_the_line_that_called_it")
 
 
 def test_reset_forgets_counts_and_places() -> None:

@@ -9,6 +9,7 @@ import kernel_cases_layers  # noqa: F401
 import kernel_cases_lists  # noqa: F401
 import kernel_cases_operators  # noqa: F401
 import kernel_cases_results  # noqa: F401
+import kernel_cases_scaling  # noqa: F401
 import pytest
 import torch
 import torch.nn.functional as F

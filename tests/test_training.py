@@ -81,11 +81,43 @@ def test_transformer_losses_equal_those_of_the_cpu_with_the_same_dropout_masks()
 
 
 @pytest.mark.usefixtures("no_fallbacks")
-def test_transformer_learns_under_autocast_to_bfloat16() -> None:
-    trainer = Trainer(TB, read_corpus(), MODEL, replace(TRAINING, bf16=True, learning_rate=0.01))
-    found = losses(trainer, 20)
-    assert found[-1] < found[0] - 0.5
+@pytest.mark.parametrize("low", [{"bf16": True}, {"fp16": True}], ids=str)
+def test_transformer_converges_under_autocast_as_on_stock_cpu(low: dict[str, bool]) -> None:
+    settings = replace(TRAINING, steps=60, batch=8, learning_rate=0.01, bf16="bf16" in low, fp16="fp16" in low)
+    corpus = read_corpus()
+    trainer = Trainer(TB, corpus, MODEL, settings)
+    torch.manual_seed(settings.seed)
+    on_tb = losses(trainer, settings.steps)
+    on_cpu = losses(Trainer(CPU, corpus, MODEL, settings), settings.steps, philox_masks(settings.seed))
+    assert agree(on_tb[:20], on_cpu[:20], relative=5e-3), f"{on_tb[:20]}\n{on_cpu[:20]}"
+    last, expected = sum(on_tb[-10:]) / 10, sum(on_cpu[-10:]) / 10
+    assert abs(last - expected) < 0.05 * expected
+    assert last < on_tb[0] - 2
     assert trainer.model.head.weight.dtype == torch.float32
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+def test_transformer_in_float16_skips_steps_until_the_scale_fits_and_then_learns() -> None:
+    def scales(device: torch.device, scaler: torch.amp.GradScaler) -> tuple[list[float], list[float]]:
+        trainer = Trainer(device, corpus, MODEL, replace(TRAINING, fp16=True, learning_rate=0.01))
+        trainer.scaler = scaler
+        before = [p.detach().clone() for p in trainer.model.parameters()]
+        found, history = [], []
+        for step in range(30):
+            history += losses(trainer, 1)
+            found.append(scaler.get_scale())
+            if step == 0:
+                assert all(torch.equal(p, q) for p, q in zip(trainer.model.parameters(), before, strict=True))
+        return found, history
+
+    corpus = read_corpus()
+    on_tb, history = scales(TB, torch.tb.amp.GradScaler(init_scale=2.0**26))  # type: ignore[attr-defined]
+    assert on_tb[0] == 2.0**25
+    assert on_tb[-1] < on_tb[0]
+    assert on_tb == sorted(on_tb, reverse=True)
+    assert history[-1] < history[0] - 0.5
+    on_cpu, _ = scales(CPU, torch.amp.GradScaler("cpu", init_scale=2.0**26))
+    assert on_tb[:5] == on_cpu[:5]
 
 
 @pytest.mark.usefixtures("no_fallbacks")

@@ -1,17 +1,20 @@
-"""`nox -s bench-allocator`: utilisation, capacity ladder, driver calls and time of every trace, as a table and JSON.
+"""`nox -s bench-allocator`: memory, driver calls and time of every trace, against other allocators in the same run.
 
-The traces in traces/ were recorded from unmodified models on meta tensors; the others are generated from seeds.
+The traces in traces/ were recorded from unmodified models on meta tensors; the others are generated from seeds. The
+peers are PyTorch's own CUDA allocator and RMM's pool, both on the emulated CUDA runtime of tests/sim_vendor/cudart, and
+the host's allocators; what cannot be had on this machine is named, and its promises count as not measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 from pathlib import Path
 from typing import Any
 
 from tb_allocator import replay, traces
+
+from . import acceptance, comparison, instructions, programs
 
 RECORDED = sorted((Path(__file__).parent / "traces").glob("*.xz"))
 PAGES = "expandable_segments:True"
@@ -41,6 +44,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="nox -s bench-allocator --", description=__doc__.splitlines()[0])
     parser.add_argument("--trace", action="append", help="a trace as tb_allocator.replay takes it; by default all")
     parser.add_argument("--json", type=Path, default=Path("build/bench-allocator.json"))
+    parser.add_argument("--library", type=Path, help="liballocator_under_test.a; without it no times against peers")
+    parser.add_argument("--folder", type=Path, default=Path("build/bench-allocator"), help="for what is downloaded")
     options = parser.parse_args()
     names = options.trace or [*map(str, RECORDED), *(f"generate:{name}" for name in traces.NAMES)]
     print(f"{'trace':28}{'used':>9}{'ns/event':>10}{'calls/event':>13}{'waits':>7}  ladder {replay.LADDER}")
@@ -53,10 +58,40 @@ def main() -> None:
             f"{result['nanoseconds_per_event']:>10.1f}{result['memory_calls_per_event']:>13.4f}"
             f"{result['synchronisations']:>7}  {marks}"
         )
-    used = [result["utilisation"] for result in results.values()]
-    print(f"{'worst':28}{100 * min(used):>7.2f} %\n{'mean':28}{100 * statistics.mean(used):>7.2f} %")
+    report: dict[str, Any] = {"traces": results}
+    lines = acceptance.of_traces(results)
+    if options.library:
+        report["times"], more = compare(names, options.folder, options.library)
+        lines += more
+    report["acceptance"] = [line.as_dict() for line in lines]
+    print("", *lines, sep="\n")
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(results, indent=1) + "\n")
+    options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def compare(names: list[str], folder: Path, library: Path) -> tuple[dict[str, Any], list[acceptance.Line]]:
+    """Times of the traces and of pairs, ours and the peers', printed; and the promises about them."""
+    builder = programs.Builder(folder.resolve())
+    devices, missing = programs.devices(builder, library.resolve())
+    hosts, missing_hosts = programs.hosts(builder)
+    for name, why in {**missing, **missing_hosts}.items():
+        print(f"not measured here: {name}: {why}")
+    replays = comparison.replays(devices, names)
+    pairs = comparison.pairs({**devices, **hosts})
+    live = {name: replay.load(name).peak_live for name in names}
+    print(
+        "",
+        comparison.used_table(replays, live),
+        "",
+        comparison.replay_table(replays),
+        "",
+        comparison.table(pairs, comparison.PAIRS),
+        sep="\n",
+    )
+    counted = instructions.per_event(devices[programs.OURS], names)
+    times = {"replays": replays, "pairs": pairs, "instructions": counted, "missing": {**missing, **missing_hosts}}
+    lines = acceptance.of_times(replays, {name: pairs[name] for name in devices})
+    return times, lines + acceptance.of_instructions(counted)
 
 
 if __name__ == "__main__":

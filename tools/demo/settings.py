@@ -29,6 +29,7 @@ class TrainingSettings:
     weight_decay: float = 0.1
     seed: int = 1234
     bf16: bool = False
+    fp16: bool = False  # with a gradient scaler; not together with bf16
     # Steps over which the losses of both devices are compared, with the same random numbers.
     agreement_steps: int = 20
     # Timing: pairs of blocks, one on each device, each block after one warm-up step.

@@ -26,6 +26,14 @@ def synchronize(device: torch.device) -> None:
         torch.accelerator.synchronize(device)
 
 
+def gradient_scaler(device: torch.device, enabled: bool) -> torch.amp.GradScaler:
+    """tb's own class, whose steps do not wait for the device; elsewhere PyTorch's."""
+    if device.type == "tb":
+        scaler: torch.amp.GradScaler = torch.tb.amp.GradScaler(enabled=enabled)  # type: ignore[attr-defined]
+        return scaler
+    return torch.amp.GradScaler(device.type, enabled=enabled)
+
+
 class Trainer:
     """A model, its optimizer and its batches on one device. Two trainers of the same seeds see the same data."""
 
@@ -39,6 +47,7 @@ class Trainer:
             self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
         self.batches = Batches(corpus.train, settings.batch, model_settings.context, settings.seed)
+        self.scaler = gradient_scaler(device, settings.fp16)
         self.done = 0
 
     @property
@@ -47,7 +56,8 @@ class Trainer:
 
     def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Mean cross-entropy in nats per byte."""
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.settings.bf16):
+        low = torch.float16 if self.settings.fp16 else torch.bfloat16
+        with torch.autocast(self.device.type, dtype=low, enabled=self.settings.bf16 or self.settings.fp16):
             logits = self.model(tokens)
             return functional.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
 
@@ -58,8 +68,9 @@ class Trainer:
         tokens, targets = self.batches.next()
         loss = self.loss(tokens.to(self.device), targets.to(self.device))
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.done += 1
         return loss.detach()
 

@@ -264,8 +264,16 @@ void bind_buffer(nb::module_ &m) {
            nb::sig("def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, "
                    "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object"),
            "A DLPack capsule of nbytes unsigned bytes: versioned if max_version allows, else in the legacy form.\n\n"
-           "Waits for the buffer's own stream, unless stream is -1. BufferError if dl_device cannot be served.")
+           "Waits for the buffer's own stream, unless stream is -1; on CUDA the stream given waits, not the host. "
+           "BufferError "
+           "if dl_device cannot be served.")
       .def("__dlpack_device__", &dlpack_device, "(DLPack's device type, device number).")
+      .def_prop_ro("__cuda_array_interface__", &cuda_array_interface,
+                   nb::sig("def __cuda_array_interface__(self) -> dict[str, object]"),
+                   "The bytes as CuPy, Numba and others take them, version 3, with the buffer's stream. AttributeError "
+                   "where the "
+                   "memory is not CUDA's.")
+      .def("_copy_from_address", &copy_from_address, "source"_a, "after"_a = 0)
       .def("__len__", [](const Buffer &self) { return self.storage()->size; })
       .def(
           "__enter__", [](nb::handle_t<Buffer> self) { return nb::borrow(self); },

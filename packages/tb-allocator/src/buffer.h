@@ -55,5 +55,10 @@ void bind_buffer(nanobind::module_ &m);
 nanobind::object export_dlpack(const Buffer &buffer, nanobind::handle stream, nanobind::handle max_version,
                                nanobind::handle dl_device, std::optional<bool> copy);
 std::pair<int32_t, int32_t> dlpack_device(const Buffer &buffer);
+// buffer_cuda.cpp
+nanobind::dict cuda_array_interface(const Buffer &buffer);
+// From any memory of the host or of a device, in the order of the buffer's stream, when what `after`, the address of a
+// tb_stream or 0, has to do by now is done.
+void copy_from_address(const Buffer &buffer, uintptr_t source, uintptr_t after);
 
 } // namespace tb

@@ -4,7 +4,9 @@
 
 #include "buffer.h"
 #include "dlpack.h"
+#include "foreign.h"
 #include "python_errors.h"
+#include "table.h"
 
 namespace nb = nanobind;
 
@@ -63,6 +65,23 @@ std::shared_ptr<Storage> copy_of(const Buffer &buffer) {
   return to;
 }
 
+// Makes a stream of CUDA's wait for the buffer's, and memory freed later wait for that stream. False: it could not be
+// arranged, and nothing was.
+bool consumer_waits(const Storage &storage, uint64_t native) {
+  Driver driver = require_driver();
+  constexpr uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
+  tb_stream *consumer = nullptr;
+  if ((driver.api->groups & needed) != needed || !storage.block) return false;
+  if (foreign_stream(storage.device, native, &consumer) != TB_OK) return false;
+  if (consumer == storage.stream) return true;
+  tb_event *event = nullptr;
+  if (driver.api->event_create(driver.self, storage.device, 0, &event) != TB_OK) return false;
+  tb_status status = driver.api->event_record(driver.self, event, storage.stream);
+  if (status == TB_OK) status = driver.api->stream_wait_event(driver.self, consumer, event);
+  driver.api->event_destroy(driver.self, event);
+  return status == TB_OK && allocator_table.record_stream(storage.block, consumer) == TB_OK;
+}
+
 [[noreturn]] void refuse(const char *text) {
   PyErr_SetString(PyExc_BufferError, text);
   throw nb::python_error();
@@ -96,9 +115,12 @@ nb::object export_dlpack(const Buffer &buffer, nb::handle stream, nb::handle max
     throw nb::value_error("the host has no streams: stream must be None");
   bool copied = copy.value_or(false);
   std::shared_ptr<Storage> storage = copied ? copy_of(buffer) : buffer.storage();
-  // Right for every consumer: what was queued on the buffer's stream is done. (A wait on the consumer's own stream would
-  // leave the host free, but needs the driver to know that stream.)
-  if (copied || consumer != no_synchronisation) buffer.synchronize();
+  if (type == dlpack::type_cuda && !stream.is_none() && consumer == 0)
+    throw nb::value_error("stream 0 of CUDA could mean two streams: give 1, the legacy default, or 2, the thread's");
+  const bool wanted = copied || consumer != no_synchronisation;
+  const uint64_t native = consumer > 0 ? static_cast<uint64_t>(consumer) : 1; // None: the legacy default stream
+  // The host waits where no stream can: right for every consumer.
+  if (wanted && !(type == dlpack::type_cuda && !copied && consumer_waits(*storage, native))) buffer.synchronize();
   bool versioned = !max_version.is_none() && nb::cast<std::pair<int, int>>(max_version).first >= 1;
   dlpack::Device device{type, id};
   return versioned ? make_capsule<dlpack::ManagedVersioned>(std::move(storage), device, copied)

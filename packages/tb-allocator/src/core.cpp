@@ -8,6 +8,8 @@
 
 #include "arena.h"
 #include "buffer.h"
+#include "capture.h"
+#include "foreign.h"
 #include "memory_stats.h"
 #include "python_errors.h"
 #include "replay/bind.h"
@@ -148,6 +150,7 @@ NB_MODULE(_core, m) {
         if (!tb_import("tb-allocator", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &tb::streams,
                        sizeof tb::streams))
           throw nb::python_error();
+        tb::check(tb::connect_captures(tb::streams), "connect_captures", -1);
       },
       "Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.");
   tb::bind_buffer(m);
@@ -195,6 +198,14 @@ NB_MODULE(_core, m) {
       "events"_a = uint64_t{1} << 16, "device"_a = nb::none(),
       "Forget a device's history and remember the last `events` from now on, rounded up to a power of two; 0: none.\n"
       "Each takes 48 bytes. MemoryError where that is too much.");
+  m.def(
+      "_foreign_stream",
+      [](int32_t device, uint64_t native) {
+        tb_stream *stream = nullptr;
+        tb::check(tb::foreign_stream(device, native, &stream), "stream_wrap", device);
+        return reinterpret_cast<uintptr_t>(stream);
+      },
+      "device"_a, "native"_a, "The address of the tb_stream of a native stream handle; 0: the default stream.");
   m.def("_bytes_text", tb::bytes_text, "nbytes"_a, "\"1.50 GiB\".");
   m.attr(TB_EXPORT_ATTRIBUTE) = nb::capsule(&tb::allocator_export, TB_EXPORT_CAPSULE);
 }

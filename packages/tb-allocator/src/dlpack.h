@@ -12,6 +12,7 @@ struct Device {
   int32_t id;
 };
 inline constexpr int32_t type_cpu = 1;
+inline constexpr int32_t type_cuda = 2;
 
 struct DataType {
   uint8_t code, bits;

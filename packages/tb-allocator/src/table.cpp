@@ -7,10 +7,15 @@
 #include <mutex>
 #include <vector>
 
+#include "arenas.h"
+#include "capture.h"
 #include "configuration.h"
 #include "heap.h"
 
 namespace tb {
+
+std::atomic<bool> ended{false};
+
 namespace {
 
 constexpr int32_t device_limit = 128; // PyTorch's device index is a signed byte
@@ -19,18 +24,13 @@ constexpr int32_t device_limit = 128; // PyTorch's device index is a signed byte
 std::atomic<Heap *> heaps[device_limit];
 std::atomic<Heap *> host_heap;
 std::mutex making;
-std::atomic<bool> ended{false}; // after shutdown nothing is allocated and nothing given back
-
-std::vector<Heap *> arenas; // guarded by `making`
-
 void shutdown(void *) {
   ended = true;
   if (*host.forked) return;
   for (auto &heap : heaps)
     if (Heap *made = heap) made->shutdown();
   if (Heap *made = host_heap) made->shutdown();
-  std::lock_guard guard(making);
-  for (Heap *arena : arenas) arena->shutdown();
+  shutdown_arenas();
 }
 
 // With `making` held. *configuration is good when TB_OK.
@@ -100,8 +100,6 @@ tb_status make_heap(int32_t device, Heap **out) {
   return make_heap(device, out);
 }
 
-bool usable() { return !ended.load(std::memory_order_relaxed) && !*host.forked; }
-
 tb_status heap_of(int32_t device, Heap **out) {
   if (static_cast<uint32_t>(device) < static_cast<uint32_t>(device_limit) && usable()) [[likely]]
     if (Heap *heap = heaps[device].load(std::memory_order_acquire)) [[likely]] {
@@ -137,12 +135,22 @@ template <class Body> tb_status with_host_heap(const char *function, Body body) 
 }
 
 tb_status allocate(int32_t device, uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
-  return with_heap(device, "allocate", [=](Heap &heap) { return heap.allocate(size, stream, out_pointer, out_block); });
+  if (entered && entered->device() == device) [[unlikely]]
+    return arena_allocate(as_arena(entered), size, stream, out_pointer, out_block);
+  return with_heap(device, "allocate", [=](Heap &heap) {
+    Heap *from = &heap;
+    if (any_capture()) [[unlikely]]
+      if (tb_status status = captured_heap(stream, &from); status != TB_OK) return status;
+    return from->allocate(size, stream, out_pointer, out_block);
+  });
 }
 
 void deallocate(tb_block *block) {
-  if (block && usable()) [[likely]]
-    block->segment->heap->deallocate(block);
+  if (!block || !usable()) [[unlikely]]
+    return;
+  if (any_capture()) [[unlikely]]
+    if (put_off(block)) return;
+  block->segment->heap->deallocate(block);
 }
 
 tb_status record_stream(tb_block *block, tb_stream *stream) {
@@ -156,10 +164,17 @@ tb_block *find(const void *pointer) {
   for (auto &heap : heaps)
     if (Heap *made = heap.load(std::memory_order_acquire))
       if (tb_block *block = made->find(pointer)) return block;
-  return nullptr;
+  return find_in_arenas(pointer); // captures' too
 }
 
 tb_status empty_cache(int32_t device) {
+  if (any_capture()) // what is given back could still be in use: nobody can wait for the device now
+    return fail(TB_FAILED_PRECONDITION, device, "empty_cache",
+                "a capture is in progress, and it cannot be waited for: empty the cache before or after it");
+  if (usable())
+    each_capture_heap(device, [](Heap &heap, bool unused) {
+      if (unused) (void)guarded(-1, "empty_cache", [&] { return heap.empty_cache(); });
+    });
   if (device >= 0) return with_heap(device, "empty_cache", [](Heap &heap) { return heap.empty_cache(); });
   tb_status first = TB_OK;
   for (auto &heap : heaps)
@@ -170,30 +185,34 @@ tb_status empty_cache(int32_t device) {
   return first;
 }
 
-void copy_statistics(Heap &heap, tb_allocator_statistics *out) {
+// With what captures hold; a peak of the sum is at most the sum of the peaks that is told.
+void copy_statistics(Heap &heap, int32_t device, tb_allocator_statistics *out) {
   tb_allocator_statistics all{};
   heap.statistics(&all);
+  if (device >= 0) add_capture_statistics(device, &all);
   all.struct_size = out->struct_size;
   memcpy(out, &all, out->struct_size < sizeof all ? out->struct_size : sizeof all);
 }
 
 tb_status statistics(int32_t device, tb_allocator_statistics *out) {
   return with_heap(device, "statistics", [=](Heap &heap) {
-    copy_statistics(heap, out);
+    copy_statistics(heap, device, out);
     return tb_status{TB_OK};
   });
 }
 
 tb_status reset_peak(int32_t device) {
-  return with_heap(device, "reset_peak", [](Heap &heap) {
+  return with_heap(device, "reset_peak", [=](Heap &heap) {
     heap.reset_peak();
+    each_capture_heap(device, [](Heap &captured, bool) { captured.reset_peak(); });
     return tb_status{TB_OK};
   });
 }
 
 tb_status reset_accumulated(int32_t device) {
-  return with_heap(device, "reset_accumulated", [](Heap &heap) {
+  return with_heap(device, "reset_accumulated", [=](Heap &heap) {
     heap.reset_accumulated();
+    each_capture_heap(device, [](Heap &captured, bool) { captured.reset_accumulated(); });
     return tb_status{TB_OK};
   });
 }
@@ -227,7 +246,7 @@ tb_status host_empty_cache() {
 
 tb_status host_statistics(tb_allocator_statistics *out) {
   return with_host_heap("host_statistics", [=](Heap &heap) {
-    copy_statistics(heap, out);
+    copy_statistics(heap, -1, out);
     return tb_status{TB_OK};
   });
 }
@@ -236,23 +255,6 @@ tb_status host_statistics(tb_allocator_statistics *out) {
 
 tb_status heap_for(int32_t device, Heap **out) {
   return guarded(device, "snapshot", [=] { return device < 0 ? heap_of_host(out) : heap_of(device, out); });
-}
-
-tb_status make_arena(int32_t device, uint64_t limit, bool contiguous, Heap **out) {
-  return guarded(device, "Arena", [=] {
-    Heap *own = nullptr; // checks the device, and reads the configuration
-    if (tb_status status = heap_of(device, &own); status != TB_OK) return status;
-    Driver driver;
-    if (tb_status status = open_driver(&driver); status != TB_OK) return status;
-    HeapPolicy policy = own->policy();
-    policy.growing = !contiguous && driver.api->groups & TB_GROUP_VMM;
-    policy.limit = limit;
-    std::lock_guard guard(making);
-    arenas.reserve(arenas.size() + 1);
-    *out = new Heap(driver, std::make_unique<DeviceSource>(driver, device), policy);
-    arenas.push_back(*out);
-    return tb_status{TB_OK};
-  });
 }
 
 const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
@@ -271,7 +273,12 @@ const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
                                             record_stream,
                                             host_find,
                                             host_empty_cache,
-                                            host_statistics};
+                                            host_statistics,
+                                            arena_create,
+                                            arena_destroy,
+                                            arena_enter,
+                                            arena_allocate,
+                                            arena_statistics};
 
 const tb_export allocator_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
                                     TB_ALLOCATOR_API_MAJOR,

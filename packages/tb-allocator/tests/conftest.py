@@ -115,3 +115,36 @@ class Python:
 @pytest.fixture
 def python(tmp_path: Path) -> Python:
     return Python(tmp_path)
+
+
+class _Info(ctypes.Structure):
+    """tb_driver_info of tb/driver.h."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("dlpack_type", ctypes.c_int32),
+        ("name", ctypes.c_char * 32),
+        ("vendor", ctypes.c_char * 64),
+        ("version", ctypes.c_char * 64),
+        ("native", ctypes.c_char * 32),
+    ]
+
+
+@pytest.fixture
+def says_cuda() -> Iterator[None]:
+    """The CPU driver calls itself CUDA's: what doors promise about streams there is seen on streams that tests hold."""
+    signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+    place = ctypes.c_void_p.from_address(tb_device.default_driver().table_address + OFFSETS["get_info"])
+    assert place.value is not None
+    original = place.value
+
+    def get_info(driver: int, out: int) -> int:
+        status = signature(original)(driver, out)
+        info = _Info.from_address(out)
+        info.dlpack_type, info.native = 2, b"cuda"
+        return status
+
+    replacement = signature(get_info)
+    place.value = ctypes.cast(replacement, ctypes.c_void_p).value
+    yield
+    place.value = original

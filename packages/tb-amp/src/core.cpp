@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "custom_rules.h"
 #include "rules.h"
 #include "scaler.h"
 #include "tb/tensor_caster.h"
@@ -24,7 +25,6 @@ bool register_all() {
   static bool done = false;
   if (done) return false;
   tb::amp::check_no_rules();
-  tb::amp::check_no_scaler();
   tb::amp::register_scaler();
   tb::amp::register_rules();
   return done = true;
@@ -37,6 +37,10 @@ NB_MODULE(_core, module) {
   tb::register_torch_exceptions();
   module.def("rules", rules, "Operators by policy, from the lists of ATen/autocast_mode.h.");
   module.def("register", register_all, "Registers rules and operators. Returns whether this call did it.");
+  module.def("add_rule", tb::amp::add_rule, "operation"_a, "policy"_a,
+             "Gives an operator of the program's own an autocast rule.");
+  module.def("remove_rule", tb::amp::remove_rule, "operation"_a, "Takes back what add_rule() did.");
+  module.def("custom_rules", tb::amp::custom_rules, "Policies by operator, as add_rule() gave them.");
   module.def(
       "unscale_",
       [](const std::vector<at::Tensor> &gradients, at::Tensor found_inf, const at::Tensor &inv_scale) {

@@ -91,19 +91,14 @@ at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at
   return scale;
 }
 
-void check_no_scaler() {
-  for (const char *name : names) {
-    const auto found = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});
-    TORCH_CHECK(!found || !found->hasKernelForDispatchKey(key), "tb-amp cannot register aten::", name,
-                ": it has a kernel for PrivateUse1 devices already, from another package. Use one package a process "
-                "that registers a PrivateUse1 backend");
-  }
-}
-
 void register_scaler() {
   auto *library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__); // never destroyed
-  library->impl(names[0], TORCH_FN(unscale));
-  library->impl(names[1], TORCH_FN(update_scale));
+  const auto missing = [](const char *name) {
+    const auto found = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});
+    return !found || !found->hasKernelForDispatchKey(key);
+  };
+  if (missing(names[0])) library->impl(names[0], TORCH_FN(unscale));
+  if (missing(names[1])) library->impl(names[1], TORCH_FN(update_scale));
 }
 
 } // namespace tb::amp

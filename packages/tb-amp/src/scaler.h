@@ -1,4 +1,4 @@
-// GradScaler's two operators, made of other operators of the tensors' own device: they wait for nothing and read
+// GradScaler's two operators for backends without kernels of their own for them, made of other operators of the tensors' own device: they wait for nothing and read
 // nothing back, so they are as asynchronous as the device's operators are.
 //
 // All but views, stack and casts are structured operators, which a backend has first. Semantics are those of PyTorch's CPU and
@@ -18,9 +18,7 @@ void unscale(at::TensorList gradients, at::Tensor &found_inf, const at::Tensor &
 at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at::Tensor &found_inf, double growth,
                          double backoff, int64_t growth_interval);
 
-// c10::Error where one of them has a kernel for PrivateUse1 devices already.
-void check_no_scaler();
-// Registers both for PrivateUse1 devices, for ever.
+// Registers them for PrivateUse1 devices, for ever. One that the backend has a kernel of its own for is left to it.
 void register_scaler();
 
 } // namespace tb::amp

@@ -1,7 +1,12 @@
-"""What importing says when the installed torch is not the one that the package was built for."""
+"""What importing says and costs, and the README's example."""
 
+import importlib.metadata
+import os
+import pathlib
+import re
 import subprocess
 import sys
+import zlib
 
 import pytest
 import tb_amp
@@ -31,3 +36,33 @@ def test_another_torch_is_refused_in_one_sentence_before_the_extension_is_loaded
         f"tb-amp {_build.VERSION} was built for torch {minor}, but torch {installed} is installed: "
         f"pip install 'torch=={minor}.*' or a tb-amp built for {installed}"
     )
+
+
+def test_importing_takes_30_milliseconds_at_most_beyond_torch() -> None:
+    # Of the processor: what else the machine does counts for nothing.
+    program = (
+        "import time, torch\n"
+        "before = time.process_time()\n"
+        "import tb_amp\n"
+        "print((time.process_time() - before) * 1000)\n"
+    )
+    alone = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=alone)
+    assert 0 < float(done.stdout) <= 30
+
+
+def test_the_package_is_smaller_than_300_kilobytes_compressed() -> None:
+    files = importlib.metadata.files("tb-amp") or []
+    sizes = [len(zlib.compress(pathlib.Path(str(file.locate())).read_bytes())) for file in files]
+    assert 50_000 < sum(sizes) <= 300_000
+
+
+def test_the_example_of_the_readme_runs() -> None:
+    readme = pathlib.Path(__file__).parents[1] / "README.md"
+    [example] = re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
+    assert len(example.strip().splitlines()) <= 11
+    alone = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=False, env=alone)
+    assert (done.returncode, done.stderr) == (0, "")
+    counts, has_kernel, last = done.stdout.splitlines()
+    assert ("fp32" in counts, has_kernel, last) == (True, "True", "readme::halve")

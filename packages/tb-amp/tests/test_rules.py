@@ -1,5 +1,6 @@
 """The autocast rules: exactly what PyTorch's header lists, and what the dispatcher does once they are registered."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -33,7 +34,9 @@ def lists_of_the_header() -> dict[str, list[str]]:
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
     """Registration is for the whole process and for ever, so each test has a process of its own."""
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    # Where a backend is installed it would take PrivateUse1 for itself.
+    alone = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=alone)
 
 
 def test_the_rules_are_what_the_header_lists() -> None:

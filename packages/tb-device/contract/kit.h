@@ -198,6 +198,8 @@ private:
   std::shared_ptr<State> state_;
 };
 
+// NotOffered where a driver has neither CLOSURE nor HOSTCALL: for cases that make raw handles before they queue work.
+void need_submit(const Kit &kit);
 // Queues a function of the kit's own, in stream order (CLOSURE or HOSTCALL). NotOffered without both.
 void submit(Kit &kit, tb_stream *stream, std::function<void()> function);
 // Queues work that fails with `status` and `text` (CLOSURE only; NotOffered without).

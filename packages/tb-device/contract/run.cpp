@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "slots.h"
@@ -42,6 +43,8 @@ std::string group_names(uint64_t groups) {
 
 Options default_options(const std::string &driver) {
   if (driver == "cpu") return {{"devices", "2"}, {"memory", "256M"}};
+  for (const auto &[name, variable] : {std::pair{"cuda", "TB_CUDA_LIBRARY"}, std::pair{"npu", "TB_NPU_LIBRARY"}})
+    if (const char *library = std::getenv(variable); library && driver == name) return {{"library", library}};
   // fault_text: its handler of SIGSEGV is for programs under test, not for the contract (rule E5).
   if (driver == "sim") return {{"devices", "2"}, {"capacity", "64M"}, {"fault_text", "0"}};
   return {};

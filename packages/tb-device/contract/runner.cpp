@@ -1,6 +1,6 @@
 // runner.cpp -- the contract kit as a program, for sanitizers and debuggers. One process runs all: a crash ends it.
 //
-//   contract_runner --driver cpu|sim|PATH --level N [--only TEXT] [--mutant NAME] [--layers SPEC] [--seed N]
+//   contract_runner --driver cpu|cuda|npu|sim|PATH --level N [--only TEXT] [--mutant NAME] [--layers SPEC] [--seed N]
 //                   [--image FILE] [--option KEY=VALUE]... [--slow] [--list]
 //   and, for cases that start a second process: --library FILE --child NAME
 //
@@ -11,7 +11,9 @@
 
 #include "child.h"
 #include "cpu/cpu_driver.h"
+#include "cuda/cuda_driver.h"
 #include "mutant.h"
+#include "npu/npu_driver.h"
 #include "run.h"
 #include "sim/sim_driver.h"
 
@@ -34,6 +36,8 @@ struct Request {
 
 tb_driver_open_fn builtin(const std::string &name) {
   if (name == "cpu") return tb_cpu_driver_open_v1;
+  if (name == "cuda") return tb_cuda_driver_open_v1;
+  if (name == "npu") return tb_npu_driver_open_v1;
   if (name == "sim") return tb_sim_driver_open_v1;
   return nullptr;
 }

@@ -70,10 +70,14 @@ bool can_submit(const Kit &kit) { return kit.offers(TB_GROUP_CLOSURE) || kit.off
 
 } // namespace
 
+void need_submit(const Kit &kit) {
+  if (!can_submit(kit)) throw NotOffered("neither CLOSURE nor HOSTCALL");
+}
+
 void submit(Kit &kit, tb_stream *stream, std::function<void()> function) {
   if (kit.offers(TB_GROUP_CLOSURE))
     return commit<std::function<void()>, run_function>(kit, stream, std::move(function));
-  if (!kit.offers(TB_GROUP_HOSTCALL)) throw NotOffered("neither CLOSURE nor HOSTCALL");
+  need_submit(kit);
   auto held = std::make_unique<std::function<void()>>(std::move(function));
   CHECK_OK(kit.api().stream_host_call(
       kit.self(), stream,

@@ -6,9 +6,11 @@
 
 #include "bindings.h"
 #include "cpu/cpu_driver.h"
+#include "cuda/cuda_driver.h"
 #include "errors.h"
 #include "gil.h"
 #include "load.h"
+#include "npu/npu_driver.h"
 #include "process.h"
 #include "replay.h"
 #include "sim/sim_driver.h"
@@ -211,9 +213,11 @@ Driver *load_from_python(const std::string &path, const std::string &name, const
 
 OpenFunction find_builtin(const std::string &name) {
   if (name == "cpu") return tb_cpu_driver_open_v1;
+  if (name == "cuda") return tb_cuda_driver_open_v1;
+  if (name == "npu") return tb_npu_driver_open_v1;
   if (name == "sim") return tb_sim_driver_open_v1;
   if (name == "replay") return tb_replay_driver_open_v1;
-  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "no driver of this name is built in; cpu, sim and replay are"};
+  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "built in are cpu, cuda, npu, replay and sim"};
 }
 
 Driver *builtin_from_python(const std::string &name, const Options &options) {
@@ -280,7 +284,7 @@ void bind_driver(nb::module_ &module) {
   module.def("load_library", load_from_python, "path"_a, "name"_a, "options"_a, nb::rv_policy::reference,
              "Opens a driver library. Options not given come from TB_<NAME>_<OPTION>.");
   module.def("open_builtin", builtin_from_python, "name"_a, "options"_a, nb::rv_policy::reference,
-             "Opens a driver that is part of this module: cpu, sim or replay.");
+             "Opens a driver that is part of this module: cpu, cuda, npu, sim or replay.");
   module.def("builtin_entry", builtin_entry, "name"_a,
              "The address of a built-in driver's tb_driver_open_v1, for the contract kit, which opens it raw.");
 }

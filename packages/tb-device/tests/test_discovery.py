@@ -84,7 +84,7 @@ def test_tb_driver_without_a_usable_one_fails_with_all_reasons(python: Python, b
     done = python.run(WHICH, TB_DRIVER=f"absent,{build_driver('LACKS_ALLOC')}")
     assert done.returncode == 1
     assert "UnavailableError" in done.stderr
-    assert "absent (TB_DRIVER): there is no driver 'absent'. Known here: cpu, replay, sim." in done.stderr
+    assert "absent (TB_DRIVER): there is no driver 'absent'. Known here: cpu, cuda, npu, replay, sim." in done.stderr
     assert "required functions are missing: mem_alloc, mem_free" in done.stderr
     assert "Correct or unset TB_DRIVER" in done.stderr
 
@@ -116,7 +116,8 @@ def test_tb_driver_is_ignored_under_elevated_privilege(python: Python, build_dri
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(tb_device.NotFoundError, match=r"no driver 'nochip'. Known here: cpu, replay, sim\..*\./nochip"):
+    known = r"no driver 'nochip'. Known here: cpu, cuda, npu, replay, sim\..*\./nochip"
+    with pytest.raises(tb_device.NotFoundError, match=known):
         tb_device.load_driver("nochip")
 
 

@@ -1,6 +1,9 @@
 // Copies between every pair of devices, blocking and not, and reading one number. Two ways: drivers whose memory the
 // host may touch copy in closures, with any strides and types; for the others the driver moves contiguous bytes and
 // the CPU does the rest.
+#include "capture.h"
+#include "device/operators.h"
+#include "device/pointwise.h"
 #include "elementwise.h"
 #include "launch.h"
 #include "register.h"
@@ -45,12 +48,13 @@ void device_to_device(const at::Tensor &src, const at::Tensor &dst) {
 }
 
 void host_to_device(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
-  const bool aside = !non_blocking && src.nbytes() <= aside_limit;
+  const bool aside = !non_blocking && src.nbytes() <= aside_limit, pinned = non_blocking && src.is_pinned();
+  if (!pinned) refuse_captured_copy(device_number(dst));
   const auto host = aside ? TensorArgument::Host::copy : TensorArgument::Host::share;
   launch<"aten::copy_">(device_number(dst), [to = TensorArgument(dst), from = TensorArgument(src, host)]() mutable {
     copy_kernel(to.alias(), from.alias());
   });
-  if (!aside && !(non_blocking && src.is_pinned())) synchronize(device_number(dst));
+  if (!aside && !pinned) synchronize(device_number(dst), "aten::copy_");
 }
 
 void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
@@ -60,7 +64,7 @@ void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_block
                            from = TensorArgument(src)]() mutable { copy_kernel(to.alias(), from.alias()); });
     return;
   }
-  synchronize(device_number(src));
+  synchronize(device_number(src), "aten::copy_");
   AliasScope aliases;
   TensorArgument from(src);
   at::_ops::copy_::call(const_cast<at::Tensor &>(dst), from.alias(), false);
@@ -85,7 +89,7 @@ bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking)
     });
     return true;
   }
-  if (src.is_cpu() && bytes <= carried_limit) {
+  if (src.is_cpu() && bytes <= carried_limit && !any_capture()) {
     std::array<std::byte, carried_limit> carried;
     std::memcpy(carried.data(), src.const_data_ptr(), bytes);
     launch<"aten::copy_">(device_number(dst),
@@ -93,7 +97,7 @@ bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking)
     return true;
   }
   if (dst.is_cpu() && !non_blocking) {
-    synchronize(device_number(src));
+    synchronize(device_number(src), "aten::copy_");
     std::memcpy(dst.mutable_data_ptr(), src.const_data_ptr(), bytes);
     return true;
   }
@@ -108,7 +112,7 @@ void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t byte
   check(
       runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, dst, src, bytes, kind),
       "mem_copy", device);
-  if (kind != TB_COPY_DEVICE_TO_DEVICE) synchronize(device);
+  if (kind != TB_COPY_DEVICE_TO_DEVICE) synchronize(device, "aten::copy_");
 }
 
 bool dense(const at::Tensor &tensor) {
@@ -134,6 +138,25 @@ at::Tensor fetch(const at::Tensor &src) {
   return host;
 }
 
+// By a kernel of the device, where there is one for these types.
+bool copy_on_device(const at::Tensor &src, const at::Tensor &dst) {
+  static const bool available = device::available();
+  if (!available || src.device() != dst.device() || !device::supported({&src, &dst})) return false;
+  at::assert_no_internal_overlap(dst);
+  at::assert_no_partial_overlap(dst, src);
+  return device::copy_elements(src, dst);
+}
+
+void store(const at::Tensor &dst, const at::Tensor &host);
+
+// Contiguous to the device, then to its place there.
+bool copy_through_staging(const at::Tensor &dst, const at::Tensor &host) {
+  if (!device::available() || !device::supported({&dst})) return false;
+  const at::Tensor staged = empty(dst.sizes(), {}, dst.scalar_type(), device_number(dst));
+  store(staged, host);
+  return copy_on_device(staged, dst);
+}
+
 void store(const at::Tensor &dst, const at::Tensor &host) {
   if (dense(dst)) {
     at::Tensor shaped =
@@ -142,6 +165,7 @@ void store(const at::Tensor &dst, const at::Tensor &host) {
     at::_ops::copy_::call(shaped, host, false);
     return move_bytes(device_number(dst), dst.data_ptr(), shaped.data_ptr(), span_bytes(dst), TB_COPY_HOST_TO_DEVICE);
   }
+  if (copy_through_staging(dst, host)) return;
   // Elements between ours must survive: read the whole span, change ours, write it back.
   at::Tensor shaped = fetch(dst);
   at::_ops::copy_::call(shaped, host, false);
@@ -153,6 +177,7 @@ void copy_bytes(const at::Tensor &src, const at::Tensor &dst) {
                     src.strides() == dst.strides() && dense(src) && dense(dst);
   if (same)
     return move_bytes(device_number(dst), dst.data_ptr(), src.data_ptr(), span_bytes(dst), TB_COPY_DEVICE_TO_DEVICE);
+  if (is_tb(src) && is_tb(dst) && copy_on_device(src, dst)) return;
   const at::Tensor host = is_tb(src) ? fetch(src) : src;
   if (is_tb(dst)) return store(dst, host);
   at::_ops::copy_::call(const_cast<at::Tensor &>(dst), host, false);
@@ -195,7 +220,7 @@ at::Tensor copy_from_and_resize(const at::Tensor &self, const at::Tensor &dst) {
 c10::Scalar local_scalar_dense(const at::Tensor &self) {
   TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
   if (!runtime.closures) return at::_ops::_local_scalar_dense::call(fetch(self));
-  synchronize(device_number(self));
+  synchronize(device_number(self), "aten::_local_scalar_dense (item(), bool(), if)");
   AliasScope aliases;
   TensorArgument argument(self);
   return at::_ops::_local_scalar_dense::call(argument.alias());

@@ -8,7 +8,11 @@
 #include <mutex>
 
 #include "caller.h"
+#include "capture.h"
 #include "custom.h"
+#include "device/compiler.h"
+#include "device/image_cache.h"
+#include "device/operators.h"
 #include "fallback.h"
 #include "learned/learned.h"
 #include "ledger.h"
@@ -16,6 +20,7 @@
 #include "runtime.h"
 #include "tb/component_python.h"
 #include "tb/tensor_caster.h"
+#include "waiting.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -25,10 +30,11 @@ namespace {
 void connect() {
   tb::Runtime &r = tb::runtime;
   if (!tb_import("tb-ops", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 1, &r.device, sizeof r.device) ||
-      !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &r.stream, sizeof r.stream) ||
+      !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &r.stream, sizeof r.stream) ||
       !tb_import("tb-ops", "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 0, &r.generator,
                  sizeof r.generator))
     throw nb::python_error();
+  tb::connect_captures();
 }
 
 // Once; a failure leaves nothing registered, so that a later call may succeed.
@@ -55,6 +61,8 @@ void initialize() {
     tb::register_waiting(*aten);
     tb::register_learned(*aten);
     tb::register_custom();
+  } else if (tb::device::available()) {
+    tb::device::register_all(*aten);
   }
   done = true;
 }
@@ -130,6 +138,16 @@ NB_MODULE(_core, m) {
   m.def(
       "host_accessible", [] { return tb::runtime.host_accessible; },
       "True when the host may touch the device's memory: fallbacks then work in place, without copies.");
+  m.def("set_kernel_folder", &tb::device::set_header_folder, "folder"_a,
+        "Where the sources of device kernels are installed; before the first of them runs.");
+  m.def(
+      "kernel_images",
+      [] {
+        const tb::device::ImageCounts counts = tb::device::image_counts();
+        return nb::make_tuple(counts.compiled, counts.found, tb::device::cache_folder());
+      },
+      nb::sig("def kernel_images() -> tuple[int, int, str]"),
+      "Device kernels that this process compiled, those that it found in the cache, and the cache's folder.");
   m.def("ledger_seconds", &tb::ledger_seconds, "Seconds since the ledger was last empty by reset or start.");
   m.def("_set_origin_finder", &set_origin_finder, "finder"_a,
         nb::sig("def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None"),
@@ -156,6 +174,10 @@ NB_MODULE(_core, m) {
         throw nb::value_error(("fallback mode '" + mode + "' is not one of allow, warn, error").c_str());
       },
       "mode"_a, "allow, warn (once per operator) or error.");
+  m.def(
+      "set_sync_debug_mode", [](int mode) { tb::set_sync_debug_mode(static_cast<tb::SyncDebugMode>(mode)); }, "mode"_a,
+      "0: nothing, 1: warn when an operator waits for the device, 2: raise instead.");
+  m.def("sync_debug_mode", [] { return static_cast<int>(tb::sync_debug_mode()); });
   m.def("fallback_mode", [] {
     return std::string(tb::fallback_mode() == tb::FallbackMode::allow  ? "allow"
                        : tb::fallback_mode() == tb::FallbackMode::warn ? "warn"

@@ -28,7 +28,7 @@ namespace {
 // CPU twins of the tensors of one call.
 class Twins {
 public:
-  explicit Twins(const c10::OperatorHandle &op) : op_(op) {}
+  Twins(const c10::OperatorHandle &op, Wait wait) : op_(op), wait_(wait) {}
 
   at::Tensor of(const at::Tensor &tensor) {
     if (!tensor.defined() || tensor.is_cpu()) return tensor;
@@ -67,7 +67,7 @@ public:
       if (cpu->data() == here->data()) continue;
       DeviceScope scope(here->device().index());
       c10::DataPtr data = runtime.allocator->allocate(cpu->nbytes());
-      synchronize(here->device().index()); // see back()
+      synchronize(here->device().index(), name_of(op_), wait_); // see back()
       std::memcpy(data.get(), cpu->data(), cpu->nbytes());
       here->set_data_ptr_noswap(std::move(data));
       here->set_nbytes(cpu->nbytes());
@@ -100,7 +100,8 @@ public:
       return view;
     }
     at::Tensor out = empty(cpu.sizes(), cpu.strides(), cpu.scalar_type(), device());
-    synchronize(device()); // what another thread queued on this stream may still use the memory, and then freed it
+    // What another thread queued on this stream may still use the memory, and then freed it.
+    synchronize(device(), name_of(op_), wait_);
     const size_t bytes = out.storage().nbytes();
     if (bytes > 0 && cpu.numel() > 0) std::memcpy(out.mutable_data_ptr(), cpu.const_data_ptr(), bytes);
     if (cpu.is_conj()) out._set_conj(true);
@@ -127,7 +128,7 @@ private:
 
   void wait(c10::DeviceIndex device) {
     if (std::find(waited_.begin(), waited_.end(), device) != waited_.end()) return;
-    synchronize(device);
+    synchronize(device, name_of(op_), wait_);
     waited_.push_back(device);
   }
 
@@ -144,6 +145,7 @@ private:
   }
 
   const c10::OperatorHandle &op_;
+  const Wait wait_;
   c10::SmallVector<Pair, 6> pairs_;
   c10::SmallVector<Shared, 6> storages_;
   c10::SmallVector<c10::DeviceIndex, 2> waited_;
@@ -168,19 +170,19 @@ template <class Convert> c10::IValue convert(const c10::IValue &value, Convert t
 
 } // namespace
 
-at::Generator cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device) {
-  at::Generator generator =
-      given && given->defined() ? *given : at::globalContext().defaultGenerator(c10::Device(device_type, device));
-  const std::lock_guard guard(generator.mutex());
-  const uint64_t offset = generator.get_offset();
-  generator.set_offset(offset + 4); // the smallest step every generator of this kind takes
-  return at::detail::createCPUGenerator(generator.current_seed() * 0x9E3779B97F4A7C15ull + offset);
+Stretch reserve_cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device) {
+  return reserve_counters(given, device, 4); // the smallest step every generator of this kind takes
 }
 
-void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+at::Generator cpu_generator(const Stretch &stretch) {
+  const Stretch now = stretch.now();
+  return at::detail::createCPUGenerator(now.seed * 0x9E3779B97F4A7C15ull + now.offset);
+}
+
+void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack, Wait wait) {
   const c10::FunctionSchema &schema = op.schema();
   const size_t given = schema.arguments().size(), first = stack->size() - given;
-  Twins twins(op);
+  Twins twins(op, wait);
   for (size_t i = 0; i < given; i++) {
     c10::IValue &value = (*stack)[first + i];
     if (value.isDevice() && value.toDevice().type() == device_type) {
@@ -194,7 +196,8 @@ void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
     c10::IValue &value = (*stack)[first + i];
     const bool takes_generator = schema.arguments()[i].type()->str().find("Generator") != std::string::npos;
     if (takes_generator && (value.isNone() || value.toGenerator().device().type() == device_type))
-      value = cpu_generator(value.isNone() ? std::nullopt : std::optional(value.toGenerator()), twins.device());
+      value = cpu_generator(
+          reserve_cpu_generator(value.isNone() ? std::nullopt : std::optional(value.toGenerator()), twins.device()));
   }
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
   twins.write_back();
@@ -282,6 +285,10 @@ struct Silence : c10::WarningHandler {
 };
 
 } // namespace
+
+void counted_fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  fallback<Reason::no_kernel>(op, {}, stack);
+}
 
 void register_waiting(torch::Library &aten) {
   for (const char *name : size_depends_on_data) aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&waiting>());

@@ -6,15 +6,24 @@
 
 #include <torch/library.h>
 
+#include "capture.h"
+#include "waiting.h"
+
 namespace tb {
 
 // Runs the CPU's kernel on the caller's thread over the same storages, after waiting for the stream; what it does to
 // shapes and storages of its arguments is taken over. Only where the host may touch device memory.
-void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack);
+// `wait`: why, as synchronize() tells it.
+void run_on_aliases(const c10::OperatorHandle &op, torch::jit::Stack *stack, Wait wait = Wait::always);
+
+// Runs one call on the CPU, counted, as operators without a kernel do: for kernels that lack a type or shape.
+void counted_fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack);
 
 // A CPU generator that continues the sequence of a tb generator, none: the device's own. Reproducible by
-// torch.manual_seed, though not the numbers that tb's own random operators draw.
-at::Generator cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device);
+// torch.manual_seed, though not the numbers that tb's own random operators draw. In two steps, since captured work makes
+// it anew at each launch.
+Stretch reserve_cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device);
+at::Generator cpu_generator(const Stretch &stretch);
 
 // Operators that wait by their nature, since the size of the result depends on the data: the CPU kernel on
 // aliases is their native kernel, and no entry in the ledger. Only where the host may touch device memory.

@@ -22,6 +22,7 @@
 #include "argument.h"
 #include "caller.h"
 #include "runtime.h"
+#include "waiting.h"
 
 namespace tb {
 
@@ -63,8 +64,8 @@ public:
     return false;
   }
   // Waits for the launch; what it failed with is raised here. More combinations than places only wait more often.
-  void wait(c10::DeviceIndex device, uint64_t types) {
-    synchronize(device);
+  void wait(c10::DeviceIndex device, uint64_t types, const char *operation) {
+    synchronize(device, operation, Wait::first_types);
     seen_[next_.fetch_add(1, std::memory_order_relaxed) % seen_.size()].store(types, std::memory_order_relaxed);
   }
 
@@ -100,7 +101,7 @@ void launch_in_place(c10::DeviceIndex device, bool wait, Arguments &&...argument
   const uint64_t types =
       enqueue<Function>(device, Closure<Function>::template kind<name>, std::forward<Arguments>(arguments)...);
   if (wait || !first_use.known(types)) [[unlikely]]
-    first_use.wait(device, types);
+    first_use.wait(device, types, name.value);
 }
 
 template <Name name, class Function> void launch(c10::DeviceIndex device, Function function) {

@@ -18,7 +18,7 @@ struct Budget {
   std::string refusal;
 };
 
-std::mutex lock; // of all below but `mode` and `find_origin`
+std::mutex lock; // of all below but `mode` and `finder`
 std::unordered_map<std::string, FallbackEntry> accounts;
 std::unordered_map<std::string, bool> warned;
 std::vector<Budget> budgets; // in the order of opening
@@ -26,15 +26,10 @@ uint64_t budgets_opened = 0;
 Clock::time_point since = Clock::now();
 
 std::atomic<FallbackMode> mode{FallbackMode::warn};
-std::atomic<Origin (*)()> find_origin{nullptr};
-
-Origin origin() {
-  Origin (*find)() = find_origin;
-  return find ? find() : Origin();
-}
+std::atomic<Origin (*)()> finder{nullptr};
 
 std::string described(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
-  const std::string where = origin().where;
+  const std::string where = find_origin().where;
   return "Called with " + describe_arguments(op.schema(), arguments) + (where.empty() ? "" : " at " + where) + ". ";
 }
 
@@ -88,7 +83,7 @@ void open_account(const std::string &name) {
     if (!is_new) return;
     account->second.name = name;
   }
-  Origin first = origin(); // takes Python's lock, so not under ours
+  Origin first = find_origin(); // takes Python's lock, so not under ours
   const std::lock_guard guard(lock);
   accounts[name].first = std::move(first);
 }
@@ -97,7 +92,12 @@ void open_account(const std::string &name) {
 
 void set_fallback_mode(FallbackMode wanted) { mode = wanted; }
 FallbackMode fallback_mode() { return mode; }
-void set_origin_finder(Origin (*find)()) { find_origin = find; }
+void set_origin_finder(Origin (*find)()) { finder = find; }
+
+Origin find_origin() {
+  Origin (*find)() = finder;
+  return find ? find() : Origin();
+}
 
 std::vector<FallbackEntry> fallbacks() {
   std::vector<FallbackEntry> out;

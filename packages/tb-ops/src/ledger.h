@@ -21,6 +21,7 @@ struct Origin {
 };
 // Called at an operator's first fallback and for errors, from any thread, without locks of ours.
 void set_origin_finder(Origin (*find)());
+Origin find_origin();
 
 struct FallbackEntry {
   std::string name; // with the overload: "aten::std.correction"

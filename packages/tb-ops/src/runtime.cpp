@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "capture.h"
+
 namespace tb {
 
 Runtime runtime;
@@ -18,7 +20,7 @@ const tb_driver_api *driver = nullptr;
 
 tb_status commit(tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
   const tb_status status = driver->closure_commit(self, stream, storage, closure);
-  return status == TB_OK ? driver->stream_synchronize(self, stream) : status;
+  return status == TB_OK && !in_capture(stream) ? driver->stream_synchronize(self, stream) : status;
 }
 
 const tb_driver_api *over(const tb_driver_api *below) {
@@ -62,11 +64,6 @@ void open() {
   runtime.allocator = c10::GetAllocator(device_type);
   runtime.self = self;
   runtime.driver = runtime.closures && blocking::wanted() ? blocking::over(driver) : driver;
-}
-
-void synchronize(c10::DeviceIndex device) {
-  check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "stream_synchronize", device,
-        Failed::work);
 }
 
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device) {

@@ -46,9 +46,6 @@ inline tb_stream *current_stream(c10::DeviceIndex device) {
   return stream;
 }
 
-// Waits for the current stream of a device; raises what its queued work failed with.
-void synchronize(c10::DeviceIndex device);
-
 inline c10::DeviceIndex device_number(const at::Tensor &tensor) { return tensor.device().index(); }
 
 // A new tensor on a device; strides empty: contiguous.

@@ -16,6 +16,25 @@ Event::~Event() {
   if (event_) release_event(event_);
 }
 
+Event::Event(int32_t device, const tb_ipc_handle &handle) : flags_(TB_EVENT_IPC), device_(device) {
+  check(import_event(device, handle, &event_), "ipc_import_event", device);
+}
+
+tb_ipc_handle Event::ipc_handle() {
+  if (!(flags_ & TB_EVENT_IPC))
+    raise(TB_INVALID_ARGUMENT, "Event.ipc_handle", device_, "the event must be made with interprocess=True");
+  Driver driver = require_driver();
+  if (!event_) {
+    const int32_t device = host.current_device();
+    check(acquire_event(device, flags_, &event_), "event_create", device);
+    device_ = device;
+  }
+  tb_ipc_handle handle{};
+  handle.struct_size = sizeof handle;
+  check(driver.api->ipc_export_event(driver.self, event_, &handle), "ipc_export_event", device_);
+  return handle;
+}
+
 void Event::record(const Stream &stream) {
   if (device_ >= 0 && device_ != stream.device)
     raise(TB_INVALID_ARGUMENT, "Event.record", stream.device,
@@ -82,15 +101,36 @@ double Event::elapsed_time(const Event &end) const {
 
 void bind_event(nb::module_ &m) {
   nb::class_<Event>(m, "Event",
-                    "A point in a stream. Event(enable_timing=False, blocking=False): with enable_timing it measures\n"
-                    "time, with blocking its synchronize() sleeps at once instead of spinning first. It belongs to\n"
-                    "the device of its first record; before that it is complete.")
+                    "A point in a stream. Event(enable_timing=False, blocking=False, interprocess=False): with\n"
+                    "enable_timing it measures time, with blocking its synchronize() sleeps at once instead of\n"
+                    "spinning first, with interprocess other processes can wait for it. It belongs to the device of\n"
+                    "its first record; before that it is complete.")
       .def(
           "__init__",
-          [](Event *self, bool enable_timing, bool blocking) {
-            new (self) Event((enable_timing ? TB_EVENT_TIMING : 0) | (blocking ? TB_EVENT_BLOCKING : 0));
+          [](Event *self, bool enable_timing, bool blocking, bool interprocess) {
+            new (self) Event((enable_timing ? TB_EVENT_TIMING : 0) | (blocking ? TB_EVENT_BLOCKING : 0) |
+                             (interprocess ? TB_EVENT_IPC : 0));
           },
-          "enable_timing"_a = false, "blocking"_a = false)
+          "enable_timing"_a = false, "blocking"_a = false, "interprocess"_a = false)
+      .def(
+          "ipc_handle",
+          [](Event &self) {
+            const tb_ipc_handle handle = self.ipc_handle();
+            return nb::bytes(reinterpret_cast<const char *>(handle.bytes), sizeof handle.bytes);
+          },
+          "What from_ipc_handle() of another process of this user takes. Needs interprocess=True.")
+      .def_static(
+          "from_ipc_handle",
+          [](int32_t device, const nb::bytes &bytes) {
+            tb_ipc_handle handle{};
+            handle.struct_size = sizeof handle;
+            if (bytes.size() != sizeof handle.bytes)
+              throw nb::value_error("the handle must be the bytes that Event.ipc_handle() gave");
+            memcpy(handle.bytes, bytes.data(), bytes.size());
+            return new Event(device, handle);
+          },
+          "device"_a, "handle"_a, nb::rv_policy::take_ownership,
+          "The event of another process: waits and queries see the records made there. It cannot be recorded here.")
       .def(
           "record", [](Event &self, nb::handle stream) { self.record(stream_argument(stream)); },
           "stream"_a.none() = nb::none(),

@@ -8,6 +8,7 @@ namespace tb {
 class Event {
 public:
   explicit Event(uint64_t flags) : flags_(flags) {}
+  Event(int32_t device, const tb_ipc_handle &handle); // of another process
   ~Event();
   Event(const Event &) = delete;
 
@@ -16,9 +17,10 @@ public:
   bool query() const;
   void synchronize() const;
   double elapsed_time(const Event &end) const;
+  tb_ipc_handle ipc_handle();
   int32_t device() const { return device_; } // -1: not recorded yet
   uint64_t flags() const { return flags_; }
-  tb_event *handle() const { return event_; } // NULL: not recorded yet
+  tb_event *handle() const { return event_; } // NULL: neither recorded nor exported yet
 
 private:
   uint64_t flags_;

@@ -12,8 +12,8 @@ namespace {
 using Key = std::pair<int32_t, uint64_t>; // device, flags
 
 struct Place {
-  std::vector<tb_event *> *free;
-  bool out; // in somebody's hands
+  std::vector<tb_event *> *free; // NULL: other processes know it
+  bool out;                      // in somebody's hands
 };
 
 // Never destroyed: threads may outlive the static destructors.
@@ -74,7 +74,29 @@ tb_status acquire_event(int32_t device, uint64_t flags, tb_event **out) {
     driver.api->event_destroy(driver.self, event);
     return fail(TB_FAILED_PRECONDITION, device, "event_acquire", "the process is ending: no more events");
   }
-  pool.all[event] = {&pool.free[{device, flags}], true};
+  pool.all[event] = {flags & TB_EVENT_IPC ? nullptr : &pool.free[{device, flags}], true};
+  *out = event;
+  return TB_OK;
+}
+
+tb_status import_event(int32_t device, const tb_ipc_handle &handle, tb_event **out) {
+  Driver driver;
+  if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+  tb_event *event = nullptr;
+  if (tb_status status = driver.api->ipc_import_event(driver.self, device, &handle, &event); status != TB_OK)
+    return status;
+  State &pool = state();
+  std::lock_guard guard(pool.mutex);
+  tb_status status = TB_OK;
+  if (!pool.watching && !pool.ended) {
+    status = host.on_shutdown(shutdown, nullptr);
+    pool.watching = status == TB_OK;
+  }
+  if (status != TB_OK || pool.ended) {
+    driver.api->event_destroy(driver.self, event);
+    return status != TB_OK ? status : fail(TB_FAILED_PRECONDITION, device, "from_ipc_handle", "the process is ending");
+  }
+  pool.all[event] = {nullptr, true};
   *out = event;
   return TB_OK;
 }
@@ -89,6 +111,12 @@ tb_status release_event(tb_event *event) {
     return fail(TB_INVALID_ARGUMENT, -1, "event_release",
                 found == pool.all.end() ? "the event did not come from event_acquire: destroy it with the driver"
                                         : "the event was released before: release it once");
+  if (!found->second.free) {
+    pool.all.erase(found);
+    Driver driver;
+    if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+    return driver.api->event_destroy(driver.self, event);
+  }
   found->second.out = false;
   found->second.free->push_back(event);
   return TB_OK;

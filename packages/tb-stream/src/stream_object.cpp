@@ -4,8 +4,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
+#include <string_view>
 #include <vector>
 
+#include "callback.h"
 #include "event_object.h"
 #include "events.h"
 #include "python_errors.h"
@@ -110,6 +112,18 @@ Stream stream_of_pool(std::optional<int32_t> asked, int32_t priority) {
   return stream;
 }
 
+bool is_cuda(const Driver &driver) {
+  tb_driver_info info{};
+  info.struct_size = sizeof info;
+  return driver.api->get_info(driver.self, &info) == TB_OK && std::string_view(info.native) == "cuda";
+}
+
+Stream stream_of_native(uint64_t native, std::optional<int32_t> asked) {
+  Stream stream{device_or_current(asked), nullptr};
+  check(stream_from_native(stream.device, native, &stream.handle), "stream_wrap", stream.device);
+  return stream;
+}
+
 } // namespace
 
 int32_t device_or_current(std::optional<int32_t> device) {
@@ -129,8 +143,16 @@ Stream current_stream_of(std::optional<int32_t> device) {
 Stream stream_argument(nb::handle object) {
   if (object.is_none()) return current_stream_of(std::nullopt);
   if (nb::isinstance<Stream>(object)) return nb::cast<Stream>(object);
-  if (!nb::hasattr(object, "__tb_stream__"))
-    throw nb::type_error("expected a Stream, or an object with __tb_stream__() -> (version, handle)");
+  if (!nb::hasattr(object, "__tb_stream__")) {
+    if (!nb::hasattr(object, "__cuda_stream__"))
+      throw nb::type_error("expected a Stream, or an object with __tb_stream__() or __cuda_stream__()");
+    if (!is_cuda(require_driver()))
+      throw nb::type_error("the stream is one of CUDA (it has __cuda_stream__), and the open driver is not");
+    auto [version, native] = nb::cast<std::pair<int, uint64_t>>(object.attr("__cuda_stream__")());
+    if (version != protocol_version)
+      throw nb::value_error("__cuda_stream__ gave a version that this tb-stream does not know: it speaks version 0");
+    return stream_of_native(native, std::nullopt);
+  }
   auto [version, handle] = nb::cast<std::pair<int, uintptr_t>>(object.attr("__tb_stream__")());
   if (version != protocol_version)
     throw nb::value_error("__tb_stream__ gave a version that this tb-stream does not know: it speaks version 0");
@@ -158,6 +180,19 @@ void bind_stream(nb::module_ &m) {
           "Address of the driver's tb_stream, as the C tables take it.")
       .def_prop_ro("native", &native_handle,
                    "The vendor's own stream handle. NotImplementedError where the driver has none.")
+      .def_static("from_native", &stream_of_native, "native"_a, "device"_a = nb::none(),
+                  "The stream behind the vendor's own handle, such as an address of a cudaStream_t: one of ours, or a\n"
+                  "foreign one, which must outlive its use here. NotImplementedError where the driver has none.")
+      .def(
+          "add_callback",
+          [](const Stream &self, nb::handle function, nb::args arguments) {
+            add_callback(self, nb::borrow(function), nb::borrow<nb::tuple>(arguments));
+          },
+          "function"_a, "arguments"_a,
+          nb::sig("def add_callback(self, function: collections.abc.Callable[..., object], *arguments: object) -> "
+                  "None"),
+          "Call function(*arguments) in the order of the stream, on a thread of the driver; later work waits for it.\n"
+          "It must not use devices. What it raises goes to sys.unraisablehook. Captured, it is called at each replay.")
       .def("query", &query, "True when all work queued so far is done. Raises the failure of queued work.")
       .def("synchronize", &synchronize, "Wait until all work queued so far is done. Raises the failure of queued work.")
       .def(
@@ -185,6 +220,14 @@ void bind_stream(nb::module_ &m) {
           "__tb_stream__",
           [](const Stream &self) { return std::pair(protocol_version, reinterpret_cast<uintptr_t>(self.handle)); },
           "(version of the protocol, handle): how other packages take a stream without knowing this class.")
+      .def(
+          "__cuda_stream__",
+          [](const Stream &self) {
+            if (!is_cuda(require_driver()))
+              raise(TB_UNSUPPORTED, "__cuda_stream__", self.device, "the open driver's streams are not CUDA's");
+            return std::pair(protocol_version, native_handle(self));
+          },
+          "(version of the protocol, cudaStream_t) where the driver is CUDA's, for the packages that know it.")
       .def(
           "__eq__",
           [](const Stream &self, nb::handle other) {

@@ -42,7 +42,8 @@ struct State {
   std::map<std::pair<int32_t, int32_t>, Pool> pools;
   std::shared_mutex knowing;
   std::unordered_map<tb_stream *, Known> known;
-  bool watching = false; // shutdown is registered
+  std::map<std::pair<int32_t, uint64_t>, tb_stream *> wrappers; // by device and native handle; guarded by `growing`
+  bool watching = false;                                        // shutdown is registered
   bool ended = false;
 };
 State &state() {
@@ -59,7 +60,9 @@ void shutdown(void *) {
   if (open_driver(&driver) != TB_OK) return;
   for (auto &[key, pool] : all.pools)
     for (tb_stream *stream : pool.streams) driver.api->stream_destroy(driver.self, stream);
+  for (auto &[key, wrapper] : all.wrappers) driver.api->stream_destroy(driver.self, wrapper);
   all.pools.clear();
+  all.wrappers.clear();
   std::lock_guard knowing(all.knowing);
   all.known.clear();
 }
@@ -194,6 +197,41 @@ tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out) {
   }
   ++pool.turns;
   *out = pool.streams[turn];
+  return TB_OK;
+}
+
+tb_status stream_from_native(int32_t device, uint64_t native, tb_stream **out) {
+  tb_stream *standard = nullptr; // known from here on
+  if (tb_status status = find_default_stream(device, &standard); status != TB_OK) return status;
+  Driver driver;
+  if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+  State &all = state();
+  if (*host.forked) return driver.api->stream_wrap(driver.self, device, native, out); // refuses, with the text
+  std::lock_guard growing(all.growing);
+  if (tb_status status = watch_shutdown(all, device, "from_native"); status != TB_OK) return status;
+  std::vector<tb_stream *> streams;
+  {
+    std::shared_lock knowing(all.knowing);
+    for (auto &[stream, known] : all.known)
+      if (known.device == device) streams.push_back(stream);
+  }
+  for (tb_stream *stream : streams) {
+    uint64_t own = 0;
+    if (tb_status status = driver.api->stream_native(driver.self, stream, &own); status != TB_OK) return status;
+    if (own != native) continue;
+    *out = stream;
+    return TB_OK;
+  }
+  tb_stream *&wrapper = all.wrappers[{device, native}];
+  if (!wrapper) {
+    if (tb_status status = driver.api->stream_wrap(driver.self, device, native, &wrapper); status != TB_OK) {
+      all.wrappers.erase({device, native});
+      return status;
+    }
+    std::lock_guard knowing(all.knowing);
+    all.known[wrapper] = {device, 0};
+  }
+  *out = wrapper;
   return TB_OK;
 }
 

@@ -29,7 +29,9 @@ tb_status find_current_stream(int32_t device, tb_stream **out);
 tb_status find_default_stream(int32_t device, tb_stream **out);
 // Of the pool of (device, priority), in turn. Priorities out of the device's range are clamped.
 tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out);
-// Of default and pooled streams; TB_NOT_FOUND for others.
+// The stream behind the vendor's own handle: one known here or, made once, a wrapper that does not own it.
+tb_status stream_from_native(int32_t device, uint64_t native, tb_stream **out);
+// Of default, pooled and native streams; TB_NOT_FOUND for others.
 tb_status stream_device(tb_stream *stream, int32_t *out);
 tb_status stream_priority(tb_stream *stream, int32_t *out);
 

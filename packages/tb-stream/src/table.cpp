@@ -3,6 +3,7 @@
 
 #include <exception>
 
+#include "capture.h"
 #include "events.h"
 #include "streams.h"
 
@@ -40,11 +41,27 @@ tb_stream *current(int32_t device) {
 } // namespace
 
 const tb_stream_table stream_table = {
-    sizeof(tb_stream_table),           current,
-    Guarded<set_current_stream>::call, Guarded<default_stream>::call,
-    Guarded<stream_from_pool>::call,   Guarded<stream_device>::call,
-    Guarded<stream_priority>::call,    Guarded<acquire_event>::call,
+    sizeof(tb_stream_table),
+    current,
+    Guarded<set_current_stream>::call,
+    Guarded<default_stream>::call,
+    Guarded<stream_from_pool>::call,
+    Guarded<stream_device>::call,
+    Guarded<stream_priority>::call,
+    Guarded<acquire_event>::call,
     Guarded<release_event>::call,
+    &capturing,
+    Guarded<add_capture_part>::call,
+    Guarded<capture_part>::call,
+    new_capture_pool,
+    Guarded<capture_begin>::call,
+    Guarded<capture_end>::call,
+    Guarded<capture_instantiate>::call,
+    Guarded<capture_launch>::call,
+    Guarded<capture_update>::call,
+    capture_pool,
+    Guarded<capture_node_count>::call,
+    capture_destroy,
 };
 
 const tb_export stream_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},

@@ -95,6 +95,12 @@ class Table(ctypes.Structure):
         ("priority_of", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int32))),
         ("event_acquire", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_uint64, ctypes.c_void_p)),
         ("event_release", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)),
+        ("capturing", ctypes.POINTER(ctypes.c_int32)),
+        ("add_capture_part", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)),
+        (
+            "capture_part",
+            ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)),
+        ),
     )
 
 

@@ -27,6 +27,11 @@ def program():
     other = second.record_event()
     other.query()
     second.synchronize()
+    with tb_stream.capture(second) as graph:
+        first.wait_stream(second)
+        second.wait_stream(first)
+    graph.replay()
+    graph.replay(first)
     tb_stream.set_current_stream(tb_stream.default_stream())
     tb_stream.synchronize()
 

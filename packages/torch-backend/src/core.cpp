@@ -34,6 +34,7 @@ void register_backend() {
   tb::register_device_allocator();
   tb::register_host_allocator();
   tb::register_hooks();
+  tb::register_graph();
   tb::register_shallow_copy();
 }
 

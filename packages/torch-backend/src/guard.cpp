@@ -83,7 +83,13 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
           stream.device_index());
     return reinterpret_cast<void *>(static_cast<uintptr_t>(native));
   }
-  bool isStreamCapturing(const c10::Stream &) const override { return false; }
+  bool isStreamCapturing(const c10::Stream &stream) const override {
+    if (readiness.load() != Readiness::ready || __atomic_load_n(components.stream.capturing, __ATOMIC_RELAXED) == 0)
+      return false;
+    void *capture = nullptr;
+    check(components.stream.capture_part(from_c10(stream), nullptr, &capture), "capture_part", stream.device_index());
+    return capture != nullptr;
+  }
   bool queryStream(const c10::Stream &stream) const override {
     ensure_ready();
     return query(components.api->stream_query(components.driver, from_c10(stream)), "stream_query",

@@ -7,6 +7,7 @@ namespace tb {
 void register_guard();            // guard.cpp
 void register_device_allocator(); // device_allocator.cpp
 void register_host_allocator();   // host_allocator.cpp
+void register_graph();            // graph.cpp
 void register_hooks();            // hooks.cpp
 void register_shallow_copy();     // shallow_copy.cpp
 

@@ -119,10 +119,29 @@ typedef struct tb_device_table {
   void (*set_explainer)(void (*explain)(char *text, uint64_t size));
 } tb_device_table;
 
-/* ---- tb-stream, C API 1.0 ------------------------------------------------------------------------------------- */
+/* ---- tb-stream, C API 1.1 ------------------------------------------------------------------------------------- */
 
 #define TB_STREAM_API_MAJOR 1
-#define TB_STREAM_API_MINOR 0
+#define TB_STREAM_API_MINOR 1
+
+/* Work of a stream, captured once to be launched many times (the extension tb.graph), with what components add to it. */
+typedef struct tb_capture tb_capture;
+
+/* A component's part in every capture: memory that stays its own, numbers that change with each launch. All functions
+ * run on the thread whose call they belong to, with no lock held. */
+typedef struct tb_capture_part {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *component; /* "tb-allocator" */
+  /* Work of `stream` is captured next. Captures with one `pool` share their memory. *out_part goes to the other three. */
+  tb_status (*begin)(int32_t device, tb_stream *stream, uint64_t pool, void **out_part);
+  /* No more work comes. */
+  void (*end)(void *part);
+  /* A launch on `stream` comes next: what this queues there runs before it. */
+  tb_status (*launch)(void *part, tb_stream *stream);
+  /* Nobody launches it again; launches may be queued or running still. Also after a begin that another part failed. */
+  void (*destroy)(void *part);
+} tb_capture_part;
 
 typedef struct tb_stream_table {
   uint32_t struct_size;
@@ -138,14 +157,45 @@ typedef struct tb_stream_table {
   /* Pooled events: flags TB_EVENT_*; a released event goes back to the pool, also while pending. */
   tb_status (*event_acquire)(int32_t device, uint64_t flags, tb_event **out);
   tb_status (*event_release)(tb_event *event);
+  /* ---- since 1.1 ---- */
+  /* Points at the number of captures in progress in the process. While it is 0 there is nothing else to ask. */
+  const int32_t *capturing;
+  /* `part`, a static, takes part in every capture that begins from now on. */
+  tb_status (*add_capture_part)(const tb_capture_part *part);
+  /* What `part` gave for the capture that the stream takes part in, also by joining; NULL: in none. With a NULL part
+   * the tb_capture itself, which stays the property of who began it. */
+  tb_status (*capture_part)(tb_stream *stream, const tb_capture_part *part, void **out_part);
+  /* A number for a pool of memory that several captures shall share. */
+  uint64_t (*new_capture_pool)(void);
+  /* pool 0: one of its own. The capture is freed by capture_destroy. */
+  tb_status (*capture_begin)(int32_t device, tb_stream *stream, uint64_t pool, tb_capture **out);
+  /* A failure leaves the capture in progress, or drops it where the driver did; capture_destroy ends both. */
+  tb_status (*capture_end)(tb_capture *capture);
+  tb_status (*capture_instantiate)(tb_capture *capture); /* makes ready to launch; the first launch does it otherwise */
+  /* Launches of one capture run one after another, also those on several streams. */
+  tb_status (*capture_launch)(tb_capture *capture, tb_stream *stream);
+  /* `capture` launches the work of `other`, of the same shape, from now on. */
+  tb_status (*capture_update)(tb_capture *capture, tb_capture *other);
+  uint64_t (*capture_pool)(const tb_capture *capture);
+  tb_status (*capture_node_count)(const tb_capture *capture, uint64_t *out);
+  /* Queued launches still complete. A capture in progress is dropped. NULL is a no-op. */
+  void (*capture_destroy)(tb_capture *capture);
 } tb_stream_table;
 
-/* ---- tb-allocator, C API 1.0 ---------------------------------------------------------------------------------- */
+/* ---- tb-allocator, C API 1.1 ---------------------------------------------------------------------------------- */
 
 #define TB_ALLOCATOR_API_MAJOR 1
-#define TB_ALLOCATOR_API_MINOR 0
+#define TB_ALLOCATOR_API_MINOR 1
 
 typedef struct tb_block tb_block;
+typedef struct tb_arena tb_arena; /* memory of one device apart from all other */
+
+enum {
+  /* For graphs: what was handed out once keeps its address and its memory until the arena is destroyed. No events are
+   * recorded, so it may serve a capture; a block that other streams were recorded on is not reused. */
+  TB_ARENA_FIXED = 1,
+  TB_ARENA_CONTIGUOUS = 2 /* plain memory of the driver, for IPC and for libraries that register memory */
+};
 
 /* One count as PyTorch's memory statistics have it. */
 typedef struct tb_statistic {
@@ -187,6 +237,17 @@ typedef struct tb_allocator_table {
   tb_block *(*host_find)(const void *pointer); /* also for interior pointers; NULL: not pinned by us */
   tb_status (*host_empty_cache)(void);
   tb_status (*host_statistics)(tb_allocator_statistics *out);
+  /* Since 1.1. limit: bytes, UINT64_MAX: none; flags: TB_ARENA_*. */
+  tb_status (*arena_create)(int32_t device, uint64_t limit, uint64_t flags, tb_arena **out);
+  /* Gives its memory back; blocks that live stay readable, and their memory follows when they are gone. No graph may
+   * use it any more and no thread may be in it. */
+  void (*arena_destroy)(tb_arena *arena);
+  /* From now on `allocate` for the arena's device takes from it, on this thread; NULL: from the device's own memory.
+   * Returns what held before, to be entered again at the end. */
+  tb_arena *(*arena_enter)(tb_arena *arena);
+  tb_status (*arena_allocate)(tb_arena *arena, uint64_t size, tb_stream *stream, void **out_pointer,
+                              tb_block **out_block);
+  tb_status (*arena_statistics)(tb_arena *arena, tb_allocator_statistics *out);
 } tb_allocator_table;
 
 /* ---- tb-generator, C API 1.1 ---------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ class Buffer:
         """
         A DLPack capsule of nbytes unsigned bytes: versioned if max_version allows, else in the legacy form.
         
-        Waits for the buffer's own stream, unless stream is -1. BufferError if dl_device cannot be served.
+        Waits for the buffer's own stream, unless stream is -1; on CUDA the stream given waits, not the host. BufferError if dl_device cannot be served.
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """
@@ -32,6 +32,8 @@ class Buffer:
     def __reduce__(self) -> typing.Any:
         ...
     def __repr__(self) -> str:
+        ...
+    def _copy_from_address(self, source: int, after: int = 0) -> None:
         ...
     def copy_from(self, source: typing.Any) -> None:
         """
@@ -48,6 +50,11 @@ class Buffer:
     def tobytes(self) -> bytes:
         """
         A copy of the bytes, in the order of the buffer's stream.
+        """
+    @property
+    def __cuda_array_interface__(self) -> dict[str, typing.Any]:
+        """
+        The bytes as CuPy, Numba and others take them, version 3, with the buffer's stream. AttributeError where the memory is not CUDA's.
         """
     @property
     def device(self) -> int | None:
@@ -82,6 +89,12 @@ class Arena:
     contiguous: plain memory of the driver, for IPC and for libraries that register memory; it cannot
     be paused. Buffers of an arena may outlive it.
     """
+    def __enter__(self) -> Arena:
+        """
+        `with arena:` all that this thread allocates on the arena's device comes from it, PyTorch's tensors too.
+        """
+    def __exit__(self, *arguments: typing.Any) -> None:
+        ...
     def __init__(self, device: int | None = None, *, limit: int | None = None, tag: str = '', contiguous: bool = False) -> None:
         ...
     def _snapshot(self) -> bytes:
@@ -159,6 +172,10 @@ def _connect() -> None:
 def _connect_streams() -> None:
     """
     Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.
+    """
+def _foreign_stream(device: int, native: int) -> int:
+    """
+    The address of the tb_stream of a native stream handle; 0: the default stream.
     """
 def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> dict[str, typing.Any]:
     """

@@ -24,17 +24,22 @@ LADDER = (1.005, 1.01, 1.02, 1.05, 1.10, 1.20)
 _UNITS = {"k": 10, "m": 20, "g": 30, "t": 40}
 
 
-def load(trace: str) -> _core._Trace:
-    """Read a trace by the name that the command takes. OSError, ValueError with the line where it is wrong."""
+def read(trace: str) -> bytes:
+    """The lines of a trace by the name that the command takes. OSError, ValueError where it is no trace."""
     if trace.startswith("generate:"):
         name, _, seed = trace.removeprefix("generate:").partition(":")
-        return _core._Trace(traces.generate(name, int(seed or 0)).encode())
+        return traces.generate(name, int(seed or 0)).encode()
     data = Path(trace).read_bytes()
     if trace.endswith(".csv"):
-        return _core._Trace(imports.from_rmm_log(data.decode()).encode())
+        return imports.from_rmm_log(data.decode()).encode()
     if trace.endswith((".pickle", ".pkl")):
-        return _core._Trace(imports.from_snapshot(data).encode())
-    return _core._Trace(lzma.decompress(data) if trace.endswith(".xz") else data)
+        return imports.from_snapshot(data).encode()
+    return lzma.decompress(data) if trace.endswith(".xz") else data
+
+
+def load(trace: str) -> _core._Trace:
+    """Parse a trace by the name that the command takes. OSError, ValueError with the line where it is wrong."""
+    return _core._Trace(read(trace))
 
 
 def replay(

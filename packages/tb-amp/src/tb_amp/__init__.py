@@ -14,18 +14,30 @@ if torch.__version__.split(".")[:2] != TORCH_MINOR.split("."):
     )
 
 from torch.amp.autocast_mode import autocast as _autocast
-from torch.amp.grad_scaler import GradScaler as _GradScaler
 
 from . import _core
+from .custom_rules import add_rule, remove_rule
+from .grad_scaler import GradScaler
 
 __version__ = VERSION
-__all__ = ["GradScaler", "autocast", "get_amp_supported_dtype", "register", "rules"]
+__all__ = [
+    "GradScaler",
+    "add_rule",
+    "autocast",
+    "custom_bwd",
+    "custom_fwd",
+    "get_amp_supported_dtype",
+    "register",
+    "remove_rule",
+    "rules",
+]
 
 
 def register() -> None:
     """Registers the autocast rules, and GradScaler's two operators, for PrivateUse1 devices; again does nothing.
 
-    Importing this package registers nothing. RuntimeError where another package has registered some already.
+    Importing this package registers nothing. RuntimeError where another package has registered autocast rules already;
+    a backend's own kernels of the two operators stay.
     """
     _core.register()
 
@@ -35,9 +47,12 @@ def rules() -> dict[str, list[str]]:
 
     Policies: lower_precision_fp, fp32, fp32_set_opt_dtype, fp32_append_dtype, promote (those of
     at::autocast::CastPolicy) and banned. The names come from the AT_FORALL_ lists of the ATen/autocast_mode.h that this
-    package was built with, which are also CUDA's.
+    package was built with, which are also CUDA's; then follow those of add_rule(), with their library's name.
     """
-    return _core.rules()
+    found = _core.rules()
+    for name, policy in _core.custom_rules().items():
+        found[policy].append(name)
+    return found
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
@@ -54,8 +69,11 @@ class autocast(_autocast):
         super().__init__(torch._C._get_privateuse1_backend_name(), dtype, enabled, cache_enabled)
 
 
-class GradScaler(_GradScaler):
-    """torch.amp.GradScaler for the PrivateUse1 device, whatever its name; the same arguments but for the device."""
+def custom_fwd(forward: Any = None, *, cast_inputs: torch.dtype | None = None) -> Any:
+    """torch.amp.custom_fwd for the PrivateUse1 device: for `forward` of an autograd.Function. A decorator."""
+    return torch.amp.custom_fwd(forward, device_type=torch._C._get_privateuse1_backend_name(), cast_inputs=cast_inputs)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(torch._C._get_privateuse1_backend_name(), *args, **kwargs)
+
+def custom_bwd(backward: Any = None) -> Any:
+    """torch.amp.custom_bwd for the PrivateUse1 device: `backward` runs in forward's autocast state. A decorator."""
+    return torch.amp.custom_bwd(backward, device_type=torch._C._get_privateuse1_backend_name())

@@ -1,10 +1,22 @@
 from __future__ import annotations
 import collections.abc
 import torch
-__all__: list[str] = ['register', 'rules', 'unscale_', 'update_scale_']
+__all__: list[str] = ['add_rule', 'custom_rules', 'register', 'remove_rule', 'rules', 'unscale_', 'update_scale_']
+def add_rule(operation: str, policy: str) -> None:
+    """
+    Gives an operator of the program's own an autocast rule.
+    """
+def custom_rules() -> dict[str, str]:
+    """
+    Policies by operator, as add_rule() gave them.
+    """
 def register() -> bool:
     """
     Registers rules and operators. Returns whether this call did it.
+    """
+def remove_rule(operation: str) -> None:
+    """
+    Takes back what add_rule() did.
     """
 def rules() -> dict[str, list[str]]:
     """

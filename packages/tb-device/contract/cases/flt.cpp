@@ -173,6 +173,7 @@ TB_CASE(FLT, 08, TB_GROUP_ASYNC, "event_query.1 event_query.2",
 
 TB_CASE(FLT, 09, TB_GROUP_ASYNC, "stream_destroy.1 device_synchronize.1",
         "a stream whose synchronise failed may be destroyed, and its work is still done") {
+  need_submit(kit);
   Layered layered(kit, "fault");
   tb_stream *stream = nullptr;
   CHECK_OK(layered.api.stream_create(layered.self, 0, 0, 0, &stream));

@@ -55,6 +55,7 @@ TB_CASE(MIS, 01, TB_GROUP_ASYNC, "E7 stream_query.1", "use after destroy names t
 
 TB_CASE(MIS, 02, TB_GROUP_ASYNC, "E8 event_destroy.1",
         "destroying twice is refused; destroying a pending event is not") {
+  need_submit(kit);
   Layered layered(kit, "validate");
   tb_event *event = nullptr;
   kit::Stream stream(kit);
@@ -110,6 +111,7 @@ TB_CASE(MIS, 05, TB_GROUP_CORE, "E1 E7 mem_free.2",
 }
 
 TB_CASE(MIS, 06, TB_GROUP_ASYNC, "mem_free.1 stream_synchronize.1", "freeing a block under queued work is refused") {
+  need_submit(kit);
   Layered layered(kit, "validate");
   Memory memory(kit, layered, 4096);
   tb_stream *stream = nullptr;

@@ -180,7 +180,7 @@ def message(status: int, text: str, driver: str, function: str, device: int, nat
     """
 def open_builtin(name: str, options: collections.abc.Mapping[str, str]) -> Driver:
     """
-    Opens a driver that is part of this module: cpu, sim or replay.
+    Opens a driver that is part of this module: cpu, cuda, npu, sim or replay.
     """
 def set_current_device(device: int) -> None:
     """

@@ -1,4 +1,4 @@
-"""Which driver: argument, then TB_DRIVER, then entry points of the group tb_device.drivers, then the built-in cpu.
+"""Which driver: argument, then TB_DRIVER, then entry points of the group tb_device.drivers, then the built-in ones.
 
 An entry point names a function without arguments that returns the path of a driver library. Its module may also have a
 function `score()`: the highest score is tried first, without one it is 0. The module must not import an extension.
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "tb_device.drivers"
 VARIABLE = "TB_DRIVER"
-BUILTIN = ("cpu", "replay", "sim")
-AUTOMATIC = ("cpu",)  # of those; replay and sim are for tests and are opened by name
+BUILTIN = ("cpu", "cuda", "npu", "replay", "sim")
+AUTOMATIC = ("cpu",)  # of those; cuda and npu have no operators yet, replay and sim are for tests: opened by name
 
 Options = Mapping[str, object]
 

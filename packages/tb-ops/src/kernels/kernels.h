@@ -11,6 +11,7 @@ void register_convolution(torch::Library &aten);
 void register_dropout(torch::Library &aten);
 void register_elementwise(torch::Library &aten);
 void register_embedding_bag(torch::Library &aten);
+void register_gradient_scaling(torch::Library &aten);
 void register_group_norm(torch::Library &aten);
 void register_layer_norm(torch::Library &aten);
 void register_fill(torch::Library &aten);

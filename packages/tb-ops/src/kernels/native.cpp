@@ -18,6 +18,7 @@ void register_native(torch::Library &aten) {
   register_losses(aten);
   register_lstm(aten);
   register_batch_norm(aten);
+  register_gradient_scaling(aten);
   register_group_norm(aten);
   register_layer_norm(aten);
   register_optimizers(aten);

@@ -103,36 +103,6 @@ void random_64_bits(at::TensorIteratorBase &iterator, OptionalGenerator generato
   random_from_to(iterator, 0, std::numeric_limits<int64_t>::min(), std::move(generator));
 }
 
-// Without bounds: all non-negative integers of the type, or all that a floating type holds exactly.
-uint64_t default_range(c10::ScalarType type) {
-  switch (type) {
-  case c10::kBool:
-    return 2;
-  case c10::kByte:
-    return 1ull << 8;
-  case c10::kChar:
-    return 1ull << 7;
-  case c10::kShort:
-    return 1ull << 15;
-  case c10::kInt:
-    return 1ull << 31;
-  case c10::kUInt16:
-    return 1ull << 16;
-  case c10::kUInt32:
-    return 1ull << 32;
-  case c10::kHalf:
-    return (1ull << 11) + 1;
-  case c10::kBFloat16:
-    return (1ull << 8) + 1;
-  case c10::kFloat:
-    return (1ull << 24) + 1;
-  case c10::kDouble:
-    return (1ull << 53) + 1;
-  default:
-    return 1ull << 63;
-  }
-}
-
 void random_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator generator) {
   check_kernel(real(iterator.tensor_base(0)), "random_kernel_cpu", iterator.tensor_base(0));
   random_from_to(iterator, default_range(iterator.dtype()), 0, std::move(generator));

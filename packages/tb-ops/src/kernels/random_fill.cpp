@@ -1,7 +1,6 @@
 // Filling tensors from tb-generator.
 #include "kernels/random_fill.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty_ops.h>
 
@@ -36,6 +35,35 @@ int32_t generator_type(c10::ScalarType type) {
   }
 }
 
+uint64_t default_range(c10::ScalarType type) {
+  switch (type) {
+  case c10::kBool:
+    return 2;
+  case c10::kByte:
+    return 1ull << 8;
+  case c10::kChar:
+    return 1ull << 7;
+  case c10::kShort:
+    return 1ull << 15;
+  case c10::kInt:
+    return 1ull << 31;
+  case c10::kUInt16:
+    return 1ull << 16;
+  case c10::kUInt32:
+    return 1ull << 32;
+  case c10::kHalf:
+    return (1ull << 11) + 1;
+  case c10::kBFloat16:
+    return (1ull << 8) + 1;
+  case c10::kFloat:
+    return (1ull << 24) + 1;
+  case c10::kDouble:
+    return (1ull << 53) + 1;
+  default:
+    return 1ull << 63;
+  }
+}
+
 namespace {
 
 // Types that the generator does not know are filled as 64-bit integers and converted.
@@ -50,16 +78,9 @@ c10::ScalarType filled_as(c10::ScalarType type) {
 
 Stretch reserve(const std::optional<at::Generator> &given, c10::DeviceIndex device, int32_t kind, c10::ScalarType type,
                 int64_t count) {
-  const c10::Device here(device_type, device);
-  at::Generator generator = given && given->defined() ? *given : at::globalContext().defaultGenerator(here);
-  TORCH_CHECK(generator.device().type() == device_type, "Expected a '", here.type(),
-              "' device type for generator but found '", generator.device().type(), "'");
   const uint64_t words =
       runtime.generator.words_needed(kind, generator_type(filled_as(type)), static_cast<uint64_t>(count));
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  const Stretch stretch{generator.current_seed(), generator.get_offset()};
-  generator.set_offset(stretch.offset + (words + 3) / 4);
-  return stretch;
+  return reserve_counters(given, device, (words + 3) / 4);
 }
 
 void fill_tensor(at::Tensor &tensor, const RangeFill &fill) {
@@ -83,17 +104,18 @@ void fill_tensor(at::Tensor &tensor, const RangeFill &fill) {
 
 tb_status Distribution::fill(void *destination, int32_t type, uint64_t first, uint64_t count) const {
   const tb_generator_table &table = runtime.generator;
+  const Stretch now = stretch.now();
   switch (kind) {
   case TB_FILL_UNIFORM:
-    return table.uniform(destination, type, first, count, stretch.seed, stretch.offset, a, b);
+    return table.uniform(destination, type, first, count, now.seed, now.offset, a, b);
   case TB_FILL_NORMAL:
-    return table.normal(destination, type, first, count, stretch.seed, stretch.offset, a, b);
+    return table.normal(destination, type, first, count, now.seed, now.offset, a, b);
   case TB_FILL_BERNOULLI:
-    return table.bernoulli(destination, type, first, count, stretch.seed, stretch.offset, a);
+    return table.bernoulli(destination, type, first, count, now.seed, now.offset, a);
   case TB_FILL_EXPONENTIAL:
-    return table.exponential(destination, type, first, count, stretch.seed, stretch.offset, a);
+    return table.exponential(destination, type, first, count, now.seed, now.offset, a);
   case TB_FILL_INTEGERS:
-    return table.integers(destination, type, first, count, stretch.seed, stretch.offset, from, range);
+    return table.integers(destination, type, first, count, now.seed, now.offset, from, range);
   default:
     return TB_INVALID_ARGUMENT;
   }

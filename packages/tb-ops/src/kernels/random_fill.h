@@ -3,14 +3,10 @@
 #pragma once
 #include <ATen/core/Generator.h>
 
+#include "capture.h"
 #include "launch.h"
 
 namespace tb {
-
-// Where a reserved stretch starts.
-struct Stretch {
-  uint64_t seed, offset;
-};
 
 // Takes what a fill of `count` elements needs from the given generator, or from the device's own.
 Stretch reserve(const std::optional<at::Generator> &generator, c10::DeviceIndex device, int32_t kind,
@@ -18,6 +14,10 @@ Stretch reserve(const std::optional<at::Generator> &generator, c10::DeviceIndex 
 
 // TB_* of a type that the generator fills directly; 0 for the others.
 int32_t generator_type(c10::ScalarType type);
+
+// How many integers from 0 on random_ without bounds draws from: all of the type, or all that a floating type holds
+// exactly.
+uint64_t default_range(c10::ScalarType type);
 
 // fill(destination, TB_* type, index of the first element, count): returns the generator's status.
 using RangeFill = std::function<tb_status(void *destination, int32_t type, uint64_t first, uint64_t count)>;

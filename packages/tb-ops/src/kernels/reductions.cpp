@@ -142,7 +142,7 @@ Tensor count_nonzero(const Tensor &self, c10::IntArrayRef dims) {
 bool equal(const Tensor &self, const Tensor &other) {
   TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(),
               " and ", other.device());
-  synchronize(device_number(self));
+  synchronize(device_number(self), "aten::equal");
   AliasScope aliases;
   TensorArgument first(self), second(other);
   return at::native::cpu_equal(first.alias(), second.alias());

@@ -1,6 +1,8 @@
 // Learns layouts, and queues the calls whose layout is known.
 #include "learned/learned.h"
 
+#include <ATen/Context.h>
+
 #include <mutex>
 #include <unordered_map>
 
@@ -33,7 +35,7 @@ public:
     if (!key) return run_on_aliases(op, stack);
     if (const std::shared_ptr<const CallLayout> layout = known(*key)) return queue(op, *layout, arguments, stack);
     const std::vector<IValue> before = arguments.vec();
-    run_on_aliases(op, stack);
+    run_on_aliases(op, stack, Wait::first_shapes);
     if (call_key(before) != key) return; // it resized an argument
     const size_t returned = op.schema().returns().size();
     const auto results = c10::ArrayRef<IValue>(*stack).slice(stack->size() - returned);
@@ -96,11 +98,12 @@ private:
     for (IValue &result : results) stack->push_back(std::move(result));
   }
 
+  // The device's own where none is given.
   std::vector<IValue> with_generators(c10::ArrayRef<IValue> arguments, c10::DeviceIndex device) const {
     std::vector<IValue> out = arguments.vec();
     for (size_t i = 0; i < out.size(); i++)
-      if (random_[i])
-        out[i] = cpu_generator(out[i].isNone() ? std::nullopt : std::optional(out[i].toGenerator()), device);
+      if (random_[i] && out[i].isNone())
+        out[i] = at::globalContext().defaultGenerator(c10::Device(device_type, device));
     return out;
   }
 

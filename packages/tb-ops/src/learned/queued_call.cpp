@@ -4,6 +4,7 @@
 #include <ATen/core/stack.h>
 
 #include "describe.h"
+#include "fallback.h"
 #include "kernels/output.h"
 #include "team.h"
 
@@ -33,6 +34,9 @@ QueuedCall::Argument QueuedCall::captured(const c10::IValue &value) {
     }
   } else if (value.isDevice() && value.toDevice().type() == device_type) {
     out.value = c10::Device(c10::kCPU);
+  } else if (value.isGenerator() && value.toGenerator().device().type() == device_type) {
+    out.kind = Argument::Kind::generator;
+    out.stretch = reserve_cpu_generator(value.toGenerator(), value.toGenerator().device().index());
   } else {
     out.value = value;
   }
@@ -43,6 +47,8 @@ c10::IValue QueuedCall::restored(Argument &argument, size_t &next) {
   switch (argument.kind) {
   case Argument::Kind::plain:
     return argument.value;
+  case Argument::Kind::generator:
+    return cpu_generator(argument.stretch);
   case Argument::Kind::tensor:
     return tensors_[next++].alias();
   case Argument::Kind::tensors: {

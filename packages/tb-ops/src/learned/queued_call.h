@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 
+#include "capture.h"
 #include "launch.h"
 #include "learned/layout.h"
 
@@ -17,11 +18,12 @@ public:
 
 private:
   struct Argument {
-    enum class Kind { plain, tensor, tensors, optional_tensors };
+    enum class Kind { plain, tensor, tensors, optional_tensors, generator };
     Kind kind = Kind::plain;
     c10::IValue value;           // plain
     std::vector<bool> presences; // of optional tensors
     size_t count = 0;            // tensors taken from tensors_
+    Stretch stretch{};           // of a generator
   };
   Argument captured(const c10::IValue &value);
   c10::IValue restored(Argument &argument, size_t &next);

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pathlib
+from typing import NamedTuple
 
 import torch
 
@@ -16,6 +18,7 @@ if _installed != TORCH_MINOR:
     )
 
 from . import _core, _frames, _origin  # noqa: E402 (only once the version is known to fit)
+from ._core import set_sync_debug_mode, sync_debug_mode  # noqa: E402
 from .headers import get_include  # noqa: E402
 from .ledger import (  # noqa: E402
     Fallback,
@@ -30,6 +33,7 @@ from .ledger import (  # noqa: E402
 )
 
 _core._connect()
+_core.set_kernel_folder(str(pathlib.Path(__file__).parent / "device_kernels"))
 _core._set_origin_finder(_origin.find)
 _offsets = _frames.find()
 if _offsets is not None:
@@ -67,12 +71,26 @@ _state = _State()
 
 
 def native() -> bool:
-    """True when the open driver runs the native kernels; False when every operator goes through the fallback."""
+    """True when the open driver runs closures, and so the CPU's kernels; False when tb-ops' own or the fallback run."""
     return _core.native()
+
+
+class KernelImages(NamedTuple):
+    """Device kernels of this process: compiled here, found in the cache, and the cache's folder ("": none)."""
+
+    compiled: int
+    found: int
+    folder: str
+
+
+def kernel_images() -> KernelImages:
+    """How the device kernels that this process has used came about. Nothing is compiled by asking."""
+    return KernelImages(*_core.kernel_images())
 
 
 __all__ = [
     "Fallback",
+    "KernelImages",
     "fallback_budget",
     "fallback_mode",
     "fallback_report",
@@ -80,7 +98,10 @@ __all__ = [
     "force_fallback",
     "get_include",
     "initialize",
+    "kernel_images",
     "native",
     "reset_fallbacks",
     "set_fallback_mode",
+    "set_sync_debug_mode",
+    "sync_debug_mode",
 ]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 import collections.abc
 import typing
-__all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'waiting_operators']
+__all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'waiting_operators']
 def _connect() -> None:
     ...
 def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -38,6 +38,10 @@ def initialize() -> None:
     """
     Opens the driver and registers the kernels that fit it. Once; cheap after that.
     """
+def kernel_images() -> tuple[int, int, str]:
+    """
+    Device kernels that this process compiled, those that it found in the cache, and the cache's folder.
+    """
 def learned_operators() -> list[str]:
     """
     Native operators that wait at the first call with new shapes.
@@ -66,6 +70,16 @@ def set_fallback_mode(mode: str) -> None:
     """
     allow, warn (once per operator) or error.
     """
+def set_kernel_folder(folder: str) -> None:
+    """
+    Where the sources of device kernels are installed; before the first of them runs.
+    """
+def set_sync_debug_mode(mode: int) -> None:
+    """
+    0: nothing, 1: warn when an operator waits for the device, 2: raise instead.
+    """
+def sync_debug_mode() -> int:
+    ...
 def waiting_operators() -> list[tuple[str, str]]:
     """
     (operator, reason) of native kernels that wait for the device.

@@ -1,9 +1,21 @@
-"""Streams and events of any tb driver: the pool, events, and the current stream of a thread."""
+"""Streams, events and graphs of any tb driver, and the current stream of a thread."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ._core import Event, Stream, _connect, current_stream, default_stream, set_current_stream, synchronize
+from ._core import (
+    Event,
+    Graph,
+    Stream,
+    _connect,
+    current_stream,
+    default_stream,
+    graph_pool_handle,
+    set_current_stream,
+    synchronize,
+)
+from .graphs import capture, is_current_stream_capturing
+from .timeline import trace
 
 _connect()
 
@@ -20,10 +32,15 @@ def stream(stream: Stream | None) -> Iterator[Stream | None]:
 
 __all__ = [
     "Event",
+    "Graph",
     "Stream",
+    "capture",
     "current_stream",
     "default_stream",
+    "graph_pool_handle",
+    "is_current_stream_capturing",
     "set_current_stream",
     "stream",
     "synchronize",
+    "trace",
 ]

@@ -1,9 +1,10 @@
 """
-Streams and events over tb-device.
+Streams, events and graphs over tb-device.
 """
 from __future__ import annotations
+import collections.abc
 import typing
-__all__: list[str] = ['Event', 'Stream', 'current_stream', 'default_stream', 'set_current_stream', 'synchronize']
+__all__: list[str] = ['Event', 'Graph', 'Stream', 'current_stream', 'default_stream', 'graph_pool_handle', 'set_current_stream', 'synchronize']
 class Stream:
     """
     A queue of work on a device: in order within itself, not ordered against other streams.
@@ -12,6 +13,16 @@ class Stream:
     priority, in turn. Lower priorities are more urgent; out of the device's range is clamped.
     `with stream:` makes it, and its device, current in this thread.
     """
+    @staticmethod
+    def from_native(native: int, device: int | None = None) -> Stream:
+        """
+        The stream behind the vendor's own handle, such as an address of a cudaStream_t: one of ours, or a
+        foreign one, which must outlive its use here. NotImplementedError where the driver has none.
+        """
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """
+        (version of the protocol, cudaStream_t) where the driver is CUDA's, for the packages that know it.
+        """
     def __enter__(self) -> Stream:
         ...
     def __eq__(self, other: typing.Any | None) -> bool:
@@ -27,6 +38,11 @@ class Stream:
     def __tb_stream__(self) -> tuple[int, int]:
         """
         (version of the protocol, handle): how other packages take a stream without knowing this class.
+        """
+    def add_callback(self, function: collections.abc.Callable[..., typing.Any], *arguments: typing.Any) -> None:
+        """
+        Call function(*arguments) in the order of the stream, on a thread of the driver; later work waits for it.
+        It must not use devices. What it raises goes to sys.unraisablehook. Captured, it is called at each replay.
         """
     def query(self) -> bool:
         """
@@ -70,17 +86,27 @@ class Stream:
         """
 class Event:
     """
-    A point in a stream. Event(enable_timing=False, blocking=False): with enable_timing it measures
-    time, with blocking its synchronize() sleeps at once instead of spinning first. It belongs to
-    the device of its first record; before that it is complete.
+    A point in a stream. Event(enable_timing=False, blocking=False, interprocess=False): with
+    enable_timing it measures time, with blocking its synchronize() sleeps at once instead of
+    spinning first, with interprocess other processes can wait for it. It belongs to the device of
+    its first record; before that it is complete.
     """
-    def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
+    @staticmethod
+    def from_ipc_handle(device: int, handle: bytes) -> Event:
+        """
+        The event of another process: waits and queries see the records made there. It cannot be recorded here.
+        """
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         ...
     def __repr__(self) -> str:
         ...
     def elapsed_time(self, end: Event) -> float:
         """
         Milliseconds from this event to `end`. Both need enable_timing=True, a record, and to be complete.
+        """
+    def ipc_handle(self) -> bytes:
+        """
+        What from_ipc_handle() of another process of this user takes. Needs interprocess=True.
         """
     def query(self) -> bool:
         """
@@ -108,10 +134,62 @@ class Event:
         """
         Address of the driver's tb_event; 0 before the first record.
         """
+class Graph:
+    """
+    Work of a stream, captured once and launched many times without the host taking part.
+    
+    `with tb_stream.capture() as graph:` makes one. What was captured uses the same memory at every
+    launch: with tb-allocator, what the capture allocates stays the graph's own as long as it lives.
+    """
+    def __init__(self) -> None:
+        ...
+    def _begin(self, stream: typing.Any, pool: int | None) -> None:
+        ...
+    def _end(self) -> None:
+        ...
+    def instantiate(self) -> None:
+        """
+        Make it ready to launch now instead of at the first replay().
+        """
+    def replay(self, stream: typing.Any | None = None) -> None:
+        """
+        Queue all of it on `stream` (the current one by default). Launches of one graph run one after another.
+        """
+    def reset(self) -> None:
+        """
+        Forget the captured work; queued launches still complete. Its memory is free then.
+        """
+    def update(self, other: Graph) -> None:
+        """
+        Launch the work of `other` from now on: a capture of the same operations with other arguments.
+        
+        FailedPreconditionError where the number, kind or order of operations differs: nothing has changed then.
+        """
+    @property
+    def device(self) -> int | None:
+        """
+        Number of the device; None while it holds nothing.
+        """
+    @property
+    def node_count(self) -> int:
+        """
+        How many operations were captured.
+        """
+    @property
+    def pool(self) -> int:
+        """
+        Number of its memory pool: captures of one pool share memory.
+        """
 def _connect() -> None:
     """
     Take tb-device's table. Called once, by the package.
     """
+def _is_capturing(stream: typing.Any | None) -> bool:
+    ...
+def _start_trace() -> None:
+    ...
+def _stop_trace() -> bytes:
+    ...
 def current_stream(device: int | None = None) -> Stream:
     """
     This thread's current stream of a device (of the current device by default): its default stream until set.
@@ -119,6 +197,10 @@ def current_stream(device: int | None = None) -> Stream:
 def default_stream(device: int | None = None) -> Stream:
     """
     The device's default stream: the same one each time.
+    """
+def graph_pool_handle() -> int:
+    """
+    Number of a new memory pool for several captures to share: what capture(pool=) takes.
     """
 def set_current_stream(stream: typing.Any) -> None:
     """

@@ -31,6 +31,8 @@ from torch_backend.device_module.fallback import (
     reset_fallbacks,
     set_fallback_mode,
 )
+from torch_backend.device_module.graphed import make_graphed_callables
+from torch_backend.device_module.graphs import Graph, graph, graph_pool_handle, is_current_stream_capturing
 from torch_backend.device_module.memory import (
     empty_cache,
     empty_host_cache,
@@ -66,6 +68,7 @@ from torch_backend.device_module.streams import (
     set_stream,
     stream,
 )
+from torch_backend.device_module.waiting import get_sync_debug_mode, set_sync_debug_mode
 
 default_generators: tuple[torch.Generator, ...]
 
@@ -98,6 +101,7 @@ def __getattr__(name: str) -> object:
 __all__ = [
     "DeviceProperties",
     "Event",
+    "Graph",
     "Stream",
     "StreamContext",
     "amp",
@@ -121,12 +125,17 @@ __all__ = [
     "get_device_properties",
     "get_rng_state",
     "get_rng_state_all",
+    "get_sync_debug_mode",
+    "graph",
+    "graph_pool_handle",
     "host_memory_stats",
     "init",
     "initial_seed",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -147,6 +156,7 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
     "stream",
     "synchronize",
 ]

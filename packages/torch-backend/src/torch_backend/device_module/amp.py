@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from tb_amp import GradScaler, autocast
+    from tb_amp import GradScaler, autocast, custom_bwd, custom_fwd
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
@@ -22,11 +22,11 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def __getattr__(name: str) -> object:
     # Not imported above: torch.tb must be importable when tb-amp is missing or broken.
-    if name in ("GradScaler", "autocast"):
+    if name in ("GradScaler", "autocast", "custom_bwd", "custom_fwd"):
         import tb_amp
 
         return getattr(tb_amp, name)
     raise AttributeError(f"module 'torch.tb.amp' has no attribute {name!r}")
 
 
-__all__ = ["GradScaler", "autocast", "get_amp_supported_dtype", "is_bf16_supported"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_amp_supported_dtype", "is_bf16_supported"]

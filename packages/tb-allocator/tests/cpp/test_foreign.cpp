@@ -1,0 +1,94 @@
+// test_foreign.cpp -- the functions that PyTorch's pluggable allocator calls: their failures cannot be tested through C.
+#include "foreign.h"
+
+#include <stdexcept>
+
+#include "heap_fixture.h"
+
+namespace {
+
+constexpr uint64_t size = 1 << 20;
+void *native(tb_stream *stream) { return stream; } // of the fake driver
+
+void memory_without_a_driver_for_native_streams_comes_on_the_default_stream() {
+  void *pointer = tb_torch_alloc(size, 0, nullptr);
+  CHECK(read().requested_bytes[0].current == size);
+  tb_torch_free(pointer, size, 0, nullptr);
+  CHECK(read().requested_bytes[0].current == 0);
+  try {
+    tb_torch_alloc(size, 0, native(fake::new_stream()));
+    CHECK(false);
+  } catch (const std::bad_alloc &error) {
+    CHECK(std::string(error.what()).find("group NATIVE") != std::string::npos);
+  }
+}
+
+void out_of_memory_says_why() {
+  try {
+    tb_torch_alloc(ssize_t{1} << 40, 0, nullptr);
+    CHECK(false);
+  } catch (const std::bad_alloc &error) {
+    CHECK(std::string(error.what()).find("1.00 TiB") != std::string::npos ||
+          std::string(error.what()).find("1024.00 GiB") != std::string::npos);
+  }
+}
+
+void a_block_freed_on_another_stream_waits_for_it() {
+  fake::api.groups |= TB_GROUP_NATIVE;
+  fake::api.stream_wrap = [](tb_driver *, int32_t, uint64_t handle, tb_stream **out) -> tb_status {
+    if (!handle) return TB_INVALID_ARGUMENT;
+    *out = reinterpret_cast<tb_stream *>(handle);
+    return TB_OK;
+  };
+  reset();
+  tb_stream *first = fake::new_stream(), *second = fake::new_stream();
+  void *pointer = tb_torch_alloc(size, 0, native(first));
+  ++second->queued;
+  tb_torch_free(pointer, size, 0, native(second));
+  void *again = tb_torch_alloc(size, 0, native(first));
+  CHECK(again != pointer);
+  tb_torch_record_stream(again, native(second));
+  ++second->queued;
+  tb_torch_free(again, size, 0, native(first));
+  void *third = tb_torch_alloc(size, 0, native(first));
+  CHECK(third != again && third != pointer);
+  tb_torch_free(third, size, 0, native(first));
+  fake::complete_all();
+}
+
+void a_fraction_limits_what_is_reserved() {
+  reset();
+  tb_torch_memory_fraction(0.25, 0);
+  bool refused = false;
+  try {
+    tb_torch_free(tb_torch_alloc(static_cast<ssize_t>(fake::world.capacity / 2), 0, nullptr), 0, 0, nullptr);
+  } catch (const std::bad_alloc &) {
+    refused = true;
+  }
+  tb_torch_memory_fraction(1, 0);
+  CHECK(refused);
+  tb_torch_free(tb_torch_alloc(static_cast<ssize_t>(fake::world.capacity / 2), 0, nullptr), 0, 0, nullptr);
+  tb_torch_reset();
+  CHECK(read().reserved_bytes[0].current == 0);
+}
+
+void an_address_of_somebody_else_changes_nothing() {
+  int somewhere = 0;
+  tb_torch_free(&somewhere, 4, 0, nullptr); // says so on standard error
+  tb_torch_free(nullptr, 0, 0, nullptr);
+  tb_torch_record_stream(&somewhere, nullptr);
+  CHECK(tb_torch_alloc(0, 0, nullptr) == nullptr);
+  CHECK(read().requested_bytes[0].current == 0);
+}
+
+} // namespace
+
+int main() {
+  fake::install();
+  memory_without_a_driver_for_native_streams_comes_on_the_default_stream();
+  out_of_memory_says_why();
+  a_block_freed_on_another_stream_waits_for_it();
+  a_fraction_limits_what_is_reserved();
+  an_address_of_somebody_else_changes_nothing();
+  printf("ok\n");
+}

@@ -1,0 +1,62 @@
+"""The report of rules that differ between versions of torch."""
+
+import pathlib
+
+import pytest
+import tb_amp
+import torch
+from tb_amp import drift
+
+HEADER = pathlib.Path(torch.__file__).parent / "include" / drift.HEADER
+
+
+def test_the_installed_torch_has_the_rules_that_tb_amp_was_built_with(capsys: pytest.CaptureFixture[str]) -> None:
+    assert drift.main([]) == 0
+    rules = drift.read_header(HEADER.read_text())
+    assert not drift.unknown_lists(rules)
+    assert set(rules) == set(drift.LISTS.values())
+    assert rules == {policy: names for policy, names in tb_amp.rules().items() if policy != "banned"}
+    total = sum(map(len, rules.values()))
+    assert f"0 of {total} rules differ" in capsys.readouterr().out
+
+
+def test_a_rule_added_one_taken_away_and_one_moved_are_told(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = HEADER.read_text()
+    for old, new in [
+        ("  _(bmm)  ", "  _(bmm)  \\\n  _(brand_new, out)  "),
+        ("  _(cosh)  ", "  "),
+        ("  _(cross)  ", "  "),
+        ("  _(dist)  ", "  _(dist)  \\\n  _(cross)  "),
+    ]:
+        assert old in text
+        text = text.replace(old, new)
+    changed = tmp_path / "9.9.0" / "torch" / "include" / drift.HEADER
+    changed.parent.mkdir(parents=True)
+    changed.write_text(text)
+    assert drift.main([str(HEADER), str(tmp_path / "9.9.0")]) == 0
+    told = capsys.readouterr().out
+    assert "to 9.9.0: 3 of" in told
+    assert told.splitlines()[4:7] == [
+        "| brand_new.out | none | lower_precision_fp |",
+        "| cosh | fp32 | none |",
+        "| cross | promote | fp32 |",
+    ]
+    assert drift.main([str(changed)]) == 1, "it is not what tb-amp was built with"
+
+
+def test_a_list_that_tb_amp_does_not_expand_is_a_failure(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header = tmp_path / "autocast_mode.h"
+    header.write_text(HEADER.read_text() + "#define AT_FORALL_FP8(_) \\\n  _(mm_in_fp8) \\\n  _(other)\n")
+    assert drift.main([str(HEADER), str(header)]) == 1
+    assert "AT_FORALL_FP8, which tb-amp does not expand" in capsys.readouterr().out
+
+
+def test_what_is_no_torch_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(FileNotFoundError, match="Name a header, or the folder of a torch"):
+        drift.main([str(tmp_path)])
+    with pytest.raises(ValueError, match=r"no ATen/autocast_mode\.h of torch"):
+        drift.read_header("#pragma once\n")

@@ -1,0 +1,110 @@
+// runtime.cpp -- initialising the library, and binding devices to threads.
+#include "runtime.h"
+
+#include <map>
+#include <string>
+
+namespace tb::npu {
+
+std::shared_ptr<Runtime> Runtime::share(Library library) {
+  static std::mutex mutex;
+  static auto *runtimes = new std::map<std::string, std::weak_ptr<Runtime>>; // outlives every static of others
+  std::lock_guard lock(mutex);
+  std::weak_ptr<Runtime> &place = (*runtimes)[library.path];
+  std::shared_ptr<Runtime> runtime = place.lock();
+  if (runtime) return runtime;
+  runtime = std::make_shared<Runtime>(std::move(library));
+  place = runtime;
+  return runtime;
+}
+
+Runtime::Runtime(Library opened) : library(std::move(opened)) {
+  uint32_t count = 0;
+  call(library.aclrtGetDeviceCount, &count); // works before aclInit
+  devices_ = std::vector<Device>(count);
+}
+
+// Failures here have nobody to be told to: the library is left as it is.
+Runtime::~Runtime() {
+  for (size_t device = 0; device < devices_.size(); ++device)
+    for (uint64_t each = 0; each < devices_[device].references; ++each)
+      library.aclrtResetDevice(static_cast<int32_t>(device));
+  if (ours_) library.aclFinalize();
+}
+
+void Runtime::fail(const char *function, acl::Error error) const {
+  throw failure_of(function, error, library.aclGetRecentErrMsg());
+}
+
+void Runtime::log_failure(const tb_host *host, const char *function, acl::Error error) const noexcept {
+  if (host->log) host->log(2, failure_of(function, error, library.aclGetRecentErrMsg()).what());
+}
+
+void Runtime::initialize() {
+  if (initialized_) return;
+  std::lock_guard lock(mutex_);
+  if (initialized_) return;
+  const acl::Error error = library.aclInit(nullptr);
+  if (error != acl::kRepeatInitialize) check("aclInit", error); // another user of the library was first
+  ours_ = error != acl::kRepeatInitialize;
+  initialized_ = true;
+}
+
+void Runtime::set_device(int32_t device) {
+  std::lock_guard lock(mutex_);
+  call(library.aclrtSetDevice, device);
+  ++devices_[static_cast<size_t>(device)].references;
+}
+
+void Runtime::know_context(int32_t device) {
+  Device &known = devices_[static_cast<size_t>(device)];
+  std::lock_guard lock(mutex_);
+  if (known.context_known) return;
+  if (library.has_contexts()) call(library.aclrtGetCurrentContext, &known.context);
+  known.context_known = true;
+}
+
+Bound::Bound(Runtime &runtime, int32_t device, const tb_host *host) : runtime_(runtime), host_(host) {
+  runtime.initialize();
+  const Library &library = runtime.library;
+  Runtime::Device &wanted = runtime.devices_[static_cast<size_t>(device)];
+  if (library.has_contexts()) {
+    // Cheaper than aclrtSetDevice, and unlike it not counted. A thread without a context is told by an error.
+    const acl::Error error = library.aclrtGetCurrentContext(&previous_);
+    if (error == acl::kContextNull)
+      previous_ = nullptr;
+    else
+      runtime.check("aclrtGetCurrentContext", error);
+    if (previous_ && wanted.context_known && previous_ == wanted.context) return;
+    if (wanted.context_known) {
+      runtime.call(library.aclrtSetCurrentContext, wanted.context);
+      restore_ = previous_ != nullptr;
+      return;
+    }
+  } else {
+    const acl::Error error = library.aclrtGetDevice(&previous_device_);
+    if (error == acl::kContextNull)
+      previous_device_ = -1;
+    else
+      runtime.check("aclrtGetDevice", error);
+    if (previous_device_ == device && wanted.context_known) return;
+  }
+  runtime.set_device(device);
+  restore_ = library.has_contexts() ? previous_ != nullptr : previous_device_ >= 0 && previous_device_ != device;
+  runtime.know_context(device);
+}
+
+Bound::~Bound() {
+  if (!restore_) return;
+  acl::Error error = acl::kSuccess;
+  if (previous_) {
+    error = runtime_.library.aclrtSetCurrentContext(previous_);
+  } else {
+    error = runtime_.library.aclrtSetDevice(previous_device_);
+    std::lock_guard lock(runtime_.mutex_);
+    if (!error) ++runtime_.devices_[static_cast<size_t>(previous_device_)].references;
+  }
+  if (error) runtime_.log_failure(host_, "putting back the thread's device", error);
+}
+
+} // namespace tb::npu

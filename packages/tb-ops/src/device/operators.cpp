@@ -1,0 +1,29 @@
+// Which devices get the operators.
+#include "device/operators.h"
+
+#include "device/compiler.h"
+
+namespace tb::device {
+
+bool available() {
+  const uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_MODULE;
+  if (runtime.closures || (runtime.driver->groups & needed) != needed) return false;
+  tb_device_info info{};
+  info.struct_size = sizeof info;
+  check(runtime.device.device_info(0, &info), "device_get_info", 0);
+  return compiles_for(info.arch);
+}
+
+void register_all(torch::Library &aten) {
+  register_elementwise(aten);
+  register_fills(aten);
+  register_indexing(aten);
+  register_losses(aten);
+  register_matmul(aten);
+  register_normalization(aten);
+  register_optimizers(aten);
+  register_random(aten);
+  register_reductions(aten);
+}
+
+} // namespace tb::device

@@ -1,0 +1,85 @@
+// Gathering, scattering and selecting by an index. Elements move as they are stored; only sums know their type.
+#pragma once
+#include "mathematics.cuh"
+
+namespace tb::kernels {
+
+constexpr const char *out_of_range = "index out of range: an index is negative or not below the size of its dimension";
+
+// The offsets, in elements, of element i of the index, and of what it stands for; false: it is out of range.
+struct Found {
+  Long indexed, other;
+  bool good;
+};
+__device__ inline Found look_up(const IndexArguments &a, Long i) {
+  Long index = 0, indexed = 0, other = 0;
+  for (int d = 0; d < a.dims; d++) {
+    const Long next = i / a.sizes[d], place = i - next * a.sizes[d];
+    index += place * a.index_strides[d];
+    other += place * a.other_strides[d];
+    if (d != a.dim) indexed += place * a.indexed_strides[d];
+    i = next;
+  }
+  const Long at = a.index[index];
+  const bool good = at >= 0 && at < a.limit;
+  require(good, out_of_range);
+  return {indexed + at * a.indexed_strides[a.dim], other, good};
+}
+
+template <class Stored> __device__ inline void gather(const IndexArguments &a) {
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    const Found found = look_up(a, i);
+    if (found.good) static_cast<Stored *>(a.other)[found.other] = static_cast<const Stored *>(a.indexed)[found.indexed];
+  }
+}
+
+template <class Stored> __device__ inline void scatter(const IndexArguments &a) {
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    const Found found = look_up(a, i);
+    if (!found.good) continue;
+    static_cast<Stored *>(a.indexed)[found.indexed] =
+        a.other ? static_cast<const Stored *>(a.other)[found.other] : convert<Stored>(number_of<Math<Stored>>(a.value));
+  }
+}
+
+// In any order: sums of floats may differ in their last digits from run to run.
+template <class Stored> __device__ inline void scatter_add(const IndexArguments &a) {
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    const Found found = look_up(a, i);
+    if (found.good)
+      atomic_add(static_cast<Stored *>(a.indexed) + found.indexed, static_cast<const Stored *>(a.other)[found.other]);
+  }
+}
+
+__device__ inline Long selected(const SelectArguments &a, Long i) {
+  return a.index_type == Int64 ? static_cast<const Long *>(a.index)[i] : static_cast<const int *>(a.index)[i];
+}
+
+// result[o, i, n] = source[o, index[i], n].
+template <class Stored> __device__ inline void select(const SelectArguments &a) {
+  const Long all = a.outer * a.count * a.inner;
+  for (Long i = first_element(); i < all; i += all_threads()) {
+    const Long place = selected(a, i / a.inner % a.count);
+    const bool good = place >= 0 && place < a.places;
+    require(good, out_of_range);
+    if (!good) continue;
+    const Long from = (i / a.inner / a.count * a.places + place) * a.inner + i % a.inner;
+    static_cast<Stored *>(a.result)[i] = static_cast<const Stored *>(a.source)[from];
+  }
+}
+
+// result[o, index[i], n] += source[o, i, n], where the result is of Total, at least as wide.
+template <class Stored, class Total> __device__ inline void select_add(const SelectArguments &a) {
+  const Long all = a.outer * a.count * a.inner;
+  for (Long i = first_element(); i < all; i += all_threads()) {
+    const Long place = selected(a, i / a.inner % a.count);
+    if (place == a.skipped) continue;
+    const bool good = place >= 0 && place < a.places;
+    require(good, out_of_range);
+    if (!good) continue;
+    const Long to = (i / a.inner / a.count * a.places + place) * a.inner + i % a.inner;
+    atomic_add(static_cast<Total *>(a.result) + to, convert<Total>(static_cast<const Stored *>(a.source)[i]));
+  }
+}
+
+} // namespace tb::kernels

@@ -1,0 +1,65 @@
+// Matrix products, batched, with any strides, by tiles of the output: a block for each.
+//
+// A tile is tb_matmul_side squared; each of its threads owns a square of tb_matmul_piece squared, in registers. The shim
+// chooses both: 256 threads on a GPU, 4 on the host, where a thread is worth more work.
+#pragma once
+#include "mathematics.cuh"
+
+namespace tb::kernels {
+
+constexpr int matmul_depth = 16; // of the slices that a block holds in shared memory
+constexpr int matmul_threads = (tb_matmul_side / tb_matmul_piece) * (tb_matmul_side / tb_matmul_piece);
+
+template <class Stored> __device__ inline void matmul_tile(const MatmulArguments &a, Long batch, Long row, Long column) {
+  using Number = Math<Stored>;
+  constexpr int side = tb_matmul_side, piece = tb_matmul_piece, across = side / piece;
+  __shared__ Number first[matmul_depth][side], second[matmul_depth][side];
+  const int thread = static_cast<int>(threadIdx.x), my_row = thread / across * piece, my_column = thread % across * piece;
+  const Stored *from = static_cast<const Stored *>(a.first) + batch * a.first_strides[0];
+  const Stored *other = static_cast<const Stored *>(a.second) + batch * a.second_strides[0];
+  Number sums[piece][piece] = {};
+  for (Long slice = 0; slice < a.depth; slice += matmul_depth) {
+    __syncthreads(); // readers of the slice before
+    for (int i = thread; i < side * matmul_depth; i += matmul_threads) {
+      // Neighbouring threads read neighbouring elements where the matrix has them.
+      const bool deep = a.first_strides[2] == 1;
+      const int r = deep ? i / matmul_depth : i % side, d = deep ? i % matmul_depth : i / side;
+      const bool inside = row + r < a.rows && slice + d < a.depth;
+      first[d][r] = inside ? wide(from[(row + r) * a.first_strides[1] + (slice + d) * a.first_strides[2]]) : Number(0);
+      const bool flat = a.second_strides[2] == 1;
+      const int c = flat ? i % side : i / matmul_depth, e = flat ? i / side : i % matmul_depth;
+      const bool within = column + c < a.columns && slice + e < a.depth;
+      second[e][c] =
+          within ? wide(other[(slice + e) * a.second_strides[1] + (column + c) * a.second_strides[2]]) : Number(0);
+    }
+    __syncthreads();
+    for (int d = 0; d < matmul_depth; d++)
+      for (int r = 0; r < piece; r++) {
+        const Number left = first[d][my_row + r];
+        for (int c = 0; c < piece; c++)
+          sums[r][c] = number::multiply_add(left, second[d][my_column + c], sums[r][c]);
+      }
+  }
+  for (int r = 0; r < piece; r++)
+    for (int c = 0; c < piece; c++) {
+      const Long i = row + my_row + r, j = column + my_column + c;
+      if (i >= a.rows || j >= a.columns) continue;
+      Number value = static_cast<Number>(number_of<Number>(a.alpha) * sums[r][c]);
+      if (a.added)
+        value = static_cast<Number>(
+            value + number_of<Number>(a.beta) *
+                        at<Stored>(a.added, batch * a.added_strides[0] + i * a.added_strides[1] + j * a.added_strides[2]));
+      put<Stored>(a.output, batch * a.output_strides[0] + i * a.output_strides[1] + j * a.output_strides[2], value);
+    }
+}
+
+template <class Stored> __device__ inline void matmul(const MatmulArguments &a) {
+  const Long down = (a.rows + tb_matmul_side - 1) / tb_matmul_side;
+  const Long right = (a.columns + tb_matmul_side - 1) / tb_matmul_side;
+  for (Long tile = blockIdx.x; tile < a.batch * down * right; tile += gridDim.x) {
+    const Long place = tile % (down * right);
+    matmul_tile<Stored>(a, tile / (down * right), place / right * tb_matmul_side, place % right * tb_matmul_side);
+  }
+}
+
+} // namespace tb::kernels

@@ -1,0 +1,40 @@
+// Elementwise kernels: one thread for an element, any strides, any stored types.
+#pragma once
+#include "language.cuh"
+
+namespace tb::kernels {
+
+// Byte offsets of element i, in the iterator's order.
+template <class Index> __device__ inline void find_offsets(const PointwiseArguments &a, Index i, int operands,
+                                                           Long *offsets) {
+  for (int k = 0; k < operands; k++) offsets[k] = 0;
+  for (int d = 0; d < a.dims; d++) {
+    const Index size = static_cast<Index>(a.sizes[d]), next = d + 1 == a.dims ? 0 : i / size;
+    const Long place = static_cast<Long>(d + 1 == a.dims ? i : i - next * size);
+    for (int k = 0; k < operands; k++) offsets[k] += place * a.strides[k][d];
+    i = next;
+  }
+}
+
+// Functor::call(inputs, scalars) gives the output from inputs of type Math<Common>.
+template <class Functor, class Common> __device__ inline void pointwise(const PointwiseArguments &a) {
+  constexpr int inputs = Functor::inputs;
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    Long offsets[inputs + 1];
+    if (a.count <= 0x7FFFFFFF) // divisions of 64 bits cost a GPU several times those of 32
+      find_offsets<unsigned>(a, static_cast<unsigned>(i), inputs + 1, offsets);
+    else
+      find_offsets<Unsigned>(a, static_cast<Unsigned>(i), inputs + 1, offsets);
+    Math<Common> given[inputs + 1]; // never an array of none
+    for (int k = 0; k < inputs; k++) {
+      const Operand &operand = a.operands[k + 1];
+      if (operand.data)
+        given[k] = convert<Math<Common>>(load<Common>(operand.data, offsets[k + 1], operand.type));
+      else // rounded as if it were stored
+        given[k] = convert<Math<Common>>(convert<Common>(number_of<Math<Common>>(a.value)));
+    }
+    store(a.operands[0].data, offsets[0], a.operands[0].type, Functor::call(given, a.scalars));
+  }
+}
+
+} // namespace tb::kernels

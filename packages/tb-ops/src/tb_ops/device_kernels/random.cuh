@@ -1,0 +1,129 @@
+// Fills from the counter-based generator, Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
+// as 1, 2, 3", 2011): element i depends on seed, offset and i alone. Uniform numbers, integers and Bernoulli draws have
+// the bits of tb-generator's fills (fill.h says which words an element takes); normal ones differ in the last digits,
+// since logarithm and cosine are the device's.
+#pragma once
+#include "mathematics.cuh"
+
+namespace tb::kernels {
+
+struct Words {
+  unsigned word[4];
+};
+
+__device__ inline Words philox(Unsigned counter, unsigned attempt, Unsigned seed) {
+  unsigned a = static_cast<unsigned>(counter), b = static_cast<unsigned>(counter >> 32), c = attempt, d = 0;
+  unsigned key_0 = static_cast<unsigned>(seed), key_1 = static_cast<unsigned>(seed >> 32);
+  for (int round = 0; round < 10; round++) { // constants of the paper's table 2 and section 4
+    const Unsigned product_0 = 0xD2511F53ull * a, product_1 = 0xCD9E8D57ull * c;
+    a = static_cast<unsigned>(product_1 >> 32) ^ b ^ key_0;
+    b = static_cast<unsigned>(product_1);
+    c = static_cast<unsigned>(product_0 >> 32) ^ d ^ key_1;
+    d = static_cast<unsigned>(product_0);
+    key_0 += 0x9E3779B9u;
+    key_1 += 0xBB67AE85u;
+  }
+  return {{a, b, c, d}};
+}
+
+// Word number `word` of the sequence, and the 64 bits that element `i` takes of two.
+__device__ inline unsigned word_of(const RandomArguments &a, Unsigned word, unsigned attempt = 0) {
+  return philox(a.offset + word / 4, attempt, a.seed).word[word % 4];
+}
+__device__ inline Unsigned pair_of(const RandomArguments &a, Unsigned i, unsigned attempt = 0) {
+  const Words words = philox(a.offset + i / 2, attempt, a.seed);
+  return static_cast<Unsigned>(words.word[i % 2 * 2 + 1]) << 32 | words.word[i % 2 * 2];
+}
+
+// In [0, 1): 24 or 53 bits.
+__device__ inline void fraction(const RandomArguments &a, Unsigned i, float *out) {
+  *out = static_cast<float>(static_cast<int>(word_of(a, i) >> 8)) * 0x1p-24f;
+}
+__device__ inline void fraction(const RandomArguments &a, Unsigned i, double *out) {
+  *out = static_cast<double>(static_cast<Long>(pair_of(a, i) >> 11)) * 0x1p-53;
+}
+
+template <class Stored> __device__ inline void uniform(const RandomArguments &a) {
+  using Number = Math<Stored>;
+  const Number low = static_cast<Number>(a.low), high = static_cast<Number>(a.high);
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    Number value;
+    fraction(a, static_cast<Unsigned>(i), &value);
+    value = value * static_cast<Number>(a.width) + static_cast<Number>(a.from);
+    value = value < low ? low : value;
+    put<Stored>(a.output, i, value > high ? high : value);
+  }
+}
+
+// Box and Muller: two neighbours in the sequence make two normal numbers.
+template <class Stored> __device__ inline void normal(const RandomArguments &a) {
+  using Number = Math<Stored>;
+  constexpr Number turn = Number(6.283185307179586476925), half = sizeof(Number) == 4 ? Number(0x1p-25) : Number(0x1p-54);
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    const Unsigned even = static_cast<Unsigned>(i) & ~1ull;
+    Number radius, angle;
+    fraction(a, even, &radius);
+    fraction(a, even + 1, &angle);
+    radius = number::sqrt(Number(-2) * number::log(radius + half));
+    const Number value = radius * (i % 2 ? number::sin(turn * angle) : number::cos(turn * angle));
+    put<Stored>(a.output, i, value * static_cast<Number>(a.width) + static_cast<Number>(a.from));
+  }
+}
+
+// 1 where the word is below the threshold, a.range of 2^32.
+template <class Stored> __device__ inline void bernoulli(const RandomArguments &a) {
+  for (Long i = first_element(); i < a.count; i += all_threads())
+    put<Stored>(a.output, i, word_of(a, static_cast<Unsigned>(i)) < a.range);
+}
+
+template <class Stored> __device__ inline void dropout(const RandomArguments &a) {
+  const Math<Stored> scale = static_cast<Math<Stored>>(a.scale);
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    const bool kept = word_of(a, static_cast<Unsigned>(i)) < a.range;
+    static_cast<bool *>(a.mask)[i] = kept;
+    // Rounded after each product, as two operators would.
+    const Stored product = convert<Stored>(at<Stored>(a.input, i) * static_cast<Math<Stored>>(kept));
+    put<Stored>(a.output, i, wide(product) * scale);
+  }
+}
+
+// start + (random of [0, range)), unbiased by rejection (Lemire, "Fast random integer generation in an interval", 2019).
+// One word an element, or two for wide intervals and for floating types, as tb-generator counts them.
+template <class Stored> __device__ inline void small_integers(const RandomArguments &a) {
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    const Unsigned index = static_cast<Unsigned>(i);
+    unsigned word = word_of(a, index);
+    if (a.range >> 32 == 0) {
+      const unsigned biased = static_cast<unsigned>((1ull << 32) % a.range);
+      Unsigned product = static_cast<Unsigned>(word) * a.range;
+      for (unsigned attempt = 1; static_cast<unsigned>(product) < biased; attempt++)
+        product = static_cast<Unsigned>(word_of(a, index, attempt)) * a.range;
+      word = static_cast<unsigned>(product >> 32);
+    }
+    static_cast<Stored *>(a.output)[i] = static_cast<Stored>(static_cast<unsigned>(a.start) + word);
+  }
+}
+
+// a.low and a.high: a floating type's ends of the interval.
+template <class Stored> __device__ inline void large_integers(const RandomArguments &a) {
+  const Unsigned biased = a.range ? (0 - a.range) % a.range : 0;
+  for (Long i = first_element(); i < a.count; i += all_threads()) {
+    const Unsigned index = static_cast<Unsigned>(i);
+    Unsigned word = pair_of(a, index);
+    if (a.range) {
+      for (unsigned attempt = 1; word * a.range < biased; attempt++) word = pair_of(a, index, attempt);
+      word = high_product(word, a.range);
+    }
+    const Long value = static_cast<Long>(a.start + word);
+    if constexpr (Traits<Stored>::floating) {
+      using Number = Math<Stored>;
+      const Number low = static_cast<Number>(a.low), high = static_cast<Number>(a.high);
+      const Number rounded = static_cast<Number>(value);
+      put<Stored>(a.output, i, rounded < low ? low : rounded > high ? high : rounded);
+    } else {
+      static_cast<Stored *>(a.output)[i] = static_cast<Stored>(value);
+    }
+  }
+}
+
+} // namespace tb::kernels

@@ -1,0 +1,32 @@
+// The shim for NVRTC: CUDA C++ itself, without a header of the toolkit.
+#pragma once
+
+// The entry `name` of a module: runs `body`, a __device__ function of one argument struct, in every thread.
+// `threads`: the most in a block. `synchronizing` is for shims that must run the threads of a block side by side.
+#define TB_ENTRY(name, body, Arguments, threads, synchronizing)                                                        \
+  extern "C" __global__ void __launch_bounds__(threads) name(const Arguments arguments) { body(arguments); }
+
+namespace tb::kernels {
+
+// An error that only the device can see, as PyTorch's own CUDA kernels end on one.
+__device__ inline void require(bool good, const char *) {
+  if (!good) __trap();
+}
+
+template <class Number> __device__ inline void atomic_add(Number *place, Number value) { atomicAdd(place, value); }
+__device__ inline void atomic_add(Long *place, Long value) {
+  atomicAdd(reinterpret_cast<Unsigned *>(place), static_cast<Unsigned>(value));
+}
+
+__device__ inline unsigned bits_of(float value) { return __float_as_uint(value); }
+__device__ inline float float_of(unsigned bits) { return __uint_as_float(bits); }
+__device__ inline Unsigned bits_of(double value) { return static_cast<Unsigned>(__double_as_longlong(value)); }
+__device__ inline double double_of(Unsigned bits) { return __longlong_as_double(static_cast<Long>(bits)); }
+__device__ inline Unsigned high_product(Unsigned a, Unsigned b) { return __umul64hi(a, b); }
+
+} // namespace tb::kernels
+
+#define TB_C_FUNCTION(name) ::name
+
+constexpr bool tb_fast_fma = true;
+constexpr int tb_matmul_side = 64, tb_matmul_piece = 4; // see matmul.cuh

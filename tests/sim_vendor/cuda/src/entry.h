@@ -1,0 +1,50 @@
+// entry.h -- what every function of the API does first and last: counting, faults, and no calls from callbacks.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <string>
+
+#include "cuda_api.h"
+
+namespace simcuda {
+
+using namespace tb::cuda;
+
+// The driver's own prototypes: a definition that differs does not compile.
+extern "C" {
+#define CUDA_FUNCTION(need, name, version, symbol, parameters) CUresult symbol parameters;
+#include "functions.inc"
+#undef CUDA_FUNCTION
+}
+
+struct Function {
+  explicit Function(const char *name);
+  const char *const name;
+  const bool takes_back; // a failing one has done its work
+  std::atomic<uint64_t> calls{0};
+};
+
+// The fault that this call gets, or CUDA_SUCCESS; also a call before cuInit, or from a callback.
+CUresult enter(Function &function);
+bool initialised();
+void initialise();
+extern thread_local bool in_callback;
+
+template <size_t N> struct Name {
+  char text[N];
+  constexpr Name(const char (&from)[N]) {
+    for (size_t i = 0; i < N; ++i) text[i] = from[i];
+  }
+};
+
+template <Name name, class Body> CUresult call(Body &&body) noexcept {
+  static Function &function = *new Function(name.text); // outlives the process's end, during which workers may run
+  const CUresult fault = enter(function);
+  if (fault != CUDA_SUCCESS && !function.takes_back) return fault;
+  const CUresult result = body();
+  return fault != CUDA_SUCCESS ? fault : result;
+}
+
+} // namespace simcuda

@@ -1,0 +1,23 @@
+// host.cpp -- malloc, or what LD_PRELOAD puts in its place: the host's allocators, which know no streams.
+#include "measure.h"
+
+namespace {
+
+class Allocator {
+public:
+  using Block = void *;
+
+  explicit Allocator(uint32_t) {}
+  bool allocate(uint64_t bytes, uint32_t, Block *out) {
+    *out = malloc(bytes);
+    asm volatile("" : : "r"(*out) : "memory"); // the compiler would leave a pair out
+    return *out != nullptr;
+  }
+  void deallocate(Block &block) { free(block); }
+  void record(Block &, uint32_t) {}
+  uint64_t peak_reserved() { return 0; }
+};
+
+} // namespace
+
+int main(int count, char **arguments) { return measure::main<Allocator>(count, arguments); }

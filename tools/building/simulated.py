@@ -1,0 +1,83 @@
+"""The simulated vendor libraries of tests/sim_vendor, built where they are needed, and their control functions."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = {"cuda": "libcuda.so.1", "npu": "libascendcl.so"}
+
+
+def build(name: str) -> Path:
+    """Builds tests/sim_vendor/<name> below build/sim_vendor and returns the library; quick when nothing changed.
+
+    Needs meson and ninja in the Python environment. Raises subprocess.CalledProcessError when the build fails.
+    """
+    folder = ROOT / "build" / "sim_vendor" / name
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    meson = [sys.executable, "-m", "mesonbuild.mesonmain"]
+    if not (folder / "build.ninja").exists():
+        setup = [*meson, "setup", str(folder), str(ROOT / "tests" / "sim_vendor" / name)]
+        subprocess.run(setup, env=environment, check=True, stdout=subprocess.DEVNULL)
+    compile_ = [*meson, "compile", "-C", str(folder)]
+    subprocess.run(compile_, env=environment, check=True, stdout=subprocess.DEVNULL)
+    return folder / FILES[name]
+
+
+class Control:
+    """What a simulated library tells of itself and is told (tests/sim_vendor/*/sim_*.h), in this process."""
+
+    def __init__(self, name: str, library: Path) -> None:
+        self._prefix = f"tb_sim{name}_"
+        self._library = ctypes.CDLL(str(library))
+
+    def _function(self, name: str, result: type | None, *parameters: type) -> ctypes._NamedFuncPointer:
+        function = self._library[self._prefix + name]
+        function.restype = result
+        function.argtypes = parameters
+        return function
+
+    def calls(self, function: str | None = None) -> int:
+        """Calls of one function so far, or of all."""
+        ask = self._function("calls", ctypes.c_uint64, ctypes.c_char_p)
+        return int(ask(function.encode() if function else None))
+
+    def fault(self, function: str | None, nth: int, code: int, *, persistent: bool = False) -> None:
+        """The nth call from now on (from 0), of one function or of any, fails with `code`; nth < 0 takes it away."""
+        ask = self._function("fault", None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32)
+        ask(function.encode() if function else None, nth, code, persistent)
+
+    def fail_task(self, nth: int, code: int) -> None:
+        """The nth copy or fill that a stream runs from now on fails with `code`."""
+        self._function("fail_task", None, ctypes.c_int64, ctypes.c_int32)(nth, code)
+
+    def fired(self) -> tuple[int, str]:
+        """How often the fault came, and where last."""
+        where = ctypes.c_char_p()
+        count = self._function("fired", ctypes.c_uint64, ctypes.POINTER(ctypes.c_char_p))(ctypes.byref(where))
+        return int(count), (where.value or b"").decode()
+
+    def live(self) -> str:
+        """What is alive by kind, such as "2 streams"; "" when nothing is."""
+        text = ctypes.create_string_buffer(1024)
+        self._function("live", ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)(text, len(text))
+        return text.value.decode()
+
+    def misuse(self) -> str:
+        """The first call that the real library forbids; "" if there was none."""
+        return str(self._function("misuse", ctypes.c_char_p)().decode())
+
+
+def main(command: list[str]) -> int:
+    """Runs tb-device with a driver on its simulated library: `contract --driver npu --level 4`."""
+    name = command[command.index("--driver") + 1]
+    environment = {**os.environ, f"TB_{name.upper()}_LIBRARY": str(build(name))}
+    return subprocess.run([sys.executable, "-m", "tb_device.cli", *command], env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
