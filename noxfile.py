@@ -238,6 +238,19 @@ def adapters(session: nox.Session) -> None:
     run_pytest(session, environment, "packages/tb-allocator/adapter_tests", session.posargs)
 
 
+@nox.session(name="bench-generator")
+def bench_generator(session: nox.Session) -> None:
+    """tb-generator against torch's CPU and NumPy on one thread. `-- NAME...`; writes build/bench-generator.json."""
+    everything(session).run(session, "python", "-m", "generator_bench", *session.posargs, env=TOOLS_ON_PATH)
+
+
+@nox.session
+def statistics(session: nox.Session) -> None:
+    """10^8 samples of every distribution; dieharder (Debian's) on the words. `-- --dieharder 0 1`, `-- --help`."""
+    environment = component_environment(session, PACKAGES["tb-generator"])
+    environment.run(session, "python", "-m", "generator_statistics", *session.posargs, env=TOOLS_ON_PATH)
+
+
 @nox.session
 def schemas(session: nox.Session) -> None:
     """Generate from the operator schemas of torch 2.11 to 2.15 and check it. `-- 2.14` for one. Downloads 500 MB."""

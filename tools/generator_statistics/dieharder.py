@@ -1,0 +1,59 @@
+"""Robert Brown's dieharder on the raw words of a sequence, by way of its standard input."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from typing import IO
+
+import tb_generator
+
+RAW_INPUT = "200"  # dieharder's number of the generator that reads words from standard input
+VERDICTS = ("PASSED", "WEAK", "FAILED")
+WORDS = 1 << 20
+
+
+def feed(pipe: IO[bytes], seed: int) -> None:
+    """Writes the words of the sequence, in their order, until the reader has enough."""
+    generator = tb_generator.Generator(seed)
+    buffer = bytearray(4 * WORDS)
+    try:
+        while True:
+            # Two words each, the highest bit of the second turned over, as int64 begins at its lowest value.
+            generator.integers(buffer, -(2**63), 2**63, dtype="int64", threads=1)
+            pipe.write(buffer)
+    except (BrokenPipeError, ValueError):  # ValueError: closed by run()
+        return
+
+
+def run(seed: int, tests: list[int] | None = None) -> list[str]:
+    """The failures of all tests, or of those of these numbers; weak ones are repeated until they pass or fail.
+
+    No result at all is a failure too, and so is a missing dieharder.
+    """
+    failed, results = [], 0
+    for chosen in [["-d", str(test)] for test in tests or []] or [["-a"]]:
+        command = ["dieharder", "-g", RAW_INPUT, "-Y", "1", "-k", "2", *chosen]
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except FileNotFoundError:
+            return ["dieharder is not installed. Install Debian's package: apt-get install dieharder"]
+        assert process.stdin is not None
+        assert process.stdout is not None
+        feeder = threading.Thread(target=feed, args=(process.stdin, seed), daemon=True)
+        feeder.start()
+        lines = []
+        for line in process.stdout:
+            text = line.decode().rstrip()
+            if any(verdict in text for verdict in VERDICTS):
+                lines.append(text)
+                print(text, flush=True)
+        status = process.wait()
+        feeder.join()
+        # The last verdict of a test counts: weak ones stand before their repetition.
+        last = {tuple(part.strip() for part in text.split("|")[:2]): text for text in lines}
+        results += len(last)
+        failed += [text for text in last.values() if "FAILED" in text]
+        if status != 0:
+            failed.append(f"dieharder ended with status {status}")
+    return failed if results else [*failed, "dieharder gave no result"]
