@@ -166,6 +166,12 @@ def _connect_streams() -> None:
     """
     Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.
     """
+def _exercise(operations: int, seed: int) -> dict[str, int]:
+    """
+    Random operations on an allocator without memory, checked against a map of what is allocated.
+    
+    RuntimeError with the promise that was broken, and at which operation.
+    """
 def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> dict[str, typing.Any]:
     """
     Replays a trace; tb_allocator.replay explains the result.
