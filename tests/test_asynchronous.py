@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -195,7 +198,7 @@ def test_tied_weights_stay_tied_when_moved_copied_and_trained() -> None:
 # ---- autograd and autocast -------------------------------------------------------------------------------------------
 
 
-def test_backward_runs_on_the_streams_of_the_forward_pass_and_on_a_thread_of_its_own() -> None:
+def test_backward_runs_on_the_streams_of_the_forward_pass_and_on_the_thread_that_calls_it() -> None:
     side = torch.Stream(device="tb")
     seen: list[tuple[int, int]] = []
 
@@ -213,7 +216,41 @@ def test_backward_runs_on_the_streams_of_the_forward_pass_and_on_a_thread_of_its
     y.sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None
     assert values_of(x.grad) == [6.0]  # the caller's stream waits for what ran on the other one
-    assert [(stream, thread == threading.get_ident()) for stream, thread in seen] == [(side.stream_id, False)]
+    assert [(stream, thread == threading.get_ident()) for stream, thread in seen] == [(side.stream_id, True)]
+
+
+@pytest.mark.parametrize(("setting", "same"), [("", True), ("caller", True), ("own", False)])
+def test_the_thread_of_backward_passes_can_be_chosen(setting: str, same: bool) -> None:
+    ran = backward_thread(setting)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == [str(same), "False", "True"]  # a thread's own later choice stands
+
+
+def test_another_choice_of_thread_is_refused_with_the_two_there_are() -> None:
+    ran = backward_thread("main")
+    assert ran.returncode != 0
+    assert "TB_BACKWARD_THREAD is 'main'. It is 'caller'" in ran.stderr
+    assert "'own'" in ran.stderr
+
+
+def backward_thread(setting: str) -> subprocess.CompletedProcess[str]:
+    """Prints whether a backward pass runs on its caller: at first, and as torch.autograd is told."""
+    program = """
+import threading, torch
+x = torch.ones(3, device="tb", requires_grad=True)
+seen = []
+caller = threading.get_ident()
+x.register_hook(lambda gradient: seen.append(threading.get_ident() == caller))
+(x * x).sum().backward()
+for threads in (True, False):
+    torch.autograd.set_multithreading_enabled(threads)
+    (x * x).sum().backward()
+print(*seen)
+"""
+    environment = {**os.environ, "TB_BACKWARD_THREAD": setting}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def test_backward_passes_of_several_threads_add_up_in_a_shared_leaf() -> None:

@@ -114,3 +114,14 @@ def test_tensors_in_another_order_keep_it() -> None:
     for found in (x.to("tb") + x.to("tb"), torch.empty_like(x, device="tb").copy_(x) * 2):
         assert found.stride() == x.stride()
         assert torch.equal(found.cpu(), x * 2)
+
+
+def test_a_scalar_has_no_trace_of_the_shapes_before_it() -> None:
+    number = torch.tensor(-0.06738138198852539)
+    expected = torch.linalg.vector_norm(number, 6, 0)
+    assert not torch.equal(expected, number.abs()), "the norm of a scalar is computed, not taken for its size"
+    for shape in [(1,), (1, 1)]:
+        ones = torch.ones(shape, device="tb")
+        for _ in range(40):  # an alias of the worker is shaped (1,) before, whichever is next
+            ones = ones + ones.abs()
+        assert torch.equal(torch.linalg.vector_norm(number.to("tb"), 6, 0).cpu(), expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -54,10 +55,15 @@ class Training:
         self.inputs = tree_map_only(torch.Tensor, lambda x: x.to(device), case.inputs)
         self.targets = case.targets.to(device)
 
+    def _precision(self) -> contextlib.AbstractContextManager[Any]:
+        if self.case.autocast is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=self.case.autocast)
+
     def step(self) -> torch.Tensor:
         """Forward, backward, optimizer; the loss before the step, without waiting for the device."""
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self.device.type, dtype=self.case.autocast, enabled=self.case.autocast is not None):
+        with self._precision():
             loss = self.case.loss(self.model(self.inputs), self.targets)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()

@@ -165,6 +165,8 @@ at::Tensor &TensorArgument::alias() {
   void *data = by_value_ ? value_ : data_;
   if (!storage->_mutable_data_ptr_no_checks().unsafe_reset_data_and_ctx(data)) [[unlikely]]
     storage->set_data_ptr_noswap(c10::DataPtr(data, c10::kCPU));
+  // Stock's linalg_vector_norm reads sizes[0] of a scalar: it finds zero there, as in a tensor that never had a size.
+  if (dimensions_ == 0 && impl->dim() != 0) impl->set_sizes_contiguous(c10::IntArrayRef{int64_t{0}});
   impl->set_sizes_and_strides({lengths, dimensions_}, {strides, dimensions_}, 0);
   storage->set_nbytes(span(lengths, strides, dimensions_, impl->itemsize()));
   team.add(impl->numel());

@@ -2,6 +2,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include "allocators.h"
+#include "backward_thread.h"
 #include "components.h"
 #include "registration.h"
 
@@ -28,6 +29,7 @@ void copy(c10::CachingAllocator::StatArray &out, const tb_statistic (&in)[3]) {
 struct Allocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t size) override {
     ensure_ready();
+    settle_backward_thread();
     const int32_t device = components.device.current_device();
     void *pointer = nullptr;
     tb_block *block = nullptr;
