@@ -251,6 +251,13 @@ def statistics(session: nox.Session) -> None:
     environment.run(session, "python", "-m", "generator_statistics", *session.posargs, env=TOOLS_ON_PATH)
 
 
+@nox.session(name="soak-allocator")
+def soak_allocator(session: nox.Session) -> None:
+    """10^8 random operations on tb-allocator against a map of what is allocated. `-- OPERATIONS`"""
+    environment = component_environment(session, PACKAGES["tb-allocator"])
+    environment.run(session, "python", "-m", "allocator_bench.soak", *session.posargs, env=TOOLS_ON_PATH)
+
+
 @nox.session
 def schemas(session: nox.Session) -> None:
     """Generate from the operator schemas of torch 2.11 to 2.15 and check it. `-- 2.14` for one. Downloads 500 MB."""

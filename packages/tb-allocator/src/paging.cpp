@@ -87,6 +87,8 @@ static bool is_open_to(const Pool &pool, const tb_block *block) {
 bool Heap::find_gap(Pool &pool, uint64_t size, Gap *out) {
   Gap best;
   uint64_t best_pages = UINT64_MAX, best_slack = 0;
+  constexpr int look_limit = 64; // rows: bounds the time, and costs nothing on the traces
+  int looked = 0;
   auto open = [&](const tb_block *block) {
     return block && (block->state == BlockState::unmapped || is_open_to(pool, block));
   };
@@ -107,6 +109,7 @@ bool Heap::find_gap(Pool &pool, uint64_t size, Gap *out) {
     }
     uint64_t row_start = row_.front().start, row_end = row_.back().start + row_.back().block->size;
     if (row_end - row_start < size) continue;
+    if (best_pages == 0 || ++looked > look_limit) break;
     uint64_t slack = row_end - row_start - size;
     // The pages before an offset that are not mapped; `at` moves on to the block that the offset lies in.
     auto before = [&](size_t &at, uint64_t offset) {

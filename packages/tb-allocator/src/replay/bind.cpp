@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "exercise.h"
 #include "replay.h"
 
 namespace nb = nanobind;
@@ -67,6 +68,26 @@ void bind_replay(nb::module_ &m) {
         nb::sig("def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> "
                 "dict[str, object]"),
         "Replays a trace; tb_allocator.replay explains the result.");
+  m.def(
+      "_exercise",
+      [](uint64_t operations, uint64_t seed) {
+        ExerciseResult result;
+        {
+          nb::gil_scoped_release released;
+          result = exercise(operations, seed);
+        }
+        if (!result.broken.empty()) throw std::runtime_error(result.broken);
+        nb::dict out;
+        out["allocations"] = result.allocations;
+        out["out_of_memory"] = result.out_of_memory;
+        out["pages_mapped"] = result.pages_mapped;
+        out["waits"] = result.waits;
+        out["synchronisations"] = result.synchronisations;
+        return out;
+      },
+      "operations"_a, "seed"_a, nb::sig("def _exercise(operations: int, seed: int) -> dict[str, int]"),
+      "Random operations on an allocator without memory, checked against a map of what is allocated.\n\n"
+      "RuntimeError with the promise that was broken, and at which operation.");
 }
 
 } // namespace tb

@@ -223,3 +223,10 @@ const tb_driver_api &emulated_api() {
 }
 
 } // namespace tb
+
+tb_physical *tb_driver::page_at(uint64_t address) const {
+  uint64_t range = (address >> tb::range_shift) - 1;
+  uint64_t page = (address & ((uint64_t{1} << tb::range_shift) - 1)) / tb::emulated_page;
+  if (range >= ranges.size() || page >= ranges[range].pages.size()) return nullptr;
+  return ranges[range].pages[page];
+}

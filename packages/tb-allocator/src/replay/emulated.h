@@ -32,6 +32,8 @@ struct tb_driver {
       "vmm_unmap", "set_access", "event_record", "event_query", "stream_wait", "synchronize"};
   explicit tb_driver(uint64_t bytes, uint64_t stream_lag) : capacity(bytes), lag(stream_lag) {}
 
+  tb_physical *page_at(uint64_t address) const; // NULL: nothing is mapped there
+
   uint64_t capacity;
   uint64_t lag;
   uint64_t now = 0;  // events of the trace so far

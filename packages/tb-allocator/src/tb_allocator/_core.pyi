@@ -176,6 +176,11 @@ def _connect_streams() -> None:
 def _foreign_stream(device: int, native: int) -> int:
     """
     The address of the tb_stream of a native stream handle; 0: the default stream.
+def _exercise(operations: int, seed: int) -> dict[str, int]:
+    """
+    Random operations on an allocator without memory, checked against a map of what is allocated.
+    
+    RuntimeError with the promise that was broken, and at which operation.
     """
 def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> dict[str, typing.Any]:
     """

@@ -1,0 +1,18 @@
+// exercise.h -- random operations on an allocator of its own, each checked against a map of what is allocated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tb {
+
+struct ExerciseResult {
+  uint64_t allocations = 0, out_of_memory = 0, pages_mapped = 0, waits = 0, synchronisations = 0;
+  std::string broken; // the first promise that did not hold, with the operation; "" when all held
+};
+
+// Over the driver without memory, with 4 streams that lag behind. Promises: live blocks never overlap, by address or in
+// memory, and keep their pages; addresses are aligned; statistics agree with the map; everything comes back at the end.
+ExerciseResult exercise(uint64_t operations, uint64_t seed);
+
+} // namespace tb
