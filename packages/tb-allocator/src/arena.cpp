@@ -4,8 +4,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include "arenas.h"
 #include "buffer.h"
-#include "heap.h"
 #include "memory_stats.h"
 #include "python_errors.h"
 #include "table.h"
@@ -39,9 +39,15 @@ void make(Arena *self, std::optional<int32_t> device, std::optional<uint64_t> li
   arena.device = device ? *device : host.current_device();
   arena.contiguous = contiguous;
   arena.tag = std::move(tag);
-  check(make_arena(arena.device, limit.value_or(UINT64_MAX), contiguous, &arena.heap), "Arena", arena.device);
+  tb_arena *made = nullptr;
+  uint64_t flags = contiguous ? TB_ARENA_CONTIGUOUS : 0;
+  check(arena_create(arena.device, limit.value_or(UINT64_MAX), flags, &made), "Arena", arena.device);
+  arena.heap = as_heap(made);
   new (self) Arena(std::move(arena));
 }
+
+// What this thread took from before each `with` that it is in.
+thread_local std::vector<tb_arena *> before;
 
 void pause(Arena &self, const std::optional<std::string> &backup) {
   if (backup && *backup != "host") throw nb::value_error("backup is \"host\", or None to lose the contents");
@@ -66,6 +72,22 @@ void bind_arena(nb::module_ &m) {
           "nbytes"_a, "stream"_a.none() = nb::none(),
           nb::sig("def empty(self, nbytes: int, stream: object | None = None) -> tb_allocator.Buffer"),
           "As tb_allocator.empty(), from this arena. FailedPreconditionError while it is paused.")
+      .def(
+          "__enter__",
+          [](nb::object self) {
+            before.push_back(nullptr);
+            before.back() = arena_enter(as_arena(nb::cast<Arena &>(self).heap));
+            return self;
+          },
+          nb::sig("def __enter__(self) -> Arena"),
+          "`with arena:` all that this thread allocates on the arena's device comes from it, PyTorch's tensors too.")
+      .def(
+          "__exit__",
+          [](Arena &, nb::args) {
+            arena_enter(before.back());
+            before.pop_back();
+          },
+          nb::sig("def __exit__(self, *arguments: object) -> None"))
       .def(
           "trim", [](Arena &self) { self.run("trim", [](Heap &heap) { return heap.empty_cache(); }); },
           "Give memory that nobody uses back to the driver. Waits for the device.")

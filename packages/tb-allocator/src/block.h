@@ -60,6 +60,17 @@ public:
     free_ = record->next;
     return record;
   }
+  // All or none.
+  template <size_t count> void take(Record *(&out)[count]) {
+    for (size_t at = 0; at < count; ++at) {
+      try {
+        out[at] = take();
+      } catch (...) {
+        while (at > 0) give(out[--at]);
+        throw;
+      }
+    }
+  }
   void give(Record *record) noexcept {
     record->next = free_;
     free_ = record;

@@ -20,7 +20,10 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
       ++counters_.alloc_retries;
     }
     // Its failure is that of somebody's queued work, which the waiting brought to light. The memory is free all the same.
-    status = policy_.growing ? wait_for_pending() : release_cached();
+    if (policy_.fixed)
+      status = TB_OK;
+    else
+      status = policy_.growing ? wait_for_pending() : release_cached();
     if (status != TB_OK) return status;
     if (status = take_cached(request, out); status != TB_OK || *out) return status;
     if (status = grow(request, out); status != TB_OUT_OF_MEMORY) return status;
@@ -34,18 +37,21 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
 tb_status Heap::take_cached(const Request &request, tb_block **out) {
   std::lock_guard guard(lock_);
   if (tb_status status = poll(UINT32_MAX); status != TB_OK) return status;
-  Pool &pool = pool_of(request.stream, request.rounded > small_limit);
+  Pool &pool = pool_of(request.stream, request.rounded > policy_.small_limit);
   if (tb_block *found = pool.bins.find(request.rounded)) *out = take(found, request.rounded, request.size);
   return TB_OK;
 }
 
 tb_status Heap::grow(const Request &request, tb_block **out) {
   if (policy_.growing) {
-    // Cheap before dear: pages within the soft limit, what other pools have idle, more pages, waiting on the device.
-    tb_status status = grow_range(request, false, out);
-    if (status == TB_OUT_OF_MEMORY) status = borrow(request, true, out);
+    if (policy_.fixed) return grow_range(request, true, out); // and other streams get nothing, for want of events
+    // Cheap before dear: what other streams have passed, pages within the soft limit, what lies idle among blocks of
+    // the other kind, more pages, waiting on the device.
+    tb_status status = adopt(request, true, true, out);
+    if (status == TB_OUT_OF_MEMORY) status = grow_range(request, false, out);
+    if (status == TB_OUT_OF_MEMORY) status = adopt(request, false, true, out);
     if (status == TB_OUT_OF_MEMORY) status = grow_range(request, true, out);
-    if (status == TB_OUT_OF_MEMORY) status = borrow(request, false, out);
+    if (status == TB_OUT_OF_MEMORY) status = adopt(request, false, false, out);
     return status;
   }
   uint64_t bytes = segment_size(request.rounded);
@@ -57,7 +63,7 @@ tb_status Heap::grow(const Request &request, tb_block **out) {
 }
 
 uint64_t Heap::segment_size(uint64_t rounded) const {
-  if (rounded <= small_limit) return policy_.small_segment;
+  if (rounded <= policy_.small_limit) return policy_.small_segment;
   if (rounded < policy_.medium_limit) return policy_.medium_segment;
   return (rounded + policy_.large_rounding - 1) & ~(policy_.large_rounding - 1);
 }
@@ -75,7 +81,7 @@ tb_status Heap::grow_segment(const Request &request, uint64_t bytes, tb_block **
   std::lock_guard guard(lock_);
   auto *start = static_cast<char *>(base);
   try {
-    Pool &pool = pool_of(request.stream, request.rounded > small_limit);
+    Pool &pool = pool_of(request.stream, request.rounded > policy_.small_limit);
     Segment &segment = segments_[start];
     segment.heap = this;
     segment.pool = &pool;
@@ -141,6 +147,7 @@ tb_status Heap::release_cached() {
 
 tb_status Heap::empty_cache() {
   std::lock_guard growth(growth_);
+  if (policy_.fixed) return TB_OK; // graphs use what is free here
   tb_status first = release_cached();
   std::vector<tb_event *> spare;
   {
@@ -156,8 +163,22 @@ tb_status Heap::empty_cache() {
   return first;
 }
 
+bool Heap::has_live_blocks() {
+  std::lock_guard guard(lock_);
+  return counters_.current(Count::allocation) != 0;
+}
+
 void Heap::shutdown() {
   std::lock_guard growth(growth_);
+  {
+    std::lock_guard guard(lock_);
+    policy_.fixed = false; // both locks: readers hold one
+    while (tb_block *block = kept_) {
+      kept_ = block->bin_next;
+      history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
+      release(block);
+    }
+  }
   release_cached();
   std::lock_guard guard(lock_);
   for (auto &queue : queues_) {

@@ -21,6 +21,7 @@ HeapPolicy device_policy(const Configuration &configuration, const tb_device_inf
   // A device that is the host's own memory fares better with plain memory: the system gives it large pages of its own.
   bool host = device.flags & TB_DEVICE_HOST_ACCESSIBLE;
   policy.growing = configuration.expandable_segments.value_or(virtual_memory && !host);
+  if (policy.growing) policy.small_limit = paged_small_limit;
   policy.total_memory = device.total_memory;
   if (configuration.per_process_memory_fraction < 1)
     policy.limit =
@@ -50,7 +51,7 @@ tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, t
     std::lock_guard guard(lock_);
     if (pending_ | static_cast<uint32_t>(failure_) | paused_) [[unlikely]]
       if (tb_status status = poll_sometimes(); status != TB_OK) return status;
-    Pool &pool = pool_of(stream, request.rounded > small_limit);
+    Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
     if (tb_block *found = pool.bins.find(request.rounded)) [[likely]]
       block = take(found, request.rounded, size);
   }
@@ -80,6 +81,10 @@ void Heap::deallocate(tb_block *block) noexcept {
     }
     block->uses = nullptr;
     block->state = BlockState::pending;
+    if (policy_.fixed) {
+      keep(block, uses);
+      return;
+    }
   }
   wait_for_uses(block, uses);
 }
@@ -124,7 +129,7 @@ StreamPools *Heap::find_pools(tb_stream *stream) {
     pools->large.large = true;
     pools->small.timeline = pools->large.timeline = &pools->timeline;
     // A rest of at most 1 MiB could serve small requests only, and those have their own segments.
-    if (!policy_.growing) pools->large.least_rest = small_limit + unit;
+    if (!policy_.growing) pools->large.least_rest = policy_.small_limit + unit;
     found = pools_.insert(found, std::move(pools));
   }
   return last_ = found->get();
@@ -188,8 +193,15 @@ void Heap::release(tb_block *block) noexcept {
 tb_block *Heap::put(tb_block *block) noexcept {
   Pool &pool = *block->pool;
   tb_block *previous = block->previous, *next = block->next;
-  bool join_previous = previous && previous->state == BlockState::free;
-  bool join_next = next && next->state == BlockState::free;
+  // What another stream freed beside it, and has passed, comes along: so addresses grow together again.
+  auto joins = [&](tb_block *other) {
+    if (!other || other->state != BlockState::free) return false;
+    if (other->pool == &pool) return true;
+    if (other->stamp > other->pool->timeline->passed) return false;
+    give(other, pool);
+    return true;
+  };
+  bool join_previous = joins(previous), join_next = joins(next);
   int64_t count = 0, bytes = 0; // of free blocks that share a segment
   tb_block *whole = block;
   uint64_t stamp = block->stamp;
@@ -230,6 +242,13 @@ tb_block *Heap::put(tb_block *block) noexcept {
   counters_.change(pool.large, Count::inactive_split, count);
   counters_.change(pool.large, Count::inactive_split_bytes, bytes);
   return whole;
+}
+
+void Heap::give(tb_block *free, Pool &pool) noexcept {
+  free->pool->bins.remove(free);
+  free->pool = &pool;
+  free->stamp = 0;
+  pool.bins.insert(free);
 }
 
 void Heap::take_out(tb_block *block) noexcept {

@@ -1,6 +1,6 @@
 // heap.h -- a stream-ordered caching allocator over one source of memory: the core of tb-allocator.
 //
-// Memory comes from the driver in segments, which are cut into blocks. Each stream has free blocks of its own, in a
+// Memory comes from the driver in segments, or in pages mapped into ranges of addresses, and is cut into blocks. Each stream has free blocks of its own, in a
 // pool for small and one for large requests; a deallocated block goes back there at once, because work that its stream
 // gets later runs after all that used it before. A block that other streams were recorded on waits for one event each.
 // Segments without a live block go back to the driver when memory runs out, and in empty_cache.
@@ -30,7 +30,8 @@
 namespace tb {
 
 inline constexpr uint64_t MiB = uint64_t{1} << 20;
-inline constexpr uint64_t small_limit = MiB; // larger requests go to the large pool
+// Of paged memory: what is larger may lie in what others leave of their pages, what is smaller would litter them.
+inline constexpr uint64_t paged_small_limit = MiB / 8;
 
 struct Timeline;
 
@@ -40,8 +41,7 @@ struct Pool {
   tb_stream *stream = nullptr;
   Timeline *timeline = nullptr;
   bool large = false;
-  uint64_t least_rest = unit;       // a smaller rest of a cut stays with the block
-  std::vector<tb_block *> unmapped; // of its ranges
+  uint64_t least_rest = unit; // a smaller rest of a cut stays with the block
 };
 
 // The uses of one stream, in the order of their events, and that stream's spare events.
@@ -79,10 +79,12 @@ struct StreamPools {
 // Sizes, by kind of memory.
 struct HeapPolicy {
   uint64_t granule = unit;            // requests are rounded up to it
+  uint64_t small_limit = MiB;         // larger requests go to the large pool
   uint64_t small_segment = 2 * MiB;   // shared by small blocks
   uint64_t medium_limit = 10 * MiB;   // larger requests get a segment of their own size
   uint64_t medium_segment = 20 * MiB; // shared by large blocks up to medium_limit
   uint64_t large_rounding = 2 * MiB;  // of a segment's own size
+  bool fixed = false;                 // pages stay where they are, and no events are recorded: for graphs
   bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
   uint64_t total_memory = 0;          // of the device, for the length of the ranges
   uint64_t limit = UINT64_MAX;        // of reserved memory, at first
@@ -119,7 +121,9 @@ public:
   std::string snapshot();
   std::string rmm_log();
   std::string trace();
-  void resize_history(uint64_t events); // and forgets what there was
+  void resize_history(uint64_t events);                // and forgets what there was
+  int32_t device() const { return source_->device(); } // -1: the host
+  bool has_live_blocks();
   // Gives back what nobody holds, and the events. Live blocks stay readable until the process ends.
   void shutdown();
 
@@ -138,7 +142,11 @@ private:
     tb_block *first = nullptr, *last = nullptr;
     uint64_t from = 0, to = 0; // offsets in their segment: what has to be mapped, but for what is
     uint64_t pages = 0;        // to map
-    uint64_t slack = 0;        // bytes of the gap beyond the request
+  };
+  struct RowBlock { // of a row of free and unmapped ones
+    tb_block *block;
+    uint64_t start;           // offset in the segment
+    uint64_t unmapped_before; // bytes of the row
   };
   struct Run { // mapped pages, one after another
     Segment *segment;
@@ -160,10 +168,11 @@ private:
   }
   StreamPools *find_pools(tb_stream *stream); // made at the stream's first request
   tb_block *take(tb_block *free, uint64_t rounded, uint64_t requested);
-  void release(tb_block *block) noexcept;  // to the free blocks, from live or pending
-  tb_block *put(tb_block *block) noexcept; // merges with free neighbours and bins the result, which it returns
-  void take_out(tb_block *block) noexcept; // of its bin; state held
-  void unlink(tb_block *block) noexcept;   // out of its segment's row; the record is given back
+  void release(tb_block *block) noexcept;         // to the free blocks, from live or pending
+  tb_block *put(tb_block *block) noexcept;        // merges with free neighbours and bins the result, which it returns
+  void give(tb_block *free, Pool &pool) noexcept; // to another stream; the caller sees to the order
+  void take_out(tb_block *block) noexcept;        // of its bin; state held
+  void unlink(tb_block *block) noexcept;          // out of its segment's row; the record is given back
   tb_block *new_block(Segment &segment, Pool &pool, char *pointer, uint64_t size);
   void insert_before(tb_block *block, tb_block *added) noexcept;
   void insert_after(tb_block *block, tb_block *added) noexcept;
@@ -175,6 +184,7 @@ private:
   tb_status poll_sometimes() noexcept; // lock_ held
   void finish(PendingQueue &queue) noexcept;
   void wait_for_uses(tb_block *block, Use *uses) noexcept;
+  void keep(tb_block *block, Use *uses) noexcept; // until the heap is shut down; lock_ held
   tb_status record_event(PendingQueue &queue, tb_event **out) noexcept;
   tb_status wait_for_pending();
   void note_failure(tb_status status) noexcept; // for the next allocate to report; lock_ held
@@ -192,7 +202,7 @@ private:
   // ranges.cpp: ranges of addresses, with growth_ held
   tb_status reserve_range(Pool &pool);
   tb_status release_empty_ranges();
-  void reserve_holes(Pool &pool, size_t more); // lock_ held
+  void reserve_holes(bool large, size_t more); // lock_ held
   void add_hole(tb_block *block) noexcept;     // its memory is gone; lock_ held
   void remove_hole(tb_block *block) noexcept;  // of its pool's list; lock_ held
   Piece whole_pages(tb_block *block) const noexcept;
@@ -203,8 +213,8 @@ private:
 
   // paging.cpp: memory for a request, with growth_ held
   tb_status grow_range(const Request &request, bool beyond_soft_limit, tb_block **out);
-  bool find_gap(Pool &pool, uint64_t size, Gap *out) const; // lock_ held
-  void hold(const Gap &gap) noexcept;                       // lock_ held
+  bool find_gap(Pool &pool, uint64_t size, Gap *out);        // lock_ held
+  void hold(const Gap &gap, tb_block *(&rests)[2]) noexcept; // rests: records for what is left; lock_ held
   void put_back(const Gap &gap) noexcept;
   tb_status map(const Gap &gap);
   tb_block *fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept; // now mapped: a free block; lock_ held
@@ -216,9 +226,10 @@ private:
   tb_status wait_for_donors(Timeline &mine, tb_stream *stream, uint64_t *stamp);
   std::vector<StreamPools *> others(const StreamPools &own);
 
-  // borrowing.cpp, with growth_ held
-  tb_status borrow(const Request &request, bool passed_only, tb_block **out);
-  tb_block *lend(Pool &pool, const Request &request, uint64_t passed); // lock_ held
+  // adopting.cpp, with growth_ held
+  tb_status adopt(const Request &request, bool own_kind, bool passed_only, tb_block **out);
+  tb_block *adopt_from(StreamPools &donor, StreamPools &own, const Request &request, bool own_kind, uint64_t until,
+                       uint64_t stamp); // lock_ held
 
   // pausing.cpp, with growth_ held
   void go_on() noexcept;
@@ -249,18 +260,22 @@ private:
   History history_;
   Records<tb_block> blocks_;
   Records<Use> uses_;
+  std::vector<tb_block *> holes_[2]; // unmapped blocks, by whether they are of the large pools
+  size_t stale_ = 0;                 // blocks; guarded by growth_
   std::vector<std::unique_ptr<StreamPools>> pools_;
   Segments segments_;
   uint32_t pending_ = 0; // uses in all queues
   size_t poll_next_ = 0;
   uint32_t poll_pause_ = 0, poll_pause_left_ = 0; // allocations between two looks
   std::vector<std::unique_ptr<PendingQueue>> queues_;
+  tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;
   uint64_t page_ = 0;              // the granularity of virtual memory
   uint64_t range_size_ = 0;        // of addresses
   Harvest harvest_;                // of the request at hand
   uint64_t most_active_ = 0;       // bytes, as far as requests that needed pages saw
   uint32_t paused_ = 0;            // written with both locks
+  std::vector<RowBlock> row_;      // of find_gap
   std::vector<Run> runs_;          // while paused: what resume maps
   std::unique_ptr<char[]> backup_; // their bytes
   tb_status failure_ = TB_OK; // of queued work, found where nothing could be returned; the next allocate reports it

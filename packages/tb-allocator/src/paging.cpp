@@ -16,10 +16,13 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
   for (bool reserved = false; !spare; reserved = true) {
     {
       std::lock_guard guard(lock_);
-      pool = &pool_of(request.stream, request.rounded > small_limit);
+      pool = &pool_of(request.stream, request.rounded > policy_.small_limit);
       if (page_ && find_gap(*pool, request.rounded, &gap)) {
-        spare = blocks_.take();
-        hold(gap);
+        tb_block *records[3];
+        blocks_.take(records);
+        spare = records[2];
+        tb_block *rests[2] = {records[0], records[1]};
+        hold(gap, rests);
       }
     }
     if (spare) break;
@@ -55,6 +58,7 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
     uint64_t freed = piece.block->stamp;
     tb_block *stale = carve(piece, BlockState::stale);
     donor.timeline->retired.push_back({stale, freed}); // gather reserved the room
+    ++stale_;
   }
   if (!harvest_.fresh.empty()) ++counters_.device_alloc;
   counters_.add(pool->large, Count::reserved_bytes, static_cast<int64_t>(harvest_.pages * page_));
@@ -74,65 +78,95 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
   return TB_OK;
 }
 
-// The pages of holes between two offsets, walking from `block` on.
-static uint64_t unmapped_bytes(const tb_block *block, uint64_t from, uint64_t to) {
-  uint64_t bytes = 0;
-  for (; block; block = block->next) {
-    auto start = static_cast<uint64_t>(block->pointer - block->segment->base);
-    if (start >= to) break;
-    if (block->state == BlockState::unmapped) bytes += std::min(start + block->size, to) - std::max(start, from);
-  }
-  return bytes;
+// Whether it is free and may be used by work that this pool's stream gets next.
+static bool is_open_to(const Pool &pool, const tb_block *block) {
+  return block->state == BlockState::free &&
+         (block->pool->stream == pool.stream || block->stamp <= block->pool->timeline->passed);
 }
 
-bool Heap::find_gap(Pool &pool, uint64_t size, Gap *out) const {
+bool Heap::find_gap(Pool &pool, uint64_t size, Gap *out) {
   Gap best;
-  auto open = [](const tb_block *block) {
-    return block && (block->state == BlockState::free || block->state == BlockState::unmapped);
+  uint64_t best_pages = UINT64_MAX, best_slack = 0;
+  auto open = [&](const tb_block *block) {
+    return block && (block->state == BlockState::unmapped || is_open_to(pool, block));
   };
-  auto offset = [](const tb_block *block) { return static_cast<uint64_t>(block->pointer - block->segment->base); };
-  auto consider = [&](const Gap &gap) {
-    if (!best.first || gap.pages < best.pages || (gap.pages == best.pages && gap.slack < best.slack)) best = gap;
-  };
-  for (tb_block *hole : pool.unmapped) {
-    tb_block *first = hole, *last = hole;
-    bool seen = false; // with an earlier hole of the same gap
-    while (open(first->previous)) {
+  for (tb_block *hole : holes_[pool.large]) {
+    tb_block *first = hole;
+    bool seen = false; // with an earlier hole of the same row
+    while (!seen && open(first->previous)) {
       first = first->previous;
-      seen |= first->state == BlockState::unmapped;
+      seen = first->state == BlockState::unmapped;
     }
     if (seen) continue;
-    while (open(last->next)) last = last->next;
-    uint64_t start = offset(first), end = offset(last) + last->size;
-    if (end - start < size) continue;
-    uint64_t slack = end - start - size;
-    Gap left;
-    left.first = left.last = first;
-    while (offset(left.last) + left.last->size < start + size) left.last = left.last->next;
-    left.from = start / page_ * page_;
-    left.to = (start + size + page_ - 1) / page_ * page_;
-    left.pages = unmapped_bytes(first, left.from, left.to) / page_;
-    left.slack = slack;
-    consider(left);
-    if (!slack || last == hole) continue; // nothing mapped at the end
-    Gap right;
-    right.first = right.last = last;
-    while (offset(right.first) > end - size) right.first = right.first->previous;
-    right.from = (end - size) / page_ * page_;
-    right.to = (end + page_ - 1) / page_ * page_;
-    right.pages = unmapped_bytes(right.first, right.from, right.to) / page_;
-    right.slack = slack;
-    consider(right);
+    row_.clear();
+    uint64_t unmapped = 0;
+    for (tb_block *block = first; open(block); block = block->next) {
+      auto start = static_cast<uint64_t>(block->pointer - block->segment->base);
+      row_.push_back({block, start, unmapped});
+      if (block->state == BlockState::unmapped) unmapped += block->size;
+    }
+    uint64_t row_start = row_.front().start, row_end = row_.back().start + row_.back().block->size;
+    if (row_end - row_start < size) continue;
+    uint64_t slack = row_end - row_start - size;
+    // The pages before an offset that are not mapped; `at` moves on to the block that the offset lies in.
+    auto before = [&](size_t &at, uint64_t offset) {
+      while (at + 1 < row_.size() && row_[at + 1].start < offset) ++at;
+      bool hole_there = row_[at].block->state == BlockState::unmapped;
+      return row_[at].unmapped_before + (hole_there && offset > row_[at].start ? offset - row_[at].start : 0);
+    };
+    auto consider = [&](size_t &from_at, size_t &to_at, uint64_t start) {
+      uint64_t from = start / page_ * page_, to = (start + size + page_ - 1) / page_ * page_;
+      uint64_t before_to = before(to_at, to), pages = (before_to - before(from_at, from)) / page_;
+      if (pages > best_pages || (pages == best_pages && slack >= best_slack)) return;
+      best_pages = pages;
+      best_slack = slack;
+      size_t head = from_at, tail = to_at;
+      while (row_[head].start + row_[head].block->size <= start) ++head;
+      while (row_[tail].start >= start + size) --tail;
+      best = {row_[head].block, row_[tail].block, from, to, pages};
+    };
+    // The fewest lie where the request begins with a block or ends with one.
+    size_t from_at = 0, to_at = 0;
+    for (const RowBlock &one : row_)
+      if (one.start + size <= row_end) consider(from_at, to_at, one.start);
+    from_at = to_at = 0;
+    for (const RowBlock &one : row_)
+      if (uint64_t end = one.start + one.block->size; end >= row_start + size) consider(from_at, to_at, end - size);
   }
   *out = best;
   return best.first;
 }
 
-void Heap::hold(const Gap &gap) noexcept {
+// What the ends of a gap have beyond it stays free, and may give pages to it.
+void Heap::hold(const Gap &gap, tb_block *(&rests)[2]) noexcept {
   for (tb_block *block = gap.first;; block = block->next) {
     if (block->state == BlockState::free) take_out(block);
     if (block == gap.last) break;
   }
+  char *from = gap.first->segment->base + gap.from, *to = gap.first->segment->base + gap.to;
+  auto cut = [&](tb_block *block, tb_block *&rest, char *start, char *end) {
+    if (block->state != BlockState::held || start >= end) return false;
+    *rest = {};
+    rest->pointer = start;
+    rest->size = static_cast<uint64_t>(end - start);
+    rest->segment = block->segment;
+    rest->pool = block->pool;
+    rest->stamp = block->stamp;
+    rest->state = BlockState::held;
+    block->size -= rest->size;
+    return true;
+  };
+  if (cut(gap.first, rests[0], gap.first->pointer, from)) {
+    gap.first->pointer = from;
+    insert_before(gap.first, rests[0]);
+    put(std::exchange(rests[0], nullptr));
+  }
+  if (cut(gap.last, rests[1], to, gap.last->pointer + gap.last->size)) {
+    insert_after(gap.last, rests[1]);
+    put(std::exchange(rests[1], nullptr));
+  }
+  for (tb_block *rest : rests)
+    if (rest) blocks_.give(rest);
 }
 
 void Heap::put_back(const Gap &gap) noexcept {
@@ -197,11 +231,21 @@ tb_block *Heap::fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept {
   Segment &segment = *gap.first->segment;
   tb_block *first = gap.first, *last = gap.last;
   char *from = segment.base + gap.from, *to = segment.base + gap.to;
-  // Free neighbours are taken out while a hole still counts as no neighbour.
-  if (first->state == BlockState::unmapped && first->pointer >= from)
-    if (tb_block *before = first->previous; before && before->state == BlockState::free) take_out(first = before);
-  if (last->state == BlockState::unmapped && last->pointer + last->size <= to)
-    if (tb_block *after = last->next; after && after->state == BlockState::free) take_out(last = after);
+  // Free neighbours are taken out while a hole still counts as no neighbour. Those of streams that have not passed them
+  // are put back as they were.
+  tb_block *others[2] = {};
+  if (tb_block *before = first->previous;
+      first->state == BlockState::unmapped && first->pointer >= from && before && before->state == BlockState::free) {
+    bool joins = is_open_to(pool, before);
+    take_out(before);
+    (joins ? first : others[0]) = before;
+  }
+  if (tb_block *after = last->next; last->state == BlockState::unmapped && last->pointer + last->size <= to && after &&
+                                    after->state == BlockState::free) {
+    bool joins = is_open_to(pool, after);
+    take_out(after);
+    (joins ? last : others[1]) = after;
+  }
   // Holes reach beyond the mapped pages at one end only: the other is the gap's own.
   char *start = first->state == BlockState::unmapped ? std::max(first->pointer, from) : first->pointer;
   char *end = last->pointer + last->size;
@@ -221,7 +265,7 @@ tb_block *Heap::fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept {
   for (tb_block *one = rest_before ? block->next : first, *next;; one = next) {
     bool at_end = one == last;
     next = one->next;
-    if (one->state == BlockState::held) block->stamp = std::max(block->stamp, one->stamp);
+    if (one->state == BlockState::held && one->pool == &pool) block->stamp = std::max(block->stamp, one->stamp);
     if (at_end && rest_after) {
       one->size = static_cast<uint64_t>(one->pointer + one->size - end);
       one->pointer = end;
@@ -232,6 +276,8 @@ tb_block *Heap::fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept {
     if (at_end) break;
   }
   if (rest_before) first->size = static_cast<uint64_t>(start - first->pointer);
+  for (tb_block *other : others)
+    if (other) put(other);
   return block;
 }
 

@@ -12,6 +12,9 @@ tb_status Heap::pause(bool backup) {
     return fail(TB_UNSUPPORTED, device, "pause",
                 "only memory in pages keeps its addresses: use an arena that is not contiguous, on a driver with "
                 "virtual memory (group VMM)");
+  if (policy_.fixed)
+    return fail(TB_UNSUPPORTED, device, "pause",
+                "a graph's arena keeps its memory: destroy the graph, and capture it again afterwards");
   {
     std::lock_guard guard(lock_);
     if (paused_) return fail(TB_FAILED_PRECONDITION, device, "pause", "the arena is paused already");

@@ -60,6 +60,15 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
   release(block);
 }
 
+void Heap::keep(tb_block *block, Use *uses) noexcept {
+  while (Use *use = uses) {
+    uses = use->next;
+    uses_.give(use);
+  }
+  block->bin_next = kept_;
+  kept_ = block;
+}
+
 void Heap::note_failure(tb_status status) noexcept {
   tb_error error{};
   error.struct_size = sizeof error;

@@ -24,7 +24,7 @@ tb_status Heap::reserve_range(Pool &pool) {
   auto *start = static_cast<char *>(base);
   std::lock_guard guard(lock_);
   try {
-    reserve_holes(pool, 1);
+    reserve_holes(pool.large, 1);
     Segment &segment = segments_[start];
     segment.heap = this;
     segment.pool = &pool;
@@ -68,13 +68,13 @@ tb_status Heap::release_empty_ranges() {
 }
 
 // Stale blocks become holes one day: that must not fail.
-void Heap::reserve_holes(Pool &pool, size_t more) {
-  size_t size = pool.unmapped.size() + pool.timeline->retired.size() + more;
-  if (pool.unmapped.capacity() < size) pool.unmapped.reserve(2 * size);
+void Heap::reserve_holes(bool large, size_t more) {
+  size_t size = holes_[large].size() + stale_ + more;
+  if (holes_[large].capacity() < size) holes_[large].reserve(2 * size);
 }
 
 void Heap::remove_hole(tb_block *block) noexcept {
-  auto &holes = block->pool->unmapped;
+  auto &holes = holes_[block->pool->large];
   holes[block->bin] = holes.back();
   holes[block->bin]->bin = block->bin;
   holes.pop_back();
@@ -87,7 +87,7 @@ void Heap::add_hole(tb_block *block) noexcept {
     unlink(block);
     block = before;
   } else {
-    auto &holes = block->pool->unmapped; // has room: every new range and piece saw to it
+    auto &holes = holes_[block->pool->large]; // has room: every new range and piece saw to it
     block->bin = static_cast<uint32_t>(holes.size());
     holes.push_back(block);
   }
@@ -105,14 +105,8 @@ Heap::Piece Heap::whole_pages(tb_block *block) const noexcept {
 }
 
 void Heap::hold(Piece &piece) {
-  reserve_holes(*piece.block->pool, harvest_.pieces.size() + 1);
-  piece.spare[0] = blocks_.take();
-  try {
-    piece.spare[1] = blocks_.take();
-  } catch (const std::bad_alloc &) {
-    blocks_.give(piece.spare[0]);
-    throw;
-  }
+  reserve_holes(piece.block->pool->large, harvest_.pieces.size() + 1);
+  blocks_.take(piece.spare);
   take_out(piece.block);
 }
 
@@ -172,6 +166,13 @@ tb_status Heap::release_pages() {
         if (!segment.growing) continue;
         for (tb_block *block = segment.first; block; block = block->next) {
           if (block->state != BlockState::free) continue;
+          // Beside those of other streams, with which it may share a page: all have passed but what was freed just now.
+          for (tb_block *next = nullptr;
+               next != block->next && block->next && block->next->state == BlockState::free;) {
+            next = block->next;
+            take_out(block);
+            block = put(block);
+          }
           Piece piece = whole_pages(block);
           if (piece.from == piece.to) continue;
           harvest_.pieces.reserve(harvest_.pieces.size() + 1);
@@ -198,7 +199,7 @@ tb_status Heap::release_pages() {
     bool large = piece.block->pool->large;
     ++counters_.device_free;
     counters_.subtract(large, Count::reserved_bytes, static_cast<int64_t>(bytes));
-    tb_block *hole = carve(piece, BlockState::held);
+    tb_block *hole = carve(piece, BlockState::stale);
     history_.record(Action::unmap, hole->pointer, hole->size, hole->pool->stream);
     add_hole(hole);
   }

@@ -21,11 +21,15 @@ tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_
     auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
     most_active_ = std::max(most_active_, active);
     uint64_t soft = most_active_ + static_cast<uint64_t>(static_cast<double>(most_active_) * policy_.slack);
-    if (soft > reserved) quota = (soft - reserved + page_ - 1) / page_;
+    if (policy_.fixed)
+      quota = pages; // nothing moves
+    else if (soft > reserved)
+      quota = (soft - reserved + page_ - 1) / page_;
   }
   tb_status status = create(std::min(pages, quota));
   if (status != TB_OK && status != TB_OUT_OF_MEMORY) return status;
   bool full = status != TB_OK;
+  if (policy_.fixed && full) return status;
   if (harvest_.pages < pages) {
     std::lock_guard guard(lock_);
     steal(*own, pages, false);

@@ -7,10 +7,14 @@
 #include <mutex>
 #include <vector>
 
+#include "arenas.h"
 #include "configuration.h"
 #include "heap.h"
 
 namespace tb {
+
+std::atomic<bool> ended{false};
+
 namespace {
 
 constexpr int32_t device_limit = 128; // PyTorch's device index is a signed byte
@@ -19,18 +23,13 @@ constexpr int32_t device_limit = 128; // PyTorch's device index is a signed byte
 std::atomic<Heap *> heaps[device_limit];
 std::atomic<Heap *> host_heap;
 std::mutex making;
-std::atomic<bool> ended{false}; // after shutdown nothing is allocated and nothing given back
-
-std::vector<Heap *> arenas; // guarded by `making`
-
 void shutdown(void *) {
   ended = true;
   if (*host.forked) return;
   for (auto &heap : heaps)
     if (Heap *made = heap) made->shutdown();
   if (Heap *made = host_heap) made->shutdown();
-  std::lock_guard guard(making);
-  for (Heap *arena : arenas) arena->shutdown();
+  shutdown_arenas();
 }
 
 // With `making` held. *configuration is good when TB_OK.
@@ -100,8 +99,6 @@ tb_status make_heap(int32_t device, Heap **out) {
   return make_heap(device, out);
 }
 
-bool usable() { return !ended.load(std::memory_order_relaxed) && !*host.forked; }
-
 tb_status heap_of(int32_t device, Heap **out) {
   if (static_cast<uint32_t>(device) < static_cast<uint32_t>(device_limit) && usable()) [[likely]]
     if (Heap *heap = heaps[device].load(std::memory_order_acquire)) [[likely]] {
@@ -137,6 +134,8 @@ template <class Body> tb_status with_host_heap(const char *function, Body body) 
 }
 
 tb_status allocate(int32_t device, uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
+  if (entered && entered->device() == device) [[unlikely]]
+    return arena_allocate(as_arena(entered), size, stream, out_pointer, out_block);
   return with_heap(device, "allocate", [=](Heap &heap) { return heap.allocate(size, stream, out_pointer, out_block); });
 }
 
@@ -156,7 +155,7 @@ tb_block *find(const void *pointer) {
   for (auto &heap : heaps)
     if (Heap *made = heap.load(std::memory_order_acquire))
       if (tb_block *block = made->find(pointer)) return block;
-  return nullptr;
+  return find_in_arenas(pointer);
 }
 
 tb_status empty_cache(int32_t device) {
@@ -238,23 +237,6 @@ tb_status heap_for(int32_t device, Heap **out) {
   return guarded(device, "snapshot", [=] { return device < 0 ? heap_of_host(out) : heap_of(device, out); });
 }
 
-tb_status make_arena(int32_t device, uint64_t limit, bool contiguous, Heap **out) {
-  return guarded(device, "Arena", [=] {
-    Heap *own = nullptr; // checks the device, and reads the configuration
-    if (tb_status status = heap_of(device, &own); status != TB_OK) return status;
-    Driver driver;
-    if (tb_status status = open_driver(&driver); status != TB_OK) return status;
-    HeapPolicy policy = own->policy();
-    policy.growing = !contiguous && driver.api->groups & TB_GROUP_VMM;
-    policy.limit = limit;
-    std::lock_guard guard(making);
-    arenas.reserve(arenas.size() + 1);
-    *out = new Heap(driver, std::make_unique<DeviceSource>(driver, device), policy);
-    arenas.push_back(*out);
-    return tb_status{TB_OK};
-  });
-}
-
 const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
                                             allocate,
                                             deallocate,
@@ -271,7 +253,12 @@ const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
                                             record_stream,
                                             host_find,
                                             host_empty_cache,
-                                            host_statistics};
+                                            host_statistics,
+                                            arena_create,
+                                            arena_destroy,
+                                            arena_enter,
+                                            arena_allocate,
+                                            arena_statistics};
 
 const tb_export allocator_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
                                     TB_ALLOCATOR_API_MAJOR,

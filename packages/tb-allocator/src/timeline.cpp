@@ -47,6 +47,7 @@ tb_status Heap::retire(Timeline &timeline) noexcept {
     std::lock_guard guard(lock_);
     retired[at] = retired.back();
     retired.pop_back();
+    --stale_;
     history_.record(Action::unmap, block->pointer, block->size, block->pool->stream);
     add_hole(block);
   }

@@ -26,6 +26,20 @@ def test_an_arena_has_memory_and_figures_of_its_own() -> None:
     assert arena.memory_stats()["reserved_bytes.all.current"] == 0
 
 
+def test_inside_a_with_block_all_memory_of_the_thread_comes_from_the_arena() -> None:
+    outer, inner = Arena(tag="outer"), Arena(tag="inner")
+    with outer:
+        first = tb_allocator.empty(MiB)
+        with inner:
+            second = tb_allocator.empty(2 * MiB)
+        third = tb_allocator.empty(4 * MiB)
+    with tb_allocator.empty(MiB):
+        held = [arena.memory_stats()["allocated_bytes.all.current"] for arena in (outer, inner)]
+    assert held == [5 * MiB, 2 * MiB]
+    for buffer in (first, second, third):
+        buffer.free()
+
+
 def test_a_buffer_may_outlive_its_arena() -> None:
     buffer = Arena().empty(100)
     buffer.copy_from(bytes(100))

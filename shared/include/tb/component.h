@@ -140,12 +140,20 @@ typedef struct tb_stream_table {
   tb_status (*event_release)(tb_event *event);
 } tb_stream_table;
 
-/* ---- tb-allocator, C API 1.0 ---------------------------------------------------------------------------------- */
+/* ---- tb-allocator, C API 1.1 ---------------------------------------------------------------------------------- */
 
 #define TB_ALLOCATOR_API_MAJOR 1
-#define TB_ALLOCATOR_API_MINOR 0
+#define TB_ALLOCATOR_API_MINOR 1
 
 typedef struct tb_block tb_block;
+typedef struct tb_arena tb_arena; /* memory of one device apart from all other */
+
+enum {
+  /* For graphs: what was handed out once keeps its address and its memory until the arena is destroyed. No events are
+   * recorded, so it may serve a capture; a block that other streams were recorded on is not reused. */
+  TB_ARENA_FIXED = 1,
+  TB_ARENA_CONTIGUOUS = 2 /* plain memory of the driver, for IPC and for libraries that register memory */
+};
 
 /* One count as PyTorch's memory statistics have it. */
 typedef struct tb_statistic {
@@ -187,6 +195,17 @@ typedef struct tb_allocator_table {
   tb_block *(*host_find)(const void *pointer); /* also for interior pointers; NULL: not pinned by us */
   tb_status (*host_empty_cache)(void);
   tb_status (*host_statistics)(tb_allocator_statistics *out);
+  /* Since 1.1. limit: bytes, UINT64_MAX: none; flags: TB_ARENA_*. */
+  tb_status (*arena_create)(int32_t device, uint64_t limit, uint64_t flags, tb_arena **out);
+  /* Gives its memory back; blocks that live stay readable, and their memory follows when they are gone. No graph may
+   * use it any more and no thread may be in it. */
+  void (*arena_destroy)(tb_arena *arena);
+  /* From now on `allocate` for the arena's device takes from it, on this thread; NULL: from the device's own memory.
+   * Returns what held before, to be entered again at the end. */
+  tb_arena *(*arena_enter)(tb_arena *arena);
+  tb_status (*arena_allocate)(tb_arena *arena, uint64_t size, tb_stream *stream, void **out_pointer,
+                              tb_block **out_block);
+  tb_status (*arena_statistics)(tb_arena *arena, tb_allocator_statistics *out);
 } tb_allocator_table;
 
 /* ---- tb-generator, C API 1.0 ---------------------------------------------------------------------------------- */

@@ -89,6 +89,12 @@ class Arena:
     contiguous: plain memory of the driver, for IPC and for libraries that register memory; it cannot
     be paused. Buffers of an arena may outlive it.
     """
+    def __enter__(self) -> Arena:
+        """
+        `with arena:` all that this thread allocates on the arena's device comes from it, PyTorch's tensors too.
+        """
+    def __exit__(self, *arguments: typing.Any) -> None:
+        ...
     def __init__(self, device: int | None = None, *, limit: int | None = None, tag: str = '', contiguous: bool = False) -> None:
         ...
     def _snapshot(self) -> bytes:

@@ -115,6 +115,15 @@ inline void complete_all() {
   world.standard.done.store(world.standard.queued);
 }
 
+// What a stream waits for is done before it gets there. With the mutex held.
+inline void complete(tb_stream *stream, uint64_t position) {
+  for (const tb_stream::Wait &wait : stream->waits)
+    if (wait.position <= position && wait.other->done < wait.other_position) complete(wait.other, wait.other_position);
+  uint64_t done = stream->done;
+  while (done < position && !stream->done.compare_exchange_weak(done, position)) {
+  }
+}
+
 inline tb_driver_api make_api() {
   tb_driver_api api{};
   api.struct_size = sizeof api;
@@ -164,7 +173,8 @@ inline tb_driver_api make_api() {
     return TB_OK;
   };
   api.stream_synchronize = [](tb_driver *, tb_stream *stream) -> tb_status {
-    stream->done.store(stream->queued);
+    std::lock_guard guard(world.mutex);
+    complete(stream, stream->queued);
     return TB_OK;
   };
   api.event_create = [](tb_driver *, int32_t device, uint64_t, tb_event **out) -> tb_status {
@@ -208,10 +218,8 @@ inline tb_driver_api make_api() {
     return !stream || stream->done >= event->position ? TB_OK : TB_NOT_READY;
   };
   api.event_synchronize = [](tb_driver *, tb_event *event) -> tb_status {
-    tb_stream *stream = event->stream;
-    uint64_t position = event->position, done = stream->done;
-    while (done < position && !stream->done.compare_exchange_weak(done, position)) {
-    }
+    std::lock_guard guard(world.mutex);
+    complete(event->stream, event->position);
     return TB_OK;
   };
   api.vmm_granularity = [](tb_driver *, int32_t, uint64_t *least, uint64_t *recommended) -> tb_status {
