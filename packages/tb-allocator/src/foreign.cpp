@@ -90,7 +90,10 @@ void *tb_torch_alloc(ssize_t size, int device, void *stream) {
   if (size <= 0) return nullptr;
   void *pointer = nullptr;
   BlocksByAddress::Entry entry{nullptr, stream_of(device, stream), device};
-  require(allocator_table.allocate(device, static_cast<uint64_t>(size), entry.stream, &pointer, &entry.block),
+  auto bytes = static_cast<uint64_t>(size);
+  tb_arena *pool = open_pool(device, stream);
+  require(pool ? allocator_table.arena_allocate(pool, bytes, entry.stream, &pointer, &entry.block)
+               : allocator_table.allocate(device, bytes, entry.stream, &pointer, &entry.block),
           "out of memory");
   blocks().insert(pointer, entry);
   return pointer;

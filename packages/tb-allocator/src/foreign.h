@@ -3,6 +3,9 @@
 
 #include <sys/types.h>
 
+#include <functional>
+#include <utility>
+
 #include "host.h"
 
 namespace tb {
@@ -10,6 +13,14 @@ namespace tb {
 // The stream that wraps a native handle, the same each time, kept for the life of the process: memory belongs to a stream
 // by its tb_stream. 0 is the vendor's default stream; where the driver cannot wrap that, the device's default stream.
 tb_status foreign_stream(int32_t device, uint64_t native, tb_stream **out);
+
+// The arena that memory for this stream comes from while one of PyTorch's pools is open for it: a graph is captured, or
+// a torch.cuda.MemPool is used. NULL: the device's own memory.
+tb_arena *open_pool(int32_t device, void *native);
+
+// As in PyTorch: the number of a pool, and which streams it is open for.
+using PoolId = std::pair<unsigned long long, unsigned long long>;
+using PoolFilter = std::function<bool(void *stream)>;
 
 } // namespace tb
 
@@ -24,3 +35,7 @@ TB_FOREIGN_API void tb_torch_record_stream(void *pointer, void *stream);
 TB_FOREIGN_API void tb_torch_reset();
 TB_FOREIGN_API void tb_torch_memory_fraction(double fraction, int device);
 TB_FOREIGN_API void *tb_torch_base_allocation(void *pointer, size_t *size);
+// A pool is made when it is first opened, and ends when it was released as often as opened.
+TB_FOREIGN_API void tb_torch_begin_allocate_to_pool(int device, tb::PoolId id, tb::PoolFilter filter);
+TB_FOREIGN_API void tb_torch_end_allocate_to_pool(int device, tb::PoolId id);
+TB_FOREIGN_API void tb_torch_release_pool(int device, tb::PoolId id);

@@ -21,6 +21,9 @@ _OPTIONAL = {
     "set_reset_fn": "tb_torch_reset",
     "set_memory_fraction_fn": "tb_torch_memory_fraction",
     "set_base_alloc_fn": "tb_torch_base_allocation",
+    "set_begin_allocate_to_pool": "tb_torch_begin_allocate_to_pool",
+    "set_end_allocate_to_pool_fn": "tb_torch_end_allocate_to_pool",
+    "set_release_pool": "tb_torch_release_pool",
 }
 
 

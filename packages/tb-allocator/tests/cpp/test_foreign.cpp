@@ -72,6 +72,36 @@ void a_fraction_limits_what_is_reserved() {
   CHECK(read().reserved_bytes[0].current == 0);
 }
 
+void a_pool_has_memory_of_its_own_for_its_streams() {
+  reset();
+  tb_stream *captured = fake::new_stream(), *other = fake::new_stream();
+  const tb::PoolId id{0, 7};
+  auto allocate = [](tb_stream *stream) { return tb_torch_alloc(size, 0, native(stream)); };
+  auto own = [] { return read().allocated_bytes[0].current; };
+  tb_torch_begin_allocate_to_pool(0, id, [=](void *stream) { return stream == native(captured); });
+  void *inside = allocate(captured);
+  CHECK(own() == 0); // of the device's own memory
+  void *outside = allocate(other);
+  CHECK(own() == size);
+  tb_torch_free(inside, size, 0, native(captured));
+  CHECK(allocate(captured) == inside); // a replay of the graph finds the same addresses
+  tb_torch_end_allocate_to_pool(0, id);
+  void *after = allocate(captured);
+  CHECK(own() == 2 * size);
+  uint64_t used = fake::world.used;
+  tb_torch_free(inside, size, 0, native(captured));
+  tb_torch_begin_allocate_to_pool(0, id, [](void *) { return false; }); // a second graph shares the pool
+  tb_torch_end_allocate_to_pool(0, id);
+  tb_torch_release_pool(0, id);
+  CHECK(fake::world.used == used); // the other graph still uses it
+  tb_torch_release_pool(0, id);
+  CHECK(fake::world.used < used);
+  tb_torch_release_pool(0, id); // says so on standard error
+  tb_torch_free(after, size, 0, native(captured));
+  tb_torch_free(outside, size, 0, native(other));
+  CHECK(own() == 0);
+}
+
 void an_address_of_somebody_else_changes_nothing() {
   int somewhere = 0;
   tb_torch_free(&somewhere, 4, 0, nullptr); // says so on standard error
@@ -89,6 +119,7 @@ int main() {
   out_of_memory_says_why();
   a_block_freed_on_another_stream_waits_for_it();
   a_fraction_limits_what_is_reserved();
+  a_pool_has_memory_of_its_own_for_its_streams();
   an_address_of_somebody_else_changes_nothing();
   printf("ok\n");
 }
