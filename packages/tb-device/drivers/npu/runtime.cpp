@@ -1,20 +1,43 @@
 // runtime.cpp -- initialising the library, and binding devices to threads.
 #include "runtime.h"
 
+#include <condition_variable>
 #include <map>
 #include <string>
 
 namespace tb::npu {
 
+namespace {
+
+// The runtimes of the process by library. One that ends finalises the library, so the next begins after that.
+struct Runtimes {
+  struct Place {
+    std::weak_ptr<Runtime> runtime;
+    bool taken = false; // until its destructor is through
+  };
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::map<std::string, Place> places;
+};
+
+} // namespace
+
 std::shared_ptr<Runtime> Runtime::share(Library library) {
-  static std::mutex mutex;
-  static auto *runtimes = new std::map<std::string, std::weak_ptr<Runtime>>; // outlives every static of others
-  std::lock_guard lock(mutex);
-  std::weak_ptr<Runtime> &place = (*runtimes)[library.path];
-  std::shared_ptr<Runtime> runtime = place.lock();
+  static auto *all = new Runtimes; // outlives every static of others
+  std::unique_lock lock(all->mutex);
+  Runtimes::Place &place = all->places[library.path];
+  std::shared_ptr<Runtime> runtime;
+  all->ended.wait(lock, [&] { return !place.taken || (runtime = place.runtime.lock()); });
   if (runtime) return runtime;
-  runtime = std::make_shared<Runtime>(std::move(library));
-  place = runtime;
+  const auto end = [&place](Runtime *old) {
+    delete old;
+    std::lock_guard relock(all->mutex);
+    place.taken = false;
+    all->ended.notify_all();
+  };
+  runtime = std::shared_ptr<Runtime>(new Runtime(std::move(library)), end);
+  place.runtime = runtime;
+  place.taken = true;
   return runtime;
 }
 

@@ -1,7 +1,6 @@
 // arena.cpp -- mapping a device's memory, and handing out parts of it.
 #include "arena.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 namespace simcuda {
 namespace {
 
+constexpr uint64_t kFreedBytes = 65536;
 constexpr uint64_t kSpread = 4; // addresses for each byte of capacity: memory is scarce, addresses are not
 
 std::byte *map(uint64_t size, int protection, int file) {
@@ -65,11 +65,7 @@ uint64_t Arena::take(uint64_t size, uint64_t alignment) {
 void Arena::give(uint64_t offset, uint64_t size, bool forget) {
   used_ -= size;
   if (forget) return;
-  if (size <= 65536)
-    std::memset(inner_ + offset, kFreed, size);
-  else
-    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-              static_cast<off_t>(size)); // also the part of a page: what it holds is free as well, or filled on take
+  std::memset(inner_ + offset, kFreed, size < kFreedBytes ? size : kFreedBytes); // enough to show a late use
   auto place = free_.emplace(offset, size).first;
   if (const auto next = std::next(place); next != free_.end() && offset + size == next->first) {
     place->second += next->second;
