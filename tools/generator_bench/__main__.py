@@ -22,7 +22,9 @@ def measure(case: Case, elements: int, rounds: int) -> dict[str, Any]:
     times = {name: 1 / ratio.median for name, ratio in zip(list(case.calls)[1:], found.ratios, strict=True)}
     stock = [factor for name, factor in times.items() if name.startswith("NumPy")]
     times["NumPy"] = min(stock)
-    nanoseconds = {name: 1000 * time / elements for name, time in zip(case.calls, found.microseconds, strict=True)}
+    nanoseconds = {
+        name: 1000 * time / (elements * case.share) for name, time in zip(case.calls, found.microseconds, strict=True)
+    }
     met = {name: times[name] >= aim for name, aim in case.aims.items()}
     return {"nanoseconds": nanoseconds, "times": times, "aims": case.aims, "met": met}
 

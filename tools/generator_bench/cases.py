@@ -16,10 +16,14 @@ ELEMENTS = 10_000_000
 
 @dataclass(frozen=True)
 class Case:
-    """Who makes the numbers, and how many times faster tb-generator is to be than torch and than NumPy's fastest."""
+    """Who makes the numbers, and how many times faster tb-generator is to be than torch and than NumPy's fastest.
+
+    `share`: of the elements, where not all are made.
+    """
 
     calls: dict[str, Call]
     aims: dict[str, float] = field(default_factory=dict)
+    share: float = 1
 
 
 def cases(elements: int = ELEMENTS) -> dict[str, Case]:
@@ -129,6 +133,7 @@ def cases(elements: int = ELEMENTS) -> dict[str, Case]:
                 "tb": lambda: ours.permutation(elements // 10),
                 "torch": lambda: torch.randperm(elements // 10),
                 **each(lambda generator: lambda: generator.permutation(elements // 10)),
-            }
+            },
+            share=0.1,
         ),
     }

@@ -31,7 +31,7 @@ void connect() {
   tb::Runtime &r = tb::runtime;
   if (!tb_import("tb-ops", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 1, &r.device, sizeof r.device) ||
       !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &r.stream, sizeof r.stream) ||
-      !tb_import("tb-ops", "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 0, &r.generator,
+      !tb_import("tb-ops", "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 1, &r.generator,
                  sizeof r.generator))
     throw nb::python_error();
   tb::connect_captures();

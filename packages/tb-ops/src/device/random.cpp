@@ -1,9 +1,18 @@
 // Random fills: the stretch of the generator is reserved here, as on every driver, and the device makes the numbers.
 #include "kernels/stub.h"
 
+#include <numbers>
+
+#include <ATen/native/Resize.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/bernoulli_native.h>
+#include <ATen/ops/cauchy_native.h>
 #include <ATen/ops/clone_ops.h>
+#include <ATen/ops/copy_ops.h>
+#include <ATen/ops/empty_ops.h>
+#include <ATen/ops/exponential_native.h>
+#include <ATen/ops/geometric_native.h>
+#include <ATen/ops/log_normal_native.h>
 #include <ATen/ops/native_dropout_backward_ops.h>
 #include <ATen/ops/native_dropout_ops.h>
 #include <ATen/ops/normal_native.h>
@@ -17,6 +26,7 @@
 #include "device/rounding.h"
 #include "kernels/output.h"
 #include "kernels/random_fill.h"
+#include "kernels/sampling.h"
 
 namespace tb::device {
 namespace {
@@ -59,7 +69,7 @@ void uniform(at::TensorIteratorBase &iterator, double from, double to, OptionalG
 void normal(const at::TensorBase &out, double mean, double std, OptionalGenerator generator) {
   check_type(out, "normal", true);
   kernels::RandomArguments arguments{};
-  arguments.from = mean, arguments.width = std;
+  arguments.from = mean, arguments.width = std * std::numbers::sqrt2;
   fill(out, TB_FILL_NORMAL, "normal", arguments, generator);
 }
 
@@ -76,7 +86,7 @@ void integers(at::TensorIteratorBase &iterator, uint64_t range, int64_t from, Op
   const at::TensorBase &out = iterator.tensor_base(0);
   check_type(out, "integer", false);
   const c10::ScalarType type = out.scalar_type();
-  const bool large = c10::isFloatingType(type) || type == c10::kLong;
+  const bool large = range == 0 || range > uint64_t{1} << 32;
   kernels::RandomArguments arguments{};
   arguments.start = static_cast<uint64_t>(from), arguments.range = range;
   if (c10::isFloatingType(type)) {
@@ -91,6 +101,62 @@ void integers_64_bits(at::TensorIteratorBase &iterator, OptionalGenerator genera
 }
 void integers_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator generator) {
   integers(iterator, default_range(iterator.dtype()), 0, std::move(generator));
+}
+
+// ---- rarer distributions ------------------------------------------------------------------------------------------
+
+// Made on the host by tb-generator, so that the bits are those of every driver, and copied: fill(tensor, stretch).
+template <class Fill> void fill_from_host(const Tensor &out, const Stretch &stretch, c10::ScalarType type, Fill fill) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!stretch.launch, "these random numbers are made on the host, and cannot be part of a "
+                                               "graph. Draw them before the capture");
+  Tensor numbers = at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(out.sizes()), type, std::nullopt,
+                                                       c10::Device(c10::kCPU), std::nullopt, std::nullopt);
+  fill(numbers, stretch);
+  Tensor to = out;
+  at::_ops::copy_::call(to, numbers, false);
+}
+
+void fill_from_host(const at::TensorBase &out, Distribution distribution, const OptionalGenerator &generator) {
+  if (out.numel() == 0) return;
+  const Stretch stretch = reserve(generator, out.device().index(), distribution.kind, out.scalar_type(), out.numel());
+  fill_from_host(Tensor(out), stretch, out.scalar_type(), [&](Tensor &numbers, const Stretch &from) {
+    distribution.stretch = from;
+    fill_tensor(numbers, distribution);
+  });
+}
+
+Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
+  check_permutation(n, generator, out);
+  at::native::resize_output(out, {n});
+  if (n == 0) return out;
+  const Stretch stretch = reserve(generator, out.device().index(), TB_FILL_INTEGERS, c10::kLong, n);
+  fill_from_host(out, stretch, c10::kLong, [&](Tensor &numbers, const Stretch &from) {
+    const tb_status status = runtime.generator.permutation(numbers.mutable_data_ptr<int64_t>(),
+                                                           static_cast<uint64_t>(n), from.seed, from.offset);
+    TORCH_CHECK(status == TB_OK, "tb-generator refused a permutation with status ", static_cast<int>(status));
+  });
+  return out;
+}
+
+void exponential(at::TensorIteratorBase &iterator, double rate, OptionalGenerator generator) {
+  check_type(iterator.tensor_base(0), "exponential", true);
+  fill_from_host(iterator.tensor_base(0), {.kind = TB_FILL_EXPONENTIAL, .a = rate}, generator);
+}
+
+void cauchy(at::TensorIteratorBase &iterator, double median, double sigma, OptionalGenerator generator) {
+  check_type(iterator.tensor_base(0), "Cauchy", true);
+  fill_from_host(iterator.tensor_base(0), {.kind = TB_FILL_CAUCHY, .a = median, .b = sigma}, generator);
+}
+
+void log_normal(at::TensorIteratorBase &iterator, double mean, double std, OptionalGenerator generator) {
+  check_type(iterator.tensor_base(0), "log-normal", true);
+  fill_from_host(iterator.tensor_base(0), {.kind = TB_FILL_LOG_NORMAL, .a = mean, .b = std}, generator);
+}
+
+void geometric(at::TensorIteratorBase &iterator, double p, OptionalGenerator generator) {
+  check_type(iterator.tensor_base(0), "geometric", false);
+  TORCH_CHECK_NOT_IMPLEMENTED(iterator.dtype() != c10::kBool, "geometric numbers of type Bool are not offered");
+  fill_from_host(iterator.tensor_base(0), {.kind = TB_FILL_GEOMETRIC, .a = p}, generator);
 }
 
 // ---- dropout ------------------------------------------------------------------------------------------------------
@@ -145,6 +211,15 @@ void register_random(torch::Library &aten) {
   random_from_to_stub.set_privateuse1_dispatch_ptr(&integers);
   random_full_64_bits_range_stub.set_privateuse1_dispatch_ptr(&integers_64_bits);
   random_stub.set_privateuse1_dispatch_ptr(&integers_unbounded);
+  exponential_stub.set_privateuse1_dispatch_ptr(&exponential);
+  cauchy_stub.set_privateuse1_dispatch_ptr(&cauchy);
+  log_normal_stub.set_privateuse1_dispatch_ptr(&log_normal);
+  geometric_stub.set_privateuse1_dispatch_ptr(&geometric);
+  aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
+  aten.impl("exponential_", TORCH_FN(at::native::exponential_));
+  aten.impl("cauchy_", TORCH_FN(at::native::cauchy_));
+  aten.impl("log_normal_", TORCH_FN(at::native::log_normal_));
+  aten.impl("geometric_", TORCH_FN(at::native::geometric_));
   aten.impl("uniform_", TORCH_FN(at::native::uniform_));
   aten.impl("normal_", TORCH_FN(at::native::normal_));
   aten.impl("bernoulli_.float",

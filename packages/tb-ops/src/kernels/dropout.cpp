@@ -1,4 +1,4 @@
-// Dropout: the mask is drawn and applied in one pass, a piece that fits in the nearest cache at a time.
+// Dropout: tb-generator draws the mask and applies it in one pass.
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
@@ -28,8 +28,6 @@ void scale_kept(const Number *input, const bool *mask, Number *out, int64_t coun
   }
 }
 
-constexpr int64_t piece = 2048;
-
 void dropout_kernel(const Tensor &input, const Distribution &keep, double scale, Tensor &out, Tensor &mask) {
   if (!input.is_contiguous() || !out.is_contiguous() || !mask.is_contiguous()) {
     fill_tensor(mask, keep);
@@ -37,18 +35,16 @@ void dropout_kernel(const Tensor &input, const Distribution &keep, double scale,
     copy_result(out, at::_ops::mul__Scalar::call(product, scale));
     return;
   }
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, input.scalar_type(), "dropout", [&] {
-    const scalar_t *from = input.const_data_ptr<scalar_t>();
-    scalar_t *to = out.mutable_data_ptr<scalar_t>();
-    bool *kept = mask.mutable_data_ptr<bool>();
-    at::parallel_for(0, input.numel(), piece, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i += piece) {
-        const int64_t count = std::min(piece, end - i);
-        const tb_status status = keep.fill(kept + i, TB_BOOL, static_cast<uint64_t>(i), static_cast<uint64_t>(count));
-        TORCH_CHECK(status == TB_OK, "tb-generator refused a fill with status ", static_cast<int>(status));
-        scale_kept<scalar_t>(from + i, kept + i, to + i, count, static_cast<at::opmath_type<scalar_t>>(scale));
-      }
-    });
+  const auto *from = static_cast<const char *>(input.const_data_ptr());
+  auto *to = static_cast<char *>(out.mutable_data_ptr());
+  bool *kept = mask.mutable_data_ptr<bool>();
+  const auto size = static_cast<int64_t>(input.element_size());
+  const Stretch now = keep.stretch.now();
+  at::parallel_for(0, input.numel(), 8192, [&](int64_t begin, int64_t end) {
+    const tb_status status = runtime.generator.dropout(
+        from + begin * size, to + begin * size, kept + begin, generator_type(input.scalar_type()),
+        static_cast<uint64_t>(begin), static_cast<uint64_t>(end - begin), now.seed, now.offset, keep.a, scale);
+    TORCH_CHECK(status == TB_OK, "tb-generator refused a dropout with status ", static_cast<int>(status));
   });
 }
 

@@ -37,24 +37,6 @@ void launch_fill(const at::TensorBase &out, Distribution distribution, OptionalG
                [to = TensorArgument(Tensor(out)), distribution]() mutable { fill_tensor(to.alias(), distribution); });
 }
 
-// Fills with a distribution and then changes every element: change(double) -> double.
-template <Name name, class Change>
-void launch_changed(const at::TensorBase &out, OptionalGenerator generator, Change change) {
-  if (out.numel() == 0) return;
-  const c10::DeviceIndex device = out.device().index();
-  const Distribution unit{.kind = TB_FILL_UNIFORM,
-                          .b = 1,
-                          .stretch = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, out.numel())};
-  launch<name>(device, [to = TensorArgument(Tensor(out)), unit, change]() mutable {
-    Tensor &tensor = to.alias();
-    Tensor numbers = host_doubles(tensor.sizes());
-    fill_tensor(numbers, unit);
-    double *data = numbers.mutable_data_ptr<double>();
-    for (int64_t i = 0; i < numbers.numel(); i++) data[i] = change(data[i]);
-    copy_result(tensor, numbers);
-  });
-}
-
 void fill_uniform(at::TensorIteratorBase &iterator, double from, double to, OptionalGenerator generator) {
   launch_fill<"aten::uniform_">(iterator.tensor_base(0), {.kind = TB_FILL_UNIFORM, .a = from, .b = to}, generator);
 }
@@ -110,36 +92,19 @@ void random_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator genera
 
 void fill_cauchy(at::TensorIteratorBase &iterator, double median, double sigma, OptionalGenerator generator) {
   check_continuous("Cauchy", iterator.tensor_base(0));
-  launch_changed<"aten::cauchy_">(iterator.tensor_base(0), generator, [median, sigma](double u) {
-    return median + sigma * std::tan(std::numbers::pi * (u - 0.5));
-  });
+  launch_fill<"aten::cauchy_">(iterator.tensor_base(0), {.kind = TB_FILL_CAUCHY, .a = median, .b = sigma}, generator);
 }
 
 void fill_geometric(at::TensorIteratorBase &iterator, double p, OptionalGenerator generator) {
   const at::TensorBase &out = iterator.tensor_base(0);
   check_kernel(real(out) && out.scalar_type() != c10::kBool, "geometric_cpu", out);
-  launch_changed<"aten::geometric_">(iterator.tensor_base(0), generator, [p](double u) {
-    return std::max(1.0, std::ceil(std::log1p(-u) / std::log1p(-p)));
-  });
+  launch_fill<"aten::geometric_">(out, {.kind = TB_FILL_GEOMETRIC, .a = p}, generator);
 }
 
 void fill_log_normal(at::TensorIteratorBase &iterator, double mean, double std, OptionalGenerator generator) {
   const at::TensorBase &out = iterator.tensor_base(0);
   check_kernel(floating(out), "log_normal_cpu", out);
-  if (out.numel() == 0) return;
-  const c10::DeviceIndex device = out.device().index();
-  const Distribution distribution{.kind = TB_FILL_NORMAL,
-                                  .a = mean,
-                                  .b = std,
-                                  .stretch = reserve(generator, device, TB_FILL_NORMAL, c10::kDouble, out.numel())};
-  launch<"aten::log_normal_">(device, [to = TensorArgument(Tensor(out)), distribution]() mutable {
-    Tensor &tensor = to.alias();
-    Tensor numbers = host_doubles(tensor.sizes());
-    fill_tensor(numbers, distribution);
-    double *data = numbers.mutable_data_ptr<double>();
-    for (int64_t i = 0; i < numbers.numel(); i++) data[i] = std::exp(data[i]);
-    copy_result(tensor, numbers);
-  });
+  launch_fill<"aten::log_normal_">(out, {.kind = TB_FILL_LOG_NORMAL, .a = mean, .b = std}, generator);
 }
 
 void enter_stubs() {

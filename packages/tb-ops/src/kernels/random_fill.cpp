@@ -116,6 +116,12 @@ tb_status Distribution::fill(void *destination, int32_t type, uint64_t first, ui
     return table.exponential(destination, type, first, count, now.seed, now.offset, a);
   case TB_FILL_INTEGERS:
     return table.integers(destination, type, first, count, now.seed, now.offset, from, range);
+  case TB_FILL_CAUCHY:
+    return table.cauchy(destination, type, first, count, now.seed, now.offset, a, b);
+  case TB_FILL_LOG_NORMAL:
+    return table.log_normal(destination, type, first, count, now.seed, now.offset, a, b);
+  case TB_FILL_GEOMETRIC:
+    return table.geometric(destination, type, first, count, now.seed, now.offset, a);
   default:
     return TB_INVALID_ARGUMENT;
   }

@@ -23,6 +23,14 @@ at::Tensor host_doubles(c10::IntArrayRef sizes) {
                                              c10::Device(c10::kCPU), std::nullopt, std::nullopt);
 }
 
+void check_permutation(int64_t n, const std::optional<at::Generator> &generator, const at::Tensor &out) {
+  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
+  TORCH_CHECK(!generator || out.device() == generator->device(), "Expected a '", out.device(),
+              "' generator device but found '", generator ? generator->device() : out.device(), "'");
+  TORCH_CHECK(n < (1ll << 53) && (out.scalar_type() != c10::kHalf || n <= (1ll << 11) + 1),
+              "n is too large for the type of the result: ", out.scalar_type());
+}
+
 namespace {
 
 using at::Tensor;
@@ -30,11 +38,7 @@ using OptionalGenerator = std::optional<at::Generator>;
 
 // The order of n random 64-bit keys: equal keys, one pair in 2^64, keep their order.
 Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
-  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
-  TORCH_CHECK(!generator || out.device() == generator->device(), "Expected a '", out.device(),
-              "' generator device but found '", generator ? generator->device() : out.device(), "'");
-  TORCH_CHECK(n < (1ll << 53) && (out.scalar_type() != c10::kHalf || n <= (1ll << 11) + 1),
-              "n is too large for the type of the result: ", out.scalar_type());
+  check_permutation(n, generator, out);
   at::native::resize_output(out, {n});
   if (n == 0) return out;
   const c10::DeviceIndex device = device_number(out);

@@ -1,9 +1,8 @@
 // Fills from the counter-based generator, Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
-// as 1, 2, 3", 2011): element i depends on seed, offset and i alone. Uniform numbers, integers and Bernoulli draws have
-// the bits of tb-generator's fills (fill.h says which words an element takes); normal ones differ in the last digits,
-// since logarithm and cosine are the device's.
+// as 1, 2, 3", 2011): element i depends on seed, offset and i alone. All have the bits of tb-generator's
+// fills (its fill.h and distribution.h say which words an element takes).
 #pragma once
-#include "mathematics.cuh"
+#include "elementary.cuh"
 
 namespace tb::kernels {
 
@@ -55,18 +54,20 @@ template <class Stored> __device__ inline void uniform(const RandomArguments &a)
   }
 }
 
-// Box and Muller: two neighbours in the sequence make two normal numbers.
+// What elementary.cuh takes of element `i`.
+__device__ inline unsigned bits_of_element(const RandomArguments &a, Unsigned i, float) { return word_of(a, i); }
+__device__ inline Unsigned bits_of_element(const RandomArguments &a, Unsigned i, double) { return pair_of(a, i); }
+
+// Box and Muller in groups of 32: the first half's words are the radii, the second half's the directions; the first half
+// gets the cosines, the second the sines. a.width: the deviation times the square root of 2.
 template <class Stored> __device__ inline void normal(const RandomArguments &a) {
   using Number = Math<Stored>;
-  constexpr Number turn = Number(6.283185307179586476925), half = sizeof(Number) == 4 ? Number(0x1p-25) : Number(0x1p-54);
+  const Number mean = static_cast<Number>(a.from), scale = static_cast<Number>(a.width);
   for (Long i = first_element(); i < a.count; i += all_threads()) {
-    const Unsigned even = static_cast<Unsigned>(i) & ~1ull;
-    Number radius, angle;
-    fraction(a, even, &radius);
-    fraction(a, even + 1, &angle);
-    radius = number::sqrt(Number(-2) * number::log(radius + half));
-    const Number value = radius * (i % 2 ? number::sin(turn * angle) : number::cos(turn * angle));
-    put<Stored>(a.output, i, value * static_cast<Number>(a.width) + static_cast<Number>(a.from));
+    const Unsigned first = static_cast<Unsigned>(i) & ~16ull;
+    const Number radius = number::sqrt(negative_log(bits_of_element(a, first, Number()))) * scale;
+    const Direction<Number> towards = direction(bits_of_element(a, first + 16, Number()));
+    put<Stored>(a.output, i, fused(radius, i & 16 ? towards.sine : towards.cosine, mean));
   }
 }
 
@@ -87,8 +88,21 @@ template <class Stored> __device__ inline void dropout(const RandomArguments &a)
   }
 }
 
+// a.low and a.high: a floating type's ends of the interval.
+template <class Stored> __device__ inline void put_integer(const RandomArguments &a, Long i, Unsigned number) {
+  const Long value = static_cast<Long>(a.start + number);
+  if constexpr (Traits<Stored>::floating) {
+    using Number = Math<Stored>;
+    const Number low = static_cast<Number>(a.low), high = static_cast<Number>(a.high);
+    const Number rounded = static_cast<Number>(value);
+    put<Stored>(a.output, i, rounded < low ? low : rounded > high ? high : rounded);
+  } else {
+    static_cast<Stored *>(a.output)[i] = static_cast<Stored>(value);
+  }
+}
+
 // start + (random of [0, range)), unbiased by rejection (Lemire, "Fast random integer generation in an interval", 2019).
-// One word an element, or two for wide intervals and for floating types, as tb-generator counts them.
+// One word an element for up to 2^32 numbers, else two.
 template <class Stored> __device__ inline void small_integers(const RandomArguments &a) {
   for (Long i = first_element(); i < a.count; i += all_threads()) {
     const Unsigned index = static_cast<Unsigned>(i);
@@ -100,11 +114,10 @@ template <class Stored> __device__ inline void small_integers(const RandomArgume
         product = static_cast<Unsigned>(word_of(a, index, attempt)) * a.range;
       word = static_cast<unsigned>(product >> 32);
     }
-    static_cast<Stored *>(a.output)[i] = static_cast<Stored>(static_cast<unsigned>(a.start) + word);
+    put_integer<Stored>(a, i, word);
   }
 }
 
-// a.low and a.high: a floating type's ends of the interval.
 template <class Stored> __device__ inline void large_integers(const RandomArguments &a) {
   const Unsigned biased = a.range ? (0 - a.range) % a.range : 0;
   for (Long i = first_element(); i < a.count; i += all_threads()) {
@@ -114,15 +127,7 @@ template <class Stored> __device__ inline void large_integers(const RandomArgume
       for (unsigned attempt = 1; word * a.range < biased; attempt++) word = pair_of(a, index, attempt);
       word = high_product(word, a.range);
     }
-    const Long value = static_cast<Long>(a.start + word);
-    if constexpr (Traits<Stored>::floating) {
-      using Number = Math<Stored>;
-      const Number low = static_cast<Number>(a.low), high = static_cast<Number>(a.high);
-      const Number rounded = static_cast<Number>(value);
-      put<Stored>(a.output, i, rounded < low ? low : rounded > high ? high : rounded);
-    } else {
-      static_cast<Stored *>(a.output)[i] = static_cast<Stored>(value);
-    }
+    put_integer<Stored>(a, i, word);
   }
 }
 
