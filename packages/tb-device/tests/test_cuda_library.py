@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from conftest import BuildDriver, Python
-from simulated_cuda import FUNCTIONS, library
+from simulated_cuda import FUNCTIONS, image, library
 
-__all__ = ["library"]  # fixtures
+__all__ = ["image", "library"]  # fixtures
 
 OPEN = """
     import tb_device
@@ -112,6 +115,16 @@ def test_questions_make_no_context(python: Python, library: Path) -> None:
         print(json.dumps([made, simulation.tb_simcuda_calls(b"cuDevicePrimaryCtxRetain")]))
     """
     assert json.loads(python.output(code, TB_CUDA_LIBRARY=str(library))) == [0, 1]
+
+
+def test_physical_memory_is_charged_also_as_the_first_use_of_a_device(
+    library: Path, image: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "contract.json"
+    command = [sys.executable, "-m", "tb_device.cli", "contract", "--driver", "cuda", "--only", "VMM-10"]
+    environment = {**os.environ, "TB_CUDA_LIBRARY": str(library)}
+    done = subprocess.run([*command, "--image", str(image), "--json", str(report)], env=environment, timeout=60)
+    assert done.returncode == 0
 
 
 def test_the_threads_current_context_is_left_alone(python: Python, library: Path) -> None:

@@ -103,6 +103,8 @@ tb_status vmm_create(tb_driver *self, int32_t number, uint64_t size, uint64_t fl
     if (!device) return status;
     if ((status = driver.require(out, "out"))) return status;
     if ((status = driver.refuse_flags(flags, 0))) return status;
+    const Current current(driver, *device); // libcuda needs no context for it, but then nobody could ask what is free
+    if (current.status) return current.status;
     const CUmemAllocationProp properties = properties_of(*device);
     CUmemGenericAllocationHandle native = 0;
     if ((status = driver.told(*device, driver.api.cuMemCreate(&native, size, &properties, 0), "cuMemCreate")))
