@@ -23,9 +23,9 @@ std::map<std::string, std::vector<std::string>> rules() {
 // Under Python's lock, so a plain flag does.
 bool register_all() {
   static bool done = false;
-  if (done) return false;
-  tb::amp::check_no_rules();
+  if (!done) tb::amp::check_no_rules();
   tb::amp::register_scaler();
+  if (done) return false;
   tb::amp::register_rules();
   return done = true;
 }
@@ -37,6 +37,7 @@ NB_MODULE(_core, module) {
   tb::register_torch_exceptions();
   module.def("rules", rules, "Operators by policy, from the lists of ATen/autocast_mode.h.");
   module.def("register", register_all, "Registers rules and operators. Returns whether this call did it.");
+  module.def("withdraw_scaler", tb::amp::withdraw_scaler, "Takes back the two operators that register() registered.");
   module.def("add_rule", tb::amp::add_rule, "operation"_a, "policy"_a,
              "Gives an operator of the program's own an autocast rule.");
   module.def("remove_rule", tb::amp::remove_rule, "operation"_a, "Takes back what add_rule() did.");

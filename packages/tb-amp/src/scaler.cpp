@@ -8,6 +8,7 @@
 #include <ATen/ops/stack_ops.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <limits>
+#include <memory>
 #include <torch/library.h>
 #include <vector>
 
@@ -91,14 +92,24 @@ at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at
   return scale;
 }
 
+namespace {
+// Never destroyed at exit: the dispatcher may be gone first.
+std::unique_ptr<torch::Library> &library() {
+  static auto &one = *new std::unique_ptr<torch::Library>;
+  return one;
+}
+} // namespace
+
 void register_scaler() {
-  auto *library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__); // never destroyed
   const auto missing = [](const char *name) {
     const auto found = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});
     return !found || !found->hasKernelForDispatchKey(key);
   };
-  if (missing(names[0])) library->impl(names[0], TORCH_FN(unscale));
-  if (missing(names[1])) library->impl(names[1], TORCH_FN(update_scale));
+  if (!library()) library() = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+  if (missing(names[0])) library()->impl(names[0], TORCH_FN(unscale));
+  if (missing(names[1])) library()->impl(names[1], TORCH_FN(update_scale));
 }
+
+void withdraw_scaler() { library().reset(); }
 
 } // namespace tb::amp

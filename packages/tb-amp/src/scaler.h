@@ -1,8 +1,8 @@
-// GradScaler's two operators for backends without kernels of their own for them, made of other operators of the tensors' own device: they wait for nothing and read
-// nothing back, so they are as asynchronous as the device's operators are.
+// GradScaler's two operators for backends without kernels of their own for them. They are made of other operators of the
+// tensors' own device: they wait for nothing and read nothing back, so they are as asynchronous as those are.
 //
-// All but views, stack and casts are structured operators, which a backend has first. Semantics are those of PyTorch's CPU and
-// CUDA kernels (ATen/native/cuda/AmpKernels.cu); c10::Error for tensors that those refuse.
+// All but views, stack and casts are structured operators, which a backend has first. Semantics are those of PyTorch's
+// CPU and CUDA kernels (ATen/native/cuda/AmpKernels.cu); c10::Error for tensors that those refuse.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -18,7 +18,9 @@ void unscale(at::TensorList gradients, at::Tensor &found_inf, const at::Tensor &
 at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at::Tensor &found_inf, double growth,
                          double backoff, int64_t growth_interval);
 
-// Registers them for PrivateUse1 devices, for ever. One that the backend has a kernel of its own for is left to it.
+// Registers them for PrivateUse1 devices. One that the backend has a kernel of its own for is left to it.
 void register_scaler();
+// Undoes it, for a backend that is about to register kernels of its own. Under Python's lock, like the other.
+void withdraw_scaler();
 
 } // namespace tb::amp

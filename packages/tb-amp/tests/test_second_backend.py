@@ -131,8 +131,10 @@ print(a.grad.dtype, a.grad.cpu().unique().tolist())
     assert run(start + program) == ["torch.float16 [2.0]"]
 
 
-def test_a_backend_with_scaler_kernels_of_its_own_keeps_them(start: str) -> None:
+@pytest.mark.parametrize("early", [False, True], ids=["registered first", "made way for"])
+def test_a_backend_with_scaler_kernels_of_its_own_keeps_them(start: str, early: bool) -> None:
     program = """
+warnings.simplefilter("error")  # of a kernel registered over another
 library = torch.library.Library("aten", "IMPL", "PrivateUse1")
 library.impl("_amp_update_scale_", lambda scale, *rest: scale.fill_(7.0))
 tb_amp.register()
@@ -142,8 +144,8 @@ gradient, found = torch.full((2,), 8.0).to("second"), torch.zeros(1).to("second"
 torch._amp_foreach_non_finite_check_and_unscale_([gradient], found, torch.full((1,), 0.5).to("second"))
 print(scale.item(), gradient.cpu().tolist(), found.item())
 """
-    without = start.replace("tb_amp.register()\n", "")
-    assert run(without + program) == ["7.0 [4.0, 4.0] 0.0"]
+    before = "tb_amp.register()\ntb_amp.make_way()\n" if early else ""
+    assert run(start.replace("tb_amp.register()\n", before) + program) == ["7.0 [4.0, 4.0] 0.0"]
 
 
 def test_operators_of_ones_own_follow_the_rule_that_they_were_given(start: str) -> None:

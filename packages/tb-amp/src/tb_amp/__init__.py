@@ -27,6 +27,7 @@ __all__ = [
     "custom_bwd",
     "custom_fwd",
     "get_amp_supported_dtype",
+    "make_way",
     "register",
     "remove_rule",
     "rules",
@@ -40,6 +41,14 @@ def register() -> None:
     a backend's own kernels of the two operators stay.
     """
     _core.register()
+
+
+def make_way() -> None:
+    """For a backend: takes back GradScaler's two operators, so that it can register kernels of its own for them.
+
+    register() then registers those again that the backend did not. A program has no use for this.
+    """
+    _core.withdraw_scaler()
 
 
 def rules() -> dict[str, list[str]]:

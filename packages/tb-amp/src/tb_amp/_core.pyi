@@ -1,7 +1,7 @@
 from __future__ import annotations
 import collections.abc
 import torch
-__all__: list[str] = ['add_rule', 'custom_rules', 'register', 'remove_rule', 'rules', 'unscale_', 'update_scale_']
+__all__: list[str] = ['add_rule', 'custom_rules', 'register', 'remove_rule', 'rules', 'unscale_', 'update_scale_', 'withdraw_scaler']
 def add_rule(operation: str, policy: str) -> None:
     """
     Gives an operator of the program's own an autocast rule.
@@ -26,3 +26,7 @@ def unscale_(gradients: collections.abc.Sequence[torch.Tensor], found_inf: torch
     ...
 def update_scale_(scale: torch.Tensor, growth_tracker: torch.Tensor, found_inf: torch.Tensor, growth_factor: float, backoff_factor: float, growth_interval: int) -> None:
     ...
+def withdraw_scaler() -> None:
+    """
+    Takes back the two operators that register() registered.
+    """

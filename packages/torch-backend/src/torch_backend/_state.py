@@ -94,6 +94,7 @@ def _initialize() -> None:
     import tb_amp
     import tb_ops
 
+    tb_amp.make_way()  # a program may have registered them, and tb-ops has better ones
     tb_ops.initialize()
     tb_amp.register()
     while _pending:  # before any other thread may use tb
