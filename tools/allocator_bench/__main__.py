@@ -13,6 +13,8 @@ from typing import Any
 
 from tb_allocator import replay, traces
 
+from allocator_bench.goals import judge, pairs
+
 RECORDED = sorted((Path(__file__).parent / "traces").glob("*.xz"))
 PAGES = "expandable_segments:True"
 NOT_CALLS = ("event_record", "event_query")  # those that move no memory
@@ -56,7 +58,12 @@ def main() -> None:
     used = [result["utilisation"] for result in results.values()]
     print(f"{'worst':28}{100 * min(used):>7.2f} %\n{'mean':28}{100 * statistics.mean(used):>7.2f} %")
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(results, indent=1) + "\n")
+    times = pairs()
+    goals = judge(results, times)
+    for goal in goals:
+        print(f"{'met' if goal.met else 'NOT MET':8}{goal.text}: {goal.value:.4g} (goal {goal.bound})")
+    report = {"traces": results, "pairs": times, "goals": [goal.as_dict() for goal in goals]}
+    options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

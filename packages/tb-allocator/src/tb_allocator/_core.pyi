@@ -172,6 +172,10 @@ def _exercise(operations: int, seed: int) -> dict[str, int]:
     
     RuntimeError with the promise that was broken, and at which operation.
     """
+def _pair_nanoseconds(size: int, threads: int, history: int) -> float:
+    """
+    Nanoseconds of a cached allocation and its free, per thread: the best for one thread, the mean for several.
+    """
 def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> dict[str, typing.Any]:
     """
     Replays a trace; tb_allocator.replay explains the result.
