@@ -59,7 +59,7 @@ def main() -> None:
             f"{result['synchronisations']:>7}  {marks}"
         )
     report: dict[str, Any] = {"traces": results}
-    lines = acceptance.of_traces(results)
+    lines = acceptance.of_traces(results) + acceptance.of_history()
     if options.library:
         report["times"], more = compare(names, options.folder, options.library)
         lines += more

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "exercise.h"
+#include "pairs.h"
 #include "replay.h"
 
 namespace nb = nanobind;
@@ -68,6 +69,9 @@ void bind_replay(nb::module_ &m) {
         nb::sig("def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> "
                 "dict[str, object]"),
         "Replays a trace; tb_allocator.replay explains the result.");
+  m.def("_pair_nanoseconds", pair_nanoseconds, "size"_a, "threads"_a, "history"_a,
+        nb::call_guard<nb::gil_scoped_release>(),
+        "Nanoseconds of a cached allocation and its free, per thread: the best for one thread, the mean for several.");
   m.def(
       "_exercise",
       [](uint64_t operations, uint64_t seed) {
