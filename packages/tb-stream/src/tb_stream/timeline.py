@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import tb_device
-
 from ._core import _start_trace, _stop_trace, synchronize
 
 
@@ -19,6 +17,8 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     of the block all devices are waited for. One timeline at a time: FailedPreconditionError. It costs some 0.2
     microseconds an operation, and work other than closures two calls of the host.
     """
+    import tb_device  # not earlier: the package says what to install where it is missing
+
     file = Path(path)
     file.touch()  # fails now, not after the work
     _start_trace()
