@@ -205,6 +205,12 @@ def bench(session: nox.Session) -> None:
     everything(session).run(session, "python", "-m", "bench", *session.posargs, env=TOOLS_ON_PATH)
 
 
+@nox.session(name="bench-graphs")
+def bench_graphs(session: nox.Session) -> None:
+    """Replays of captured training steps against the same steps run eagerly."""
+    everything(session).run(session, "python", "-m", "bench.graphs", *session.posargs, env=TOOLS_ON_PATH)
+
+
 @nox.session(name="bench-allocator")
 def bench_allocator(session: nox.Session) -> None:
     """tb-allocator and its peers on traces of allocations. `-- --trace FILE`. The first run downloads 540 MB."""

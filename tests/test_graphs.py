@@ -368,3 +368,21 @@ def test_graphs_share_a_pool() -> None:
     first.replay()
     second.replay()
     assert z.item() == 4 * (1 << 16)
+
+
+def test_replays_leak_nothing() -> None:
+    training = Training(lambda: mlp(0.3), "adamw capturable").warmed_up()
+    graph = captured(training)
+
+    def run(count: int) -> tuple[int, int, int]:
+        for _ in range(count):
+            graph.replay()
+        tb.synchronize()
+        with open("/proc/self/statm") as file:
+            pages = int(file.read().split()[1])
+        return tb.memory_allocated(), tb.memory_reserved(), pages
+
+    allocated, reserved, pages = run(100)
+    after = run(1000)
+    assert after[:2] == (allocated, reserved)
+    assert after[2] - pages < 512  # 2 MiB: the stream's queue, once it was full

@@ -18,6 +18,8 @@ namespace {
 // Measured on 2 processors with whole training steps: a bound of 0.2 ms makes a transformer of width 64 a third slower
 // than one thread does, one of 1 ms keeps all of the gain at width 1024.
 constexpr int64_t long_kernel = 1'000'000; // nanoseconds
+// The same for a graph's launch, where no host takes a processor's time: waking a team costs some 10 microseconds.
+constexpr int64_t long_in_graph = 100'000;
 
 // Amounts of data by powers of 2; kernels on fewer elements than the first are never long.
 constexpr int first_power = 12, powers = 24;
@@ -51,8 +53,8 @@ struct Team::Timing {
   struct Class {
     Measured alone, together; // on one thread, and with a team
 
-    bool gets_team() const {
-      if (!alone.known() || alone.nanoseconds < long_kernel) return false;
+    bool gets_team(int64_t bound) const {
+      if (!alone.known() || alone.nanoseconds < bound) return false;
       const bool gains = !together.known() || together.nanoseconds < alone.nanoseconds;
       return gains == ((alone.calls + together.calls) % now_and_then != 0);
     }
@@ -67,9 +69,10 @@ void Team::distinguish(const void *kernel) {
   timing_ = &timings[kernel];
 }
 
-void Team::start(const void *kernel, int threads, bool host_waits) {
+void Team::start(const void *kernel, int threads, Host host) {
   distinguish(kernel);
-  allowed_ = host_waits ? threads : std::max(1, threads - 1);
+  allowed_ = host == Host::works ? std::max(1, threads - 1) : threads;
+  long_ = host == Host::absent ? long_in_graph : long_kernel;
   elements_ = started_ = 0;
   next_ = threads > 1 ? int64_t{1} << first_power : INT64_MAX;
   set(1);
@@ -84,7 +87,7 @@ void Team::fix(int threads) {
 void Team::look() {
   if (!started_) started_ = now();
   const int index = index_of(elements_);
-  if (allowed_ > 1 && timing_->classes[index].gets_team()) {
+  if (allowed_ > 1 && timing_->classes[index].gets_team(long_)) {
     next_ = INT64_MAX;
     return set(allowed_);
   }

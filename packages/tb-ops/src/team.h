@@ -5,16 +5,19 @@
 // of many short parts, as recurrent layers are, and lose by it too. How long a kernel takes is measured, on one thread
 // and with a team, by kernel and amount of data; what was never measured runs on one thread. While the host still
 // produces work it needs a processor itself, so that the team leaves it one; once a thread waits, the team takes them
-// all.
+// all. In a graph's launch nobody needs the others, and shorter kernels gain too.
 #pragma once
 #include <cstdint>
 
 namespace tb {
 
+// What the host does meanwhile: it queues work, it waits, or it has no part in the work, which is a graph's.
+enum class Host { works, waits, absent };
+
 class Team {
 public:
   // Before a kernel, which is known by an address of its own. `threads`: of the thread that launched it.
-  void start(const void *kernel, int threads, bool host_waits);
+  void start(const void *kernel, int threads, Host host);
   // What was started is one of many kernels with a common address: this one.
   void distinguish(const void *kernel);
   // Before a kernel whose result must not depend on time: sums over threads differ in the last bits with their number.
@@ -34,6 +37,7 @@ private:
   Timing *timing_ = nullptr;
   int64_t elements_ = 0;          // of the running kernel
   int64_t next_ = INT64_MAX;      // elements at which to look again
+  int64_t long_ = INT64_MAX;      // nanoseconds on one thread from which on a kernel gets a team
   int64_t started_ = 0;           // nanoseconds; 0: not measured
   int threads_ = 0, allowed_ = 1; // in force; for a long kernel
 };

@@ -41,7 +41,10 @@ tb_status run_guarded(void (*call)(void *), void *storage, const Launcher &launc
   if (launcher.deterministic)
     team.fix(launcher.threads);
   else
-    team.start(reinterpret_cast<const void *>(call), launcher.threads, context->waiters != 0);
+    team.start(reinterpret_cast<const void *>(call), launcher.threads,
+               context->waiters == 0            ? Host::works
+               : context->waiters == UINT32_MAX ? Host::absent
+                                                : Host::waits);
   AliasScope aliases;
   try {
     call(storage);

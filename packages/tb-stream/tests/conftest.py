@@ -64,7 +64,13 @@ class Work:
 
     def fail(self, stream: tb_stream.Stream, name: bytes) -> None:
         """Queues work, called `name`, that ends with status 13."""
-        closure = Closure(ctypes.sizeof(Closure), 0, name, RUN(lambda *_: 13), DESTROY(lambda _: None))
+        self.closure(stream, name, lambda _context: 13)
+
+    def closure(self, stream: tb_stream.Stream, name: bytes, run: Callable[[int], int]) -> None:
+        """Queues a closure; `run` gets the address of its tb_closure_context and gives the status."""
+        closure = Closure(
+            ctypes.sizeof(Closure), 0, name, RUN(lambda _storage, context: run(context)), DESTROY(lambda _: None)
+        )
         self._kept.append(closure)
         storage = ctypes.c_void_p()
         handle = ctypes.c_void_p(stream.handle)

@@ -163,6 +163,23 @@ def test_a_failing_node_is_told_at_the_next_synchronise(work: Work) -> None:
         tb_stream.synchronize()
 
 
+def test_closures_are_told_that_no_host_produces_a_graphs_work(work: Work) -> None:
+    waiters: list[int] = []
+
+    def run(context: int) -> int:
+        waiters.append(ctypes.c_uint32.from_address(context + 16).value)  # tb_closure_context.waiters
+        return 0
+
+    with tb_stream.capture() as graph:
+        work.closure(tb_stream.current_stream(), b"look", run)
+    graph.replay()
+    tb_stream.synchronize()
+    work.closure(tb_stream.current_stream(), b"look", run)
+    tb_stream.synchronize()
+    assert waiters[0] == 2**32 - 1
+    assert waiters[1] < 2
+
+
 def test_pools_have_numbers_that_captures_share(work: Work) -> None:
     with tb_stream.capture() as first:
         pass
@@ -223,19 +240,16 @@ class Recorder:
         return found.value
 
 
-@pytest.fixture(scope="module")
-def kept() -> list[Recorder]:
-    """Parts are for ever, so one Recorder serves the module."""
-    return []
+RECORDERS: list[Recorder] = []  # one, for ever: a part cannot be taken back
 
 
 @pytest.fixture
-def recorder(export: Export, kept: list[Recorder]) -> Recorder:
-    if not kept:
-        kept.append(Recorder(export))
-    kept[0].log.clear()
-    kept[0].status = 0
-    return kept[0]
+def recorder(export: Export) -> Recorder:
+    if not RECORDERS:
+        RECORDERS.append(Recorder(export))
+    RECORDERS[0].log.clear()
+    RECORDERS[0].status = 0
+    return RECORDERS[0]
 
 
 def test_a_component_takes_part(recorder: Recorder, work: Work) -> None:

@@ -8,12 +8,12 @@ MiB = 1 << 20
 
 def graph() -> None:
     x = torch.zeros(3, device="tb")
-    x += 1  # the first launch of a kernel waits, which a capture refuses
-    graph = torch.accelerator.Graph()
-    with torch.Stream("tb"), graph:
+    x += 1  # warm-up
+    captured = torch.accelerator.Graph()
+    with torch.Stream("tb"), captured:
         x += 1
-    graph.replay()
-    graph.replay()
+    captured.replay()
+    captured.replay()
     assert x.tolist() == [3.0] * 3
 
 

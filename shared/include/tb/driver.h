@@ -185,7 +185,7 @@ typedef struct tb_closure_context {
   uint32_t struct_size;
   int32_t device;
   tb_stream *stream;
-  uint32_t waiters; /* threads that wait for this stream now: the host has stopped producing */
+  uint32_t waiters; /* threads that wait for this stream now; UINT32_MAX in a graph: no host produces its work */
   uint32_t error_capacity;
   char *error_text; /* a failing run writes its text here */
 } tb_closure_context;

@@ -29,7 +29,7 @@ void NodeList::run(const tb_closure_context &outer) {
   tb_closure_context context = outer;
   for (const Node &node : nodes) {
     context.device = node.device;
-    stream.run_closure(*node.closure, node.storage.get(), context);
+    stream.run_closure(*node.closure, node.storage.get(), context, true);
   }
 }
 

@@ -100,8 +100,10 @@ void Stream::work() {
   drained_.store(true);
 }
 
-void Stream::run_closure(const tb_closure &closure, void *storage, tb_closure_context &context) {
-  context.waiters = waiting_.load(std::memory_order_relaxed) + device_.waiting().load(std::memory_order_relaxed);
+void Stream::run_closure(const tb_closure &closure, void *storage, tb_closure_context &context, bool in_graph) {
+  context.waiters = in_graph
+                        ? UINT32_MAX
+                        : waiting_.load(std::memory_order_relaxed) + device_.waiting().load(std::memory_order_relaxed);
   context.error_text[0] = 0;
   tb_status status;
   try {

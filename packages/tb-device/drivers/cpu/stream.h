@@ -93,7 +93,8 @@ public:
 
   // On this stream's worker, inside a closure or instead of one: runs a closure and keeps its failure as of the running
   // record. `context` gets a fresh text.
-  void run_closure(const tb_closure &closure, void *storage, tb_closure_context &context);
+  // in_graph: the host has no part in it, as the closure is told.
+  void run_closure(const tb_closure &closure, void *storage, tb_closure_context &context, bool in_graph = false);
 
   // No more work will come. The worker drains; is_drained then says when join() returns at once.
   void end() noexcept { ring_.end(); }

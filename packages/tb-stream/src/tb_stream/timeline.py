@@ -17,6 +17,8 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     of the block all devices are waited for. One timeline at a time: FailedPreconditionError. It costs some 0.2
     microseconds an operation, and work other than closures two calls of the host.
     """
+    import tb_device  # not earlier: the package says what to install where it is missing
+
     file = Path(path)
     file.touch()  # fails now, not after the work
     _start_trace()
