@@ -27,6 +27,10 @@
 #include <ATen/ops/floor_ops.h>
 #include <ATen/ops/gelu_meta.h>
 #include <ATen/ops/gelu_ops.h>
+#include <ATen/ops/isneginf_meta.h>
+#include <ATen/ops/isneginf_ops.h>
+#include <ATen/ops/isposinf_meta.h>
+#include <ATen/ops/isposinf_ops.h>
 #include <ATen/ops/log10_meta.h>
 #include <ATen/ops/log10_ops.h>
 #include <ATen/ops/log1p_meta.h>
@@ -110,6 +114,8 @@ void register_unary(torch::Library &aten) {
   add<_ops::bitwise_not_out, meta::structured_bitwise_not, plain<"BitwiseNot">>(aten);
   add<_ops::silu_out, meta::structured_silu, plain<"Silu">>(aten);
   add<_ops::threshold_out, meta::structured_threshold, plain<"Threshold">>(aten);
+  add<_ops::isneginf_out, meta::structured_isneginf, plain<"IsInfinity<false>">>(aten);
+  add<_ops::isposinf_out, meta::structured_isposinf, plain<"IsInfinity<true>">>(aten);
   add<_ops::gelu_out, meta::structured_gelu, gelu>(aten);
   add<_ops::clamp_out, meta::structured_clamp, clamp>(aten);
   add<_ops::clamp_min_out, meta::structured_clamp_min, plain<"ClampBelow">>(aten);

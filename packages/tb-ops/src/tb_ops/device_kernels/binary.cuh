@@ -147,9 +147,9 @@ struct TanhBackward : Inputs<2> { // second: the output
 struct SigmoidBackward : Inputs<2> {
   template <class T> __device__ static T call(const T *x, const Scalar *) { return x[0] * (T(1) - x[1]) * x[1]; }
 };
-struct ThresholdBackward : Inputs<2> {
+struct ThresholdBackward : Inputs<2> { // PyTorch's iterator has the input first
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
-    return x[1] <= number_of<T>(s[0]) ? T(0) : x[0];
+    return x[0] <= number_of<T>(s[0]) ? T(0) : x[1];
   }
 };
 struct GeluBackward : Inputs<2> {

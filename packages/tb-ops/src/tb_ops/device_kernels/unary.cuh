@@ -123,6 +123,14 @@ template <> __device__ inline bool BitwiseNot::call<bool>(const bool *x, const S
 struct IsNan : Inputs<1> {
   template <class T> __device__ static bool call(const T *x, const Scalar *) { return is_nan(x[0]); }
 };
+template <bool positive> struct IsInfinity : Inputs<1> {
+  template <class T> __device__ static bool call(const T *x, const Scalar *) {
+    if constexpr (Traits<T>::floating)
+      return x[0] == (positive ? Limits<T>::highest() : Limits<T>::lowest());
+    else
+      return false;
+  }
+};
 struct Clamp : Inputs<1> { // a NaN stays
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
     const T low = number_of<T>(s[0]), high = number_of<T>(s[1]);
