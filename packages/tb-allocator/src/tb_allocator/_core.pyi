@@ -182,6 +182,7 @@ def _exercise(operations: int, seed: int) -> dict[str, int]:
 def _foreign_stream(device: int, native: int) -> int:
     """
     The address of the tb_stream of a native stream handle; 0: the default stream.
+    """
 def _pair_nanoseconds(size: int, threads: int, history: int) -> float:
     """
     Nanoseconds of a cached allocation and its free, per thread: the best for one thread, the mean for several.
