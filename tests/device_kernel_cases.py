@@ -47,18 +47,8 @@ def layouts(dtype: torch.dtype) -> Iterator[tuple[str, Tensor, Tensor]]:
     yield "empty", numbers(0, 4, dtype=dtype), numbers(4, dtype=dtype)
 
 
-UNARY = [
-    "neg",
-    "abs",
-    "exp",
-    "exp2",
-    "expm1",
-    "sin",
-    "cos",
-    "tan",
-    "atan",
-    "tanh",
-    "erf",
+SMOOTH = ["neg", "abs", "exp", "exp2", "expm1", "sin", "cos", "tan", "atan", "tanh", "erf"]
+OTHERS = [
     "sigmoid",
     "reciprocal",
     "floor",
@@ -72,27 +62,10 @@ UNARY = [
     "isfinite",
     "logical_not",
 ]
+UNARY = SMOOTH + OTHERS
 POSITIVE = ["log", "log2", "log10", "log1p", "sqrt", "rsqrt"]
-BINARY = [
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "maximum",
-    "minimum",
-    "pow",
-    "remainder",
-    "fmod",
-    "atan2",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "logical_and",
-    "logical_or",
-]
+ARITHMETIC = ["add", "sub", "mul", "div", "maximum", "minimum", "pow", "remainder", "fmod", "atan2"]
+BINARY = [*ARITHMETIC, "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or"]
 
 
 def unary() -> Iterator[Case]:
