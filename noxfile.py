@@ -10,12 +10,9 @@ import functools
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterable, Mapping
 
 import nox
@@ -23,9 +20,11 @@ import nox
 ROOT = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+from building.archives import check_archive, native_library  # noqa: E402
 from building.environments import Environment, Wheel, build_environment, wheel  # noqa: E402
 from building.packages import Package, closure, read_packages  # noqa: E402
 from building.sanitized import overlay, preloaded  # noqa: E402
+from building.schemas import schema_folder  # noqa: E402
 
 nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["tests"]
@@ -97,14 +96,8 @@ def run_pytest(session: nox.Session, environment: Environment, tests: str, argum
 def component_tests(session: nox.Session, package: Package) -> None:
     environment = component_environment(session, package)
     if not package.uses_torch:
-        environment.run(
-            session,
-            *(
-                "python",
-                "-c",
-                "import importlib.util as i, sys; sys.exit('torch is here' if i.find_spec('torch') else 0)",
-            ),
-        )
+        code = "import importlib.util as i, sys; sys.exit('torch is here' if i.find_spec('torch') else 0)"
+        environment.run(session, "python", "-c", code)
     run_pytest(session, environment, f"packages/{package.name}/tests", session.posargs)
 
 
@@ -217,22 +210,9 @@ def bench_allocator(session: nox.Session) -> None:
     package = PACKAGES["tb-allocator"]
     environment = component_environment(session, package)
     folder = ROOT / "build" / "bench-allocator"
-    library = native_library(session, package, folder / "native", "tests/cpp/liballocator_under_test.a")
+    library = native_library(session, PACKAGES, package, folder / "native", "tests/cpp/liballocator_under_test.a")
     arguments = ["--library", str(library), "--folder", str(folder), *session.posargs]
     environment.run(session, "python", "-m", "allocator_bench", *arguments, env=TOOLS_ON_PATH)
-
-
-def native_library(session: nox.Session, package: Package, folder: pathlib.Path, target: str) -> pathlib.Path:
-    """A target of a package's C++ tests, built as the wheel is."""
-    environment = build_environment(session, PACKAGES, package)
-    if not (folder / "build.ninja").exists():
-        environment.run(
-            session, "meson", "setup", str(folder), str(package.directory), "-Dnative_tests=true", silent=True
-        )
-    environment.run(
-        session, "meson", "compile", "-C", str(folder), pathlib.Path(target).stem.removeprefix("lib"), silent=True
-    )
-    return folder / target
 
 
 @nox.session
@@ -278,29 +258,6 @@ def autocast_drift(session: nox.Session) -> None:
     environment = component_environment(session, PACKAGES["tb-amp"])
     folders = [schema_folder(session, environment, minor) for minor in session.posargs or SCHEMAS]
     environment.run(session, "python", "-m", "tb_amp.drift", *map(str, folders))
-
-
-def schema_folder(session: nox.Session, environment: Environment, minor: str) -> pathlib.Path:
-    """build/schemas/VERSION with torchgen and include/ATen/autocast_mode.h of a minor version's newest torch.
-
-    Out of its smallest wheel.
-    """
-    place = ROOT / "build" / "schemas"
-    header = "torch/include/ATen/autocast_mode.h"
-    for found in sorted(place.glob(f"{minor}.*/{header}")):
-        return found.parents[3]
-    with tempfile.TemporaryDirectory() as scratch:
-        platforms = [f"--platform=macosx_{release}_0_arm64" for release in (11, 14)]
-        options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11", *platforms, f"--dest={scratch}"]
-        environment.run(session, "python", "-m", "pip", "download", "-q", *options, f"torch=={minor}.*", silent=True)
-        [downloaded] = pathlib.Path(scratch).glob("torch-*.whl")
-        unpacked = pathlib.Path(scratch) / "unpacked"
-        with zipfile.ZipFile(downloaded) as archive:
-            wanted = [name for name in archive.namelist() if name.startswith("torchgen/") or name == header]
-            archive.extractall(unpacked, wanted)
-        target = place / downloaded.name.split("-")[1]
-        shutil.copytree(unpacked, target, dirs_exist_ok=True)
-    return target
 
 
 @nox.session
@@ -435,28 +392,4 @@ def types(session: nox.Session) -> None:
 def sdist(session: nox.Session) -> None:
     """Each source archive of what is committed, unpacked elsewhere and built alone. `-- NAME...` chooses packages."""
     for name in session.posargs or PACKAGES:
-        package = PACKAGES[name]
-        environment = build_environment(session, PACKAGES, package)
-        with tempfile.TemporaryDirectory() as scratch:
-            place = pathlib.Path(scratch)
-            script = "import sys; from mesonpy import build_sdist; print(build_sdist(sys.argv[1]))"
-            with session.chdir(package.directory):
-                environment.run(session, "python", "-c", script, scratch, silent=True)
-            [archive] = place.glob("*.tar.gz")
-            with tarfile.open(archive) as opened:
-                opened.extractall(place / "unpacked", filter="data")
-            [unpacked] = (place / "unpacked").iterdir()
-            if any(path.is_symlink() for path in unpacked.rglob("*")):
-                session.error(f"{archive.name} holds a symbolic link: it would not build elsewhere")
-            environment.run(
-                session,
-                *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"),
-                *("-C", f"compile-args=-j{os.cpu_count() or 1}", "-w", str(place / "wheel"), str(unpacked)),
-            )
-            [built] = (place / "wheel").glob("*.whl")
-            with zipfile.ZipFile(built) as here, zipfile.ZipFile(wheel(session, PACKAGES, package).path) as ours:
-                difference = set(here.namelist()) ^ set(ours.namelist())
-            if difference:
-                session.error(f"{name}: the wheel from the archive and the wheel from the tree differ in {difference}")
-            (ROOT / "build" / "sdist").mkdir(parents=True, exist_ok=True)
-            shutil.copy2(archive, ROOT / "build" / "sdist" / archive.name)
+        check_archive(session, PACKAGES, PACKAGES[name])

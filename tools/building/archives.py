@@ -1,0 +1,61 @@
+"""What is built of a package beside its wheel: its source archive, and targets of its C++ tests."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Mapping
+
+import nox
+
+from building.environments import build_environment, wheel
+from building.packages import ROOT, Package
+
+
+def check_archive(session: nox.Session, packages: Mapping[str, Package], package: Package) -> None:
+    """Writes the source archive to build/sdist; an error unless its wheel, built elsewhere, has what the tree's has."""
+    environment = build_environment(session, packages, package)
+    with tempfile.TemporaryDirectory() as scratch:
+        place = pathlib.Path(scratch)
+        script = "import sys; from mesonpy import build_sdist; print(build_sdist(sys.argv[1]))"
+        with session.chdir(package.directory):
+            environment.run(session, "python", "-c", script, scratch, silent=True)
+        [archive] = place.glob("*.tar.gz")
+        with tarfile.open(archive) as opened:
+            opened.extractall(place / "unpacked", filter="data")
+        [unpacked] = (place / "unpacked").iterdir()
+        if any(path.is_symlink() for path in unpacked.rglob("*")):
+            session.error(f"{archive.name} holds a symbolic link: it would not build elsewhere")
+        environment.run(
+            session,
+            *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"),
+            *("-C", f"compile-args=-j{os.cpu_count() or 1}", "-w", str(place / "wheel"), str(unpacked)),
+        )
+        [built] = (place / "wheel").glob("*.whl")
+        with zipfile.ZipFile(built) as here, zipfile.ZipFile(wheel(session, packages, package).path) as ours:
+            difference = set(here.namelist()) ^ set(ours.namelist())
+        if difference:
+            session.error(
+                f"{package.name}: the wheel from the archive and the wheel from the tree differ in {difference}"
+            )
+        (ROOT / "build" / "sdist").mkdir(parents=True, exist_ok=True)
+        shutil.copy2(archive, ROOT / "build" / "sdist" / archive.name)
+
+
+def native_library(
+    session: nox.Session, packages: Mapping[str, Package], package: Package, folder: pathlib.Path, target: str
+) -> pathlib.Path:
+    """A target of a package's C++ tests, built as the wheel is."""
+    environment = build_environment(session, packages, package)
+    if not (folder / "build.ninja").exists():
+        environment.run(
+            session, "meson", "setup", str(folder), str(package.directory), "-Dnative_tests=true", silent=True
+        )
+    environment.run(
+        session, "meson", "compile", "-C", str(folder), pathlib.Path(target).stem.removeprefix("lib"), silent=True
+    )
+    return folder / target
