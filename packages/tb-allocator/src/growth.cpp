@@ -36,7 +36,7 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
 
 tb_status Heap::take_cached(const Request &request, tb_block **out) {
   std::lock_guard guard(lock_);
-  if (tb_status status = poll(); status != TB_OK) return status;
+  if (tb_status status = poll(UINT32_MAX); status != TB_OK) return status;
   Pool &pool = pool_of(request.stream, request.rounded > policy_.small_limit);
   if (tb_block *found = pool.bins.find(request.rounded)) *out = take(found, request.rounded, request.size);
   return TB_OK;

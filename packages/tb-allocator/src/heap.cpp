@@ -49,8 +49,8 @@ tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, t
   tb_block *block = nullptr;
   {
     std::lock_guard guard(lock_);
-    if (static_cast<uint32_t>(failure_) | paused_) [[unlikely]]
-      return report_trouble();
+    if (pending_ | static_cast<uint32_t>(failure_) | paused_) [[unlikely]]
+      if (tb_status status = poll_sometimes(); status != TB_OK) return status;
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
     if (tb_block *found = pool.bins.find(request.rounded)) [[likely]]
       block = take(found, request.rounded, size);

@@ -179,10 +179,9 @@ private:
 
   // pending.cpp: blocks that other streams still use
   PendingQueue &queue_of(tb_stream *stream);
-  tb_status poll() noexcept; // looks at what is pending; lock_ held
+  tb_status poll(uint32_t limit) noexcept; // looks at so many events; lock_ held
   tb_status refuse_paused();
-  tb_status report_trouble() noexcept; // why nothing is allocated now; lock_ held
-  tb_status report_failure() noexcept; // once; lock_ held
+  tb_status poll_sometimes() noexcept; // lock_ held
   void finish(PendingQueue &queue) noexcept;
   void wait_for_uses(tb_block *block, Use *uses) noexcept;
   void keep(tb_block *block, Use *uses) noexcept; // until the heap is shut down; lock_ held
@@ -266,6 +265,8 @@ private:
   std::vector<std::unique_ptr<StreamPools>> pools_;
   Segments segments_;
   uint32_t pending_ = 0; // uses in all queues
+  size_t poll_next_ = 0;
+  uint32_t poll_pause_ = 0, poll_pause_left_ = 0; // allocations between two looks
   std::vector<std::unique_ptr<PendingQueue>> queues_;
   tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;

@@ -53,7 +53,7 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
     (queue.tail ? queue.tail->next : queue.head) = use;
     queue.tail = use;
     ++block->pending;
-    ++pending_;
+    if (!pending_++) poll_pause_ = poll_pause_left_ = 0;
   }
   if (block->pending) return;
   history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
@@ -135,25 +135,40 @@ tb_status Heap::refuse_paused() {
   return fail(TB_FAILED_PRECONDITION, source_->device(), "allocate", "the arena is paused: call resume() first");
 }
 
-// Pending blocks are looked at when memory is missing, and by nobody else: they cost a cached allocation nothing.
-tb_status Heap::report_trouble() noexcept { return paused_ ? refuse_paused() : report_failure(); }
-
-tb_status Heap::report_failure() noexcept {
-  tb_status status = std::exchange(failure_, TB_OK);
-  return status == TB_OK ? TB_OK : fail(status, source_->device(), "deallocate", failure_text_);
+// Allocations that find nothing new wait ever longer before the next look, so pending blocks cost them no queries;
+// one that finds no memory looks at everything.
+tb_status Heap::poll_sometimes() noexcept {
+  constexpr uint32_t looks = 4; // events at a time: bounds the time of one allocation
+  constexpr uint32_t longest_pause = 127;
+  if (paused_) return refuse_paused();
+  if (failure_ == TB_OK && poll_pause_left_ > 0) {
+    --poll_pause_left_;
+    return TB_OK;
+  }
+  uint32_t before = pending_;
+  tb_status status = poll(looks);
+  poll_pause_ = pending_ != before ? 0 : std::min(2 * poll_pause_ + 1, longest_pause);
+  poll_pause_left_ = poll_pause_;
+  return status;
 }
 
-tb_status Heap::poll() noexcept {
-  tb_status first = report_failure();
-  for (size_t at = 0; at < queues_.size() && pending_; ++at) {
-    PendingQueue &queue = *queues_[at];
-    while (queue.head) {
+tb_status Heap::poll(uint32_t limit) noexcept {
+  tb_status first = failure_;
+  if (first != TB_OK) {
+    fail(first, source_->device(), "deallocate", failure_text_);
+    failure_ = TB_OK;
+  }
+  for (size_t visited = 0; visited < queues_.size() && limit && pending_; ++visited) {
+    PendingQueue &queue = *queues_[poll_next_ % queues_.size()];
+    while (queue.head && limit) {
+      --limit;
       tb_status status = driver_.api->event_query(driver_.self, queue.head->event);
       if (status == TB_NOT_READY) break;
       // The failure of the user's queued work. It is over, so the block is free; the status must reach somebody.
       if (status != TB_OK && first == TB_OK) first = status;
       finish(queue);
     }
+    if (!queue.head || limit) ++poll_next_;
   }
   return first;
 }
@@ -184,7 +199,7 @@ tb_status Heap::wait_for_pending() {
     if (tb_status status = driver_.api->event_synchronize(driver_.self, event); status != TB_OK && first == TB_OK)
       first = status;
   std::lock_guard guard(lock_);
-  tb_status status = poll();
+  tb_status status = poll(UINT32_MAX);
   return first != TB_OK ? first : status;
 }
 
