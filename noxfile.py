@@ -119,8 +119,12 @@ for _package in PACKAGES.values():
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Train a small language model on device tb. `-- --bf16`, `--steps N`, `--driver NAME`."""
-    everything(session).run(session, "python", "-m", "demo", *session.posargs, env=TOOLS_ON_PATH)
+    """Train a small language model on device tb. `-- --bf16`, `--steps N`, `--driver NAME`, `--simulated`."""
+    module, arguments = ["demo"], list(session.posargs)
+    if "--simulated" in arguments:
+        arguments.remove("--simulated")
+        module = ["building.simulated", "demo"]
+    everything(session).run(session, "python", "-m", *module, *arguments, env=TOOLS_ON_PATH)
 
 
 @nox.session

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 
 import pytest
+from building.simulated import variables
 from conftest import RunPython
 from device_kernel_cases import GROUPS
 
@@ -165,10 +166,17 @@ RANDOM = """
 """
 
 
-def test_the_same_seed_gives_the_bits_of_the_cpu_driver(run_python: RunPython, cache: pathlib.Path) -> None:
-    env = {"TB_KERNEL_CACHE": str(cache)}
-    sim, cpu = (run_python(RANDOM, env={**env, "TB_DRIVER": driver}).stdout for driver in ("sim", "cpu"))
-    assert sim.splitlines() == cpu.splitlines()
+def driver_variables(driver: str, cache: pathlib.Path) -> dict[str, str]:
+    own = variables(driver) if driver == "cuda" else {"TB_DRIVER": driver}
+    return {**own, "TB_KERNEL_CACHE": str(cache)}
+
+
+@pytest.mark.parametrize("driver", ["sim", "cuda"])
+def test_the_same_seed_gives_the_bits_of_the_cpu_driver(
+    driver: str, run_python: RunPython, cache: pathlib.Path
+) -> None:
+    here, cpu = (run_python(RANDOM, env=driver_variables(each, cache)).stdout for each in (driver, "cpu"))
+    assert here.splitlines() == cpu.splitlines()
 
 
 TRAINING = """
@@ -193,8 +201,9 @@ TRAINING = """
 """
 
 
+@pytest.mark.parametrize("driver", ["sim", "cuda"])
 def test_the_demo_trains_without_a_fallback_and_with_the_losses_of_the_cpu(
-    run_python: RunPython, cache: pathlib.Path
+    driver: str, run_python: RunPython, cache: pathlib.Path
 ) -> None:
     tools = str(HERE.parent / "tools")
-    run_python(TRAINING, env={"TB_DRIVER": "sim", "TB_KERNEL_CACHE": str(cache), "PYTHONPATH": tools}, timeout=400)
+    run_python(TRAINING, env={**driver_variables(driver, cache), "PYTHONPATH": tools}, timeout=400)

@@ -29,6 +29,19 @@ def build(name: str) -> Path:
     return folder / FILES[name]
 
 
+def variables(name: str) -> dict[str, str]:
+    """The environment of a process whose driver `name` runs on its simulated library, which is built.
+
+    Device kernels for the simulated CUDA come from the host's compiler: the same sources, through a shim.
+    """
+    found = {"TB_DRIVER": name, f"TB_{name.upper()}_LIBRARY": str(build(name))}
+    if name == "cuda":
+        folder = ROOT / "tests" / "sim_vendor" / "cuda" / "kernel"
+        found["TB_KERNEL_COMPILER"] = "host"
+        found["TB_HOST_COMPILER"] = f"c++ -I{folder} -DTB_KERNEL_SHIM=<device_kernels.h>"
+    return found
+
+
 class Control:
     """What a simulated library tells of itself and is told (tests/sim_vendor/*/sim_*.h), in this process."""
 
@@ -74,13 +87,14 @@ class Control:
 
 
 def main(command: list[str]) -> int:
-    """Runs tb-device with a driver on its simulated library: `contract --driver npu --level 4`."""
+    """Runs tb-device, or the demo, with a driver on its simulated library: `contract --driver npu --level 4`."""
     name = command[command.index("--driver") + 1]
-    library = build(name)
-    environment = {**os.environ, f"TB_{name.upper()}_LIBRARY": str(library)}
+    environment = {**os.environ, **variables(name)}
     if name in IMAGES and command[0] == "contract" and "--image" not in command:
+        library = Path(environment[f"TB_{name.upper()}_LIBRARY"])
         command = [*command, "--image", str(library.parent / IMAGES[name])]
-    return subprocess.run([sys.executable, "-m", "tb_device.cli", *command], env=environment, check=False).returncode
+    module = ["demo", *command[1:]] if command[0] == "demo" else ["tb_device.cli", *command]
+    return subprocess.run([sys.executable, "-m", *module], env=environment, check=False).returncode
 
 
 if __name__ == "__main__":
