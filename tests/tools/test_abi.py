@@ -95,7 +95,7 @@ BREAKS: dict[str, tuple[str, str, str, str]] = {
         "frozen",
     ),
     "a status with another number": ("driver.h", "TB_DATA_LOSS = 15", "TB_DATA_LOSS = 16", "TB_DATA_LOSS was 15"),
-    "a constant that is gone": ("component.h", "TB_FILL_BERNOULLI = 4, ", "", "TB_FILL_BERNOULLI was 4"),
+    "a constant that is gone": ("component.h", "TB_FILL_BERNOULLI = 4,", "", "TB_FILL_BERNOULLI was 4"),
     "another entry symbol": ("driver.h", '"tb_driver_open_v1"', '"tb_driver_open"', "TB_DRIVER_ENTRY was"),
     "a table between components with fields exchanged": (
         "component.h",
