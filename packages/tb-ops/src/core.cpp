@@ -61,8 +61,12 @@ void initialize() {
     tb::register_waiting(*aten);
     tb::register_learned(*aten);
     tb::register_custom();
-  } else if (tb::device::available()) {
-    tb::device::register_all(*aten);
+  } else {
+    tb::register_host_random(*aten);
+    if (tb::device::available())
+      tb::device::register_all(*aten);
+    else
+      tb::register_composed_dropout(*aten);
   }
   done = true;
 }

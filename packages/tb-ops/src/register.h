@@ -13,5 +13,7 @@ void register_routed_views(torch::Library &aten);   // PyTorch's own bodies, fro
 void register_routed_kernels(torch::Library &aten); // the same, of operators that end in our kernels
 void register_native(torch::Library &aten);         // hand-written kernels
 void register_random(torch::Library &aten);         // fills from tb-generator
+void register_host_random(torch::Library &aten);    // the same where the host may not touch the memory, by copies
+void register_composed_dropout(torch::Library &aten);
 
 } // namespace tb

@@ -1,24 +1,14 @@
 // Random fills: the stretch of the generator is reserved here, as on every driver, and the device makes the numbers.
+// Rarer distributions are the host's (host_random.cpp).
 #include "kernels/stub.h"
 
 #include <numbers>
 
-#include <ATen/native/Resize.h>
 #include <ATen/native/UnaryOps.h>
-#include <ATen/ops/bernoulli_native.h>
-#include <ATen/ops/cauchy_native.h>
 #include <ATen/ops/clone_ops.h>
-#include <ATen/ops/copy_ops.h>
-#include <ATen/ops/empty_ops.h>
-#include <ATen/ops/exponential_native.h>
-#include <ATen/ops/geometric_native.h>
-#include <ATen/ops/log_normal_native.h>
 #include <ATen/ops/native_dropout_backward_ops.h>
 #include <ATen/ops/native_dropout_ops.h>
-#include <ATen/ops/normal_native.h>
 #include <ATen/ops/ones_ops.h>
-#include <ATen/ops/random_native.h>
-#include <ATen/ops/uniform_native.h>
 
 #include "device/kernel.h"
 #include "device/operators.h"
@@ -26,7 +16,6 @@
 #include "device/rounding.h"
 #include "kernels/output.h"
 #include "kernels/random_fill.h"
-#include "kernels/sampling.h"
 
 namespace tb::device {
 namespace {
@@ -103,62 +92,6 @@ void integers_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator gene
   integers(iterator, default_range(iterator.dtype()), 0, std::move(generator));
 }
 
-// ---- rarer distributions ------------------------------------------------------------------------------------------
-
-// Made on the host by tb-generator, so that the bits are those of every driver, and copied: fill(tensor, stretch).
-template <class Fill> void fill_from_host(const Tensor &out, const Stretch &stretch, c10::ScalarType type, Fill fill) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!stretch.launch, "these random numbers are made on the host, and cannot be part of a "
-                                               "graph. Draw them before the capture");
-  Tensor numbers = at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(out.sizes()), type, std::nullopt,
-                                                       c10::Device(c10::kCPU), std::nullopt, std::nullopt);
-  fill(numbers, stretch);
-  Tensor to = out;
-  at::_ops::copy_::call(to, numbers, false);
-}
-
-void fill_from_host(const at::TensorBase &out, Distribution distribution, const OptionalGenerator &generator) {
-  if (out.numel() == 0) return;
-  const Stretch stretch = reserve(generator, out.device().index(), distribution.kind, out.scalar_type(), out.numel());
-  fill_from_host(Tensor(out), stretch, out.scalar_type(), [&](Tensor &numbers, const Stretch &from) {
-    distribution.stretch = from;
-    fill_tensor(numbers, distribution);
-  });
-}
-
-Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
-  check_permutation(n, generator, out);
-  at::native::resize_output(out, {n});
-  if (n == 0) return out;
-  const Stretch stretch = reserve(generator, out.device().index(), TB_FILL_INTEGERS, c10::kLong, n);
-  fill_from_host(out, stretch, c10::kLong, [&](Tensor &numbers, const Stretch &from) {
-    const tb_status status = runtime.generator.permutation(numbers.mutable_data_ptr<int64_t>(),
-                                                           static_cast<uint64_t>(n), from.seed, from.offset);
-    TORCH_CHECK(status == TB_OK, "tb-generator refused a permutation with status ", static_cast<int>(status));
-  });
-  return out;
-}
-
-void exponential(at::TensorIteratorBase &iterator, double rate, OptionalGenerator generator) {
-  check_type(iterator.tensor_base(0), "exponential", true);
-  fill_from_host(iterator.tensor_base(0), {.kind = TB_FILL_EXPONENTIAL, .a = rate}, generator);
-}
-
-void cauchy(at::TensorIteratorBase &iterator, double median, double sigma, OptionalGenerator generator) {
-  check_type(iterator.tensor_base(0), "Cauchy", true);
-  fill_from_host(iterator.tensor_base(0), {.kind = TB_FILL_CAUCHY, .a = median, .b = sigma}, generator);
-}
-
-void log_normal(at::TensorIteratorBase &iterator, double mean, double std, OptionalGenerator generator) {
-  check_type(iterator.tensor_base(0), "log-normal", true);
-  fill_from_host(iterator.tensor_base(0), {.kind = TB_FILL_LOG_NORMAL, .a = mean, .b = std}, generator);
-}
-
-void geometric(at::TensorIteratorBase &iterator, double p, OptionalGenerator generator) {
-  check_type(iterator.tensor_base(0), "geometric", false);
-  TORCH_CHECK_NOT_IMPLEMENTED(iterator.dtype() != c10::kBool, "geometric numbers of type Bool are not offered");
-  fill_from_host(iterator.tensor_base(0), {.kind = TB_FILL_GEOMETRIC, .a = p}, generator);
-}
-
 // ---- dropout ------------------------------------------------------------------------------------------------------
 
 std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<bool> train) {
@@ -211,25 +144,6 @@ void register_random(torch::Library &aten) {
   random_from_to_stub.set_privateuse1_dispatch_ptr(&integers);
   random_full_64_bits_range_stub.set_privateuse1_dispatch_ptr(&integers_64_bits);
   random_stub.set_privateuse1_dispatch_ptr(&integers_unbounded);
-  exponential_stub.set_privateuse1_dispatch_ptr(&exponential);
-  cauchy_stub.set_privateuse1_dispatch_ptr(&cauchy);
-  log_normal_stub.set_privateuse1_dispatch_ptr(&log_normal);
-  geometric_stub.set_privateuse1_dispatch_ptr(&geometric);
-  aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
-  aten.impl("exponential_", TORCH_FN(at::native::exponential_));
-  aten.impl("cauchy_", TORCH_FN(at::native::cauchy_));
-  aten.impl("log_normal_", TORCH_FN(at::native::log_normal_));
-  aten.impl("geometric_", TORCH_FN(at::native::geometric_));
-  aten.impl("uniform_", TORCH_FN(at::native::uniform_));
-  aten.impl("normal_", TORCH_FN(at::native::normal_));
-  aten.impl("bernoulli_.float",
-            TORCH_FN((static_cast<Tensor &(*)(Tensor &, double, OptionalGenerator)>(at::native::bernoulli_))));
-  aten.impl("random_", TORCH_FN((static_cast<Tensor &(*)(Tensor &, OptionalGenerator)>(at::native::random_))));
-  aten.impl("random_.from",
-            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, std::optional<int64_t>, OptionalGenerator)>(
-                at::native::random_))));
-  aten.impl("random_.to",
-            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, OptionalGenerator)>(at::native::random_))));
   aten.impl("native_dropout", TORCH_FN(dropout));
   aten.impl("native_dropout_backward", TORCH_FN(dropout_backward));
 }

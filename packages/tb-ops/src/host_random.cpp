@@ -1,0 +1,148 @@
+// Random numbers for devices whose memory the host may not touch: tb-generator makes them on the host, with the bits that
+// a seed gives on every driver, and they are copied. Drivers with kernels of their own take over some of the entries.
+#include "kernels/stub.h"
+
+#include <ATen/native/Resize.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/bernoulli_native.h>
+#include <ATen/ops/cauchy_native.h>
+#include <ATen/ops/clone_ops.h>
+#include <ATen/ops/copy_ops.h>
+#include <ATen/ops/empty_ops.h>
+#include <ATen/ops/exponential_native.h>
+#include <ATen/ops/geometric_native.h>
+#include <ATen/ops/log_normal_native.h>
+#include <ATen/ops/mul_ops.h>
+#include <ATen/ops/normal_native.h>
+#include <ATen/ops/ones_ops.h>
+#include <ATen/ops/random_native.h>
+#include <ATen/ops/uniform_native.h>
+
+#include "kernels/output.h"
+#include "kernels/random_fill.h"
+#include "kernels/sampling.h"
+#include "register.h"
+
+namespace tb {
+namespace {
+
+using at::Tensor;
+using OptionalGenerator = std::optional<at::Generator>;
+
+// fill(a contiguous CPU tensor of that type), then the copy.
+template <class Fill> void copy_made(const Tensor &out, const Stretch &stretch, c10::ScalarType type, Fill fill) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!stretch.launch, "these random numbers are made on the host, and cannot be part of a "
+                                               "graph. Draw them before the capture");
+  Tensor numbers = at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(out.sizes()), type, std::nullopt,
+                                                       c10::Device(c10::kCPU), std::nullopt, std::nullopt);
+  fill(numbers);
+  Tensor to = out;
+  at::_ops::copy_::call(to, numbers, false);
+}
+
+void fill(const at::TensorBase &out, Distribution distribution, const OptionalGenerator &generator, bool floating,
+          const char *name) {
+  const c10::ScalarType type = out.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(generator_type(type) && (!floating || c10::isFloatingType(type)), name,
+                              " numbers of type ", type,
+                              " are not offered on the device. Make them in another type and convert with .to()");
+  if (out.numel() == 0) return;
+  distribution.stretch = reserve(generator, out.device().index(), distribution.kind, type, out.numel());
+  copy_made(Tensor(out), distribution.stretch, type, [&](Tensor &numbers) { fill_tensor(numbers, distribution); });
+}
+
+void uniform(at::TensorIteratorBase &iterator, double from, double to, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_UNIFORM, .a = from, .b = to}, generator, true, "uniform");
+}
+void normal(const at::TensorBase &out, double mean, double std, OptionalGenerator generator) {
+  fill(out, {.kind = TB_FILL_NORMAL, .a = mean, .b = std}, generator, true, "normal");
+}
+void bernoulli(const at::TensorBase &out, double p, OptionalGenerator generator) {
+  fill(out, {.kind = TB_FILL_BERNOULLI, .a = p}, generator, false, "Bernoulli");
+}
+void integers(at::TensorIteratorBase &iterator, uint64_t range, int64_t from, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_INTEGERS, .from = from, .range = range}, generator, false, "integer");
+}
+void integers_64_bits(at::TensorIteratorBase &iterator, OptionalGenerator generator) {
+  integers(iterator, 0, std::numeric_limits<int64_t>::min(), std::move(generator));
+}
+void integers_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator generator) {
+  integers(iterator, default_range(iterator.dtype()), 0, std::move(generator));
+}
+void exponential(at::TensorIteratorBase &iterator, double rate, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_EXPONENTIAL, .a = rate}, generator, true, "exponential");
+}
+void cauchy(at::TensorIteratorBase &iterator, double median, double sigma, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_CAUCHY, .a = median, .b = sigma}, generator, true, "Cauchy");
+}
+void log_normal(at::TensorIteratorBase &iterator, double mean, double std, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_LOG_NORMAL, .a = mean, .b = std}, generator, true, "log-normal");
+}
+void geometric(at::TensorIteratorBase &iterator, double p, OptionalGenerator generator) {
+  TORCH_CHECK_NOT_IMPLEMENTED(iterator.dtype() != c10::kBool, "geometric numbers of type Bool are not offered");
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_GEOMETRIC, .a = p}, generator, false, "geometric");
+}
+
+Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
+  check_permutation(n, generator, out);
+  at::native::resize_output(out, {n});
+  if (n == 0) return out;
+  const Stretch stretch = reserve(generator, out.device().index(), TB_FILL_INTEGERS, c10::kLong, n);
+  copy_made(out, stretch, c10::kLong, [&](Tensor &numbers) {
+    const tb_status status = runtime.generator.permutation(numbers.mutable_data_ptr<int64_t>(),
+                                                           static_cast<uint64_t>(n), stretch.seed, stretch.offset);
+    TORCH_CHECK(status == TB_OK, "tb-generator refused a permutation with status ", static_cast<int>(status));
+  });
+  return out;
+}
+
+// The mask is made here; the products are whatever the driver has for them.
+std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<bool> train) {
+  if (input.numel() == 0) return {input, empty_preserving(input, input.scalar_type())};
+  if (!train.value_or(true)) {
+    Tensor mask = at::_ops::ones::call(input.sym_sizes(), c10::kBool, c10::kStrided, input.device(), std::nullopt);
+    return {at::_ops::clone::call(input, std::nullopt), std::move(mask)};
+  }
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  const double keep = 1. - p;
+  Tensor mask = empty_preserving(input, c10::kBool);
+  fill(mask, {.kind = TB_FILL_BERNOULLI, .a = keep}, std::nullopt, false, "Bernoulli");
+  Tensor out = at::_ops::mul_Tensor::call(input, mask);
+  at::_ops::mul__Scalar::call(out, keep == 0 ? 0. : 1. / keep);
+  return {std::move(out), std::move(mask)};
+}
+
+} // namespace
+
+void register_host_random(torch::Library &aten) {
+  using namespace at::native;
+  uniform_stub.set_privateuse1_dispatch_ptr(&uniform);
+  normal_stub.set_privateuse1_dispatch_ptr(&normal);
+  bernoulli_scalar_stub.set_privateuse1_dispatch_ptr(&bernoulli);
+  random_from_to_stub.set_privateuse1_dispatch_ptr(&integers);
+  random_full_64_bits_range_stub.set_privateuse1_dispatch_ptr(&integers_64_bits);
+  random_stub.set_privateuse1_dispatch_ptr(&integers_unbounded);
+  exponential_stub.set_privateuse1_dispatch_ptr(&exponential);
+  cauchy_stub.set_privateuse1_dispatch_ptr(&cauchy);
+  log_normal_stub.set_privateuse1_dispatch_ptr(&log_normal);
+  geometric_stub.set_privateuse1_dispatch_ptr(&geometric);
+  aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
+  aten.impl("exponential_", TORCH_FN(at::native::exponential_));
+  aten.impl("cauchy_", TORCH_FN(at::native::cauchy_));
+  aten.impl("log_normal_", TORCH_FN(at::native::log_normal_));
+  aten.impl("geometric_", TORCH_FN(at::native::geometric_));
+  aten.impl("uniform_", TORCH_FN(at::native::uniform_));
+  aten.impl("normal_", TORCH_FN(at::native::normal_));
+  aten.impl("bernoulli_.float",
+            TORCH_FN((static_cast<Tensor &(*)(Tensor &, double, OptionalGenerator)>(at::native::bernoulli_))));
+  aten.impl("random_", TORCH_FN((static_cast<Tensor &(*)(Tensor &, OptionalGenerator)>(at::native::random_))));
+  aten.impl("random_.from",
+            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, std::optional<int64_t>, OptionalGenerator)>(
+                at::native::random_))));
+  aten.impl("random_.to",
+            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, OptionalGenerator)>(at::native::random_))));
+}
+
+void register_composed_dropout(torch::Library &aten) { aten.impl("native_dropout", TORCH_FN(dropout)); }
+
+} // namespace tb
