@@ -6,7 +6,6 @@
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/bernoulli_native.h>
 #include <ATen/ops/cauchy_native.h>
-#include <ATen/ops/clone_ops.h>
 #include <ATen/ops/copy_ops.h>
 #include <ATen/ops/empty_ops.h>
 #include <ATen/ops/exponential_native.h>
@@ -14,10 +13,10 @@
 #include <ATen/ops/log_normal_native.h>
 #include <ATen/ops/mul_ops.h>
 #include <ATen/ops/normal_native.h>
-#include <ATen/ops/ones_ops.h>
 #include <ATen/ops/random_native.h>
 #include <ATen/ops/uniform_native.h>
 
+#include "kernels/dropout.h"
 #include "kernels/output.h"
 #include "kernels/random_fill.h"
 #include "kernels/sampling.h"
@@ -98,12 +97,7 @@ Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
 
 // The mask is made here; the products are whatever the driver has for them.
 std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<bool> train) {
-  if (input.numel() == 0) return {input, empty_preserving(input, input.scalar_type())};
-  if (!train.value_or(true)) {
-    Tensor mask = at::_ops::ones::call(input.sym_sizes(), c10::kBool, c10::kStrided, input.device(), std::nullopt);
-    return {at::_ops::clone::call(input, std::nullopt), std::move(mask)};
-  }
-  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  if (auto undrawn = undrawn_dropout(input, p, train)) return *undrawn;
   const double keep = 1. - p;
   Tensor mask = empty_preserving(input, c10::kBool);
   fill(mask, {.kind = TB_FILL_BERNOULLI, .a = keep}, std::nullopt, false, "Bernoulli");

@@ -5,15 +5,14 @@
 #include <numbers>
 
 #include <ATen/native/UnaryOps.h>
-#include <ATen/ops/clone_ops.h>
 #include <ATen/ops/native_dropout_backward_ops.h>
 #include <ATen/ops/native_dropout_ops.h>
-#include <ATen/ops/ones_ops.h>
 
 #include "device/kernel.h"
 #include "device/operators.h"
 #include "device/pointwise.h"
 #include "device/rounding.h"
+#include "kernels/dropout.h"
 #include "kernels/output.h"
 #include "kernels/random_fill.h"
 
@@ -97,12 +96,7 @@ void integers_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator gene
 std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<bool> train) {
   if (!supported({&input}) || !c10::isFloatingType(input.scalar_type()))
     return fall_back<at::_ops::native_dropout>(input, p, train);
-  if (input.numel() == 0) return {input, empty_preserving(input, input.scalar_type())};
-  if (!train.value_or(true)) {
-    Tensor mask = at::_ops::ones::call(input.sym_sizes(), c10::kBool, c10::kStrided, input.device(), std::nullopt);
-    return {at::_ops::clone::call(input, std::nullopt), std::move(mask)};
-  }
-  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  if (auto undrawn = undrawn_dropout(input, p, train)) return *undrawn;
   const c10::DeviceIndex device = device_number(input);
   const Tensor from = contiguous(input);
   Tensor out = empty(input.sizes(), {}, input.scalar_type(), device),

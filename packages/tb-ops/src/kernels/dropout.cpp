@@ -1,4 +1,6 @@
 // Dropout: tb-generator draws the mask and applies it in one pass.
+#include "kernels/dropout.h"
+
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
@@ -49,13 +51,8 @@ void dropout_kernel(const Tensor &input, const Distribution &keep, double scale,
 }
 
 std::tuple<Tensor, Tensor> native_dropout(const Tensor &input, double p, std::optional<bool> train) {
-  if (input.numel() == 0) return {input, empty_preserving(input, input.scalar_type())};
+  if (auto undrawn = undrawn_dropout(input, p, train)) return *undrawn;
   const c10::DeviceIndex device = device_number(input);
-  if (!train.value_or(true)) {
-    Tensor mask = at::_ops::ones::call(input.sym_sizes(), c10::kBool, c10::kStrided, input.device(), std::nullopt);
-    return {at::_ops::clone::call(input, std::nullopt), std::move(mask)};
-  }
-  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
   TORCH_CHECK_NOT_IMPLEMENTED(!input.is_complex(), "dropout is not implemented for ", input.scalar_type());
   TORCH_CHECK(c10::isFloatingType(input.scalar_type()), "result type Float can't be cast to the desired output type ",
               input.scalar_type());
@@ -95,6 +92,16 @@ Tensor native_dropout_backward(const Tensor &grad, const Tensor &mask, double sc
 }
 
 } // namespace
+
+std::optional<std::tuple<Tensor, Tensor>> undrawn_dropout(const Tensor &input, double p, std::optional<bool> train) {
+  if (input.numel() == 0) return std::tuple(input, empty_preserving(input, input.scalar_type()));
+  if (!train.value_or(true)) {
+    Tensor mask = at::_ops::ones::call(input.sym_sizes(), c10::kBool, c10::kStrided, input.device(), std::nullopt);
+    return std::tuple(at::_ops::clone::call(input, std::nullopt), std::move(mask));
+  }
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  return std::nullopt;
+}
 
 void register_dropout(torch::Library &aten) {
   aten.impl("native_dropout", TORCH_FN(native_dropout));
