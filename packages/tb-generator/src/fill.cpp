@@ -179,7 +179,7 @@ void bernoulli(void *dst, int32_t type, Range range, State state, double p) {
 // With 32-bit words where they are enough, else with 64-bit ones.
 template <class Out> void integers_as(const Out &out, void *dst, Range range, State state, uint64_t width) {
   if (width && width <= uint64_t{1} << 32)
-    return run(SmallIntegers<Out>{width, state, scaled(), out}, dst, range, state);
+    return run(SmallIntegers<Out>{width, state, scaled(), out, scaled_wide(range.count)}, dst, range, state);
   run(LargeIntegers<Out>{width, state, out}, dst, range, state);
 }
 

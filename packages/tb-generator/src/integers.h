@@ -19,6 +19,8 @@ inline philox::Block block_of_attempt(State state, uint64_t block, uint32_t atte
                        philox::key_of(state.seed));
 }
 
+template <class Bits> struct Added;
+
 // Out turns the 32-bit number into what is stored.
 template <class Out> struct SmallIntegers {
   using Storage = typename Out::Storage;
@@ -27,6 +29,7 @@ template <class Out> struct SmallIntegers {
   State state;
   Scaled scaled;
   Out out;
+  ScaledWide wide = nullptr; // for int64
   [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
     uint32_t numbers[chunk_words];
     if (width >> 32) {
@@ -37,20 +40,17 @@ template <class Out> struct SmallIntegers {
       if constexpr (std::is_same_v<Storage, uint32_t>) { // in one pass
         if (!scaled(random, dst, count, factor, biased, static_cast<uint32_t>(out.from))) return;
         again(random, numbers, count, element, biased);
-      } else if constexpr (std::is_same_v<Storage, uint64_t>) { // here the compiler's version is as good
-        uint64_t lowest = UINT64_MAX;
-        for (uint32_t i = 0; i < count; i++) {
-          const uint64_t product = uint64_t{random[i]} * factor;
-          lowest = std::min(lowest, product & UINT32_MAX);
-          dst[i] = out(product >> 32);
-        }
-        if (lowest >= biased) return;
+      } else if constexpr (std::is_same_v<Out, Added<uint64_t>>) {
+        if (!wide(random, dst, count, factor, biased, out.from)) return;
         again(random, numbers, count, element, biased);
       } else if (scaled(random, numbers, count, factor, biased, 0)) {
         again(random, numbers, count, element, biased);
       }
     }
     for (uint32_t i = 0; i < count; i++) dst[i] = out(numbers[i]);
+  }
+  void finish() const {
+    if (wide) finish_streaming();
   }
   [[gnu::noinline]] void again(const uint32_t *random, uint32_t *numbers, uint32_t count, uint64_t element,
                                uint32_t biased) const {

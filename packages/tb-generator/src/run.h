@@ -31,6 +31,7 @@ fill_range(const Convert &convert, typename Convert::Storage *dst, Range range, 
     dst += count;
     left -= count;
   }
+  if constexpr (requires { convert.finish(); }) convert.finish();
 }
 
 #if TB_X86_SETS

@@ -2,6 +2,8 @@
 // widen every word to 64 bits, are a third as fast.
 #include "scaled.h"
 
+#include <algorithm>
+
 #include "instruction_set.h"
 
 #if TB_X86_SETS
@@ -20,6 +22,17 @@ bool scaled_portable(const uint32_t *random, uint32_t *out, uint32_t count, uint
     const uint64_t product = uint64_t{random[i]} * width;
     rejected |= static_cast<uint32_t>(product) < biased ? 1 : 0;
     out[i] = from + static_cast<uint32_t>(product >> 32);
+  }
+  return rejected != 0;
+}
+
+bool scaled_wide_portable(const uint32_t *random, uint64_t *out, uint32_t count, uint32_t width, uint32_t biased,
+                          uint64_t from) {
+  uint32_t rejected = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const uint64_t product = uint64_t{random[i]} * width;
+    rejected |= static_cast<uint32_t>(product) < biased ? 1 : 0;
+    out[i] = from + (product >> 32);
   }
   return rejected != 0;
 }
@@ -61,9 +74,80 @@ scaled_avx512(const uint32_t *random, uint32_t *out, uint32_t count, uint32_t wi
   }
   return rejected != 0;
 }
+
+// Fills of so much leave nothing useful in the caches. Written past them, 10^7 integers took 0.46 ns each instead of 0.57.
+constexpr uint64_t streaming_bytes = uint64_t{16} << 20;
+
+// The least lower half is kept beside upper halves that do not count: one operation less for each vector.
+[[gnu::target("avx2")]] bool scaled_wide_avx2(const uint32_t *random, uint64_t *out, uint32_t count, uint32_t width,
+                                              uint32_t biased, uint64_t from) {
+  const __m256i by = _mm256_set1_epi64x(width), first = _mm256_set1_epi64x(static_cast<int64_t>(from));
+  const __m256i limit = _mm256_set1_epi32(static_cast<int>(biased));
+  __m256i least = _mm256_set1_epi32(-1);
+  uint32_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i *>(random + i));
+    const __m256i product = _mm256_mul_epu32(_mm256_cvtepu32_epi64(words), by);
+    least = _mm256_min_epu32(least, product);
+    const __m256i upper = _mm256_srli_epi64(product, 32);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(out + i), _mm256_add_epi64(upper, first));
+  }
+  const __m256i accepted = _mm256_cmpeq_epi32(_mm256_max_epu32(least, limit), least);
+  const bool rejected = (_mm256_movemask_epi8(accepted) & 0x0F0F0F0F) != 0x0F0F0F0F;
+  return scaled_wide_portable(random + i, out + i, count - i, width, biased, from) || rejected;
+}
+
+// streaming: past the caches, in whole lines of them.
+template <bool streaming>
+[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]] bool scaled_wide_avx512(const uint32_t *random, uint64_t *out,
+                                                                              uint32_t count, uint32_t width,
+                                                                              uint32_t biased, uint64_t from) {
+  constexpr __mmask16 lower_halves = 0x5555;
+  const __m512i by = _mm512_set1_epi64(width), first = _mm512_set1_epi64(static_cast<int64_t>(from));
+  const __m512i limit = _mm512_set1_epi32(static_cast<int>(biased));
+  __m512i least = _mm512_set1_epi32(-1);
+  uint32_t i = 0;
+  bool rejected = false;
+  if constexpr (streaming) { // up to the first whole line
+    i = std::min<uint32_t>(count, -(reinterpret_cast<uintptr_t>(out) / 8) % 8);
+    rejected = scaled_wide_portable(random, out, i, width, biased, from);
+  }
+  for (; i + 8 <= count; i += 8) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(random + i));
+    const __m512i product = _mm512_mul_epu32(_mm512_cvtepu32_epi64(words), by);
+    least = _mm512_min_epu32(least, product);
+    const __m512i result = _mm512_add_epi64(_mm512_srli_epi64(product, 32), first);
+    if constexpr (streaming)
+      _mm512_stream_si512(reinterpret_cast<__m512i *>(out + i), result);
+    else
+      _mm512_storeu_si512(out + i, result);
+  }
+  rejected |= _mm512_mask_cmplt_epu32_mask(lower_halves, least, limit) != 0;
+  return scaled_wide_portable(random + i, out + i, count - i, width, biased, from) || rejected;
+}
 #endif
 
 } // namespace
+
+void finish_streaming() {
+#if TB_X86_SETS
+  _mm_sfence(); // once a fill: it waits for memory
+#endif
+}
+
+ScaledWide scaled_wide([[maybe_unused]] uint64_t total) {
+#if TB_X86_SETS
+  switch (instruction_set()) {
+  case InstructionSet::avx512:
+    return total * sizeof(uint64_t) >= streaming_bytes ? scaled_wide_avx512<true> : scaled_wide_avx512<false>;
+  case InstructionSet::avx2:
+    return scaled_wide_avx2;
+  default:
+    break;
+  }
+#endif
+  return scaled_wide_portable;
+}
 
 Scaled scaled() {
 #if TB_X86_SETS

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import tb_generator
 from fills import ARGUMENTS, CASES, KINDS, SEED, SETS, fill
@@ -90,3 +91,21 @@ def test_successive_fills_do_not_share_words(kind: str, dtype: str) -> None:
     narrow = kind == "integers" and dtype in ("int64", *("float32", "float64", "float16", "bfloat16"))
     start = taken * (4 if narrow else step // blocks if blocks else 0) * size
     assert second == whole[start : start + 7 * size]
+
+
+@pytest.mark.parametrize("high", [1_000, 3_000_000_001])  # hardly a word is rejected; some in every chunk
+@pytest.mark.parametrize("count", [1_003, 2_200_003])  # more than 16 MiB are written past the caches
+def test_integers_of_64_bits_are_the_same_in_every_instruction_set(count: int, high: int) -> None:
+    memory = np.empty(count + 8, np.int64)
+    written = []
+    try:
+        for name in SETS:
+            _core.use_instruction_set(name)
+            for start in (0, 3):  # whole lines of the cache begin elsewhere
+                out = memory[start : start + count]
+                tb_generator.Generator(1).integers(out, -5, high, threads=1)
+                written.append(out.copy())
+    finally:
+        _core.use_instruction_set(SETS[-1])
+    assert all(np.array_equal(out, written[0]) for out in written)
+    assert -5 <= written[0].min() < written[0].max() < high
