@@ -18,7 +18,11 @@ CUresult create(CUstream *out, unsigned flags, int priority) {
   stream->flags = flags;
   stream->priority = std::clamp(priority, -5, 0);
   stream->queue = std::make_shared<Queue>(*context);
-  std::erase_if(context->queues, [](const auto &queue) { return queue->ended(); });
+  std::erase_if(context->queues, [](const auto &queue) {
+    if (!queue->ended()) return false;
+    queue->join(); // an event may keep the queue, and its thread with it
+    return true;
+  });
   context->queues.push_back(stream->queue);
   all.streams[stream.get()] = stream;
   *out = stream->handle();
