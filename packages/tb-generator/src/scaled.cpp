@@ -15,24 +15,13 @@
 namespace tb::generator {
 namespace {
 
-bool scaled_portable(const uint32_t *random, uint32_t *out, uint32_t count, uint32_t width, uint32_t biased,
-                     uint32_t from) {
+template <class Number> bool scaled_portable(const uint32_t *random, Number *out, uint32_t count, uint32_t width,
+                                             uint32_t biased, Number from) {
   uint32_t rejected = 0;
   for (uint32_t i = 0; i < count; i++) {
     const uint64_t product = uint64_t{random[i]} * width;
     rejected |= static_cast<uint32_t>(product) < biased ? 1 : 0;
-    out[i] = from + static_cast<uint32_t>(product >> 32);
-  }
-  return rejected != 0;
-}
-
-bool scaled_wide_portable(const uint32_t *random, uint64_t *out, uint32_t count, uint32_t width, uint32_t biased,
-                          uint64_t from) {
-  uint32_t rejected = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    const uint64_t product = uint64_t{random[i]} * width;
-    rejected |= static_cast<uint32_t>(product) < biased ? 1 : 0;
-    out[i] = from + (product >> 32);
+    out[i] = from + static_cast<Number>(product >> 32);
   }
   return rejected != 0;
 }
@@ -94,7 +83,7 @@ constexpr uint64_t streaming_bytes = uint64_t{16} << 20;
   }
   const __m256i accepted = _mm256_cmpeq_epi32(_mm256_max_epu32(least, limit), least);
   const bool rejected = (_mm256_movemask_epi8(accepted) & 0x0F0F0F0F) != 0x0F0F0F0F;
-  return scaled_wide_portable(random + i, out + i, count - i, width, biased, from) || rejected;
+  return scaled_portable(random + i, out + i, count - i, width, biased, from) || rejected;
 }
 
 // streaming: past the caches, in whole lines of them.
@@ -110,7 +99,7 @@ template <bool streaming>
   bool rejected = false;
   if constexpr (streaming) { // up to the first whole line
     i = std::min<uint32_t>(count, -(reinterpret_cast<uintptr_t>(out) / 8) % 8);
-    rejected = scaled_wide_portable(random, out, i, width, biased, from);
+    rejected = scaled_portable(random, out, i, width, biased, from);
   }
   for (; i + 8 <= count; i += 8) {
     const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(random + i));
@@ -123,7 +112,7 @@ template <bool streaming>
       _mm512_storeu_si512(out + i, result);
   }
   rejected |= _mm512_mask_cmplt_epu32_mask(lower_halves, least, limit) != 0;
-  return scaled_wide_portable(random + i, out + i, count - i, width, biased, from) || rejected;
+  return scaled_portable(random + i, out + i, count - i, width, biased, from) || rejected;
 }
 #endif
 
@@ -146,7 +135,7 @@ ScaledWide scaled_wide([[maybe_unused]] uint64_t total) {
     break;
   }
 #endif
-  return scaled_wide_portable;
+  return scaled_portable<uint64_t>;
 }
 
 Scaled scaled() {
@@ -160,7 +149,7 @@ Scaled scaled() {
     break;
   }
 #endif
-  return scaled_portable;
+  return scaled_portable<uint32_t>;
 }
 
 } // namespace tb::generator
