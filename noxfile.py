@@ -314,13 +314,18 @@ def sanitize_ops(session: nox.Session) -> None:
 
 
 def sanitized_fuzzing(session: nox.Session, sanitizer: str) -> None:
-    """Builds the extensions for a sanitizer and runs the fuzzer; a report ends the process and fails."""
-    environment = everything(session)
-    folder = overlay(session, PACKAGES, FUZZED, sanitizer, environment)
+    arguments = session.posargs or ["--cases", "500", "--seed", "0"]
+    run_instrumented(session, everything(session), FUZZED, sanitizer, "fuzz", *arguments)
+
+
+def run_instrumented(
+    session: nox.Session, environment: Environment, names: Iterable[str], sanitizer: str, *module: str
+) -> None:
+    """A module and its arguments, with these packages' extensions built for a sanitizer; a report fails."""
+    folder = overlay(session, PACKAGES, names, sanitizer, environment)
     variables = {**FUZZ_SANITIZERS[sanitizer], "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tools'}"}
     python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
-    arguments = session.posargs or ["--cases", "500", "--seed", "0"]
-    session.run(*LESS_RANDOM, *python, "-m", "fuzz", *arguments, env=variables, external=True)
+    session.run(*LESS_RANDOM, *python, "-m", *module, env=variables, external=True)
 
 
 @nox.session(name="sanitize-amp")
@@ -331,13 +336,8 @@ def sanitize_amp(session: nox.Session) -> None:
 
 
 def sanitized_amp_tests(session: nox.Session, sanitizer: str) -> None:
-    """Builds the extension for a sanitizer and runs the tests; a report ends a process and so fails its test."""
-    environment = component_environment(session, PACKAGES["tb-amp"])
-    folder = overlay(session, PACKAGES, ["tb-amp"], sanitizer, environment)
-    variables = {**FUZZ_SANITIZERS[sanitizer], "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tools'}"}
-    python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
-    arguments = [*PYTEST_ARGUMENTS, "packages/tb-amp/tests", *session.posargs]
-    session.run(*LESS_RANDOM, *python, "-m", "pytest", *arguments, env=variables, external=True)
+    amp, arguments = PACKAGES["tb-amp"], [*PYTEST_ARGUMENTS, "packages/tb-amp/tests", *session.posargs]
+    run_instrumented(session, component_environment(session, amp), [amp.name], sanitizer, "pytest", *arguments)
 
 
 @nox.session
