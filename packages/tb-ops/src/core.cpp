@@ -14,6 +14,7 @@
 #include "device/image_cache.h"
 #include "device/operators.h"
 #include "fallback.h"
+#include "kernels/kernels.h"
 #include "learned/learned.h"
 #include "ledger.h"
 #include "register.h"
@@ -49,6 +50,8 @@ void initialize() {
   tb::open();
   static auto *aten =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto *autograd =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
   tb::register_factories(*aten);
   tb::register_routed_views(*aten);
   tb::register_copies(*aten);
@@ -57,6 +60,7 @@ void initialize() {
     tb::register_structured(*aten);
     tb::register_routed_kernels(*aten);
     tb::register_native(*aten);
+    tb::register_linear(*autograd);
     tb::register_random(*aten);
     tb::register_waiting(*aten);
     tb::register_learned(*aten);

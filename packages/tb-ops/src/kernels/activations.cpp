@@ -2,6 +2,7 @@
 #include "kernels/iterator_stub.h"
 
 #include <ATen/native/Activation.h>
+#include <ATen/ops/clamp_min_cpu_dispatch.h>
 #include <ATen/ops/clamp_min_ops.h>
 #include <ATen/ops/glu_backward_native.h>
 #include <ATen/ops/log_sigmoid_backward_native.h>
@@ -15,9 +16,13 @@ namespace {
 
 using at::Tensor;
 
+void relu_kernel(const Tensor &self, Tensor &out) { at::cpu::clamp_min_out(out, self, 0); }
+
 Tensor relu(const Tensor &self) {
   TORCH_CHECK(self.scalar_type() != c10::kBool, "Boolean inputs not supported for relu");
-  return at::_ops::clamp_min::call(self, 0);
+  Tensor out = empty_pointwise(self, self.scalar_type());
+  launch_kernel<"aten::relu", relu_kernel>(device_number(self), self, out);
+  return out;
 }
 
 Tensor &relu_in_place(Tensor &self) {

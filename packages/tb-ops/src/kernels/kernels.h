@@ -17,6 +17,7 @@ void register_layer_norm(torch::Library &aten);
 void register_fill(torch::Library &aten);
 void register_foreach(torch::Library &aten);
 void register_indexing(torch::Library &aten);
+void register_linear(torch::Library &autograd);
 void register_losses(torch::Library &aten);
 void register_lstm(torch::Library &aten);
 void register_batch_norm(torch::Library &aten);

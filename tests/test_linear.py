@@ -1,0 +1,156 @@
+"""Linear layers: one launch forward, one backward, stock CPU's bits; and everything that looks into them still can."""
+
+from __future__ import annotations
+
+import pytest
+import tb_stream
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+SHAPES = ((5, 7), (1, 7), (3, 4, 7), (2, 3, 4, 7))
+
+
+def _leaves(shape: tuple[int, ...], dtype: torch.dtype, device: str, bias: bool = True) -> list[torch.Tensor]:
+    """Input, weight of 6 outputs and bias, drawn alike for every device."""
+    generator = torch.Generator().manual_seed(3)
+    shapes = [shape, (6, shape[-1]), (6,)][: 3 if bias else 2]
+    drawn = [torch.randn(s, generator=generator, dtype=torch.float64).to(dtype) for s in shapes]
+    return [tensor.to(device).clone().requires_grad_() for tensor in drawn]
+
+
+@pytest.mark.parametrize("bias", (True, False))
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_result_and_gradients_have_the_bits_of_stock_cpu(
+    dtype: torch.dtype, shape: tuple[int, ...], bias: bool
+) -> None:
+    found = []
+    for device in ("cpu", "tb"):
+        leaves = _leaves(shape, dtype, device, bias)
+        out = F.linear(*leaves)
+        (out * torch.arange(6, dtype=dtype, device=device)).sum().backward()
+        found.append([out.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves if leaf.grad is not None)])
+    assert len(found[0]) == (4 if bias else 3)
+    for expected, got in zip(*found, strict=True):
+        assert torch.equal(expected, got)
+
+
+def test_gradient_of_an_expanded_scalar() -> None:
+    found = []
+    for device in ("cpu", "tb"):
+        leaves = _leaves((3, 4, 7), torch.float32, device)
+        F.linear(*leaves).sum().backward()
+        found.append([leaf.grad.cpu() for leaf in leaves if leaf.grad is not None])
+    assert len(found[0]) == 3
+    assert all(torch.equal(expected, got) for expected, got in zip(*found, strict=True))
+
+
+def test_one_launch_forward_and_one_backward() -> None:
+    leaves = _leaves((5, 7), torch.float32, "tb")
+    out = F.linear(*leaves)
+    out.backward(torch.ones_like(out))
+    del out  # its graph belongs to this stream
+    gradient = torch.ones(5, 6, device="tb")
+    with tb_stream.capture() as forward:
+        out = F.linear(*leaves)
+    with tb_stream.capture() as backward:
+        torch.autograd.grad(out, leaves, gradient)
+    assert (forward.node_count, backward.node_count) == (1, 1)
+
+
+@pytest.mark.parametrize("frozen", range(3))
+def test_a_frozen_argument_gets_no_gradient_and_the_others_theirs(frozen: int) -> None:
+    found = []
+    for device in ("cpu", "tb"):
+        leaves = _leaves((5, 7), torch.float32, device)
+        leaves[frozen].requires_grad_(False)
+        F.linear(*leaves).square().sum().backward()
+        assert leaves[frozen].grad is None
+        found.append([leaf.grad.cpu() for leaf in leaves if leaf.grad is not None])
+    assert len(found[0]) == 2
+    assert all(torch.equal(expected, got) for expected, got in zip(*found, strict=True))
+
+
+def test_gradients_of_gradients_and_forward_derivatives() -> None:
+    leaves = _leaves((4, 7), torch.float64, "tb")
+    assert torch.autograd.gradcheck(F.linear, leaves, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(F.linear, leaves)
+
+
+def test_transforms_see_the_composition() -> None:
+    x, weight, _ = (leaf.detach() for leaf in _leaves((4, 7), torch.float64, "tb"))
+
+    def loss(row: torch.Tensor) -> torch.Tensor:
+        return F.linear(row, weight).square().sum()
+
+    got = torch.func.vmap(torch.func.grad(loss))(x)
+    assert torch.allclose(got.cpu(), (2 * x @ weight.T @ weight).cpu())
+
+
+def test_a_dispatch_mode_sees_the_composition() -> None:
+    class Seen(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.names: list[str] = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            self.names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    leaves = _leaves((5, 7), torch.float32, "tb")
+    with Seen() as seen:
+        F.linear(*leaves).sum().backward()
+    assert "aten.addmm.default" in seen.names
+    assert seen.names.count("aten.mm.default") == 2
+
+
+def test_unusual_arguments_are_as_on_the_cpu() -> None:
+    x, weight, bias = _leaves((5, 7), torch.float32, "cpu")
+    calls = {
+        "vector": (x[0], weight, bias),
+        "no rows": (x[:0], weight, bias),
+        "strided input": (x.T.contiguous().T, weight, bias),
+        "strided weight": (x, weight.T.contiguous().T, bias),
+        "scalar bias": (x, weight, bias[0]),
+        "complex": (x.cfloat(), weight.cfloat(), bias.cfloat()),
+        "conjugate": (x.cfloat().conj(), weight.cfloat(), None),
+        "integers": (x.long(), weight.long(), None),
+    }
+    for name, call in calls.items():
+        on_device = [None if argument is None else argument.detach().to("tb") for argument in call]
+        expected, got = F.linear(*(a if a is None else a.detach() for a in call)), F.linear(*on_device)
+        assert torch.equal(expected, got.cpu()), name
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        F.linear(x.to("tb"), weight[:, :3].to("tb"))
+    with pytest.raises(RuntimeError, match="dtype"):
+        F.linear(x.to("tb"), weight.double().to("tb"))
+
+
+def test_a_weight_changed_in_place_before_backward_is_told() -> None:
+    x, weight, bias = _leaves((5, 7), torch.float32, "tb")
+    out = F.linear(x, weight, bias)
+    with torch.no_grad():
+        weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_hooks_on_saved_tensors_and_a_second_backward() -> None:
+    leaves = _leaves((5, 7), torch.float32, "tb")
+    packed: list[torch.Tensor] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        packed.append(tensor)
+        return tensor.cpu()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor.to("tb")):
+        out = F.linear(*leaves).sum()
+    out.backward()
+    assert [tuple(tensor.shape) for tensor in packed].count((6, 7)) == 1
+    assert leaves[1].grad is not None
+    again = F.linear(*leaves)
+    again.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        again.sum().backward()
