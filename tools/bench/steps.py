@@ -31,7 +31,7 @@ def _transformer(width: int) -> Case:
 
 # The plan of each: blocks of about a tenth of a second or one step, whichever is longer.
 STEPS: dict[str, tuple[Callable[[], Case], Plan]] = {
-    "MLP 4x128 batch 32": (lambda: _mlp(128, 32), Plan(calls=50, rounds=15, wait_inside=True)),
+    "MLP 4x128 batch 32": (lambda: _mlp(128, 32), Plan(calls=300, rounds=15, wait_inside=True)),
     "MLP 4x1024 batch 256": (lambda: _mlp(1024, 256), Plan(calls=3, rounds=11, wait_inside=True)),
     "transformer d64": (lambda: _transformer(64), Plan(calls=6, rounds=11, wait_inside=True)),
     "transformer d128": (lambda: _transformer(128), Plan(calls=4, rounds=11, wait_inside=True)),

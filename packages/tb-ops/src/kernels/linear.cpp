@@ -23,10 +23,10 @@ using OptionalTensor = std::optional<Tensor>;
 namespace autograd = torch::autograd;
 
 // What a call's keys may be: a device tensor of ours, recorded or not, and nothing that wants to see the call.
-bool plain(c10::DispatchKeySet keys) {
+bool unwatched(c10::DispatchKeySet keys) {
   static const uint64_t known =
-      (c10::DispatchKeySet({c10::DispatchKey::PrivateUse1, c10::DispatchKey::AutogradPrivateUse1,
-                            c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::BackendSelect}))
+      c10::DispatchKeySet({c10::DispatchKey::PrivateUse1, c10::DispatchKey::AutogradPrivateUse1,
+                           c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::BackendSelect})
           .raw_repr();
   return (keys.raw_repr() & ~known) == 0;
 }
@@ -97,7 +97,8 @@ public:
     const bool need_input = task_should_compute_output(0), need_weight = task_should_compute_output(1),
                need_bias = task_should_compute_output(2);
     const Tensor weight = need_input ? weight_.unpack() : Tensor(), input = need_weight ? input_.unpack() : Tensor();
-    if (c10::GradMode::is_enabled() || !plain(keys_of(grad)) || grad.scalar_type() != type_ || grad.device() != device_)
+    if (c10::GradMode::is_enabled() || !unwatched(keys_of(grad)) || grad.scalar_type() != type_ ||
+        grad.device() != device_)
       return {need_input ? grad.matmul(weight) : Tensor(), need_weight ? rows(grad).t().mm(rows(input)) : Tensor(),
               need_bias ? rows(grad).sum(0) : Tensor()};
     const c10::DeviceIndex device = device_.index();
@@ -120,7 +121,7 @@ private:
 
 Tensor linear(c10::DispatchKeySet keys, const Tensor &input, const Tensor &weight, const OptionalTensor &bias_given) {
   const Tensor &bias = value_or_undefined(bias_given);
-  if (!plain(keys) || !fused(input, weight, bias)) return at::native::linear(input, weight, bias_given);
+  if (!unwatched(keys) || !fused(input, weight, bias)) return at::native::linear(input, weight, bias_given);
   c10::DimVector sizes(input.sizes());
   sizes.back() = weight.size(0);
   Tensor out = empty(sizes, {}, input.scalar_type(), device_number(input));

@@ -7,6 +7,7 @@
 #include <ATen/native/PointwiseOps.h>
 #include <ATen/ops/binary_cross_entropy_backward_native.h>
 #include <ATen/ops/binary_cross_entropy_native.h>
+#include <ATen/ops/mse_loss_backward_native.h>
 #include <ATen/ops/mse_loss_cpu_dispatch.h>
 #include <ATen/ops/nll_loss2d_backward_native.h>
 #include <ATen/ops/nll_loss2d_forward_native.h>
@@ -23,8 +24,16 @@ using OptionalTensor = std::optional<Tensor>;
 
 // ---- squared and smooth absolute errors -------------------------------------------------------------------------
 
+bool alike(const Tensor &one, const Tensor &other) {
+  Alike both;
+  both.add(one);
+  both.add(other);
+  return both.good;
+}
+
 // Their structured kernels resize the output in the middle, which an output made before cannot follow.
 Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
+  if (reduction != at::Reduction::None && alike(self, target)) return empty_on(self, {}, self.scalar_type());
   const Tensor undefined;
   auto iterator = at::TensorIterator::borrowing_binary_op(undefined, self, target); // checks as PyTorch does
   if (reduction == at::Reduction::None) return iterator.output();
@@ -34,6 +43,22 @@ Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
 Tensor mse_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
   Tensor out = empty_loss(self, target, reduction);
   launch_kernel<"aten::mse_loss", copying<at::cpu::mse_loss>>(device_number(out), out, self, target, reduction);
+  return out;
+}
+
+void mse_loss_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &target, int64_t reduction,
+                              Tensor &out) {
+  at::native::mse_loss_backward_out(grad, self, target, reduction, out);
+}
+
+// The usual call, without the zeros that PyTorch's own writes first.
+Tensor mse_loss_backward(const Tensor &grad, const Tensor &self, const Tensor &target, int64_t reduction) {
+  if (!alike(self, target) || grad.scalar_type() != self.scalar_type() || grad.device() != self.device() ||
+      !(grad.dim() == 0 || grad.sizes() == self.sizes()))
+    return at::native::mse_loss_backward(grad, self, target, reduction);
+  Tensor out = empty_on(self, self.sizes(), self.scalar_type());
+  launch_kernel<"aten::mse_loss_backward", mse_loss_backward_kernel>(device_number(self), grad, self, target, reduction,
+                                                                     out);
   return out;
 }
 
@@ -134,6 +159,7 @@ void register_losses(torch::Library &aten) {
   enter_stub<"aten::huber_loss", at::native::huber_stub, Types::promote_all>();
   enter_stub<"aten::huber_loss_backward", at::native::huber_backward_stub, Types::promote_all>();
   aten.impl("mse_loss", TORCH_FN(mse_loss));
+  aten.impl("mse_loss_backward", TORCH_FN(mse_loss_backward));
   aten.impl("smooth_l1_loss", TORCH_FN(smooth_l1_loss));
   aten.impl("binary_cross_entropy", TORCH_FN(binary_cross_entropy));
   aten.impl("binary_cross_entropy_backward", TORCH_FN(binary_cross_entropy_backward));
