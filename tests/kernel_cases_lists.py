@@ -39,6 +39,7 @@ def foreach_lists(source: Source) -> Any:
     torch._foreach_mul_(x, y)
     torch._foreach_div_(x, z)
     torch._foreach_maximum_(x, y)
+    torch._foreach_minimum_(x, [t * 2 for t in y])
     torch._foreach_lerp_(x, z, 0.3)
     torch._foreach_addcmul_(x, y, z, 0.7)
     torch._foreach_addcmul_(x, y, z, [0.1, 0.2, 0.3, 0.4])
@@ -48,6 +49,21 @@ def foreach_lists(source: Source) -> Any:
     torch._foreach_copy_(y, [t.bfloat16() for t in z])
     torch._foreach_zero_(z)
     return results, x, y, z
+
+
+UNARY = """abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round
+    rsqrt sigmoid sign sin sinh sqrt tan tanh trunc""".split()
+
+
+@case
+def foreach_unary(source: Source) -> Any:
+    results: list[Any] = []
+    for name in UNARY:
+        x = [t.sigmoid() for t in lists(source)]  # in all domains
+        results.append(getattr(torch, f"_foreach_{name}")(x))
+        getattr(torch, f"_foreach_{name}_")(x)
+        results.append(x)
+    return results
 
 
 @case

@@ -9,6 +9,7 @@ void register_factories(torch::Library &aten);      // empty, set_, resize: any 
 void register_copies(torch::Library &aten);         // between every pair of devices: any driver
 void register_fallback();                           // everything without a kernel: any driver
 void register_structured(torch::Library &aten);     // generated
+void register_foreach_forms(torch::Library &aten);  // generated
 void register_routed_views(torch::Library &aten);   // PyTorch's own bodies, from routes.yaml: any driver
 void register_routed_kernels(torch::Library &aten); // the same, of operators that end in our kernels
 void register_native(torch::Library &aten);         // hand-written kernels

@@ -70,10 +70,13 @@ def check(folder: pathlib.Path, version: str) -> dict[str, Any]:
     emitted = {str(group.out.func.name) for group in groups}
     assert emitted == wanted - schema.BY_HAND, f"structured groups: {emitted ^ (wanted - schema.BY_HAND)}"
 
-    index, routes, *shards = aten.file_texts(given, SOURCES / "routes.yaml", 4)
+    index, routes, lists, *shards = aten.file_texts(given, SOURCES / "routes.yaml", 4)
     text = "".join(shards)
-    for part in (index, routes, *shards):
+    for part in (index, routes, lists, *shards):
         check_balance(part)
+    on_lists = set(re.findall(r'"aten::(_foreach_\w+)"', lists))
+    assert {"_foreach_add", "_foreach_sqrt"} <= on_lists
+    assert on_lists <= {name.partition(".")[0] for name in names}
     kernels = [str(f.func.name) for group in groups for f in structured.functions(group)]
     assert sorted(re.findall(r'aten\.impl\("([^"]+)"', text)) == sorted(kernels)
     assert len(set(kernels)) == len(kernels) >= len(groups) > 200

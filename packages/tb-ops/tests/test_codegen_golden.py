@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tb_ops.codegen import schema, structured
+from tb_ops.codegen import foreach, schema, structured
 from tb_ops.codegen.custom import declaration, emit
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -17,6 +17,7 @@ GROUPS = {
     "clamp": "clamp.Tensor_out",  # optional tensors
     "topk": "topk.values",  # several outputs, none in place
 }
+LISTS = {"foreach_sqrt": "sqrt", "foreach_div": "div"}  # one list; two lists, numbers and a tensor
 
 
 @cache
@@ -24,11 +25,12 @@ def texts() -> dict[str, str]:
     """What is generated now, by the name of the golden file."""
     groups = {str(group.out.func.name): group for group in schema.installed().structured_groups}
     out = {name: structured.group_text(groups[wanted]) for name, wanted in GROUPS.items()}
+    out |= {name: "\n".join(foreach.operator_text(schema.installed(), base) or ()) for name, base in LISTS.items()}
     out["custom"] = emit.file_text(declaration.read(GOLDEN / "custom.yaml"))
     return out
 
 
-@pytest.mark.parametrize("name", [*GROUPS, "custom"])
+@pytest.mark.parametrize("name", [*GROUPS, *LISTS, "custom"])
 def test_the_generated_text_is_the_golden_one(name):
     path = GOLDEN / f"{name}.txt"
     golden = path.read_text().splitlines()

@@ -1,187 +1,26 @@
-// Operators on lists of tensors (_foreach_*), as the optimizers and gradient clipping use them.
-#include "kernels/foreach.h"
+// Operators on lists of tensors (_foreach_*) that have a form of their own; the others are generated (foreach_forms.h).
+#include "kernels/foreach_forms.h"
 
-#include <ATen/ops/_foreach_abs_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/_foreach_add_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/_foreach_addcdiv_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/_foreach_addcmul_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/_foreach_copy_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/_foreach_div_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/_foreach_lerp_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/_foreach_maximum_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/_foreach_mul_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/_foreach_neg_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/_foreach_norm_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/_foreach_reciprocal_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/_foreach_sqrt_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/_foreach_sub_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/_foreach_zero_compositeexplicitautograd_dispatch.h>
-#include <ATen/ops/abs_native.h>
-#include <ATen/ops/add_cpu_dispatch.h>
 #include <ATen/ops/addcdiv_cpu_dispatch.h>
 #include <ATen/ops/addcmul_cpu_dispatch.h>
-#include <ATen/ops/div_cpu_dispatch.h>
 #include <ATen/ops/lerp_cpu_dispatch.h>
 #include <ATen/ops/linalg_vector_norm_cpu_dispatch.h>
-#include <ATen/ops/maximum_cpu_dispatch.h>
-#include <ATen/ops/mul_cpu_dispatch.h>
-#include <ATen/ops/neg_cpu_dispatch.h>
-#include <ATen/ops/reciprocal_cpu_dispatch.h>
-#include <ATen/ops/sqrt_cpu_dispatch.h>
-#include <ATen/ops/sub_cpu_dispatch.h>
 #include <ATen/ops/zero_native.h>
 
 #include "kernels/kernels.h"
+#include "register.h"
 
 namespace tb {
 namespace {
 
-using at::Tensor, at::TensorList, c10::Scalar;
-using ScalarList = c10::ArrayRef<Scalar>;
+using at::Tensor, at::TensorList;
 namespace slow = at::compositeexplicitautograd;
-
-// What one tensor's kernel is: compute(self, other, alpha, out) for all binary operators.
-void add(const Tensor &self, const Tensor &other, const Scalar &alpha, Tensor &out) {
-  at::cpu::add_outf(self, other, alpha, out);
-}
-void sub(const Tensor &self, const Tensor &other, const Scalar &alpha, Tensor &out) {
-  at::cpu::sub_outf(self, other, alpha, out);
-}
-void mul(const Tensor &self, const Tensor &other, const Scalar &, Tensor &out) { at::cpu::mul_outf(self, other, out); }
-void div(const Tensor &self, const Tensor &other, const Scalar &, Tensor &out) { at::cpu::div_outf(self, other, out); }
-void maximum(const Tensor &self, const Tensor &other, const Scalar &, Tensor &out) {
-  at::cpu::maximum_outf(self, other, out);
-}
-void sqrt(const Tensor &self, Tensor &out) { at::cpu::sqrt_outf(self, out); }
-void neg(const Tensor &self, Tensor &out) { at::cpu::neg_outf(self, out); }
-void reciprocal(const Tensor &self, Tensor &out) { at::cpu::reciprocal_outf(self, out); }
-void absolute(const Tensor &self, Tensor &out) { at::native::abs_out(self, out); }
-
-// ---- one list ---------------------------------------------------------------------------------------------------
-
-using SlowUnary = Tensors (*)(TensorList);
-using SlowUnaryInPlace = void (*)(TensorList);
-
-template <Name name, auto compute, bool floating, SlowUnary slow_new, SlowUnaryInPlace slow_in_place> struct Unary {
-  static void operation(size_t, Tensor &out, const Tensor &self) { compute(self, out); }
-  static bool fast(TensorList self) {
-    at::native::check_foreach_api_restrictions(self);
-    // Types spelled out: with braces alone another overload would take {} for a second, empty list.
-    return at::native::can_use_fast_route(c10::ArrayRef<TensorList>(self), ScalarList(), floating) &&
-           !at::native::has_bool_tensor(self) && !c10::isComplexType(self[0].scalar_type());
-  }
-  static Tensors functional(TensorList self) {
-    return fast(self) ? launch_new_lists<name>(operation, self) : slow_new(self);
-  }
-  static void in_place(TensorList self) {
-    fast(self) ? launch_in_place_lists<name>(operation, self) : slow_in_place(self);
-  }
-};
-
-// ---- a list and numbers -----------------------------------------------------------------------------------------
-
-using SlowScalar = Tensors (*)(TensorList, const Scalar &);
-using SlowScalarInPlace = void (*)(TensorList, const Scalar &);
-using SlowScalars = Tensors (*)(TensorList, ScalarList);
-using SlowScalarsInPlace = void (*)(TensorList, ScalarList);
-
-template <Name name, auto compute, bool floating, SlowScalar slow_one, SlowScalarInPlace slow_one_in_place,
-          SlowScalars slow_each, SlowScalarsInPlace slow_each_in_place>
-struct WithNumbers {
-  struct Operation {
-    Numbers numbers;
-    void operator()(size_t i, Tensor &out, const Tensor &self) { compute(self, numbers.tensor(i), 1, out); }
-  };
-  static bool fast(TensorList self, ScalarList numbers) {
-    // The order of dimensions of an empty tensor is the iterator's own matter.
-    const auto empty = [](const Tensor &tensor) { return tensor.numel() == 0; };
-    return at::native::can_use_fast_route({self}, numbers, floating) && !at::native::has_bool_tensor(self) &&
-           std::none_of(self.begin(), self.end(), empty);
-  }
-  static Tensors functional(TensorList self, const Scalar &number) {
-    at::native::check_foreach_api_restrictions(self);
-    return fast(self, number) ? launch_new_lists<name, &empty_iterated>(Operation{Numbers(number)}, self)
-                              : slow_one(self, number);
-  }
-  static void in_place(TensorList self, const Scalar &number) {
-    at::native::check_foreach_api_restrictions(self);
-    fast(self, number) ? launch_in_place_lists<name>(Operation{Numbers(number)}, self)
-                       : slow_one_in_place(self, number);
-  }
-  static Tensors functional_each(TensorList self, ScalarList numbers) {
-    at::native::check_foreach_api_restrictions(self, numbers);
-    return fast(self, numbers) ? launch_new_lists<name, &empty_iterated>(Operation{Numbers(numbers)}, self)
-                               : slow_each(self, numbers);
-  }
-  static void in_place_each(TensorList self, ScalarList numbers) {
-    at::native::check_foreach_api_restrictions(self, numbers);
-    fast(self, numbers) ? launch_in_place_lists<name>(Operation{Numbers(numbers)}, self)
-                        : slow_each_in_place(self, numbers);
-  }
-};
-
-// ---- two lists --------------------------------------------------------------------------------------------------
-
-struct ListOperation {
-  void (*compute)(const Tensor &, const Tensor &, const Scalar &, Tensor &);
-  Scalar alpha;
-  void operator()(size_t, Tensor &out, const Tensor &self, const Tensor &other) { compute(self, other, alpha, out); }
-};
-
-bool fast_lists(TensorList self, TensorList other, const Scalar &alpha, bool floating) {
-  at::native::check_foreach_api_restrictions(self, other);
-  return at::native::can_use_fast_route({self, other}, alpha, floating) && !at::native::has_bool_tensor(self);
-}
-
-template <Name name, auto compute, Tensors (*slow_new)(TensorList, TensorList, const Scalar &),
-          void (*slow_in_place)(TensorList, TensorList, const Scalar &)>
-struct ListsAlpha {
-  static Tensors functional(TensorList self, TensorList other, const Scalar &alpha) {
-    return fast_lists(self, other, alpha, false) ? launch_new_lists<name>(ListOperation{compute, alpha}, self, other)
-                                                 : slow_new(self, other, alpha);
-  }
-  static void in_place(TensorList self, TensorList other, const Scalar &alpha) {
-    fast_lists(self, other, alpha, false) ? launch_in_place_lists<name>(ListOperation{compute, alpha}, self, other)
-                                          : slow_in_place(self, other, alpha);
-  }
-};
-
-template <Name name, auto compute, bool floating, Tensors (*slow_new)(TensorList, TensorList),
-          void (*slow_in_place)(TensorList, TensorList)>
-struct Lists {
-  static Tensors functional(TensorList self, TensorList other) {
-    return fast_lists(self, other, 1, floating) ? launch_new_lists<name>(ListOperation{compute, 1}, self, other)
-                                                : slow_new(self, other);
-  }
-  static void in_place(TensorList self, TensorList other) {
-    fast_lists(self, other, 1, floating) ? launch_in_place_lists<name>(ListOperation{compute, 1}, self, other)
-                                         : slow_in_place(self, other);
-  }
-};
-
-// ---- a list and one 0-dimensional tensor ------------------------------------------------------------------------
-
-template <Name name, auto compute, Tensors (*slow_new)(TensorList, const Tensor &),
-          void (*slow_in_place)(TensorList, const Tensor &)>
-struct WithTensor {
-  struct Operation {
-    TensorArgument other;
-    void operator()(size_t, Tensor &out, const Tensor &self) { compute(self, other.alias(), 1, out); }
-  };
-  static bool fast(TensorList self, const Tensor &other) {
-    at::native::check_foreach_api_restrictions(self);
-    return other.dim() == 0 && (other.is_cpu() || other.device() == self[0].device()) &&
-           at::native::can_use_fast_route({self}) && c10::isFloatingType(self[0].scalar_type()) &&
-           !c10::isComplexType(other.scalar_type());
-  }
-  static Tensors functional(TensorList self, const Tensor &other) {
-    return fast(self, other) ? launch_new_lists<name>(Operation{TensorArgument(other)}, self) : slow_new(self, other);
-  }
-  static void in_place(TensorList self, const Tensor &other) {
-    fast(self, other) ? launch_in_place_lists<name>(Operation{TensorArgument(other)}, self)
-                      : slow_in_place(self, other);
-  }
-};
 
 // ---- interpolation and fused multiply ---------------------------------------------------------------------------
 
@@ -289,68 +128,17 @@ void zero_in_place(TensorList self) {
   launch<"aten::_foreach_zero_">(device_number(self[0]), ForeachCall<1, decltype(apply)>{{stored_list(self)}, apply});
 }
 
-// ---- registration -----------------------------------------------------------------------------------------------
-
-template <class Kind> void register_unary(torch::Library &aten, const std::string &name) {
-  aten.impl(name.c_str(), TORCH_FN(Kind::functional));
-  aten.impl((name + "_").c_str(), TORCH_FN(Kind::in_place));
-}
-
-template <class Kind> void register_numbers(torch::Library &aten, const std::string &name) {
-  aten.impl((name + ".Scalar").c_str(), TORCH_FN(Kind::functional));
-  aten.impl((name + "_.Scalar").c_str(), TORCH_FN(Kind::in_place));
-  aten.impl((name + ".ScalarList").c_str(), TORCH_FN(Kind::functional_each));
-  aten.impl((name + "_.ScalarList").c_str(), TORCH_FN(Kind::in_place_each));
-}
-
-template <class Kind> void register_lists(torch::Library &aten, const std::string &name, const char *overload) {
-  aten.impl((name + overload).c_str(), TORCH_FN(Kind::functional));
-  aten.impl((name + "_" + overload).c_str(), TORCH_FN(Kind::in_place));
-}
-
 } // namespace
 
 void register_foreach(torch::Library &aten) {
-  using slow::_foreach_abs, slow::_foreach_abs_, slow::_foreach_add, slow::_foreach_add_, slow::_foreach_addcdiv,
-      slow::_foreach_addcdiv_, slow::_foreach_addcmul, slow::_foreach_addcmul_, slow::_foreach_div, slow::_foreach_div_,
-      slow::_foreach_maximum, slow::_foreach_maximum_, slow::_foreach_mul, slow::_foreach_mul_, slow::_foreach_neg,
-      slow::_foreach_neg_, slow::_foreach_reciprocal, slow::_foreach_reciprocal_, slow::_foreach_sqrt,
-      slow::_foreach_sqrt_, slow::_foreach_sub, slow::_foreach_sub_;
-  register_unary<Unary<"aten::_foreach_sqrt", sqrt, true, _foreach_sqrt, _foreach_sqrt_>>(aten, "_foreach_sqrt");
-  register_unary<Unary<"aten::_foreach_neg", neg, false, _foreach_neg, _foreach_neg_>>(aten, "_foreach_neg");
-  register_unary<Unary<"aten::_foreach_abs", absolute, false, _foreach_abs, _foreach_abs_>>(aten, "_foreach_abs");
-  register_unary<Unary<"aten::_foreach_reciprocal", reciprocal, true, _foreach_reciprocal, _foreach_reciprocal_>>(
-      aten, "_foreach_reciprocal");
-
-  register_numbers<
-      WithNumbers<"aten::_foreach_add", add, false, _foreach_add, _foreach_add_, _foreach_add, _foreach_add_>>(
-      aten, "_foreach_add");
-  register_numbers<
-      WithNumbers<"aten::_foreach_sub", sub, false, _foreach_sub, _foreach_sub_, _foreach_sub, _foreach_sub_>>(
-      aten, "_foreach_sub");
-  register_numbers<
-      WithNumbers<"aten::_foreach_mul", mul, false, _foreach_mul, _foreach_mul_, _foreach_mul, _foreach_mul_>>(
-      aten, "_foreach_mul");
-  register_numbers<
-      WithNumbers<"aten::_foreach_div", div, true, _foreach_div, _foreach_div_, _foreach_div, _foreach_div_>>(
-      aten, "_foreach_div");
-
-  register_lists<ListsAlpha<"aten::_foreach_add", add, _foreach_add, _foreach_add_>>(aten, "_foreach_add", ".List");
-  register_lists<ListsAlpha<"aten::_foreach_sub", sub, _foreach_sub, _foreach_sub_>>(aten, "_foreach_sub", ".List");
-  register_lists<Lists<"aten::_foreach_mul", mul, false, _foreach_mul, _foreach_mul_>>(aten, "_foreach_mul", ".List");
-  register_lists<Lists<"aten::_foreach_div", div, true, _foreach_div, _foreach_div_>>(aten, "_foreach_div", ".List");
-  register_lists<Lists<"aten::_foreach_maximum", maximum, false, _foreach_maximum, _foreach_maximum_>>(
-      aten, "_foreach_maximum", ".List");
-
-  register_lists<WithTensor<"aten::_foreach_mul", mul, _foreach_mul, _foreach_mul_>>(aten, "_foreach_mul", ".Tensor");
-  register_lists<WithTensor<"aten::_foreach_div", div, _foreach_div, _foreach_div_>>(aten, "_foreach_div", ".Tensor");
-
+  register_foreach_forms(aten); // generated
+  using slow::_foreach_addcdiv, slow::_foreach_addcdiv_, slow::_foreach_addcmul, slow::_foreach_addcmul_;
   aten.impl("_foreach_lerp.Scalar", TORCH_FN(lerp_scalar));
   aten.impl("_foreach_lerp_.Scalar", TORCH_FN(lerp_scalar_in_place));
-  register_numbers<ThreeLists<"aten::_foreach_addcmul", addcmul, false, _foreach_addcmul, _foreach_addcmul_,
-                              _foreach_addcmul, _foreach_addcmul_>>(aten, "_foreach_addcmul");
-  register_numbers<ThreeLists<"aten::_foreach_addcdiv", addcdiv, true, _foreach_addcdiv, _foreach_addcdiv_,
-                              _foreach_addcdiv, _foreach_addcdiv_>>(aten, "_foreach_addcdiv");
+  enter_numbers<ThreeLists<"aten::_foreach_addcmul", addcmul, false, _foreach_addcmul, _foreach_addcmul_,
+                           _foreach_addcmul, _foreach_addcmul_>>(aten, "aten::_foreach_addcmul");
+  enter_numbers<ThreeLists<"aten::_foreach_addcdiv", addcdiv, true, _foreach_addcdiv, _foreach_addcdiv_,
+                           _foreach_addcdiv, _foreach_addcdiv_>>(aten, "aten::_foreach_addcdiv");
 
   aten.impl("_foreach_norm.Scalar", TORCH_FN(norm));
   aten.impl("_foreach_copy_", TORCH_FN(copy_in_place));

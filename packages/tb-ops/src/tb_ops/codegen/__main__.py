@@ -1,6 +1,6 @@
 """python -m tb_ops.codegen COMMAND: C++ from PyTorch's own operators, or from a YAML of your own.
 
-aten ROUTES.yaml OUTPUT.cpp...      what tb-ops compiles: index, routes, and the kernels dealt out to the other files
+aten ROUTES.yaml OUTPUT.cpp...      what tb-ops compiles: index, routes, lists, and the kernels dealt out to the others
 custom OPERATORS.yaml --output DIR  an extension module of your own operators: DIR/OPERATORS.cpp
 include                             the folders of headers that such a module needs, one a line
 link                                what it is linked with, one argument a line
@@ -18,8 +18,8 @@ from .custom import declaration, emit
 
 
 def write_aten(routes: pathlib.Path, outputs: list[pathlib.Path]) -> int:
-    """Writes the index to the first path, the routes to the second, the kernels, dealt out in turn, to the others."""
-    texts = aten.file_texts(schema.installed(), routes, len(outputs) - 2)
+    """Writes index, routes and operators on lists to the first paths, the kernels, dealt out in turn, to the others."""
+    texts = aten.file_texts(schema.installed(), routes, len(outputs) - 3)
     for path, text in zip(outputs, texts, strict=True):
         if not path.exists() or path.read_text() != text:  # an unchanged file is not compiled again
             path.write_text(text)

@@ -1,4 +1,4 @@
-"""Emits the files that tb-ops compiles: the kernels of structured operators, dealt out; their index; the routes."""
+"""Emits the files that tb-ops compiles: index, routes, operators on lists, and the structured kernels, dealt out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pathlib
 from string import Template
 from typing import TYPE_CHECKING
 
-from . import routing, structured
+from . import foreach, routing, structured
 
 if TYPE_CHECKING:
     from torchgen.model import NativeFunctionsGroup
@@ -45,10 +45,10 @@ $called
 
 
 def file_texts(schema: Schema, routes: pathlib.Path, shards: int) -> list[str]:
-    """The index, the routes, then the text of each shard."""
+    """The index, the routes, the operators on lists, then the text of each shard."""
     groups = schema.structured_groups
     kernels = (shard_text(groups[i::shards], i) for i in range(shards))
-    return [index_text(shards), routing.file_text(schema, routes), *kernels]
+    return [index_text(shards), routing.file_text(schema, routes), foreach.file_text(schema), *kernels]
 
 
 def shard_text(groups: list[NativeFunctionsGroup], number: int) -> str:
