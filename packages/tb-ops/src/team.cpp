@@ -1,6 +1,8 @@
 // Measuring kernels, and setting the threads of OpenMP and MKL.
 #include "team.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -106,6 +108,18 @@ void Team::set(int threads) {
   threads_ = threads;
   omp_set_num_threads(threads);
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(threads);
+}
+
+ProductsInLoops::ProductsInLoops() {
+  if (!MKL_Set_Num_Threads_Local) return;
+  before_ = MKL_Set_Num_Threads_Local(1);
+  const int threads = at::get_num_threads();
+  if (threads > 1)
+    at::parallel_for(0, threads, 1, [](int64_t, int64_t) { MKL_Set_Num_Threads_Local(1); }); // one part each
+}
+
+ProductsInLoops::~ProductsInLoops() {
+  if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(before_);
 }
 
 } // namespace tb

@@ -44,4 +44,17 @@ private:
 
 extern thread_local constinit Team team;
 
+// While it lives, a matrix product inside a kernel's own parallel loop runs on the thread that asks for it, at once.
+// MKL would give each a parallel region of one thread first, which takes as long as a small product.
+class ProductsInLoops {
+public:
+  ProductsInLoops();
+  ~ProductsInLoops();
+  ProductsInLoops(const ProductsInLoops &) = delete;
+  ProductsInLoops &operator=(const ProductsInLoops &) = delete;
+
+private:
+  int before_ = 0; // MKL's setting of the calling thread; its team's threads need none outside of loops
+};
+
 } // namespace tb

@@ -10,6 +10,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -38,6 +39,7 @@ void forward_kernel(const Tensor &query, const Tensor &key, const Tensor &value,
                     const OptionalTensor &mask, std::optional<double> scale, Tensor &out, Tensor &logsumexp) {
   swap_middle(out);
   swap_middle(logsumexp);
+  const ProductsInLoops products;
   at::native::flash_attention_kernel(c10::kCPU, out, logsumexp, query, key, value, 0.0, causal, mask, scale);
 }
 
@@ -72,6 +74,7 @@ void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key,
   at::native::zero_(grad_query); // the kernel adds to all three
   at::native::zero_(grad_key);
   at::native::zero_(grad_value);
+  const ProductsInLoops products;
   at::native::flash_attention_backward_kernel(c10::kCPU, swap_middle(grad_query), swap_middle(grad_key),
                                               swap_middle(grad_value), swap_middle(grad), swap_middle(query),
                                               swap_middle(key), swap_middle(value), swap_middle(out),
