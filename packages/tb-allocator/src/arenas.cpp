@@ -44,6 +44,7 @@ tb_status arena_create(int32_t device, uint64_t limit, uint64_t flags, tb_arena 
     policy.growing = !(flags & TB_ARENA_CONTIGUOUS) && driver.api->groups & TB_GROUP_VMM;
     policy.fixed = flags & TB_ARENA_FIXED;
     policy.limit = limit;
+    policy.thread_caches = false;
     auto heap = std::make_unique<Heap>(driver, std::make_unique<DeviceSource>(driver, device), policy);
     std::lock_guard guard(registry.mutex);
     if (registry.shut) return fail(TB_FAILED_PRECONDITION, device, "arena_create", "the process is ending");

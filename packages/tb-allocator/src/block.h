@@ -1,6 +1,7 @@
 // block.h -- the records of memory, kept apart from it: the host may have no access.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -88,7 +89,8 @@ private:
 
 } // namespace tb
 
-struct tb_block {
+// Of cache lines of its own: threads write to neighbours on the slab at the same time.
+struct alignas(64) tb_block {
   char *pointer = nullptr;
   uint64_t size = 0;
   uint64_t requested = 0;
@@ -101,4 +103,16 @@ struct tb_block {
   uint32_t bin = 0;     // while free; while unmapped the place in its pool's list
   uint32_t pending = 0; // uses whose event has not passed
   tb::BlockState state = tb::BlockState::unused;
+  bool cached = false; // live to the heap, but in a thread's cache
 };
+
+namespace tb {
+
+// Others look while the cache's owner writes.
+inline bool is_cached(const tb_block *block) noexcept { return __atomic_load_n(&block->cached, __ATOMIC_RELAXED); }
+inline void set_cached(tb_block *block, bool value) noexcept {
+  __atomic_store_n(&block->cached, value, __ATOMIC_RELAXED);
+}
+inline bool is_live(const tb_block *block) noexcept { return block->state == BlockState::live && !is_cached(block); }
+
+} // namespace tb

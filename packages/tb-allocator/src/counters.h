@@ -1,6 +1,7 @@
 // counters.h -- the statistics of one heap, with PyTorch's meaning of each. Guarded by the heap's lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -21,6 +22,23 @@ enum class Count : size_t {
   end
 };
 
+// How much a value changed since it was last told, at most and at least in between; and the sum of all increases.
+struct Tally {
+  int64_t current = 0, high = 0, low = 0, increased = 0;
+
+  void add(int64_t amount) noexcept {
+    increased += amount;
+    current += amount;
+    high = std::max(high, current);
+  }
+  void subtract(int64_t amount) noexcept {
+    current -= amount;
+    low = std::min(low, current);
+  }
+  // Of a value that falls by what this one rises.
+  Tally mirrored() const noexcept { return {-current, -low, -high, increased - current}; }
+};
+
 class Counters {
 public:
   void add(bool large, Count count, int64_t amount) {
@@ -37,6 +55,16 @@ public:
     auto lane = static_cast<size_t>(count);
     pools_[large][lane].current -= amount;
     all_[lane].current -= amount;
+  }
+  void add(bool large, Count count, const Tally &tally) {
+    auto lane = static_cast<size_t>(count);
+    Value &value = pools_[large][lane];
+    value.increased += tally.increased;
+    value.peak = std::max(value.peak, value.current + tally.high);
+    value.current += tally.current;
+    Total &all = all_[lane];
+    all.peak = std::max(all.peak, all.current + tally.high);
+    all.current += tally.current;
   }
   // One update for what changed by merging and splitting together.
   void change(bool large, Count count, int64_t amount) {

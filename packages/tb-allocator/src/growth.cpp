@@ -8,6 +8,7 @@ namespace tb {
 tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
   std::lock_guard growth(growth_);
   if (paused_) return refuse_paused(); // since the caller looked
+  take_caches_back();
   if (request.size > size_limit) {
     std::lock_guard guard(lock_);
     ++counters_.ooms;
@@ -36,7 +37,8 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
 
 tb_status Heap::take_cached(const Request &request, tb_block **out) {
   std::lock_guard guard(lock_);
-  if (tb_status status = poll(UINT32_MAX); status != TB_OK) return status;
+  poll(UINT32_MAX);
+  if (tb_status status = report_failure(); status != TB_OK) return status;
   Pool &pool = pool_of(request.stream, request.rounded > policy_.small_limit);
   if (tb_block *found = pool.bins.find(request.rounded)) *out = take(found, request.rounded, request.size);
   return TB_OK;
@@ -104,6 +106,7 @@ tb_status Heap::grow_segment(const Request &request, uint64_t bytes, tb_block **
 }
 
 tb_status Heap::release_cached() {
+  take_caches_back();
   tb_status first = wait_for_pending();
   auto note = [&](tb_status status) {
     if (first == TB_OK) first = status;
@@ -164,7 +167,7 @@ tb_status Heap::empty_cache() {
 }
 
 bool Heap::has_live_blocks() {
-  std::lock_guard guard(lock_);
+  Claim claim(*this);
   return counters_.current(Count::allocation) != 0;
 }
 

@@ -32,13 +32,14 @@ HeapPolicy device_policy(const Configuration &configuration, const tb_device_inf
 }
 
 Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolicy &policy)
-    : driver_(driver), source_(std::move(source)), policy_(policy), limit_(policy.limit) {
+    : driver_(driver), source_(std::move(source)), policy_(policy), caching_(policy.thread_caches && !policy.fixed),
+      limit_(policy.limit) {
   history_.resize(policy_.history);
   if (source_->device() >= 0 && driver_.api->stream_default(driver_.self, source_->device(), &default_stream_) != TB_OK)
     default_stream_ = nullptr; // only NULL itself is then the default stream
 }
 
-tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
+tb_status Heap::allocate_shared(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
   if (size == 0) {
     *out_pointer = nullptr;
     *out_block = nullptr;
@@ -47,10 +48,16 @@ tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, t
   if (!stream) stream = default_stream_;
   Request request{size, (std::min(size, size_limit) + policy_.granule - 1) & ~(policy_.granule - 1), stream};
   tb_block *block = nullptr;
-  {
-    std::lock_guard guard(lock_);
-    if (pending_ | static_cast<uint32_t>(failure_) | paused_) [[unlikely]]
-      if (tb_status status = poll_sometimes(); status != TB_OK) return status;
+  ThreadCache *mine = recent_cache;
+  if (!mine || mine->heap.load(std::memory_order_relaxed) != this) [[unlikely]]
+    if ((mine = find_cache()) && request.rounded <= ThreadCache::largest)
+      block = take_from_cache(*mine, request.rounded, size, stream);
+  if (!block) {
+    Guard guard(*this, mine);
+    if (paused_) [[unlikely]]
+      return refuse_paused();
+    if (failure_ != TB_OK) [[unlikely]]
+      return report_failure();
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
     if (tb_block *found = pool.bins.find(request.rounded)) [[likely]]
       block = take(found, request.rounded, size);
@@ -62,11 +69,12 @@ tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, t
   return TB_OK;
 }
 
-void Heap::deallocate(tb_block *block) noexcept {
+void Heap::deallocate_shared(tb_block *block) noexcept {
   Use *uses;
+  ThreadCache *mine = recent_cache;
   {
-    std::lock_guard guard(lock_);
-    if (block->state != BlockState::live) [[unlikely]] {
+    Guard guard(*this, mine && mine->heap.load(std::memory_order_relaxed) == this ? mine : nullptr);
+    if (!is_live(block)) [[unlikely]] {
       fprintf(stderr, "tb-allocator: deallocate of a block that is not allocated: freed twice? Ignored.\n");
       return;
     }
@@ -98,21 +106,21 @@ tb_block *Heap::find(const void *pointer) {
   if (address >= segment.base + segment.size) return nullptr;
   tb_block *block = segment.first;
   while (block && address >= block->pointer + block->size) block = block->next;
-  return block && block->state == BlockState::live ? block : nullptr;
+  return block && is_live(block) ? block : nullptr;
 }
 
 void Heap::statistics(tb_allocator_statistics *out) {
-  std::lock_guard guard(lock_);
+  Claim claim(*this);
   counters_.read(out);
 }
 
 void Heap::reset_peak() {
-  std::lock_guard guard(lock_);
+  Claim claim(*this);
   counters_.reset_peak();
 }
 
 void Heap::reset_accumulated() {
-  std::lock_guard guard(lock_);
+  Claim claim(*this);
   counters_.reset_accumulated();
 }
 

@@ -26,6 +26,7 @@
 #include "host.h"
 #include "lock.h"
 #include "sources.h"
+#include "thread_cache.h"
 
 namespace tb {
 
@@ -90,6 +91,7 @@ struct HeapPolicy {
   uint64_t limit = UINT64_MAX;        // of reserved memory, at first
   double slack = 1.0 / 128;           // growth beyond the most bytes in use at one time, before pages move instead
   uint64_t history = 0;               // events remembered
+  bool thread_caches = true;          // of small blocks; not with `fixed`
 };
 
 HeapPolicy device_policy(const Configuration &configuration, const tb_device_info &device, bool virtual_memory);
@@ -97,10 +99,25 @@ HeapPolicy device_policy(const Configuration &configuration, const tb_device_inf
 class Heap {
 public:
   Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolicy &policy);
+  ~Heap();
 
   // NULL streams stand for the device's default stream. Throws std::bad_alloc when the host has no memory for records.
-  tb_status allocate(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
-  void deallocate(tb_block *block) noexcept;
+  tb_status allocate(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
+    uint64_t rounded = (size + policy_.granule - 1) & ~(policy_.granule - 1);
+    if (ThreadCache *cache = recent_cache;
+        rounded <= ThreadCache::largest && cache && cache->heap.load(std::memory_order_relaxed) == this) [[likely]]
+      if (tb_block *block = take_from_cache(*cache, rounded, size, stream ? stream : default_stream_)) [[likely]] {
+        *out_pointer = block->pointer;
+        *out_block = block;
+        return TB_OK;
+      }
+    return allocate_shared(size, stream, out_pointer, out_block);
+  }
+  void deallocate(tb_block *block) noexcept {
+    if (block->size <= ThreadCache::largest && !block->uses && !block->pool->large && give_to_cache(block)) [[likely]]
+      return;
+    deallocate_shared(block);
+  }
   tb_status record_stream(tb_block *block, tb_stream *stream);
   // Live blocks only. Walks the blocks of one segment: not for every operator.
   tb_block *find(const void *pointer);
@@ -124,6 +141,7 @@ public:
   void resize_history(uint64_t events);                // and forgets what there was
   int32_t device() const { return source_->device(); } // -1: the host
   bool has_live_blocks();
+  void end(ThreadCache &cache) noexcept; // its thread is over; with the registry of caches held
   // Gives back what nobody holds, and the events. Live blocks stay readable until the process ends.
   void shutdown();
 
@@ -159,7 +177,61 @@ private:
     uint64_t pages = 0; // of both
   };
 
-  // heap.cpp, with lock_ held
+  // thread_cache.cpp. All caches of the heap at rest and their counts told; lock_ is held. Without growth_, or with it.
+  class Claim {
+  public:
+    explicit Claim(Heap &heap);
+    ~Claim();
+    Claim(const Claim &) = delete;
+    Claim &operator=(const Claim &) = delete;
+
+  private:
+    Heap &heap_;
+  };
+  // lock_, with the counts of this thread told: a peak is one of sums.
+  class Guard {
+  public:
+    Guard(Heap &heap, ThreadCache *mine) : heap_(heap) {
+      bool untold = mine && mine->untold.load(std::memory_order_relaxed);
+      if (untold) mine->lock.lock();
+      heap_.lock_.lock();
+      if (!untold) return;
+      heap_.settle(*mine);
+      mine->lock.unlock();
+    }
+    ~Guard() { heap_.lock_.unlock(); }
+    Guard(const Guard &) = delete;
+    Guard &operator=(const Guard &) = delete;
+
+  private:
+    Heap &heap_;
+  };
+  tb_block *take_from_cache(ThreadCache &cache, uint64_t rounded, uint64_t size, const tb_stream *stream) noexcept {
+    std::lock_guard guard(cache.lock);
+    if (shut_.load(std::memory_order_relaxed)) [[unlikely]]
+      return nullptr;
+    tb_block *block = cache.take(stream, rounded, size);
+    if (cache.page_is_full()) [[unlikely]]
+      turn_page(cache);
+    return block;
+  }
+  bool give_to_cache(tb_block *block) noexcept;
+  ThreadCache *find_cache() noexcept; // this thread's, or NULL
+  ThreadCache *make_cache() noexcept;
+  void take_caches_back() noexcept;
+  // With the cache's lock.
+  ThreadCache::Lists *new_lists(ThreadCache &cache, Pool &pool) noexcept;
+  void make_room(ThreadCache &cache, ThreadCache::Lists &lists, const tb_block *block) noexcept;
+  void turn_page(ThreadCache &cache) noexcept;
+  // With the cache's lock and lock_.
+  void settle(ThreadCache &cache) noexcept; // tells its counts
+  void take_back(ThreadCache &cache, ThreadCache::Lists &lists, size_t bin, uint32_t keep) noexcept;
+  void take_all_back(ThreadCache &cache) noexcept;
+
+  // heap.cpp
+  tb_status allocate_shared(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
+  void deallocate_shared(tb_block *block) noexcept;
+  // With lock_ held.
   Pool &pool_of(tb_stream *stream, bool large) {
     StreamPools *pools = last_;
     if (!pools || pools->small.stream != stream) [[unlikely]]
@@ -179,9 +251,12 @@ private:
 
   // pending.cpp: blocks that other streams still use
   PendingQueue &queue_of(tb_stream *stream);
-  tb_status poll(uint32_t limit) noexcept; // looks at so many events; lock_ held
+  void poll(uint32_t limit) noexcept;  // looks at so many events; lock_ held
+  tb_status report_failure() noexcept; // once; lock_ held
   tb_status refuse_paused();
-  tb_status poll_sometimes() noexcept; // lock_ held
+  void update_shut() noexcept { // lock_ held
+    shut_.store(paused_ || failure_ != TB_OK, std::memory_order_relaxed);
+  }
   void finish(PendingQueue &queue) noexcept;
   void wait_for_uses(tb_block *block, Use *uses) noexcept;
   void keep(tb_block *block, Use *uses) noexcept; // until the heap is shut down; lock_ held
@@ -246,16 +321,21 @@ private:
   tb_status retire_all() noexcept;
   tb_status synchronize();
 
+  History::Clock read_history(std::vector<HistoryEvent> *events); // snapshot.cpp
+
   // report.cpp
   tb_status out_of_memory(const Request &request);
 
-  Lock lock_;
-  std::mutex growth_;
   Driver driver_;
   std::unique_ptr<Source> source_;
   HeapPolicy policy_;
   tb_stream *default_stream_ = nullptr;
-  StreamPools *last_ = nullptr; // of the latest request
+  std::atomic<bool> caching_;     // there may be threads' caches
+  std::atomic<bool> shut_{false}; // nothing is allocated from them: paused, or a failure is to be reported
+  alignas(64) Lock lock_;         // apart from what threads read without it
+  std::mutex growth_;
+  std::vector<ThreadCache *> caches_; // guarded by the registry of caches
+  StreamPools *last_ = nullptr;       // of the latest request
   Counters counters_;
   History history_;
   Records<tb_block> blocks_;
@@ -266,7 +346,6 @@ private:
   Segments segments_;
   uint32_t pending_ = 0; // uses in all queues
   size_t poll_next_ = 0;
-  uint32_t poll_pause_ = 0, poll_pause_left_ = 0; // allocations between two looks
   std::vector<std::unique_ptr<PendingQueue>> queues_;
   tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;

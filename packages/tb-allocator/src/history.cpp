@@ -1,4 +1,4 @@
-// history.cpp -- reading the ring.
+// history.cpp -- the ring of pages, and reading it.
 #include "history.h"
 
 #include <algorithm>
@@ -12,11 +12,53 @@ uint32_t History::thread_number() noexcept {
   return mine;
 }
 
+void History::resize(uint64_t events) {
+  if (!events) return;
+  uint64_t size = std::bit_ceil(events), pages = std::max(size / HistoryPage::capacity, uint64_t{1});
+  // Zeroed by the system, page by page when first written.
+  pages_.reset(static_cast<HistoryPage *>(calloc(pages, sizeof(HistoryPage))));
+  if (!pages_) throw std::bad_alloc();
+  ring_ = std::make_unique<HistoryPage *[]>(pages);
+  ring_size_ = pages;
+  size_ = size;
+  page_ = take_page();
+}
+
+HistoryPage *History::take_page() {
+  if (!size_) return nullptr;
+  if (spare_.empty()) {
+    spare_.reserve(more_.size() + 1); // give_page must not fail
+    more_.push_back(std::make_unique<HistoryPage>());
+    return more_.back().get();
+  }
+  HistoryPage *page = spare_.back();
+  spare_.pop_back();
+  return page;
+}
+
+void History::give_page(HistoryPage *page) noexcept {
+  for (size_t at = 0; at < page->used; ++at) add(page->events[at]);
+  page->used = 0;
+  spare_.push_back(page);
+}
+
 std::vector<HistoryEvent> History::events() const {
-  uint64_t count = std::min(next_, size_);
-  std::vector<HistoryEvent> out(count);
-  for (uint64_t at = 0; at < count; ++at) out[at] = ring_[(next_ - count + at) & (size_ - 1)];
+  std::vector<HistoryEvent> out;
+  out.reserve((std::min(next_, ring_size_) + 1) * HistoryPage::capacity);
+  auto append = [&](const HistoryPage *page) {
+    if (page) out.insert(out.end(), page->events.begin(), page->events.begin() + static_cast<ptrdiff_t>(page->used));
+  };
+  for (uint64_t at = next_ - std::min(next_, ring_size_); at < next_; ++at) append(ring_[at & (ring_size_ - 1)]);
+  append(page_);
   return out;
+}
+
+void History::arrange(std::vector<HistoryEvent> *events) const {
+  // Stable: what one thread did at the same tick stays in order.
+  auto earlier = [](const HistoryEvent &one, const HistoryEvent &other) { return one.ticks < other.ticks; };
+  if (!std::is_sorted(events->begin(), events->end(), earlier))
+    std::stable_sort(events->begin(), events->end(), earlier);
+  if (events->size() > size_) events->erase(events->begin(), events->end() - static_cast<ptrdiff_t>(size_));
 }
 
 History::Clock::Clock(const History &history) : first_(history.first_ticks_), start_(history.first_time_) {

@@ -1,6 +1,10 @@
-// history.h -- the last events of a heap, always recorded: a ring of 48-byte records. Guarded by the heap's lock.
+// history.h -- the last events of a heap, always recorded: pages of 48-byte records. Guarded by the heap's lock.
+//
+// Who writes has a page for himself, the heap for its own events and each thread's cache. A full one goes to a ring, in
+// exchange for the oldest there: so a thread needs the lock once a page, and for moments. Readers sort.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cstdint>
@@ -25,32 +29,40 @@ struct HistoryEvent {
 };
 static_assert(sizeof(HistoryEvent) == 48);
 
+struct HistoryPage {
+  static constexpr size_t capacity = 128;
+  size_t used;
+  std::array<HistoryEvent, capacity> events;
+  bool full() const noexcept { return used == capacity; }
+};
+
 class History {
 public:
-  // Rounded up to a power of two; 0 records nothing. Throws std::bad_alloc; then the ring is as it was.
-  void resize(uint64_t events) {
-    uint64_t size = events ? std::bit_ceil(events) : 0;
-    // Zeroed by the system, page by page when first written.
-    std::unique_ptr<HistoryEvent[], FreeArray> ring(
-        size ? static_cast<HistoryEvent *>(calloc(size, sizeof(HistoryEvent))) : nullptr);
-    if (size && !ring) throw std::bad_alloc();
-    ring_ = std::move(ring);
-    size_ = size;
-    next_ = 0;
-  }
+  // Rounded up to a power of two; 0 records nothing. Throws std::bad_alloc. For a new history only.
+  void resize(uint64_t events);
 
   void record(Action action, const void *address, uint64_t size, const void *stream,
               uint64_t free_at_driver = 0) noexcept {
-    if (!size_) return;
-    HistoryEvent &event = ring_[next_++ & (size_ - 1)];
-    event = {ticks(),        reinterpret_cast<uint64_t>(address),
-             size,           reinterpret_cast<uint64_t>(stream),
-             free_at_driver, action,
-             thread_number()};
+    if (!page_) return;
+    add({ticks(), reinterpret_cast<uint64_t>(address), size, reinterpret_cast<uint64_t>(stream), free_at_driver, action,
+         thread_number()});
   }
 
-  // Oldest first.
+  // For a thread's cache; NULL: nothing is recorded. Throws std::bad_alloc.
+  HistoryPage *take_page();
+  void give_page(HistoryPage *page) noexcept; // with its events
+  HistoryPage *exchange(HistoryPage *full) noexcept {
+    HistoryPage *&place = ring_[next_++ & (ring_size_ - 1)];
+    HistoryPage *oldest = place ? place : &pages_[pages_used_++];
+    place = full;
+    oldest->used = 0;
+    return oldest;
+  }
+
+  // Those of the ring and of the heap, without what caches hold.
   std::vector<HistoryEvent> events() const;
+  // All of them as they are read: the last ones that are to be remembered, oldest first.
+  void arrange(std::vector<HistoryEvent> *events) const;
 
   // Microseconds since 1970 of ticks in this history; as exact as the clocks were at its start and are now.
   class Clock {
@@ -66,7 +78,6 @@ public:
     double scale_;
   };
 
-private:
   static uint64_t ticks() noexcept {
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc(); // a clock of the system takes as long as the rest of a cached allocation
@@ -78,14 +89,27 @@ private:
     return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 #endif
   }
+  static uint32_t thread_number() noexcept;
+
+private:
   static int64_t now() noexcept {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
         .count();
   }
-  static uint32_t thread_number() noexcept;
 
-  std::unique_ptr<HistoryEvent[], FreeArray> ring_;
-  uint64_t size_ = 0, next_ = 0;
+  void add(const HistoryEvent &event) noexcept {
+    page_->events[page_->used++] = event;
+    if (page_->full()) page_ = exchange(page_);
+  }
+
+  uint64_t size_ = 0;
+  uint64_t ring_size_ = 0, next_ = 0; // pages
+  std::unique_ptr<HistoryPage *[]> ring_;
+  std::unique_ptr<HistoryPage[], FreeArray> pages_; // for the ring, used one by one as it fills
+  uint64_t pages_used_ = 0;
+  std::vector<std::unique_ptr<HistoryPage>> more_; // one for each that writes
+  std::vector<HistoryPage *> spare_;
+  HistoryPage *page_ = nullptr;
   uint64_t first_ticks_ = ticks();
   int64_t first_time_ = now();
 };

@@ -19,6 +19,7 @@ tb_status Heap::pause(bool backup) {
     std::lock_guard guard(lock_);
     if (paused_) return fail(TB_FAILED_PRECONDITION, device, "pause", "the arena is paused already");
     paused_ = 1; // from here on nobody allocates
+    update_shut();
   }
   tb_status status = TB_OK;
   try {
@@ -72,6 +73,7 @@ void Heap::go_on() noexcept {
   backup_.reset();
   std::lock_guard guard(lock_);
   paused_ = 0;
+  update_shut();
 }
 
 void Heap::find_runs() {

@@ -8,7 +8,7 @@ namespace tb {
 tb_status Heap::record_stream(tb_block *block, tb_stream *stream) {
   if (!stream) stream = default_stream_;
   std::lock_guard guard(lock_);
-  if (block->state != BlockState::live)
+  if (!is_live(block))
     return fail(TB_INVALID_ARGUMENT, source_->device(), "record_stream",
                 "the block is not allocated any more: record its streams before it is freed");
   if (stream == block->pool->stream && source_->device() >= 0) return TB_OK; // in order by itself
@@ -41,6 +41,7 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
     std::lock_guard guard(lock_);
     note_failure(status);
   }
+  constexpr uint32_t looks = 4; // who uses record_stream sees memory come back, at a bounded price
   std::lock_guard guard(lock_);
   while (Use *use = uses) {
     uses = use->next;
@@ -53,11 +54,13 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
     (queue.tail ? queue.tail->next : queue.head) = use;
     queue.tail = use;
     ++block->pending;
-    if (!pending_++) poll_pause_ = poll_pause_left_ = 0;
+    ++pending_;
   }
-  if (block->pending) return;
-  history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
-  release(block);
+  if (!block->pending) {
+    history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
+    release(block);
+  }
+  poll(looks);
 }
 
 void Heap::keep(tb_block *block, Use *uses) noexcept {
@@ -75,6 +78,7 @@ void Heap::note_failure(tb_status status) noexcept {
   host.take_error(&error); // a text that belongs to no call of the user
   if (status == TB_OK || failure_ != TB_OK) return;
   failure_ = status;
+  update_shut();
   snprintf(failure_text_, sizeof failure_text_, "%.255s", error.text);
 }
 
@@ -135,29 +139,14 @@ tb_status Heap::refuse_paused() {
   return fail(TB_FAILED_PRECONDITION, source_->device(), "allocate", "the arena is paused: call resume() first");
 }
 
-// Allocations that find nothing new wait ever longer before the next look, so pending blocks cost them no queries;
-// one that finds no memory looks at everything.
-tb_status Heap::poll_sometimes() noexcept {
-  constexpr uint32_t looks = 4; // events at a time: bounds the time of one allocation
-  constexpr uint32_t longest_pause = 127;
-  if (paused_) return refuse_paused();
-  if (failure_ == TB_OK && poll_pause_left_ > 0) {
-    --poll_pause_left_;
-    return TB_OK;
-  }
-  uint32_t before = pending_;
-  tb_status status = poll(looks);
-  poll_pause_ = pending_ != before ? 0 : std::min(2 * poll_pause_ + 1, longest_pause);
-  poll_pause_left_ = poll_pause_;
-  return status;
+tb_status Heap::report_failure() noexcept {
+  tb_status status = std::exchange(failure_, TB_OK);
+  update_shut();
+  return status == TB_OK ? TB_OK : fail(status, source_->device(), "deallocate", failure_text_);
 }
 
-tb_status Heap::poll(uint32_t limit) noexcept {
-  tb_status first = failure_;
-  if (first != TB_OK) {
-    fail(first, source_->device(), "deallocate", failure_text_);
-    failure_ = TB_OK;
-  }
+// An allocation that finds a block never looks at events; one that finds no memory looks at all of them.
+void Heap::poll(uint32_t limit) noexcept {
   for (size_t visited = 0; visited < queues_.size() && limit && pending_; ++visited) {
     PendingQueue &queue = *queues_[poll_next_ % queues_.size()];
     while (queue.head && limit) {
@@ -165,12 +154,11 @@ tb_status Heap::poll(uint32_t limit) noexcept {
       tb_status status = driver_.api->event_query(driver_.self, queue.head->event);
       if (status == TB_NOT_READY) break;
       // The failure of the user's queued work. It is over, so the block is free; the status must reach somebody.
-      if (status != TB_OK && first == TB_OK) first = status;
+      if (status != TB_OK) note_failure(status);
       finish(queue);
     }
     if (!queue.head || limit) ++poll_next_;
   }
-  return first;
 }
 
 void Heap::finish(PendingQueue &queue) noexcept {
@@ -199,7 +187,8 @@ tb_status Heap::wait_for_pending() {
     if (tb_status status = driver_.api->event_synchronize(driver_.self, event); status != TB_OK && first == TB_OK)
       first = status;
   std::lock_guard guard(lock_);
-  tb_status status = poll(UINT32_MAX);
+  poll(UINT32_MAX);
+  tb_status status = report_failure();
   return first != TB_OK ? first : status;
 }
 

@@ -24,6 +24,7 @@ tb_status Heap::out_of_memory(const Request &request) {
   std::string text = "tried to allocate " + bytes_text(request.size) +
                      (device >= 0 ? " on device " + std::to_string(device) : " of pinned host memory") + ". ";
   if (known) text += bytes_text(driver_free) + " of " + bytes_text(total) + " free at the driver; ";
+  take_caches_back();
   std::lock_guard guard(lock_);
   history_.record(Action::out_of_memory, nullptr, request.size, request.stream, driver_free);
   auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));

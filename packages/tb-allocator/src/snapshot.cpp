@@ -20,7 +20,7 @@ uint64_t number(const void *pointer) { return reinterpret_cast<uint64_t>(pointer
 bool is_mapped(const tb_block *block) { return block && block->state < BlockState::unmapped; }
 
 void write_block(Pickle &out, const tb_block &block) {
-  bool live = block.state == BlockState::live, pending = block.state == BlockState::pending;
+  bool live = is_live(&block), pending = block.state == BlockState::pending;
   out.begin_dict();
   out.key("address", number(block.pointer));
   out.key("size", block.size);
@@ -36,7 +36,7 @@ void write_segment(Pickle &out, int32_t device, const tb_block *first, const tb_
   uint64_t total = 0, allocated = 0, active = 0, requested = 0;
   for (const tb_block *block = first; block != end; block = block->next) {
     total += block->size;
-    bool live = block->state == BlockState::live;
+    bool live = is_live(block);
     if (live) allocated += block->size;
     if (live || block->state == BlockState::pending) {
       active += block->size;
@@ -65,12 +65,6 @@ void write_segment(Pickle &out, int32_t device, const tb_block *first, const tb_
   out.end_dict();
 }
 
-History::Clock read(Lock &lock, const History &history, std::vector<HistoryEvent> *events) {
-  std::lock_guard guard(lock);
-  *events = history.events();
-  return History::Clock(history);
-}
-
 void write_event(Pickle &out, const char *action, const HistoryEvent &event, int64_t time) {
   out.begin_dict();
   out.key("action", action);
@@ -86,6 +80,16 @@ void write_event(Pickle &out, const char *action, const HistoryEvent &event, int
 
 } // namespace
 
+History::Clock Heap::read_history(std::vector<HistoryEvent> *events) {
+  Claim claim(*this);
+  *events = history_.events();
+  for (const ThreadCache *cache : caches_)
+    if (const HistoryPage *page = cache->page)
+      events->insert(events->end(), page->events.begin(), page->events.begin() + static_cast<ptrdiff_t>(page->used));
+  history_.arrange(events);
+  return History::Clock(history_);
+}
+
 std::string Heap::snapshot() {
   Pickle out;
   std::vector<HistoryEvent> events;
@@ -94,7 +98,7 @@ std::string Heap::snapshot() {
   out.begin_list();
   {
     std::lock_guard growth(growth_); // keeps ranges as they are
-    std::lock_guard guard(lock_);
+    Claim claim(*this);
     for (auto &[base, segment] : segments_)
       for (tb_block *first = segment.first; first;) {
         tb_block *end = first;
@@ -103,7 +107,7 @@ std::string Heap::snapshot() {
         first = end ? end->next : nullptr;
       }
   }
-  History::Clock clock = read(lock_, history_, &events);
+  History::Clock clock = read_history(&events);
   out.end_list();
   out.text("device_traces");
   out.begin_list();
@@ -127,7 +131,7 @@ std::string Heap::snapshot() {
 
 std::string Heap::rmm_log() {
   std::vector<HistoryEvent> events;
-  History::Clock clock = read(lock_, history_, &events);
+  History::Clock clock = read_history(&events);
   std::string out = "Thread,Time,Action,Pointer,Size,Stream\n";
   char line[160];
   for (const HistoryEvent &event : events) {
@@ -149,7 +153,7 @@ std::string Heap::rmm_log() {
 
 std::string Heap::trace() {
   std::vector<HistoryEvent> events;
-  read(lock_, history_, &events);
+  read_history(&events);
   std::unordered_map<uint64_t, uint64_t> live, streams;
   uint64_t next = 0;
   std::string out;
@@ -171,8 +175,9 @@ std::string Heap::trace() {
 void Heap::resize_history(uint64_t events) {
   History fresh;
   fresh.resize(events);
-  std::lock_guard guard(lock_);
+  Claim claim(*this);
   std::swap(history_, fresh);
+  for (ThreadCache *cache : caches_) cache->page = history_.take_page();
 }
 
 } // namespace tb

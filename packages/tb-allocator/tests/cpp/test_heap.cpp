@@ -3,6 +3,8 @@
 
 namespace {
 
+constexpr uint64_t piece = uint64_t{64} << 10; // too large for a thread's cache, so free ones are the heap's at once
+
 void size_zero_is_null() {
   Block none{&none, reinterpret_cast<tb_block *>(&none)};
   CHECK(table.allocate(0, 0, nullptr, &none.pointer, &none.block) == TB_OK);
@@ -13,17 +15,17 @@ void size_zero_is_null() {
 }
 
 void blocks_are_split_and_merged_with_both_neighbours() {
-  Block a = make(512), b = make(512), c = make(512), d = make(512);
+  Block a = make(piece), b = make(piece), c = make(piece), d = make(piece);
   auto *base = static_cast<char *>(a.pointer);
-  CHECK(b.pointer == base + 512 && c.pointer == base + 1024 && d.pointer == base + 1536);
+  CHECK(b.pointer == base + piece && c.pointer == base + 2 * piece && d.pointer == base + 3 * piece);
   CHECK(read().inactive_split[0].current == 1); // the rest of the segment
-  CHECK(read().inactive_split_bytes[1].current == static_cast<int64_t>(2 * MiB - 2048));
+  CHECK(read().inactive_split_bytes[1].current == static_cast<int64_t>(2 * MiB - 4 * piece));
   table.deallocate(a.block);
   table.deallocate(c.block);
   CHECK(read().inactive_split[1].current == 3);
   table.deallocate(b.block);
   CHECK(read().inactive_split[1].current == 2);
-  Block three = make(1536);
+  Block three = make(3 * piece);
   CHECK(three.pointer == base);
   table.deallocate(three.block);
   table.deallocate(d.block);
@@ -34,16 +36,16 @@ void blocks_are_split_and_merged_with_both_neighbours() {
 
 void the_smallest_fitting_block_is_taken() {
   std::vector<Block> held;
-  uint64_t sizes[] = {8 << 10, 24 << 10, 12 << 10, 40 << 10};
+  uint64_t sizes[] = {80 << 10, 240 << 10, 120 << 10, 400 << 10};
   std::vector<Block> blocks;
   for (uint64_t size : sizes) {
     blocks.push_back(make(size));
     held.push_back(make(512)); // keeps them apart
   }
   for (Block block : blocks) table.deallocate(block.block);
-  Block ten = make(10 << 10);
+  Block ten = make(100 << 10);
   CHECK(ten.pointer == blocks[2].pointer);
-  Block thirteen = make(13 << 10);
+  Block thirteen = make(130 << 10);
   CHECK(thirteen.pointer == blocks[1].pointer);
   for (Block block : held) table.deallocate(block.block);
   table.deallocate(ten.block);

@@ -45,58 +45,56 @@ void a_recorded_block_waits_for_its_streams() {
   Block third = make(1000, own);
   CHECK(third.pointer != block.pointer); // the second stream still uses it
   second->done = 1;
+  Block missing = make(2 * MiB, own); // nothing cached fits, so all that is pending is looked at
+  CHECK(read().active[0].current == 3);
   Block fourth = make(1000, own);
   CHECK(fourth.pointer == block.pointer);
-  for (Block one : {other, third, fourth}) table.deallocate(one.block);
+  for (Block one : {other, third, missing, fourth}) table.deallocate(one.block);
   reset();
 }
 
-void an_allocation_looks_at_few_events() {
+// Frees a block of `own` that `user` was recorded on, and still uses.
+void leave_pending(tb_stream *own, tb_stream *user, uint64_t size) {
+  user->queued = user->done + 1;
+  Block block = make(size, own);
+  CHECK(table.record_stream(block.block, user) == TB_OK);
+  table.deallocate(block.block);
+}
+
+void pending_streams_cost_cached_allocations_no_query() {
   tb_stream *own = fake::new_stream();
   std::vector<tb_stream *> users;
-  for (int i = 0; i < 30; ++i) {
-    users.push_back(fake::new_stream());
-    users.back()->queued = 1;
-    Block block = make(600, own);
-    CHECK(table.record_stream(block.block, users.back()) == TB_OK);
-    table.deallocate(block.block);
+  for (int i = 0; i < 16; ++i) leave_pending(own, users.emplace_back(fake::new_stream()), 3 * MiB);
+  int64_t pending = read().active[0].current;
+  CHECK(pending == 16);
+  for (uint64_t size : {uint64_t{600}, uint64_t{100000}, 2 * MiB, 10 * MiB}) table.deallocate(make(size, own).block);
+  int queries = fake::world.event_queries, records = fake::world.event_records;
+  for (int passed = 0; passed < 2; ++passed) {
+    for (int i = 0; i < 1000; ++i)
+      for (uint64_t size : {uint64_t{600}, uint64_t{100000}, 2 * MiB, 10 * MiB})
+        table.deallocate(make(size, own).block);
+    CHECK(fake::world.event_queries == queries && fake::world.event_records == records);
+    for (tb_stream *user : users) user->done = user->queued.load();
   }
-  Block warm = make(100000, own); // so that the next one is cached
-  table.deallocate(warm.block);
-  int queries = fake::world.event_queries;
-  Block block = make(100000, own);
-  CHECK(fake::world.event_queries - queries <= 4);
-  table.deallocate(block.block);
-  for (tb_stream *user : users) user->done = 1;
-  queries = fake::world.event_queries;
+  Block missing = make(30 * MiB, own);
+  CHECK(read().active[0].current == 1 && fake::world.event_queries == queries + 16);
+  table.deallocate(missing.block);
   reset();
-  Block without = make(100, own);
-  queries = fake::world.event_queries;
-  table.deallocate(without.block);
+}
+
+void who_frees_recorded_blocks_sees_earlier_ones_come_back() {
+  tb_stream *own = fake::new_stream(), *user = fake::new_stream();
+  for (int i = 0; i < 30; ++i) {
+    int queries = fake::world.event_queries;
+    leave_pending(own, user, 600);
+    CHECK(fake::world.event_queries - queries <= 4);
+    CHECK(read().active[0].current == 1);
+    user->done = user->queued.load();
+  }
+  reset();
+  int queries = fake::world.event_queries;
   table.deallocate(make(100, own).block);
   CHECK(fake::world.event_queries == queries); // nothing pending, nothing asked
-  reset();
-}
-
-void pending_streams_cost_cached_allocations_next_to_no_queries() {
-  tb_stream *own = fake::new_stream();
-  std::vector<tb_stream *> users;
-  for (int i = 0; i < 16; ++i) {
-    users.push_back(fake::new_stream());
-    users.back()->queued = 1;
-    Block block = make(3 * MiB, own);
-    CHECK(table.record_stream(block.block, users.back()) == TB_OK);
-    table.deallocate(block.block);
-  }
-  Block warm = make(600, own);
-  table.deallocate(warm.block);
-  int queries = fake::world.event_queries, records = fake::world.event_records;
-  for (int i = 0; i < 1000; ++i) table.deallocate(make(600, own).block);
-  CHECK(fake::world.event_queries - queries < 100 && fake::world.event_records == records);
-  for (tb_stream *user : users) user->done = 1;
-  queries = fake::world.event_queries;
-  for (int i = 0; i < 1000; ++i) table.deallocate(make(600, own).block);
-  CHECK(read().active[0].current == 0); // seen all the same
   reset();
 }
 
@@ -138,7 +136,7 @@ void the_failure_of_queued_work_is_reported_by_the_next_allocation() {
   table.deallocate(block.block);
   fake::world.query_failure = TB_INTERNAL;
   Block out{&out, nullptr};
-  CHECK(table.allocate(0, 1000, own, &out.pointer, &out.block) == TB_INTERNAL);
+  CHECK(table.allocate(0, 30 * MiB, own, &out.pointer, &out.block) == TB_INTERNAL); // it looks, as nothing fits
   CHECK(out.pointer == &out);
   tb_error error{};
   CHECK(tb::host.take_error(&error) && std::string(error.text) == "a queued kernel failed");
@@ -155,8 +153,8 @@ int main() {
   memory_is_reused_at_once_on_its_own_stream_only();
   null_is_the_default_stream();
   a_recorded_block_waits_for_its_streams();
-  an_allocation_looks_at_few_events();
-  pending_streams_cost_cached_allocations_next_to_no_queries();
+  pending_streams_cost_cached_allocations_no_query();
+  who_frees_recorded_blocks_sees_earlier_ones_come_back();
   without_an_event_deallocate_waits();
   a_stream_of_another_device_gets_an_event_of_its_device();
   the_failure_of_queued_work_is_reported_by_the_next_allocation();

@@ -1,7 +1,8 @@
 // test_threads.cpp -- several threads at once: allocate, free in another thread, record streams, run out of memory,
-// empty the cache, read statistics. Run it under ThreadSanitizer.
+// empty the cache, read statistics; against a map of what is allocated. Run it under ThreadSanitizer.
 #include <cstring>
 #include <deque>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -37,6 +38,26 @@ private:
   std::deque<Item> items_;
 };
 
+// Who has which addresses.
+class Shadow {
+public:
+  void allocated(const Item &item) {
+    std::lock_guard guard(mutex_);
+    auto after = ends_.lower_bound(item.pointer);
+    CHECK(after == ends_.end() || item.pointer + item.size <= after->first);
+    CHECK(after == ends_.begin() || std::prev(after)->second <= item.pointer);
+    ends_.emplace_hint(after, item.pointer, item.pointer + item.size);
+  }
+  void freed(const Item &item) {
+    std::lock_guard guard(mutex_);
+    CHECK(ends_.erase(item.pointer) == 1);
+  }
+
+private:
+  std::mutex mutex_;
+  std::map<char *, char *> ends_;
+};
+
 void run(bool growing, int threads, int steps) {
   tb::Driver driver{&fake::api, nullptr};
   tb::HeapPolicy policy;
@@ -47,7 +68,9 @@ void run(bool growing, int threads, int steps) {
   for (int i = 0; i < 4; ++i) streams.push_back(fake::new_stream());
   std::vector<Mailbox> boxes(static_cast<size_t>(threads));
   std::atomic<int> failures{0};
+  Shadow shadow;
   auto give_back = [&](const Item &item) {
+    shadow.freed(item);
     CHECK(item.pointer[0] == item.mark && item.pointer[item.size - 1] == item.mark);
     heap.deallocate(item.block);
   };
@@ -70,6 +93,7 @@ void run(bool growing, int threads, int steps) {
         }
         CHECK(status == TB_OK);
         item.pointer = static_cast<char *>(pointer);
+        shadow.allocated(item);
         item.pointer[0] = item.pointer[item.size - 1] = item.mark;
         mine.push_back(item);
       } else if (choice < 70) {
