@@ -26,7 +26,8 @@ tb_block *Heap::adopt_from(StreamPools &donor, StreamPools &own, const Request &
 
 tb_status Heap::adopt(const Request &request, bool own_kind, bool passed_only, tb_block **out) {
   StreamPools *own;
-  std::vector<StreamPools *> donors; // with something that fits
+  std::vector<StreamPools *> &donors = donors_; // with something that fits
+  donors.clear();
   auto adopt_with_lock = [&](StreamPools &donor, uint64_t until, uint64_t stamp) {
     tb_block *found = adopt_from(donor, *own, request, own_kind, until, stamp);
     if (found) *out = take(found, request.rounded, request.size);
@@ -39,9 +40,11 @@ tb_status Heap::adopt(const Request &request, bool own_kind, bool passed_only, t
     bool large = request.rounded > policy_.small_limit;
     for (auto &pools : pools_) {
       if (pools.get() == own) continue;
-      bool same = (large ? pools->large : pools->small).bins.find(request.rounded);
-      bool other = !own_kind && (large ? pools->small : pools->large).bins.find(request.rounded);
-      if (same || other) donors.push_back(pools.get());
+      tb_block *same = (large ? pools->large : pools->small).bins.find(request.rounded);
+      tb_block *other = own_kind ? nullptr : (large ? pools->small : pools->large).bins.find(request.rounded);
+      if (!same && !other) continue;
+      if (adopt_with_lock(*pools, pools->timeline.passed, 0)) return TB_OK;
+      donors.push_back(pools.get());
     }
   }
   for (StreamPools *donor : donors) {

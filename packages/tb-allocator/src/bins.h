@@ -79,7 +79,9 @@ public:
 
   // Calls visit(block) from the largest class down, until it returns true.
   template <class Visit> void descend(Visit visit) const {
-    for (size_t row = row_count; row-- > 0;)
+    for (uint64_t rows = row_bits_; rows;) {
+      auto row = static_cast<uint32_t>(std::bit_width(rows)) - 1;
+      rows &= ~(uint64_t{1} << row);
       for (uint32_t bits = rows_[row]; bits;) {
         auto bit = static_cast<uint32_t>(std::bit_width(bits)) - 1;
         bits &= ~(uint32_t{1} << bit);
@@ -89,6 +91,7 @@ public:
           block = next;
         }
       }
+    }
   }
 
   // 0 when empty.

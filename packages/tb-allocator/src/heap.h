@@ -161,11 +161,6 @@ private:
     uint64_t from = 0, to = 0; // offsets in their segment: what has to be mapped, but for what is
     uint64_t pages = 0;        // to map
   };
-  struct RowBlock { // of a row of free and unmapped ones
-    tb_block *block;
-    uint64_t start;           // offset in the segment
-    uint64_t unmapped_before; // bytes of the row
-  };
   struct Run { // mapped pages, one after another
     Segment *segment;
     uint64_t first, count;
@@ -299,7 +294,8 @@ private:
   tb_status create(uint64_t pages);
   void steal(StreamPools &from, uint64_t pages, bool passed_only); // lock_ held
   tb_status wait_for_donors(Timeline &mine, tb_stream *stream, uint64_t *stamp);
-  std::vector<StreamPools *> others(const StreamPools &own);
+  const std::vector<StreamPools *> &others(const StreamPools &own); // valid until the next call
+  void look_at_others(tb_stream *stream);
 
   // adopting.cpp, with growth_ held
   tb_status adopt(const Request &request, bool own_kind, bool passed_only, tb_block **out);
@@ -349,12 +345,12 @@ private:
   std::vector<std::unique_ptr<PendingQueue>> queues_;
   tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;
-  uint64_t page_ = 0;              // the granularity of virtual memory
-  uint64_t range_size_ = 0;        // of addresses
-  Harvest harvest_;                // of the request at hand
+  uint64_t page_ = 0;       // the granularity of virtual memory
+  uint64_t range_size_ = 0; // of addresses
+  Harvest harvest_;         // of the request at hand
+  std::vector<StreamPools *> donors_;
   uint64_t most_active_ = 0;       // bytes, as far as requests that needed pages saw
   uint32_t paused_ = 0;            // written with both locks
-  std::vector<RowBlock> row_;      // of find_gap
   std::vector<Run> runs_;          // while paused: what resume maps
   std::unique_ptr<char[]> backup_; // their bytes
   tb_status failure_ = TB_OK; // of queued work, found where nothing could be returned; the next allocate reports it

@@ -1,7 +1,7 @@
 // paging.cpp -- memory for a request that no free block fits: a gap of addresses, and pages mapped into it.
 //
-// A gap is a row of free and unmapped blocks between two that are in use, so a request needs pages only for what is not
-// mapped. It is put where it needs the fewest.
+// A gap is a row of free and unmapped blocks, so a request needs pages only for what is not mapped. It is put where it
+// needs few: at the largest free blocks, which it begins or ends with.
 #include <algorithm>
 
 #include "heap.h"
@@ -10,6 +10,7 @@ namespace tb {
 
 tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_block **out) {
   retire_all();
+  if (!policy_.fixed) look_at_others(request.stream);
   Pool *pool = nullptr;
   Gap gap;
   tb_block *spare = nullptr;
@@ -85,56 +86,47 @@ static bool is_open_to(const Pool &pool, const tb_block *block) {
 }
 
 bool Heap::find_gap(Pool &pool, uint64_t size, Gap *out) {
+  constexpr int own_looks = 8, other_looks = 4; // seeds of a stream: bounds the time, and costs nothing on the traces
   Gap best;
-  uint64_t best_pages = UINT64_MAX, best_slack = 0;
-  constexpr int look_limit = 64; // rows: bounds the time, and costs nothing on the traces
-  int looked = 0;
+  uint64_t least = UINT64_MAX; // bytes to map
   auto open = [&](const tb_block *block) {
     return block && (block->state == BlockState::unmapped || is_open_to(pool, block));
   };
-  for (tb_block *hole : holes_[pool.large]) {
-    tb_block *first = hole;
-    bool seen = false; // with an earlier hole of the same row
-    while (!seen && open(first->previous)) {
-      first = first->previous;
-      seen = first->state == BlockState::unmapped;
+  // Whether the gap that begins or ends with the seed needs the fewest pages so far.
+  auto consider = [&](tb_block *seed, bool begins) {
+    uint64_t unmapped = 0, left = size;
+    for (tb_block *block = seed; open(block); block = begins ? block->next : block->previous) {
+      if (block->state == BlockState::unmapped)
+        unmapped += std::min(block->size, (left + page_ - 1) & ~(page_ - 1)); // a request takes whole pages of a hole
+      if (unmapped >= least) return;
+      if (block->size >= left) {
+        char *start = begins ? seed->pointer : seed->pointer + seed->size - size;
+        auto from = static_cast<uint64_t>(start - seed->segment->base);
+        least = unmapped;
+        best = {begins ? seed : block, begins ? block : seed, from & ~(page_ - 1),
+                (from + size + page_ - 1) & ~(page_ - 1), unmapped / page_};
+        return;
+      }
+      left -= block->size;
     }
-    if (seen) continue;
-    row_.clear();
-    uint64_t unmapped = 0;
-    for (tb_block *block = first; open(block); block = block->next) {
-      auto start = static_cast<uint64_t>(block->pointer - block->segment->base);
-      row_.push_back({block, start, unmapped});
-      if (block->state == BlockState::unmapped) unmapped += block->size;
-    }
-    uint64_t row_start = row_.front().start, row_end = row_.back().start + row_.back().block->size;
-    if (row_end - row_start < size) continue;
-    if (best_pages == 0 || ++looked > look_limit) break;
-    uint64_t slack = row_end - row_start - size;
-    // The pages before an offset that are not mapped; `at` moves on to the block that the offset lies in.
-    auto before = [&](size_t &at, uint64_t offset) {
-      while (at + 1 < row_.size() && row_[at + 1].start < offset) ++at;
-      bool hole_there = row_[at].block->state == BlockState::unmapped;
-      return row_[at].unmapped_before + (hole_there && offset > row_[at].start ? offset - row_[at].start : 0);
-    };
-    auto consider = [&](size_t &from_at, size_t &to_at, uint64_t start) {
-      uint64_t from = start / page_ * page_, to = (start + size + page_ - 1) / page_ * page_;
-      uint64_t before_to = before(to_at, to), pages = (before_to - before(from_at, from)) / page_;
-      if (pages > best_pages || (pages == best_pages && slack >= best_slack)) return;
-      best_pages = pages;
-      best_slack = slack;
-      size_t head = from_at, tail = to_at;
-      while (row_[head].start + row_[head].block->size <= start) ++head;
-      while (row_[tail].start >= start + size) --tail;
-      best = {row_[head].block, row_[tail].block, from, to, pages};
-    };
-    // The fewest lie where the request begins with a block or ends with one.
-    size_t from_at = 0, to_at = 0;
-    for (const RowBlock &one : row_)
-      if (one.start + size <= row_end) consider(from_at, to_at, one.start);
-    from_at = to_at = 0;
-    for (const RowBlock &one : row_)
-      if (uint64_t end = one.start + one.block->size; end >= row_start + size) consider(from_at, to_at, end - size);
+  };
+  for (auto &pools : pools_) {
+    Pool &donor = pool.large ? pools->large : pools->small;
+    int looks = &donor == &pool ? own_looks : other_looks;
+    donor.bins.descend([&](tb_block *seed) {
+      if (least < size && seed->size * 2 < size - least) return true; // too small to do much better
+      if (is_open_to(pool, seed)) {
+        consider(seed, true);
+        consider(seed, false);
+      }
+      return --looks <= 0;
+    });
+  }
+  if (least >= size) { // nothing of it is mapped: the hole that fits best
+    tb_block *fit = nullptr;
+    for (tb_block *hole : holes_[pool.large])
+      if (hole->size >= size && (!fit || hole->size < fit->size)) fit = hole;
+    if (fit) consider(fit, true);
   }
   *out = best;
   return best.first;
@@ -183,14 +175,15 @@ void Heap::put_back(const Gap &gap) noexcept {
 
 tb_status Heap::map(const Gap &gap) {
   Segment &segment = *gap.first->segment;
-  size_t fresh = 0, piece = 0;
-  uint64_t moved = harvest_.pieces.empty() ? 0 : harvest_.pieces[0].from;
-  auto next_page = [&]() -> tb_physical * {
-    if (fresh < harvest_.fresh.size()) return harvest_.fresh[fresh++];
-    tb_physical *page = harvest_.pieces[piece].block->segment->pages[moved / page_];
-    moved += page_;
-    if (moved == harvest_.pieces[piece].to && ++piece < harvest_.pieces.size()) moved = harvest_.pieces[piece].from;
-    return page;
+  struct Pages { // still to be mapped, one after another in a list
+    tb_physical **next, **end;
+  };
+  Pages source{harvest_.fresh.data(), harvest_.fresh.data() + harvest_.fresh.size()};
+  size_t piece = 0;
+  auto more = [&] { // gather has found enough
+    const Piece &one = harvest_.pieces[piece++];
+    tb_physical **pages = one.block->segment->pages.get();
+    source = {pages + one.from / page_, pages + one.to / page_};
   };
   int32_t device = source_->device();
   constexpr uint32_t read_and_write = 3;
@@ -204,13 +197,15 @@ tb_status Heap::map(const Gap &gap) {
     Run run{std::max(start, gap.from), std::min(start + block->size, gap.to)};
     if (block->state == BlockState::unmapped && run.from < run.to) {
       runs.push_back({run.from, run.from});
-      for (uint64_t &at = runs.back().to; at < run.to && status == TB_OK;) {
-        tb_physical *page = next_page();
-        status = driver_.api->vmm_map(driver_.self, segment.base + at, page_, page, 0);
+      char *address = segment.base + run.from, *end = segment.base + run.to;
+      tb_physical **place = &segment.pages[run.from / page_];
+      for (; address < end; address += page_) {
+        if (source.next == source.end) more();
+        status = driver_.api->vmm_map(driver_.self, address, page_, *source.next, 0);
         if (status != TB_OK) break;
-        segment.pages[at / page_] = page;
-        at += page_;
+        *place++ = *source.next++;
       }
+      runs.back().to = static_cast<uint64_t>(address - segment.base);
       if (status == TB_OK)
         status = driver_.api->vmm_set_access(driver_.self, segment.base + run.from, run.to - run.from, &device, 1,
                                              read_and_write);

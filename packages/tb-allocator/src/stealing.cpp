@@ -34,9 +34,10 @@ tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_
     std::lock_guard guard(lock_);
     steal(*own, pages, false);
   }
-  std::vector<StreamPools *> donors;
+  donors_.clear();
+  const std::vector<StreamPools *> &donors = donors_;
   if (harvest_.pages < pages) {
-    donors = others(*own);
+    others(*own);
     for (StreamPools *donor : donors) advance(donor->timeline);
     std::lock_guard guard(lock_);
     for (StreamPools *donor : donors) steal(*donor, pages, true);
@@ -62,13 +63,26 @@ tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_
   return wait_for_donors(own->timeline, request.stream, stamp);
 }
 
-std::vector<StreamPools *> Heap::others(const StreamPools &own) {
-  std::vector<StreamPools *> found;
+const std::vector<StreamPools *> &Heap::others(const StreamPools &own) {
+  donors_.clear();
   std::lock_guard guard(lock_);
   for (auto &pools : pools_)
     if (pools.get() != &own && pools->small.bins.bytes() + pools->large.bins.bytes() >= page_)
-      found.push_back(pools.get());
-  return found;
+      donors_.push_back(pools.get());
+  return donors_;
+}
+
+// What they have passed by now is as good as the stream's own. An event on its way is not followed by another.
+void Heap::look_at_others(tb_stream *stream) {
+  StreamPools *own;
+  {
+    std::lock_guard guard(lock_);
+    own = find_pools(stream);
+  }
+  for (StreamPools *donor : others(*own)) {
+    if (donor->timeline.marks.empty()) mark(*donor);
+    advance(donor->timeline);
+  }
 }
 
 // All of them, or TB_OUT_OF_MEMORY and as many as there were.

@@ -31,19 +31,15 @@ void drop(tb_driver *self, tb_physical *physical) {
   delete physical;
 }
 
-struct Place {
-  tb_driver::Range &range;
-  size_t first, count; // pages
-};
-
-Place place_of(tb_driver *self, void *address, uint64_t size) {
+// The pages of a part of a reservation.
+inline tb_driver::Page *pages_of(tb_driver *self, void *address, uint64_t size) {
   auto value = reinterpret_cast<uint64_t>(address);
   uint64_t index = (value >> range_shift) - 1, offset = value & ((uint64_t{1} << range_shift) - 1);
   require(index < self->ranges.size(), "the address lies in a reservation");
   auto &range = self->ranges[index];
-  require(offset % emulated_page == 0 && size % emulated_page == 0 && size > 0, "sizes are multiples of a page");
+  require((offset | size) % emulated_page == 0 && size > 0, "sizes are multiples of a page");
   require(offset + size <= range.size, "the range lies in one reservation");
-  return {range, offset / emulated_page, size / emulated_page};
+  return &range.pages[offset / emulated_page];
 }
 
 tb_status mem_alloc(tb_driver *self, int32_t, uint64_t size, uint64_t, void **out) {
@@ -75,15 +71,19 @@ tb_status reserve(tb_driver *self, uint64_t size, uint64_t, void *, void **out) 
   *out = reinterpret_cast<void *>((self->ranges.size() + 1) << range_shift);
   auto &range = self->ranges.emplace_back();
   range.size = size;
+  range.pages.reset(static_cast<tb_driver::Page *>(calloc(size / emulated_page + 1, sizeof(tb_driver::Page))));
+  if (!range.pages) throw std::bad_alloc();
   return TB_OK;
 }
 
 tb_status release(tb_driver *self, void *address, uint64_t size) {
   ++self->calls[tb_driver::release];
-  Place place = place_of(self, address, size);
-  require(place.first == 0 && size == place.range.size, "a whole reservation is released");
-  for (tb_physical *page : place.range.pages) require(!page, "a reservation is released without mappings");
-  place.range = {};
+  tb_driver::Page *pages = pages_of(self, address, size);
+  auto &range = self->ranges[(reinterpret_cast<uint64_t>(address) >> range_shift) - 1];
+  require(pages == range.pages.get() && size == range.size, "a whole reservation is released");
+  for (size_t page = 0; page < size / emulated_page; ++page)
+    require(!pages[page].memory, "a reservation is released without mappings");
+  range = {};
   return TB_OK;
 }
 
@@ -103,41 +103,36 @@ tb_status destroy(tb_driver *self, tb_physical *physical) {
 
 tb_status map(tb_driver *self, void *address, uint64_t size, tb_physical *physical, uint64_t offset) {
   ++self->calls[tb_driver::map];
-  Place place = place_of(self, address, size);
   require(offset + size <= physical->size, "a mapping lies in its memory");
-  if (place.range.pages.size() < place.first + place.count) {
-    place.range.pages.resize(place.first + place.count);
-    place.range.lengths.resize(place.range.pages.size());
+  tb_driver::Page *first = pages_of(self, address, size), *end = first + size / emulated_page;
+  for (tb_driver::Page *page = first; page < end; ++page) {
+    require(!page->memory, "nothing is mapped twice at one address");
+    page->memory = physical;
   }
-  for (size_t page = place.first; page < place.first + place.count; ++page) {
-    require(!place.range.pages[page], "nothing is mapped twice at one address");
-    place.range.pages[page] = physical;
-  }
-  place.range.lengths[place.first] = static_cast<uint32_t>(place.count);
+  first->length = static_cast<uint32_t>(end - first);
   ++physical->references;
   return TB_OK;
 }
 
 tb_status unmap(tb_driver *self, void *address, uint64_t size) {
   ++self->calls[tb_driver::unmap];
-  Place place = place_of(self, address, size);
-  for (size_t page = place.first, end = place.first + place.count; page < end;) {
-    require(page < place.range.pages.size() && place.range.pages[page] && place.range.lengths[page],
-            "whole mappings are taken away");
-    size_t next = page + place.range.lengths[page];
+  tb_driver::Page *page = pages_of(self, address, size), *end = page + size / emulated_page;
+  while (page < end) {
+    require(page->length, "whole mappings are taken away");
+    tb_driver::Page *next = page + page->length;
     require(next <= end, "whole mappings are taken away");
-    drop(self, place.range.pages[page]);
-    place.range.lengths[page] = 0;
-    for (; page < next; ++page) place.range.pages[page] = nullptr;
+    drop(self, page->memory);
+    page->length = 0;
+    for (; page < next; ++page) page->memory = nullptr;
   }
   return TB_OK;
 }
 
 tb_status set_access(tb_driver *self, void *address, uint64_t size, const int32_t *, uint32_t, uint32_t) {
   ++self->calls[tb_driver::access];
-  Place place = place_of(self, address, size);
-  for (size_t page = place.first; page < place.first + place.count; ++page)
-    require(page < place.range.pages.size() && place.range.pages[page], "access is set to mapped pages");
+  tb_driver::Page *pages = pages_of(self, address, size);
+  for (size_t page = 0; page < size / emulated_page; ++page)
+    require(pages[page].memory, "access is set to mapped pages");
   return TB_OK;
 }
 
@@ -227,6 +222,6 @@ const tb_driver_api &emulated_api() {
 tb_physical *tb_driver::page_at(uint64_t address) const {
   uint64_t range = (address >> tb::range_shift) - 1;
   uint64_t page = (address & ((uint64_t{1} << tb::range_shift) - 1)) / tb::emulated_page;
-  if (range >= ranges.size() || page >= ranges[range].pages.size()) return nullptr;
-  return ranges[range].pages[page];
+  if (range >= ranges.size() || page >= ranges[range].size / tb::emulated_page) return nullptr;
+  return ranges[range].pages[page].memory;
 }

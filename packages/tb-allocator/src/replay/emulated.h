@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +27,9 @@ struct tb_physical {
 };
 
 struct tb_driver {
+  struct Free {
+    void operator()(void *array) const noexcept { std::free(array); }
+  };
   enum Call { allocate, free, reserve, release, create, destroy, map, unmap, access, record, query, wait, sync, end };
   static constexpr std::array<const char *, end> names = {
       "mem_alloc", "mem_free",   "vmm_reserve",  "vmm_release", "vmm_create",  "vmm_destroy", "vmm_map",
@@ -41,10 +45,13 @@ struct tb_driver {
   uint64_t used = 0, peak = 0;
   std::array<uint64_t, end> calls{};
   std::unordered_map<void *, uint64_t> blocks;
+  struct Page {
+    tb_physical *memory; // NULL: not mapped
+    uint32_t length;     // in pages, at the first page of a mapping
+  };
   struct Range {
     uint64_t size = 0;
-    std::vector<tb_physical *> pages; // NULL: not mapped
-    std::vector<uint32_t> lengths;    // in pages, at the first page of a mapping
+    std::unique_ptr<Page[], Free> pages; // zeroed by the system when first touched
   };
   std::vector<Range> ranges; // by the upper bits of the address
   uint64_t next_block = uint64_t{1} << 60;
