@@ -3,6 +3,7 @@
 #define TB_CUDA_DRIVER_INTERNAL_H
 
 #include <atomic>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -186,6 +187,45 @@ public:
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
   Driver &driver = Driver::of(self);
   return guarded(driver.host, [&] { return body(driver); });
+}
+
+// What a function was given, checked before a context is made for it.
+struct Given {
+  struct Pointer {
+    const void *pointer;
+    const char *name;
+  };
+  std::initializer_list<Pointer> pointers = {}; // none may be NULL
+  uint64_t flags = 0, known = 0;
+
+  tb_status check(const Driver &driver) const {
+    for (const Pointer &each : pointers)
+      if (const tb_status status = driver.require(each.pointer, each.name)) return status;
+    return driver.refuse_flags(flags, known);
+  }
+};
+
+// body(driver, device), with the device's context current.
+template <class Body> tb_status with_device(tb_driver *self, int32_t number, const Given &given, Body &&body) noexcept {
+  return with(self, [&](Driver &driver) -> tb_status {
+    tb_status status = TB_OK;
+    Device *device = driver.usable(number, &status);
+    if (!device || (status = given.check(driver))) return status;
+    const Current current(driver, *device);
+    return current.status ? current.status : body(driver, *device);
+  });
+}
+
+// body(driver, object) for the object of a handle, called `what`, with its device's context current.
+template <class Kind, class Handle, class Body>
+tb_status with_object(tb_driver *self, Handle *handle, const char *what, const Given &given, Body &&body) noexcept {
+  return with(self, [&](Driver &driver) -> tb_status {
+    tb_status status = TB_OK;
+    Kind *object = driver.usable_object<Kind>(handle, what, &status);
+    if (!object || (status = given.check(driver))) return status;
+    const Current current(driver, object->device);
+    return current.status ? current.status : body(driver, *object);
+  });
 }
 
 tb_graph_api graph_table();

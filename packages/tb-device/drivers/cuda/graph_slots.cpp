@@ -9,67 +9,53 @@ namespace graph {
 namespace {
 
 tb_status capture_begin(tb_driver *self, tb_stream *handle, uint64_t flags) {
-  return with(self, [&](Driver &driver) -> tb_status {
+  return with_object<Stream>(self, handle, "stream", {{}, flags}, [&](Driver &driver, Stream &stream) -> tb_status {
     tb_status status = TB_OK;
-    Stream *stream = driver.usable_object<Stream>(handle, "stream", &status);
-    if (!stream) return status;
-    if ((status = driver.refuse_flags(flags, 0))) return status;
-    Device &device = stream->device;
-    const Current current(driver, device);
-    if (current.status) return current.status;
-    if (!stream->native)
+    Device &device = stream.device;
+    if (!stream.native)
       return fail(driver.host, TB_FAILED_PRECONDITION,
                   "CUDA captures no default stream: use a stream of stream_create");
-    if (driver.is_capturing(*stream)) return fail(driver.host, TB_FAILED_PRECONDITION, "the stream captures already");
+    if (driver.is_capturing(stream)) return fail(driver.host, TB_FAILED_PRECONDITION, "the stream captures already");
     // Relaxed: other threads may allocate meanwhile, as the driver's own callers do.
-    const CUresult result = driver.api.cuStreamBeginCapture(stream->native, CU_STREAM_CAPTURE_MODE_RELAXED);
+    const CUresult result = driver.api.cuStreamBeginCapture(stream.native, CU_STREAM_CAPTURE_MODE_RELAXED);
     if ((status = driver.told(device, result, "cuStreamBeginCapture"))) return status;
     std::lock_guard lock(device.mutex);
-    device.capturing.insert(stream->native);
+    device.capturing.insert(stream.native);
     device.captures.fetch_add(1);
     return TB_OK;
   });
 }
 
 tb_status capture_is_active(tb_driver *self, tb_stream *handle, int32_t *out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Stream *stream = driver.usable_object<Stream>(handle, "stream", &status);
-    if (!stream) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    const Current current(driver, stream->device);
-    if (current.status) return current.status;
-    *out = driver.is_capturing(*stream);
-    return TB_OK;
-  });
+  return with_object<Stream>(self, handle, "stream", {{{out, "out"}}},
+                             [&](Driver &driver, Stream &stream) -> tb_status {
+                               *out = driver.is_capturing(stream);
+                               return TB_OK;
+                             });
 }
 
 tb_status capture_end(tb_driver *self, tb_stream *handle, tb_graph **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Stream *stream = driver.usable_object<Stream>(handle, "stream", &status);
-    if (!stream) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    Device &device = stream->device;
-    const Current current(driver, device);
-    if (current.status) return current.status;
-    {
-      std::lock_guard lock(device.mutex);
-      if (!device.capturing.erase(stream->native))
-        return fail(driver.host, TB_FAILED_PRECONDITION,
-                    "no capture began on this stream: end it on the stream of capture_begin");
-      device.captures.fetch_sub(1);
-    }
-    CUgraph native = nullptr;
-    const CUresult result = driver.api.cuStreamEndCapture(stream->native, &native);
-    if (result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
-      return fail_cuda(driver.host, driver.api, TB_FAILED_PRECONDITION, result, "cuStreamEndCapture",
-                       "Let the stream of capture_begin wait for every stream that joined");
-    if ((status = driver.told(device, result, "cuStreamEndCapture"))) return status;
-    *out = (new Graph{device, native, device.generation})->handle();
-    driver.live.graphs.fetch_add(1);
-    return TB_OK;
-  });
+  return with_object<Stream>(
+      self, handle, "stream", {{{out, "out"}}}, [&](Driver &driver, Stream &stream) -> tb_status {
+        tb_status status = TB_OK;
+        Device &device = stream.device;
+        {
+          std::lock_guard lock(device.mutex);
+          if (!device.capturing.erase(stream.native))
+            return fail(driver.host, TB_FAILED_PRECONDITION,
+                        "no capture began on this stream: end it on the stream of capture_begin");
+          device.captures.fetch_sub(1);
+        }
+        CUgraph native = nullptr;
+        const CUresult result = driver.api.cuStreamEndCapture(stream.native, &native);
+        if (result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
+          return fail_cuda(driver.host, driver.api, TB_FAILED_PRECONDITION, result, "cuStreamEndCapture",
+                           "Let the stream of capture_begin wait for every stream that joined");
+        if ((status = driver.told(device, result, "cuStreamEndCapture"))) return status;
+        *out = (new Graph{device, native, device.generation})->handle();
+        driver.live.graphs.fetch_add(1);
+        return TB_OK;
+      });
 }
 
 tb_status graph_node_count(tb_driver *self, tb_graph *handle, uint64_t *out) {
@@ -98,50 +84,41 @@ tb_status graph_destroy(tb_driver *self, tb_graph *handle) {
 }
 
 tb_status graph_instantiate(tb_driver *self, tb_graph *handle, uint64_t flags, tb_graph_exec **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    auto *graph = driver.usable_object<Graph>(handle, "graph", &status);
-    if (!graph) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    if ((status = driver.refuse_flags(flags, 0))) return status;
-    const Current current(driver, graph->device);
-    if (current.status) return current.status;
-    CUgraphExec native = nullptr;
-    const CUresult result = driver.api.cuGraphInstantiateWithFlags(&native, graph->native, 0);
-    if ((status = driver.told(graph->device, result, "cuGraphInstantiateWithFlags"))) return status;
-    *out = (new Executable{graph->device, native, graph->device.generation})->handle();
-    driver.live.graphs.fetch_add(1);
-    return TB_OK;
-  });
+  return with_object<Graph>(self, handle, "graph", {{{out, "out"}}, flags},
+                            [&](Driver &driver, Graph &graph) -> tb_status {
+                              tb_status status = TB_OK;
+                              CUgraphExec native = nullptr;
+                              const CUresult result = driver.api.cuGraphInstantiateWithFlags(&native, graph.native, 0);
+                              if ((status = driver.told(graph.device, result, "cuGraphInstantiateWithFlags")))
+                                return status;
+                              *out = (new Executable{graph.device, native, graph.device.generation})->handle();
+                              driver.live.graphs.fetch_add(1);
+                              return TB_OK;
+                            });
 }
 
 tb_status graph_launch(tb_driver *self, tb_graph_exec *handle, tb_stream *stream_handle) {
-  return with(self, [&](Driver &driver) -> tb_status {
+  return with_object<Stream>(self, stream_handle, "stream", {}, [&](Driver &driver, Stream &stream) -> tb_status {
     tb_status status = TB_OK;
     auto *executable = driver.usable_object<Executable>(handle, "executable", &status);
-    Stream *stream = executable ? driver.usable_object<Stream>(stream_handle, "stream", &status) : nullptr;
-    if (!stream) return status;
-    const Current current(driver, stream->device);
-    if (current.status) return current.status;
-    if (driver.is_capturing(*stream))
+    if (!executable) return status;
+    if (driver.is_capturing(stream))
       return fail(driver.host, TB_UNSUPPORTED,
                   "the CUDA driver captures no graph in a graph: capture the work itself, or launch after capture_end");
-    return driver.told(stream->device, driver.api.cuGraphLaunch(executable->native, stream->native), "cuGraphLaunch");
+    return driver.told(stream.device, driver.api.cuGraphLaunch(executable->native, stream.native), "cuGraphLaunch");
   });
 }
 
 tb_status graph_update(tb_driver *self, tb_graph_exec *handle, tb_graph *graph_handle) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    auto *executable = driver.usable_object<Executable>(handle, "executable", &status);
-    auto *graph = executable ? driver.usable_object<Graph>(graph_handle, "graph", &status) : nullptr;
-    if (!graph) return status;
-    const Current current(driver, executable->device);
-    if (current.status) return current.status;
-    CUgraphExecUpdateResultInfo info = {};
-    const CUresult result = driver.api.cuGraphExecUpdate(executable->native, graph->native, &info);
-    return driver.told(executable->device, result, "cuGraphExecUpdate", "Instantiate a graph of another shape anew");
-  });
+  return with_object<Executable>(
+      self, handle, "executable", {}, [&](Driver &driver, Executable &executable) -> tb_status {
+        tb_status status = TB_OK;
+        const auto *graph = driver.usable_object<Graph>(graph_handle, "graph", &status);
+        if (!graph) return status;
+        CUgraphExecUpdateResultInfo info = {};
+        const CUresult result = driver.api.cuGraphExecUpdate(executable.native, graph->native, &info);
+        return driver.told(executable.device, result, "cuGraphExecUpdate", "Instantiate a graph of another shape anew");
+      });
 }
 
 tb_status graph_exec_destroy(tb_driver *self, tb_graph_exec *handle) {

@@ -61,6 +61,19 @@ tb_status told_import(Driver &driver, Device &device, CUresult result, const cha
   return driver.told(device, result, function);
 }
 
+// open(driver, device, native) opens what the handle holds and puts it where `out` points.
+template <class Native, class Open> tb_status import(tb_driver *self, int32_t number, Kind kind,
+                                                     const tb_ipc_handle *handle, const void *out, const char *function,
+                                                     const Open &open) {
+  const Given given{{{handle, "handle"}, {out, "out"}}};
+  return with_device(self, number, given, [&](Driver &driver, Device &device) -> tb_status {
+    Native native;
+    if (const tb_status status = read(driver, device, kind, *handle, &native)) return status;
+    const CUresult result = open(driver, device, native);
+    return result == CUDA_SUCCESS ? TB_OK : told_import(driver, device, result, function);
+  });
+}
+
 } // namespace
 
 namespace slots {
@@ -87,24 +100,15 @@ tb_status ipc_export_memory(tb_driver *self, void *pointer, tb_ipc_handle *out) 
 }
 
 tb_status ipc_import_memory(tb_driver *self, int32_t number, const tb_ipc_handle *handle, void **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Device *device = driver.usable(number, &status);
-    if (!device) return status;
-    if ((status = driver.require(handle, "handle"))) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    CUipcMemHandle native;
-    if ((status = read(driver, *device, Kind::memory, *handle, &native))) return status;
-    const Current current(driver, *device);
-    if (current.status) return current.status;
+  const auto open = [out](Driver &driver, Device &, const CUipcMemHandle &native) {
     CUdeviceptr address = 0;
     const CUresult result = driver.api.cuIpcOpenMemHandle(&address, native, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-    if ((status = result == CUDA_SUCCESS ? TB_OK : told_import(driver, *device, result, "cuIpcOpenMemHandle")))
-      return status;
+    if (result != CUDA_SUCCESS) return result;
     driver.live.imports.fetch_add(1);
     *out = reinterpret_cast<void *>(static_cast<uintptr_t>(address));
-    return TB_OK;
-  });
+    return result;
+  };
+  return import <CUipcMemHandle>(self, number, Kind::memory, handle, out, "cuIpcOpenMemHandle", open);
 }
 
 tb_status ipc_close_memory(tb_driver *self, void *pointer) {
@@ -125,42 +129,27 @@ tb_status ipc_close_memory(tb_driver *self, void *pointer) {
 }
 
 tb_status ipc_export_event(tb_driver *self, tb_event *handle, tb_ipc_handle *out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Event *event = driver.usable_object<Event>(handle, "event", &status);
-    if (!event) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    if (!(event->flags & TB_EVENT_IPC))
+  return with_object<Event>(self, handle, "event", {{{out, "out"}}}, [&](Driver &driver, Event &event) -> tb_status {
+    if (!(event.flags & TB_EVENT_IPC))
       return fail(driver.host, TB_FAILED_PRECONDITION, "the event was made without TB_EVENT_IPC");
-    const Current current(driver, event->device);
-    if (current.status) return current.status;
     CUipcEventHandle native;
-    const CUresult result = driver.api.cuIpcGetEventHandle(&native, event->native);
-    if ((status = driver.told(event->device, result, "cuIpcGetEventHandle"))) return status;
-    write(event->device, Kind::event, native, out);
+    const CUresult result = driver.api.cuIpcGetEventHandle(&native, event.native);
+    if (const tb_status status = driver.told(event.device, result, "cuIpcGetEventHandle")) return status;
+    write(event.device, Kind::event, native, out);
     return TB_OK;
   });
 }
 
 tb_status ipc_import_event(tb_driver *self, int32_t number, const tb_ipc_handle *handle, tb_event **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Device *device = driver.usable(number, &status);
-    if (!device) return status;
-    if ((status = driver.require(handle, "handle"))) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    CUipcEventHandle native;
-    if ((status = read(driver, *device, Kind::event, *handle, &native))) return status;
-    const Current current(driver, *device);
-    if (current.status) return current.status;
+  const auto open = [out](Driver &driver, Device &device, const CUipcEventHandle &native) {
     CUevent event = nullptr;
     const CUresult result = driver.api.cuIpcOpenEventHandle(&event, native);
-    if ((status = result == CUDA_SUCCESS ? TB_OK : told_import(driver, *device, result, "cuIpcOpenEventHandle")))
-      return status;
-    *out = (new Event{{*device, event, device->generation}, TB_EVENT_IPC})->handle();
+    if (result != CUDA_SUCCESS) return result;
+    *out = (new Event{{device, event, device.generation}, TB_EVENT_IPC})->handle();
     driver.live.events.fetch_add(1);
-    return TB_OK;
-  });
+    return result;
+  };
+  return import <CUipcEventHandle>(self, number, Kind::event, handle, out, "cuIpcOpenEventHandle", open);
 }
 
 } // namespace slots

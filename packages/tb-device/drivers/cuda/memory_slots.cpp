@@ -60,18 +60,12 @@ bool overlaps(const std::map<uintptr_t, Driver::HostRange> &ranges, uintptr_t be
 namespace slots {
 
 tb_status mem_alloc(tb_driver *self, int32_t number, uint64_t size, uint64_t flags, void **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
+  return with_device(self, number, {{{out, "out"}}, flags}, [&](Driver &driver, Device &device) -> tb_status {
     tb_status status = TB_OK;
-    Device *device = driver.usable(number, &status);
-    if (!device) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    if ((status = driver.refuse_flags(flags, 0))) return status;
-    const Current current(driver, *device);
-    if (current.status) return current.status;
     CUdeviceptr address = 0;
     const CUresult result = driver.api.cuMemAlloc(&address, size ? size : 1);
-    if ((status = told_allocation(driver, *device, result, "cuMemAlloc", size))) return status;
-    note(*device, address, false);
+    if ((status = told_allocation(driver, device, result, "cuMemAlloc", size))) return status;
+    note(device, address, false);
     *out = pointer_of(address);
     return TB_OK;
   });
@@ -93,24 +87,20 @@ tb_status mem_free(tb_driver *self, int32_t number, void *pointer) {
 }
 
 tb_status mem_alloc_async(tb_driver *self, tb_stream *handle, uint64_t size, uint64_t flags, void **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Stream *stream = driver.usable_object<Stream>(handle, "stream", &status);
-    if (!stream) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    if ((status = driver.refuse_flags(flags, 0))) return status;
-    Device &device = stream->device;
-    const Current current(driver, device);
-    if (current.status) return current.status;
-    if (driver.is_capturing(*stream))
-      return fail(driver.host, TB_UNSUPPORTED, "the CUDA driver captures no allocation: allocate before the capture");
-    CUdeviceptr address = 0;
-    const CUresult result = driver.api.cuMemAllocAsync(&address, size ? size : 1, stream->native);
-    if ((status = told_allocation(driver, device, result, "cuMemAllocAsync", size))) return status;
-    note(device, address, true);
-    *out = pointer_of(address);
-    return TB_OK;
-  });
+  return with_object<Stream>(
+      self, handle, "stream", {{{out, "out"}}, flags}, [&](Driver &driver, Stream &stream) -> tb_status {
+        tb_status status = TB_OK;
+        Device &device = stream.device;
+        if (driver.is_capturing(stream))
+          return fail(driver.host, TB_UNSUPPORTED,
+                      "the CUDA driver captures no allocation: allocate before the capture");
+        CUdeviceptr address = 0;
+        const CUresult result = driver.api.cuMemAllocAsync(&address, size ? size : 1, stream.native);
+        if ((status = told_allocation(driver, device, result, "cuMemAllocAsync", size))) return status;
+        note(device, address, true);
+        *out = pointer_of(address);
+        return TB_OK;
+      });
 }
 
 tb_status mem_free_async(tb_driver *self, tb_stream *handle, void *pointer) {
@@ -138,18 +128,11 @@ tb_status mem_free_async(tb_driver *self, tb_stream *handle, void *pointer) {
 }
 
 tb_status mem_alloc_host(tb_driver *self, int32_t number, uint64_t size, uint64_t flags, void **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
+  return with_device(self, number, {{{out, "out"}}, flags}, [&](Driver &driver, Device &device) -> tb_status {
     tb_status status = TB_OK;
-    Device *device = driver.usable(number, &status);
-    if (!device) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    if ((status = driver.refuse_flags(flags, 0))) return status;
-    const Current current(driver, *device);
-    if (current.status) return current.status;
     void *memory = nullptr;
     const uint64_t asked = size ? size : 1;
-    status =
-        driver.told(*device, driver.api.cuMemHostAlloc(&memory, asked, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    status = driver.told(device, driver.api.cuMemHostAlloc(&memory, asked, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
     if (status) return status;
     std::lock_guard lock(driver.mutex);
     driver.host_ranges[address_of(memory)] = {asked, false};
@@ -159,19 +142,13 @@ tb_status mem_alloc_host(tb_driver *self, int32_t number, uint64_t size, uint64_
 }
 
 tb_status mem_register_host(tb_driver *self, int32_t number, void *pointer, uint64_t size, uint64_t flags) {
-  return with(self, [&](Driver &driver) -> tb_status {
+  return with_device(self, number, {{{pointer, "ptr"}}, flags}, [&](Driver &driver, Device &device) -> tb_status {
     tb_status status = TB_OK;
-    Device *device = driver.usable(number, &status);
-    if (!device) return status;
-    if ((status = driver.require(pointer, "ptr"))) return status;
-    if ((status = driver.refuse_flags(flags, 0))) return status;
-    const Current current(driver, *device);
-    if (current.status) return current.status;
     std::lock_guard lock(driver.mutex); // also over the call: two threads may register one range
     if (overlaps(driver.host_ranges, address_of(pointer), size))
       return fail(driver.host, TB_ALREADY_EXISTS, "%s at %p overlap host memory that the device knows already",
                   ByteText(size).text, pointer);
-    status = driver.told(*device, driver.api.cuMemHostRegister(pointer, size, CU_MEMHOSTREGISTER_PORTABLE),
+    status = driver.told(device, driver.api.cuMemHostRegister(pointer, size, CU_MEMHOSTREGISTER_PORTABLE),
                          "cuMemHostRegister");
     if (status == TB_OK) driver.host_ranges[address_of(pointer)] = {size, true};
     return status;

@@ -77,26 +77,21 @@ namespace slots {
 
 tb_status module_load(tb_driver *self, int32_t number, const void *image, uint64_t size, const char *,
                       tb_module **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Device *device = driver.usable(number, &status);
-    if (!device) return status;
-    if ((status = driver.require(image, "image"))) return status;
-    if ((status = driver.require(out, "out"))) return status;
+  const Given given{{{image, "image"}, {out, "out"}}};
+  return with_device(self, number, given, [&](Driver &driver, Device &device) -> tb_status {
     if (size == 0 || is_cut_off(image, size))
       return fail(driver.host, TB_INVALID_ARGUMENT, "the image of %llu bytes is %s",
                   static_cast<unsigned long long>(size), size ? "cut off: give all of it" : "empty");
-    const Current current(driver, *device);
-    if (current.status) return current.status;
-    driver.reap_modules(*device, false);
+    driver.reap_modules(device, false);
     const auto *bytes = static_cast<const char *>(image);
     std::vector<char> whole(bytes, bytes + size);
     whole.push_back(0); // PTX is a text
     Log log;
     CUmodule native = nullptr;
     const CUresult result = load(driver.api, whole, &log, &native);
-    if ((status = driver.told(*device, result, "cuModuleLoadDataEx", *log.text ? log.text : nullptr))) return status;
-    *out = (new Module{{*device, native, device->generation}, {}, {}})->handle();
+    const char *remedy = *log.text ? log.text : nullptr;
+    if (const tb_status status = driver.told(device, result, "cuModuleLoadDataEx", remedy)) return status;
+    *out = (new Module{{device, native, device.generation}, {}, {}})->handle();
     driver.live.modules.fetch_add(1);
     return TB_OK;
   });
@@ -150,23 +145,18 @@ tb_status module_function(tb_driver *self, tb_module *handle, const char *name, 
 }
 
 tb_status module_global(tb_driver *self, tb_module *handle, const char *name, void **out, uint64_t *out_size) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Module *module = driver.usable_object<Module>(handle, "module", &status);
-    if (!module) return status;
-    if ((status = driver.require(name, "name"))) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    if ((status = driver.require(out_size, "out_size"))) return status;
-    const Current current(driver, module->device);
-    if (current.status) return current.status;
-    CUdeviceptr address = 0;
-    size_t size = 0;
-    const CUresult result = driver.api.cuModuleGetGlobal(&address, &size, module->native, name);
-    if ((status = driver.told(module->device, result, "cuModuleGetGlobal"))) return status;
-    *out = reinterpret_cast<void *>(static_cast<uintptr_t>(address));
-    *out_size = size;
-    return TB_OK;
-  });
+  return with_object<Module>(self, handle, "module", {{{name, "name"}, {out, "out"}, {out_size, "out_size"}}},
+                             [&](Driver &driver, Module &module) -> tb_status {
+                               tb_status status = TB_OK;
+                               CUdeviceptr address = 0;
+                               size_t size = 0;
+                               const CUresult result =
+                                   driver.api.cuModuleGetGlobal(&address, &size, module.native, name);
+                               if ((status = driver.told(module.device, result, "cuModuleGetGlobal"))) return status;
+                               *out = reinterpret_cast<void *>(static_cast<uintptr_t>(address));
+                               *out_size = size;
+                               return TB_OK;
+                             });
 }
 
 tb_status function_get_info(tb_driver *self, tb_function *handle, tb_function_info *out) {

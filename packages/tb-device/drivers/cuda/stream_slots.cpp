@@ -54,18 +54,12 @@ tb_status stream_default(tb_driver *self, int32_t number, tb_stream **out) {
 }
 
 tb_status stream_create(tb_driver *self, int32_t number, int32_t priority, uint64_t flags, tb_stream **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
+  return with_device(self, number, {{{out, "out"}}, flags}, [&](Driver &driver, Device &device) -> tb_status {
     tb_status status = TB_OK;
-    Device *device = driver.usable(number, &status);
-    if (!device) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    if ((status = driver.refuse_flags(flags, 0))) return status;
-    const Current current(driver, *device);
-    if (current.status) return current.status;
     CUstream native = nullptr; // the library clamps the priority
     const CUresult result = driver.api.cuStreamCreateWithPriority(&native, CU_STREAM_NON_BLOCKING, priority);
-    if ((status = driver.told(*device, result, "cuStreamCreateWithPriority"))) return status;
-    *out = add(driver, *device, native, Owner::driver)->handle();
+    if ((status = driver.told(device, result, "cuStreamCreateWithPriority"))) return status;
+    *out = add(driver, device, native, Owner::driver)->handle();
     return TB_OK;
   });
 }
@@ -118,43 +112,35 @@ tb_status stream_synchronize(tb_driver *self, tb_stream *handle) {
 }
 
 tb_status stream_wait_event(tb_driver *self, tb_stream *handle, tb_event *event_handle) {
-  return with(self, [&](Driver &driver) -> tb_status {
+  return with_object<Stream>(self, handle, "stream", {}, [&](Driver &driver, Stream &stream) -> tb_status {
     tb_status status = TB_OK;
-    Stream *stream = driver.usable_object<Stream>(handle, "stream", &status);
-    Event *event = stream ? driver.usable_object<Event>(event_handle, "event", &status) : nullptr;
+    const Event *event = driver.usable_object<Event>(event_handle, "event", &status);
     if (!event) return status;
-    const Current current(driver, stream->device);
-    if (current.status) return current.status;
-    return driver.told(stream->device, driver.api.cuStreamWaitEvent(stream->native, event->native, 0),
+    return driver.told(stream.device, driver.api.cuStreamWaitEvent(stream.native, event->native, 0),
                        "cuStreamWaitEvent");
   });
 }
 
 tb_status stream_host_call(tb_driver *self, tb_stream *handle, void (*function)(void *user, tb_status status),
                            void *user) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Stream *stream = driver.usable_object<Stream>(handle, "stream", &status);
-    if (!stream) return status;
+  return with_object<Stream>(self, handle, "stream", {}, [&](Driver &driver, Stream &stream) -> tb_status {
     if (!function) return fail(driver.host, TB_INVALID_ARGUMENT, "function is NULL");
-    const Current current(driver, stream->device);
-    if (current.status) return current.status;
     auto call = std::make_unique<Driver::HostCall>(Driver::HostCall{driver, function, user});
-    if (driver.is_capturing(*stream)) {
+    if (driver.is_capturing(stream)) {
       if (!driver.api.cuLaunchHostFunc)
         return fail(driver.host, TB_UNSUPPORTED,
                     "this CUDA driver library captures no host calls: it lacks "
                     "cuLaunchHostFunc. Upgrade NVIDIA's driver");
-      status = driver.told(stream->device, driver.api.cuLaunchHostFunc(stream->native, run_captured, call.get()),
-                           "cuLaunchHostFunc");
+      const tb_status status = driver.told(
+          stream.device, driver.api.cuLaunchHostFunc(stream.native, run_captured, call.get()), "cuLaunchHostFunc");
       std::lock_guard lock(driver.mutex);
       if (status == TB_OK) driver.captured_calls.push_back(std::move(call));
       return status;
     }
     // Not cuLaunchHostFunc, which leaves the function out after a failure.
-    const CUresult result = driver.api.cuStreamAddCallback(stream->native, run_call, call.get(), 0);
+    const CUresult result = driver.api.cuStreamAddCallback(stream.native, run_call, call.get(), 0);
     if (result == CUDA_SUCCESS) (void)call.release(); // it frees itself
-    return driver.told(stream->device, result, "cuStreamAddCallback");
+    return driver.told(stream.device, result, "cuStreamAddCallback");
   });
 }
 
@@ -170,24 +156,18 @@ tb_status stream_native(tb_driver *self, tb_stream *handle, uint64_t *out) {
 }
 
 tb_status stream_wrap(tb_driver *self, int32_t number, uint64_t native, tb_stream **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Device *device = driver.usable(number, &status);
-    if (!device) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    const Current current(driver, *device);
-    if (current.status) return current.status;
+  return with_device(self, number, {{{out, "out"}}}, [&](Driver &driver, Device &device) -> tb_status {
     const auto stream = reinterpret_cast<CUstream>(static_cast<uintptr_t>(native));
     CUcontext context = nullptr;
     const CUresult result = driver.api.cuStreamGetCtx(stream, &context);
-    if (is_sticky(result)) return driver.told(*device, result, "cuStreamGetCtx");
+    if (is_sticky(result)) return driver.told(device, result, "cuStreamGetCtx");
     if (result != CUDA_SUCCESS)
       return fail_cuda(driver.host, driver.api, TB_INVALID_ARGUMENT, result, "cuStreamGetCtx",
                        "Give the handle of a CUDA stream that is alive");
-    if (context != device->context)
+    if (context != device.context)
       return fail(driver.host, TB_INVALID_ARGUMENT, "the native stream 0x%llx is not of device %d's primary context",
                   static_cast<unsigned long long>(native), number);
-    *out = add(driver, *device, stream, Owner::foreign)->handle();
+    *out = add(driver, device, stream, Owner::foreign)->handle();
     return TB_OK;
   });
 }

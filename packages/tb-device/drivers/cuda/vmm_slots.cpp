@@ -97,19 +97,13 @@ tb_status vmm_release(tb_driver *self, void *address, uint64_t size) {
 }
 
 tb_status vmm_create(tb_driver *self, int32_t number, uint64_t size, uint64_t flags, tb_physical **out) {
-  return with(self, [&](Driver &driver) -> tb_status {
-    tb_status status = TB_OK;
-    Device *device = driver.usable(number, &status);
-    if (!device) return status;
-    if ((status = driver.require(out, "out"))) return status;
-    if ((status = driver.refuse_flags(flags, 0))) return status;
-    const Current current(driver, *device); // libcuda needs no context for it, but then nobody could ask what is free
-    if (current.status) return current.status;
-    const CUmemAllocationProp properties = properties_of(*device);
+  // libcuda needs no context for it, but then nobody could ask what is free.
+  return with_device(self, number, {{{out, "out"}}, flags}, [&](Driver &driver, Device &device) -> tb_status {
+    const CUmemAllocationProp properties = properties_of(device);
     CUmemGenericAllocationHandle native = 0;
-    if ((status = driver.told(*device, driver.api.cuMemCreate(&native, size, &properties, 0), "cuMemCreate")))
-      return status;
-    *out = (new Physical{*device, native, device->generation})->handle();
+    const CUresult result = driver.api.cuMemCreate(&native, size, &properties, 0);
+    if (const tb_status status = driver.told(device, result, "cuMemCreate")) return status;
+    *out = (new Physical{device, native, device.generation})->handle();
     driver.live.physicals.fetch_add(1);
     return TB_OK;
   });

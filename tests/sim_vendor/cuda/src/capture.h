@@ -38,7 +38,7 @@ void end_capture(const std::shared_ptr<Capture> &capture);
 // Queues or captures work; with the lock held.
 CUresult submit(Stream &stream, Work kind, Operation operation);
 // Queues what is never captured, after what legacy streams must wait for.
-Record queue_operation(Stream &stream, Operation operation);
+Record queue_operation(Stream &stream, Operation operation, bool kernel = false);
 // A function that is not allowed while somebody captures so that it would notice (mode); refused, it ends the capture.
 CUresult check_capture_mode(Context &context);
 

@@ -1,13 +1,15 @@
 // queue.cpp -- the thread of a stream.
 #include "queue.h"
 
+#include <optional>
+
 #include "world.h"
 
 namespace simcuda {
 
-uint64_t Queue::push(Operation operation) {
+uint64_t Queue::push(Operation operation, bool kernel) {
   std::lock_guard lock(mutex_);
-  operations_.push_back(std::move(operation));
+  operations_.push_back({std::move(operation), kernel});
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   changed_.notify_all();
   return ++pushed_;
@@ -46,21 +48,29 @@ bool Queue::ended() {
 }
 
 void Queue::run() {
+  std::optional<Window> window; // kernels in a row share one: opening and closing walks all pages in use
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return !operations_.empty() || closed_; });
     if (operations_.empty()) break;
     {
-      Operation operation = std::move(operations_.front());
+      const Item item = std::move(operations_.front());
       operations_.pop_front();
       lock.unlock();
-      const CUresult result = operation(context_.failed);
+      if (item.kernel && !window) window.emplace();
+      const CUresult result = item.operation(context_.failed);
       if (result != CUDA_SUCCESS) {
         CUresult none = CUDA_SUCCESS;
         context_.failed.compare_exchange_strong(none, result);
       }
     } // what the operation holds goes before it counts as done
     lock.lock();
+    const bool more = !operations_.empty() && operations_.front().kernel;
+    if (window && !more) { // before anybody hears that the last one is done
+      lock.unlock();
+      window.reset();
+      lock.lock();
+    }
     ++completed_;
     changed_.notify_all();
   }

@@ -25,7 +25,8 @@ public:
   explicit Queue(Context &context) : context_(context) {}
   ~Queue() { join(); }
   // Returns its number; they count from 1. The thread starts with the first.
-  uint64_t push(Operation operation);
+  // `kernel`: it may touch device memory, which stays open while such operations follow each other.
+  uint64_t push(Operation operation, bool kernel = false);
   uint64_t last(); // 0 if none
   bool done(uint64_t number);
   void wait(uint64_t number); // sleeps
@@ -36,11 +37,15 @@ public:
   Context &context() { return context_; }
 
 private:
+  struct Item {
+    Operation operation;
+    bool kernel;
+  };
   void run();
   Context &context_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Operation> operations_;
+  std::deque<Item> operations_;
   uint64_t pushed_ = 0, completed_ = 0;
   bool closed_ = false, ended_ = false;
   std::thread thread_;

@@ -46,7 +46,7 @@ CUresult refuse_capturing(Stream &stream) {
 
 } // namespace
 
-Record queue_operation(Stream &stream, Operation operation) {
+Record queue_operation(Stream &stream, Operation operation, bool kernel) {
   if (stream.legacy) {
     for (const auto &[handle, other] : world().streams)
       if (other->context == stream.context && !(other->flags & CU_STREAM_NON_BLOCKING) && !other->capture)
@@ -55,7 +55,7 @@ Record queue_operation(Stream &stream, Operation operation) {
     wait_for_last(stream, stream.context->legacy->queue);
   }
   Record record{stream.queue, 0, std::make_shared<std::atomic<int64_t>>(0)};
-  record.number = stream.queue->push(std::move(operation));
+  record.number = stream.queue->push(std::move(operation), kernel);
   return record;
 }
 
@@ -68,7 +68,7 @@ CUresult submit(Stream &stream, Work kind, Operation operation) {
       }
   }
   if (!stream.capture) {
-    queue_operation(stream, std::move(operation));
+    queue_operation(stream, std::move(operation), kind == Work::kernel);
     return CUDA_SUCCESS;
   }
   if (stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;

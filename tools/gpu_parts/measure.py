@@ -1,0 +1,125 @@
+"""Times operators or training steps on one device in a process of its own; JSON on the last line.
+
+python -m gpu_parts.measure DEVICE operators|steps [--quick]: {name: {"us": [of each block], "fallbacks": [names]}}
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from bench.operators import OPERATORS
+from models.case import Training
+
+from gpu_parts.shapes import SHAPES
+
+Call = Callable[[], object]
+OPERATOR_CALLS = 200  # few enough that no queue fills up and pushes back
+STEP_SECONDS = 0.2  # of a block
+
+
+def finish(device: torch.device) -> None:
+    """Waits for the device's work."""
+    if device.type != "cpu":
+        torch.get_device_module(device).synchronize()
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Without Python's collector, which would fall on one block or another."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def operator_blocks(call: Call, device: torch.device, blocks: int) -> list[float]:
+    """Microseconds of the calling thread for one call, of each block; the wait for the device is outside."""
+    found = []
+    for _ in range(blocks + 1):
+        started = time.perf_counter_ns()
+        for _ in range(OPERATOR_CALLS):
+            call()
+        found.append((time.perf_counter_ns() - started) / OPERATOR_CALLS / 1000)
+        finish(device)
+    return found[1:]  # the first one warms up
+
+
+def step_blocks(call: Call, device: torch.device, blocks: int, seconds: float) -> list[float]:
+    """Microseconds of one step, with the wait for the device, of each block of some `seconds`."""
+    for _ in range(3):  # kernels are compiled or chosen, memory is found
+        call()
+    finish(device)
+    started = time.perf_counter()
+    call()
+    finish(device)
+    count = max(1, int(seconds / (time.perf_counter() - started)))
+    found = []
+    for _ in range(blocks):
+        started_ns = time.perf_counter_ns()
+        for _ in range(count):
+            call()
+        finish(device)
+        found.append((time.perf_counter_ns() - started_ns) / count / 1000)
+    return found
+
+
+def fallen() -> dict[str, int]:
+    """Calls of operators that fell back to the CPU, where device tb is loaded."""
+    ledger = getattr(torch, "tb", None)
+    return {row.operator: row.calls for row in ledger.fallbacks()} if ledger else {}
+
+
+def measured(blocks: Callable[[], list[float]]) -> dict[str, Any]:
+    before = fallen()
+    with uncollected():
+        times = blocks()
+    after = fallen()
+    return {"us": times, "fallbacks": sorted(name for name in after if after[name] > before.get(name, 0))}
+
+
+def operators(device: torch.device, blocks: int) -> dict[str, Any]:
+    found = {}
+    for name, make in OPERATORS.items():
+        found[name] = measured(functools.partial(operator_blocks, make(device), device, blocks))
+    return found
+
+
+def steps(device: torch.device, blocks: int, quick: bool) -> dict[str, Any]:
+    """`loss` is that of the first step. All in float32: by default PyTorch's convolutions take TF32 on CUDA."""
+    torch.backends.cudnn.allow_tf32 = False
+    found = {}
+    for name, make in SHAPES.items():
+        torch.manual_seed(0)
+        training = Training(make(quick), device)
+        loss = training.step().item()
+        seconds = 0 if quick else STEP_SECONDS
+        row = measured(functools.partial(step_blocks, training.step, device, blocks, seconds))
+        found[name] = {**row, "loss": loss}
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("device", type=torch.device)
+    parser.add_argument("kind", choices=("operators", "steps"))
+    parser.add_argument("--quick", action="store_true")
+    asked = parser.parse_args()
+    blocks = 1 if asked.quick else 11
+    found = operators(asked.device, blocks) if asked.kind == "operators" else steps(asked.device, blocks, asked.quick)
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

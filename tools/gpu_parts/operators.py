@@ -1,0 +1,20 @@
+"""What the calling thread pays for an operator on one element, tb beside torch.cuda; aim 1.10."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.rows import NO_AIM
+
+from gpu_parts.part import Options, Result, main
+from gpu_parts.ratios import compared
+
+BOUND = 1.10
+
+
+def part(options: Options) -> Result:
+    return compared("operators", "us", 1.0, BOUND, options, NO_AIM)
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, part))
