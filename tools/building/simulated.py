@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +43,9 @@ def variables(name: str) -> dict[str, str]:
     return found
 
 
+_AFTER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
 class Control:
     """What a simulated library tells of itself and is told (tests/sim_vendor/*/sim_*.h), in this process."""
 
@@ -68,6 +72,12 @@ class Control:
     def fail_task(self, nth: int, code: int) -> None:
         """The nth copy or fill that a stream runs from now on fails with `code`."""
         self._function("fail_task", None, ctypes.c_int64, ctypes.c_int32)(nth, code)
+
+    def after(self, function: str, call: Callable[[], None]) -> None:
+        """Runs `call` once, when the next call of the function has done its work and before it returns (npu)."""
+        self._after = _AFTER(lambda user: call())  # kept until it has run
+        ask = self._function("after", None, ctypes.c_char_p, _AFTER, ctypes.c_void_p)
+        ask(function.encode(), self._after, None)
 
     def fired(self) -> tuple[int, str]:
         """How often the fault came, and where last."""

@@ -29,6 +29,9 @@ uint64_t tb_simnpu_calls(const char *function);
 void tb_simnpu_fault(const char *function, int64_t nth, int32_t code, int32_t persistent);
 /* The same for the nth copy or fill that a stream runs: told when the stream is synchronised. */
 void tb_simnpu_fail_task(int64_t nth, int32_t code);
+/* Once, on the calling thread: `call` runs when the next call of `function` has done its work, and before it returns. What
+ * it does is what another thread might have done in that moment; it may call the library. */
+void tb_simnpu_after(const char *function, void (*call)(void *user), void *user);
 /* How often a fault came since it was asked for, and where last; "" if never. */
 uint64_t tb_simnpu_fired(const char **function);
 /* Objects alive: memory, pinned, registered, streams, events, physicals, addresses, device references, and whether the
