@@ -1,7 +1,7 @@
 // growth.cpp -- when no cached block fits: memory from the driver, and back to it.
 #include <algorithm>
 
-#include "heap.h"
+#include "claims.h"
 
 namespace tb {
 

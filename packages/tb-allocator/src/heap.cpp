@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "claims.h"
+
 namespace tb {
 namespace {
 
@@ -39,7 +41,7 @@ Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolic
     default_stream_ = nullptr; // only NULL itself is then the default stream
 }
 
-tb_status Heap::allocate_shared(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
+tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
   if (size == 0) {
     *out_pointer = nullptr;
     *out_block = nullptr;
@@ -56,6 +58,8 @@ tb_status Heap::allocate_shared(uint64_t size, tb_stream *stream, void **out_poi
     Guard guard(*this, mine);
     if (paused_) [[unlikely]]
       return refuse_paused();
+    if (pending_) [[unlikely]]
+      look_sometimes();
     if (failure_ != TB_OK) [[unlikely]]
       return report_failure();
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
@@ -69,7 +73,7 @@ tb_status Heap::allocate_shared(uint64_t size, tb_stream *stream, void **out_poi
   return TB_OK;
 }
 
-void Heap::deallocate_shared(tb_block *block) noexcept {
+void Heap::deallocate_dynamic(tb_block *block) noexcept {
   Use *uses;
   ThreadCache *mine = recent_cache;
   {

@@ -10,6 +10,7 @@
 // memory waits for the one that is just getting some, while cached memory stays available to all.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -111,12 +112,12 @@ public:
         *out_block = block;
         return TB_OK;
       }
-    return allocate_shared(size, stream, out_pointer, out_block);
+    return allocate_dynamic(size, stream, out_pointer, out_block);
   }
   void deallocate(tb_block *block) noexcept {
     if (block->size <= ThreadCache::largest && !block->uses && !block->pool->large && give_to_cache(block)) [[likely]]
       return;
-    deallocate_shared(block);
+    deallocate_dynamic(block);
   }
   tb_status record_stream(tb_block *block, tb_stream *stream);
   // Live blocks only. Walks the blocks of one segment: not for every operator.
@@ -146,6 +147,9 @@ public:
   void shutdown();
 
 private:
+  friend class Claim; // claims.h
+  friend class Guard;
+
   struct Request {
     uint64_t size, rounded;
     tb_stream *stream;
@@ -172,35 +176,7 @@ private:
     uint64_t pages = 0; // of both
   };
 
-  // thread_cache.cpp. All caches of the heap at rest and their counts told; lock_ is held. Without growth_, or with it.
-  class Claim {
-  public:
-    explicit Claim(Heap &heap);
-    ~Claim();
-    Claim(const Claim &) = delete;
-    Claim &operator=(const Claim &) = delete;
-
-  private:
-    Heap &heap_;
-  };
-  // lock_, with the counts of this thread told: a peak is one of sums.
-  class Guard {
-  public:
-    Guard(Heap &heap, ThreadCache *mine) : heap_(heap) {
-      bool untold = mine && mine->untold.load(std::memory_order_relaxed);
-      if (untold) mine->lock.lock();
-      heap_.lock_.lock();
-      if (!untold) return;
-      heap_.settle(*mine);
-      mine->lock.unlock();
-    }
-    ~Guard() { heap_.lock_.unlock(); }
-    Guard(const Guard &) = delete;
-    Guard &operator=(const Guard &) = delete;
-
-  private:
-    Heap &heap_;
-  };
+  // thread_cache.cpp
   tb_block *take_from_cache(ThreadCache &cache, uint64_t rounded, uint64_t size, const tb_stream *stream) noexcept {
     std::lock_guard guard(cache.lock);
     if (shut_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -224,8 +200,8 @@ private:
   void take_all_back(ThreadCache &cache) noexcept;
 
   // heap.cpp
-  tb_status allocate_shared(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
-  void deallocate_shared(tb_block *block) noexcept;
+  tb_status allocate_dynamic(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
+  void deallocate_dynamic(tb_block *block) noexcept;
   // With lock_ held.
   Pool &pool_of(tb_stream *stream, bool large) {
     StreamPools *pools = last_;
@@ -247,6 +223,7 @@ private:
   // pending.cpp: blocks that other streams still use
   PendingQueue &queue_of(tb_stream *stream);
   void poll(uint32_t limit) noexcept;  // looks at so many events; lock_ held
+  void look_sometimes() noexcept;      // lock_ held
   tb_status report_failure() noexcept; // once; lock_ held
   tb_status refuse_paused();
   void update_shut() noexcept { // lock_ held
@@ -342,6 +319,8 @@ private:
   Segments segments_;
   uint32_t pending_ = 0; // uses in all queues
   size_t poll_next_ = 0;
+  std::chrono::steady_clock::time_point last_look_;
+  std::chrono::microseconds look_pause_{};
   std::vector<std::unique_ptr<PendingQueue>> queues_;
   tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;

@@ -41,7 +41,6 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
     std::lock_guard guard(lock_);
     note_failure(status);
   }
-  constexpr uint32_t looks = 4; // who uses record_stream sees memory come back, at a bounded price
   std::lock_guard guard(lock_);
   while (Use *use = uses) {
     uses = use->next;
@@ -54,13 +53,11 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
     (queue.tail ? queue.tail->next : queue.head) = use;
     queue.tail = use;
     ++block->pending;
-    ++pending_;
+    if (!pending_++) look_pause_ = {};
   }
-  if (!block->pending) {
-    history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
-    release(block);
-  }
-  poll(looks);
+  if (block->pending) return;
+  history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
+  release(block);
 }
 
 void Heap::keep(tb_block *block, Use *uses) noexcept {
@@ -145,7 +142,20 @@ tb_status Heap::report_failure() noexcept {
   return status == TB_OK ? TB_OK : fail(status, source_->device(), "deallocate", failure_text_);
 }
 
-// An allocation that finds a block never looks at events; one that finds no memory looks at all of them.
+// What a thread finds in its cache costs no look at events. Other allocations look at a few after a pause, which grows
+// while there is nothing new: how many looks there are depends on time, not on how much is allocated. So users see
+// memory come back without a shortage; who finds no memory looks at all events.
+void Heap::look_sometimes() noexcept {
+  constexpr uint32_t looks = 4; // bounds the time of one allocation
+  constexpr std::chrono::microseconds shortest{8}, longest{1024};
+  auto now = std::chrono::steady_clock::now();
+  if (now - last_look_ < look_pause_) return;
+  uint32_t before = pending_;
+  poll(looks);
+  last_look_ = now;
+  look_pause_ = pending_ != before ? shortest : std::clamp(2 * look_pause_, shortest, longest);
+}
+
 void Heap::poll(uint32_t limit) noexcept {
   for (size_t visited = 0; visited < queues_.size() && limit && pending_; ++visited) {
     PendingQueue &queue = *queues_[poll_next_ % queues_.size()];

@@ -2,7 +2,7 @@
 #include <cinttypes>
 #include <unordered_map>
 
-#include "heap.h"
+#include "claims.h"
 #include "pickle.h"
 
 namespace tb {

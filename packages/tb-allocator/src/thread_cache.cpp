@@ -1,7 +1,7 @@
 // thread_cache.cpp -- making and ending threads' caches, and what a heap takes back from them.
 #include "thread_cache.h"
 
-#include "heap.h"
+#include "claims.h"
 
 namespace tb {
 namespace {
@@ -150,14 +150,14 @@ void Heap::end(ThreadCache &cache) noexcept {
   std::erase(caches_, &cache);
 }
 
-Heap::Claim::Claim(Heap &heap) : heap_(heap) {
+Claim::Claim(Heap &heap) : heap_(heap) {
   registry.lock();
   for (ThreadCache *cache : heap_.caches_) cache->lock.lock();
   heap_.lock_.lock();
   for (ThreadCache *cache : heap_.caches_) heap_.settle(*cache);
 }
 
-Heap::Claim::~Claim() {
+Claim::~Claim() {
   heap_.lock_.unlock();
   for (ThreadCache *cache : heap_.caches_) cache->lock.unlock();
   registry.unlock();

@@ -13,3 +13,11 @@ def test_every_promise_holds_over_random_operations(seed: int) -> None:
     assert seen["allocations"] > 90_000
     assert min(seen["out_of_memory"], seen["waits"]) > 10
     assert seen["pages_mapped"] > 1000
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_promise_holds_with_threads_that_free_each_others_blocks(seed: int) -> None:
+    seen = _core._exercise(250_000, seed, 8)
+    assert seen["allocations"] > 90_000
+    assert seen["out_of_memory"] > 10
+    assert seen["pages_mapped"] > 500

@@ -74,11 +74,11 @@ void bind_replay(nb::module_ &m) {
         "Nanoseconds of a cached allocation and its free, per thread: the best for one thread, the mean for several.");
   m.def(
       "_exercise",
-      [](uint64_t operations, uint64_t seed) {
+      [](uint64_t operations, uint64_t seed, uint32_t threads) {
         ExerciseResult result;
         {
           nb::gil_scoped_release released;
-          result = exercise(operations, seed);
+          result = threads > 1 ? exercise_threads(operations, seed, threads) : exercise(operations, seed);
         }
         if (!result.broken.empty()) throw std::runtime_error(result.broken);
         nb::dict out;
@@ -89,7 +89,8 @@ void bind_replay(nb::module_ &m) {
         out["synchronisations"] = result.synchronisations;
         return out;
       },
-      "operations"_a, "seed"_a, nb::sig("def _exercise(operations: int, seed: int) -> dict[str, int]"),
+      "operations"_a, "seed"_a, "threads"_a = 1,
+      nb::sig("def _exercise(operations: int, seed: int, threads: int = 1) -> dict[str, int]"),
       "Random operations on an allocator without memory, checked against a map of what is allocated.\n\n"
       "RuntimeError with the promise that was broken, and at which operation.");
 }

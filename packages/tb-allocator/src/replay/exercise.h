@@ -15,4 +15,8 @@ struct ExerciseResult {
 // memory, and keep their pages; addresses are aligned; statistics agree with the map; everything comes back at the end.
 ExerciseResult exercise(uint64_t operations, uint64_t seed);
 
+// The same with threads that free each other's blocks, and without recorded streams. Statistics are compared while they
+// rest, and are exact then.
+ExerciseResult exercise_threads(uint64_t operations, uint64_t seed, uint32_t threads);
+
 } // namespace tb

@@ -173,7 +173,7 @@ def _connect_streams() -> None:
     """
     Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.
     """
-def _exercise(operations: int, seed: int) -> dict[str, int]:
+def _exercise(operations: int, seed: int, threads: int = 1) -> dict[str, int]:
     """
     Random operations on an allocator without memory, checked against a map of what is allocated.
     
