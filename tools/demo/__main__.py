@@ -36,6 +36,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--driver", help="driver of tb, by name or path (default: tb-device chooses)")
     parser.add_argument("--device", default="tb", help="torch device to train on (%(default)s)")
     parser.add_argument("--untimed", action="store_true", help="compare losses with stock cpu, but not times")
+    parser.add_argument("--sample", type=int, default=400, metavar="BYTES", help="text to generate (%(default)s)")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="folder of the results")
     chosen = parser.parse_args()
     if chosen.steps < 1:
@@ -109,7 +110,7 @@ def main() -> int:
     trainer = Trainer(device, corpus, model, settings)
     history = train(trainer, settings.steps)
     held_out = trainer.evaluate(corpus.held_out, batches=20)
-    sample = generate(trainer, b"def ", length=400, temperature=0.6, seed=settings.seed)
+    sample = generate(trainer, b"def ", length=chosen.sample, temperature=0.6, seed=settings.seed)
 
     tail = history[-50:]
     result = Result(
