@@ -8,6 +8,7 @@ failed; 2 wrong usage; 3 no CUDA device; 4 nothing failed, but something could n
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -45,8 +46,9 @@ PARTS = {
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Kills a part with all processes that it started."""
-    os.killpg(process.pid, signal.SIGKILL)
+    """Kills a part with all processes that it started, which may have outlived it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
@@ -69,11 +71,8 @@ def run_part(name: str, seconds: float, options: list[str], environment: dict[st
                 problem = f"the part ended with status {status}" if status or not out.exists() else ""
             except subprocess.TimeoutExpired:
                 problem = f"the part was not done after {seconds:.0f} s and was ended"
-            except KeyboardInterrupt:
-                end(process)
-                raise
-            if problem.endswith("ended"):
-                end(process)
+            finally:
+                end(process)  # also when the report itself is being ended
         result = failure(f"{problem}: {text.read_text()[-TAIL:]}") if problem else json.loads(out.read_text())
     return {**result, "seconds": time.monotonic() - started}
 
@@ -81,9 +80,13 @@ def run_part(name: str, seconds: float, options: list[str], environment: dict[st
 def read_facts(environment: dict[str, str]) -> dict[str, Any] | None:
     """Machine, device and versions; None, with the reason on standard error, when there is no CUDA device."""
     command = [sys.executable, "-m", "gpu_parts.facts"]
-    done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, text=True, timeout=FACTS_SECONDS, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, timeout=FACTS_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        print(f"libcuda did not answer within {FACTS_SECONDS} s: see nvidia-smi", file=sys.stderr)
+        return None
     facts: dict[str, Any] | None = json.loads(done.stdout) if done.returncode == 0 else None
     return facts
 
@@ -150,6 +153,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     asked = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that a part does not outlive it
     environment = {**os.environ, "TB_DRIVER": "cuda"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TOOLS), environment.get("PYTHONPATH", "")]))
     if asked.simulated:

@@ -123,6 +123,11 @@ def test_interleaved_timing_counts_its_pairs(corpus: Corpus) -> None:
     assert timing.ratio > 0
 
 
+def test_a_run_without_timing_says_so(result: Result) -> None:
+    text = table(replace(result, tb_step_ms=None, cpu_step_ms=None, ratio=None), held_out=2.5)
+    assert text.count("not timed") == 3
+
+
 def test_text_is_generated_after_the_prompt(corpus: Corpus) -> None:
     trainer = Trainer(CPU, corpus, MODEL, TRAINING)
     text = generate(trainer, b"def ", length=20, temperature=0.8, seed=1)

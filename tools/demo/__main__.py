@@ -35,6 +35,8 @@ def arguments() -> argparse.Namespace:
     low.add_argument("--fp16", action="store_true", help="train under autocast to float16 with a gradient scaler")
     parser.add_argument("--driver", help="driver of tb, by name or path (default: tb-device chooses)")
     parser.add_argument("--device", default="tb", help="torch device to train on (%(default)s)")
+    parser.add_argument("--untimed", action="store_true", help="compare losses with stock cpu, but not times")
+    parser.add_argument("--sample", type=int, default=400, metavar="BYTES", help="text to generate (%(default)s)")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="folder of the results")
     chosen = parser.parse_args()
     if chosen.steps < 1:
@@ -60,13 +62,15 @@ def train(trainer: Trainer, steps: int) -> list[float]:
 
 
 def compare(device: torch.device, corpus: Corpus, model: ModelSettings, settings: TrainingSettings) -> Any:
-    """Losses of the first steps on both devices, and their timing."""
+    """Losses of the first steps on both devices, and their timing; None with no timed pairs."""
     cpu = torch.device("cpu")
     masks: MaskSource | None = philox_masks(settings.seed) if device.type == "tb" else None
     torch.manual_seed(settings.seed)
     first = losses(Trainer(device, corpus, model, settings), settings.agreement_steps)
     torch.manual_seed(settings.seed)
     second = losses(Trainer(cpu, corpus, model, settings), settings.agreement_steps, masks)
+    if not settings.timed_pairs:
+        return first, second, None
     with tqdm(total=settings.timed_pairs, unit="pair", desc="timing") as bar:
         timing = interleaved(
             Trainer(device, corpus, model, settings),
@@ -85,6 +89,8 @@ def main() -> int:
     device = torch.device(chosen.device)
     model = ModelSettings()
     settings = replace(TrainingSettings(), steps=chosen.steps, bf16=chosen.bf16, fp16=chosen.fp16)
+    if chosen.untimed:
+        settings = replace(settings, timed_pairs=0)
     corpus = read_corpus()
     print(
         f"{corpus.files} files of the standard library, {len(corpus.train):,} bytes to train on; byte-unigram entropy "
@@ -93,7 +99,7 @@ def main() -> int:
     started = time.perf_counter()
     first: list[float]
     second: list[float]
-    timing: Timing
+    timing: Timing | None
     first, second, timing = compare(device, corpus, model, settings)
 
     on_tb = device.type == "tb"
@@ -104,7 +110,7 @@ def main() -> int:
     trainer = Trainer(device, corpus, model, settings)
     history = train(trainer, settings.steps)
     held_out = trainer.evaluate(corpus.held_out, batches=20)
-    sample = generate(trainer, b"def ", length=400, temperature=0.6, seed=settings.seed)
+    sample = generate(trainer, b"def ", length=chosen.sample, temperature=0.6, seed=settings.seed)
 
     tail = history[-50:]
     result = Result(
@@ -117,9 +123,9 @@ def main() -> int:
         unigram_entropy=corpus.unigram_entropy,
         tb_losses=first,
         cpu_losses=second,
-        tb_step_ms=timing.first_ms,
-        cpu_step_ms=timing.second_ms,
-        ratio=timing.ratio,
+        tb_step_ms=timing.first_ms if timing else None,
+        cpu_step_ms=timing.second_ms if timing else None,
+        ratio=timing.ratio if timing else None,
         peak_bytes=torch.accelerator.max_memory_allocated(device) if on_tb else 0,
         fallbacks=fallback_ledger() if on_tb else [],
     )

@@ -21,9 +21,9 @@ class Result:
     unigram_entropy: float
     tb_losses: list[float]
     cpu_losses: list[float]
-    tb_step_ms: float
-    cpu_step_ms: float
-    ratio: float
+    tb_step_ms: float | None  # None: not timed
+    cpu_step_ms: float | None
+    ratio: float | None
     peak_bytes: int
     fallbacks: list[dict[str, Any]]
 
@@ -68,13 +68,17 @@ def draw_losses(losses: list[float], held_out: float, entropy: float, device: st
     pyplot.close(figure)
 
 
+def _time(value: float | None, digits: int) -> str:
+    return "not timed" if value is None else f"{value:.{digits}f}"
+
+
 def table(result: Result, held_out: float) -> str:
     """The closing table as text."""
     name = result.device.split(":")[0]
     agreement = len(result.tb_losses)
     rows = [
         ("", f"{name} ({result.driver})", "stock cpu", f"{name}/cpu"),
-        ("step time, ms", f"{result.tb_step_ms:.2f}", f"{result.cpu_step_ms:.2f}", f"{result.ratio:.3f}"),
+        ("step time, ms", _time(result.tb_step_ms, 2), _time(result.cpu_step_ms, 2), _time(result.ratio, 3)),
         ("loss, step 1", f"{result.tb_losses[0]:.5f}", f"{result.cpu_losses[0]:.5f}", ""),
         (f"loss, step {agreement}", f"{result.tb_losses[-1]:.5f}", f"{result.cpu_losses[-1]:.5f}", ""),
         (f"loss, step {result.steps}", f"{result.loss_last:.5f}", "", ""),
