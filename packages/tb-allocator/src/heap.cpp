@@ -38,14 +38,14 @@ Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolic
     default_stream_ = nullptr; // only NULL itself is then the default stream
 }
 
-tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
+tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
   if (size == 0) {
     *out_pointer = nullptr;
     *out_block = nullptr;
     return TB_OK;
   }
   if (!stream) stream = default_stream_;
-  Request request{size, (std::min(size, size_limit) + policy_.granule - 1) & ~(policy_.granule - 1), stream};
+  Request request{size, round(size), stream};
   tb_block *block = nullptr;
   {
     std::lock_guard guard(lock_);
@@ -62,10 +62,14 @@ tb_status Heap::allocate(uint64_t size, tb_stream *stream, void **out_pointer, t
   return TB_OK;
 }
 
-void Heap::deallocate(tb_block *block) noexcept {
+void Heap::deallocate_dynamic(tb_block *block) noexcept {
   Use *uses;
   {
-    std::lock_guard guard(lock_);
+    std::unique_lock guard(lock_);
+    if (block->state == BlockState::planned) [[unlikely]] {
+      guard.unlock();
+      return deallocate_planned(block);
+    }
     if (block->state != BlockState::live) [[unlikely]] {
       fprintf(stderr, "tb-allocator: deallocate of a block that is not allocated: freed twice? Ignored.\n");
       return;
@@ -96,6 +100,7 @@ tb_block *Heap::find(const void *pointer) {
   if (after == segments_.begin()) return nullptr;
   const Segment &segment = std::prev(after)->second;
   if (address >= segment.base + segment.size) return nullptr;
+  if (segment.program) return find_planned(*segment.program, address);
   tb_block *block = segment.first;
   while (block && address >= block->pointer + block->size) block = block->next;
   return block && block->state == BlockState::live ? block : nullptr;
