@@ -7,6 +7,7 @@
 #include "arenas.h"
 #include "buffer.h"
 #include "memory_stats.h"
+#include "plan/python.h"
 #include "python_errors.h"
 #include "table.h"
 
@@ -88,6 +89,15 @@ void bind_arena(nb::module_ &m) {
             before.pop_back();
           },
           nb::sig("def __exit__(self, *arguments: object) -> None"))
+      .def(
+          "plan",
+          [](nb::object self, const std::string &name, int64_t warmup) {
+            return make_plan(*nb::cast<Arena &>(self).heap, self, name, warmup);
+          },
+          "name"_a, "warmup"_a = 2, nb::sig("def plan(self, name: str, warmup: int = 2) -> Plan"),
+          "The plan of that name, made where there is none: `with arena.plan(\"step\"):` around each repetition of a "
+          "step"
+          "\nthat allocates the same each time. Enters the arena too. The first `warmup` repetitions are recorded.")
       .def(
           "trim", [](Arena &self) { self.run("trim", [](Heap &heap) { return heap.empty_cache(); }); },
           "Give memory that nobody uses back to the driver. Waits for the device.")

@@ -13,6 +13,7 @@
 namespace tb {
 
 class Heap;
+class Program;
 struct Pool;
 struct Segment;
 struct PendingQueue;
@@ -22,6 +23,7 @@ enum class BlockState : uint8_t {
   free,     // in a bin
   live,     // in the caller's hands
   pending,  // freed, other streams still use it
+  planned,  // live at a place of a plan; or all of the memory of a plan
   held,     // taken out of its bin by a thread that grows or trims the heap
   unmapped, // addresses without memory, in a range
   stale,    // addresses whose pages went elsewhere, mapped until their stream has passed
@@ -46,6 +48,7 @@ struct Segment {
   char *base = nullptr;
   uint64_t size = 0; // of the address range
   tb_block *first = nullptr;
+  std::shared_ptr<Program> program;                  // of the plan whose places it holds
   bool growing = false;                              // address range with memory mapped as needed
   std::unique_ptr<tb_physical *[], FreeArray> pages; // of a growing one; NULL where nothing is mapped
 };

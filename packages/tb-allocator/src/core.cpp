@@ -11,6 +11,7 @@
 #include "capture.h"
 #include "foreign.h"
 #include "memory_stats.h"
+#include "plan/python.h"
 #include "python_errors.h"
 #include "replay/bind.h"
 #include "report.h"
@@ -154,7 +155,20 @@ NB_MODULE(_core, m) {
       },
       "Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.");
   tb::bind_buffer(m);
+  tb::bind_plan(m);
   tb::bind_arena(m);
+  m.def(
+      "plan",
+      [](const std::string &name, int64_t warmup, std::optional<int32_t> device) {
+        int32_t asked = tb::device_or_current(device);
+        tb::Heap *heap = nullptr;
+        tb::check(tb::heap_for(asked, &heap), "plan", asked);
+        return tb::make_plan(*heap, nb::none(), name, warmup);
+      },
+      "name"_a, "warmup"_a = 2, "device"_a = nb::none(),
+      nb::sig("def plan(name: str, warmup: int = 2, device: int | None = None) -> Plan"),
+      "As Arena.plan(), of all that any thread allocates on the device outside of arenas during the step: PyTorch's\n"
+      "tensors too, on the way back as well.");
   tb::bind_replay(m);
   m.def("memory_stats", tb::memory_stats, "device"_a = nb::none(),
         nb::sig("def memory_stats(device: int | None = None) -> dict[str, int]"),

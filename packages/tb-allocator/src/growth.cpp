@@ -28,6 +28,12 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
     if (status != TB_OK) return status;
     if (status = take_cached(request, out); status != TB_OK || *out) return status;
     if (status = grow(request, out); status != TB_OUT_OF_MEMORY) return status;
+    if (drop_idle_places()) {
+      status = policy_.growing ? TB_OK : release_cached();
+      if (status != TB_OK) return status;
+      if (status = take_cached(request, out); status != TB_OK || *out) return status;
+      if (status = grow(request, out); status != TB_OUT_OF_MEMORY) return status;
+    }
     release_empty_ranges(); // that one of this request
     std::lock_guard guard(lock_);
     ++counters_.ooms;
@@ -173,6 +179,7 @@ bool Heap::has_live_blocks() {
 
 void Heap::shutdown() {
   std::lock_guard growth(growth_);
+  drop_idle_places();
   {
     std::lock_guard guard(lock_);
     policy_.fixed = false; // both locks: readers hold one

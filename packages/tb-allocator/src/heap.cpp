@@ -48,7 +48,7 @@ tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_po
     return TB_OK;
   }
   if (!stream) stream = default_stream_;
-  Request request{size, (std::min(size, size_limit) + policy_.granule - 1) & ~(policy_.granule - 1), stream};
+  Request request{size, round(size), stream};
   tb_block *block = nullptr;
   ThreadCache *mine = recent_cache;
   if (!mine || mine->heap.load(std::memory_order_relaxed) != this) [[unlikely]]
@@ -77,6 +77,8 @@ void Heap::deallocate_dynamic(tb_block *block) noexcept {
   Use *uses;
   ThreadCache *mine = recent_cache;
   {
+    if (block->state == BlockState::planned) [[unlikely]]
+      return deallocate_planned(block);
     Guard guard(*this, mine && mine->heap.load(std::memory_order_relaxed) == this ? mine : nullptr);
     if (!is_live(block)) [[unlikely]] {
       fprintf(stderr, "tb-allocator: deallocate of a block that is not allocated: freed twice? Ignored.\n");
@@ -108,6 +110,7 @@ tb_block *Heap::find(const void *pointer) {
   if (after == segments_.begin()) return nullptr;
   const Segment &segment = std::prev(after)->second;
   if (address >= segment.base + segment.size) return nullptr;
+  if (segment.program) return find_planned(*segment.program, address);
   tb_block *block = segment.first;
   while (block && address >= block->pointer + block->size) block = block->next;
   return block && is_live(block) ? block : nullptr;

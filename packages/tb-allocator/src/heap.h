@@ -10,6 +10,8 @@
 // memory waits for the one that is just getting some, while cached memory stays available to all.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -36,6 +38,8 @@ inline constexpr uint64_t MiB = uint64_t{1} << 20;
 inline constexpr uint64_t paged_small_limit = MiB / 8;
 
 struct Timeline;
+class Plan;
+class Program;
 
 // The free blocks of one stream and one of its two kinds.
 struct Pool {
@@ -104,6 +108,8 @@ public:
 
   // NULL streams stand for the device's default stream. Throws std::bad_alloc when the host has no memory for records.
   tb_status allocate(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
+    if (step_open_.load(std::memory_order_relaxed)) [[unlikely]]
+      return allocate_in_step(size, stream, out_pointer, out_block);
     uint64_t rounded = (size + policy_.granule - 1) & ~(policy_.granule - 1);
     if (ThreadCache *cache = recent_cache;
         rounded <= ThreadCache::largest && cache && cache->heap.load(std::memory_order_relaxed) == this) [[likely]]
@@ -115,6 +121,8 @@ public:
     return allocate_dynamic(size, stream, out_pointer, out_block);
   }
   void deallocate(tb_block *block) noexcept {
+    if (step_open_.load(std::memory_order_relaxed)) [[unlikely]]
+      note_free(block);
     if (block->size <= ThreadCache::largest && !block->uses && !block->pool->large && give_to_cache(block)) [[likely]]
       return;
     deallocate_dynamic(block);
@@ -134,6 +142,16 @@ public:
   bool paused() {
     std::lock_guard guard(lock_);
     return paused_;
+  }
+  // plan/steps.cpp, plan/places.cpp. A plan lives as long as the heap; another name, another plan. Steps of one heap do
+  // not overlap; what all threads ask of it meanwhile belongs to the step. completed: false for one that was broken off.
+  Plan *plan(const std::string &name, uint32_t warmup);
+  tb_status begin_step(Plan &plan);
+  void end_step(Plan &plan, bool completed) noexcept;
+  tb_status reset_plan(Plan &plan); // gives its memory to the heap, and starts anew
+  template <class Read> auto read_plan(const Plan &plan, Read read) {
+    std::lock_guard guard(lock_);
+    return read(plan);
   }
   // snapshot.cpp. A pickle of what torch.cuda.memory._snapshot() gives; the history as a log of RMM, and as a trace.
   std::string snapshot();
@@ -198,10 +216,31 @@ private:
   void settle(ThreadCache &cache) noexcept; // tells its counts
   void take_back(ThreadCache &cache, ThreadCache::Lists &lists, size_t bin, uint32_t keep) noexcept;
   void take_all_back(ThreadCache &cache) noexcept;
+  // plan/steps.cpp
+  tb_status allocate_in_step(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
+  void note_free(tb_block *block) noexcept;
+  void deallocate_planned(tb_block *block) noexcept;
+  void abandon_step(Plan &plan) noexcept;
+  tb_status make_program(Plan &plan);
+  void release_planned(tb_block *block) noexcept;                   // lock_ held
+  void count_planned(tb_block &block, uint64_t requested) noexcept; // lock_ held
+  bool is_large(const tb_block &block) const noexcept { return block.size > policy_.small_limit; }
+
+  // plan/places.cpp, with growth_ held
+  tb_status make_places(Program &program);
+  void dissolve(Program &program);
+  tb_status drop_program(Plan &plan);
+  bool drop_idle_places();
+  void give_records_back(Program &program) noexcept;                            // lock_ held
+  tb_block *find_planned(const Program &program, const char *address) noexcept; // lock_ held
+  std::vector<tb_block> planned_row(const Segment &segment);                    // lock_ held
 
   // heap.cpp
   tb_status allocate_dynamic(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
   void deallocate_dynamic(tb_block *block) noexcept;
+  uint64_t round(uint64_t size) const noexcept {
+    return (std::min(size, size_limit) + policy_.granule - 1) & ~(policy_.granule - 1);
+  }
   // With lock_ held.
   Pool &pool_of(tb_stream *stream, bool large) {
     StreamPools *pools = last_;
@@ -247,6 +286,7 @@ private:
   bool admits(uint64_t bytes);
 
   // ranges.cpp: ranges of addresses, with growth_ held
+  tb_status find_page(); // sets page_
   tb_status reserve_range(Pool &pool);
   tb_status release_empty_ranges();
   void reserve_holes(bool large, size_t more); // lock_ held
@@ -299,6 +339,7 @@ private:
   // report.cpp
   tb_status out_of_memory(const Request &request);
 
+  std::atomic<bool> step_open_{false};
   Driver driver_;
   std::unique_ptr<Source> source_;
   HeapPolicy policy_;
@@ -328,10 +369,12 @@ private:
   uint64_t range_size_ = 0; // of addresses
   Harvest harvest_;         // of the request at hand
   std::vector<StreamPools *> donors_;
-  uint64_t most_active_ = 0;       // bytes, as far as requests that needed pages saw
-  uint32_t paused_ = 0;            // written with both locks
-  std::vector<Run> runs_;          // while paused: what resume maps
-  std::unique_ptr<char[]> backup_; // their bytes
+  uint64_t most_active_ = 0;                 // bytes, as far as requests that needed pages saw
+  uint32_t paused_ = 0;                      // written with both locks
+  std::vector<Run> runs_;                    // while paused: what resume maps
+  std::unique_ptr<char[]> backup_;           // their bytes
+  std::vector<std::shared_ptr<Plan>> plans_; // guarded by growth_
+  Plan *step_ = nullptr;                     // the one whose step is open
   tb_status failure_ = TB_OK; // of queued work, found where nothing could be returned; the next allocate reports it
   char failure_text_[256] = "";
 };

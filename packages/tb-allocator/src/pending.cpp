@@ -8,7 +8,7 @@ namespace tb {
 tb_status Heap::record_stream(tb_block *block, tb_stream *stream) {
   if (!stream) stream = default_stream_;
   std::lock_guard guard(lock_);
-  if (!is_live(block))
+  if (!is_live(block) && block->state != BlockState::planned)
     return fail(TB_INVALID_ARGUMENT, source_->device(), "record_stream",
                 "the block is not allocated any more: record its streams before it is freed");
   if (stream == block->pool->stream && source_->device() >= 0) return TB_OK; // in order by itself
@@ -57,7 +57,7 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
   }
   if (block->pending) return;
   history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
-  release(block);
+  block->segment->program ? release_planned(block) : release(block);
 }
 
 void Heap::keep(tb_block *block, Use *uses) noexcept {
@@ -181,7 +181,7 @@ void Heap::finish(PendingQueue &queue) noexcept {
   uses_.give(use);
   if (--block->pending) return;
   history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
-  release(block);
+  block->segment->program ? release_planned(block) : release(block);
 }
 
 tb_status Heap::wait_for_pending() {

@@ -9,17 +9,21 @@
 
 namespace tb {
 
+tb_status Heap::find_page() {
+  if (page_) return TB_OK;
+  uint64_t least = 0, recommended = 0;
+  tb_status status = driver_.api->vmm_granularity(driver_.self, source_->device(), &least, &recommended);
+  if (status != TB_OK) return status;
+  page_ = std::max(least, recommended);
+  // A cached block counts as one that shares its page.
+  if (page_ < 2 * ThreadCache::largest) caching_.store(false, std::memory_order_relaxed);
+  // One range holds all of the device's memory and the gaps that fragmentation leaves.
+  range_size_ = std::max(std::min(policy_.total_memory * 2, size_limit / 2) / page_, uint64_t{1}) * page_;
+  return TB_OK;
+}
+
 tb_status Heap::reserve_range(Pool &pool) {
-  if (!page_) {
-    uint64_t least = 0, recommended = 0;
-    tb_status status = driver_.api->vmm_granularity(driver_.self, source_->device(), &least, &recommended);
-    if (status != TB_OK) return status;
-    page_ = std::max(least, recommended);
-    // A cached block counts as one that shares its page.
-    if (page_ < 2 * ThreadCache::largest) caching_.store(false, std::memory_order_relaxed);
-    // One range holds all of the device's memory and the gaps that fragmentation leaves.
-    range_size_ = std::max(std::min(policy_.total_memory * 2, size_limit / 2) / page_, uint64_t{1}) * page_;
-  }
+  if (tb_status status = find_page(); status != TB_OK) return status;
   void *base = nullptr;
   if (tb_status status = driver_.api->vmm_reserve(driver_.self, range_size_, page_, nullptr, &base); status != TB_OK)
     return status;

@@ -103,7 +103,12 @@ std::string Heap::snapshot() {
       for (tb_block *first = segment.first; first;) {
         tb_block *end = first;
         while (is_mapped(end)) end = end->next;
-        if (end != first) write_segment(out, source_->device(), first, end);
+        if (segment.program) {
+          std::vector<tb_block> row = planned_row(segment);
+          write_segment(out, source_->device(), row.data(), nullptr);
+        } else if (end != first) {
+          write_segment(out, source_->device(), first, end);
+        }
         first = end ? end->next : nullptr;
       }
   }

@@ -60,12 +60,14 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
   Player player(trace, settings);
   ReplayResult result;
   size_t count = trace.events.size();
+  Plan *plan = settings.plan ? player.heap->plan("trace", 1) : nullptr;
   for (int turn = 0; turn < settings.repetitions; ++turn) {
     Repetition one;
-    player.driver.calls = {};
-    player.driver.peak = player.driver.used;
     size_t steps = turn == 0 && settings.samples ? std::min<size_t>(settings.samples, count) : 1;
     size_t at = 0;
+    if (plan && player.heap->begin_step(*plan) != TB_OK) break;
+    player.driver.peak = player.driver.used;
+    player.driver.calls = {}; // what making the plan costs is told apart, in its figures
     auto begin = std::chrono::steady_clock::now();
     for (size_t step = 1; step <= steps; ++step) {
       size_t to = count * step / steps;
@@ -87,9 +89,11 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
     one.peak_reserved = player.driver.peak;
     one.calls = player.driver.calls;
     player.free_all();
+    if (plan) player.heap->end_step(*plan, one.completed);
     result.repetitions.push_back(one);
     if (!one.completed) break;
   }
+  if (plan) result.plan = plan->figures;
   player.heap->empty_cache();
   player.heap->shutdown();
   return result;

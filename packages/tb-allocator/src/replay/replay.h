@@ -7,6 +7,7 @@
 
 #include "configuration.h"
 #include "emulated.h"
+#include "plan/plan.h"
 #include "trace.h"
 
 namespace tb {
@@ -16,6 +17,7 @@ struct ReplaySettings {
   uint64_t lag = 0; // of the streams behind the host, in events of the trace
   int repetitions = 3;
   Configuration configuration;
+  bool plan = false;    // each repetition is a step of a plan; the first is recorded
   uint32_t samples = 0; // points of the timeline of the first repetition
 };
 
@@ -35,6 +37,7 @@ struct Sample {
 struct ReplayResult {
   std::vector<Repetition> repetitions; // the last one is the first that did not complete
   std::vector<Sample> samples;
+  PlanFigures plan; // of a replay with one
 };
 
 // Every repetition frees what the trace left allocated; the allocator keeps its cache.

@@ -4,7 +4,7 @@ The caching allocators over tb-device.
 from __future__ import annotations
 import tb_allocator
 import typing
-__all__: list[str] = ['Arena', 'Buffer', 'empty', 'empty_cache', 'empty_host_cache', 'host_memory_stats', 'mem_get_info', 'memory_stats', 'pinned', 'record_memory_history', 'reset_accumulated_memory_stats', 'reset_peak_memory_stats', 'set_memory_limit']
+__all__: list[str] = ['Arena', 'Buffer', 'Plan', 'empty', 'empty_cache', 'empty_host_cache', 'host_memory_stats', 'mem_get_info', 'memory_stats', 'pinned', 'plan', 'record_memory_history', 'reset_accumulated_memory_stats', 'reset_peak_memory_stats', 'set_memory_limit']
 class Buffer:
     """
     Bytes of a device, or of pinned host memory, made by empty() and pinned().
@@ -81,6 +81,38 @@ class Buffer:
         """
         Address of the tb_stream it was allocated for: that stream may use it at once, and after free() too. 0 for pinned memory.
         """
+class Plan:
+    """
+    A step that repeats, whose allocations get places computed beforehand; of Arena.plan() and plan().
+    
+    `with plan:` is one repetition. The first ones are recorded; then one piece of memory is reserved that holds
+    all of the step, and each allocation is served by its position in the step, without a call of the driver. A
+    repetition that asks for something else goes on as without a plan; when that persists, it is recorded anew.
+    """
+    def __enter__(self) -> Plan:
+        ...
+    def __exit__(self, kind: typing.Any, error: typing.Any, traceback: typing.Any) -> None:
+        ...
+    def reset(self) -> None:
+        """
+        Give the plan's memory to the arena, whose trim() gives it back, and record anew. Waits for the device.
+        FailedPreconditionError inside a step.
+        """
+    def statistics(self) -> dict[str, int | float]:
+        """
+        Since the plan began: steps, replays (steps served as planned throughout), divergences (steps that were not),
+        hits (allocations served from their places). Of the plan in force: allocations of the step, those placed (the
+        others outlive it), reserved_bytes, peak_bytes alive at one time, their quotient utilisation, handovers (waits
+        of a stream for another, on the device), planning_seconds.
+        """
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def state(self) -> str:
+        """
+        "recording"; "ready" to be placed by the next step; "replaying"; "diverged": the last step was not the planned one.
+        """
 class Arena:
     """
     Memory of one device apart from all other, for what should have a limit, go away or stay together.
@@ -115,6 +147,11 @@ class Arena:
         
         backup: "host" keeps the contents in host memory, None loses them. Waits for the device. When it raises for want
         of host memory or a failed copy, nothing has changed. UnsupportedError where memory does not come in pages.
+        """
+    def plan(self, name: str, warmup: int = 2) -> Plan:
+        """
+        The plan of that name, made where there is none: `with arena.plan("step"):` around each repetition of a step
+        that allocates the same each time. Enters the arena too. The first `warmup` repetitions are recorded.
         """
     def resume(self) -> None:
         """
@@ -187,7 +224,7 @@ def _pair_nanoseconds(size: int, threads: int, history: int) -> float:
     """
     Nanoseconds of a cached allocation and its free, per thread: the best for one thread, the mean for several.
     """
-def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int) -> dict[str, typing.Any]:
+def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int, plan: bool) -> dict[str, typing.Any]:
     """
     Replays a trace; tb_allocator.replay explains the result.
     """
@@ -237,6 +274,11 @@ def pinned(nbytes: int) -> tb_allocator.Buffer:
     A Buffer of `nbytes` bytes of pinned host memory, which devices copy from and to without waiting.
     
     Use record_stream() for each stream that copies. Raises tb_device.OutOfMemoryError.
+    """
+def plan(name: str, warmup: int = 2, device: int | None = None) -> Plan:
+    """
+    As Arena.plan(), of all that any thread allocates on the device outside of arenas during the step: PyTorch's
+    tensors too, on the way back as well.
     """
 def record_memory_history(events: int = 65536, device: int | None = None) -> None:
     """

@@ -1,6 +1,6 @@
 """Replay a trace of allocations on a device without memory: what an allocator's settings cost and save.
 
-    python -m tb_allocator.replay TRACE [--capacity SIZE|Kx] [--set key:value,...] [--ladder]
+    python -m tb_allocator.replay TRACE [--capacity SIZE|Kx] [--set key:value,...] [--ladder] [--plan]
 
 TRACE is a file of lines `a ID BYTES STREAM`, `f ID`, `r ID STREAM` (record_stream) and `# text`, plain or .xz; a .csv
 log of RMM; a .pickle of PyTorch's or our memory snapshot with history; or `generate:NAME[:SEED]` for a trace that
@@ -50,17 +50,20 @@ def replay(
     repetitions: int = 3,
     lag: int = 0,
     samples: int = 0,
+    plan: bool = False,
 ) -> dict[str, Any]:
     """Run a trace several times through one allocator.
 
     capacity: bytes of the device, None for no limit. settings: as in TB_ALLOC_CONF. lag: events of the trace by which
-    the work of a stream is behind the host. samples: points of the timeline of the first repetition.
+    the work of a stream is behind the host. samples: points of the timeline of the first repetition. plan: each
+    repetition is a step of a plan (see Arena.plan), of which the first is recorded; `plan` in the result has its
+    figures, and what making it costs is in no repetition.
 
     Returns `repetitions`, for each completed, seconds, peak_reserved (bytes), calls (of the driver, by name), and
     failed_event and failed_bytes when memory ran out, which ends the replay; and `samples` of (event, bytes allocated,
     bytes reserved). ValueError for settings that there are not.
     """
-    return _core._replay(trace, capacity or 0, settings, repetitions, lag, samples)
+    return _core._replay(trace, capacity or 0, settings, repetitions, lag, samples, plan)
 
 
 def ladder(trace: _core._Trace, *, settings: str = "", lag: int = 0) -> dict[float, bool]:
@@ -98,6 +101,15 @@ def table(trace: _core._Trace, result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def plan_line(plan: dict[str, Any]) -> str:
+    """The figures of a plan as text."""
+    return (
+        f"plan: {plan['placed']} of {plan['allocations']} allocations placed in {plan['planning_seconds']:.1f} s, "
+        f"{100 * plan['utilisation']:.2f} % of {_bytes_text(plan['reserved_bytes'])} used, {plan['hits']} hits, "
+        f"{plan['divergences']} steps diverged, {plan['handovers']} waits between streams"
+    )
+
+
 def plot(result: dict[str, Any], file: str) -> None:
     """Draw allocated and reserved bytes over the events. ImportError without matplotlib."""
     from matplotlib.figure import Figure
@@ -120,6 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", default="", dest="settings", metavar="KEY:VALUE,...", help="as in TB_ALLOC_CONF")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--lag", type=int, default=0, help="events by which the streams are behind the host")
+    parser.add_argument("--plan", action="store_true", help="places computed from the first repetition")
     parser.add_argument("--ladder", action="store_true", help="whether it completes near its most live bytes")
     parser.add_argument("--plot", metavar="FILE", help="a PNG or SVG of reserved and allocated memory")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
@@ -134,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             repetitions=options.repetitions,
             lag=options.lag,
             samples=1000 if options.plot else 0,
+            plan=options.plan,
         )
         steps = ladder(trace, settings=options.settings, lag=options.lag) if options.ladder else {}
     except (OSError, ValueError, lzma.LZMAError) as error:
@@ -145,6 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         print(f"{trace.events} events, {trace.streams} streams, at most {_bytes_text(trace.peak_live)} live")
         print(table(trace, result))
+        if options.plan:
+            print(plan_line(result["plan"]))
         for step, completed in steps.items():
             print(f"capacity {step:5.3f}x: {'completes' if completed else 'runs out of memory'}")
     if options.plot:

@@ -1,0 +1,53 @@
+// plan.h -- a named step that repeats: recorded while it warms up, then served from places computed beforehand.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "plan/program.h"
+
+namespace tb {
+
+struct PlanFigures {
+  uint64_t steps = 0;       // that ended
+  uint64_t replays = 0;     // of those: served as planned from begin to end
+  uint64_t divergences = 0; // of those: that began as planned, and did not go on so
+  uint64_t hits = 0;        // allocations served from their places
+  uint64_t handovers = 0;   // waits of a stream for another on the device, since the plan was made
+  uint64_t allocations = 0; // of the planned step
+  uint64_t placed = 0;      // of those: that end within it
+  uint64_t reserved = 0;    // bytes of the one piece of memory for all places
+  uint64_t peak = 0;        // bytes of it that are alive at one time
+  double seconds = 0;       // that computing the places took
+};
+
+// Guarded by the heap's lock; between begin_step and end_step only the heap changes it.
+class Plan {
+public:
+  enum class State { recording, ready, replaying, diverged };
+
+  explicit Plan(std::string name_, uint32_t warmup_) : name(std::move(name_)), warmup(warmup_) {}
+
+  const std::string name;
+  uint32_t warmup; // repetitions that are only recorded; the last one counts
+  double seconds = 10;
+  State state = State::recording;
+  bool open = false; // a step is
+  uint32_t recorded = 0;
+  // A plan that stops fitting is made anew; the more often that was in vain, the later.
+  uint32_t failed = 0, patience = least_patience;
+  static constexpr uint32_t least_patience = 2, most_patience = 64;
+  Recording recording;
+  std::shared_ptr<Program> compiled; // of the recording, while there is no memory for it
+  uint32_t wait = 0;                 // steps until it is tried again
+  std::shared_ptr<Program> program;  // NULL until there is one, and when its memory was needed
+  PlanFigures figures;
+};
+
+inline const char *name_of(Plan::State state) {
+  constexpr const char *names[] = {"recording", "ready", "replaying", "diverged"};
+  return names[static_cast<size_t>(state)];
+}
+
+} // namespace tb

@@ -1,0 +1,103 @@
+// program.cpp -- serving a step by position.
+#include "plan/program.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tb {
+namespace {
+
+template <class Visit> void each_bit(uint64_t bits, Visit visit) {
+  for (; bits; bits &= bits - 1) visit(static_cast<uint32_t>(std::countr_zero(bits)));
+}
+
+} // namespace
+
+Program::~Program() {
+  for (auto *events : {&events_, &begin_})
+    for (const Event &event : *events)
+      if (event.handle) driver.api->event_destroy(driver.self, event.handle);
+}
+
+tb_status Program::make_events(int32_t device) {
+  for (auto *events : {&events_, &begin_})
+    for (Event &event : *events)
+      if (!event.handle && (events != &begin_ || ordered_))
+        if (tb_status status = driver.api->event_create(driver.self, device, 0, &event.handle); status != TB_OK)
+          return status;
+  return TB_OK;
+}
+
+// A stream of another device than the events' is told apart here: what it was used for cannot be waited for, so the
+// steps diverge, and are counted.
+void Program::begin(Lock &lock) {
+  uint64_t at;
+  {
+    std::lock_guard guard(lock);
+    cursor = 0;
+    at = begin_at_ = ++clock_;
+  }
+  if (!ordered_) return;
+  for (Event &event : begin_) {
+    if (driver.api->event_record(driver.self, event.handle, pools[event.stream]->stream) != TB_OK) continue;
+    std::lock_guard guard(lock);
+    event.covers = at;
+  }
+}
+
+Program::Answer Program::next(uint64_t size, const tb_stream *stream, tb_block **out, std::vector<Wait> *waits) {
+  if (cursor == entries.size()) return Answer::diverged;
+  Entry &entry = entries[cursor];
+  if (entry.size != size || pools[entry.stream]->stream != stream) return Answer::diverged;
+  if (!entry.placed) {
+    ++cursor;
+    return Answer::unplaced;
+  }
+  for (uint32_t at = entry.after; at < entry.after_end; ++at)
+    if (entries[after_[at]].block->state != BlockState::unused) return Answer::diverged;
+  auto need = [&](uint32_t of, uint64_t time, const Event *event) {
+    if (known(entry.stream, of) >= time) return true;
+    for (const Wait &wait : *waits)
+      if (wait.stream == of && wait.covers >= time) return true;
+    if (!event || event->covers < time) return false;
+    waits->push_back({event->handle, of, event->covers});
+    return true;
+  };
+  bool good = true;
+  each_bit(entry.earlier, [&](uint32_t of) { good = good && need(of, begin_at_, &begin_[of]); });
+  for (uint32_t at = entry.needs; good && at < entry.needs_end; ++at) {
+    const Need &one = needs_[at];
+    good = need(one.stream, entries[one.entry].freed_at, one.event == none ? nullptr : &events_[one.event]);
+  }
+  if (!good) return Answer::diverged;
+  handovers += waits->size();
+  entry.block->state = BlockState::planned;
+  ++cursor;
+  ++live;
+  *out = entry.block;
+  return Answer::served;
+}
+
+void Program::waited(const tb_block *block, const Wait &wait) noexcept {
+  uint64_t &time = known(entry_of(block).stream, wait.stream);
+  time = std::max(time, wait.covers);
+}
+
+void Program::freed(tb_block *block) noexcept {
+  block->state = BlockState::unused;
+  block->uses = nullptr;
+  entries[block->bin].freed_at = ++clock_;
+  --live;
+}
+
+bool Program::expects(const tb_block *block, const Use *uses) const noexcept {
+  const Entry &entry = entry_of(block);
+  for (; uses; uses = uses->next) {
+    bool found = false;
+    each_bit(entry.uses, [&](uint32_t stream) { found |= pools[stream]->stream == uses->queue->stream; });
+    if (!found) return false;
+  }
+  return true;
+}
+
+} // namespace tb
