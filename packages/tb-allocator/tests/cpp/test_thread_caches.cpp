@@ -237,6 +237,12 @@ void what_stands_in_the_way_is_told_although_a_block_is_cached() {
   heap.deallocate(used);
   heap.deallocate(make(heap, 700, own)); // does not look
   CHECK(heap.allocate(30 * MiB, own, &pointer, &block) == TB_INTERNAL);
+  // A failure of queued work that came to light while there was memory all the same.
+  user->queued = 1;
+  heap.deallocate(make(heap, MiB, user));
+  fake::world.query_failure = TB_INTERNAL;
+  heap.deallocate(make(heap, MiB, own));
+  CHECK(heap.allocate(700, own, &pointer, &block) == TB_INTERNAL);
   heap.deallocate(make(heap, 700, own));
   finish(heap);
 }
