@@ -236,7 +236,7 @@ def bench_generator(session: nox.Session) -> None:
 
 @nox.session
 def statistics(session: nox.Session) -> None:
-    """10^8 samples of every distribution; dieharder (Debian's) on the words. `-- --dieharder 0 1`, `-- --help`."""
+    """10^8 samples of every distribution, dieharder's (Debian's) tests on the words, for hours. `-- --help`."""
     environment = component_environment(session, PACKAGES["tb-generator"])
     environment.run(session, "python", "-m", "generator_statistics", *session.posargs, env=TOOLS_ON_PATH)
 

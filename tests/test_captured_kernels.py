@@ -72,3 +72,28 @@ def test_replays_give_what_stock_cpu_gives() -> None:
     """Some cases make tensors from numbers of the host or wait by their nature: those refuse, with a text."""
     refused = [name for name in CASES if not captured(name)]
     assert len(refused) <= len(CASES) // 3, refused
+
+
+def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, grad: torch.Tensor) -> list[torch.Tensor]:
+    """Forward and backward, both launched by the calling thread."""
+    operators = torch.ops.aten
+    out, sums = operators._scaled_dot_product_flash_attention_for_cpu(query, key, value, 0.0, True)
+    backward = operators._scaled_dot_product_flash_attention_for_cpu_backward
+    return [out, *backward(grad, query, key, value, out, sums, 0.0, True)]
+
+
+def test_attention_in_a_team_has_the_bits_of_one_thread() -> None:
+    """Replays measure one thread and the team, so that some run with either."""
+    generator = torch.Generator().manual_seed(0)
+    values = [torch.randn(8, 4, 128, 16, generator=generator) for _ in range(4)]
+    expected = attention(*values)
+    given = [tensor.to("tb") for tensor in values]
+    torch.set_num_threads(2)  # the fixture sets it back
+    attention(*given)
+    graph = tb.Graph()
+    with tb.graph(graph):
+        results = attention(*given)
+    for _ in range(12):
+        graph.replay()
+        for result, wanted in zip(results, expected, strict=True):
+            assert torch.equal(result.cpu(), wanted)

@@ -56,6 +56,19 @@ def test_every_instruction_set_gives_the_same_bits(kind: str, dtype: str) -> Non
     assert set(written.values()) == {written["portable"]}
 
 
+@pytest.mark.parametrize("kind", GROUPED)
+@pytest.mark.parametrize("offset", [2**32 - 5_000, 2**32 - 33, 2**32 - 1, 2**33 + 7])
+def test_normal_numbers_go_on_where_a_word_of_the_counter_overflows(kind: str, offset: int, code: str) -> None:
+    def drawn(first: int, count: int) -> bytes:
+        out = np.empty(count, np.float32)
+        target = _core.Target(out, ELEMENT_TYPES["float32"][0], True)
+        _core.fill(target, KINDS[kind], [1.0, 2.0, 0.0, 0.0], 0, 0, SEED, offset, first, 1)
+        return out.tobytes()
+
+    # Pieces of one block's group each, which no fast path takes, against all at once.
+    assert drawn(0, 30_016) == b"".join(drawn(first, GROUP) for first in range(0, 30_016, GROUP))
+
+
 # SHA-256 of 10,007 elements from element 5 on, written down once: other machines, compilers, releases must repeat it.
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden.json").read_text())
 
