@@ -256,11 +256,14 @@ TB_CASE(CON, 11, TB_GROUP_CORE, "T1 mem_free.1", "an address may be another thre
   for (int thread = 0; thread < kThreads; ++thread)
     threads.start([&kit, &begin, api = &api, self = self] {
       begin.arrive_and_wait();
+      void *held = nullptr; // over another free, so that whoever forgets it late meets it alive
       for (int round = 0; round < kRounds; ++round) {
         void *block = nullptr;
         CHECK_OK(api->mem_alloc(self, 0, kSize, 0, &block));
-        CHECK_OK(api->mem_free(self, 0, block));
+        CHECK_OK(api->mem_free(self, 0, held));
+        held = block;
       }
+      CHECK_OK(api->mem_free(self, 0, held));
     });
   threads.join();
 }

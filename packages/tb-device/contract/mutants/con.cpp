@@ -37,6 +37,7 @@ TB_MUTANT(free_forgets_late, "cpu", "mem_free.1", "CON-11", "forgets a block whe
     return TB_OK;
   };
   api.mem_free = [](tb_driver *, int32_t, void *ptr) -> tb_status {
+    if (!ptr) return TB_OK;
     {
       std::lock_guard lock(mutex);
       const auto found = known.find(ptr);
