@@ -19,6 +19,7 @@ from . import acceptance, comparison, instructions, programs
 RECORDED = sorted((Path(__file__).parent / "traces").glob("*.xz"))
 PAGES = "expandable_segments:True"
 NOT_CALLS = ("event_record", "event_query")  # those that move no memory
+ORDERING_CALLS = (*NOT_CALLS, "stream_wait")  # those that only put streams in order
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -26,6 +27,8 @@ def measure(name: str) -> dict[str, Any]:
     trace = replay.load(name)
     turns = replay.replay(trace, settings=PAGES, repetitions=5)["repetitions"]
     steady = turns[-1]["calls"]
+    planned = replay.replay(trace, settings=PAGES, repetitions=4, plan=True)
+    last = planned["repetitions"][-1]
     return {
         "events": trace.events,
         "peak_live": trace.peak_live,
@@ -35,6 +38,13 @@ def measure(name: str) -> dict[str, Any]:
         "steady_calls": steady,
         "memory_calls_per_event": sum(steady[call] for call in steady if call not in NOT_CALLS) / trace.events,
         "synchronisations": sum(one["calls"]["synchronize"] for one in turns),
+        "plan": {
+            **planned["plan"],
+            "utilisation": trace.peak_live / last["peak_reserved"],
+            "nanoseconds_per_event": min(one["seconds"] for one in planned["repetitions"][1:]) * 1e9 / trace.events,
+            "calls": last["calls"],
+            "memory_calls": sum(last["calls"][call] for call in last["calls"] if call not in ORDERING_CALLS),
+        },
         "ladder": {str(step): completed for step, completed in replay.ladder(trace, settings=PAGES).items()},
     }
 
@@ -48,15 +58,18 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("build/bench-allocator"), help="for what is downloaded")
     options = parser.parse_args()
     names = options.trace or [*map(str, RECORDED), *(f"generate:{name}" for name in traces.NAMES)]
-    print(f"{'trace':28}{'used':>9}{'ns/event':>10}{'calls/event':>13}{'waits':>7}  ladder {replay.LADDER}")
+    columns = f"{'trace':28}{'used':>9}{'ns/event':>10}{'calls/event':>13}{'waits':>7}{'plan':>10}{'ns':>7}{'calls':>7}"
+    print(f"{columns}  ladder {replay.LADDER}")
     results = {}
     for name in names:
         result = results[name] = measure(name)
+        plan = result["plan"]
         marks = " ".join("yes" if done else "no" for done in result["ladder"].values())
         print(
             f"{Path(name).name.removesuffix('.txt.xz'):28}{100 * result['utilisation']:>7.2f} %"
             f"{result['nanoseconds_per_event']:>10.1f}{result['memory_calls_per_event']:>13.4f}"
-            f"{result['synchronisations']:>7}  {marks}"
+            f"{result['synchronisations']:>7}{100 * plan['utilisation']:>8.2f} %{plan['nanoseconds_per_event']:>7.1f}"
+            f"{sum(plan['calls'].values()):>7}  {marks}"
         )
     report: dict[str, Any] = {"traces": results}
     lines = acceptance.of_traces(results) + acceptance.of_history()

@@ -43,6 +43,7 @@ class Line:
 
 def of_traces(results: Mapping[str, Mapping[str, Any]]) -> list[Line]:
     """The lines about memory, of what __main__.measure() gives by trace."""
+    values = results.values()
     used = [100 * one["utilisation"] for one in results.values()]
     missed = sum(not completed for one in results.values() for completed in one["ladder"].values())
     waits = sum(one["synchronisations"] for one in results.values())
@@ -51,6 +52,13 @@ def of_traces(results: Mapping[str, Mapping[str, Any]]) -> list[Line]:
         Line("utilisation, mean of the traces, %", mean(used), 99),
         Line("points of the capacity ladder that do not complete", missed, 1, at_least=False),
         Line("device synchronisations", waits, 0, at_least=False),
+        Line("plan, utilisation of the worst trace, %", min(100 * one["plan"]["utilisation"] for one in values), 98.5),
+        Line(
+            "plan, driver calls about memory in a repetition",
+            max(one["plan"]["memory_calls"] for one in values),
+            0,
+            at_least=False,
+        ),
     ]
 
 

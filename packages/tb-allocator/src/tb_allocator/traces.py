@@ -190,6 +190,28 @@ def _threads(out: Writer) -> None:
             out.free(queues[mine].pop(out.random.randrange(len(queues[mine]))))
 
 
+def _loader(out: Writer) -> None:
+    """Pinned memory of data loaders: batches are prefetched and copied, in four phases with other kinds of data."""
+    for phase in range(4):
+        out.mark(f"phase {phase}")
+        batch = out.random.choice([8, 16, 32, 64])
+        queue: list[list[int]] = []
+        for _ in range(250):
+            if phase % 2:  # images of one size
+                sizes = [batch * 3 * 224 * 224 * 4, batch * 8]
+            else:  # texts: padded to the longest of the batch
+                tokens = batch * out.random.randint(64, 4096)
+                sizes = [tokens * 8, tokens * 8, tokens, batch * 8]
+            queue.append([out.allocate(size) for size in sizes])
+            if len(queue) > 6:
+                out.free(*queue.pop(0))
+            if out.random.random() < 0.02:  # a state that is offloaded and fetched
+                parts = [out.allocate(out.random.randint(1 * MIB, 40 * MIB)) for _ in range(4)]
+                out.free(*parts)
+        while queue:
+            out.free(*queue.pop())
+
+
 _MAKERS: dict[str, Callable[[Writer], None]] = {
     "moe": _moe,
     "pipeline": _pipeline,
@@ -199,12 +221,14 @@ _MAKERS: dict[str, Callable[[Writer], None]] = {
     "threads": _threads,
 }
 NAMES = tuple(_MAKERS)
+_PINNED: dict[str, Callable[[Writer], None]] = {"loader": _loader}  # of host memory: not among those of a device
 
 
 def generate(name: str, seed: int = 0) -> str:
-    """The text of a trace. ValueError for a name that is not in NAMES."""
-    if name not in _MAKERS:
+    """The text of a trace. ValueError for a name that is neither in NAMES nor "loader", a trace of pinned memory."""
+    makers = _MAKERS | _PINNED
+    if name not in makers:
         raise ValueError(f"there is no trace {name!r} to generate: use one of {', '.join(NAMES)}")
     out = Writer(seed)
-    _MAKERS[name](out)
+    makers[name](out)
     return "\n".join(out.lines) + "\n"
