@@ -14,6 +14,7 @@ tb_status Heap::reserve_range(Pool &pool) {
     uint64_t least = 0, recommended = 0;
     tb_status status = driver_.api->vmm_granularity(driver_.self, source_->device(), &least, &recommended);
     if (status != TB_OK) return status;
+    std::lock_guard guard(lock_);
     page_ = std::max(least, recommended);
     // One range holds all of the device's memory and the gaps that fragmentation leaves.
     range_size_ = std::max(std::min(policy_.total_memory * 2, size_limit / 2) / page_, uint64_t{1}) * page_;
