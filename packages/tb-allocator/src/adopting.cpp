@@ -24,6 +24,19 @@ tb_block *Heap::adopt_from(StreamPools &donor, StreamPools &own, const Request &
   return nullptr;
 }
 
+// A closer fit for the request than this free block of its stream: one that another stream has passed, if there is any.
+tb_block *Heap::adopt_instead(tb_block *free, Pool &pool, uint64_t rounded) {
+  tb_block *best = free;
+  for (auto &pools : pools_) {
+    Pool &other = pool.large ? pools->large : pools->small;
+    if (&other == &pool) continue;
+    tb_block *found = other.bins.find(rounded);
+    if (found && found->size < best->size && found->stamp <= pools->timeline.passed) best = found;
+  }
+  if (best != free) give(best, pool);
+  return best;
+}
+
 tb_status Heap::adopt(const Request &request, bool own_kind, bool passed_only, tb_block **out) {
   StreamPools *own;
   std::vector<StreamPools *> &donors = donors_; // with something that fits

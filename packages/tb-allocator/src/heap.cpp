@@ -63,8 +63,12 @@ tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_po
     if (failure_ != TB_OK) [[unlikely]]
       return report_failure();
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
-    if (tb_block *found = pool.bins.find(request.rounded)) [[likely]]
+    if (tb_block *found = pool.bins.find(request.rounded)) [[likely]] {
+      // What lies in part of a page anyway should not break pages that could move.
+      if (request.rounded < page_ && found->size - request.rounded >= page_ && pool.large) [[unlikely]]
+        found = adopt_instead(found, pool, request.rounded);
       block = take(found, request.rounded, size);
+    }
   }
   if (!block) [[unlikely]]
     if (tb_status status = allocate_slow(request, &block); status != TB_OK) return status;

@@ -320,6 +320,8 @@ private:
   tb_block *adopt_from(StreamPools &donor, StreamPools &own, const Request &request, bool own_kind, uint64_t until,
                        uint64_t stamp); // lock_ held
 
+  tb_block *adopt_instead(tb_block *free, Pool &pool, uint64_t rounded); // lock_ held, growth_ need not be
+
   // pausing.cpp, with growth_ held
   void go_on() noexcept;
   void find_runs();
@@ -366,7 +368,7 @@ private:
   std::vector<std::unique_ptr<PendingQueue>> queues_;
   tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;
-  uint64_t page_ = 0;       // the granularity of virtual memory
+  uint64_t page_ = 0;       // the granularity of virtual memory; written with both locks
   uint64_t range_size_ = 0; // of addresses
   Harvest harvest_;         // of the request at hand
   std::vector<StreamPools *> donors_;

@@ -14,6 +14,7 @@ tb_status Heap::find_page() {
   uint64_t least = 0, recommended = 0;
   tb_status status = driver_.api->vmm_granularity(driver_.self, source_->device(), &least, &recommended);
   if (status != TB_OK) return status;
+  std::lock_guard guard(lock_);
   page_ = std::max(least, recommended);
   // A cached block counts as one that shares its page.
   if (page_ < 2 * ThreadCache::largest) caching_.store(false, std::memory_order_relaxed);

@@ -99,6 +99,8 @@ tb_status Heap::create(uint64_t pages) {
   return TB_OK;
 }
 
+static bool is_hole(const tb_block *block) { return block && block->state >= BlockState::unmapped; }
+
 void Heap::steal(StreamPools &from, uint64_t pages, bool passed_only) {
   uint64_t passed = passed_only ? from.timeline.passed : UINT64_MAX;
   auto take = [&](tb_block *block) {
@@ -109,9 +111,7 @@ void Heap::steal(StreamPools &from, uint64_t pages, bool passed_only) {
     uint64_t wanted = (pages - harvest_.pages) * page_;
     if (piece.from == piece.to) return false;
     if (piece.to - piece.from > wanted) {
-      // Beside a hole, so that holes grow together.
-      bool hole_before = block->previous && block->previous->state >= BlockState::unmapped;
-      if (hole_before)
+      if (is_hole(block->previous))
         piece.to = piece.from + wanted;
       else
         piece.from = piece.to - wanted;
@@ -125,8 +125,11 @@ void Heap::steal(StreamPools &from, uint64_t pages, bool passed_only) {
   };
   for (Pool *pool : {&from.large, &from.small}) {
     if (harvest_.pages >= pages) return;
-    // One block that gives all of them leaves the others whole.
-    if (tb_block *block = pool->bins.find((pages - harvest_.pages + 1) * page_)) take(block);
+    // First beside holes, so that holes grow together: elsewhere every piece leaves parts of two pages behind.
+    pool->bins.descend([&](tb_block *block) {
+      if (block->size < page_) return true;
+      return (is_hole(block->previous) || is_hole(block->next)) && take(block);
+    });
     pool->bins.descend(take);
   }
 }
