@@ -95,9 +95,9 @@ double nanoseconds(int count, auto body) {
 
 // Each thread with a stream of its own. Time of the slowest for one pair.
 template <class Allocator> double threads(Allocator &allocator, uint32_t count) {
-  constexpr int pairs = 200000; // long enough that the system spreads the threads evenly
+  constexpr int pairs = 600000; // long enough that the system spreads the threads evenly
   double best = 1e9;
-  for (int run = 0; run < 5; ++run)
+  for (int run = 0; run < 3; ++run)
     best = std::min(best, seconds([&] {
                       std::vector<std::thread> all;
                       for (uint32_t stream = 0; stream < count; ++stream)
