@@ -63,55 +63,11 @@ tb_status Heap::grow(const Request &request, tb_block **out) {
     return status;
   }
   uint64_t bytes = segment_size(request.rounded);
-  if (source_->device() < 0) {
-    {
-      std::lock_guard guard(lock_);
-      auto active = static_cast<uint64_t>(counters_.current(Count::active_bytes));
-      most_active_ = std::max(most_active_, active + request.rounded);
-    }
-    make_room(bytes);
-  }
   tb_status status = grow_segment(request, bytes, out);
   // Near the end of memory a segment for this request alone may still fit.
   uint64_t alone = (request.rounded + policy_.large_rounding - 1) & ~(policy_.large_rounding - 1);
   if (status == TB_OUT_OF_MEMORY && alone < bytes) status = grow_segment(request, alone, out);
   return status;
-}
-
-// Pinned memory is the host's, and dear: what is cached beside what is in use goes back before more is taken, the
-// largest segments first, down to 1/32 above the most bytes in use at one time.
-void Heap::make_room(uint64_t bytes) {
-  std::vector<Segments::node_type> given_up;
-  {
-    std::lock_guard guard(lock_);
-    uint64_t bound = most_active_ + most_active_ / 32;
-    auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
-    while (reserved + bytes > bound) {
-      auto largest = segments_.end();
-      for (auto at = segments_.begin(); at != segments_.end(); ++at) {
-        const tb_block *block = at->second.first;
-        if (block->state != BlockState::free || block->next) continue;
-        if (largest == segments_.end() || at->second.size > largest->second.size) largest = at;
-      }
-      if (largest == segments_.end()) break;
-      given_up.reserve(given_up.size() + 1);
-      Segment &segment = largest->second;
-      bool large = segment.pool->large;
-      reserved -= segment.size;
-      ++counters_.device_free;
-      counters_.subtract(large, Count::segment, 1);
-      counters_.subtract(large, Count::reserved_bytes, static_cast<int64_t>(segment.size));
-      history_.record(Action::unmap, segment.base, segment.size, segment.pool->stream);
-      take_out(segment.first);
-      unlink(segment.first);
-      given_up.push_back(segments_.extract(largest));
-    }
-  }
-  for (auto &segment : given_up)
-    if (tb_status status = source_->free(segment.mapped().base); status != TB_OK) {
-      std::lock_guard guard(lock_);
-      note_failure(status);
-    }
 }
 
 uint64_t Heap::segment_size(uint64_t rounded) const {

@@ -282,7 +282,6 @@ private:
   tb_status grow(const Request &request, tb_block **out);
   tb_status grow_segment(const Request &request, uint64_t bytes, tb_block **out);
   tb_status release_cached();
-  void make_room(uint64_t bytes); // for that much more pinned memory
   uint64_t segment_size(uint64_t rounded) const;
   bool admits(uint64_t bytes);
 

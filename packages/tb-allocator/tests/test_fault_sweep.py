@@ -57,14 +57,6 @@ def program():
         tb_allocator.empty(6 * MiB, stream=other.value).free()
         del parts[:]
         tb_allocator.empty_cache()
-        plan = tb_allocator.plan("step", warmup=1)
-        for _ in range(3):
-            with plan:
-                with tb_allocator.empty(2 * MiB) as own:
-                    own.record_stream(other.value)
-                for stream_of in other.value, used:  # in the place of the one before
-                    tb_allocator.empty(2 * MiB, stream=stream_of).free()
-        plan.reset()
     finally:
         call("stream_destroy", other)
     tb_allocator.empty_cache()
@@ -78,7 +70,6 @@ def told():
         raise
 
 def check():
-    tb_allocator.plan("step").reset()
     tb_allocator.empty_cache()
     tb_allocator.empty_host_cache()
     for stats in (tb_allocator.memory_stats(), tb_allocator.host_memory_stats()):

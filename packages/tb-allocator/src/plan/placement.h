@@ -20,7 +20,7 @@ struct Placement {
   bool apart = true;  // no byte is used by two streams
 };
 
-// Blocks that live at the same time never overlap. Takes about `seconds` at most, and the first, fast heuristic even
+// Blocks that live at the same time never overlap. Takes about `seconds` of the processor at most, and the first, fast heuristic even
 // when that is over. Streams stay apart where that costs at most `apart_waste` of the peak.
 inline constexpr double apart_waste = 0.012;
 Placement place(const std::vector<Lifetime> &blocks, double seconds);
