@@ -19,7 +19,7 @@ class Record(ctypes.Structure):
                 ("platform", ctypes.c_char_p), ("table", ctypes.c_void_p)]
 
 table = (ctypes.c_uint32 * 64)(256)
-record = Record({magic!r}, {major}, {minor}, 256, b"tb-device", b"9.8.7", b"linux-test", ctypes.addressof(table))
+record = Record({magic!r}, {major}, {minor}, 256, {component!r}, b"9.8.7", b"linux-test", ctypes.addressof(table))
 new = ctypes.pythonapi.PyCapsule_New
 new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 name = b"tb.export.v1"
@@ -37,7 +37,7 @@ MODULES = ["tb_stream", "tb_allocator", "tb_generator", "tb_ops"]
 
 
 def refusal(run_python: RunPython, module: str, **record: object) -> str:
-    values = {"magic": b"tbexport", "major": 1, "minor": 0, **record}
+    values = {"magic": b"tbexport", "major": 1, "minor": 0, "component": b"tb-device", **record}
     environment = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     return run_python(FAKE.format(module=module, **values), environment).stdout.strip()
 
@@ -70,6 +70,37 @@ def test_a_missing_component_is_named_with_the_command(run_python: RunPython, mo
 def test_something_else_in_the_capsule_is_refused(run_python: RunPython) -> None:
     text = refusal(run_python, "tb_stream", magic=b"whatever")
     assert text == "tb-stream found something else where tb-device keeps its function table. Reinstall both."
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_package_with_another_components_table_is_refused(run_python: RunPython, module: str) -> None:
+    name = module.replace("_", "-")
+    assert refusal(run_python, module, component=b"tb-else") == (
+        f"{name} found the function table of tb-else where tb-device keeps its own. "
+        "Another package stands in its place: pip install --force-reinstall tb-device"
+    )
+
+
+def test_a_false_package_in_an_optional_ones_place_is_refused(run_python: RunPython) -> None:
+    code = """
+        import importlib.machinery, sys, types
+        import tb_device._core
+        package, core = types.ModuleType("tb_stream"), types.ModuleType("tb_stream._core")
+        package.__path__ = []
+        package.__spec__ = importlib.machinery.ModuleSpec("tb_stream", None, is_package=True)
+        package._core = core
+        core._tb_export = tb_device._core._tb_export
+        sys.modules.update({"tb_stream": package, "tb_stream._core": core})
+        try:
+            import tb_allocator
+        except ImportError as error:
+            print(error)
+    """
+    done = run_python(code, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+    assert done.stdout.strip() == (
+        "tb-allocator found the function table of tb-device where tb-stream keeps its own. "
+        "Another package stands in its place: pip install --force-reinstall tb-stream"
+    )
 
 
 READ = """

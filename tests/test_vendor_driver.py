@@ -57,3 +57,26 @@ def test_on_a_driver_without_kernels_a_model_trains_to_the_losses_of_the_cpu(
     on_chip, on_cpu = json.loads(done.stdout.splitlines()[-1])
     assert all(abs(a - b) <= 1e-6 for a, b in zip(on_chip, on_cpu, strict=True))
     assert on_chip[-1] < on_chip[0]
+
+
+def test_on_a_driver_without_kernels_convolutions_and_their_gradients_are_those_of_the_cpu(
+    run_python: RunPython, compile_driver: CompileDriver
+) -> None:
+    code = """
+        import json, torch
+        def results(device, transposed, bias):
+            torch.manual_seed(0)
+            kind = torch.nn.ConvTranspose2d if transposed else torch.nn.Conv2d
+            layer = kind(4, 6, 3, stride=2, groups=2, bias=bias).to(device)
+            x = torch.linspace(-1, 1, 2 * 4 * 7 * 7).reshape(2, 4, 7, 7).to(device).requires_grad_()
+            y = layer(x)
+            y.square().sum().backward()
+            return [t.detach().cpu() for t in (y, x.grad, *(p.grad for p in layer.parameters()))]
+        kinds = [(transposed, bias) for transposed in (False, True) for bias in (False, True)]
+        same = [all(map(torch.equal, results("tb", *kind), results("cpu", *kind))) for kind in kinds]
+        print(json.dumps([same, [row.operator for row in torch.tb.fallbacks()]]))
+    """
+    done = run_python(code, {"TB_DRIVER": str(compile_driver(SOURCE)), "TB_FALLBACK": "allow"})
+    same, fallbacks = json.loads(done.stdout.splitlines()[-1])
+    assert same == [True] * 4
+    assert {"aten::convolution", "aten::convolution_backward"} <= set(fallbacks)

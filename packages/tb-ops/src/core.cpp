@@ -67,6 +67,7 @@ void initialize() {
     tb::register_custom();
   } else {
     tb::register_host_random(*aten);
+    tb::register_convolution_fallback(*aten);
     if (tb::device::available())
       tb::device::register_all(*aten);
     else

@@ -240,6 +240,20 @@ void waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Sta
   run_on_aliases(op, stack);
 }
 
+// PyTorch sends the convolutions of devices that it does not know to operators that refuse everything. They go where the
+// CPU's go, which knows all kinds of convolution.
+constexpr int64_t arguments_of_backward = 10;
+void convolution(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  const bool backward = std::ssize(op.schema().arguments()) == arguments_of_backward;
+  if (backward) { // bias_sizes come fourth there, wanted where output_mask asks for the bias's gradient
+    const bool bias = (*(stack->end() - 1)).toBoolList().get(2);
+    const int64_t channels = (*(stack->end() - arguments_of_backward)).toTensor().size(1);
+    stack->insert(stack->end() - 7, bias ? c10::IValue(std::vector<int64_t>{channels}) : c10::IValue());
+  }
+  const char *name = backward ? "aten::convolution_backward" : "aten::convolution";
+  counted_fallback(c10::Dispatcher::singleton().findSchemaOrThrow(name, ""), stack);
+}
+
 // Tensors of kinds that PyTorch can give the device's name though nothing here works with them.
 struct Kind {
   c10::DispatchKey key;
@@ -288,6 +302,11 @@ struct Silence : c10::WarningHandler {
 
 void counted_fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   fallback<Reason::no_kernel>(op, {}, stack);
+}
+
+void register_convolution_fallback(torch::Library &aten) {
+  for (const char *name : {"convolution_overrideable", "convolution_backward_overrideable"})
+    aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&convolution>());
 }
 
 void register_waiting(torch::Library &aten) {

@@ -25,6 +25,9 @@ void counted_fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack);
 Stretch reserve_cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device);
 at::Generator cpu_generator(const Stretch &stretch);
 
+// Convolutions by the counted fallback: for drivers without native ones.
+void register_convolution_fallback(torch::Library &aten);
+
 // Operators that wait by their nature, since the size of the result depends on the data: the CPU kernel on
 // aliases is their native kernel, and no entry in the ledger. Only where the host may touch device memory.
 void register_waiting(torch::Library &aten);

@@ -38,6 +38,13 @@ static inline int tb_export_read(const tb_export *record, const char *consumer, 
              component);
     return 0;
   }
+  if (strcmp(record->component, component) != 0) { /* another component's table: its functions are other functions */
+    snprintf(error, error_size,
+             "%s found the function table of %s where %s keeps its own. Another package stands in its place: "
+             "pip install --force-reinstall %s",
+             consumer, record->component, component, component);
+    return 0;
+  }
   if (record->major != major) {
     snprintf(error, error_size,
              "%s was built for %s C API %u.x, but the installed %s %s speaks %u.%u. Install matching versions: "

@@ -33,12 +33,15 @@ template <class Function> bool find(void *library, const char *name, Function **
   return *function != nullptr;
 }
 
-// By the loader's search, then where the environment says. The library stays open for the life of the process.
+// Where the environment says, by the loader's search, from a wheel. The library stays open for the life of the process.
 const Library &library() {
   static const Library found = [] {
     std::vector<std::string> names;
     if (const char *given = std::getenv("TB_NVRTC"); given && *given) names.push_back(given);
     for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) names.push_back(name);
+    // NVIDIA's wheels, which PyTorch's with CUDA need, put it beside our package and where no loader looks.
+    for (const char *wheel : {"cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12"})
+      names.push_back(header_folder() + "/../../nvidia/" + wheel);
     std::string tried;
     for (const std::string &name : names) {
       void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
