@@ -92,7 +92,7 @@ CASES: dict[str, tuple[str, tuple[object, ...], Array]] = {
     "compare": ("GtScalar", (X, 0.25), X > 0.25),
     "whole numbers": ("DivMods", (np.arange(-7, 8), 3, ctypes.c_int32(2)), np.arange(-7, 8) // 3),
     "choose": ("SWhere", (X > 0, X, Y), np.where(X > 0, X, Y)),
-    "arange": ("Arange", (1.0, 4.0, 0.5), np.arange(1, 4, 0.5, np.float32)),
+    "arange": ("Arange", (1.0, 4.0, 0.5), np.arange(1, 4, 0.5, dtype=np.float32)),
 }
 CUBE = {"Mm", "BatchMatMul"}  # take a mode after the output
 
