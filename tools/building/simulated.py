@@ -39,6 +39,8 @@ def variables(name: str) -> dict[str, str]:
     Device kernels for the simulated CUDA come from the host's compiler: the same sources, through a shim.
     """
     found = {"TB_DRIVER": name, f"TB_{name.upper()}_LIBRARY": str(build(name))}
+    if name == "npu":
+        found["TB_ACLNN_LIBRARY"] = str(Path(found["TB_NPU_LIBRARY"]).parent / "libopapi.so")
     if name == "cuda":
         folder = ROOT / "tests" / "sim_vendor" / "cuda" / "kernel"
         found["TB_KERNEL_COMPILER"] = "host"
