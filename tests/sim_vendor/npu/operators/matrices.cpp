@@ -3,6 +3,12 @@
 
 #include "plan.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3") // -O2 leaves loops of unknown length scalar
+#define SIM_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define SIM_INDEPENDENT
+#endif
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define SIM_FOR_THIS_PROCESSOR [[gnu::target_clones("arch=haswell", "default")]]
 #else
@@ -35,20 +41,25 @@ template <class C>
       int64_t x = from;
       for (; x + 2 <= to; x += 2) {
         const C *__restrict const b0 = b + x * n, *__restrict const b1 = b0 + n;
+        const C f0 = a0[x], f1 = a1[x], f2 = a2[x], f3 = a3[x];
+        const C g0 = a0[x + 1], g1 = a1[x + 1], g2 = a2[x + 1], g3 = a3[x + 1];
+        SIM_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) {
-          r0[i] += a0[x] * b0[i] + a0[x + 1] * b1[i];
-          r1[i] += a1[x] * b0[i] + a1[x + 1] * b1[i];
-          r2[i] += a2[x] * b0[i] + a2[x + 1] * b1[i];
-          r3[i] += a3[x] * b0[i] + a3[x + 1] * b1[i];
+          r0[i] += f0 * b0[i] + g0 * b1[i];
+          r1[i] += f1 * b0[i] + g1 * b1[i];
+          r2[i] += f2 * b0[i] + g2 * b1[i];
+          r3[i] += f3 * b0[i] + g3 * b1[i];
         }
       }
       for (; x < to; ++x) {
         const C *__restrict const b0 = b + x * n;
+        const C f0 = a0[x], f1 = a1[x], f2 = a2[x], f3 = a3[x];
+        SIM_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) {
-          r0[i] += a0[x] * b0[i];
-          r1[i] += a1[x] * b0[i];
-          r2[i] += a2[x] * b0[i];
-          r3[i] += a3[x] * b0[i];
+          r0[i] += f0 * b0[i];
+          r1[i] += f1 * b0[i];
+          r2[i] += f2 * b0[i];
+          r3[i] += f3 * b0[i];
         }
       }
     }
