@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,11 +36,16 @@ def variables(name: str) -> dict[str, str]:
     Device kernels for the simulated CUDA come from the host's compiler: the same sources, through a shim.
     """
     found = {"TB_DRIVER": name, f"TB_{name.upper()}_LIBRARY": str(build(name))}
+    if name == "npu":
+        found["TB_ACLNN_LIBRARY"] = str(Path(found["TB_NPU_LIBRARY"]).parent / "libopapi.so")
     if name == "cuda":
         folder = ROOT / "tests" / "sim_vendor" / "cuda" / "kernel"
         found["TB_KERNEL_COMPILER"] = "host"
         found["TB_HOST_COMPILER"] = f"c++ -I{folder} -DTB_KERNEL_SHIM=<device_kernels.h>"
     return found
+
+
+_AFTER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Control:
@@ -68,6 +74,12 @@ class Control:
     def fail_task(self, nth: int, code: int) -> None:
         """The nth copy or fill that a stream runs from now on fails with `code`."""
         self._function("fail_task", None, ctypes.c_int64, ctypes.c_int32)(nth, code)
+
+    def after(self, function: str, call: Callable[[], None]) -> None:
+        """Runs `call` once, when the next call of the function has done its work and before it returns (npu)."""
+        self._after = _AFTER(lambda user: call())  # kept until it has run
+        ask = self._function("after", None, ctypes.c_char_p, _AFTER, ctypes.c_void_p)
+        ask(function.encode(), self._after, None)
 
     def fired(self) -> tuple[int, str]:
         """How often the fault came, and where last."""

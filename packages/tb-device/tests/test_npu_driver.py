@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import threading
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from simulated_npu import D2H, H2D, NOT_READY, OLDEST, TIMING, Held, Npu, contro
 __all__ = ["control", "library", "npu"]  # fixtures
 
 SIZE = 1 << 16
+INVALID_ARGUMENT = 3
 
 
 def test_queries_of_streams_and_events_answer_in_opposite_senses_and_are_read_so(npu: Npu) -> None:
@@ -240,3 +242,35 @@ def test_devices_that_do_not_reach_each_other_copy_through_the_host(
     npu.free(near, 0)
     npu.free(far, 1)
     npu.driver.close()
+
+
+def test_an_address_that_is_given_out_again_before_the_free_returns_is_known(npu: Npu, control: Control) -> None:
+    again: list[int] = []
+    block = npu.alloc(SIZE)
+    control.after("aclrtFree", lambda: again.append(npu.alloc(SIZE).value or 0))
+    npu.free(block)
+    assert again == [block.value]  # the simulation gives the lowest address first
+    npu.free(ctypes.c_void_p(again[0]))
+
+
+def test_a_range_that_is_registered_again_before_its_unregistering_returns_is_known(npu: Npu, control: Control) -> None:
+    with mmap.mmap(-1, SIZE) as memory:
+        page = ctypes.c_char.from_buffer(memory)
+        start = ctypes.c_void_p(ctypes.addressof(page))
+
+        def register() -> int:
+            return int(npu.slots.mem_register_host(0, start, ctypes.c_uint64(SIZE), ctypes.c_uint64(0)))
+
+        statuses = [register()]
+        control.after("aclrtHostUnregister", lambda: statuses.append(register()))
+        statuses += [npu.slots.mem_unregister_host(start), npu.slots.mem_unregister_host(start)]
+        assert statuses == [0, 0, 0, 0]
+        del page
+
+
+def test_a_second_free_while_the_first_is_under_way_is_refused(npu: Npu, control: Control) -> None:
+    statuses: list[int] = []
+    block = npu.alloc(SIZE)
+    control.after("aclrtFree", lambda: statuses.append(npu.slots.mem_free(0, block)))
+    npu.free(block)
+    assert statuses == [INVALID_ARGUMENT]

@@ -1,4 +1,5 @@
 // con.cpp -- CON: races. What the rules allow at once, done at once; ThreadSanitizer sees open drivers do it.
+#include <latch>
 #include <set>
 #include <string>
 
@@ -242,6 +243,27 @@ TB_CASE(CON, 10, TB_GROUP_CORE, "device_get_info.1 device_count.2 T1", "eight th
         CHECK_EQUAL(info.total_memory, first.total_memory);
         CHECK_EQUAL(kit.device_count(), count);
       }
+    });
+  threads.join();
+}
+
+TB_CASE(CON, 11, TB_GROUP_CORE, "T1 mem_free.1", "an address may be another thread's before its free has returned") {
+  constexpr int kThreads = 8, kRounds = 200;
+  constexpr uint64_t kSize = 1 << 14; // one for all, so that addresses come again
+  auto [api, self] = driver_of(kit);
+  std::latch begin(kThreads);
+  Threads threads;
+  for (int thread = 0; thread < kThreads; ++thread)
+    threads.start([&kit, &begin, api = &api, self = self] {
+      begin.arrive_and_wait();
+      void *held = nullptr; // over another free, so that whoever forgets it late meets it alive
+      for (int round = 0; round < kRounds; ++round) {
+        void *block = nullptr;
+        CHECK_OK(api->mem_alloc(self, 0, kSize, 0, &block));
+        CHECK_OK(api->mem_free(self, 0, held));
+        held = block;
+      }
+      CHECK_OK(api->mem_free(self, 0, held));
     });
   threads.join();
 }

@@ -6,18 +6,22 @@ namespace {
 
 using Kind = Ranges::Kind;
 
-// Forgets the range when the library has taken it, also by a call that failed (rule E8).
-template <class F> void release(Driver &driver, int32_t device, void *pointer, const F &function) {
-  const acl::Error error = driver.runtime->give_back(device, driver.host, function, pointer);
-  if (error && tb_is_refusal(status_of(error))) driver.runtime->fail(function.name, error);
-  driver.ranges.remove(pointer);
-  driver.runtime->check(function.name, error);
-}
-
 Ranges::Range known(Driver &driver, void *pointer, Kind kind, const char *what) {
   const auto range = driver.ranges.starting(pointer);
   if (!range || range->kind != kind) refuse(TB_INVALID_ARGUMENT, "%p is no %s of this driver", pointer, what);
   return *range;
+}
+
+// Forgets the range when the library takes it, also by a call that failed (rule E8).
+template <class F> void release(Driver &driver, const Ranges::Range &range, void *pointer, const F &function) {
+  if (!driver.ranges.take(pointer, range.kind))
+    refuse(TB_INVALID_ARGUMENT, "%p has been given back by another thread", pointer);
+  const acl::Error error = driver.runtime->give_back(range.device, driver.host, function, pointer);
+  if (error && tb_is_refusal(status_of(error))) {
+    driver.ranges.put_back(range);
+    driver.runtime->fail(function.name, error);
+  }
+  driver.runtime->check(function.name, error);
 }
 
 std::shared_ptr<Physical> &physical_of(tb_physical *handle) {
@@ -54,7 +58,7 @@ tb_status mem_free(tb_driver *self, int32_t device, void *pointer) {
     const Ranges::Range block = known(driver, pointer, Kind::device, "device block");
     if (block.device != device)
       refuse(TB_INVALID_ARGUMENT, "%p is a block of device %d, not of device %d", pointer, block.device, device);
-    release(driver, device, pointer, driver.library.aclrtFree);
+    release(driver, block, pointer, driver.library.aclrtFree);
   });
 }
 
@@ -76,7 +80,7 @@ tb_status mem_free_host(tb_driver *self, void *pointer) {
   return with(self, [&](Driver &driver) {
     if (!pointer) return;
     const Ranges::Range block = known(driver, pointer, Kind::pinned, "pinned block");
-    release(driver, block.device, pointer, driver.library.aclrtFreeHost);
+    release(driver, block, pointer, driver.library.aclrtFreeHost);
   });
 }
 
@@ -93,7 +97,7 @@ tb_status mem_register_host(tb_driver *self, int32_t device, void *pointer, uint
     void *on_device = nullptr;
     const acl::Error error = driver.library.aclrtHostRegister(pointer, size, int32_t(acl::kRegisterMapped), &on_device);
     if (!error) return;
-    driver.ranges.remove(pointer);
+    driver.ranges.take(pointer, Kind::registered);
     driver.runtime->fail(driver.library.aclrtHostRegister.name, error);
   });
 }
@@ -102,7 +106,7 @@ tb_status mem_unregister_host(tb_driver *self, void *pointer) {
   return with(self, [&](Driver &driver) {
     driver.need(pointer, "ptr");
     const Ranges::Range range = known(driver, pointer, Kind::registered, "registered range");
-    release(driver, range.device, pointer, driver.library.aclrtHostUnregister);
+    release(driver, range, pointer, driver.library.aclrtHostUnregister);
   });
 }
 

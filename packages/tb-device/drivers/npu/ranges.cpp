@@ -18,9 +18,18 @@ bool Ranges::add_unless_known(void *base, uint64_t size, Kind kind, int32_t devi
   return true;
 }
 
-void Ranges::remove(void *base) {
+std::optional<Ranges::Range> Ranges::take(const void *base, Kind kind) {
   std::lock_guard lock(mutex_);
-  ranges_.erase(address(base));
+  const auto found = ranges_.find(address(base));
+  if (found == ranges_.end() || found->second.kind != kind) return std::nullopt;
+  const Range range = found->second;
+  ranges_.erase(found);
+  return range;
+}
+
+void Ranges::put_back(const Range &range) {
+  std::lock_guard lock(mutex_);
+  ranges_[range.base] = range;
 }
 
 bool Ranges::overlaps(uintptr_t base, uint64_t size) const {

@@ -32,7 +32,10 @@ public:
   void add(void *base, uint64_t size, Kind kind, int32_t device);
   // False when the range overlaps one that is known.
   bool add_unless_known(void *base, uint64_t size, Kind kind, int32_t device);
-  void remove(void *base);
+  // Takes the range that begins there out, for one of the threads that ask: before its memory goes back to the library,
+  // which may give the address to another thread before the call returns.
+  std::optional<Range> take(const void *base, Kind kind);
+  void put_back(const Range &range);
   // The range that holds the address.
   std::optional<Range> find(const void *pointer) const;
   // The range that begins there.

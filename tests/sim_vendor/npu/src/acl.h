@@ -30,8 +30,11 @@ enum : Error {
   kNoStreamLeft = 207008,
   kInternal = 507000,
   kCopyFault = 507013,
+  kCoreException = 507015, // an AI core could not do its work
   kRegistered = 507910,
   kNotRegistered = 507911,
+  kOperatorNull = 161001,
+  kOperatorParameter = 161002,
 };
 
 enum { kQueryNotReady = 0, kQueryComplete = 1 };   // aclrtQueryEventStatus ...

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "../sim_npu.h"
 #include "machine.h"
@@ -16,7 +17,8 @@
 namespace sim {
 namespace {
 
-Counter *counters = nullptr; // filled by static constructors of this library
+Counter *counters = nullptr; // filled by static constructors of the libraries
+Live *kinds = nullptr;
 
 struct Fault {
   std::string function; // "" any
@@ -28,6 +30,15 @@ std::mutex fault_mutex;
 Fault fault, task_fault;
 uint64_t fired = 0;
 std::string misuse, fired_last;
+
+struct After {
+  std::string function;
+  void (*call)(void *) = nullptr;
+  void *user = nullptr;
+};
+std::mutex after_mutex;
+After after;
+std::atomic<bool> after_asked{false};
 
 // TB_SIMNPU_FAULT, "function:nth:code".
 Fault read_fault() {
@@ -59,6 +70,8 @@ thread_local std::string given;  // what aclGetRecentErrMsg gave, until its next
 thread_local bool in_host_function = false;
 
 Counter::Counter(const char *name) : name(name), next(counters) { counters = this; }
+Live::Live(const char *kind) : kind(kind), next(kinds) { kinds = this; }
+Live *live_kinds() { return kinds; }
 
 Error fail(Error code, const char *format, ...) {
   char text[512];
@@ -105,6 +118,18 @@ Error enter(Counter &counter, Needs needs, Error *late) {
   return fail(kNoContext, "EE1003: %s on a thread without aclrtSetDevice", counter.name);
 }
 
+void leave(Counter &counter) {
+  if (!after_asked) return;
+  After due;
+  {
+    std::lock_guard lock(after_mutex);
+    if (after.function != counter.name) return;
+    due = std::exchange(after, {});
+    after_asked = false;
+  }
+  if (due.call) due.call(due.user);
+}
+
 Error task_fault_due() { return due(task_fault, "a task"); }
 
 const char *aclGetRecentErrMsg() {
@@ -137,6 +162,12 @@ void tb_simnpu_fail_task(int64_t nth, int32_t code) {
   task_fault = {"", nth, code, false};
   fired = 0;
   fired_last.clear();
+}
+
+void tb_simnpu_after(const char *function, void (*call)(void *user), void *user) {
+  std::lock_guard lock(after_mutex);
+  after = {function, call, user};
+  after_asked = true;
 }
 
 uint64_t tb_simnpu_fired(const char **function) {

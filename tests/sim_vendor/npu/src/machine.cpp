@@ -231,15 +231,16 @@ uint64_t Machine::event_count() {
 uint64_t tb_simnpu_live(char *text, uint64_t size) {
   sim::Machine &machine = sim::Machine::get();
   const sim::Memory::Counts memory = machine.memory().counts();
-  const std::pair<const char *, uint64_t> kinds[] = {{"memory", memory.blocks},
-                                                     {"pinned", memory.pinned},
-                                                     {"registered", memory.registered},
-                                                     {"streams", machine.stream_count()},
-                                                     {"events", machine.event_count()},
-                                                     {"physicals", memory.physicals},
-                                                     {"addresses", memory.addresses},
-                                                     {"device references", machine.device_references()},
-                                                     {"initialised", machine.initialized()}};
+  std::vector<std::pair<const char *, uint64_t>> kinds = {{"memory", memory.blocks},
+                                                          {"pinned", memory.pinned},
+                                                          {"registered", memory.registered},
+                                                          {"streams", machine.stream_count()},
+                                                          {"events", machine.event_count()},
+                                                          {"physicals", memory.physicals},
+                                                          {"addresses", memory.addresses},
+                                                          {"device references", machine.device_references()},
+                                                          {"initialised", machine.initialized()}};
+  for (const sim::Live *each = sim::live_kinds(); each; each = each->next) kinds.emplace_back(each->kind, each->count);
   uint64_t all = 0, used = 0;
   if (size) text[0] = 0;
   for (const auto &[kind, count] : kinds) {

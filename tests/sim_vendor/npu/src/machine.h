@@ -41,7 +41,7 @@ struct Settings {
   static Settings read();
 };
 
-class Machine {
+class [[gnu::visibility("default")]] Machine { // as Memory
 public:
   static Machine &get();
   static bool stub();

@@ -97,7 +97,7 @@ Error Memory::allocate(int32_t device, uint64_t size, void **out) {
     return fail(kOutOfMemory, "EL0004: no %llu bytes left on device %d, which has %llu in use",
                 static_cast<unsigned long long>(size), device, static_cast<unsigned long long>(arena.used));
   *out = arena.addresses + offset;
-  blocks_[value(*out)] = {device, rounded};
+  blocks_[value(*out)] = {device, rounded, size};
   return kOk;
 }
 
@@ -294,6 +294,32 @@ Error Memory::access(const void *address, uint64_t size,
     at += part;
   }
   return kOk;
+}
+
+bool Memory::locate(int32_t device, const void *address, uint64_t size, std::vector<Piece> *pieces) {
+  uintptr_t at = value(address);
+  const uintptr_t end = at + size;
+  std::lock_guard lock(mutex_);
+  const auto block = holder(blocks_, at, [](const Range &each) { return each.asked; });
+  if (block != blocks_.end()) {
+    if (block->second.device != device || block->second.asked - (at - block->first) < size) return false;
+    const Arena &arena = arenas_[static_cast<size_t>(device)];
+    pieces->push_back({arena.bytes + (at - value(arena.addresses)), size});
+    return true;
+  }
+  while (at < end) {
+    const auto mapping = holder(mappings_, at, [](const Mapping &each) { return each.size; });
+    if (mapping == mappings_.end() || mapping->second.physical->device != device) return false;
+    const uint64_t offset = at - mapping->first, room = mapping->second.size - offset;
+    const uint64_t part = room < end - at ? room : end - at;
+    uint8_t *bytes = arenas_[static_cast<size_t>(device)].bytes + mapping->second.physical->offset + offset;
+    if (!pieces->empty() && pieces->back().bytes + pieces->back().size == bytes)
+      pieces->back().size += part;
+    else
+      pieces->push_back({bytes, part});
+    at += part;
+  }
+  return true;
 }
 
 Memory::Counts Memory::counts() {

@@ -16,7 +16,8 @@ namespace sim {
 
 enum class Place { pageable, pinned, device };
 
-class Memory {
+// Visible: the library of operators works on it.
+class [[gnu::visibility("default")]] Memory {
 public:
   ~Memory();
   // New memory for every device; what is still alive from before stays readable and is no longer counted.
@@ -42,6 +43,13 @@ public:
   // Calls for each piece of [address, address + size) in order. Host memory is one piece; a device address without
   // memory is a fault, told by the code.
   Error access(const void *address, uint64_t size, const std::function<void(uint8_t *bytes, uint64_t size)> &piece);
+  // Where the bytes [address, address + size) lie that an operator of the device uses, in order. False unless all of it
+  // is the device's, and within one live block or mapped.
+  struct Piece {
+    uint8_t *bytes;
+    uint64_t size;
+  };
+  bool locate(int32_t device, const void *address, uint64_t size, std::vector<Piece> *pieces);
   struct Counts {
     uint64_t blocks, pinned, registered, physicals, addresses;
   };
@@ -50,7 +58,7 @@ public:
 private:
   struct Range {
     int32_t device;
-    uint64_t size;
+    uint64_t size, asked;
   };
   struct Arena { // of a device
     uint8_t *addresses = nullptr, *bytes = nullptr;

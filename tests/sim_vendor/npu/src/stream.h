@@ -21,7 +21,7 @@ struct Point {
   void wait() { done.wait(0); }
 };
 
-class Stream {
+class [[gnu::visibility("default")]] Stream { // as Memory
 public:
   using Task = std::function<Error()>; // a failing one has called fail()
   explicit Stream(int32_t device);

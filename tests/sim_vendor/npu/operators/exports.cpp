@@ -1,0 +1,6 @@
+// exports.cpp -- the symbols of the library that are no operators.
+#include "../src/export.h"
+#include "functions.h"
+
+#define SIM_FUNCTION(name, needs) SIM_EXPORT(name, (&sim::Entry<#name, sim::Needs::needs, &sim::name>::call))
+#include "functions.inc"
