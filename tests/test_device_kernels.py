@@ -162,7 +162,7 @@ RANDOM = """
     show("state", torch.tb.get_rng_state())
     x = torch.empty(40000, device="tb").normal_(2, 3)
     assert abs(x.mean().item() - 2) < 0.06 and abs(x.std().item() - 3) < 0.06
-    if torch.tb.get_device_properties().driver != "npu":  # which has no kernels yet
+    if torch.tb.get_device_properties().driver != "npu":  # whose library is not asked for std
         assert not torch.tb.fallbacks(), torch.tb.fallbacks()
 """
 

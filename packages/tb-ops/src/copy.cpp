@@ -2,8 +2,7 @@
 // host may touch copy in closures, with any strides and types; for the others the driver moves contiguous bytes and
 // the CPU does the rest.
 #include "capture.h"
-#include "device/operators.h"
-#include "device/pointwise.h"
+#include "element_copy.h"
 #include "elementwise.h"
 #include "launch.h"
 #include "register.h"
@@ -138,20 +137,21 @@ at::Tensor fetch(const at::Tensor &src) {
   return host;
 }
 
+ElementCopy element_copy = nullptr;
+
 // By a kernel of the device, where there is one for these types.
 bool copy_on_device(const at::Tensor &src, const at::Tensor &dst) {
-  static const bool available = device::available();
-  if (!available || src.device() != dst.device() || !device::supported({&src, &dst})) return false;
+  if (!element_copy || src.device() != dst.device()) return false;
   at::assert_no_internal_overlap(dst);
   at::assert_no_partial_overlap(dst, src);
-  return device::copy_elements(src, dst);
+  return element_copy(src, dst);
 }
 
 void store(const at::Tensor &dst, const at::Tensor &host);
 
 // Contiguous to the device, then to its place there.
 bool copy_through_staging(const at::Tensor &dst, const at::Tensor &host) {
-  if (!device::available() || !device::supported({&dst})) return false;
+  if (!element_copy) return false;
   const at::Tensor staged = empty(dst.sizes(), {}, dst.scalar_type(), device_number(dst));
   store(staged, host);
   return copy_on_device(staged, dst);
@@ -227,6 +227,8 @@ c10::Scalar local_scalar_dense(const at::Tensor &self) {
 }
 
 } // namespace
+
+void set_element_copy(ElementCopy copy) { element_copy = copy; }
 
 void register_copies(torch::Library &aten) {
   aten.impl("copy_", TORCH_FN(copy_));

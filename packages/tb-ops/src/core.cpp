@@ -7,6 +7,9 @@
 
 #include <mutex>
 
+#include "aclnn/executors.h"
+#include "aclnn/library.h"
+#include "aclnn/operators.h"
 #include "caller.h"
 #include "capture.h"
 #include "custom.h"
@@ -72,6 +75,7 @@ void initialize() {
       tb::device::register_all(*aten);
     else
       tb::register_composed_dropout(*aten);
+    if (tb::aclnn::available()) tb::aclnn::register_all(*aten);
   }
   done = true;
 }
@@ -157,6 +161,28 @@ NB_MODULE(_core, m) {
       },
       nb::sig("def kernel_images() -> tuple[int, int, str]"),
       "Device kernels that this process compiled, those that it found in the cache, and the cache's folder.");
+  m.def(
+      "aclnn_library",
+      [] {
+        const tb::aclnn::State &state = tb::aclnn::state();
+        const tb::aclnn::Library *library = state.ascend ? &tb::aclnn::library() : nullptr;
+        return nb::make_tuple(library ? library->path : "", library ? library->reason : "", state.operators,
+                              nb::cast(state.missing));
+      },
+      nb::sig("def aclnn_library() -> tuple[str, str, int, list[str]]"),
+      "The library of operators in two phases (\"\": none), why there is none, how many operators of PyTorch it runs, "
+      "and those whose function it lacks.");
+  m.def(
+      "aclnn_executors",
+      [] {
+        const tb::aclnn::ExecutorCounts counts = tb::aclnn::executors().counts();
+        return nb::make_tuple(counts.hits, counts.misses, counts.dropped, counts.kept, counts.room);
+      },
+      nb::sig("def aclnn_executors() -> tuple[int, int, int, int, int]"),
+      "Calls that used an executor again, those that found none, executors dropped for want of room, kept now, room.");
+  m.def(
+      "clear_aclnn_executors", [] { tb::aclnn::executors().clear(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "Destroys the executors that are kept.");
   m.def("ledger_seconds", &tb::ledger_seconds, "Seconds since the ledger was last empty by reset or start.");
   m.def("_set_origin_finder", &set_origin_finder, "finder"_a,
         nb::sig("def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None"),

@@ -3,10 +3,8 @@
 
 #include <ATen/EmptyTensor.h>
 
-#include <cstdlib>
-#include <string_view>
-
 #include "capture.h"
+#include "launch_blocking.h"
 
 namespace tb {
 
@@ -28,13 +26,6 @@ const tb_driver_api *over(const tb_driver_api *below) {
   driver = below;
   table.closure_commit = &commit;
   return &table;
-}
-
-bool wanted() {
-  const char *value = std::getenv("TB_LAUNCH_BLOCKING");
-  const std::string_view given = value ? value : "0";
-  TORCH_CHECK(given == "0" || given == "1", "TB_LAUNCH_BLOCKING=", given, " is neither 0 nor 1");
-  return given == "1";
 }
 } // namespace blocking
 } // namespace
@@ -63,7 +54,7 @@ void open() {
   runtime.closures = runtime.host_accessible && (driver->groups & TB_GROUP_CLOSURE) != 0;
   runtime.allocator = c10::GetAllocator(device_type);
   runtime.self = self;
-  runtime.driver = runtime.closures && blocking::wanted() ? blocking::over(driver) : driver;
+  runtime.driver = runtime.closures && launch_blocking() ? blocking::over(driver) : driver;
 }
 
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device) {

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from tb_ops.codegen import foreach, schema, structured
+from tb_ops.codegen.aclnn import emit as aclnn
+from tb_ops.codegen.aclnn import table
 from tb_ops.codegen.custom import declaration, emit
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -26,11 +28,12 @@ def texts() -> dict[str, str]:
     groups = {str(group.out.func.name): group for group in schema.installed().structured_groups}
     out = {name: structured.group_text(groups[wanted]) for name, wanted in GROUPS.items()}
     out |= {name: "\n".join(foreach.operator_text(schema.installed(), base) or ()) for name, base in LISTS.items()}
+    [out["aclnn"]] = aclnn.file_texts(table.read(GOLDEN / "aclnn.yaml", schema.installed()), 1)
     out["custom"] = emit.file_text(declaration.read(GOLDEN / "custom.yaml"))
     return out
 
 
-@pytest.mark.parametrize("name", [*GROUPS, *LISTS, "custom"])
+@pytest.mark.parametrize("name", [*GROUPS, *LISTS, "aclnn", "custom"])
 def test_the_generated_text_is_the_golden_one(name):
     path = GOLDEN / f"{name}.txt"
     golden = path.read_text().splitlines()

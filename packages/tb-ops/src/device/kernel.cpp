@@ -2,7 +2,6 @@
 #include "device/kernel.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -12,6 +11,7 @@
 
 #include "device/compiler.h"
 #include "device/image_cache.h"
+#include "launch_blocking.h"
 
 namespace tb::device {
 namespace {
@@ -34,12 +34,6 @@ std::string architecture_of(c10::DeviceIndex device) {
   info.struct_size = sizeof info;
   check(runtime.device.device_info(device, &info), "device_get_info", device);
   return info.arch;
-}
-
-// TB_LAUNCH_BLOCKING=1 (checked when the driver was opened): each launch waits for its end.
-bool blocking() {
-  static const char *value = std::getenv("TB_LAUNCH_BLOCKING");
-  return value && std::string_view(value) == "1";
 }
 
 constexpr char entry[] = "tb_entry";
@@ -111,7 +105,7 @@ void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x
   config.args = values;
   config.arg_sizes = sizes;
   check(runtime.driver->launch(runtime.self, current_stream(device), function.handle, &config), "launch", device);
-  if (blocking()) synchronize(device, "launch");
+  if (launch_blocking()) synchronize(device, "launch");
 }
 
 } // namespace tb::device

@@ -2,6 +2,8 @@
 #include "device/operators.h"
 
 #include "device/compiler.h"
+#include "device/pointwise.h"
+#include "element_copy.h"
 
 namespace tb::device {
 
@@ -15,6 +17,7 @@ bool available() {
 }
 
 void register_all(torch::Library &aten) {
+  set_element_copy(&copy_elements);
   register_elementwise(aten);
   register_fills(aten);
   register_indexing(aten);

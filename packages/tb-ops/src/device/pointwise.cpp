@@ -50,6 +50,7 @@ void pointwise(const at::TensorIteratorBase &iterator, const char *functor, c10:
 }
 
 bool copy_elements(const at::Tensor &from, const at::Tensor &to) {
+  if (!supported({&from, &to})) return false;
   const at::TensorIterator iterator = at::TensorIteratorConfig()
                                           .add_output(to)
                                           .add_const_input(from)

@@ -13,8 +13,8 @@ void pointwise(const at::TensorIteratorBase &iterator, const char *functor, c10:
 // Whether the kernels can do that: one output, known types, few enough operands and dimensions, at most one number.
 bool fits(const at::TensorIteratorBase &iterator);
 
-// Element by element into a tensor of the same shape, any strides and supported types, on the same device. False: too
-// many dimensions that do not merge, and nothing has happened.
+// Element by element into a tensor of the same shape, any strides and supported types, on the same device. False: other
+// types, or too many dimensions that do not merge, and nothing has happened.
 bool copy_elements(const at::Tensor &from, const at::Tensor &to);
 // One value everywhere.
 void fill_elements(const at::Tensor &tensor, const c10::Scalar &value);

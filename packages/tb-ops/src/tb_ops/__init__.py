@@ -88,9 +88,50 @@ def kernel_images() -> KernelImages:
     return KernelImages(*_core.kernel_images())
 
 
+class AclnnLibrary(NamedTuple):
+    """The vendor's library of operators in two phases (aclnn), as this process found it."""
+
+    path: str
+    """What was opened; "": none is used."""
+    reason: str
+    """Why none is used, and what to do; "" also where the driver's devices are not of that vendor."""
+    operators: int
+    """How many operators of PyTorch it runs."""
+    missing: tuple[str, ...]
+    """Operators that fall back as the library lacks a function: "aten::exp.out: aclnnExp"."""
+
+
+def aclnn_library() -> AclnnLibrary:
+    """Which library runs operators on Ascend devices. Known once the driver is open: see initialize()."""
+    path, reason, operators, missing = _core.aclnn_library()
+    return AclnnLibrary(path, reason, operators, tuple(missing))
+
+
+class AclnnExecutors(NamedTuple):
+    """Executors of such a library that are kept to be used again."""
+
+    hits: int
+    """Calls that found one."""
+    misses: int
+    dropped: int
+    """For want of room, the least recently used first."""
+    kept: int
+    room: int
+    """TB_ACLNN_EXECUTORS, 1024 by default; 0: none is kept."""
+
+
+def aclnn_executors() -> AclnnExecutors:
+    """Counts since the process began. Calls that no executor could be kept for are not among them."""
+    return AclnnExecutors(*_core.aclnn_executors())
+
+
 __all__ = [
+    "AclnnExecutors",
+    "AclnnLibrary",
     "Fallback",
     "KernelImages",
+    "aclnn_executors",
+    "aclnn_library",
     "fallback_budget",
     "fallback_mode",
     "fallback_report",

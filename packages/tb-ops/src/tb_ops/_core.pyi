@@ -1,7 +1,7 @@
 from __future__ import annotations
 import collections.abc
 import typing
-__all__: list[str] = ['close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'waiting_operators']
+__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'waiting_operators']
 def _connect() -> None:
     ...
 def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -11,6 +11,18 @@ def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.a
 def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None:
     """
     finder() -> (place, stack) tells where Python is, on the thread that asks.
+    """
+def aclnn_executors() -> tuple[int, int, int, int, int]:
+    """
+    Calls that used an executor again, those that found none, executors dropped for want of room, kept now, room.
+    """
+def aclnn_library() -> tuple[str, str, int, list[str]]:
+    """
+    The library of operators in two phases ("": none), why there is none, how many operators of PyTorch it runs, and those whose function it lacks.
+    """
+def clear_aclnn_executors() -> None:
+    """
+    Destroys the executors that are kept.
     """
 def close_budget(number: int) -> str:
     """

@@ -52,7 +52,7 @@ template <class T> T modulo(T a, T b) { // with a's sign
   else
     return std::fmod(a, b);
 }
-template <class T> T remainder(T a, T b) { // with b's sign
+template <class T> T floored_remainder(T a, T b) { // with b's sign
   const T rest = modulo(a, b);
   return rest != T(0) && (rest < T(0)) != (b < T(0)) ? rest + b : rest;
 }
@@ -67,7 +67,7 @@ template <class T> T divide(T a, T b, T mode) {
   } else {
     if (mode == T(0) || b == T(0)) return a / b;
     if (mode == T(1)) return std::trunc(a / b);
-    const T exact = (a - remainder(a, b)) / b; // whole but for its last bit
+    const T exact = (a - floored_remainder(a, b)) / b; // whole but for its last bit
     return exact == T(0) ? std::copysign(T(0), a / b) : std::nearbyint(exact);
   }
 }

@@ -1,6 +1,7 @@
 """python -m tb_ops.codegen COMMAND: C++ from PyTorch's own operators, or from a YAML of your own.
 
 aten ROUTES.yaml OUTPUT.cpp...      what tb-ops compiles: index, routes, lists, and the kernels dealt out to the others
+aclnn TABLE.yaml OUTPUT.cpp...      operators by a vendor's functions in two phases, dealt out to the files
 custom OPERATORS.yaml --output DIR  an extension module of your own operators: DIR/OPERATORS.cpp
 include                             the folders of headers that such a module needs, one a line
 link                                what it is linked with, one argument a line
@@ -14,12 +15,27 @@ import pathlib
 import sys
 
 from . import aten, schema
+from .aclnn import emit as aclnn
+from .aclnn import table as aclnn_table
 from .custom import declaration, emit
 
 
 def write_aten(routes: pathlib.Path, outputs: list[pathlib.Path]) -> int:
     """Writes index, routes and operators on lists to the first paths, the kernels, dealt out in turn, to the others."""
-    texts = aten.file_texts(schema.installed(), routes, len(outputs) - 3)
+    return _write(outputs, aten.file_texts(schema.installed(), routes, len(outputs) - 3))
+
+
+def write_aclnn(table: pathlib.Path, outputs: list[pathlib.Path]) -> int:
+    """Writes the wrappers of a table; status 1, with the reason on the error stream, where that is wrong."""
+    try:
+        read = aclnn_table.read(table, schema.installed())
+    except aclnn_table.TableError as error:
+        print(f"tb_ops.codegen: {error}", file=sys.stderr)
+        return 1
+    return _write(outputs, aclnn.file_texts(read, len(outputs)))
+
+
+def _write(outputs: list[pathlib.Path], texts: list[str]) -> int:
     for path, text in zip(outputs, texts, strict=True):
         if not path.exists() or path.read_text() != text:  # an unchanged file is not compiled again
             path.write_text(text)
@@ -72,6 +88,9 @@ def main(arguments: list[str]) -> int:
     own = commands.add_parser("aten", help="the kernels of PyTorch's own operators")
     own.add_argument("routes", type=pathlib.Path)
     own.add_argument("outputs", nargs="+", type=pathlib.Path)
+    vendor = commands.add_parser("aclnn", help="operators by a vendor's functions in two phases")
+    vendor.add_argument("table", type=pathlib.Path)
+    vendor.add_argument("outputs", nargs="+", type=pathlib.Path)
     custom = commands.add_parser("custom", help="the extension module of a YAML of operators")
     custom.add_argument("source", type=pathlib.Path)
     custom.add_argument("--output", type=pathlib.Path, default=pathlib.Path(), metavar="DIR")
@@ -81,6 +100,8 @@ def main(arguments: list[str]) -> int:
     match chosen.command:
         case "aten":
             return write_aten(chosen.routes, chosen.outputs)
+        case "aclnn":
+            return write_aclnn(chosen.table, chosen.outputs)
         case "custom":
             return write_custom(chosen.source, chosen.output)
         case "include":
