@@ -132,7 +132,7 @@ DEFAULTS: dict[str, Any] = {
 
 def arguments(name: str, dtype: torch.dtype) -> tuple[list[Any], dict[str, Any], list[str]]:
     """Positional and keyword arguments of one call, less the outputs, and the names of these."""
-    given = SAMPLES.get(name, lambda _: {})(dtype)
+    given = SAMPLES[name](dtype) if name in SAMPLES else {}
     positional: list[Any] = []
     named: dict[str, Any] = {}
     outputs: list[str] = []

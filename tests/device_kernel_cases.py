@@ -280,7 +280,7 @@ def _weights(x: Tensor) -> Tensor:
 
 def products() -> Iterator[Case]:
     for m, k, n in ((3, 4, 5), (40, 70, 33), (64, 16, 64), (1, 100, 1), (5, 0, 3)):
-        yield f"mm {m} {k} {n}", torch.mm, [numbers(m, k), numbers(k, n)]
+        yield f"mm {m} {k} {n}", torch.mm, [numbers(m, k, low=-1, high=1), numbers(k, n, low=-1, high=1)]
     a, b = numbers(20, 30), numbers(30, 40)
     yield "mm transposed", lambda a, b: torch.mm(b.t(), a.t()), [a, b]
     yield "mm sliced", lambda a, b: torch.mm(a[::2, ::3], b[::3]), [a, b]

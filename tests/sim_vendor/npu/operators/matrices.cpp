@@ -19,8 +19,9 @@ namespace sim {
 namespace {
 
 // out += a b, for dense (m, k) and (k, n): a block of rows of b stays in the cache, four rows of out are made at a time.
-template <class C>
-[[gnu::always_inline]] inline void accumulate(const C *a, const C *b, C *out, int64_t m, int64_t n, int64_t k) {
+// In double precision: what differs from other devices' results is their rounding.
+[[gnu::always_inline]] inline void accumulate(const double *a, const double *b, double *out, int64_t m, int64_t n,
+                                              int64_t k) {
   constexpr int64_t kDepth = 128;
   for (int64_t from = 0; from < k; from += kDepth) {
     const int64_t to = std::min(k, from + kDepth);
@@ -28,21 +29,21 @@ template <class C>
       if (m - row < 4) {
         for (int64_t single = row; single < m; ++single)
           for (int64_t x = from; x < to; ++x) {
-            const C factor = a[single * k + x];
-            const C *const other = b + x * n;
-            C *const sum = out + single * n;
+            const double factor = a[single * k + x];
+            const double *const other = b + x * n;
+            double *const sum = out + single * n;
             for (int64_t i = 0; i < n; ++i) sum[i] += factor * other[i];
           }
         break;
       }
-      C *__restrict const r0 = out + row * n, *__restrict const r1 = r0 + n, *__restrict const r2 = r1 + n,
-                          *__restrict const r3 = r2 + n;
-      const C *const a0 = a + row * k, *const a1 = a0 + k, *const a2 = a1 + k, *const a3 = a2 + k;
+      double *__restrict const r0 = out + row * n, *__restrict const r1 = r0 + n, *__restrict const r2 = r1 + n,
+                               *__restrict const r3 = r2 + n;
+      const double *const a0 = a + row * k, *const a1 = a0 + k, *const a2 = a1 + k, *const a3 = a2 + k;
       int64_t x = from;
       for (; x + 2 <= to; x += 2) {
-        const C *__restrict const b0 = b + x * n, *__restrict const b1 = b0 + n;
-        const C f0 = a0[x], f1 = a1[x], f2 = a2[x], f3 = a3[x];
-        const C g0 = a0[x + 1], g1 = a1[x + 1], g2 = a2[x + 1], g3 = a3[x + 1];
+        const double *__restrict const b0 = b + x * n, *__restrict const b1 = b0 + n;
+        const double f0 = a0[x], f1 = a1[x], f2 = a2[x], f3 = a3[x];
+        const double g0 = a0[x + 1], g1 = a1[x + 1], g2 = a2[x + 1], g3 = a3[x + 1];
         SIM_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) {
           r0[i] += f0 * b0[i] + g0 * b1[i];
@@ -52,8 +53,8 @@ template <class C>
         }
       }
       for (; x < to; ++x) {
-        const C *__restrict const b0 = b + x * n;
-        const C f0 = a0[x], f1 = a1[x], f2 = a2[x], f3 = a3[x];
+        const double *__restrict const b0 = b + x * n;
+        const double f0 = a0[x], f1 = a1[x], f2 = a2[x], f3 = a3[x];
         SIM_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) {
           r0[i] += f0 * b0[i];
@@ -66,9 +67,6 @@ template <class C>
   }
 }
 
-SIM_FOR_THIS_PROCESSOR void multiply_add(const float *a, const float *b, float *out, int64_t m, int64_t n, int64_t k) {
-  accumulate(a, b, out, m, n, k);
-}
 SIM_FOR_THIS_PROCESSOR void multiply_add(const double *a, const double *b, double *out, int64_t m, int64_t n,
                                          int64_t k) {
   accumulate(a, b, out, m, n, k);
@@ -82,20 +80,18 @@ struct Product {
   int64_t batch = 1, m = 1, n = 1, k = 1;
 
   void operator()(const Run &run) const {
-    with_floating_kind(out.type, [&]<class C>() {
-      const Array<C> a = load<C>(left.in(run)), b = load<C>(right.in(run));
-      Array<C> result(batch * m * n);
-      std::fill(result.begin(), result.end(), C(0));
-      for (int64_t each = 0; each < batch; ++each)
-        multiply_add(a.data() + each * m * k, b.data() + each * k * n, result.data() + each * m * n, m, n, k);
-      if (alpha != 1)
-        for (C &value : result) value *= static_cast<C>(alpha);
-      if (self && beta != 0) {
-        const Array<C> more = load<C>(self.in(run).expanded(out.dims));
-        for (int64_t i = 0; i < result.count(); ++i) result[i] += static_cast<C>(beta) * more[i];
-      }
-      store(out.in(run), result.data());
-    });
+    const Array<double> a = load<double>(left.in(run)), b = load<double>(right.in(run));
+    Array<double> result(batch * m * n);
+    std::fill(result.begin(), result.end(), 0.0);
+    for (int64_t each = 0; each < batch; ++each)
+      multiply_add(a.data() + each * m * k, b.data() + each * k * n, result.data() + each * m * n, m, n, k);
+    if (alpha != 1)
+      for (double &value : result) value *= alpha;
+    if (self && beta != 0) {
+      const Array<double> more = load<double>(self.in(run).expanded(out.dims));
+      for (int64_t i = 0; i < result.count(); ++i) result[i] += beta * more[i];
+    }
+    store(out.in(run), result.data());
   }
 };
 

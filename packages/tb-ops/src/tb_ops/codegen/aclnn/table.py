@@ -16,8 +16,22 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 KINDS = frozenset(
-    ["given", "number", "none", "dims", "ints", "type", "tensor", "text", "bool", "float"]
-    + ["int8", "int32", "int64", "uint64"]
+    [
+        "given",
+        "number",
+        "none",
+        "dims",
+        "ints",
+        "type",
+        "tensor",
+        "text",
+        "bool",
+        "float",
+        "int8",
+        "int32",
+        "int64",
+        "uint64",
+    ]
 )
 _KEYS = frozenset(["aclnn", "number", "types", "computed", "result", "shape", "outputs", "apart", "same", "when"])
 
@@ -87,7 +101,7 @@ class Entry:
 
     @property
     def in_place(self) -> bool:
-        return self.function.func.name.name.inplace
+        return bool(self.function.func.name.name.inplace)
 
     @property
     def out_names(self) -> list[str]:
