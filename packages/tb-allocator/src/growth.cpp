@@ -111,6 +111,13 @@ tb_status Heap::grow_segment(const Request &request, uint64_t bytes, tb_block **
   return TB_OK;
 }
 
+// What a plan left is in pieces of several streams.
+static bool all_free(const Segment &segment) {
+  for (const tb_block *block = segment.first; block; block = block->next)
+    if (block->state != BlockState::free) return false;
+  return true;
+}
+
 tb_status Heap::release_cached() {
   take_caches_back();
   tb_status first = wait_for_pending();
@@ -125,9 +132,9 @@ tb_status Heap::release_cached() {
     segments.reserve(segments_.size()); // nothing may throw between take_out and the end
     for (auto at = segments_.begin(); at != segments_.end(); ++at) {
       Segment &segment = at->second;
-      if (segment.growing || segment.first->state != BlockState::free || segment.first->next) continue;
+      if (segment.growing || !all_free(segment)) continue;
       segments.push_back(at);
-      take_out(segment.first); // nobody gets it any more
+      for (tb_block *block = segment.first; block; block = block->next) take_out(block); // nobody gets it any more
     }
     cached |= !segments.empty();
     if (source_->device() >= 0 && cached) ++counters_.sync_all_streams;
@@ -148,7 +155,7 @@ tb_status Heap::release_cached() {
     counters_.subtract(large, Count::segment, 1);
     counters_.subtract(large, Count::reserved_bytes, static_cast<int64_t>(segment.size));
     history_.record(Action::unmap, segment.base, segment.size, segment.pool->stream);
-    unlink(segment.first);
+    while (segment.first) unlink(segment.first);
     segments_.erase(at);
   }
   return first;

@@ -207,7 +207,8 @@ void random_steps(bool growing, uint64_t seed, uint64_t turns, uint64_t *replays
     if (choice == 3) until = random() % changed.size();
     if (choice == 4) {
       auto place = changed.begin() + static_cast<ptrdiff_t>(random() % changed.size());
-      changed.insert(place, {Operation::allocate, 900, some_size(random), 0});
+      auto block = static_cast<uint32_t>(500 + changed.size()); // steps grow, so that it is another each time
+      changed.insert(place, {Operation::allocate, block, some_size(random), 0});
     }
     if (choice == 5)
       for (size_t at = 0; at + 1 < changed.size(); at += 1 + random() % 9) // frees at other times
