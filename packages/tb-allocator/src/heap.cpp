@@ -56,12 +56,8 @@ tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_po
       block = take_from_cache(*mine, request.rounded, size, stream);
   if (!block) {
     Guard guard(*this, mine);
-    if (paused_) [[unlikely]]
-      return refuse_paused();
-    if (pending_) [[unlikely]]
-      look_sometimes();
-    if (failure_ != TB_OK) [[unlikely]]
-      return report_failure();
+    if (tb_status status = settle_first(); status != TB_OK) [[unlikely]]
+      return status;
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
     if (tb_block *found = pool.bins.find(request.rounded)) [[likely]] {
       // What lies in part of a page anyway should not break pages that could move.

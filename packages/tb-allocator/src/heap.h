@@ -265,6 +265,14 @@ private:
   void look_sometimes() noexcept;      // lock_ held
   tb_status report_failure() noexcept; // once; lock_ held
   tb_status refuse_paused();
+  // What every allocation sees to before it looks for memory; lock_ held.
+  tb_status settle_first() {
+    if (paused_) [[unlikely]]
+      return refuse_paused();
+    if (pending_) [[unlikely]]
+      look_sometimes();
+    return failure_ == TB_OK ? TB_OK : report_failure();
+  }
   void update_shut() noexcept { // lock_ held
     shut_.store(paused_ || failure_ != TB_OK, std::memory_order_relaxed);
   }

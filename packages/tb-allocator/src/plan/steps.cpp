@@ -130,12 +130,8 @@ tb_status Heap::allocate_in_step(uint64_t size, tb_stream *stream, void **out_po
   std::shared_ptr<Program> program;
   {
     Guard guard(*this, find_cache());
-    if (paused_) [[unlikely]]
-      return refuse_paused();
-    if (pending_) [[unlikely]]
-      look_sometimes();
-    if (failure_ != TB_OK) [[unlikely]]
-      return report_failure();
+    if (tb_status status = settle_first(); status != TB_OK) [[unlikely]]
+      return status;
     if (step_ && step_->state == Plan::State::replaying) {
       program = step_->program;
       if (program->next(rounded, asked, &block, &waits) == Program::Answer::diverged)
