@@ -49,7 +49,7 @@ double seconds_now() { return clock_seconds(CLOCK_MONOTONIC); }
 double cpu_seconds() { return clock_seconds(CLOCK_THREAD_CPUTIME_ID); }
 
 int threads_beyond(int most) {
-  const double until = seconds_now() + 10;
+  const double until = seconds_now() + 2;
   while (thread_count() > most && seconds_now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return std::max(thread_count() - most, 0);
 }

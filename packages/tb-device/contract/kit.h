@@ -214,7 +214,7 @@ void submit_delay(Kit &kit, tb_stream *stream, double milliseconds);
 uint64_t resident_bytes(); // NotOffered under a sanitizer
 int open_descriptors();
 int thread_count();
-// How many there are beyond `most`. Waits up to ten seconds for none: a joined thread leaves the system's list a little later.
+// How many there are beyond `most`. Waits up to two seconds for none: a joined thread leaves the system's list a little later.
 int threads_beyond(int most);
 double seconds_now(); // steady clock
 double cpu_seconds(); // of this thread
