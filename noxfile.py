@@ -45,6 +45,7 @@ EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja"]
 EVERYTHING += ["pyyaml"]  # docs/custom-operators.md generates code
 
 PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "strict_skips", "--strict-skips", "tests/expected_skips.txt"]
+PYTEST_ARGUMENTS += ["-p", "tests_on_cpu"]
 # A test that hangs ends the run, with the stacks of all threads.
 PYTEST_ARGUMENTS += ["-o", "faulthandler_timeout=300", "-o", "faulthandler_exit_on_timeout=true"]
 TOOLS_ON_PATH = {"PYTHONPATH": str(ROOT / "tools")}

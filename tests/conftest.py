@@ -18,14 +18,13 @@ RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run_python() -> RunPython:
-    """Runs code in a fresh interpreter without any TB_ variables; `env` adds some."""
+    """Runs code in a fresh interpreter without any TB_ variables but TB_DRIVER; `env` adds some."""
 
     def run(
         code: str, env: Mapping[str, str] | None = None, check: bool = True, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
-        clean = {
-            k: v for k, v in os.environ.items() if not k.startswith("TB_") and k != "TORCH_DEVICE_BACKEND_AUTOLOAD"
-        }
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("TB_") or k == "TB_DRIVER"}
+        clean.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
         command = [sys.executable, "-c", textwrap.dedent(code)]
         done = subprocess.run(
             command, env={**clean, **(env or {})}, capture_output=True, text=True, timeout=timeout, check=False

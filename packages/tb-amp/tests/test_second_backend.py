@@ -45,7 +45,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def run(program: str) -> list[str]:
     """What the program prints; a process has one PrivateUse1 backend, so each test has a process of its own."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("TB_")}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("TB_") or k == "TB_DRIVER"}
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

@@ -61,7 +61,7 @@ class Python:
         self.folder = folder
 
     def run(self, code: str, *, path: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("TB_")}
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("TB_") or key == "TB_DRIVER"}
         if path is not None:
             clean["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path), clean.get("PYTHONPATH", "")]))
         return subprocess.run(

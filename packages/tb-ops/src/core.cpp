@@ -16,6 +16,7 @@
 #include "device/compiler.h"
 #include "device/image_cache.h"
 #include "device/operators.h"
+#include "executor.h"
 #include "fallback.h"
 #include "kernels/kernels.h"
 #include "learned/learned.h"
@@ -51,6 +52,7 @@ void initialize() {
   TORCH_CHECK(c10::GetAllocator(tb::device_type) != nullptr,
               "tb-ops needs an allocator for the device type; import torch_backend, which registers it, first.");
   tb::open();
+  tb::open_executor();
   static auto *aten =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   static auto *autograd =
@@ -71,10 +73,15 @@ void initialize() {
   } else {
     tb::register_host_random(*aten);
     tb::register_convolution_fallback(*aten);
-    if (tb::device::available())
+    const bool device_kernels = tb::device::available();
+    if (tb::executor()) tb::register_waiting(*aten);
+    if (device_kernels && tb::executor())
+      tb::device::register_random(*aten); // the bits of the other drivers
+    else if (device_kernels)
       tb::device::register_all(*aten);
     else
       tb::register_composed_dropout(*aten);
+    if (tb::executor()) tb::register_executor(*aten);
     if (tb::aclnn::available()) tb::aclnn::register_all(*aten);
   }
   done = true;
@@ -161,6 +168,15 @@ NB_MODULE(_core, m) {
       },
       nb::sig("def kernel_images() -> tuple[int, int, str]"),
       "Device kernels that this process compiled, those that it found in the cache, and the cache's folder.");
+  m.def(
+      "cuda_operators",
+      [] {
+        const tb::ExecutorState &state = tb::executor_state();
+        return nb::make_tuple(tb::executor(), state.reason, state.copies.load(), state.copied_bytes.load());
+      },
+      nb::sig("def cuda_operators() -> tuple[bool, str, int, int]"),
+      "Whether PyTorch's own CUDA kernels run the operators, why not (\"\": they do), and how many new results, of how "
+      "many bytes in all, were copied from memory of its allocator.");
   m.def(
       "aclnn_library",
       [] {

@@ -29,7 +29,8 @@ at::Generator cpu_generator(const Stretch &stretch);
 void register_convolution_fallback(torch::Library &aten);
 
 // Operators that wait by their nature, since the size of the result depends on the data: the CPU kernel on
-// aliases is their native kernel, and no entry in the ledger. Only where the host may touch device memory.
+// aliases is their native kernel, and no entry in the ledger. Only where the host may touch device memory, or where
+// PyTorch's CUDA kernels run.
 void register_waiting(torch::Library &aten);
 
 // Every native kernel that waits for the device, with the reason: for the coverage listing.

@@ -16,7 +16,7 @@ def script(tmp_path: object) -> Script:
     """Runs Python code in a fresh process; keyword arguments are environment variables (None: unset)."""
 
     def run(code: str, *, fails: bool = False, **environment: str | None) -> subprocess.CompletedProcess[str]:
-        variables = {key: value for key, value in os.environ.items() if not key.startswith("TB_")}
+        variables = {key: value for key, value in os.environ.items() if not key.startswith("TB_") or key == "TB_DRIVER"}
         for key, value in environment.items():
             variables.pop(key, None)
             if value is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "tb_device.drivers"
 VARIABLE = "TB_DRIVER"
 BUILTIN = ("cpu", "cuda", "npu", "replay", "sim")
-AUTOMATIC = ("cpu",)  # of those; cuda and npu have not met hardware yet, replay and sim are for tests: opened by name
+AUTOMATIC = ("cuda", "npu", "cpu")  # of those, in this order; replay and sim are for tests: opened by name
 
 Options = Mapping[str, object]
 

@@ -1,0 +1,103 @@
+// Whether PyTorch's CUDA kernels serve the driver, and running them.
+#include "executor.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "element_copy.h"
+#include "fallback.h"
+#include "runtime.h"
+#include "twins.h"
+
+namespace tb {
+namespace {
+
+constexpr Borrowed cuda_kernels{c10::DeviceType::CUDA, c10::DispatchKey::CUDA};
+constexpr Borrowed waiting_cuda_kernels{c10::DeviceType::CUDA, c10::DispatchKey::CUDA, true};
+bool active = false;
+
+bool has_kernel(const char *name, const char *overload) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
+  return op.hasComputedKernelForDispatchKey(cuda_kernels.key);
+}
+
+// Why PyTorch's kernels cannot serve; empty when they can.
+std::string obstacle() {
+  tb_driver_info info{};
+  info.struct_size = sizeof info;
+  check(runtime.driver->get_info(runtime.self, &info), "get_info", -1);
+  constexpr uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
+  if (std::string_view(info.native) != "cuda" || (runtime.driver->groups & needed) != needed)
+    return c10::str("the driver ", info.name, " does not say that its memory and streams are CUDA's");
+  if (!c10::impl::hasDeviceGuardImpl(cuda_kernels.type) || !has_kernel("aten::add", "out"))
+    return "the installed PyTorch has no kernels for CUDA";
+  int32_t devices = 0;
+  check(runtime.device.device_count(&devices), "device_count", -1);
+  const int32_t known = c10::impl::VirtualGuardImpl(cuda_kernels.type).deviceCount();
+  if (known != devices) return c10::str("PyTorch sees ", known, " CUDA devices and the driver ", devices);
+  return "";
+}
+
+template <const Borrowed &kernels> void run(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  if (op.hasComputedKernelForDispatchKey(kernels.key))
+    run_on_twins(op, stack, kernels);
+  else
+    counted_fallback(op, stack);
+}
+
+bool copy_elements(const at::Tensor &from, const at::Tensor &to) {
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  torch::jit::Stack stack{to, from, true};
+  run_on_twins(op, &stack, cuda_kernels);
+  return true;
+}
+
+} // namespace
+
+void open_executor() {
+  const char *value = std::getenv("TB_CUDA_OPERATORS");
+  const std::string_view asked = value ? value : "";
+  TORCH_CHECK(asked.empty() || asked == "own" || asked == "torch", "TB_CUDA_OPERATORS=", asked,
+              " is neither own nor torch. Unset it, and tb-ops takes PyTorch's kernels where they fit");
+  std::string &reason = executor_state().reason;
+  reason = asked == "own" ? "TB_CUDA_OPERATORS=own" : obstacle();
+  TORCH_CHECK(reason.empty() || asked != "torch", "TB_CUDA_OPERATORS=torch cannot be: ", reason,
+              ". Without the variable tb-ops chooses what fits");
+  active = reason.empty();
+  if (!active) return;
+  if (at::hasCUDA()) at::globalContext().lazyInitDevice(cuda_kernels.type); // PyTorch's allocator needs that
+  set_element_copy(&copy_elements);
+}
+
+bool executor() { return active; }
+
+ExecutorState &executor_state() {
+  static ExecutorState state;
+  return state;
+}
+
+void register_executor(torch::Library &aten) {
+  auto &dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName &name : dispatcher.getAllOpNames()) {
+    if (!name.name.starts_with("aten::")) continue;
+    const std::optional<c10::OperatorHandle> op = dispatcher.findOp(name);
+    if (op && op->hasSchema() && op->hasKernelForDispatchKey(cuda_kernels.key) &&
+        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
+        !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1))
+      aten.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&execute>());
+  }
+}
+
+void execute(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  run<cuda_kernels>(op, stack);
+}
+
+void execute_waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  run<waiting_cuda_kernels>(op, stack);
+}
+
+} // namespace tb

@@ -1,0 +1,287 @@
+// stand_in.cpp -- in place of PyTorch's CUDA backend, where PyTorch is built without one: a device guard, memory and
+// kernels for DispatchKey::CUDA, over the simulated libcuda.
+//
+// Every operator has a kernel: it copies the storages of its arguments to the host on CUDA's current stream, runs the
+// CPU's kernel and copies back. Like CUDA's it works on the addresses that it is given, and only on that stream.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/SparseTensorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
+#include <torch/library.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace {
+
+constexpr c10::DeviceType kCuda = c10::DeviceType::CUDA;
+using Address = unsigned long long;
+
+// A function of libcuda; a failure ends the call.
+template <class... Arguments> void cuda(const char *name, Arguments... arguments) {
+  static void *const library = dlopen(std::getenv("TB_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+  TORCH_CHECK(library, "stand-in: ", dlerror());
+  const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
+  TORCH_CHECK(function, "stand-in: libcuda has no ", name);
+  const int result = function(arguments...);
+  TORCH_CHECK(result == 0, "stand-in: ", name, " gave ", result);
+}
+
+thread_local c10::DeviceIndex current_device = 0;
+thread_local std::array<c10::StreamId, 8> current_streams{};
+std::atomic<uint64_t> kernels{0}, last_stream{0};
+std::atomic<int32_t> last_device{-1};
+std::atomic<int64_t> blocks{0};
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return kCuda; }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    const c10::Device before = getDevice();
+    setDevice(device);
+    return before;
+  }
+  c10::Device getDevice() const override { return {kCuda, current_device}; }
+  void setDevice(c10::Device device) const override {
+    current_device = device.index();
+    void *context = nullptr;
+    int native = 0;
+    cuda("cuDeviceGet", &native, static_cast<int>(current_device));
+    cuda("cuDevicePrimaryCtxRetain", &context, native);
+    cuda("cuCtxSetCurrent", context);
+  }
+  void uncheckedSetDevice(c10::Device device) const noexcept override { current_device = device.index(); }
+  c10::Stream getStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::UNSAFE, device, current_streams[device.index()]);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    const c10::Stream before = getStream(stream.device());
+    current_streams[stream.device_index()] = stream.id();
+    return before;
+  }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    int count = 0;
+    cuda("cuInit", 0u);
+    cuda("cuDeviceGetCount", &count);
+    if (const char *fewer = std::getenv("STAND_IN_DEVICES")) count = std::atoi(fewer); // as CUDA_VISIBLE_DEVICES
+    return static_cast<c10::DeviceIndex>(count);
+  }
+};
+C10_REGISTER_GUARD_IMPL(CUDA, Guard);
+
+void *stream() {
+  const auto handle = static_cast<uint64_t>(current_streams[current_device]);
+  last_stream = handle;
+  last_device = current_device;
+  return reinterpret_cast<void *>(handle);
+}
+Address address(const void *pointer) { return reinterpret_cast<Address>(pointer); }
+void fetch(void *host, const void *device, size_t bytes) {
+  if (bytes) cuda("cuMemcpyDtoHAsync_v2", host, address(device), bytes, stream());
+  cuda("cuStreamSynchronize", stream());
+}
+// Behind the call, as a kernel writes its results: the host's bytes live until they are on the device.
+void store(const void *device, const c10::Storage &host) {
+  static std::mutex lock;
+  static auto *sources = new std::array<std::vector<c10::Storage>, 8>(); // by device
+  if (host.nbytes() == 0) return;
+  cuda("cuMemcpyHtoDAsync_v2", address(device), host.data(), host.nbytes(), stream());
+  const std::lock_guard guard(lock);
+  std::vector<c10::Storage> &mine = (*sources)[current_device];
+  mine.push_back(host);
+  if (mine.size() < 64) return;
+  cuda("cuCtxSynchronize");
+  mine.clear();
+}
+
+struct Generator final : c10::GeneratorImpl {
+  explicit Generator(c10::DeviceIndex device)
+      : GeneratorImpl({kCuda, device}, c10::DispatchKeySet(c10::DispatchKey::CUDA)) {}
+  void set_current_seed(uint64_t seed) override { seed_ = seed; }
+  uint64_t current_seed() const override { return seed_; }
+  uint64_t seed() override { return seed_; }
+  void set_offset(uint64_t) override { refuse(); }
+  uint64_t get_offset() const override { return refuse(), 0; }
+  void set_state(const c10::TensorImpl &) override { refuse(); }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override { return refuse(), nullptr; }
+  GeneratorImpl *clone_impl() const override { return refuse(), nullptr; }
+
+private:
+  static void refuse() { TORCH_CHECK(false, "stand-in: nobody asks a generator for that"); }
+  uint64_t seed_ = 0;
+};
+
+std::atomic<bool> initialized{false};
+struct CUDAHooks final : at::CUDAHooksInterface {
+  explicit CUDAHooks(at::CUDAHooksArgs) {}
+  bool hasCUDA() const override { return true; }
+  void init() const override { initialized = true; }
+  at::Generator getNewGenerator(c10::DeviceIndex device) const override {
+    return at::make_generator<Generator>(device);
+  }
+};
+using at::CUDAHooksRegistry, at::RegistererCUDAHooksRegistry;
+REGISTER_CUDA_HOOKS(CUDAHooks);
+
+// In the order of the stream that it was made for, as CUDA's allocator frees.
+struct Block {
+  Address address;
+  void *stream;
+};
+void free_block(void *context) {
+  const std::unique_ptr<Block> block(static_cast<Block *>(context));
+  blocks.fetch_sub(1);
+  cuda("cuStreamSynchronize", block->stream);
+  cuda("cuMemFree_v2", block->address);
+}
+c10::DataPtr allocate(size_t bytes) {
+  TORCH_CHECK(initialized, "stand-in: the allocator is not initialized");
+  auto block = std::make_unique<Block>(Block{0, stream()});
+  cuda("cuMemAlloc_v2", &block->address, bytes ? bytes : 1);
+  blocks.fetch_add(1);
+  void *pointer = reinterpret_cast<void *>(block->address);
+  return {pointer, block.release(), &free_block, c10::Device(kCuda, current_device)};
+}
+
+struct Allocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override { return ::allocate(bytes); }
+  void copy_data(void *, const void *, size_t) const override { TORCH_CHECK(false, "stand-in: nobody copies so"); }
+} allocator;
+const bool registered = (c10::SetAllocator(kCuda, &allocator), true);
+
+at::Tensor like(const at::Tensor &tensor, c10::Storage storage, c10::DispatchKey key) {
+  at::Tensor out =
+      at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), tensor.dtype());
+  out.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  out.unsafeGetTensorImpl()->_set_conj(tensor.is_conj());
+  out.unsafeGetTensorImpl()->_set_neg(tensor.is_neg());
+  return out;
+}
+
+c10::Storage storage(c10::DataPtr data, size_t bytes) {
+  c10::Allocator *owner = c10::GetAllocator(data.device().type());
+  return c10::Storage(
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data), owner, true));
+}
+
+// Copies on the host for one call.
+class Call {
+public:
+  at::Tensor to_host(const at::Tensor &tensor) {
+    if (!tensor.defined() || tensor.is_cpu()) return tensor;
+    TORCH_CHECK(tensor.device().type() == kCuda, "stand-in: a tensor on ", tensor.device());
+    for (const Pair &pair : pairs_)
+      if (pair.cuda.is_same(tensor)) return pair.host;
+    const Shared *shared = nullptr;
+    for (const Shared &each : storages_)
+      if (each.cuda.unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl()) shared = &each;
+    if (!shared) {
+      const size_t bytes = tensor.storage().nbytes();
+      c10::Storage host = storage(c10::GetAllocator(c10::kCPU)->allocate(bytes), bytes);
+      fetch(host.mutable_data(), tensor.storage().data(), bytes);
+      const void *data = host.data();
+      shared = &storages_.emplace_back(Shared{tensor.storage(), std::move(host), data});
+    }
+    pairs_.push_back({tensor, like(tensor, shared->host, c10::DispatchKey::CPU)});
+    return pairs_.back().host;
+  }
+  void write_back() {
+    for (Shared &shared : storages_) {
+      c10::StorageImpl &cuda = *shared.cuda.unsafeGetStorageImpl(), &host = *shared.host.unsafeGetStorageImpl();
+      if (host.data() != shared.fetched || host.nbytes() != cuda.nbytes()) {
+        cuda.set_data_ptr_noswap(allocate(host.nbytes()));
+        cuda.set_nbytes(host.nbytes());
+      }
+      store(cuda.data(), shared.host);
+    }
+    for (Pair &pair : pairs_)
+      pair.cuda.unsafeGetTensorImpl()->set_sizes_and_strides(pair.host.sizes(), pair.host.strides(),
+                                                             pair.host.storage_offset());
+  }
+  at::Tensor to_cuda(const at::Tensor &tensor) {
+    if (!tensor.defined() || !tensor.is_cpu()) return tensor;
+    for (const Pair &pair : pairs_)
+      if (pair.host.is_same(tensor)) return pair.cuda;
+    for (const Shared &shared : storages_)
+      if (shared.host.unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl())
+        return like(tensor, shared.cuda, c10::DispatchKey::CUDA);
+    if (tensor.is_sparse()) // empty: it is refused all the same
+      return at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(c10::DispatchKey::SparseCUDA),
+                                                           tensor.dtype());
+    c10::Storage made = storage(allocate(tensor.storage().nbytes()), tensor.storage().nbytes());
+    store(made.data(), tensor.storage());
+    return like(tensor, std::move(made), c10::DispatchKey::CUDA);
+  }
+
+private:
+  struct Pair {
+    at::Tensor cuda, host;
+  };
+  struct Shared {
+    c10::Storage cuda, host;
+    const void *fetched;
+  };
+  std::deque<Pair> pairs_;
+  std::deque<Shared> storages_;
+};
+
+template <class Convert> void convert(c10::IValue &value, Convert tensor) {
+  if (value.isTensor()) {
+    value = tensor(value.toTensor());
+  } else if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor &item : value.toTensorVector()) list.push_back(tensor(item));
+    value = list;
+  } else if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor> &item : value.toOptionalTensorVector())
+      list.push_back(item ? std::optional<at::Tensor>(tensor(*item)) : std::nullopt);
+    value = list;
+  }
+}
+
+uint64_t cuda_seed(const at::Generator &generator) {
+  TORCH_CHECK(generator.device().type() == kCuda, "stand-in: a generator on ", generator.device());
+  return generator.current_seed();
+}
+
+void kernel(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  kernels.fetch_add(1);
+  Call call;
+  const size_t given = op.schema().arguments().size();
+  for (size_t i = stack->size() - given; i < stack->size(); i++) {
+    c10::IValue &value = (*stack)[i];
+    if (value.isDevice() && value.toDevice().type() == kCuda) value = c10::Device(c10::kCPU);
+    if (value.isGenerator()) value = at::detail::createCPUGenerator(cuda_seed(value.toGenerator()));
+    convert(value, [&](const at::Tensor &tensor) { return call.to_host(tensor); });
+  }
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  call.write_back();
+  for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); i++)
+    convert((*stack)[i], [&](const at::Tensor &tensor) { return call.to_cuda(tensor); });
+}
+
+TORCH_LIBRARY_IMPL(_, CUDA, all) { all.fallback(torch::CppFunction::makeFromBoxedFunction<&kernel>()); }
+// PyTorch's own copy_ for all devices ends in a table that only its CUDA build fills; the others are some of those that
+// CUDA has kernels for and other devices compose.
+TORCH_LIBRARY_IMPL(aten, CUDA, aten) {
+  for (const char *name : {"copy_", "native_layer_norm", "native_group_norm", "_foreach_add.Scalar",
+                           "_foreach_add_.Scalar", "_foreach_mul_.Scalar", "_foreach_sqrt", "_foreach_norm.Scalar"})
+    aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&kernel>());
+}
+
+} // namespace
+
+// Kernels so far; the stream and the device of the last; the stream that is current now; blocks of memory that are alive.
+extern "C" uint64_t stand_in_kernels() { return kernels; }
+extern "C" uint64_t stand_in_last_stream() { return last_stream; }
+extern "C" int32_t stand_in_last_device() { return last_device; }
+extern "C" uint64_t stand_in_current_stream() { return static_cast<uint64_t>(current_streams[current_device]); }
+extern "C" int64_t stand_in_blocks() { return blocks; }
