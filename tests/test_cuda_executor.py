@@ -79,6 +79,7 @@ CASES = """
         "reduction": lambda x: x.sum(1),
         "new results": lambda x: F.layer_norm(x, (5,)),
         "several results": lambda x: list(x.sort(dim=1)),
+        "several outputs": lambda x: list(torch.mode(x, 1, out=(x.new_empty(0), x.new_empty(0, dtype=torch.int64)))),
         "size depends on the data": lambda x: x.nonzero(),
         "list": lambda x: torch.cat([x, x[2:4]]),
         "index": lambda x: x[torch.tensor([3, 0, 7], device=x.device)],
@@ -192,11 +193,15 @@ def test_a_call_with_tensors_of_two_devices_runs_on_the_streams_of_both(run: Run
         streams = [torch.tb.Stream(device=i) for i in range(2)]
         with torch.tb.stream(streams[0]), torch.tb.stream(streams[1]):
             given = [torch.arange(4.0, device=f"tb:{i}") for i in range(2)]
-            made = torch._foreach_add(given, 1.0)
-            print([each.device.index for each in made], [each.tolist() for each in made])
+            before = stand_in.stand_in_kernels()
+            torch._foreach_add_(given, 1.0)
+            print(stand_in.stand_in_kernels() - before, stand_in.stand_in_last_device())
+            print(stand_in.stand_in_last_stream() == streams[1].native_handle)
+            print([each.tolist() for each in given])
         print(stand_in.stand_in_current_stream())
     """
-    assert run(code).stdout.splitlines() == ["[0, 1] [[1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]]", "0"]
+    wanted = ["1 1", "True", "[[1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]]", "0"]
+    assert run(code).stdout.splitlines() == wanted
 
 
 def test_work_is_ordered_by_streams_and_memory_is_reused_in_their_order(run: Run) -> None:

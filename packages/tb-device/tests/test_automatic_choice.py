@@ -27,24 +27,26 @@ def libraries() -> dict[str, str]:
 
 
 def test_cuda_comes_before_npu_and_npu_before_cpu(python: Python, libraries: dict[str, str]) -> None:
-    lines = python.output(LIST, **libraries).splitlines()
+    lines = python.output(LIST, path=None, **libraries).splitlines()
     assert lines == [
         "cuda | True | the first usable one in order",
         "npu | False | not needed: cuda came first",
         "cpu | False | not needed: cuda came first",
     ]
-    assert python.output(WHICH, **{**libraries, "TB_CUDA_LIBRARY": ABSENT}) == "npu"
-    assert python.output(WHICH, **{**libraries, "TB_CUDA_LIBRARY": ABSENT, "TB_NPU_LIBRARY": ABSENT}) == "cpu"
+    assert python.output(WHICH, path=None, **{**libraries, "TB_CUDA_LIBRARY": ABSENT}) == "npu"
+    assert (
+        python.output(WHICH, path=None, **{**libraries, "TB_CUDA_LIBRARY": ABSENT, "TB_NPU_LIBRARY": ABSENT}) == "cpu"
+    )
 
 
 def test_a_library_without_a_device_is_passed_over(python: Python, libraries: dict[str, str]) -> None:
-    lines = python.output(LIST, **libraries, TB_SIMCUDA_DEVICES="0").splitlines()
+    lines = python.output(LIST, path=None, **libraries, TB_SIMCUDA_DEVICES="0").splitlines()
     assert lines[:2] == ["cuda | False | it has no devices here", "npu | True | the first usable one in order"]
 
 
 def test_tb_driver_fixes_the_driver(python: Python, libraries: dict[str, str]) -> None:
     for name in ("cpu", "npu"):
-        assert python.output(WHICH, **{**libraries, "TB_DRIVER": name}) == name
+        assert python.output(WHICH, path=None, **{**libraries, "TB_DRIVER": name}) == name
 
 
 def test_a_broken_library_is_passed_over_and_the_doctor_says_why(
@@ -59,7 +61,7 @@ def test_a_broken_library_is_passed_over_and_the_doctor_says_why(
     }
     for words, broken in told.items():
         environment = {**libraries, "TB_SIMNPU_STUB": "1", **broken}
-        done = python.run(DOCTOR.format(arguments=["doctor", "--json"]), **environment)
+        done = python.run(DOCTOR.format(arguments=["doctor", "--json"]), path=None, **environment)
         assert done.returncode == 0, done.stdout
         report = json.loads(done.stdout)
         reasons = {each["name"]: each["reason"] for each in report["candidates"]}
@@ -83,4 +85,4 @@ def test_importing_opens_no_vendor_library_and_choosing_touches_no_device(
         simulation.tb_simcuda_calls.restype = ctypes.c_uint64
         print(simulation.tb_simcuda_calls(b"cuDevicePrimaryCtxRetain"), simulation.tb_simcuda_calls(b"cuInit"))
     """
-    assert python.output(code, **libraries).splitlines() == ["False cuda 2 True", "0 1"]
+    assert python.output(code, path=None, **libraries).splitlines() == ["False cuda 2 True", "0 1"]

@@ -34,7 +34,7 @@ def library(path: Path, more: str = "") -> str:
 
 
 def test_without_anything_the_built_in_cpu_driver_is_used(python: Python) -> None:
-    assert python.output(WHICH, **UNSET) == "cpu"
+    assert python.output(WHICH, path=None, **UNSET) == "cpu"
 
 
 def test_an_entry_point_comes_before_the_built_in_driver(

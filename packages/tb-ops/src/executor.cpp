@@ -81,6 +81,8 @@ ExecutorState &executor_state() {
 }
 
 void register_executor(torch::Library &aten) {
+  aten.impl("mode.values",
+            torch::CppFunction::makeFromBoxedFunction<&execute>()); // PyTorch's own refuses other devices
   auto &dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName &name : dispatcher.getAllOpNames()) {
     if (!name.name.starts_with("aten::")) continue;

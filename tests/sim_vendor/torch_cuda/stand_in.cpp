@@ -76,6 +76,19 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 };
 C10_REGISTER_GUARD_IMPL(CUDA, Guard);
 
+// A tensor's own device is current while its bytes are copied.
+class On {
+public:
+  explicit On(c10::Device device) : before_(kCuda, current_device) { change(device); }
+  ~On() { change(before_); }
+
+private:
+  static void change(c10::Device device) {
+    if (device.index() != current_device) Guard().setDevice(device);
+  }
+  const c10::Device before_;
+};
+
 void *stream() {
   const auto handle = static_cast<uint64_t>(current_streams[current_device]);
   last_stream = handle;
@@ -185,6 +198,7 @@ public:
     if (!shared) {
       const size_t bytes = tensor.storage().nbytes();
       c10::Storage host = storage(c10::GetAllocator(c10::kCPU)->allocate(bytes), bytes);
+      const On on(tensor.device());
       fetch(host.mutable_data(), tensor.storage().data(), bytes);
       const void *data = host.data();
       shared = &storages_.emplace_back(Shared{tensor.storage(), std::move(host), data});
@@ -195,6 +209,7 @@ public:
   void write_back() {
     for (Shared &shared : storages_) {
       c10::StorageImpl &cuda = *shared.cuda.unsafeGetStorageImpl(), &host = *shared.host.unsafeGetStorageImpl();
+      const On on(cuda.device());
       if (host.data() != shared.fetched || host.nbytes() != cuda.nbytes()) {
         cuda.set_data_ptr_noswap(allocate(host.nbytes()));
         cuda.set_nbytes(host.nbytes());
@@ -207,14 +222,14 @@ public:
   }
   at::Tensor to_cuda(const at::Tensor &tensor) {
     if (!tensor.defined() || !tensor.is_cpu()) return tensor;
+    if (tensor.is_sparse()) // empty: it is refused all the same
+      return at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(c10::DispatchKey::SparseCUDA),
+                                                           tensor.dtype());
     for (const Pair &pair : pairs_)
       if (pair.host.is_same(tensor)) return pair.cuda;
     for (const Shared &shared : storages_)
       if (shared.host.unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl())
         return like(tensor, shared.cuda, c10::DispatchKey::CUDA);
-    if (tensor.is_sparse()) // empty: it is refused all the same
-      return at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(c10::DispatchKey::SparseCUDA),
-                                                           tensor.dtype());
     c10::Storage made = storage(allocate(tensor.storage().nbytes()), tensor.storage().nbytes());
     store(made.data(), tensor.storage());
     return like(tensor, std::move(made), c10::DispatchKey::CUDA);
@@ -272,8 +287,9 @@ TORCH_LIBRARY_IMPL(_, CUDA, all) { all.fallback(torch::CppFunction::makeFromBoxe
 // PyTorch's own copy_ for all devices ends in a table that only its CUDA build fills; the others are some of those that
 // CUDA has kernels for and other devices compose.
 TORCH_LIBRARY_IMPL(aten, CUDA, aten) {
-  for (const char *name : {"copy_", "native_layer_norm", "native_group_norm", "_foreach_add.Scalar",
-                           "_foreach_add_.Scalar", "_foreach_mul_.Scalar", "_foreach_sqrt", "_foreach_norm.Scalar"})
+  for (const char *name :
+       {"copy_", "native_layer_norm", "native_group_norm", "_foreach_add.Scalar", "_foreach_add_.Scalar",
+        "_foreach_mul_.Scalar", "_foreach_sqrt", "_foreach_norm.Scalar", "mode.values"})
     aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&kernel>());
 }
 
