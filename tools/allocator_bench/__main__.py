@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from tb_allocator import replay, traces
 from . import acceptance, comparison, instructions, programs
 
 RECORDED = sorted((Path(__file__).parent / "traces").glob("*.xz"))
+PINNED = [f"generate:{name}:{seed}" for name in traces.PINNED_NAMES for seed in range(3)]
+PINNING_CALLS = ("mem_alloc_host", "mem_free_host")
 PAGES = "expandable_segments:True"
 NOT_CALLS = ("event_record", "event_query")  # those that move no memory
 ORDERING_CALLS = (*NOT_CALLS, "stream_wait")  # those that only put streams in order
@@ -49,6 +52,29 @@ def measure(name: str) -> dict[str, Any]:
     }
 
 
+def measure_pinned(name: str) -> dict[str, Any]:
+    """The figures of one trace as one of pinned memory: all repetitions count, also the first."""
+    trace = replay.load(name)
+    turns = replay.replay(trace, pinned=True, repetitions=5)["repetitions"]
+    return {
+        "events": trace.events,
+        "peak_live": trace.peak_live,
+        "waste": max(one["peak_reserved"] for one in turns) / trace.peak_live,
+        "nanoseconds_per_event": min(one["seconds"] for one in turns) * 1e9 / trace.events,
+        "calls_per_event": [sum(one["calls"][call] for call in PINNING_CALLS) / trace.events for one in turns],
+    }
+
+
+def pinned_table(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """What measure_pinned() gives by trace, as text."""
+    lines = [f"{'pinned memory':28}{'waste':>9}{'ns/event':>10}{'calls/event, first':>20}{'last':>8}"]
+    for name, one in results.items():
+        first, *_, last = one["calls_per_event"]
+        times = f"{one['waste']:>9.4f}{one['nanoseconds_per_event']:>10.1f}{first:>20.4f}{last:>8.4f}"
+        lines.append(f"{Path(name).name.removesuffix('.txt.xz'):28}{times}")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure the traces asked for, or all."""
     parser = argparse.ArgumentParser(prog="nox -s bench-allocator --", description=__doc__.splitlines()[0])
@@ -71,8 +97,10 @@ def main() -> None:
             f"{result['synchronisations']:>7}{100 * plan['utilisation']:>8.2f} %{plan['nanoseconds_per_event']:>7.1f}"
             f"{sum(plan['calls'].values()):>7}  {marks}"
         )
-    report: dict[str, Any] = {"traces": results}
-    lines = acceptance.of_traces(results) + acceptance.of_history()
+    pinned = {name: measure_pinned(name) for name in options.trace or PINNED}
+    print("", pinned_table(pinned), sep="\n")
+    report: dict[str, Any] = {"traces": results, "pinned": pinned}
+    lines = acceptance.of_traces(results) + acceptance.of_pinned(pinned) + acceptance.of_history()
     if options.library:
         report["times"], more = compare(names, options.folder, options.library)
         lines += more

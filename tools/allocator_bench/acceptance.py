@@ -68,6 +68,12 @@ def of_traces(results: Mapping[str, Mapping[str, Any]]) -> list[Line]:
     ]
 
 
+def of_pinned(results: Mapping[str, Mapping[str, Any]]) -> list[Line]:
+    """The line about pinned memory, of what __main__.measure_pinned() gives by trace."""
+    waste = max(one["waste"] for one in results.values())
+    return [Line("pinned memory, reserved to live at most, worst trace", waste, 1.06, at_least=False)]
+
+
 def _least(values: list[float]) -> float | None:
     return min(values) if values else None
 

@@ -45,6 +45,10 @@ constexpr Key keys[] = {
      [](std::string_view value, Configuration *out) -> std::string {
        return read(value, 0.0, 10.0, &out->slack) ? "" : "use a number from 0 to 10, such as 0.02 for 2 %";
      }},
+    {"pinned_slack",
+     [](std::string_view value, Configuration *out) -> std::string {
+       return read(value, 0.0, 10.0, &out->pinned_slack) ? "" : "use a number from 0 to 10, such as 0.2 for 20 %";
+     }},
     {"history",
      [](std::string_view value, Configuration *out) -> std::string {
        return read(value, uint64_t{0}, uint64_t{1} << 28, &out->history) ? "" : "use a number of events, 0 for none";

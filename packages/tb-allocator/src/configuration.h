@@ -11,6 +11,7 @@ struct Configuration {
   std::optional<bool> expandable_segments; // pages that move, or segments that stay; not set: what suits the device
   double per_process_memory_fraction = 1;  // of the device's memory, at most
   double slack = 1.0 / 128;                // pages_slack: of the most bytes in use, before pages move
+  double pinned_slack = 0.05;              // of the most pinned bytes in use, before idle ones go back to the driver
   uint64_t history = 1 << 16;              // events remembered
   std::string ignored;                     // keys of PyTorch's that mean nothing here, "a, b"
 };

@@ -72,6 +72,8 @@ public:
     if (amount < 0) subtract(large, count, -amount);
   }
   int64_t current(Count count) const { return all_[static_cast<size_t>(count)].current; }
+  int64_t current(bool large, Count count) const { return pools_[large][static_cast<size_t>(count)].current; }
+  int64_t peak(Count count) const { return all_[static_cast<size_t>(count)].peak; }
 
   int64_t alloc_retries = 0, ooms = 0, device_alloc = 0, device_free = 0, sync_all_streams = 0;
 

@@ -1,5 +1,6 @@
 // growth.cpp -- when no cached block fits: memory from the driver, and back to it.
 #include <algorithm>
+#include <bit>
 
 #include "claims.h"
 
@@ -46,7 +47,7 @@ tb_status Heap::take_cached(const Request &request, tb_block **out) {
   poll(UINT32_MAX);
   if (tb_status status = report_failure(); status != TB_OK) return status;
   Pool &pool = pool_of(request.stream, request.rounded > policy_.small_limit);
-  if (tb_block *found = pool.bins.find(request.rounded)) *out = take(found, request.rounded, request.size);
+  if (tb_block *found = find_free(pool, request)) *out = take(found, request.rounded, request.size);
   return TB_OK;
 }
 
@@ -62,7 +63,14 @@ tb_status Heap::grow(const Request &request, tb_block **out) {
     if (status == TB_OUT_OF_MEMORY) status = adopt(request, false, false, out);
     return status;
   }
+  if (policy_.whole_segments) {
+    std::lock_guard guard(lock_);
+    auto asked = static_cast<uint64_t>(counters_.current(Count::requested_bytes)) + request.size;
+    most_active_ = std::max({most_active_, asked, static_cast<uint64_t>(counters_.peak(Count::requested_bytes))});
+  }
   uint64_t bytes = segment_size(request.rounded);
+  if (policy_.whole_segments)
+    if (tb_status status = give_back_for(bytes); status != TB_OK) return status;
   tb_status status = grow_segment(request, bytes, out);
   // Near the end of memory a segment for this request alone may still fit.
   uint64_t alone = (request.rounded + policy_.large_rounding - 1) & ~(policy_.large_rounding - 1);
@@ -71,7 +79,11 @@ tb_status Heap::grow(const Request &request, tb_block **out) {
 }
 
 uint64_t Heap::segment_size(uint64_t rounded) const {
-  if (rounded <= policy_.small_limit) return policy_.small_segment;
+  if (rounded <= policy_.small_limit) {
+    if (!policy_.whole_segments) return policy_.small_segment;
+    constexpr uint64_t parts = 64; // what is in use bears one such segment that is nearly empty
+    return std::clamp(std::bit_floor(most_active_ / parts), policy_.small_limit, policy_.small_segment);
+  }
   if (rounded < policy_.medium_limit) return policy_.medium_segment;
   return (rounded + policy_.large_rounding - 1) & ~(policy_.large_rounding - 1);
 }
@@ -118,6 +130,49 @@ static bool all_free(const Segment &segment) {
   return true;
 }
 
+// Idle segments, so that so many more bytes stay within the soft limit: the smallest that suffices, or the largest.
+tb_status Heap::give_back_for(uint64_t bytes) {
+  std::vector<Segments::iterator> idle;
+  {
+    std::lock_guard guard(lock_);
+    uint64_t after = static_cast<uint64_t>(counters_.current(Count::reserved_bytes)) + bytes, limit = soft_limit();
+    if (after <= limit) return TB_OK;
+    for (auto at = segments_.begin(); at != segments_.end(); ++at)
+      if (all_free(at->second)) idle.push_back(at);
+    std::sort(idle.begin(), idle.end(), [](auto one, auto other) { return one->second.size < other->second.size; });
+    uint64_t surplus = after - limit;
+    auto first = idle.end();
+    while (first != idle.begin() && surplus) {
+      auto least = std::find_if(idle.begin(), first, [=](auto at) { return at->second.size >= surplus; });
+      if (least == first) --least;
+      surplus -= std::min((*least)->second.size, surplus);
+      std::rotate(least, least + 1, first--);
+    }
+    idle.erase(idle.begin(), first);
+    for (auto at : idle) take_out(at->second.first); // nobody gets it any more
+  }
+  return release_held(idle);
+}
+
+// Whole segments whose blocks are held, and which nothing queued uses. They are gone even where the driver fails.
+tb_status Heap::release_held(const std::vector<Segments::iterator> &segments) {
+  tb_status first = TB_OK;
+  for (auto at : segments)
+    if (tb_status status = source_->free(at->second.base); first == TB_OK) first = status;
+  std::lock_guard guard(lock_);
+  for (auto at : segments) {
+    Segment &segment = at->second;
+    bool large = segment.pool->large;
+    ++counters_.device_free;
+    counters_.subtract(large, Count::segment, 1);
+    counters_.subtract(large, Count::reserved_bytes, static_cast<int64_t>(segment.size));
+    history_.record(Action::unmap, segment.base, segment.size, segment.pool->stream);
+    while (segment.first) unlink(segment.first);
+    segments_.erase(at);
+  }
+  return first;
+}
+
 tb_status Heap::release_cached() {
   take_caches_back();
   tb_status first = wait_for_pending();
@@ -141,22 +196,11 @@ tb_status Heap::release_cached() {
   }
   // Work queued before the blocks were freed may still use them.
   if (cached) note(synchronize());
-  for (auto at : segments) note(source_->free(at->second.base));
+  note(release_held(segments));
   if (policy_.growing) {
     note(retire_all());
     note(release_pages());
     note(release_empty_ranges());
-  }
-  std::lock_guard guard(lock_);
-  for (auto at : segments) {
-    Segment &segment = at->second;
-    bool large = segment.pool->large;
-    ++counters_.device_free;
-    counters_.subtract(large, Count::segment, 1);
-    counters_.subtract(large, Count::reserved_bytes, static_cast<int64_t>(segment.size));
-    history_.record(Action::unmap, segment.base, segment.size, segment.pool->stream);
-    while (segment.first) unlink(segment.first);
-    segments_.erase(at);
   }
   return first;
 }

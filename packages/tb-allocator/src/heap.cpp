@@ -33,6 +33,16 @@ HeapPolicy device_policy(const Configuration &configuration, const tb_device_inf
   return policy;
 }
 
+HeapPolicy pinned_policy(const Configuration &configuration) {
+  HeapPolicy policy;
+  policy.small_limit = 64 << 10;
+  policy.large_rounding = 4 << 10;
+  policy.medium_limit = 0;
+  policy.whole_segments = true;
+  policy.slack = configuration.pinned_slack;
+  return policy;
+}
+
 Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolicy &policy)
     : driver_(driver), source_(std::move(source)), policy_(policy), caching_(policy.thread_caches && !policy.fixed),
       limit_(policy.limit) {
@@ -59,7 +69,7 @@ tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_po
     if (tb_status status = settle_first(); status != TB_OK) [[unlikely]]
       return status;
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
-    if (tb_block *found = pool.bins.find(request.rounded)) [[likely]] {
+    if (tb_block *found = find_free(pool, request)) [[likely]] {
       // What lies in part of a page anyway should not break pages that could move.
       if (request.rounded < page_ && found->size - request.rounded >= page_ && pool.large) [[unlikely]]
         found = adopt_instead(found, pool, request.rounded);
@@ -144,10 +154,21 @@ StreamPools *Heap::find_pools(tb_stream *stream) {
     pools->large.large = true;
     pools->small.timeline = pools->large.timeline = &pools->timeline;
     // A rest of at most 1 MiB could serve small requests only, and those have their own segments.
-    if (!policy_.growing) pools->large.least_rest = policy_.small_limit + unit;
+    if (!policy_.growing) pools->large.least_rest = policy_.whole_segments ? size_limit : policy_.small_limit + unit;
     found = pools_.insert(found, std::move(pools));
   }
   return last_ = found->get();
+}
+
+// What large blocks have beyond what was asked, and what small ones leave of their segments, stays within the slack:
+// while it does, all that is not idle does not pass the soft limit.
+bool Heap::affords(const tb_block &found, uint64_t size) const noexcept {
+  uint64_t rest = found.size - size;
+  if (!found.pool->large || rest < policy_.large_rounding) [[likely]]
+    return true;
+  int64_t more = counters_.current(true, Count::active_bytes) + counters_.current(false, Count::reserved_bytes) -
+                 counters_.current(Count::requested_bytes);
+  return static_cast<uint64_t>(more) + rest <= soft_limit() - most_active_;
 }
 
 tb_block *Heap::take(tb_block *free, uint64_t rounded, uint64_t requested) {

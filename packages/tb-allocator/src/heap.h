@@ -23,19 +23,15 @@
 
 #include "bins.h"
 #include "block.h"
-#include "configuration.h"
 #include "counters.h"
 #include "history.h"
 #include "host.h"
 #include "lock.h"
+#include "policy.h"
 #include "sources.h"
 #include "thread_cache.h"
 
 namespace tb {
-
-inline constexpr uint64_t MiB = uint64_t{1} << 20;
-// Of paged memory: what is larger may lie in what others leave of their pages, what is smaller would litter them.
-inline constexpr uint64_t paged_small_limit = MiB / 8;
 
 struct Timeline;
 class Plan;
@@ -81,25 +77,6 @@ struct StreamPools {
   Pool small, large;
   Timeline timeline;
 };
-
-// Sizes, by kind of memory.
-struct HeapPolicy {
-  uint64_t granule = unit;            // requests are rounded up to it
-  uint64_t small_limit = MiB;         // larger requests go to the large pool
-  uint64_t small_segment = 2 * MiB;   // shared by small blocks
-  uint64_t medium_limit = 10 * MiB;   // larger requests get a segment of their own size
-  uint64_t medium_segment = 20 * MiB; // shared by large blocks up to medium_limit
-  uint64_t large_rounding = 2 * MiB;  // of a segment's own size
-  bool fixed = false;                 // pages stay where they are, and no events are recorded: for graphs
-  bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
-  uint64_t total_memory = 0;          // of the device, for the length of the ranges
-  uint64_t limit = UINT64_MAX;        // of reserved memory, at first
-  double slack = 1.0 / 128;           // growth beyond the most bytes in use at one time, before pages move instead
-  uint64_t history = 0;               // events remembered
-  bool thread_caches = true;          // of small blocks; not with `fixed`
-};
-
-HeapPolicy device_policy(const Configuration &configuration, const tb_device_info &device, bool virtual_memory);
 
 class Heap {
 public:
@@ -254,7 +231,16 @@ private:
   tb_block *put(tb_block *block) noexcept;        // merges with free neighbours and bins the result, which it returns
   void give(tb_block *free, Pool &pool) noexcept; // to another stream; the caller sees to the order
   void take_out(tb_block *block) noexcept;        // of its bin; state held
-  void unlink(tb_block *block) noexcept;          // out of its segment's row; the record is given back
+  // NULL: none fits, or none that is not too large for the slack.
+  tb_block *find_free(const Pool &pool, const Request &request) const noexcept {
+    tb_block *found = pool.bins.find(request.rounded);
+    return found && policy_.whole_segments && !affords(*found, request.size) ? nullptr : found;
+  }
+  bool affords(const tb_block &found, uint64_t size) const noexcept;
+  uint64_t soft_limit() const noexcept { // of reserved memory
+    return most_active_ + static_cast<uint64_t>(static_cast<double>(most_active_) * policy_.slack);
+  }
+  void unlink(tb_block *block) noexcept; // out of its segment's row; the record is given back
   tb_block *new_block(Segment &segment, Pool &pool, char *pointer, uint64_t size);
   void insert_before(tb_block *block, tb_block *added) noexcept;
   void insert_after(tb_block *block, tb_block *added) noexcept;
@@ -289,7 +275,9 @@ private:
   tb_status take_cached(const Request &request, tb_block **out);
   tb_status grow(const Request &request, tb_block **out);
   tb_status grow_segment(const Request &request, uint64_t bytes, tb_block **out);
+  tb_status give_back_for(uint64_t bytes);
   tb_status release_cached();
+  tb_status release_held(const std::vector<Segments::iterator> &segments);
   uint64_t segment_size(uint64_t rounded) const;
   bool admits(uint64_t bytes);
 

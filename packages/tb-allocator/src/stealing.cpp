@@ -20,7 +20,7 @@ tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_
     auto active = static_cast<uint64_t>(counters_.current(Count::active_bytes)) + request.rounded;
     auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
     most_active_ = std::max(most_active_, active);
-    uint64_t soft = most_active_ + static_cast<uint64_t>(static_cast<double>(most_active_) * policy_.slack);
+    uint64_t soft = soft_limit();
     if (policy_.fixed)
       quota = pages; // nothing moves
     else if (soft > reserved)

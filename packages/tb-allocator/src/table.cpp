@@ -75,8 +75,7 @@ tb_status make_heap(int32_t device, Heap **out) {
     policy = device_policy(configuration, info, driver.api->groups & TB_GROUP_VMM);
     source = std::make_unique<DeviceSource>(driver, device);
   } else {
-    policy.medium_limit = 0; // a segment for each large block: pinned memory is dear, and shared by all processes
-    policy.large_rounding = 64 << 10;
+    policy = pinned_policy(configuration);
     source = std::make_unique<HostSource>(driver);
   }
   *out = new Heap(driver, std::move(source), policy);

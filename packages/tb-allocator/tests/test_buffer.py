@@ -254,4 +254,4 @@ def test_large_pinned_memory_is_rounded_by_little() -> None:
     before = tb_allocator.host_memory_stats()["reserved_bytes.all.current"]
     with tb_allocator.pinned((5 << 20) + 1):
         taken = tb_allocator.host_memory_stats()["reserved_bytes.all.current"] - before
-    assert taken == (5 << 20) + (64 << 10)
+    assert taken == (5 << 20) + (4 << 10)

@@ -47,6 +47,11 @@ def program():
     with tb_allocator.empty(22 * MiB, stream=used), tb_allocator.pinned(4096) as pinned:
         pinned.copy_from(bytes(4096))
         pinned.record_stream(used)
+    # What is idle of pinned memory goes back before more comes: too small, too large, and not while a stream uses it.
+    for size in (4, 6, 3, 7):
+        with tb_allocator.pinned(size * MiB) as pinned:
+            if size == 3:
+                pinned.record_stream(used)
     other = stream(ctypes.c_int32(0), ctypes.c_uint64(0))
     try:
         # Where pages move: room for each only together, held apart; then for another stream.

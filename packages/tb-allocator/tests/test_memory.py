@@ -260,7 +260,8 @@ def test_growing_segments_use_memory_that_is_in_pieces(python: Python) -> None:
     [
         (
             "speed:9",
-            "unknown key 'speed'. Known keys: expandable_segments, per_process_memory_fraction, pages_slack, history",
+            "unknown key 'speed'. Known keys: expandable_segments, per_process_memory_fraction, pages_slack, "
+            "pinned_slack, history",
         ),
         ("expandable_segments:yes", "'yes': use True or False"),
     ],

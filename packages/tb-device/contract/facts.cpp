@@ -3,9 +3,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "kit.h"
 
@@ -44,5 +47,11 @@ int open_descriptors() { return entries("/proc/self/fd", 1); }
 int thread_count() { return entries("/proc/self/task", 0); }
 double seconds_now() { return clock_seconds(CLOCK_MONOTONIC); }
 double cpu_seconds() { return clock_seconds(CLOCK_THREAD_CPUTIME_ID); }
+
+int threads_beyond(int most) {
+  const double until = seconds_now() + 2;
+  while (thread_count() > most && seconds_now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return std::max(thread_count() - most, 0);
+}
 
 } // namespace tb::contract

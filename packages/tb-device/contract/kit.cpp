@@ -155,6 +155,11 @@ void Kit::synchronize(tb_stream *stream) {
   if (has_async()) CHECK_OK(api().stream_synchronize(self(), stream));
 }
 
+void Kit::synchronize_device(int32_t device) {
+  Kit &kit = *this;
+  if (has_async()) CHECK_OK(api().device_synchronize(self(), device));
+}
+
 void Kit::to_device(void *dst, const void *src, uint64_t size, int32_t device) {
   Kit &kit = *this;
   tb_stream *stream = default_stream(device);

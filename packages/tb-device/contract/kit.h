@@ -87,6 +87,8 @@ public:
   tb_stream *default_stream(int32_t device = 0);
   // Waits for the stream; returns at once without ASYNC. Checks TB_OK.
   void synchronize(tb_stream *stream);
+  // Waits for the device's streams, also for those that were destroyed with work to do.
+  void synchronize_device(int32_t device = 0);
   // Copies and waits.
   void to_device(void *dst, const void *src, uint64_t size, int32_t device = 0);
   void to_host(void *dst, const void *src, uint64_t size, int32_t device = 0);
@@ -212,6 +214,8 @@ void submit_delay(Kit &kit, tb_stream *stream, double milliseconds);
 uint64_t resident_bytes(); // NotOffered under a sanitizer
 int open_descriptors();
 int thread_count();
+// How many there are beyond `most`. Waits up to two seconds for none: a joined thread leaves the system's list a little later.
+int threads_beyond(int most);
 double seconds_now(); // steady clock
 double cpu_seconds(); // of this thread
 

@@ -172,6 +172,13 @@ def test_the_contract_is_kept_to_the_highest_level(library: Path, tmp_path: Path
     assert all(executed > 0 for executed in groups.values())
 
 
+def test_a_stream_that_lags_behind_its_events_is_no_leak(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TB_SIMNPU_LAG", "2000")  # a destroyed stream is still busy when its last event has passed
+    assert contract(library, tmp_path / "contract.json", "--level", "4", "--only", "LEK-03")["passed"] == 1
+
+
 def test_the_contract_is_kept_on_the_oldest_library(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@
 //   TB_SIMNPU_EVENTS=65536       most events of the old kind (aclrtCreateEventWithFlag) of a device
 //   TB_SIMNPU_NO_PEERS=1         no device reaches another
 //   TB_SIMNPU_DELAY=50           microseconds that each task waits before it runs
+//   TB_SIMNPU_LAG=300            microseconds that a stream is busy after each task, whose event has passed already
 //   TB_SIMNPU_FAULT=aclrtMalloc:3:207001   the fourth call of it fails (tb_simnpu_fault)
 // and at any time:
 //   TB_SIMNPU_HIDE=aclrtMallocAlign32,aclrtMapMem   functions that dlsym does not find

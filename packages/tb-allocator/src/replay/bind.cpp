@@ -31,13 +31,14 @@ nb::dict as_dict(const Repetition &one) {
 }
 
 nb::dict run(const Trace &trace, uint64_t capacity, const std::string &settings, int repetitions, uint64_t lag,
-             uint32_t samples, bool plan) {
+             uint32_t samples, bool plan, bool pinned) {
   ReplaySettings all;
   if (capacity) all.capacity = capacity;
   all.repetitions = repetitions;
   all.lag = lag;
   all.samples = samples;
   all.plan = plan;
+  all.pinned = pinned;
   if (std::string wrong = parse_configuration(settings.c_str(), &all.configuration); !wrong.empty())
     throw std::invalid_argument(wrong);
   ReplayResult result;
@@ -69,8 +70,9 @@ void bind_replay(nb::module_ &m) {
       .def_prop_ro("streams", [](const Trace &self) { return self.streams; })
       .def_ro("peak_live", &Trace::peak_live);
   m.def("_replay", run, "trace"_a, "capacity"_a, "settings"_a, "repetitions"_a, "lag"_a, "samples"_a, "plan"_a,
+        "pinned"_a,
         nb::sig("def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int, "
-                "plan: bool) -> "
+                "plan: bool, pinned: bool) -> "
                 "dict[str, object]"),
         "Replays a trace; tb_allocator.replay explains the result.");
   m.def("_pair_nanoseconds", pair_nanoseconds, "size"_a, "threads"_a, "history"_a,

@@ -42,8 +42,8 @@ inline tb_driver::Page *pages_of(tb_driver *self, void *address, uint64_t size) 
   return &range.pages[offset / emulated_page];
 }
 
-tb_status mem_alloc(tb_driver *self, int32_t, uint64_t size, uint64_t, void **out) {
-  ++self->calls[tb_driver::allocate];
+tb_status take(tb_driver *self, tb_driver::Call call, uint64_t size, void **out) {
+  ++self->calls[call];
   if (tb_status status = charge(self, size); status != TB_OK) return status;
   *out = reinterpret_cast<void *>(self->next_block);
   self->next_block += (size + emulated_page - 1) / emulated_page * emulated_page;
@@ -51,14 +51,23 @@ tb_status mem_alloc(tb_driver *self, int32_t, uint64_t size, uint64_t, void **ou
   return TB_OK;
 }
 
-tb_status mem_free(tb_driver *self, int32_t, void *pointer) {
-  ++self->calls[tb_driver::free];
+tb_status give(tb_driver *self, tb_driver::Call call, void *pointer) {
+  ++self->calls[call];
   auto found = self->blocks.find(pointer);
   require(found != self->blocks.end(), "only allocated memory is freed");
   self->used -= found->second;
   self->blocks.erase(found);
   return TB_OK;
 }
+
+tb_status mem_alloc(tb_driver *self, int32_t, uint64_t size, uint64_t, void **out) {
+  return take(self, tb_driver::allocate, size, out);
+}
+tb_status mem_free(tb_driver *self, int32_t, void *pointer) { return give(self, tb_driver::free, pointer); }
+tb_status mem_alloc_host(tb_driver *self, int32_t, uint64_t size, uint64_t, void **out) {
+  return take(self, tb_driver::pin, size, out);
+}
+tb_status mem_free_host(tb_driver *self, void *pointer) { return give(self, tb_driver::unpin, pointer); }
 
 tb_status granularity(tb_driver *, int32_t, uint64_t *least, uint64_t *recommended) {
   *least = *recommended = emulated_page;
@@ -186,9 +195,11 @@ tb_status memory_info(tb_driver *self, int32_t, uint64_t *out_free, uint64_t *ou
 tb_driver_api make_api() {
   tb_driver_api api{};
   api.struct_size = sizeof api;
-  api.groups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_VMM;
+  api.groups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_VMM;
   api.mem_alloc = mem_alloc;
   api.mem_free = mem_free;
+  api.mem_alloc_host = mem_alloc_host;
+  api.mem_free_host = mem_free_host;
   api.device_memory_info = memory_info;
   api.device_synchronize = device_synchronize;
   api.stream_default = stream_default;

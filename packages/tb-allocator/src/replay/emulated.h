@@ -30,10 +30,28 @@ struct tb_driver {
   struct Free {
     void operator()(void *array) const noexcept { std::free(array); }
   };
-  enum Call { allocate, free, reserve, release, create, destroy, map, unmap, access, record, query, wait, sync, end };
+  enum Call {
+    allocate,
+    free,
+    pin,
+    unpin,
+    reserve,
+    release,
+    create,
+    destroy,
+    map,
+    unmap,
+    access,
+    record,
+    query,
+    wait,
+    sync,
+    end
+  };
   static constexpr std::array<const char *, end> names = {
-      "mem_alloc", "mem_free",   "vmm_reserve",  "vmm_release", "vmm_create",  "vmm_destroy", "vmm_map",
-      "vmm_unmap", "set_access", "event_record", "event_query", "stream_wait", "synchronize"};
+      "mem_alloc",   "mem_free",     "mem_alloc_host", "mem_free_host", "vmm_reserve",
+      "vmm_release", "vmm_create",   "vmm_destroy",    "vmm_map",       "vmm_unmap",
+      "set_access",  "event_record", "event_query",    "stream_wait",   "synchronize"};
   explicit tb_driver(uint64_t bytes, uint64_t stream_lag) : capacity(bytes), lag(stream_lag) {}
 
   tb_physical *page_at(uint64_t address) const; // NULL: nothing is mapped there

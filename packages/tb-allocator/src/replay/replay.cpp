@@ -15,11 +15,16 @@ struct Player {
   std::vector<tb_stream> streams;
   std::unique_ptr<Heap> heap;
   std::vector<tb_block *> blocks;
+  bool pinned;
 
   Player(const Trace &which, const ReplaySettings &settings)
       : trace(which), driver(settings.capacity, settings.lag), streams(which.streams, tb_stream{&driver}),
-        blocks(which.slots) {
+        blocks(which.slots), pinned(settings.pinned) {
     Driver mine{&emulated_api(), &driver};
+    if (pinned) {
+      heap = std::make_unique<Heap>(mine, std::make_unique<HostSource>(mine), pinned_policy(settings.configuration));
+      return;
+    }
     tb_device_info info{};
     info.total_memory = settings.capacity;
     HeapPolicy policy = device_policy(settings.configuration, info, true);
@@ -46,7 +51,8 @@ size_t Player::play(size_t from, size_t to) {
       heap->deallocate(blocks[event.slot]);
       blocks[event.slot] = nullptr;
     } else if (event.kind == TraceEvent::allocate) {
-      if (heap->allocate(event.bytes, &streams[event.stream], &pointer, &blocks[event.slot]) != TB_OK) return at;
+      tb_stream *stream = pinned ? nullptr : &streams[event.stream];
+      if (heap->allocate(event.bytes, stream, &pointer, &blocks[event.slot]) != TB_OK) return at;
     } else if (heap->record_stream(blocks[event.slot], &streams[event.stream]) != TB_OK) {
       return at;
     }

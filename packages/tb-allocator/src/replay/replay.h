@@ -17,6 +17,7 @@ struct ReplaySettings {
   uint64_t lag = 0; // of the streams behind the host, in events of the trace
   int repetitions = 3;
   Configuration configuration;
+  bool pinned = false;  // host memory, which belongs to no stream
   bool plan = false;    // each repetition is a step of a plan; the first is recorded
   uint32_t samples = 0; // points of the timeline of the first repetition
 };

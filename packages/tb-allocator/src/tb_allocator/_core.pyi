@@ -224,7 +224,7 @@ def _pair_nanoseconds(size: int, threads: int, history: int) -> float:
     """
     Nanoseconds of a cached allocation and its free, per thread: the best for one thread, the mean for several.
     """
-def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int, plan: bool) -> dict[str, typing.Any]:
+def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int, plan: bool, pinned: bool) -> dict[str, typing.Any]:
     """
     Replays a trace; tb_allocator.replay explains the result.
     """

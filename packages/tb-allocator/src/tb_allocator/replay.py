@@ -1,6 +1,6 @@
 """Replay a trace of allocations on a device without memory: what an allocator's settings cost and save.
 
-    python -m tb_allocator.replay TRACE [--capacity SIZE|Kx] [--set key:value,...] [--ladder] [--plan]
+    python -m tb_allocator.replay TRACE [--capacity SIZE|Kx] [--set key:value,...] [--ladder] [--plan] [--pinned]
 
 TRACE is a file of lines `a ID BYTES STREAM`, `f ID`, `r ID STREAM` (record_stream) and `# text`, plain or .xz; a .csv
 log of RMM; a .pickle of PyTorch's or our memory snapshot with history; or `generate:NAME[:SEED]` for a trace that
@@ -51,27 +51,33 @@ def replay(
     lag: int = 0,
     samples: int = 0,
     plan: bool = False,
+    pinned: bool = False,
 ) -> dict[str, Any]:
     """Run a trace several times through one allocator.
 
     capacity: bytes of the device, None for no limit. settings: as in TB_ALLOC_CONF. lag: events of the trace by which
     the work of a stream is behind the host. samples: points of the timeline of the first repetition. plan: each
     repetition is a step of a plan (see Arena.plan), of which the first is recorded; `plan` in the result has its
-    figures, and what making it costs is in no repetition.
+    figures, and what making it costs is in no repetition. pinned: of host memory; streams matter where they are
+    recorded only, and there are no plans.
 
     Returns `repetitions`, for each completed, seconds, peak_reserved (bytes), calls (of the driver, by name), and
     failed_event and failed_bytes when memory ran out, which ends the replay; and `samples` of (event, bytes allocated,
-    bytes reserved). ValueError for settings that there are not.
+    bytes reserved). ValueError for settings that there are not, and for a plan of pinned memory.
     """
-    return _core._replay(trace, capacity or 0, settings, repetitions, lag, samples, plan)
+    if plan and pinned:
+        raise ValueError("pinned memory has no plans: ask for one of the two")
+    return _core._replay(trace, capacity or 0, settings, repetitions, lag, samples, plan, pinned)
 
 
-def ladder(trace: _core._Trace, *, settings: str = "", lag: int = 0) -> dict[float, bool]:
+def ladder(trace: _core._Trace, *, settings: str = "", lag: int = 0, pinned: bool = False) -> dict[float, bool]:
     """Whether three repetitions complete at each capacity of LADDER, as a multiple of the most live bytes."""
     return {
         step: all(
             one["completed"]
-            for one in replay(trace, capacity=int(step * trace.peak_live), settings=settings, lag=lag)["repetitions"]
+            for one in replay(trace, capacity=int(step * trace.peak_live), settings=settings, lag=lag, pinned=pinned)[
+                "repetitions"
+            ]
         )
         for step in LADDER
     }
@@ -127,12 +133,13 @@ def plot(result: dict[str, Any], file: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns 1 where a repetition ran out of memory."""
     parser = argparse.ArgumentParser(prog="python -m tb_allocator.replay", description=__doc__.splitlines()[0])
-    parser.add_argument("trace", help=f"a file, or generate:NAME[:SEED] with NAME of {', '.join(traces.NAMES)}")
+    parser.add_argument("trace", help=f"a file, or generate:NAME[:SEED] with NAME of {', '.join(traces.ALL_NAMES)}")
     parser.add_argument("--capacity", help="of the device: 80G, 512M, or 1.02x for a multiple of the most live bytes")
     parser.add_argument("--set", default="", dest="settings", metavar="KEY:VALUE,...", help="as in TB_ALLOC_CONF")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--lag", type=int, default=0, help="events by which the streams are behind the host")
     parser.add_argument("--plan", action="store_true", help="places computed from the first repetition")
+    parser.add_argument("--pinned", action="store_true", help="of pinned host memory instead of a device's")
     parser.add_argument("--ladder", action="store_true", help="whether it completes near its most live bytes")
     parser.add_argument("--plot", metavar="FILE", help="a PNG or SVG of reserved and allocated memory")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
@@ -148,8 +155,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lag=options.lag,
             samples=1000 if options.plot else 0,
             plan=options.plan,
+            pinned=options.pinned,
         )
-        steps = ladder(trace, settings=options.settings, lag=options.lag) if options.ladder else {}
+        steps = (
+            ladder(trace, settings=options.settings, lag=options.lag, pinned=options.pinned) if options.ladder else {}
+        )
     except (OSError, ValueError, lzma.LZMAError) as error:
         print(f"replay: {error}", file=sys.stderr)
         return 2

@@ -5,6 +5,7 @@ Sizes and lifetimes follow what such programs do; none is recorded. The same nam
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -212,6 +213,46 @@ def _loader(out: Writer) -> None:
             out.free(*queue.pop())
 
 
+def _texts(out: Writer) -> None:
+    """Pinned memory of a loader of texts only: no two batches have the same length."""
+    queue: list[list[int]] = []
+    for _ in range(1500):
+        tokens = 32 * out.random.randint(64, 4096)
+        queue.append([out.allocate(size) for size in (tokens * 8, tokens * 8, tokens, 32 * 8)])
+        if len(queue) > 6:
+            out.free(*queue.pop(0))
+    while queue:
+        out.free(*queue.pop())
+
+
+def _offload(out: Writer) -> None:
+    """Pinned memory of training that offloads: optimizer states stay, activations go out and come back each step."""
+    for _ in range(24):
+        for size in (8 * MIB, 4 * MIB, 16 * KIB, 16 * KIB):
+            out.allocate(size)
+    for step in range(30):
+        out.mark(f"step {step}")
+        tokens = out.random.randint(256, 4096)
+        kept = [[out.allocate(size) for size in (tokens * 2048, tokens * 2048, tokens * 4)] for _ in range(24)]
+        while kept:
+            out.free(*kept.pop())
+            if len(kept) % 4 == 0:  # a bucket of gradients
+                with out.temporary(25 * MIB):
+                    pass
+
+
+def _swap(out: Writer) -> None:
+    """Pinned memory of serving: sequences of all lengths are swapped out and in, as the load rises and falls."""
+    live: list[int] = []
+    for step in range(4000):
+        wanted = 40 + 30 * math.sin(step / 150)
+        if not live or (len(live) < wanted and out.random.random() < 0.8):
+            live.append(out.allocate(int(2 ** out.random.uniform(0, 8)) * 128 * KIB))
+        else:
+            out.free(live.pop(out.random.randrange(len(live))))
+    out.free(*live)
+
+
 _MAKERS: dict[str, Callable[[Writer], None]] = {
     "moe": _moe,
     "pipeline": _pipeline,
@@ -220,15 +261,17 @@ _MAKERS: dict[str, Callable[[Writer], None]] = {
     "frames": _frames,
     "threads": _threads,
 }
+_PINNED: dict[str, Callable[[Writer], None]] = {"loader": _loader, "texts": _texts, "offload": _offload, "swap": _swap}
 NAMES = tuple(_MAKERS)
-_PINNED: dict[str, Callable[[Writer], None]] = {"loader": _loader}  # of host memory: not among those of a device
+PINNED_NAMES = tuple(_PINNED)  # of host memory
+ALL_NAMES = NAMES + PINNED_NAMES
 
 
 def generate(name: str, seed: int = 0) -> str:
-    """The text of a trace. ValueError for a name that is neither in NAMES nor "loader", a trace of pinned memory."""
+    """The text of a trace. ValueError for a name that is not in ALL_NAMES."""
     makers = _MAKERS | _PINNED
     if name not in makers:
-        raise ValueError(f"there is no trace {name!r} to generate: use one of {', '.join(NAMES)}")
+        raise ValueError(f"there is no trace {name!r} to generate: use one of {', '.join(ALL_NAMES)}")
     out = Writer(seed)
     makers[name](out)
     return "\n".join(out.lines) + "\n"

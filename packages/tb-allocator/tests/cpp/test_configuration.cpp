@@ -34,8 +34,9 @@ void configuration_names_what_it_does_not_know() {
   CHECK(out.ignored == "roundup_power2_divisions" && out.slack == 0.02 && out.history == 100);
   CHECK(tb::parse_configuration("per_process_memory_fraction:0.5", &out).empty() &&
         out.per_process_memory_fraction == 0.5);
+  CHECK(tb::parse_configuration("pinned_slack:0.25", &out).empty() && out.pinned_slack == 0.25);
   for (const char *wrong : {"per_process_memory_fraction:1.5", "per_process_memory_fraction:", "pages_slack:much",
-                            "history:-1", "history:3x", "per_process_memory_fraction:nan"})
+                            "pinned_slack:-1", "history:-1", "history:3x", "per_process_memory_fraction:nan"})
     CHECK(tb::parse_configuration(wrong, &out).find("': use a number") != std::string::npos);
   std::string text = tb::parse_configuration("max_speed:1", &out);
   CHECK(text.find("unknown key 'max_speed'") != std::string::npos &&

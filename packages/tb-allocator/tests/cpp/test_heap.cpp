@@ -158,7 +158,7 @@ void pinned_memory_waits_for_its_streams_and_wastes_little() {
   tb_allocator_statistics all{};
   all.struct_size = sizeof all;
   CHECK(table.host_statistics(&all) == TB_OK);
-  CHECK(all.reserved_bytes[0].current == static_cast<int64_t>(5 * MiB + (64 << 10)));
+  CHECK(all.reserved_bytes[0].current == static_cast<int64_t>(5 * MiB + 4096));
   CHECK(table.host_record_stream(one.block, user) == TB_OK);
   user->queued = 1;
   table.host_deallocate(one.block);

@@ -58,12 +58,21 @@ private:
   std::map<char *, char *> ends_;
 };
 
-void run(bool growing, int threads, int steps) {
+enum class Kind { segments, pages, pinned };
+
+std::unique_ptr<tb::Heap> make_heap(Kind kind) {
   tb::Driver driver{&fake::api, nullptr};
+  if (kind == Kind::pinned)
+    return std::make_unique<tb::Heap>(driver, std::make_unique<tb::HostSource>(driver), tb::pinned_policy({}));
   tb::HeapPolicy policy;
-  policy.growing = growing;
+  policy.growing = kind == Kind::pages;
   policy.total_memory = fake::world.capacity;
-  tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+  return std::make_unique<tb::Heap>(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+}
+
+void run(Kind kind, int threads, int steps) {
+  std::unique_ptr<tb::Heap> made = make_heap(kind);
+  tb::Heap &heap = *made;
   std::vector<tb_stream *> streams;
   for (int i = 0; i < 4; ++i) streams.push_back(fake::new_stream());
   std::vector<Mailbox> boxes(static_cast<size_t>(threads));
@@ -84,7 +93,7 @@ void run(bool growing, int threads, int steps) {
         Item item{nullptr, nullptr, random() % 4 ? 1 + random() % 50000 : 1 + random() % (12 << 20),
                   static_cast<char>(random())};
         void *pointer = nullptr;
-        tb_status status = heap.allocate(item.size, stream, &pointer, &item.block);
+        tb_status status = heap.allocate(item.size, kind == Kind::pinned ? nullptr : stream, &pointer, &item.block);
         if (status == TB_OUT_OF_MEMORY) {
           ++failures;
           for (const Item &one : mine) give_back(one);
@@ -139,7 +148,7 @@ void run(bool growing, int threads, int steps) {
   CHECK(end.requested_bytes[0].current == 0);
   heap.shutdown();
   CHECK(fake::world.used == 0 && fake::world.events.empty() && fake::world.mapped.empty());
-  fprintf(stderr, "threads growing=%d: %d out of memory\n", growing, failures.load());
+  fprintf(stderr, "threads, kind %d: %d out of memory\n", static_cast<int>(kind), failures.load());
   CHECK(failures > 0);
 }
 
@@ -149,6 +158,5 @@ int main(int count, char **arguments) {
   fake::world.capacity = uint64_t{96} << 20;
   fake::install();
   int steps = count > 1 ? atoi(arguments[1]) : 2000;
-  run(false, 8, steps);
-  run(true, 8, steps);
+  for (Kind kind : {Kind::segments, Kind::pages, Kind::pinned}) run(kind, 8, steps);
 }

@@ -43,6 +43,13 @@ TB_MUTANT(lek_descriptor, "cpu", "close.3", "LEK-03", "opens a descriptor for ea
   };
 }
 
+TB_MUTANT(lek_thread, "cpu", "close.3", "LEK-03", "leaves a thread behind for each stream") {
+  api.stream_destroy = [](tb_driver *self, tb_stream *stream) -> tb_status {
+    std::thread([] { std::this_thread::sleep_for(std::chrono::seconds(30)); }).detach();
+    return real().stream_destroy(self, stream);
+  };
+}
+
 TB_MUTANT(lek_failed_create, "cpu", "E1", "LEK-04", "makes the event before it refuses the flags") {
   api.event_create = [](tb_driver *self, int32_t device, uint64_t flags, tb_event **out) -> tb_status {
     tb_event *lost = nullptr;

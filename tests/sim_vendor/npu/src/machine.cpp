@@ -62,6 +62,7 @@ Error Machine::initialize() {
   references_.assign(static_cast<size_t>(settings_.devices), 0);
   memory_->start(settings_.devices, settings_.memory);
   task_delay = number("TB_SIMNPU_DELAY", 0);
+  task_lag = number("TB_SIMNPU_LAG", 0);
   return kOk;
 }
 

@@ -11,7 +11,7 @@ std::atomic<int32_t> next_id{1};
 }
 
 const char *aclGetRecentErrMsg();
-std::atomic<uint64_t> task_delay{0};
+std::atomic<uint64_t> task_delay{0}, task_lag{0};
 
 void Point::pass() {
   nanoseconds =
@@ -68,6 +68,7 @@ void Stream::run() {
       fail(error, "EZ9999: injected fault of a task of stream %d", id);
     else
       error = next.task();
+    if (const uint64_t lag = task_lag) std::this_thread::sleep_for(std::chrono::microseconds(lag));
     next.task = nullptr; // what it holds goes before anybody is told
     lock.lock();
     if (error && !failure_) {

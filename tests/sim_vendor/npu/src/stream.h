@@ -52,6 +52,7 @@ private:
 };
 
 extern std::atomic<uint64_t> task_delay; // microseconds before each task
+extern std::atomic<uint64_t> task_lag;   // and after it
 Error task_fault_due();                  // an injected fault of a task
 
 } // namespace sim
