@@ -41,11 +41,14 @@ def test_the_trace_with_most_instructions_decides() -> None:
 
 def test_memory_lines_count_ladder_points_and_waits() -> None:
     ladder = {"1.005": False, "1.01": True}
-    plans = {"utilisation": 0.995, "memory_calls": 0}, {"utilisation": 0.98, "memory_calls": 2}
+    plans: tuple[dict[str, object], ...] = (
+        {"utilisation": 0.995, "memory_calls": 0, "calls": {"event_record": 3, "stream_wait": 4}},
+        {"utilisation": 0.98, "memory_calls": 2, "calls": {"vmm_map": 2}},
+    )
     one = {"utilisation": 0.99, "ladder": ladder, "synchronisations": 0, "plan": plans[0]}
     two = {"utilisation": 0.97, "ladder": ladder, "synchronisations": 3, "plan": plans[1]}
     measured = [line.measured for line in acceptance.of_traces({"one": one, "two": two})]
-    assert measured == pytest.approx([97, 98, 2, 3, 98, 2])
+    assert measured == pytest.approx([97, 98, 2, 3, 98, 2, 7])
 
 
 def test_a_download_that_fails_names_the_command_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -59,6 +59,12 @@ def of_traces(results: Mapping[str, Mapping[str, Any]]) -> list[Line]:
             0,
             at_least=False,
         ),
+        Line(
+            "plan, driver calls of any kind in a repetition, worst trace",
+            max(sum(one["plan"]["calls"].values()) for one in values),
+            0,
+            at_least=False,
+        ),
     ]
 
 

@@ -140,7 +140,7 @@ void Program::find_earlier() {
         streams |= uint64_t{1} << stream;
     }
     entry.earlier = streams;
-    ordered_ |= streams != 0;
+    ordered_ |= streams;
   }
 }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/clock.h"
+
 namespace tb {
 
 // Of the block with the same index: it is allocated as the index-th and freed before the to-th. to > index.
@@ -12,17 +14,49 @@ struct Lifetime {
   uint32_t to;
   uint32_t stream; // numbered from 0
 };
+using Blocks = std::vector<Lifetime>;
 
 struct Placement {
   std::vector<uint64_t> offsets;
   uint64_t bytes = 0; // from 0 to the end of the highest block
   uint64_t peak = 0;  // the most bytes alive at one time: no placement needs less
-  bool apart = true;  // no byte is used by two streams
 };
 
-// Blocks that live at the same time never overlap. Takes about `seconds` of the processor at most, and the first, fast heuristic even
-// when that is over. Streams stay apart where that costs at most `apart_waste` of the peak.
-inline constexpr double apart_waste = 0.012;
-Placement place(const std::vector<Lifetime> &blocks, double seconds);
+// What a placement may need; better ones are looked for only while that takes no time to speak of. Whole pages, where
+// that leaves room: else the rest of the last page would be lost beside.
+inline uint64_t most_bytes(uint64_t peak) {
+  constexpr double least_use = 0.9865;
+  constexpr uint64_t page = uint64_t{2} << 20; // as most devices have them
+  auto bytes = static_cast<uint64_t>(static_cast<double>(peak) / least_use);
+  uint64_t pages = bytes / page * page;
+  return pages >= peak + peak / 200 ? pages : bytes;
+}
+
+// streams.cpp. Blocks that live at the same time never overlap. Takes about `seconds` of the processor at most, and the
+// first, fast heuristic even when that is over. Streams use one another's bytes only as far as most_bytes() asks for it.
+Placement place(const Blocks &blocks, double seconds);
+
+// placement.cpp. The same for blocks of one stream, or where streams do not matter.
+Placement place_together(const Blocks &blocks, Clock::time_point deadline);
+// Without the search; what needs no more than `good` bytes is made better only until `patience`.
+Placement stack(const Blocks &blocks, uint64_t good, Clock::time_point patience, Clock::time_point deadline);
+uint64_t peak_of(const Blocks &blocks);
+
+// Some of the blocks, and their numbers among all.
+struct Part {
+  Blocks blocks;
+  std::vector<uint32_t> which;
+};
+template <class Belongs> Part part_of(const Blocks &all, Belongs belongs) {
+  Part part;
+  std::vector<uint32_t> rank(all.size() + 1); // in the part
+  for (uint32_t at = 0; at < all.size(); ++at) {
+    bool in = belongs(all[at]);
+    rank[at + 1] = rank[at] + in;
+    if (in) part.which.push_back(at);
+  }
+  for (uint32_t at : part.which) part.blocks.push_back({all[at].size, rank[all[at].to], all[at].stream});
+  return part;
+}
 
 } // namespace tb

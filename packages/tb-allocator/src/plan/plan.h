@@ -30,8 +30,8 @@ public:
   explicit Plan(std::string name_, uint32_t warmup_) : name(std::move(name_)), warmup(warmup_) {}
 
   const std::string name;
-  uint32_t warmup; // repetitions that are only recorded; the last one counts
-  double seconds = 10;
+  uint32_t warmup;    // repetitions that are only recorded; the last one counts
+  double seconds = 5; // of the processor, to compute places
   State state = State::recording;
   bool open = false; // a step is
   uint32_t recorded = 0;

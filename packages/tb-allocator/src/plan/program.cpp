@@ -22,7 +22,7 @@ Program::~Program() {
 tb_status Program::make_events(int32_t device) {
   for (auto *events : {&events_, &begin_})
     for (Event &event : *events)
-      if (!event.handle && (events != &begin_ || ordered_))
+      if (!event.handle && (events != &begin_ || ordered_ >> event.stream & 1))
         if (tb_status status = driver.api->event_create(driver.self, device, 0, &event.handle); status != TB_OK)
           return status;
   return TB_OK;
@@ -37,8 +37,8 @@ void Program::begin(Lock &lock) {
     cursor = 0;
     at = begin_at_ = ++clock_;
   }
-  if (!ordered_) return;
   for (Event &event : begin_) {
+    if (!(ordered_ >> event.stream & 1)) continue;
     if (driver.api->event_record(driver.self, event.handle, pools[event.stream]->stream) != TB_OK) continue;
     std::lock_guard guard(lock);
     event.covers = at;

@@ -45,7 +45,7 @@ public:
   Program &operator=(const Program &) = delete;
 
   tb_status make_events(int32_t device);
-  // A step begins; without the lock. Records an event on each stream, where streams use one another's memory.
+  // A step begins; without the lock. Records an event on each stream whose memory others use.
   void begin(Lock &lock);
   Answer next(uint64_t size, const tb_stream *stream, tb_block **out, std::vector<Wait> *waits);
   void waited(const tb_block *block, const Wait &wait) noexcept;
@@ -85,7 +85,7 @@ private:
   std::vector<Event> events_, begin_;
   std::vector<uint64_t> known_; // by two streams: up to which time the first waits for the second
   uint64_t clock_ = 1, begin_at_ = 1;
-  bool ordered_ = false; // some entry has `earlier` streams
+  uint64_t ordered_ = 0; // bits of streams that are `earlier` ones of some entry
 };
 
 } // namespace tb

@@ -71,9 +71,11 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
     Repetition one;
     size_t steps = turn == 0 && settings.samples ? std::min<size_t>(settings.samples, count) : 1;
     size_t at = 0;
+    bool making = plan && plan->state == Plan::State::ready;
+    player.driver.calls = {};
     if (plan && player.heap->begin_step(*plan) != TB_OK) break;
     player.driver.peak = player.driver.used;
-    player.driver.calls = {}; // what making the plan costs is told apart, in its figures
+    if (making) player.driver.calls = {}; // what making the plan costs is told apart, in its figures
     auto begin = std::chrono::steady_clock::now();
     for (size_t step = 1; step <= steps; ++step) {
       size_t to = count * step / steps;
