@@ -40,12 +40,11 @@ STUBGEN = "pybind11-stubgen==3.0.*"
 SCHEMAS = ["2.11", "2.12", "2.13", "2.14", "2.15"]
 # Demo, benchmark and integration tests share one environment with everything in it.
 EVERYTHING = [PYTEST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
-# docs/new-device.md builds a driver and its wheel, without a network.
-EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja"]
-EVERYTHING += ["pyyaml"]  # docs/custom-operators.md generates code
+# docs/new-device.md builds a driver and its wheel, without a network; docs/custom-operators.md generates code.
+EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja", "pyyaml"]
 
-PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "strict_skips", "--strict-skips", "tests/expected_skips.txt"]
-PYTEST_ARGUMENTS += ["-p", "tests_on_cpu"]
+PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "tests_on_cpu", "-p", "strict_skips"]
+PYTEST_ARGUMENTS += ["--strict-skips", "tests/expected_skips.txt"]
 # A test that hangs ends the run, with the stacks of all threads.
 PYTEST_ARGUMENTS += ["-o", "faulthandler_timeout=300", "-o", "faulthandler_exit_on_timeout=true"]
 TOOLS_ON_PATH = {"PYTHONPATH": str(ROOT / "tools")}
