@@ -170,7 +170,8 @@ def test_a_model_trains_to_the_losses_of_the_kernels_without_a_fallback(run: Run
     assert (here, fallbacks) == (cpu, [])
 
 
-def test_backward_runs_on_the_forwards_stream_and_device(run: Run) -> None:
+@pytest.mark.parametrize("thread", ["caller", "own"])  # own: PyTorch's, for the device
+def test_backward_runs_on_the_forwards_stream_and_device(run: Run, thread: str) -> None:
     code = """
         with torch.tb.device(1):
             side = torch.tb.Stream()
@@ -178,14 +179,14 @@ def test_backward_runs_on_the_forwards_stream_and_device(run: Run) -> None:
                 x = torch.arange(6.0, device="tb:1").requires_grad_()
                 loss = (x * x).sin().sum()
         side.synchronize()
-        loss.backward()  # on autograd's own thread for the device
+        loss.backward()
         print(stand_in.stand_in_last_stream() == side.native_handle, stand_in.stand_in_last_device())
         torch.tb.synchronize(1)
         wanted = torch.arange(6.0).requires_grad_()
         (wanted * wanted).sin().sum().backward()
         print(x.grad.device, torch.equal(x.grad.cpu(), wanted.grad))
     """
-    assert run(code).stdout.split() == ["True", "1", "tb:1", "True"]
+    assert run(code, TB_BACKWARD_THREAD=thread).stdout.split() == ["True", "1", "tb:1", "True"]
 
 
 def test_a_call_with_tensors_of_two_devices_runs_on_the_streams_of_both(run: Run) -> None:
@@ -314,7 +315,7 @@ def test_with_own_operators_no_kernel_of_pytorchs_runs(run: Run) -> None:
     assert run(code, TB_CUDA_OPERATORS="own").stdout == "[2.0, 2.0, 2.0] 0\n"
 
 
-# Every tenth entry or so of PyTorch's own database; all of them: docs/device-kernels.md.
+# Every tenth entry or so of PyTorch's own database.
 ENTRIES = (
     "__getitem__,_softmax_backward_data,addbmm,addmm,amax,argsort,as_strided,baddbmm,bernoulli,bmm,bucketize,cat,cdist,"
     "clamp,complex,cumsum,diag_embed,div.*,einsum,equal,erf,exponential,fft.fft2,flip,gather,index_add,index_put,kthvalue,"
