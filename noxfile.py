@@ -138,7 +138,8 @@ def tests(session: nox.Session) -> None:
     }
     tasks["integration"] = functools.partial(integration_tests, session)
     if not session.posargs:  # these are pytest's
-        tasks["conformance"] = functools.partial(run_conformance, session, ["--profile", "quick"])
+        on_cpu = {"TB_DRIVER": os.environ.get("TB_DRIVER", "cpu")}
+        tasks["conformance"] = functools.partial(run_conformance, session, ["--profile", "quick"], on_cpu)
     run_all(session, tasks)
 
 
@@ -182,12 +183,11 @@ def mutants(session: nox.Session) -> None:
     kit_environment(session).run(session, "python", "-m", "tb_device.contract.mutants", *session.posargs)
 
 
-def run_conformance(session: nox.Session, arguments: Iterable[str]) -> None:
+def run_conformance(session: nox.Session, arguments: Iterable[str], env: Mapping[str, str] | None = None) -> None:
     reports = ROOT / "build" / "conformance"
     reports.mkdir(parents=True, exist_ok=True)
-    files = ["--json", str(reports / "report.json"), "--page", str(reports / "report.md")]
-    command = ["python", "-m", "torch_backend.conformance", "--device", "tb", *files, *arguments]
-    everything(session).run(session, *command)
+    options = ["--device", "tb", "--json", f"{reports}/report.json", "--page", f"{reports}/report.md", *arguments]
+    everything(session).run(session, "python", "-m", "torch_backend.conformance", *options, env=env)
 
 
 @nox.session
