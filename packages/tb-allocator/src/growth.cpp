@@ -9,7 +9,8 @@ namespace tb {
 tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
   std::lock_guard growth(growth_);
   if (paused_) return refuse_paused(); // since the caller looked
-  take_caches_back();
+  bool small = request.rounded <= policy_.small_limit; // what caches hold makes no room for others to speak of
+  if (small) take_caches_back();
   if (request.size > size_limit) {
     std::lock_guard guard(lock_);
     ++counters_.ooms;
@@ -21,6 +22,7 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
       std::lock_guard guard(lock_);
       ++counters_.alloc_retries;
     }
+    if (!small) take_caches_back();
     // Its failure is that of somebody's queued work, which the waiting brought to light. The memory is free all the same.
     if (policy_.fixed)
       status = TB_OK;

@@ -136,9 +136,8 @@ void Heap::take_back(ThreadCache &cache, ThreadCache::Lists &lists, size_t bin, 
 
 void Heap::take_all_back(ThreadCache &cache) noexcept {
   settle(cache);
-  if (!cache.held) return;
   for (ThreadCache::Lists &lists : cache.all)
-    if (lists.pool)
+    if (cache.held && lists.pool)
       for (size_t bin = 0; bin < ThreadCache::classes; ++bin) take_back(cache, lists, bin, 0);
 }
 
