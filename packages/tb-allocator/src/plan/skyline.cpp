@@ -84,17 +84,18 @@ void Skyline::fill_tree(Preference preference) {
     double size = std::pow(static_cast<double>(blocks_[at].size), preference.size_power);
     tree_[leaves_ + at] = {(blocks_[at].to - at) * size, blocks_[at].to};
   }
-  for (size_t node = leaves_; --node > 0;)
-    tree_[node] = {std::max(tree_[2 * node].worth, tree_[2 * node + 1].worth),
-                   std::min(tree_[2 * node].to, tree_[2 * node + 1].to)};
+  for (size_t node = leaves_; --node > 0;) join(node);
 }
 
 void Skyline::take_from_tree(uint32_t block) {
   size_t node = leaves_ + block;
   tree_[node] = {-1, UINT32_MAX};
-  while (node /= 2)
-    tree_[node] = {std::max(tree_[2 * node].worth, tree_[2 * node + 1].worth),
-                   std::min(tree_[2 * node].to, tree_[2 * node + 1].to)};
+  while (node /= 2) join(node);
+}
+
+void Skyline::join(size_t node) {
+  const Node &left = tree_[2 * node], &right = tree_[2 * node + 1];
+  tree_[node] = {std::max(left.worth, right.worth), std::min(left.to, right.to)};
 }
 
 void Skyline::add(Step step) {

@@ -40,6 +40,7 @@ private:
   void raise(Step step);
   void fill_tree(Preference preference);
   void take_from_tree(uint32_t block);
+  void join(size_t node); // of the two below
   void find(Step step, size_t node, uint32_t first, uint32_t count, Choice *best) const;
   Choice choose(Step step, double edge) const;
 
