@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 
+#include "alias.h"
 #include "describe.h"
 #include "team.h"
 
@@ -174,6 +175,19 @@ at::Tensor &TensorArgument::alias() {
   if (conjugate_ != impl->is_conj()) impl->_set_conj(conjugate_);
   if (negative_ != impl->is_neg()) impl->_set_neg(negative_);
   if (c10::isComplexType(type_)) aliases().complex.emplace_back(&tensor, conjugate_);
+  return tensor;
+}
+
+at::Tensor &slice(const at::Tensor &alias, int64_t begin, int64_t count) {
+  at::Tensor &tensor = aliases().take(alias.scalar_type());
+  c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+  if (impl->is_wrapped_number()) impl->set_wrapped_number(false);
+  const size_t item = impl->itemsize();
+  void *data = static_cast<std::byte *>(alias.mutable_data_ptr()) + static_cast<size_t>(begin) * item;
+  c10::StorageImpl *storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(c10::DataPtr(data, c10::kCPU));
+  impl->set_sizes_contiguous(count);
+  storage->set_nbytes(static_cast<size_t>(count) * item);
   return tensor;
 }
 

@@ -1,8 +1,6 @@
 // Measuring kernels, and setting the threads of OpenMP and MKL.
 #include "team.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,6 +11,10 @@
 // process-wide count, and with it every other thread's.
 extern "C" void omp_set_num_threads(int count);
 extern "C" int MKL_Set_Num_Threads_Local(int count) __attribute__((weak)); // the lower-case name is Fortran's
+
+#ifndef _OPENMP
+#error "without the compiler's OpenMP at::parallel_for runs on one thread"
+#endif
 
 namespace tb {
 namespace {
@@ -75,12 +77,14 @@ void Team::start(const void *kernel, int threads, Host host) {
   distinguish(kernel);
   allowed_ = host == Host::works ? std::max(1, threads - 1) : threads;
   long_ = host == Host::absent ? long_in_graph : long_kernel;
+  shares_ = host == Host::absent;
   elements_ = started_ = 0;
   next_ = threads > 1 ? int64_t{1} << first_power : INT64_MAX;
   set(1);
 }
 
 void Team::fix(int threads) {
+  shares_ = false;
   elements_ = started_ = 0;
   next_ = INT64_MAX;
   set(threads);
@@ -108,6 +112,20 @@ void Team::set(int threads) {
   threads_ = threads;
   omp_set_num_threads(threads);
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(threads);
+}
+
+Team::Shared::Shared(Team &team, int threads) : team_(team), before_(team.threads_) {
+  team.started_ = 0;
+  team.set(threads);
+}
+
+PartOfKernel::PartOfKernel() {
+  if (at::get_thread_num() != 0) aliases_.emplace();
+  if (MKL_Set_Num_Threads_Local) before_ = MKL_Set_Num_Threads_Local(1);
+}
+
+PartOfKernel::~PartOfKernel() {
+  if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(before_);
 }
 
 ProductsInLoops::ProductsInLoops() {

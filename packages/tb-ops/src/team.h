@@ -7,12 +7,60 @@
 // produces work it needs a processor itself, so that the team leaves it one; once a thread waits, the team takes them
 // all. In a graph's launch nobody needs the others, and shorter kernels gain too.
 #pragma once
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
+#include "argument.h"
 
 namespace tb {
 
 // What the host does meanwhile: it queues work, it waits, or it has no part in the work, which is a graph's.
 enum class Host { works, waits, absent };
+
+// ThreadSanitizer does not see how OpenMP's threads wait for each other: it is told.
+class Barrier {
+public:
+#ifdef __SANITIZE_THREAD__
+  void pass() { __tsan_acquire(this); }
+  void reach() { __tsan_release(this); }
+#else
+  void pass() {}
+  void reach() {}
+#endif
+};
+
+// at::parallel_for on the threads that the team set.
+template <class Loop> void parallel_for(int64_t begin, int64_t end, int64_t grain, const Loop &loop) {
+  Barrier fork, join;
+  fork.reach();
+  at::parallel_for(begin, end, grain, [&](int64_t first, int64_t last) {
+    fork.pass();
+    loop(first, last);
+    join.reach();
+  });
+  join.pass();
+}
+
+// On a thread that runs part of a kernel: no autograd, products on this thread alone, aliases of its own.
+class PartOfKernel {
+public:
+  PartOfKernel();
+  ~PartOfKernel();
+  PartOfKernel(const PartOfKernel &) = delete;
+  PartOfKernel &operator=(const PartOfKernel &) = delete;
+
+private:
+  at::AutoDispatchBelowADInplaceOrView no_autograd_;
+  std::optional<AliasScope> aliases_; // those of the kernel's first thread live as long as the kernel
+  int before_ = 0;                    // MKL's setting of this thread
+};
 
 class Team {
 public:
@@ -28,9 +76,51 @@ public:
       look();
   }
   void finish();
+  // Into how many parts a kernel that takes one thread about `nanoseconds` is cut, at most `most`: 1 outside of graphs.
+  int64_t parts(int64_t most, double nanoseconds) const {
+    if (!shares_) return 1;
+    const auto worth = static_cast<int64_t>(nanoseconds / least_part);
+    return std::max(int64_t{1}, std::min({int64_t{allowed_}, most, worth}));
+  }
+  // part(i, parts) for each i below `parts`, on as many of the team's threads. One part runs with the team as it is.
+  template <class Part> void share(int64_t parts, const Part &part) {
+    if (parts <= 1) return part(int64_t{0}, int64_t{1});
+    const Shared shared(*this, static_cast<int>(parts));
+    parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
+      const PartOfKernel guard;
+      for (int64_t i = first; i < last; i++) part(i, parts);
+    });
+  }
+  // loop(begin, end) over [0, count), each element of which takes one thread about `nanoseconds`: on the team, as a
+  // kernel of PyTorch's would be, and in a graph in parts.
+  template <class Loop> void loop(int64_t count, double nanoseconds, const Loop &loop) {
+    constexpr int64_t line = 64; // elements: no two threads write to one line of a cache
+    const int64_t parts = this->parts(count / line, nanoseconds * static_cast<double>(count));
+    if (parts <= 1) return parallel_for(0, count, static_cast<int64_t>(long_loop / nanoseconds), loop);
+    share(parts, [&](int64_t i, int64_t of) {
+      const auto border = [&](int64_t part) { return part == of ? count : count / line * part / of * line; };
+      loop(border(i), border(i + 1));
+    });
+  }
 
 private:
+  static constexpr double long_loop = 10'000; // nanoseconds that are worth a thread of a team
+  // Nanoseconds. In a graph a team that was busy just now still looks for work, and begins in some 2 microseconds.
+  static constexpr double least_part = 4000;
+
   struct Timing; // of one kernel
+  // While it lives the team has `threads`; how long the kernel takes tells nothing of its time on one thread.
+  class Shared {
+  public:
+    Shared(Team &team, int threads);
+    ~Shared() { team_.set(before_); }
+    Shared(const Shared &) = delete;
+    Shared &operator=(const Shared &) = delete;
+
+  private:
+    Team &team_;
+    const int before_;
+  };
   void look();
   void set(int threads);
 
@@ -40,6 +130,7 @@ private:
   int64_t long_ = INT64_MAX;      // nanoseconds on one thread from which on a kernel gets a team
   int64_t started_ = 0;           // nanoseconds; 0: not measured
   int threads_ = 0, allowed_ = 1; // in force; for a long kernel
+  bool shares_ = false;           // in a graph
 };
 
 extern thread_local constinit Team team;

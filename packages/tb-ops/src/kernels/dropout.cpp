@@ -3,7 +3,6 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/clone_ops.h>
 #include <ATen/ops/mul_ops.h>
@@ -14,6 +13,7 @@
 #include "kernels/kernels.h"
 #include "kernels/output.h"
 #include "kernels/random_fill.h"
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -42,7 +42,7 @@ void dropout_kernel(const Tensor &input, const Distribution &keep, double scale,
   bool *kept = mask.mutable_data_ptr<bool>();
   const auto size = static_cast<int64_t>(input.element_size());
   const Stretch now = keep.stretch.now();
-  at::parallel_for(0, input.numel(), 8192, [&](int64_t begin, int64_t end) {
+  team.loop(input.numel(), .8, [&](int64_t begin, int64_t end) {
     const tb_status status = runtime.generator.dropout(
         from + begin * size, to + begin * size, kept + begin, generator_type(input.scalar_type()),
         static_cast<uint64_t>(begin), static_cast<uint64_t>(end - begin), now.seed, now.offset, keep.a, scale);
@@ -74,7 +74,7 @@ void backward_kernel(const Tensor &grad, const Tensor &mask, double scale, Tenso
     const scalar_t *from = grad.const_data_ptr<scalar_t>();
     const bool *kept = mask.const_data_ptr<bool>();
     scalar_t *to = out.mutable_data_ptr<scalar_t>();
-    at::parallel_for(0, grad.numel(), at::internal::GRAIN_SIZE, [&](int64_t begin, int64_t end) {
+    team.loop(grad.numel(), .3, [&](int64_t begin, int64_t end) {
       scale_kept<scalar_t>(from + begin, kept + begin, to + begin, end - begin,
                            static_cast<at::opmath_type<scalar_t>>(scale));
     });

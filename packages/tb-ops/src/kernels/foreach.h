@@ -4,31 +4,79 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/native/ForeachUtils.h>
 
+#include <algorithm>
+
+#include "alias.h"
 #include "kernels/output.h"
+#include "team.h"
 
 namespace tb {
 
 using Tensors = std::vector<at::Tensor>;
 
+// An operation that may be called for parts of the tensors, by several threads at a time.
+template <class Operation>
+concept InParts = requires { requires Operation::in_parts; };
+
 template <size_t count, class Apply> struct ForeachCall {
   std::array<TensorArguments, count> lists;
   Apply apply;
+
   void operator()() {
-    for (size_t i = 0; i < lists[0].size(); i++)
-      [&]<size_t... list>(std::index_sequence<list...>) {
-        apply(i, lists[list][i].alias()...);
-      }(std::make_index_sequence<count>{});
+    if constexpr (InParts<Apply>)
+      in_parts();
+    else
+      for (size_t i = 0; i < lists[0].size(); i++)
+        [&]<size_t... list>(std::index_sequence<list...>) {
+          apply(i, lists[list][i].alias()...);
+        }(std::make_index_sequence<count>{});
   }
+
+private:
+  // Each thread has the same part of every large tensor, as kernels that share matrix products by rows leave them in its
+  // cache; the last thread has the small ones too.
+  static constexpr int64_t large = 8192, multiple = 16; // elements
+  void in_parts() {
+    std::vector<std::array<at::Tensor *, count>> tensors(lists[0].size());
+    int64_t elements = 0;
+    for (size_t i = 0; i < tensors.size(); i++) {
+      for (size_t list = 0; list < count; list++) tensors[i][list] = &lists[list][i].alias();
+      elements += tensors[i][0]->numel();
+    }
+    const int64_t parts = team.parts(elements / large, nanoseconds_each * static_cast<double>(elements));
+    team.share(parts, [&](int64_t part, int64_t of) {
+      for (size_t i = 0; i < tensors.size(); i++) run(i, tensors[i], part, of);
+    });
+  }
+  static constexpr double nanoseconds_each = .15; // about, in a processor's own cache
+  void run(size_t i, const std::array<at::Tensor *, count> &tensors, int64_t part, int64_t parts) {
+    const int64_t elements = tensors[0]->numel();
+    const bool cut = parts > 1 && elements >= large && std::ranges::all_of(tensors, [&](const at::Tensor *tensor) {
+                       return tensor->is_contiguous() && tensor->numel() == elements;
+                     });
+    [&]<size_t... list>(std::index_sequence<list...>) {
+      if (!cut) {
+        if (part + 1 == parts) apply(i, *tensors[list]...);
+        return;
+      }
+      const int64_t begin = elements * part / parts / multiple * multiple;
+      const int64_t end = part + 1 == parts ? elements : elements * (part + 1) / parts / multiple * multiple;
+      apply(i, slice(*tensors[list], begin, end - begin)...);
+    }(std::make_index_sequence<count>{});
+  }
+};
+
+template <class Operation> struct InPlace {
+  static constexpr bool in_parts = InParts<Operation>;
+  Operation operation;
+  void operator()(size_t i, at::Tensor &self, auto &...others) { operation(i, self, self, others...); }
 };
 
 // operation(i, out, self, others...) for every i, with out = self.
 template <Name name, class Operation, class... Lists>
 void launch_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
-  auto apply = [operation = std::move(operation)](size_t i, at::Tensor &first, auto &...rest) mutable {
-    operation(i, first, first, rest...);
-  };
-  launch<name>(device_number(self[0]), ForeachCall<1 + sizeof...(others), decltype(apply)>{
-                                           {stored_list(self), stored_list(others)...}, std::move(apply)});
+  launch<name>(device_number(self[0]), ForeachCall<1 + sizeof...(others), InPlace<Operation>>{
+                                           {stored_list(self), stored_list(others)...}, {std::move(operation)}});
 }
 
 // The same into new tensors, which allocate(tensor of self, type) lays out.

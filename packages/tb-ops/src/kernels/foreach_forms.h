@@ -90,6 +90,7 @@ struct WithNumbers {
 // ---- two lists --------------------------------------------------------------------------------------------------
 
 struct ListOperation {
+  static constexpr bool in_parts = true;
   void (*compute)(const at::Tensor &, const at::Tensor &, const Scalar &, at::Tensor &);
   Scalar alpha;
   void operator()(size_t, at::Tensor &out, const at::Tensor &self, const at::Tensor &other) {

@@ -12,8 +12,13 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <algorithm>
+#include <climits>
+
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "kernels/product.h"
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -52,7 +57,35 @@ bool fused(const Tensor &input, const Tensor &weight, const Tensor &bias) {
 // Rows of the last dimension.
 Tensor rows(const Tensor &tensor) { return tensor.dim() == 2 ? tensor : tensor.reshape({-1, tensor.size(-1)}); }
 
+template <class T> const T *data(const Tensor &tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<T>() : nullptr;
+}
+
+// Whether products of matrices with these sizes are made directly.
+bool direct(c10::ScalarType type, std::initializer_list<int64_t> sizes) {
+  const auto [least, most] = std::minmax(sizes);
+  return least > 1 && most <= INT_MAX && multiplies(type);
+}
+
+template <class T> void multiply_forward(const Tensor &input, const Tensor &weight, const Tensor &bias, Tensor &out) {
+  const int64_t outputs = weight.size(0), inner = weight.size(1);
+  const Product<T> product{.rows = input.numel() / inner,
+                           .columns = outputs,
+                           .inner = inner,
+                           .left = {data<T>(input), inner},
+                           .right = {data<T>(weight), inner, true},
+                           .out = out.mutable_data_ptr<T>(),
+                           .bias = data<T>(bias)};
+  const int64_t parts = team.parts(product.most_parts(), product.nanoseconds());
+  team.share(product.keeps_bits(parts) ? parts : 1, [&](int64_t i, int64_t count) { product.run(i, count); });
+}
+
 void forward_kernel(const Tensor &input, const Tensor &weight, const Tensor &bias, Tensor &out) {
+  const c10::ScalarType type = input.scalar_type();
+  if (direct(type, {input.numel() / weight.size(1), weight.size(0), weight.size(1)}) &&
+      (!bias.defined() || bias.is_contiguous()))
+    return type == c10::kFloat ? multiply_forward<float>(input, weight, bias, out)
+                               : multiply_forward<double>(input, weight, bias, out);
   Tensor flat = rows(out);
   if (bias.defined())
     at::cpu::addmm_out(flat, bias, rows(input), weight.t());
@@ -60,9 +93,49 @@ void forward_kernel(const Tensor &input, const Tensor &weight, const Tensor &bia
     at::cpu::mm_out(flat, rows(input), weight.t());
 }
 
+// `grad` by rows. What nobody needs is undefined: grad_input and weight, grad_weight and input, grad_bias.
+template <class T> void multiply_backward(const Tensor &grad, const Tensor &input, const Tensor &weight,
+                                          Tensor &grad_input, Tensor &grad_weight, Tensor &grad_bias) {
+  const int64_t rows = grad.size(0), outputs = grad.size(1);
+  std::optional<Product<T>> by_weight, by_input;
+  if (grad_input.defined())
+    by_weight = {.rows = rows,
+                 .columns = weight.size(1),
+                 .inner = outputs,
+                 .left = {data<T>(grad), outputs},
+                 .right = {data<T>(weight), weight.size(1)},
+                 .out = grad_input.mutable_data_ptr<T>()};
+  if (grad_weight.defined())
+    by_input = {.rows = outputs,
+                .columns = grad_weight.size(1),
+                .inner = rows,
+                .left = {data<T>(grad), outputs, true},
+                .right = {data<T>(input), grad_weight.size(1)},
+                .out = grad_weight.mutable_data_ptr<T>()};
+  double nanoseconds = 0;
+  int64_t most = INT64_MAX;
+  for (const auto &product : {by_weight, by_input})
+    if (product) {
+      nanoseconds += product->nanoseconds();
+      most = std::min(most, product->most_parts());
+    }
+  const int64_t parts = team.parts(most, nanoseconds);
+  const bool keeps_bits = (!by_weight || by_weight->keeps_bits(parts)) && (!by_input || by_input->keeps_bits(parts));
+  team.share(keeps_bits ? parts : 1, [&](int64_t i, int64_t count) {
+    if (by_weight) by_weight->run(i, count);
+    if (by_input) by_input->run(i, count);
+    if (i + 1 == count && grad_bias.defined()) at::cpu::sum_out(grad_bias, grad, 0);
+  });
+}
+
 void backward_kernel(const Tensor &grad, const Tensor &input, const Tensor &weight, Tensor &grad_input,
                      Tensor &grad_weight, Tensor &grad_bias) {
   const Tensor flat = rows(grad);
+  const c10::ScalarType type = grad.scalar_type();
+  const int64_t inner = grad_input.defined() ? weight.size(1) : grad_weight.defined() ? grad_weight.size(1) : 0;
+  if (flat.is_contiguous() && direct(type, {flat.size(0), flat.size(1), inner}))
+    return type == c10::kFloat ? multiply_backward<float>(flat, input, weight, grad_input, grad_weight, grad_bias)
+                               : multiply_backward<double>(flat, input, weight, grad_input, grad_weight, grad_bias);
   if (grad_input.defined()) {
     Tensor out = rows(grad_input);
     at::cpu::mm_out(out, flat, weight);

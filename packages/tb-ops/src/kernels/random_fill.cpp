@@ -1,10 +1,10 @@
 // Filling tensors from tb-generator.
 #include "kernels/random_fill.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty_ops.h>
 
 #include "kernels/output.h"
+#include "team.h"
 
 namespace tb {
 
@@ -93,8 +93,7 @@ void fill_tensor(at::Tensor &tensor, const RangeFill &fill) {
                                                    c10::Device(c10::kCPU), std::nullopt, std::nullopt);
   char *data = static_cast<char *>(target.mutable_data_ptr());
   const auto size = static_cast<int64_t>(target.element_size());
-  // About 10 microseconds of work a piece at a few nanoseconds an element.
-  at::parallel_for(0, target.numel(), 4096, [&](int64_t begin, int64_t end) {
+  team.loop(target.numel(), 2.5, [&](int64_t begin, int64_t end) {
     const tb_status status = fill(data + begin * size, generator_type(type), static_cast<uint64_t>(begin),
                                   static_cast<uint64_t>(end - begin));
     TORCH_CHECK(status == TB_OK, "tb-generator refused a fill with status ", static_cast<int>(status));

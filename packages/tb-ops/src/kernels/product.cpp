@@ -1,0 +1,106 @@
+#include "kernels/product.h"
+
+#include <ATen/Context.h>
+
+#include <array>
+#include <map>
+#include <type_traits>
+#include <vector>
+
+#include "team.h"
+
+namespace tb {
+template <class T> using Gemm = void(const char *, const char *, const int *, const int *, const int *, const T *,
+                                     const T *, const int *, const T *, const int *, const T *, T *, const int *);
+} // namespace tb
+
+// Of the BLAS that libtorch carries; null where it carries none.
+extern "C" {
+__attribute__((weak)) tb::Gemm<float> sgemm_;
+__attribute__((weak)) tb::Gemm<double> dgemm_;
+}
+
+namespace tb {
+
+bool multiplies(c10::ScalarType type) {
+  if (type == c10::kDouble) return dgemm_;
+  if (type != c10::kFloat || !sgemm_) return false;
+  const at::Float32Precision precision =
+      at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
+  return precision != at::Float32Precision::BF16 && precision != at::Float32Precision::TF32;
+}
+
+template <class T> void Product<T>::run(int64_t i, int64_t parts) const {
+  const bool by_rows = rows >= columns;
+  const int64_t steps = (by_rows ? rows : columns) / step;
+  const int64_t begin = step * (steps * i / parts);
+  const int64_t end = i + 1 == parts ? (by_rows ? rows : columns) : step * (steps * (i + 1) / parts);
+  const int m = static_cast<int>(by_rows ? columns : end - begin), n = static_cast<int>(by_rows ? end - begin : rows);
+  Factor<T> a = left, b = right;
+  T *first = out;
+  const T *first_bias = bias;
+  if (by_rows) {
+    a.data += a.transposed ? begin : begin * a.stride;
+    first += begin * columns;
+  } else {
+    b.data += b.transposed ? begin * b.stride : begin;
+    first += begin;
+    if (bias) first_bias += begin;
+  }
+  if (bias)
+    for (int row = 0; row < n; row++) std::copy_n(first_bias, m, first + row * columns);
+  // By rows, left times right, is by columns, as BLAS has it, right times left.
+  const char transpose_b = b.transposed ? 't' : 'n', transpose_a = a.transposed ? 't' : 'n';
+  const int k = static_cast<int>(inner), stride_b = static_cast<int>(b.stride), stride_a = static_cast<int>(a.stride),
+            stride = static_cast<int>(columns);
+  const T one = 1, added = bias ? 1 : 0;
+  Gemm<T> *gemm;
+  if constexpr (std::is_same_v<T, float>)
+    gemm = sgemm_;
+  else
+    gemm = dgemm_;
+  gemm(&transpose_b, &transpose_a, &m, &n, &k, &one, b.data, &stride_b, a.data, &stride_a, &added, first, &stride);
+}
+
+template <class T> bool Product<T>::keeps_bits(int64_t parts) const {
+  if (parts == 1) return true;
+  using Sizes = std::array<int64_t, 7>;
+  static thread_local std::map<Sizes, bool> known;
+  const auto [found, unknown] =
+      known.try_emplace(Sizes{rows, columns, inner, parts, left.transposed, right.transposed, bias != nullptr});
+  if (unknown) found->second = try_parts(parts);
+  return found->second;
+}
+
+template <class T> bool Product<T>::try_parts(int64_t parts) const {
+  constexpr int64_t most_elements = 4'000'000;
+  const int64_t sizes[] = {rows * inner, inner * columns, columns, rows * columns};
+  if (std::ranges::any_of(sizes, [](int64_t size) { return size > most_elements; })) return false;
+  const PartOfKernel on_one_thread;
+  uint32_t state = 1;
+  const auto numbers = [&](int64_t size) {
+    std::vector<T> made(static_cast<size_t>(size));
+    for (T &number : made)
+      number = static_cast<T>(static_cast<int32_t>(state = state * 1664525 + 1013904223) * 0x1p-31);
+    return made;
+  };
+  const std::vector<T> first = numbers(rows * inner), second = numbers(inner * columns), added = numbers(columns);
+  const auto product = [&](int64_t count) {
+    std::vector<T> made(static_cast<size_t>(rows * columns));
+    const Product<T> same{rows,
+                          columns,
+                          inner,
+                          {first.data(), left.transposed ? rows : inner, left.transposed},
+                          {second.data(), right.transposed ? inner : columns, right.transposed},
+                          made.data(),
+                          bias ? added.data() : nullptr};
+    for (int64_t i = 0; i < count; i++) same.run(i, count);
+    return made;
+  };
+  return product(1) == product(parts);
+}
+
+template struct Product<float>;
+template struct Product<double>;
+
+} // namespace tb

@@ -1,0 +1,46 @@
+// Matrix products of PyTorch's own BLAS, called as at::mm calls it: its bits, without what at::mm does around it.
+#pragma once
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tb {
+
+// Whether Product gives what at::mm does for this type with the present settings: float where no reduced precision is
+// allowed, and double, in builds of PyTorch that carry a BLAS.
+bool multiplies(c10::ScalarType type);
+
+// A matrix in memory by rows, `stride` elements from one to the next; its transpose where that is said.
+template <class T> struct Factor {
+  const T *data;
+  int64_t stride;
+  bool transposed = false;
+};
+
+// out = left right, with `bias`, unless null, added to each row. rows x inner times inner x columns, each at least 2;
+// `out` is contiguous.
+template <class T> struct Product {
+  int64_t rows, columns, inner;
+  Factor<T> left, right;
+  T *out;
+  const T *bias = nullptr;
+
+  // About how long one thread takes: some 100 operations each.
+  double nanoseconds() const {
+    return .02 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(inner);
+  }
+  // Into how many parts it can be cut, of rows or of columns.
+  int64_t most_parts() const { return std::max(rows, columns) / step; }
+  // Whether those parts have the bits of the whole, which depends on how the BLAS itself cuts products of these sizes: it
+  // is tried once with other numbers. Products too large to try count as if they had not.
+  bool keeps_bits(int64_t parts) const;
+  // Part i of `parts`.
+  void run(int64_t i = 0, int64_t parts = 1) const;
+
+private:
+  static constexpr int64_t step = sizeof(T) == 4 ? 16 : 24; // what BLAS kernels compute at once, or a multiple
+  bool try_parts(int64_t parts) const;
+};
+
+} // namespace tb

@@ -1,0 +1,141 @@
+"""In a graph the team's threads share kernels: the bits stay those of one thread, which are stock's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_backend.device_module as tb
+
+# rows, outputs, inner: some shared by rows, some by columns, some with ends that fill no part.
+SIZES = ((32, 128, 128), (512, 192, 64), (64, 1000, 100), (1000, 37, 65), (4096, 40, 40), (2, 1024, 515), (33, 2, 9000))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def replayed(step: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
+    """What `step` gives in the third replay of its capture."""
+    step()
+    tb.synchronize()
+    graph = tb.Graph()
+    with tb.graph(graph):
+        found = step()
+    for _ in range(3):
+        for tensor in found:
+            tensor.fill_(float("nan"))
+        graph.replay()
+    return [tensor.cpu() for tensor in found]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_linear_layer(sizes: tuple[int, int, int], dtype: torch.dtype, bias: bool) -> None:
+    rows, outputs, inner = sizes
+    torch.manual_seed(0)
+    drawn = [torch.randn(*shape, dtype=dtype) for shape in ((rows, inner), (outputs, inner), (outputs,))]
+    gradient = torch.randn(rows, outputs, dtype=dtype)
+
+    def step(device: str) -> Callable[[], list[torch.Tensor]]:
+        leaves = [tensor.to(device).clone().requires_grad_() for tensor in drawn[: 3 if bias else 2]]
+        above = gradient.to(device)
+
+        def run() -> list[torch.Tensor]:
+            out = F.linear(*leaves)
+            return [out.detach(), *torch.autograd.grad(out, leaves, above)]
+
+        return run
+
+    with one_thread():
+        expected = step("cpu")()
+    for wanted, got in zip(expected, replayed(step("tb")), strict=True):
+        assert torch.equal(wanted, got)
+
+
+@pytest.mark.parametrize("frozen", range(2))
+def test_a_linear_layer_with_a_frozen_argument(frozen: int) -> None:
+    torch.manual_seed(0)
+    drawn = [torch.randn(64, 256), torch.randn(128, 256)]
+    leaves = [tensor.to("tb").requires_grad_(place != frozen) for place, tensor in enumerate(drawn)]
+
+    def step() -> list[torch.Tensor]:
+        return list(torch.autograd.grad(F.linear(*leaves).square().sum(), leaves[1 - frozen]))
+
+    with one_thread():
+        same = [tensor.requires_grad_(place != frozen) for place, tensor in enumerate(drawn)]
+        expected = torch.autograd.grad(F.linear(*same).square().sum(), same[1 - frozen])[0]
+    assert torch.equal(replayed(step)[0], expected)
+
+
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+def test_reduced_precision_is_left_to_pytorch(precision: str) -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(64, 256), torch.randn(128, 256)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        expected, got = F.linear(x, weight), F.linear(x.to("tb"), weight.to("tb")).cpu()
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert torch.equal(got, expected)
+
+
+def test_updates_of_lists() -> None:
+    torch.manual_seed(0)
+    lists = [
+        [torch.randn(300, 301), torch.randn(7), torch.randn(128, 256).T, torch.randn(50_000)[::2], torch.randn(8192)]
+        for _ in range(2)
+    ]
+    parameters, updates = ([tensor.to("tb") for tensor in each] for each in lists)
+
+    def step() -> list[torch.Tensor]:
+        own = [parameter + 0 for parameter in parameters]
+        torch._foreach_add_(own, updates, alpha=-0.125)
+        return [*own, *torch._foreach_mul(own, updates)]
+
+    with one_thread():
+        sums = torch._foreach_add(*lists, alpha=-0.125)
+        expected = [*sums, *torch._foreach_mul(sums, lists[1])]
+    for wanted, got in zip(expected, replayed(step), strict=True):
+        assert torch.equal(wanted, got)
+
+
+def _draw(device: str, times: int) -> list[torch.Tensor]:
+    torch.manual_seed(5)
+    x = torch.ones(1_000_003, device=device)
+    dropped = [F.dropout(x, 0.3) for _ in range(times)]
+    return [*dropped, *(torch.empty_like(x).normal_() for _ in range(times))]
+
+
+def test_random_numbers_of_a_team() -> None:
+    """A few calls, since how long a kernel takes is measured before it gets a team."""
+    with one_thread():
+        expected = [tensor.cpu() for tensor in _draw("tb", 8)]
+    for wanted, got in zip(expected, _draw("tb", 8), strict=True):
+        assert torch.equal(wanted, got.cpu())
+
+
+def test_random_numbers_of_a_graph() -> None:
+    x = torch.ones(50_001, device="tb", requires_grad=True)
+
+    def step() -> list[torch.Tensor]:
+        dropped = F.dropout(x, 0.3)
+        return [dropped.detach(), torch.empty_like(x).uniform_().detach(), *torch.autograd.grad(dropped.sum(), x)]
+
+    torch.manual_seed(5)
+    with one_thread():
+        expected = [[tensor.cpu() for tensor in step()] for _ in range(4)][-1]
+    torch.manual_seed(5)
+    for wanted, got in zip(expected, replayed(step), strict=True):
+        assert torch.equal(wanted, got)
