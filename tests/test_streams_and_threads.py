@@ -143,3 +143,20 @@ def test_short_kernels_run_on_one_thread_and_long_ones_on_all_once_the_host_wait
         print(short, workers())
     """
     assert run_python(code).stdout.split() == ["1", "2"]
+
+
+def test_short_kernels_get_no_team_where_the_number_of_threads_was_set(run_python: RunPython) -> None:
+    """PyTorch passes the number on to each thread at that thread's first kernel, over what the worker had chosen."""
+    names = run_python(
+        """
+import os, torch
+torch.set_num_threads(2)
+x = torch.ones(200_000, device="tb")
+for _ in range(3):
+    (x + x).sigmoid()
+torch.tb.synchronize()
+names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+print(sum(name.startswith("tb-cpu") for name in names))
+"""
+    )
+    assert names.stdout.split() == ["1"], names.stderr

@@ -27,7 +27,11 @@ void write(const tb_closure_context *context, const Launcher &launcher, const ch
 
 class Worker {
 public:
-  Worker() { at::init_num_threads(); } // PyTorch would do it inside the first kernel, undoing our choice
+  // PyTorch and our copy of its template would each set the thread's count inside the first kernel, undoing the team's.
+  Worker() {
+    at::get_num_threads();
+    at::internal::lazy_init_num_threads();
+  }
 
 private:
   at::AutoDispatchBelowADInplaceOrView no_autograd_;
