@@ -98,7 +98,7 @@ def measure(name: str, rounds: int) -> Measured:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="nox -s bench-graphs --", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=21, help="blocks of each (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=41, help="blocks of each (%(default)s)")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("build/bench-graphs.json"), metavar="FILE")
     asked = parser.parse_args()
     rows = [measure(name, asked.rounds) for name in CHOSEN]

@@ -1,3 +1,4 @@
+// Calling the BLAS, and trying whether parts of a product have the bits of the whole.
 #include "kernels/product.h"
 
 #include <ATen/Context.h>
