@@ -147,6 +147,8 @@ void Heap::set_limit(uint64_t bytes) {
 }
 
 StreamPools *Heap::find_pools(tb_stream *stream) {
+  StreamPools *&recent = recent_[place_of(stream)];
+  if (recent && recent->small.stream == stream) return recent;
   auto found = std::find_if(pools_.begin(), pools_.end(), [=](auto &pools) { return pools->small.stream == stream; });
   if (found == pools_.end()) {
     auto pools = std::make_unique<StreamPools>();
@@ -157,7 +159,7 @@ StreamPools *Heap::find_pools(tb_stream *stream) {
     if (!policy_.growing) pools->large.least_rest = policy_.whole_segments ? size_limit : policy_.small_limit + unit;
     found = pools_.insert(found, std::move(pools));
   }
-  return last_ = found->get();
+  return recent = found->get();
 }
 
 // What large blocks have beyond what was asked, and what small ones leave of their segments, stays within the slack:

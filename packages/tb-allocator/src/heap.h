@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -192,6 +193,7 @@ private:
   // With the cache's lock and lock_.
   void settle(ThreadCache &cache) noexcept; // tells its counts
   void take_back(ThreadCache &cache, ThreadCache::Lists &lists, size_t bin, uint32_t keep) noexcept;
+  void take_back(ThreadCache &cache, ThreadCache::Lists &lists) noexcept;
   void take_all_back(ThreadCache &cache) noexcept;
   // plan/steps.cpp
   tb_status allocate_in_step(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
@@ -220,12 +222,15 @@ private:
   }
   // With lock_ held.
   Pool &pool_of(tb_stream *stream, bool large) {
-    StreamPools *pools = last_;
+    StreamPools *pools = recent_[place_of(stream)];
     if (!pools || pools->small.stream != stream) [[unlikely]]
       pools = find_pools(stream);
     return large ? pools->large : pools->small;
   }
   StreamPools *find_pools(tb_stream *stream); // made at the stream's first request
+  static size_t place_of(const tb_stream *stream) noexcept {
+    return (reinterpret_cast<uintptr_t>(stream) * 0x9E3779B97F4A7C15) >> 60;
+  }
   tb_block *take(tb_block *free, uint64_t rounded, uint64_t requested);
   void release(tb_block *block) noexcept;         // to the free blocks, from live or pending
   tb_block *put(tb_block *block) noexcept;        // merges with free neighbours and bins the result, which it returns
@@ -346,8 +351,8 @@ private:
   std::atomic<bool> shut_{false}; // nothing is allocated from them: paused, or a failure is to be reported
   alignas(64) Lock lock_;         // apart from what threads read without it
   std::mutex growth_;
-  std::vector<ThreadCache *> caches_; // guarded by the registry of caches
-  StreamPools *last_ = nullptr;       // of the latest request
+  std::vector<ThreadCache *> caches_;      // guarded by the registry of caches
+  std::array<StreamPools *, 16> recent_{}; // the latest of the streams with this place
   Counters counters_;
   History history_;
   Records<tb_block> blocks_;

@@ -84,7 +84,7 @@ ThreadCache::Lists *Heap::new_lists(ThreadCache &cache, Pool &pool) noexcept {
     lists = &cache.all[cache.next_lists++ % ThreadCache::most_streams];
     std::lock_guard guard(lock_);
     settle(cache);
-    for (size_t bin = 0; bin < ThreadCache::classes; ++bin) take_back(cache, *lists, bin, 0);
+    take_back(cache, *lists);
   }
   lists->pool = &pool;
   lists->stream = pool.stream;
@@ -132,13 +132,16 @@ void Heap::take_back(ThreadCache &cache, ThreadCache::Lists &lists, size_t bin, 
     block->stamp = block->pool->timeline->epoch;
     put(block);
   }
+  if (!lists.counts[bin]) lists.occupied &= ~(uint64_t{1} << (bin - 1));
+}
+
+void Heap::take_back(ThreadCache &cache, ThreadCache::Lists &lists) noexcept {
+  while (lists.occupied) take_back(cache, lists, static_cast<size_t>(std::countr_zero(lists.occupied)) + 1, 0);
 }
 
 void Heap::take_all_back(ThreadCache &cache) noexcept {
   settle(cache);
-  for (ThreadCache::Lists &lists : cache.all)
-    if (cache.held && lists.pool)
-      for (size_t bin = 0; bin < ThreadCache::classes; ++bin) take_back(cache, lists, bin, 0);
+  for (ThreadCache::Lists &lists : cache.all) take_back(cache, lists);
 }
 
 void Heap::end(ThreadCache &cache) noexcept {

@@ -24,15 +24,17 @@ class ThreadCache {
 public:
   static constexpr uint64_t largest = uint64_t{32} << 10; // the exact classes of Bins
   static constexpr size_t classes = largest / unit + 1;
-  static constexpr size_t most_streams = 4;
+  static constexpr size_t most_streams = 8;
   static constexpr int64_t most_bytes = int64_t{256} << 10;
 
   struct Lists { // of one stream
     const tb_stream *stream = nullptr;
-    Pool *pool = nullptr; // NULL: nobody's
+    Pool *pool = nullptr;  // NULL: nobody's
+    uint64_t occupied = 0; // bit i: there are blocks of class i + 1
     std::array<tb_block *, classes> heads{};
     std::array<uint8_t, classes> counts{};
   };
+  static_assert(classes == 65);
 
   // Of one class: at most 16 KiB, and four blocks.
   static constexpr uint32_t most_blocks(size_t bin) noexcept { return static_cast<uint32_t>(bin < 8 ? 32 / bin : 4); }
@@ -46,7 +48,7 @@ public:
     tb_block *block = from->heads[bin];
     if (!block) return nullptr;
     from->heads[bin] = block->bin_next;
-    --from->counts[bin];
+    if (!--from->counts[bin]) from->occupied &= ~(uint64_t{1} << (bin - 1));
     set_cached(block, false);
     block->requested = requested;
     blocks.add(1);
@@ -65,6 +67,7 @@ public:
     block->bin_next = to.heads[bin];
     to.heads[bin] = block;
     ++to.counts[bin];
+    to.occupied |= uint64_t{1} << (bin - 1);
     set_cached(block, true);
     blocks.subtract(1);
     bytes.subtract(static_cast<int64_t>(block->size));

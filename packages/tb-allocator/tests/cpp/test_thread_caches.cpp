@@ -58,13 +58,13 @@ bool same(const tb_allocator_statistics &one, const tb_allocator_statistics &oth
 
 void one_thread_reads_the_figures_of_a_heap_without_caches() {
   Heap heaps[] = {make_heap(true), make_heap(false)};
-  tb_stream *streams[] = {fake::new_stream(), fake::new_stream(), fake::new_stream(), fake::new_stream(),
-                          fake::new_stream(), fake::new_stream()}; // more than a cache has lists for
+  tb_stream *streams[tb::ThreadCache::most_streams + 2]; // more than a cache has lists for
+  for (tb_stream *&stream : streams) stream = fake::new_stream();
   std::mt19937_64 random(5);
   std::vector<tb_block *> live[2];
   for (int step = 0; step < 20000; ++step) {
     uint64_t choice = random() % 100, size = 1 + random() % (random() % 4 ? 6000 : 200000), place = random();
-    tb_stream *stream = streams[random() % (choice % 2 ? 6 : 2)];
+    tb_stream *stream = streams[random() % (choice % 2 ? std::size(streams) : 2)];
     for (int which : {0, 1}) {
       auto &mine = live[which];
       if (choice < 49 || mine.empty()) {
