@@ -89,8 +89,9 @@ public:
     if (step_open_.load(std::memory_order_relaxed)) [[unlikely]]
       return allocate_in_step(size, stream, out_pointer, out_block);
     uint64_t rounded = (size + policy_.granule - 1) & ~(policy_.granule - 1);
-    if (ThreadCache *cache = recent_cache;
-        rounded <= ThreadCache::largest && cache && cache->heap.load(std::memory_order_relaxed) == this) [[likely]]
+    if (ThreadCache *cache = recent_cache; rounded <= ThreadCache::largest && cache &&
+                                           cache->heap.load(std::memory_order_relaxed) == this &&
+                                           !cache->rest.load(std::memory_order_relaxed)) [[likely]]
       if (tb_block *block = take_from_cache(*cache, rounded, size, stream ? stream : default_stream_)) [[likely]] {
         *out_pointer = block->pointer;
         *out_block = block;

@@ -63,6 +63,7 @@ bool Heap::give_to_cache(tb_block *block) noexcept {
   ThreadCache *cache = recent_cache;
   if (!cache || cache->heap.load(std::memory_order_relaxed) != this) [[unlikely]]
     if (!(cache = find_cache()) && !(cache = make_cache())) return false;
+  if (cache->lets_pass()) return false;
   std::lock_guard guard(cache->lock);
   if (shut_.load(std::memory_order_relaxed) || block->state != BlockState::live || is_cached(block)) [[unlikely]]
     return false;
@@ -115,6 +116,7 @@ void Heap::settle(ThreadCache &cache) noexcept {
   counters_.add(large, Count::active_bytes, cache.bytes);
   counters_.add(large, Count::inactive_split_bytes, cache.bytes.mirrored());
   counters_.add(large, Count::requested_bytes, cache.asked);
+  cache.served += cache.blocks.increased;
   cache.blocks = cache.bytes = cache.asked = {};
   cache.untold.store(false, std::memory_order_relaxed);
 }
@@ -123,6 +125,7 @@ void Heap::settle(ThreadCache &cache) noexcept {
 void Heap::take_back(ThreadCache &cache, ThreadCache::Lists &lists, size_t bin, uint32_t keep) noexcept {
   while (lists.counts[bin] > keep) {
     --lists.counts[bin];
+    ++cache.returned;
     tb_block *block = std::exchange(lists.heads[bin], lists.heads[bin]->bin_next);
     auto size = static_cast<int64_t>(block->size);
     cache.held -= size;
@@ -167,7 +170,10 @@ Claim::~Claim() {
 
 void Heap::take_caches_back() noexcept {
   Claim claim(*this);
-  for (ThreadCache *cache : caches_) take_all_back(*cache);
+  for (ThreadCache *cache : caches_) {
+    take_all_back(*cache);
+    cache->judge();
+  }
 }
 
 Heap::~Heap() {
@@ -176,7 +182,9 @@ Heap::~Heap() {
     std::lock_guard own_guard(cache->lock);
     cache->heap.store(nullptr, std::memory_order_relaxed);
     cache->page = nullptr;
-    cache->held = 0;
+    cache->held = cache->served = cache->returned = 0;
+    cache->losses = cache->rests = 0;
+    cache->rest.store(0, std::memory_order_relaxed);
     cache->blocks = cache->bytes = cache->asked = {};
     cache->all = {};
     cache->recent = &cache->all[0];

@@ -8,6 +8,7 @@
 // the blocks back or exact statistics. Order of locks: the registry of caches, a cache's lock, the heap's `lock_`.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -26,6 +27,9 @@ public:
   static constexpr size_t classes = largest / unit + 1;
   static constexpr size_t most_streams = 8;
   static constexpr int64_t most_bytes = int64_t{256} << 10;
+  // Frees. Where requests seldom repeat, the heap wants the blocks back all the time, to make pages free: then the cache
+  // rests, and is tried again.
+  static constexpr uint32_t most_losses = 4, shortest_rest = 1 << 10, longest_rest = 1 << 16;
 
   struct Lists { // of one stream
     const tb_stream *stream = nullptr;
@@ -75,6 +79,26 @@ public:
     held += static_cast<int64_t>(block->size);
     note(block, to, Action::free);
   }
+  // When all blocks went back. Each that does costs about what one from here saves.
+  void judge() noexcept {
+    if (!served && !returned) return; // also while it rests
+    losses = served < 2 * returned ? losses + 1 : 0;
+    if (!losses) rests = 0;
+    if (losses == most_losses) {
+      rests = std::clamp(2 * rests, shortest_rest, longest_rest);
+      rest.store(rests, std::memory_order_relaxed);
+      losses = 0;
+    }
+    served = returned = 0;
+  }
+  // For the owner: whether a block that is freed now does not come here.
+  bool lets_pass() noexcept {
+    uint32_t left = rest.load(std::memory_order_relaxed);
+    if (!left) [[likely]]
+      return false;
+    rest.store(left - 1, std::memory_order_relaxed);
+    return true;
+  }
   bool page_is_full() const noexcept { return page && page->full(); }
   Lists *find(const Pool *pool) noexcept {
     if (recent->pool == pool) [[likely]]
@@ -92,6 +116,11 @@ public:
   int64_t held = 0;            // bytes
   Tally blocks, bytes, asked;
   size_t next_lists = 0; // to be given to another stream
+  // Since the heap last took all blocks back: how many came from here, and how many went back unused.
+  int64_t served = 0, returned = 0;
+  uint32_t losses = 0;           // times in a row that it was not worth having
+  uint32_t rests = 0;            // frees of the latest rest
+  std::atomic<uint32_t> rest{0}; // frees that it still lets pass; its thread counts them without the lock
   Lists *recent = &all[0];
   ThreadCache *next = nullptr; // of the same thread
   std::array<Lists, most_streams> all{};

@@ -146,6 +146,39 @@ void threads_at_rest_leave_exact_figures() {
   finish(heap);
 }
 
+void a_cache_that_serves_nothing_rests_and_is_tried_again() {
+  using tb::ThreadCache;
+  Heap heap = make_heap(true);
+  tb_stream *stream = fake::new_stream();
+  tb_block *neighbour = make(heap, 1000, stream);
+  auto caches = [&] {
+    tb_block *block = make(heap, 1000, stream);
+    heap.deallocate(block);
+    return tb::is_cached(block);
+  };
+  auto lose = [&](uint32_t times) {
+    for (uint32_t i = 0; i < times; ++i) {
+      CHECK(caches());
+      CHECK(heap.empty_cache() == TB_OK);
+    }
+  };
+  for (uint32_t rest : {ThreadCache::shortest_rest, 2 * ThreadCache::shortest_rest}) {
+    lose(ThreadCache::most_losses);
+    for (uint32_t i = 0; i < rest; ++i) CHECK(!caches());
+  }
+  for (int i = 0; i < 10; ++i) CHECK(caches());
+  CHECK(heap.empty_cache() == TB_OK); // now it was worth having
+  lose(ThreadCache::most_losses - 1);
+  CHECK(caches());
+  CHECK(heap.empty_cache() == TB_OK);
+  for (uint32_t i = 0; i < ThreadCache::shortest_rest; ++i) CHECK(!caches());
+  CHECK(caches());
+  heap.deallocate(neighbour);
+  CHECK(heap.empty_cache() == TB_OK);
+  heap.shutdown();
+  CHECK(fake::world.used == 0);
+}
+
 void another_threads_free_keeps_the_streams_apart() {
   Heap heap = make_heap(true);
   tb_stream *one = fake::new_stream(), *two = fake::new_stream();
@@ -312,6 +345,7 @@ int main() {
   fake::install();
   one_thread_reads_the_figures_of_a_heap_without_caches();
   threads_at_rest_leave_exact_figures();
+  a_cache_that_serves_nothing_rests_and_is_tried_again();
   another_threads_free_keeps_the_streams_apart();
   a_consumers_frees_reach_the_producer();
   the_end_of_a_thread_gives_its_blocks_back();
