@@ -11,7 +11,7 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
   if (paused_) return refuse_paused(); // since the caller looked
   // What caches hold makes no room for large requests to speak of, but may keep a whole segment from going back.
   bool early = request.rounded <= policy_.small_limit || policy_.whole_segments;
-  if (early) take_caches_back();
+  if (early) take_caches_back(true);
   if (request.size > size_limit) {
     std::lock_guard guard(lock_);
     ++counters_.ooms;
@@ -23,7 +23,7 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
       std::lock_guard guard(lock_);
       ++counters_.alloc_retries;
     }
-    if (!early) take_caches_back();
+    if (!early) take_caches_back(true);
     // Its failure is that of somebody's queued work, which the waiting brought to light. The memory is free all the same.
     if (policy_.fixed)
       status = TB_OK;

@@ -186,7 +186,7 @@ private:
   bool give_to_cache(tb_block *block) noexcept;
   ThreadCache *find_cache() noexcept; // this thread's, or NULL
   ThreadCache *make_cache() noexcept;
-  void take_caches_back() noexcept;
+  void take_caches_back(bool for_request = false) noexcept; // which tells what they are worth
   // With the cache's lock.
   ThreadCache::Lists *new_lists(ThreadCache &cache, Pool &pool) noexcept;
   void make_room(ThreadCache &cache, ThreadCache::Lists &lists, const tb_block *block) noexcept;

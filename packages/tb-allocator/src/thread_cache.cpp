@@ -168,11 +168,12 @@ Claim::~Claim() {
   registry.unlock();
 }
 
-void Heap::take_caches_back() noexcept {
+void Heap::take_caches_back(bool for_request) noexcept {
   Claim claim(*this);
   for (ThreadCache *cache : caches_) {
     take_all_back(*cache);
-    cache->judge();
+    if (for_request) cache->judge();
+    cache->served = cache->returned = 0;
   }
 }
 

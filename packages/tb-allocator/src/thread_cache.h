@@ -79,7 +79,7 @@ public:
     held += static_cast<int64_t>(block->size);
     note(block, to, Action::free);
   }
-  // When all blocks went back. Each that does costs about what one from here saves.
+  // When a request took all blocks back. Each that goes costs about what one from here saves.
   void judge() noexcept {
     if (!served && !returned) return; // also while it rests
     losses = served < 2 * returned ? losses + 1 : 0;
@@ -89,7 +89,6 @@ public:
       rest.store(rests, std::memory_order_relaxed);
       losses = 0;
     }
-    served = returned = 0;
   }
   // For the owner: whether a block that is freed now does not come here.
   bool lets_pass() noexcept {
@@ -116,7 +115,7 @@ public:
   int64_t held = 0;            // bytes
   Tally blocks, bytes, asked;
   size_t next_lists = 0; // to be given to another stream
-  // Since the heap last took all blocks back: how many came from here, and how many went back unused.
+  // Since all blocks were last taken back: how many came from here, and how many went back unused.
   int64_t served = 0, returned = 0;
   uint32_t losses = 0;           // times in a row that it was not worth having
   uint32_t rests = 0;            // frees of the latest rest
