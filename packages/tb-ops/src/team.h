@@ -48,6 +48,11 @@ template <class Loop> void parallel_for(int64_t begin, int64_t end, int64_t grai
   join.pass();
 }
 
+// Where part i of `parts` begins, of `count` cut at multiples of `multiple`: 0 for the first, count for the one past the last.
+inline int64_t begin_of_part(int64_t i, int64_t parts, int64_t count, int64_t multiple) {
+  return i == parts ? count : count / multiple * i / parts * multiple;
+}
+
 // On a thread that runs part of a kernel: no autograd, products on this thread alone, aliases of its own.
 class PartOfKernel {
 public:
@@ -98,8 +103,7 @@ public:
     const int64_t parts = this->parts(count / line, nanoseconds * static_cast<double>(count));
     if (parts <= 1) return parallel_for(0, count, static_cast<int64_t>(long_loop / nanoseconds), loop);
     share(parts, [&](int64_t i, int64_t of) {
-      const auto border = [&](int64_t part) { return part == of ? count : count / line * part / of * line; };
-      loop(border(i), border(i + 1));
+      loop(begin_of_part(i, of, count, line), begin_of_part(i + 1, of, count, line));
     });
   }
 

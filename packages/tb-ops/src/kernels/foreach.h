@@ -59,8 +59,8 @@ private:
         if (part + 1 == parts) apply(i, *tensors[list]...);
         return;
       }
-      const int64_t begin = elements * part / parts / multiple * multiple;
-      const int64_t end = part + 1 == parts ? elements : elements * (part + 1) / parts / multiple * multiple;
+      const int64_t begin = begin_of_part(part, parts, elements, multiple);
+      const int64_t end = begin_of_part(part + 1, parts, elements, multiple);
       apply(i, slice(*tensors[list], begin, end - begin)...);
     }(std::make_index_sequence<count>{});
   }

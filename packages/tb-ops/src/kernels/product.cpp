@@ -33,9 +33,8 @@ bool multiplies(c10::ScalarType type) {
 
 template <class T> void Product<T>::run(int64_t i, int64_t parts) const {
   const bool by_rows = rows >= columns;
-  const int64_t steps = (by_rows ? rows : columns) / step;
-  const int64_t begin = step * (steps * i / parts);
-  const int64_t end = i + 1 == parts ? (by_rows ? rows : columns) : step * (steps * (i + 1) / parts);
+  const int64_t extent = by_rows ? rows : columns;
+  const int64_t begin = begin_of_part(i, parts, extent, step), end = begin_of_part(i + 1, parts, extent, step);
   const int m = static_cast<int>(by_rows ? columns : end - begin), n = static_cast<int>(by_rows ? end - begin : rows);
   Factor<T> a = left, b = right;
   T *first = out;
