@@ -56,19 +56,20 @@ public:
   at::Tensor &alias();
 
 private:
-  static constexpr size_t inline_dimensions = 5;
+  static constexpr size_t inline_dimensions = 4;
   int64_t *sizes() { return dimensions_ > inline_dimensions ? heap_ : inline_; }
 
+  // What few dimensions need comes first: each line of the queue that is written has to come from the worker's processor.
   void *data_ = nullptr;
-  union {
-    int64_t inline_[2 * inline_dimensions]; // sizes, then strides
-    int64_t *heap_;
-    unsigned char value_[16];
-  };
   c10::intrusive_ptr<c10::TensorImpl> host_;
   uint32_t dimensions_ = 0;
   c10::ScalarType type_ = c10::ScalarType::Undefined;
   bool by_value_ = false, wrapped_ = false, conjugate_ = false, negative_ = false;
+  union {
+    int64_t inline_[2 * inline_dimensions]; // sizes, then strides
+    int64_t *heap_;
+    alignas(16) unsigned char value_[16]; // as complex numbers need it
+  };
 };
 
 // The worker's stock of CPU tensors: aliases are reused from closure to closure, made anew only when a kernel kept one.

@@ -81,11 +81,13 @@ inline bool partly_overlap(const at::Tensor &one, const at::Tensor &other) {
 class Alike {
 public:
   void add(const at::Tensor &tensor) {
-    if (!first)
+    if (!first) {
+      first = &tensor;
       good = plain(tensor) && tensor.device().type() == device_type && is_floating(tensor.scalar_type());
-    else
-      good = good && plain(tensor) && tensor.device() == first->device() && same_type_and_shape(tensor, *first);
-    if (!first) first = &tensor;
+    } else { // with equal keys: layout and bits, too
+      good = good && tensor.key_set() == first->key_set() && tensor.is_contiguous() &&
+             tensor.get_device() == first->get_device() && same_type_and_shape(tensor, *first);
+    }
   }
   void add(const c10::Scalar &number) { good = good && (number.isFloatingPoint() || number.isIntegral(false)); }
   template <class Value> void add(const Value &) {

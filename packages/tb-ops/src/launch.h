@@ -110,7 +110,7 @@ template <Name name, class Function> void launch(c10::DeviceIndex device, Functi
 
 // Whether an element is there twice: some dimension of more than one element has stride 0.
 inline bool overlaps_itself(const at::Tensor &tensor) {
-  if (!tensor.defined()) return false;
+  if (!tensor.defined() || tensor.is_non_overlapping_and_dense()) return false;
   const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
   for (size_t i = 0; i < sizes.size(); i++)
     if (strides[i] == 0 && sizes[i] > 1) [[unlikely]]

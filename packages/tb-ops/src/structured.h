@@ -23,26 +23,17 @@ void check_in_place(const at::Tensor &self, c10::IntArrayRef sizes, const c10::T
 
 enum class Schema { functional, in_place, out };
 
-template <class Meta, Schema schema, size_t count> class Structured final : public Meta {
-public:
-  using Output = std::conditional_t<schema == Schema::functional, at::Tensor, std::reference_wrapper<const at::Tensor>>;
+template <Schema schema> using StructuredOutput =
+    std::conditional_t<schema == Schema::functional, at::Tensor, std::reference_wrapper<const at::Tensor>>;
 
-  Structured()
+template <class Meta, Schema schema, size_t count> class MetaCall final : public Meta {
+public:
+  MetaCall()
     requires(schema == Schema::functional)
   = default;
-  template <class... Tensors> explicit Structured(const Tensors &...tensors)
+  template <class... Tensors> explicit MetaCall(const Tensors &...tensors)
     requires(schema != Schema::functional)
       : outputs{std::cref(tensors)...} {}
-
-  // Hides PyTorch's meta function, which is skipped where it has nothing to find out.
-  template <class... Arguments> void meta(const Arguments &...arguments) {
-    if constexpr (elementwise<Meta> && schema != Schema::out) {
-      Alike tensors;
-      (tensors.add(arguments), ...);
-      if (tensors.good && take(*tensors.first, arguments...)) return;
-    }
-    Meta::meta(arguments...);
-  }
 
   // The CPU kernel makes its own proxy where it needs these very strides; an output of another layout is fine here.
   void set_output_strided(int64_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides,
@@ -60,16 +51,43 @@ public:
   const at::Tensor &maybe_get_output(int64_t i) override { return outputs[i]; }
   const at::Tensor &output(size_t i) const { return outputs[i]; }
 
-  std::array<Output, count> outputs;
+  std::array<StructuredOutput<schema>, count> outputs;
+};
+
+// Makes the meta function, which holds an iterator, only where it has something to find out.
+template <class Meta, Schema schema> class ElementwiseCall {
+public:
+  ElementwiseCall()
+    requires(schema == Schema::functional)
+  = default;
+  explicit ElementwiseCall(const at::Tensor &self)
+    requires(schema == Schema::in_place)
+      : outputs{std::cref(self)} {}
+
+  template <class... Arguments> void meta(const Arguments &...arguments) {
+    Alike tensors;
+    (tensors.add(arguments), ...);
+    if (tensors.good && take(*tensors.first, arguments...)) return;
+    if constexpr (schema == Schema::functional) {
+      MetaCall<Meta, schema, 1> call;
+      call.meta(arguments...);
+      outputs = std::move(call.outputs);
+    } else {
+      MetaCall<Meta, schema, 1>(output(0)).meta(arguments...);
+    }
+  }
+  const at::Tensor &output(size_t i) const { return outputs[i]; }
+
+  std::array<StructuredOutput<schema>, 1> outputs;
 
 private:
-  // The output of an elementwise call on tensors like `first`; false: some of them is a piece of the output.
+  // The output of a call on tensors like `first`; false: some of them is a piece of the output.
   template <class... Arguments> bool take(const at::Tensor &first, const Arguments &...arguments) {
     if constexpr (schema == Schema::functional) {
       outputs[0] = empty(first.sizes(), {}, first.scalar_type(), device_number(first));
     } else {
       const auto apart = [this]<class Argument>(const Argument &argument) {
-        if constexpr (std::is_same_v<Argument, at::Tensor>) return !partly_overlap(outputs[0], argument);
+        if constexpr (std::is_same_v<Argument, at::Tensor>) return !partly_overlap(output(0), argument);
         return true;
       };
       return (apart(arguments) && ...);
@@ -77,6 +95,10 @@ private:
     return true;
   }
 };
+
+template <class Meta, Schema schema, size_t count> using Structured =
+    std::conditional_t<elementwise<Meta> && schema != Schema::out, ElementwiseCall<Meta, schema>,
+                       MetaCall<Meta, schema, count>>;
 
 // Raises unless every defined tensor is on one tb device; returns it.
 c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors);
