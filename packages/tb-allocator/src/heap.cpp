@@ -69,12 +69,11 @@ tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_po
     if (tb_status status = settle_first(); status != TB_OK) [[unlikely]]
       return status;
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
-    if (tb_block *found = find_free(pool, request)) [[likely]] {
-      // What lies in part of a page anyway should not break pages that could move.
-      if (request.rounded < page_ && found->size - request.rounded >= page_ && pool.large) [[unlikely]]
-        found = adopt_instead(found, pool, request.rounded);
+    tb_block *found = find_free(pool, request);
+    if (pool.large && page_ && fits_poorly(found, request.rounded)) [[unlikely]]
+      found = adopt_instead(found, pool, request.rounded);
+    if (found) [[likely]]
       block = take(found, request.rounded, size);
-    }
   }
   if (!block) [[unlikely]]
     if (tb_status status = allocate_slow(request, &block); status != TB_OK) return status;

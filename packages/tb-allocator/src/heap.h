@@ -321,7 +321,16 @@ private:
   tb_block *adopt_from(StreamPools &donor, StreamPools &own, const Request &request, bool own_kind, uint64_t until,
                        uint64_t stamp); // lock_ held
 
-  tb_block *adopt_instead(tb_block *free, Pool &pool, uint64_t rounded); // lock_ held, growth_ need not be
+  // With lock_ held; growth_ need not be. NULL fits poorly.
+  bool fits_poorly(const tb_block *found, uint64_t rounded) const noexcept {
+    if (!found) return true;
+    // What lies in part of a page anyway should not break pages that could move; nor should others leave a row of pages
+    // shorter where there is one that is nearer to their size.
+    constexpr uint64_t many = 64; // pages
+    uint64_t rest = found->size - rounded;
+    return rest >= page_ && (rounded < page_ || rest >= many * page_);
+  }
+  tb_block *adopt_instead(tb_block *free, Pool &pool, uint64_t rounded) noexcept;
 
   // pausing.cpp, with growth_ held
   void go_on() noexcept;
