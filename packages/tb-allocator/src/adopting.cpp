@@ -26,11 +26,19 @@ tb_block *Heap::adopt_from(StreamPools &donor, StreamPools &own, const Request &
 
 // The best fit of this free block of the pool's stream, which may be NULL, and those that other streams have passed.
 tb_block *Heap::adopt_instead(tb_block *free, Pool &pool, uint64_t rounded) noexcept {
+  if (pool.long_rest == UINT64_MAX) return free;
+  // What lies in part of a page anyway should not break pages that could move. While pages do move, long blocks should
+  // not shorten much longer rows of them.
+  constexpr uint64_t long_block = 16, long_row = 64; // pages
+  if (free && rounded >= page_) {
+    if (rounded < long_block * page_ || free->size - rounded < long_row * page_) return free;
+    --looks_left_;
+  }
   tb_block *best = free;
+  uint32_t bin = Bins::class_of(rounded);
   for (auto &pools : pools_) {
-    Pool &other = pool.large ? pools->large : pools->small;
-    if (&other == &pool) continue;
-    tb_block *found = other.bins.find(rounded);
+    if (&pools->large == &pool || !pools->large.bins.reaches(bin)) continue;
+    tb_block *found = pools->large.bins.find(rounded, bin);
     if (found && (!best || found->size < best->size) && found->stamp <= pools->timeline.passed) best = found;
   }
   if (best != free) give(best, pool);
@@ -53,10 +61,13 @@ tb_status Heap::adopt(const Request &request, bool own_kind, bool passed_only, t
     bool large = request.rounded > policy_.small_limit;
     StreamPools *passed = nullptr;
     uint64_t passed_size = UINT64_MAX, least = UINT64_MAX;
+    uint32_t bin = Bins::class_of(request.rounded);
     for (auto &pools : pools_) {
       if (pools.get() == own) continue;
-      tb_block *found = (large ? pools->large : pools->small).bins.find(request.rounded);
-      if (!found && !own_kind) found = (large ? pools->small : pools->large).bins.find(request.rounded);
+      const Bins &same = (large ? pools->large : pools->small).bins,
+                 &other = (large ? pools->small : pools->large).bins;
+      tb_block *found = same.reaches(bin) ? same.find(request.rounded, bin) : nullptr;
+      if (!found && !own_kind) found = other.find(request.rounded, bin);
       if (!found) continue;
       if (found->stamp <= pools->timeline.passed && found->size < passed_size) {
         passed = pools.get();
