@@ -24,14 +24,22 @@ tb_block *Heap::adopt_from(StreamPools &donor, StreamPools &own, const Request &
   return nullptr;
 }
 
-// A closer fit for the request than this free block of its stream: one that another stream has passed, if there is any.
-tb_block *Heap::adopt_instead(tb_block *free, Pool &pool, uint64_t rounded) {
+// The best fit of this free block of the pool's stream, which may be NULL, and those that other streams have passed.
+tb_block *Heap::adopt_instead(tb_block *free, Pool &pool, uint64_t rounded) noexcept {
+  if (pool.long_rest == UINT64_MAX) return free;
+  // What lies in part of a page anyway should not break pages that could move. While pages do move, long blocks should
+  // not shorten much longer rows of them.
+  constexpr uint64_t long_block = 16, long_row = 64; // pages
+  if (free && rounded >= page_) {
+    if (rounded < long_block * page_ || free->size - rounded < long_row * page_) return free;
+    --looks_left_;
+  }
   tb_block *best = free;
+  uint32_t bin = Bins::class_of(rounded);
   for (auto &pools : pools_) {
-    Pool &other = pool.large ? pools->large : pools->small;
-    if (&other == &pool) continue;
-    tb_block *found = other.bins.find(rounded);
-    if (found && found->size < best->size && found->stamp <= pools->timeline.passed) best = found;
+    if (&pools->large == &pool || !pools->large.bins.reaches(bin)) continue;
+    tb_block *found = pools->large.bins.find(rounded, bin);
+    if (found && (!best || found->size < best->size) && found->stamp <= pools->timeline.passed) best = found;
   }
   if (best != free) give(best, pool);
   return best;
@@ -39,7 +47,7 @@ tb_block *Heap::adopt_instead(tb_block *free, Pool &pool, uint64_t rounded) {
 
 tb_status Heap::adopt(const Request &request, bool own_kind, bool passed_only, tb_block **out) {
   StreamPools *own;
-  std::vector<StreamPools *> &donors = donors_; // with something that fits
+  std::vector<StreamPools *> &donors = donors_; // with something that fits, the best first
   donors.clear();
   auto adopt_with_lock = [&](StreamPools &donor, uint64_t until, uint64_t stamp) {
     tb_block *found = adopt_from(donor, *own, request, own_kind, until, stamp);
@@ -51,23 +59,39 @@ tb_status Heap::adopt(const Request &request, bool own_kind, bool passed_only, t
     own = find_pools(request.stream);
     if (!own_kind && adopt_with_lock(*own, UINT64_MAX, 0)) return TB_OK;
     bool large = request.rounded > policy_.small_limit;
+    StreamPools *passed = nullptr;
+    uint64_t passed_size = UINT64_MAX, least = UINT64_MAX;
+    uint32_t bin = Bins::class_of(request.rounded);
     for (auto &pools : pools_) {
       if (pools.get() == own) continue;
-      tb_block *same = (large ? pools->large : pools->small).bins.find(request.rounded);
-      tb_block *other = own_kind ? nullptr : (large ? pools->small : pools->large).bins.find(request.rounded);
-      if (!same && !other) continue;
-      if (adopt_with_lock(*pools, pools->timeline.passed, 0)) return TB_OK;
+      const Bins &same = (large ? pools->large : pools->small).bins,
+                 &other = (large ? pools->small : pools->large).bins;
+      tb_block *found = same.reaches(bin) ? same.find(request.rounded, bin) : nullptr;
+      if (!found && !own_kind) found = other.find(request.rounded, bin);
+      if (!found) continue;
+      if (found->stamp <= pools->timeline.passed && found->size < passed_size) {
+        passed = pools.get();
+        passed_size = found->size;
+      }
       donors.push_back(pools.get());
+      if (found->size >= least) continue;
+      least = found->size;
+      std::swap(donors.front(), donors.back());
     }
+    if (passed && adopt_with_lock(*passed, passed->timeline.passed, 0)) return TB_OK;
   }
   for (StreamPools *donor : donors) {
     // What was freed since the last event may be over as well. An event that is on its way is waited for.
-    for (bool marked : {false, true}) {
-      if (marked && (!donor->timeline.marks.empty() || mark(*donor) != TB_OK)) break;
+    bool marked = false;
+    do {
+      if (donor->timeline.marks.empty()) {
+        if (mark(*donor) != TB_OK) break;
+        marked = true;
+      }
       advance(donor->timeline);
       std::lock_guard guard(lock_);
       if (adopt_with_lock(*donor, donor->timeline.passed, 0)) return TB_OK;
-    }
+    } while (!marked && donor->timeline.marks.empty());
   }
   if (passed_only) return TB_OUT_OF_MEMORY;
   for (StreamPools *donor : donors) {

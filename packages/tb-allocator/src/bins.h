@@ -54,8 +54,8 @@ public:
   }
 
   // The smallest free block of at least `size`, exact up to 32 KiB, within a class (3 %) above; NULL if there is none.
-  tb_block *find(uint64_t size) const noexcept {
-    uint32_t bin = class_of(size);
+  tb_block *find(uint64_t size) const noexcept { return find(size, class_of(size)); }
+  tb_block *find(uint64_t size, uint32_t bin) const noexcept {
     // Only in its own class may a block be too small.
     tb_block *best = nullptr;
     int looked = 0;
@@ -74,6 +74,9 @@ public:
     }
     return heads_[row * 32 + static_cast<uint32_t>(std::countr_zero(bits))];
   }
+
+  // Whether there is a block of this class's row or above.
+  bool reaches(uint32_t bin) const noexcept { return row_bits_ >> bin / 32; }
 
   uint64_t bytes() const noexcept { return bytes_; }
 

@@ -51,7 +51,9 @@ Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolic
     default_stream_ = nullptr; // only NULL itself is then the default stream
 }
 
-tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
+// Flattened, as is its counterpart: the calls inside of these two took 5 % of all instructions of a replay.
+[[gnu::flatten]] tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_pointer,
+                                                  tb_block **out_block) {
   if (size == 0) {
     *out_pointer = nullptr;
     *out_block = nullptr;
@@ -69,12 +71,11 @@ tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_po
     if (tb_status status = settle_first(); status != TB_OK) [[unlikely]]
       return status;
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
-    if (tb_block *found = find_free(pool, request)) [[likely]] {
-      // What lies in part of a page anyway should not break pages that could move.
-      if (request.rounded < page_ && found->size - request.rounded >= page_ && pool.large) [[unlikely]]
-        found = adopt_instead(found, pool, request.rounded);
+    tb_block *found = find_free(pool, request);
+    if (!found || found->size - request.rounded >= pool.long_rest) [[unlikely]]
+      if (!found || request.rounded < page_ || looks_left_) found = adopt_instead(found, pool, request.rounded);
+    if (found) [[likely]]
       block = take(found, request.rounded, size);
-    }
   }
   if (!block) [[unlikely]]
     if (tb_status status = allocate_slow(request, &block); status != TB_OK) return status;
@@ -83,7 +84,7 @@ tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_po
   return TB_OK;
 }
 
-void Heap::deallocate_dynamic(tb_block *block) noexcept {
+[[gnu::flatten]] void Heap::deallocate_dynamic(tb_block *block) noexcept {
   Use *uses;
   ThreadCache *mine = recent_cache;
   {
@@ -158,8 +159,14 @@ StreamPools *Heap::find_pools(tb_stream *stream) {
     // A rest of at most 1 MiB could serve small requests only, and those have their own segments.
     if (!policy_.growing) pools->large.least_rest = policy_.whole_segments ? size_limit : policy_.small_limit + unit;
     found = pools_.insert(found, std::move(pools));
+    set_long_rests();
   }
   return recent = found->get();
+}
+
+void Heap::set_long_rests() noexcept {
+  if (page_ && pools_.size() > 1) // what is shorter is not worth the look
+    for (auto &pools : pools_) pools->large.long_rest = page_ / 8;
 }
 
 // What large blocks have beyond what was asked, and what small ones leave of their segments, stays within the slack:

@@ -44,7 +44,8 @@ struct Pool {
   tb_stream *stream = nullptr;
   Timeline *timeline = nullptr;
   bool large = false;
-  uint64_t least_rest = unit; // a smaller rest of a cut stays with the block
+  uint64_t least_rest = unit;      // a smaller rest of a cut stays with the block
+  uint64_t long_rest = UINT64_MAX; // what would leave so much of a block may have a better place at another stream's
 };
 
 // The uses of one stream, in the order of their events, and that stream's spare events.
@@ -229,6 +230,7 @@ private:
     return large ? pools->large : pools->small;
   }
   StreamPools *find_pools(tb_stream *stream); // made at the stream's first request
+  void set_long_rests() noexcept;
   static size_t place_of(const tb_stream *stream) noexcept {
     return (reinterpret_cast<uintptr_t>(stream) * 0x9E3779B97F4A7C15) >> 60;
   }
@@ -321,7 +323,7 @@ private:
   tb_block *adopt_from(StreamPools &donor, StreamPools &own, const Request &request, bool own_kind, uint64_t until,
                        uint64_t stamp); // lock_ held
 
-  tb_block *adopt_instead(tb_block *free, Pool &pool, uint64_t rounded); // lock_ held, growth_ need not be
+  tb_block *adopt_instead(tb_block *free, Pool &pool, uint64_t rounded) noexcept; // lock_ held, growth_ need not be
 
   // pausing.cpp, with growth_ held
   void go_on() noexcept;
@@ -374,6 +376,7 @@ private:
   Harvest harvest_;         // of the request at hand
   std::vector<StreamPools *> donors_;
   uint64_t most_active_ = 0;                 // bytes, as far as requests that needed pages saw
+  uint32_t looks_left_ = 0;                  // at other streams, for long blocks, until pages move again
   uint32_t paused_ = 0;                      // written with both locks
   std::vector<Run> runs_;                    // while paused: what resume maps
   std::unique_ptr<char[]> backup_;           // their bytes

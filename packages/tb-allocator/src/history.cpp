@@ -2,15 +2,8 @@
 #include "history.h"
 
 #include <algorithm>
-#include <atomic>
 
 namespace tb {
-
-uint32_t History::thread_number() noexcept {
-  static std::atomic<uint32_t> threads{0};
-  static thread_local uint32_t mine = threads.fetch_add(1, std::memory_order_relaxed);
-  return mine;
-}
 
 void History::resize(uint64_t events) {
   if (!events) return;

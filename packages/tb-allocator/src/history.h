@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstdint>
@@ -89,9 +90,19 @@ public:
     return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 #endif
   }
-  static uint32_t thread_number() noexcept;
+  static uint32_t thread_number() noexcept {
+    if (!thread_) [[unlikely]]
+      thread_ = ++threads_;
+    return thread_ - 1;
+  }
 
 private:
+  static inline std::atomic<uint32_t> threads_{0};
+#if defined(__linux__)
+  [[gnu::tls_model("initial-exec")]]
+#endif
+  static inline constinit thread_local uint32_t thread_ = 0; // its number and one; 0: none yet
+
   static int64_t now() noexcept {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
         .count();

@@ -53,6 +53,8 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
     throw;
   }
   std::lock_guard guard(lock_);
+  constexpr uint32_t looks = 16;
+  if (!harvest_.pieces.empty()) looks_left_ = looks;
   for (Piece &piece : harvest_.pieces) {
     Pool &donor = *piece.block->pool;
     counters_.subtract(donor.large, Count::reserved_bytes, static_cast<int64_t>(piece.to - piece.from));
@@ -175,16 +177,9 @@ void Heap::put_back(const Gap &gap) noexcept {
 
 tb_status Heap::map(const Gap &gap) {
   Segment &segment = *gap.first->segment;
-  struct Pages { // still to be mapped, one after another in a list
-    tb_physical **next, **end;
-  };
-  Pages source{harvest_.fresh.data(), harvest_.fresh.data() + harvest_.fresh.size()};
+  tb_physical **next = harvest_.fresh.data(), **source_end = next + harvest_.fresh.size();
   size_t piece = 0;
-  auto more = [&] { // gather has found enough
-    const Piece &one = harvest_.pieces[piece++];
-    tb_physical **pages = one.block->segment->pages.get();
-    source = {pages + one.from / page_, pages + one.to / page_};
-  };
+  const tb_driver_api &api = *driver_.api;
   int32_t device = source_->device();
   constexpr uint32_t read_and_write = 3;
   struct Run {
@@ -199,16 +194,24 @@ tb_status Heap::map(const Gap &gap) {
       runs.push_back({run.from, run.from});
       char *address = segment.base + run.from, *end = segment.base + run.to;
       tb_physical **place = &segment.pages[run.from / page_];
-      for (; address < end; address += page_) {
-        if (source.next == source.end) more();
-        status = driver_.api->vmm_map(driver_.self, address, page_, *source.next, 0);
-        if (status != TB_OK) break;
-        *place++ = *source.next++;
+      while (address < end && status == TB_OK) {
+        if (next == source_end) { // gather has found enough
+          const Piece &one = harvest_.pieces[piece++];
+          tb_physical **pages = one.block->segment->pages.get();
+          next = pages + one.from / page_;
+          source_end = pages + one.to / page_;
+        }
+        char *until = std::min(end, address + static_cast<uint64_t>(source_end - next) * page_);
+        for (; address < until; address += page_) {
+          status = api.vmm_map(driver_.self, address, page_, *next, 0);
+          if (status != TB_OK) break;
+          *place++ = *next++;
+        }
       }
       runs.back().to = static_cast<uint64_t>(address - segment.base);
       if (status == TB_OK)
-        status = driver_.api->vmm_set_access(driver_.self, segment.base + run.from, run.to - run.from, &device, 1,
-                                             read_and_write);
+        status =
+            api.vmm_set_access(driver_.self, segment.base + run.from, run.to - run.from, &device, 1, read_and_write);
     }
     if (block == gap.last) break;
   }

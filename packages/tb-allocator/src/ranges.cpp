@@ -16,6 +16,7 @@ tb_status Heap::find_page() {
   if (status != TB_OK) return status;
   std::lock_guard guard(lock_);
   page_ = std::max(least, recommended);
+  set_long_rests();
   // A cached block counts as one that shares its page.
   if (page_ < 2 * ThreadCache::largest) caching_.store(false, std::memory_order_relaxed);
   // One range holds all of the device's memory and the gaps that fragmentation leaves.
