@@ -70,10 +70,15 @@ tb_status Heap::allocate_dynamic(uint64_t size, tb_stream *stream, void **out_po
       return status;
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
     if (tb_block *found = find_free(pool, request)) [[likely]] {
-      // What lies in part of a page anyway should not break pages that could move.
-      if (request.rounded < page_ && found->size - request.rounded >= page_ && pool.large) [[unlikely]]
-        found = adopt_instead(found, pool, request.rounded);
-      block = take(found, request.rounded, size);
+      if (pool.large && found->size - request.rounded >= page_) [[unlikely]] {
+        // What lies in part of a page anyway should not break pages that could move.
+        if (request.rounded < page_)
+          found = adopt_instead(found, pool, request.rounded);
+        else if (is_scarce(request))
+          found = nullptr;
+      }
+      if (found) [[likely]]
+        block = take(found, request.rounded, size);
     }
   }
   if (!block) [[unlikely]]

@@ -152,10 +152,10 @@ private:
     tb_stream *stream;
   };
   using Segments = std::map<char *, Segment>;
-  struct Piece { // whole pages inside a free block of a range, taken out of its bin
-    tb_block *block;
-    uint64_t from, to;  // offsets in its segment
-    tb_block *spare[2]; // records for what is left on either side
+  struct Piece { // whole pages, or part of one, inside a free block of a range, taken out of its bin
+    tb_block *block = nullptr;
+    uint64_t from = 0, to = 0; // offsets in its segment
+    tb_block *spare[2] = {};   // records for what is left on either side
   };
   struct Gap { // neighbouring free and unmapped blocks, from `first` to `last`, with room for a request
     tb_block *first = nullptr, *last = nullptr;
@@ -166,6 +166,7 @@ private:
     Segment *segment;
     uint64_t first, count;
   };
+  struct Splice;
   // What a request is put together from.
   struct Harvest {
     std::vector<Piece> pieces; // pages to move here
@@ -219,7 +220,8 @@ private:
   tb_status allocate_dynamic(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
   void deallocate_dynamic(tb_block *block) noexcept;
   uint64_t round(uint64_t size) const noexcept {
-    return (std::min(size, size_limit) + policy_.granule - 1) & ~(policy_.granule - 1);
+    uint64_t granule = policy_.growing && size >= coarse_from ? std::max(coarse, policy_.granule) : policy_.granule;
+    return (std::min(size, size_limit) + granule - 1) & ~(granule - 1);
   }
   // With lock_ held.
   Pool &pool_of(tb_stream *stream, bool large) {
@@ -294,6 +296,7 @@ private:
   void reserve_holes(bool large, size_t more); // lock_ held
   void add_hole(tb_block *block) noexcept;     // its memory is gone; lock_ held
   void remove_hole(tb_block *block) noexcept;  // of its pool's list; lock_ held
+  void join_free();                            // with neighbours that were not passed before; lock_ held
   Piece whole_pages(tb_block *block) const noexcept;
   void hold(Piece &piece);                                  // takes it out of its bin; lock_ held
   tb_block *carve(Piece &piece, BlockState state) noexcept; // the piece as a block of its own; lock_ held
@@ -306,6 +309,7 @@ private:
   void hold(const Gap &gap, tb_block *(&rests)[2]) noexcept; // rests: records for what is left; lock_ held
   void put_back(const Gap &gap) noexcept;
   tb_status map(const Gap &gap);
+  void use_harvest(Pool &pool) noexcept;                                // it is mapped now: counts it; lock_ held
   tb_block *fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept; // now mapped: a free block; lock_ held
 
   // stealing.cpp: pages for a gap, with growth_ held
@@ -313,15 +317,23 @@ private:
   tb_status create(uint64_t pages);
   void steal(StreamPools &from, uint64_t pages, bool passed_only); // lock_ held
   tb_status wait_for_donors(Timeline &mine, tb_stream *stream, uint64_t *stamp);
-  const std::vector<StreamPools *> &others(const StreamPools &own); // valid until the next call
-  void look_at_others(tb_stream *stream);
+  const std::vector<StreamPools *> &others(const StreamPools &own, uint64_t least); // valid until the next call
+  void look_at_others(tb_stream *stream, uint64_t least);                           // at those with such bytes free
 
   // adopting.cpp, with growth_ held
   tb_status adopt(const Request &request, bool own_kind, bool passed_only, tb_block **out);
   tb_block *adopt_from(StreamPools &donor, StreamPools &own, const Request &request, bool own_kind, uint64_t until,
-                       uint64_t stamp); // lock_ held
-
+                       uint64_t stamp);                                  // lock_ held
   tb_block *adopt_instead(tb_block *free, Pool &pool, uint64_t rounded); // lock_ held, growth_ need not be
+
+  // splicing.cpp, with growth_ held
+  bool is_scarce(const Request &request) const noexcept; // lock_ held, growth_ need not be
+  Splice find_parts(const Pool &pool, uint64_t size);    // lock_ held
+  tb_status splice(const Request &request, bool last, tb_block **out);
+  char *address_of(const View &view) const noexcept;
+  tb_status map_view(const View &view);
+  tb_status use_parts(const Request &request, tb_block **out);
+  void return_parts();
 
   // pausing.cpp, with growth_ held
   void go_on() noexcept;
@@ -369,9 +381,11 @@ private:
   std::vector<std::unique_ptr<PendingQueue>> queues_;
   tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;
-  uint64_t page_ = 0;       // the granularity of virtual memory; written with both locks
-  uint64_t range_size_ = 0; // of addresses
-  Harvest harvest_;         // of the request at hand
+  uint64_t page_ = 0;             // the granularity of virtual memory; written with both locks
+  uint64_t range_size_ = 0;       // of addresses
+  std::atomic<bool> full_{false}; // the driver, or the limit, had no page the last time
+  std::vector<View> views_;       // guarded by growth_
+  Harvest harvest_;               // of the request at hand
   std::vector<StreamPools *> donors_;
   uint64_t most_active_ = 0;                 // bytes, as far as requests that needed pages saw
   uint32_t paused_ = 0;                      // written with both locks

@@ -163,6 +163,20 @@ void Heap::put_back(std::vector<Piece> &pieces) noexcept {
   pieces.clear();
 }
 
+void Heap::join_free() {
+  for (auto &[base, segment] : segments_) {
+    if (!segment.growing) continue;
+    for (tb_block *block = segment.first; block; block = block->next) {
+      if (block->state != BlockState::free) continue;
+      for (tb_block *next = nullptr; next != block->next && block->next && block->next->state == BlockState::free;) {
+        next = block->next;
+        take_out(block);
+        block = put(block);
+      }
+    }
+  }
+}
+
 tb_status Heap::release_pages() {
   if (!runs_.empty()) return TB_OK; // paused: nothing is mapped
   harvest_.pieces.clear();
@@ -173,13 +187,6 @@ tb_status Heap::release_pages() {
         if (!segment.growing) continue;
         for (tb_block *block = segment.first; block; block = block->next) {
           if (block->state != BlockState::free) continue;
-          // Beside those of other streams, with which it may share a page: all have passed but what was freed just now.
-          for (tb_block *next = nullptr;
-               next != block->next && block->next && block->next->state == BlockState::free;) {
-            next = block->next;
-            take_out(block);
-            block = put(block);
-          }
           Piece piece = whole_pages(block);
           if (piece.from == piece.to) continue;
           harvest_.pieces.reserve(harvest_.pieces.size() + 1);
