@@ -24,14 +24,21 @@ tb_block *Heap::adopt_from(StreamPools &donor, StreamPools &own, const Request &
   return nullptr;
 }
 
-// The best fit of this free block of the pool's stream, which may be NULL, and those that other streams have passed.
-tb_block *Heap::adopt_instead(tb_block *free, Pool &pool, uint64_t rounded) noexcept {
+// The best fit of this free block of the pool's stream, which may be NULL, and those that other streams have passed; NULL
+// where parts of pages come first.
+tb_block *Heap::adopt_instead(tb_block *free, Pool &pool, const Request &request) noexcept {
   if (pool.long_rest == UINT64_MAX) return free;
-  // What lies in part of a page anyway should not break pages that could move. While pages do move, long blocks should
-  // not shorten much longer rows of them.
   constexpr uint64_t long_block = 16, long_row = 64; // pages
-  if (free && rounded >= page_) {
-    if (rounded < long_block * page_ || free->size - rounded < long_row * page_) return free;
+  uint64_t rounded = request.rounded, rest = free ? free->size - rounded : UINT64_MAX;
+  if (rest >= page_ && is_scarce(request)) return nullptr;
+  if (rounded < page_) {
+    // What lies in part of a page anyway should not break pages that could move.
+    if (!free || rest < page_) return free;
+  } else if (full_.load(std::memory_order_relaxed)) {
+    return free;
+  } else if (free) {
+    // While pages do move, long blocks should not shorten much longer rows of them.
+    if (!looks_left_ || rounded < long_block * page_ || rest < long_row * page_) return free;
     --looks_left_;
   }
   tb_block *best = free;

@@ -25,8 +25,10 @@ enum class BlockState : uint8_t {
   pending,  // freed, other streams still use it
   planned,  // live at a place of a plan; or all of the memory of a plan
   held,     // taken out of its bin by a thread that grows or trims the heap
+  lent,     // part of a page that a block elsewhere uses
   unmapped, // addresses without memory, in a range
   stale,    // addresses whose pages went elsewhere, mapped until their stream has passed
+  closed,   // addresses beside a spliced block, of a page that is used elsewhere
 };
 
 // A stream that uses a block beside the block's own, from record_stream until its event has passed.
@@ -51,6 +53,11 @@ struct Segment {
   std::shared_ptr<Program> program;                  // of the plan whose places it holds
   bool growing = false;                              // address range with memory mapped as needed
   std::unique_ptr<tb_physical *[], FreeArray> pages; // of a growing one; NULL where nothing is mapped
+};
+
+// A page's second mapping: the part that is used there, where it was free, and the addresses beside it there.
+struct View {
+  tb_block *lent, *closed;
 };
 
 // Records of one kind, which have a member `next`; never given back to the system. Guarded by the heap's lock.

@@ -16,6 +16,7 @@ tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
     std::lock_guard guard(lock_);
     ++counters_.ooms;
   } else {
+    if (tb_status status = use_parts(request, out); status != TB_OUT_OF_MEMORY) return status;
     if (tb_status status = take_cached(request, out); status != TB_OK || *out) return status;
     tb_status status = grow(request, out);
     if (status != TB_OUT_OF_MEMORY) return status;
@@ -58,12 +59,22 @@ tb_status Heap::grow(const Request &request, tb_block **out) {
   if (policy_.growing) {
     if (policy_.fixed) return grow_range(request, true, out); // and other streams get nothing, for want of events
     // Cheap before dear: what other streams have passed, pages within the soft limit, what lies idle among blocks of
-    // the other kind, more pages, waiting on the device.
+    // the other kind, more pages, waiting on the device, parts of pages. From half of the memory on small requests do
+    // not break a page before what large ones left is used up.
     tb_status status = adopt(request, true, true, out);
+    if (status != TB_OUT_OF_MEMORY) return status;
+    return_parts();
+    auto fills_half = [&] {
+      std::lock_guard guard(lock_);
+      auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
+      return reserved >= std::min(limit_, policy_.total_memory) / 2;
+    };
+    if (request.rounded <= policy_.small_limit && fills_half()) status = adopt(request, false, true, out);
     if (status == TB_OUT_OF_MEMORY) status = grow_range(request, false, out);
     if (status == TB_OUT_OF_MEMORY) status = adopt(request, false, true, out);
     if (status == TB_OUT_OF_MEMORY) status = grow_range(request, true, out);
     if (status == TB_OUT_OF_MEMORY) status = adopt(request, false, false, out);
+    if (status == TB_OUT_OF_MEMORY) status = splice(request, true, out);
     return status;
   }
   if (policy_.whole_segments) {
@@ -201,6 +212,11 @@ tb_status Heap::release_cached() {
   if (cached) note(synchronize());
   note(release_held(segments));
   if (policy_.growing) {
+    {
+      std::lock_guard guard(lock_);
+      join_free();
+    }
+    return_parts();
     note(retire_all());
     note(release_pages());
     note(release_empty_ranges());

@@ -73,7 +73,7 @@ Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolic
     Pool &pool = pool_of(stream, request.rounded > policy_.small_limit);
     tb_block *found = find_free(pool, request);
     if (!found || found->size - request.rounded >= pool.long_rest) [[unlikely]]
-      if (!found || request.rounded < page_ || looks_left_) found = adopt_instead(found, pool, request.rounded);
+      found = adopt_instead(found, pool, request);
     if (found) [[likely]]
       block = take(found, request.rounded, size);
   }
@@ -158,15 +158,10 @@ StreamPools *Heap::find_pools(tb_stream *stream) {
     pools->small.timeline = pools->large.timeline = &pools->timeline;
     // A rest of at most 1 MiB could serve small requests only, and those have their own segments.
     if (!policy_.growing) pools->large.least_rest = policy_.whole_segments ? size_limit : policy_.small_limit + unit;
+    if (page_) pools->large.long_rest = page_;
     found = pools_.insert(found, std::move(pools));
-    set_long_rests();
   }
   return recent = found->get();
-}
-
-void Heap::set_long_rests() noexcept {
-  if (page_ && pools_.size() > 1) // what is shorter is not worth the look
-    for (auto &pools : pools_) pools->large.long_rest = page_ / 8;
 }
 
 // What large blocks have beyond what was asked, and what small ones leave of their segments, stays within the slack:

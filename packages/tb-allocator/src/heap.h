@@ -1,9 +1,10 @@
 // heap.h -- a stream-ordered caching allocator over one source of memory: the core of tb-allocator.
 //
-// Memory comes from the driver in segments, or in pages mapped into ranges of addresses, and is cut into blocks. Each stream has free blocks of its own, in a
-// pool for small and one for large requests; a deallocated block goes back there at once, because work that its stream
-// gets later runs after all that used it before. A block that other streams were recorded on waits for one event each.
-// Segments without a live block go back to the driver when memory runs out, and in empty_cache.
+// Memory comes from the driver in segments, or in pages mapped into ranges of addresses, and is cut into blocks. Each
+// stream has free blocks of its own, in a pool for small and one for large requests; a deallocated block goes back there
+// at once, because work that its stream gets later runs after all that used it before. A block that other streams were
+// recorded on waits for one event each. Segments without a live block go back to the driver when memory runs out, and in
+// empty_cache.
 //
 // Locks: `lock_` guards all records and is held for short sections without driver calls (but event_query, which never
 // blocks). `growth_` is held, outside of it, while memory comes from or goes to the driver; so a thread that finds no
@@ -14,7 +15,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,56 +29,14 @@
 #include "host.h"
 #include "lock.h"
 #include "policy.h"
+#include "pools.h"
 #include "sources.h"
 #include "thread_cache.h"
 
 namespace tb {
 
-struct Timeline;
 class Plan;
 class Program;
-
-// The free blocks of one stream and one of its two kinds.
-struct Pool {
-  Bins bins;
-  tb_stream *stream = nullptr;
-  Timeline *timeline = nullptr;
-  bool large = false;
-  uint64_t least_rest = unit;      // a smaller rest of a cut stays with the block
-  uint64_t long_rest = UINT64_MAX; // what would leave so much of a block may have a better place at another stream's
-};
-
-// The uses of one stream, in the order of their events, and that stream's spare events.
-struct PendingQueue {
-  tb_stream *stream = nullptr;
-  int32_t device = -1;  // where its events are made
-  bool settled = false; // an event was recorded, so `device` is right
-  Use *head = nullptr, *tail = nullptr;
-  std::vector<tb_event *> events;
-};
-
-// How far a stream has come, in epochs: an epoch ends when an event is recorded, which happens only where pages are
-// about to change hands. A free block is out of use once the epoch of its stamp has passed.
-struct Timeline {
-  struct Mark {
-    uint64_t epoch;
-    tb_event *event;
-  };
-  struct Retired { // a stale block, by the stamp that it had
-    tb_block *block;
-    uint64_t stamp;
-  };
-  PendingQueue *queue = nullptr; // of the same stream
-  uint64_t epoch = 1;            // of what is freed now
-  uint64_t passed = 0;
-  std::deque<Mark> marks;
-  std::vector<Retired> retired;
-};
-
-struct StreamPools {
-  Pool small, large;
-  Timeline timeline;
-};
 
 class Heap {
 public:
@@ -153,10 +111,10 @@ private:
     tb_stream *stream;
   };
   using Segments = std::map<char *, Segment>;
-  struct Piece { // whole pages inside a free block of a range, taken out of its bin
-    tb_block *block;
-    uint64_t from, to;  // offsets in its segment
-    tb_block *spare[2]; // records for what is left on either side
+  struct Piece { // whole pages, or part of one, inside a free block of a range, taken out of its bin
+    tb_block *block = nullptr;
+    uint64_t from = 0, to = 0; // offsets in its segment
+    tb_block *spare[2] = {};   // records for what is left on either side
   };
   struct Gap { // neighbouring free and unmapped blocks, from `first` to `last`, with room for a request
     tb_block *first = nullptr, *last = nullptr;
@@ -167,6 +125,7 @@ private:
     Segment *segment;
     uint64_t first, count;
   };
+  struct Splice;
   // What a request is put together from.
   struct Harvest {
     std::vector<Piece> pieces; // pages to move here
@@ -220,7 +179,8 @@ private:
   tb_status allocate_dynamic(uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
   void deallocate_dynamic(tb_block *block) noexcept;
   uint64_t round(uint64_t size) const noexcept {
-    return (std::min(size, size_limit) + policy_.granule - 1) & ~(policy_.granule - 1);
+    uint64_t granule = policy_.growing && size >= coarse_from ? std::max(coarse, policy_.granule) : policy_.granule;
+    return (std::min(size, size_limit) + granule - 1) & ~(granule - 1);
   }
   // With lock_ held.
   Pool &pool_of(tb_stream *stream, bool large) {
@@ -230,7 +190,6 @@ private:
     return large ? pools->large : pools->small;
   }
   StreamPools *find_pools(tb_stream *stream); // made at the stream's first request
-  void set_long_rests() noexcept;
   static size_t place_of(const tb_stream *stream) noexcept {
     return (reinterpret_cast<uintptr_t>(stream) * 0x9E3779B97F4A7C15) >> 60;
   }
@@ -296,6 +255,7 @@ private:
   void reserve_holes(bool large, size_t more); // lock_ held
   void add_hole(tb_block *block) noexcept;     // its memory is gone; lock_ held
   void remove_hole(tb_block *block) noexcept;  // of its pool's list; lock_ held
+  void join_free();                            // with neighbours that were not passed before; lock_ held
   Piece whole_pages(tb_block *block) const noexcept;
   void hold(Piece &piece);                                  // takes it out of its bin; lock_ held
   tb_block *carve(Piece &piece, BlockState state) noexcept; // the piece as a block of its own; lock_ held
@@ -308,6 +268,7 @@ private:
   void hold(const Gap &gap, tb_block *(&rests)[2]) noexcept; // rests: records for what is left; lock_ held
   void put_back(const Gap &gap) noexcept;
   tb_status map(const Gap &gap);
+  void use_harvest(Pool &pool) noexcept;                                // it is mapped now: counts it; lock_ held
   tb_block *fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept; // now mapped: a free block; lock_ held
 
   // stealing.cpp: pages for a gap, with growth_ held
@@ -315,15 +276,23 @@ private:
   tb_status create(uint64_t pages);
   void steal(StreamPools &from, uint64_t pages, bool passed_only); // lock_ held
   tb_status wait_for_donors(Timeline &mine, tb_stream *stream, uint64_t *stamp);
-  const std::vector<StreamPools *> &others(const StreamPools &own); // valid until the next call
-  void look_at_others(tb_stream *stream);
+  const std::vector<StreamPools *> &others(const StreamPools &own, uint64_t least); // valid until the next call
+  void look_at_others(tb_stream *stream, uint64_t least);                           // at those with such bytes free
 
   // adopting.cpp, with growth_ held
   tb_status adopt(const Request &request, bool own_kind, bool passed_only, tb_block **out);
   tb_block *adopt_from(StreamPools &donor, StreamPools &own, const Request &request, bool own_kind, uint64_t until,
-                       uint64_t stamp); // lock_ held
+                       uint64_t stamp);                                                 // lock_ held
+  tb_block *adopt_instead(tb_block *free, Pool &pool, const Request &request) noexcept; // lock_ held; not growth_
 
-  tb_block *adopt_instead(tb_block *free, Pool &pool, uint64_t rounded) noexcept; // lock_ held, growth_ need not be
+  // splicing.cpp, with growth_ held
+  bool is_scarce(const Request &request) const noexcept; // lock_ held, growth_ need not be
+  Splice find_parts(const Pool &pool, uint64_t size);    // lock_ held
+  tb_status splice(const Request &request, bool last, tb_block **out);
+  char *address_of(const View &view) const noexcept;
+  tb_status map_view(const View &view);
+  tb_status use_parts(const Request &request, tb_block **out);
+  void return_parts();
 
   // pausing.cpp, with growth_ held
   void go_on() noexcept;
@@ -371,9 +340,11 @@ private:
   std::vector<std::unique_ptr<PendingQueue>> queues_;
   tb_block *kept_ = nullptr; // of a fixed heap, by bin_next: freed, but used by other streams as well
   uint64_t limit_;
-  uint64_t page_ = 0;       // the granularity of virtual memory; written with both locks
-  uint64_t range_size_ = 0; // of addresses
-  Harvest harvest_;         // of the request at hand
+  uint64_t page_ = 0;             // the granularity of virtual memory; written with both locks
+  uint64_t range_size_ = 0;       // of addresses
+  std::atomic<bool> full_{false}; // the driver, or the limit, had no page the last time
+  std::vector<View> views_;       // guarded by growth_
+  Harvest harvest_;               // of the request at hand
   std::vector<StreamPools *> donors_;
   uint64_t most_active_ = 0;                 // bytes, as far as requests that needed pages saw
   uint32_t looks_left_ = 0;                  // at other streams, for long blocks, until pages move again

@@ -10,7 +10,7 @@ namespace tb {
 
 tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_block **out) {
   retire_all();
-  if (!policy_.fixed) look_at_others(request.stream);
+  if (!policy_.fixed) look_at_others(request.stream, page_);
   Pool *pool = nullptr;
   Gap gap;
   tb_block *spare = nullptr;
@@ -55,19 +55,7 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
   std::lock_guard guard(lock_);
   constexpr uint32_t looks = 16;
   if (!harvest_.pieces.empty()) looks_left_ = looks;
-  for (Piece &piece : harvest_.pieces) {
-    Pool &donor = *piece.block->pool;
-    counters_.subtract(donor.large, Count::reserved_bytes, static_cast<int64_t>(piece.to - piece.from));
-    uint64_t freed = piece.block->stamp;
-    tb_block *stale = carve(piece, BlockState::stale);
-    donor.timeline->retired.push_back({stale, freed}); // gather reserved the room
-    ++stale_;
-  }
-  if (!harvest_.fresh.empty()) ++counters_.device_alloc;
-  counters_.add(pool->large, Count::reserved_bytes, static_cast<int64_t>(harvest_.pages * page_));
-  harvest_.pieces.clear();
-  harvest_.fresh.clear();
-  harvest_.pages = 0;
+  use_harvest(*pool);
   for (tb_block *one = gap.first;; one = one->next) {
     char *base = one->segment->base, *from = std::max(one->pointer, base + gap.from);
     char *to = std::min(one->pointer + one->size, base + gap.to);
@@ -79,6 +67,22 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
   block->stamp = std::max(block->stamp, stamp);
   *out = take(put(block), request.rounded, request.size);
   return TB_OK;
+}
+
+void Heap::use_harvest(Pool &pool) noexcept {
+  for (Piece &piece : harvest_.pieces) {
+    Pool &donor = *piece.block->pool;
+    counters_.subtract(donor.large, Count::reserved_bytes, static_cast<int64_t>(piece.to - piece.from));
+    uint64_t freed = piece.block->stamp;
+    tb_block *stale = carve(piece, BlockState::stale);
+    donor.timeline->retired.push_back({stale, freed}); // gather reserved the room
+    ++stale_;
+  }
+  if (!harvest_.fresh.empty()) ++counters_.device_alloc;
+  counters_.add(pool.large, Count::reserved_bytes, static_cast<int64_t>(harvest_.pages * page_));
+  harvest_.pieces.clear();
+  harvest_.fresh.clear();
+  harvest_.pages = 0;
 }
 
 // Whether it is free and may be used by work that this pool's stream gets next.

@@ -39,6 +39,10 @@ tb_status Heap::pause(bool backup) {
     go_on();
     return status;
   }
+  for (const View &view : views_)
+    if (tb_status failed = driver_.api->vmm_unmap(driver_.self, address_of(view), page_);
+        failed != TB_OK && status == TB_OK)
+      status = failed;
   for (const Run &run : runs_)
     if (tb_status failed = empty_run(run, run.count); failed != TB_OK && status == TB_OK) status = failed;
   std::lock_guard guard(lock_);
@@ -52,10 +56,13 @@ tb_status Heap::resume() {
   int32_t device = source_->device();
   if (!paused_) return fail(TB_FAILED_PRECONDITION, device, "resume", "the arena is not paused");
   tb_status status = TB_OK;
-  size_t filled = 0;
+  size_t filled = 0, viewed = 0;
   for (; filled < runs_.size() && status == TB_OK; ++filled) status = fill_run(runs_[filled]);
+  while (status == TB_OK && viewed < views_.size())
+    if (status = map_view(views_[viewed]); status == TB_OK) ++viewed;
   if (status == TB_OK && backup_) status = copy_runs(TB_COPY_HOST_TO_DEVICE);
   if (status != TB_OK) { // paused as before
+    while (viewed) driver_.api->vmm_unmap(driver_.self, address_of(views_[--viewed]), page_);
     for (size_t run = 0; run < filled; ++run) empty_run(runs_[run], runs_[run].count);
     return status;
   }

@@ -12,6 +12,8 @@ namespace tb {
 inline constexpr uint64_t MiB = uint64_t{1} << 20;
 // Of paged memory: what is larger may lie in what others leave of their pages, what is smaller would litter them.
 inline constexpr uint64_t paged_small_limit = MiB / 8;
+// And from this size on in steps of `coarse`, 0.2 % at most: what one block leaves another of nearly its size takes.
+inline constexpr uint64_t coarse_from = 2 * MiB, coarse = 4 << 10;
 
 struct HeapPolicy {
   uint64_t granule = unit;            // requests are rounded up to it

@@ -16,7 +16,7 @@ tb_status Heap::find_page() {
   if (status != TB_OK) return status;
   std::lock_guard guard(lock_);
   page_ = std::max(least, recommended);
-  set_long_rests();
+  for (auto &pools : pools_) pools->large.long_rest = page_;
   // A cached block counts as one that shares its page.
   if (page_ < 2 * ThreadCache::largest) caching_.store(false, std::memory_order_relaxed);
   // One range holds all of the device's memory and the gaps that fragmentation leaves.
@@ -164,6 +164,20 @@ void Heap::put_back(std::vector<Piece> &pieces) noexcept {
   pieces.clear();
 }
 
+void Heap::join_free() {
+  for (auto &[base, segment] : segments_) {
+    if (!segment.growing) continue;
+    for (tb_block *block = segment.first; block; block = block->next) {
+      if (block->state != BlockState::free) continue;
+      for (tb_block *next = nullptr; next != block->next && block->next && block->next->state == BlockState::free;) {
+        next = block->next;
+        take_out(block);
+        block = put(block);
+      }
+    }
+  }
+}
+
 tb_status Heap::release_pages() {
   if (!runs_.empty()) return TB_OK; // paused: nothing is mapped
   harvest_.pieces.clear();
@@ -174,13 +188,6 @@ tb_status Heap::release_pages() {
         if (!segment.growing) continue;
         for (tb_block *block = segment.first; block; block = block->next) {
           if (block->state != BlockState::free) continue;
-          // Beside those of other streams, with which it may share a page: all have passed but what was freed just now.
-          for (tb_block *next = nullptr;
-               next != block->next && block->next && block->next->state == BlockState::free;) {
-            next = block->next;
-            take_out(block);
-            block = put(block);
-          }
           Piece piece = whole_pages(block);
           if (piece.from == piece.to) continue;
           harvest_.pieces.reserve(harvest_.pieces.size() + 1);

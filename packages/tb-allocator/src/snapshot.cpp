@@ -17,7 +17,7 @@ const char *name_of(Action action, bool pages) {
 
 uint64_t number(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
-bool is_mapped(const tb_block *block) { return block && block->state < BlockState::unmapped; }
+bool is_mapped(const tb_block *block) { return block && block->state < BlockState::lent; }
 
 void write_block(Pickle &out, const tb_block &block) {
   bool live = is_live(&block), pending = block.state == BlockState::pending;

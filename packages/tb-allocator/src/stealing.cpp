@@ -37,7 +37,7 @@ tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_
   donors_.clear();
   const std::vector<StreamPools *> &donors = donors_;
   if (harvest_.pages < pages) {
-    others(*own);
+    others(*own, page_);
     for (StreamPools *donor : donors) advance(donor->timeline);
     std::lock_guard guard(lock_);
     for (StreamPools *donor : donors) steal(*donor, pages, true);
@@ -63,23 +63,23 @@ tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_
   return wait_for_donors(own->timeline, request.stream, stamp);
 }
 
-const std::vector<StreamPools *> &Heap::others(const StreamPools &own) {
+const std::vector<StreamPools *> &Heap::others(const StreamPools &own, uint64_t least) {
   donors_.clear();
   std::lock_guard guard(lock_);
   for (auto &pools : pools_)
-    if (pools.get() != &own && pools->small.bins.bytes() + pools->large.bins.bytes() >= page_)
+    if (pools.get() != &own && pools->small.bins.bytes() + pools->large.bins.bytes() >= least)
       donors_.push_back(pools.get());
   return donors_;
 }
 
 // What they have passed by now is as good as the stream's own. An event on its way is not followed by another.
-void Heap::look_at_others(tb_stream *stream) {
+void Heap::look_at_others(tb_stream *stream, uint64_t least) {
   StreamPools *own;
   {
     std::lock_guard guard(lock_);
     own = find_pools(stream);
   }
-  for (StreamPools *donor : others(*own)) {
+  for (StreamPools *donor : others(*own, least)) {
     if (donor->timeline.marks.empty()) mark(*donor);
     advance(donor->timeline);
   }
@@ -89,9 +89,11 @@ void Heap::look_at_others(tb_stream *stream) {
 tb_status Heap::create(uint64_t pages) {
   harvest_.fresh.reserve(harvest_.fresh.size() + pages);
   for (; pages; --pages) {
-    if (!admits((harvest_.fresh.size() + 1) * page_)) return TB_OUT_OF_MEMORY;
     tb_physical *page = nullptr;
-    tb_status status = driver_.api->vmm_create(driver_.self, source_->device(), page_, 0, &page);
+    tb_status status = TB_OUT_OF_MEMORY;
+    if (admits((harvest_.fresh.size() + 1) * page_))
+      status = driver_.api->vmm_create(driver_.self, source_->device(), page_, 0, &page);
+    full_.store(status == TB_OUT_OF_MEMORY, std::memory_order_relaxed);
     if (status != TB_OK) return status;
     harvest_.fresh.push_back(page);
     ++harvest_.pages;

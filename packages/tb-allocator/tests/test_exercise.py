@@ -9,9 +9,9 @@ from tb_allocator import _core
 @pytest.mark.parametrize("seed", range(4))
 def test_every_promise_holds_over_random_operations(seed: int) -> None:
     seen = _core._exercise(250_000, seed)
-    # All paths were taken: memory ran out, pages moved, streams waited for one another.
+    # All paths were taken: memory ran out, pages moved, streams waited for one another, blocks shared pages.
     assert seen["allocations"] > 90_000
-    assert min(seen["out_of_memory"], seen["waits"]) > 10
+    assert min(seen["out_of_memory"], seen["waits"], seen["spliced"]) > 10
     assert seen["pages_mapped"] > 1000
 
 

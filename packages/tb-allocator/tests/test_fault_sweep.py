@@ -17,6 +17,7 @@ from tb_device.layers import leak
 
 MiB = 1 << 20
 STATUS = int(os.environ["STATUS"])
+PAGED = os.environ["TB_ALLOC_CONF"].endswith("True")
 
 def call(name, *arguments):
     driver = tb_device.default_driver()
@@ -53,6 +54,7 @@ def program():
             if size == 3:
                 pinned.record_stream(used)
     other = stream(ctypes.c_int32(0), ctypes.c_uint64(0))
+    parts = []
     try:
         # Where pages move: room for each only together, held apart; then for another stream.
         parts = [tb_allocator.empty(size * MiB) for size in (4, 2, 4)]
@@ -62,7 +64,18 @@ def program():
         tb_allocator.empty(6 * MiB, stream=other.value).free()
         del parts[:]
         tb_allocator.empty_cache()
+        if PAGED:  # a block in parts of two pages, where there is no more; it goes on and comes back with them
+            tb_allocator.set_memory_limit(6 * MiB)
+            parts = [tb_allocator.empty(MiB) for _ in range(6)]
+            del parts[4], parts[1]
+            with tb_allocator.empty(2 * MiB) as spliced:
+                spliced.copy_from(bytes(2 * MiB))
+                assert spliced.tobytes() == bytes(2 * MiB)
+            del parts[:]
+            tb_allocator.empty(6 * MiB).free()
     finally:
+        del parts[:]
+        tb_allocator.set_memory_limit(None)
         call("stream_destroy", other)
     tb_allocator.empty_cache()
     tb_allocator.empty_host_cache()

@@ -92,6 +92,7 @@ void bind_replay(nb::module_ &m) {
         out["out_of_memory"] = result.out_of_memory;
         out["pages_mapped"] = result.pages_mapped;
         out["waits"] = result.waits;
+        out["spliced"] = result.spliced;
         out["synchronisations"] = result.synchronisations;
         return out;
       },

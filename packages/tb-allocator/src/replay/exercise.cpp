@@ -1,10 +1,10 @@
 // exercise.cpp -- the random operations, and the map that they are checked against.
 #include "exercise.h"
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <stdexcept>
-#include <unordered_map>
 
 #include "emulated.h"
 #include "heap.h"
@@ -28,11 +28,10 @@ struct Exercise {
   std::mt19937_64 random;
   std::vector<Live> all;
   std::map<uint64_t, uint64_t> ends; // of what is live, by its start
-  struct Page {                      // of memory, while something in it is live
-    uint64_t address;
-    uint32_t blocks;
+  struct Part {                      // of a page's memory that is live
+    uint64_t end, address;           // as offset in the page; of the page
   };
-  std::unordered_map<tb_physical *, Page> pages;
+  std::map<std::pair<tb_physical *, uint64_t>, Part> parts; // by page and offset
   int64_t bytes = 0, requested = 0;
   ExerciseResult result;
 
@@ -50,9 +49,10 @@ struct Exercise {
       throw std::logic_error(promise);
   }
 
-  template <class Visit> void each_page(const Live &live, Visit visit) {
-    for (uint64_t at = live.start / emulated_page; at * emulated_page < live.start + live.size; ++at)
-      visit(driver.page_at(at * emulated_page), at * emulated_page);
+  template <class Visit> void each_part(const Live &live, Visit visit) {
+    uint64_t end = live.start + live.size;
+    for (uint64_t page = live.start / emulated_page * emulated_page; page < end; page += emulated_page)
+      visit(driver.page_at(page), std::max(live.start, page) - page, Part{std::min(end - page, emulated_page), page});
   }
 
   uint64_t some_size() {
@@ -91,12 +91,21 @@ struct Exercise {
     require(after == ends.end() || after->first >= live.start + live.size, "live blocks do not overlap");
     require(after == ends.begin() || std::prev(after)->second <= live.start, "live blocks do not overlap");
     ends.emplace_hint(after, live.start, live.start + live.size);
-    each_page(live, [&](tb_physical *page, uint64_t address) {
+    bool spliced = false;
+    each_part(live, [&](tb_physical *page, uint64_t from, const Part &part) {
       require(page, "live blocks have memory");
-      Page &known = pages.try_emplace(page, Page{address, 0}).first->second;
-      require(known.address == address, "no memory belongs to live blocks at two addresses");
-      ++known.blocks;
+      auto next = parts.lower_bound({page, from});
+      if (next != parts.end() && next->first.first == page) {
+        require(next->first.second >= part.end, "no memory belongs to two live blocks");
+        spliced |= next->second.address != part.address;
+      }
+      if (next != parts.begin() && std::prev(next)->first.first == page) {
+        require(std::prev(next)->second.end <= from, "no memory belongs to two live blocks");
+        spliced |= std::prev(next)->second.address != part.address;
+      }
+      parts.emplace_hint(next, std::pair(page, from), part);
     });
+    result.spliced += spliced;
     bytes += static_cast<int64_t>(live.size);
     requested += static_cast<int64_t>(live.requested);
     all.push_back(live);
@@ -104,10 +113,10 @@ struct Exercise {
 
   void free(size_t index) {
     Live live = all[index];
-    each_page(live, [&](tb_physical *page, uint64_t address) {
-      auto known = pages.find(page);
-      require(known != pages.end() && known->second.address == address, "a live block keeps its memory");
-      if (--known->second.blocks == 0) pages.erase(known);
+    each_part(live, [&](tb_physical *page, uint64_t from, const Part &part) {
+      auto known = parts.find({page, from});
+      require(known != parts.end() && known->second.address == part.address, "a live block keeps its memory");
+      parts.erase(known);
     });
     ends.erase(live.start);
     bytes -= static_cast<int64_t>(live.size);

@@ -8,7 +8,8 @@ namespace tb {
 
 struct ExerciseResult {
   uint64_t allocations = 0, out_of_memory = 0, pages_mapped = 0, waits = 0, synchronisations = 0;
-  std::string broken; // the first promise that did not hold, with the operation; "" when all held
+  uint64_t spliced = 0; // blocks in a page that another block uses at another address
+  std::string broken;   // the first promise that did not hold, with the operation; "" when all held
 };
 
 // Over the driver without memory, with 4 streams that lag behind. Promises: live blocks never overlap, by address or in
