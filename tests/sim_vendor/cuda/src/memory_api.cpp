@@ -32,6 +32,12 @@ std::map<uintptr_t, Range>::iterator block(CUdeviceptr address, Kind kind, Kind 
   return found;
 }
 
+// Before memory goes: what is queued may still use it, and the library's own functions wait as well.
+void wait_for_work(Lock &lock) {
+  for (const auto &device : world().devices)
+    if (device->context.alive) drain(device->context, lock);
+}
+
 bool overlaps(uintptr_t begin, uint64_t size) {
   World &all = world();
   if (all.holding(begin) != all.ranges.end()) return true;
@@ -63,6 +69,7 @@ extern "C" CUresult cuMemFree_v2(CUdeviceptr address) {
     Context *context = current_context(&result);
     if (!context && result < CUDA_ERROR_ILLEGAL_ADDRESS) return result;
     if (!address) return CUDA_SUCCESS;
+    wait_for_work(lock);
     const auto found = block(address, Kind::device, Kind::pool);
     if (found == all.ranges.end()) return CUDA_ERROR_INVALID_VALUE;
     all.drop(found);
@@ -121,6 +128,7 @@ extern "C" CUresult cuMemFreeHost(void *address) {
   return call<"cuMemFreeHost">([&]() -> CUresult {
     World &all = world();
     Lock lock(all.mutex);
+    wait_for_work(lock);
     const auto found = block(reinterpret_cast<CUdeviceptr>(address), Kind::host, Kind::host);
     if (found == all.ranges.end()) return CUDA_ERROR_INVALID_VALUE;
     all.drop(found);
