@@ -268,6 +268,7 @@ private:
   void hold(const Gap &gap, tb_block *(&rests)[2]) noexcept; // rests: records for what is left; lock_ held
   void put_back(const Gap &gap) noexcept;
   tb_status map(const Gap &gap);
+  void drop_harvest() noexcept;                                         // the request fails
   void use_harvest(Pool &pool) noexcept;                                // it is mapped now: counts it; lock_ held
   tb_block *fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept; // now mapped: a free block; lock_ held
 

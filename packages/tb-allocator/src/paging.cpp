@@ -35,10 +35,8 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
       std::lock_guard guard(lock_);
       blocks_.give(spare);
       put_back(gap);
-      put_back(harvest_.pieces);
     }
-    for (tb_physical *page : harvest_.fresh) driver_.api->vmm_destroy(driver_.self, page);
-    harvest_ = {};
+    drop_harvest();
   };
   uint64_t stamp = 0;
   try {
@@ -67,6 +65,15 @@ tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_bl
   block->stamp = std::max(block->stamp, stamp);
   *out = take(put(block), request.rounded, request.size);
   return TB_OK;
+}
+
+void Heap::drop_harvest() noexcept {
+  {
+    std::lock_guard guard(lock_);
+    put_back(harvest_.pieces);
+  }
+  for (tb_physical *page : harvest_.fresh) driver_.api->vmm_destroy(driver_.self, page);
+  harvest_ = {};
 }
 
 void Heap::use_harvest(Pool &pool) noexcept {

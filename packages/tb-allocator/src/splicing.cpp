@@ -154,10 +154,8 @@ tb_status Heap::splice(const Request &request, bool last, tb_block **out) {
         view.lent->state = BlockState::held;
         put(view.lent);
       }
-      put_back(harvest_.pieces);
     }
-    for (tb_physical *page : harvest_.fresh) driver_.api->vmm_destroy(driver_.self, page);
-    harvest_ = {};
+    drop_harvest();
   };
   uint64_t stamp = 0;
   try {
