@@ -125,3 +125,50 @@ def test_a_scalar_has_no_trace_of_the_shapes_before_it() -> None:
         for _ in range(40):  # an alias of the worker is shaped (1,) before, whichever is next
             ones = ones + ones.abs()
         assert torch.equal(torch.linalg.vector_norm(number.to("tb"), 6, 0).cpu(), expected)
+
+
+# What is joined, along which dimension.
+JOINED: dict[str, tuple[list[torch.Tensor], int]] = {
+    "alike": ([torch.rand(2, 3), torch.rand(2, 3)], 0),
+    "one": ([torch.rand(2, 3)], 1),
+    "from the end": ([torch.rand(2, 3, 4), torch.rand(2, 5, 4)], -2),
+    "nothing in one": ([torch.rand(2, 0), torch.rand(2, 3), torch.rand(2, 0)], 1),
+    "nothing of another shape": ([torch.rand(2, 3), torch.rand(0)], 1),
+    "nothing of another shape first": ([torch.rand(0), torch.rand(2, 3)], 1),
+    "types": ([torch.rand(3), torch.arange(3)], 0),
+    "strided": ([torch.rand(3, 2).t(), torch.rand(2, 3)], 0),
+    "conjugated": ([torch.rand(3, dtype=torch.complex64).conj(), torch.rand(2, dtype=torch.complex64)], 0),
+    "one channel": ([torch.rand(2, 1, 3, 3), torch.rand(2, 1, 3, 3)], 0),
+    "channels last": ([torch.rand(2, 4, 3, 3).to(memory_format=torch.channels_last) for _ in range(2)], 1),
+    "both orders": ([torch.rand(2, 4, 1, 1), torch.rand(2, 4, 1, 1).to(memory_format=torch.channels_last)], 1),
+    "five dimensions": ([torch.rand(2, 1, 3, 3, 3), torch.rand(2, 1, 3, 3, 3)], 0),
+}
+
+
+@pytest.mark.usefixtures("no_fallbacks")
+@pytest.mark.parametrize("name", JOINED)
+def test_joined_tensors_are_those_of_the_cpu_in_value_type_and_layout(name: str) -> None:
+    tensors, dim = JOINED[name]
+    expected = torch.cat(tensors, dim)
+    result = torch.cat([tensor.to("tb") for tensor in tensors], dim)
+    assert (result.dtype, result.stride()) == (expected.dtype, expected.stride())
+    assert torch.equal(result.cpu(), expected)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dim"),
+    [([(2, 3), (3, 3)], 1), ([(2, 3), (2,)], 0), ([(2, 3), (2, 3)], 2), ([(2, 3), (2, 3)], -3), ([(), ()], 0), ([], 0)],
+    ids=str,
+)
+def test_what_cannot_be_joined_is_refused_with_the_words_of_the_cpu(shapes: list[tuple[int, ...]], dim: int) -> None:
+    def told(device: str) -> str:
+        with pytest.raises((RuntimeError, IndexError, ValueError)) as caught:
+            torch.cat([torch.ones(shape, device=device) for shape in shapes], dim)
+        return f"{caught.type.__name__}: {caught.value}"
+
+    assert told("tb") == told("cpu")
+
+
+def test_tensors_of_several_devices_are_not_joined() -> None:
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.cat([torch.ones(2, device="tb"), torch.ones(2)])

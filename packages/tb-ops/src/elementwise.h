@@ -14,6 +14,7 @@ namespace at::meta {
 struct structured_add_Tensor;
 struct structured_addcdiv;
 struct structured_addcmul;
+struct structured_cat;
 struct structured_clamp_min;
 struct structured_cos;
 struct structured_div_Tensor;

@@ -41,16 +41,48 @@ void check_in_place(const at::Tensor &self, c10::IntArrayRef sizes, const c10::T
               sizes, " should match");
 }
 
+at::Tensor concatenation(const at::ITensorListRef &tensors, int64_t dim) {
+  if (!tensors.isUnboxed() || tensors.size() == 0) return {};
+  const at::TensorList list = tensors.toUnboxed();
+  const at::Tensor &first = list[0];
+  if (!plain(first) || first.device().type() != device_type) return {};
+  const c10::IntArrayRef shape = first.sizes();
+  if (dim < 0) dim += first.dim();
+  if (dim < 0 || dim >= first.dim()) return {};
+  c10::DimVector sizes(shape.begin(), shape.end());
+  for (const at::Tensor &tensor : list) {
+    // Contiguous tensors that channels-last ones look like are a matter of their order.
+    if (tensor.key_set() != first.key_set() || tensor.get_device() != first.get_device() ||
+        tensor.dtype() != first.dtype() || tensor.dim() != first.dim() || !tensor.is_contiguous() ||
+        (first.dim() > 3 && tensor.suggest_memory_format() != c10::MemoryFormat::Contiguous))
+      return {};
+    const c10::IntArrayRef own = tensor.sizes();
+    for (size_t i = 0; i < own.size(); i++)
+      if (own[i] != shape[i] && i != static_cast<size_t>(dim)) return {};
+    if (&tensor != &first) sizes[static_cast<size_t>(dim)] += own[static_cast<size_t>(dim)];
+  }
+  return empty(sizes, {}, first.scalar_type(), first.device().index());
+}
+
+static void check_device(const char *operation, const at::Tensor &tensor, const at::Tensor &first) {
+  TORCH_CHECK(tensor.device() == first.device(), "Expected all tensors to be on the same device, but ", operation,
+              " got tensors on ", first.device(), " and ", tensor.device(), ". Move one with .to(device).");
+}
+
 c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors) {
   const at::Tensor *first = nullptr;
   for (const at::Tensor *tensor : tensors) {
     if (!tensor->defined()) continue;
     if (!first) first = tensor;
-    TORCH_CHECK(tensor->device() == first->device(), "Expected all tensors to be on the same device, but ", operation,
-                " got tensors on ", first->device(), " and ", tensor->device(), ". Move one with .to(device).");
+    check_device(operation, *tensor, *first);
   }
   TORCH_INTERNAL_ASSERT(first && first->device().type() == device_type, operation, " got no tensor of this device");
   return first->device().index();
+}
+
+c10::DeviceIndex common_device(const char *operation, const at::ITensorListRef &tensors, const at::Tensor &out) {
+  for (const at::Tensor &tensor : tensors) check_device(operation, tensor, out);
+  return device_number(out);
 }
 
 } // namespace tb

@@ -49,6 +49,9 @@ def _device(function: NativeFunction, operator: Operator, operation: str) -> str
     """C++ of the device whose stream runs the kernel. Iterator operators check devices in their meta function."""
     from torchgen.model import DeviceCheckType
 
+    lists = [a.name for a in operator.arguments if a.schema_type == "Tensor[]"]
+    if lists:
+        return f'common_device("{operation}", {lists[0]}, op.output(0))'
     tensors = [a for a in operator.arguments if a.is_tensor or a.is_optional_tensor]
     if function.device_check == DeviceCheckType.NoCheck or not any(a.is_tensor for a in tensors):
         return "device_number(op.output(0))"
