@@ -10,11 +10,14 @@ namespace {
 
 constexpr int range_shift = 44; // each reservation has this many bits of address for itself
 
-void require(bool condition, const char *rule) {
-  if (condition) [[likely]]
-    return;
+[[noreturn, gnu::cold, gnu::noinline]] void stop(const char *rule) {
   fprintf(stderr, "tb-allocator: the emulated driver saw a broken rule: %s. Please report this.\n", rule);
   abort();
+}
+
+inline void require(bool condition, const char *rule) {
+  if (!condition) [[unlikely]]
+    stop(rule);
 }
 
 tb_status charge(tb_driver *self, uint64_t size) {
@@ -31,15 +34,22 @@ void drop(tb_driver *self, tb_physical *physical) {
   delete physical;
 }
 
+[[gnu::noinline]] const tb_driver::Range *range_of(tb_driver *self, uint64_t address) {
+  uint64_t index = (address >> range_shift) - 1;
+  require(index < self->ranges.size(), "the address lies in a reservation");
+  return self->recent = &self->ranges[index];
+}
+
 // The pages of a part of a reservation.
 inline tb_driver::Page *pages_of(tb_driver *self, void *address, uint64_t size) {
   auto value = reinterpret_cast<uint64_t>(address);
-  uint64_t index = (value >> range_shift) - 1, offset = value & ((uint64_t{1} << range_shift) - 1);
-  require(index < self->ranges.size(), "the address lies in a reservation");
-  auto &range = self->ranges[index];
+  const tb_driver::Range *range = self->recent;
+  if (value - range->base >= range->size) [[unlikely]]
+    range = range_of(self, value);
+  uint64_t offset = value - range->base;
   require((offset | size) % emulated_page == 0 && size > 0, "sizes are multiples of a page");
-  require(offset + size <= range.size, "the range lies in one reservation");
-  return &range.pages[offset / emulated_page];
+  require(offset + size <= range->size, "the range lies in one reservation");
+  return &range->pages[offset / emulated_page];
 }
 
 tb_status take(tb_driver *self, tb_driver::Call call, uint64_t size, void **out) {
@@ -79,6 +89,8 @@ tb_status reserve(tb_driver *self, uint64_t size, uint64_t, void *, void **out) 
   require(size <= uint64_t{1} << range_shift, "a reservation is smaller than 16 TiB");
   *out = reinterpret_cast<void *>((self->ranges.size() + 1) << range_shift);
   auto &range = self->ranges.emplace_back();
+  self->recent = &tb_driver::none;
+  range.base = reinterpret_cast<uint64_t>(*out);
   range.size = size;
   range.pages.reset(static_cast<tb_driver::Page *>(calloc(size / emulated_page + 1, sizeof(tb_driver::Page))));
   if (!range.pages) throw std::bad_alloc();
@@ -93,6 +105,7 @@ tb_status release(tb_driver *self, void *address, uint64_t size) {
   for (size_t page = 0; page < size / emulated_page; ++page)
     require(!pages[page].memory, "a reservation is released without mappings");
   range = {};
+  self->recent = &tb_driver::none;
   return TB_OK;
 }
 
@@ -113,13 +126,14 @@ tb_status destroy(tb_driver *self, tb_physical *physical) {
 tb_status map(tb_driver *self, void *address, uint64_t size, tb_physical *physical, uint64_t offset) {
   ++self->calls[tb_driver::map];
   require(offset + size <= physical->size, "a mapping lies in its memory");
-  tb_driver::Page *first = pages_of(self, address, size), *end = first + size / emulated_page;
-  for (tb_driver::Page *page = first; page < end; ++page) {
-    require(!page->memory, "nothing is mapped twice at one address");
-    page->memory = physical;
-  }
-  first->length = static_cast<uint32_t>(end - first);
+  tb_driver::Page *first = pages_of(self, address, size);
   ++physical->references;
+  require(!first->memory, "nothing is mapped twice at one address");
+  *first = {physical, static_cast<uint32_t>(size / emulated_page)};
+  for (uint32_t page = 1; page < first->length; ++page) {
+    require(!first[page].memory, "nothing is mapped twice at one address");
+    first[page].memory = physical;
+  }
   return TB_OK;
 }
 
@@ -131,8 +145,8 @@ tb_status unmap(tb_driver *self, void *address, uint64_t size) {
     tb_driver::Page *next = page + page->length;
     require(next <= end, "whole mappings are taken away");
     drop(self, page->memory);
-    page->length = 0;
-    for (; page < next; ++page) page->memory = nullptr;
+    *page = {};
+    while (++page < next) page->memory = nullptr;
   }
   return TB_OK;
 }
@@ -236,3 +250,5 @@ tb_physical *tb_driver::page_at(uint64_t address) const {
   if (range >= ranges.size() || page >= ranges[range].size / tb::emulated_page) return nullptr;
   return ranges[range].pages[page].memory;
 }
+
+const tb_driver::Range tb_driver::none;

@@ -68,10 +68,12 @@ struct tb_driver {
     uint32_t length;     // in pages, at the first page of a mapping
   };
   struct Range {
-    uint64_t size = 0;
+    uint64_t base = 0, size = 0;
     std::unique_ptr<Page[], Free> pages; // zeroed by the system when first touched
   };
   std::vector<Range> ranges; // by the upper bits of the address
+  static const Range none;
+  const Range *recent = &none; // the last of them that was looked at
   uint64_t next_block = uint64_t{1} << 60;
   tb_stream standard{this};
 };
