@@ -31,6 +31,7 @@ tb_block *Heap::adopt_instead(tb_block *free, Pool &pool, const Request &request
   constexpr uint64_t long_block = 16, long_row = 64; // pages
   uint64_t rounded = request.rounded, rest = free ? free->size - rounded : UINT64_MAX;
   if (is_scarce(request)) return nullptr;
+  if (pools_.size() == 1) return free;
   if (rounded < page_) { // what lies in part of a page anyway should not break pages that could move
     if (!free) return free;
   } else if (full_.load(std::memory_order_relaxed)) {

@@ -11,10 +11,10 @@ namespace tb {
 
 enum class Count : size_t {
   allocation,     // blocks in the caller's hands
-  active,         // those, and freed ones that other streams still use
+  pending,        // freed ones that other streams still use; with the former they are the active ones
   inactive_split, // free blocks that share their segment with others
   allocated_bytes,
-  active_bytes,
+  pending_bytes,
   inactive_split_bytes,
   requested_bytes, // active blocks as asked, before rounding
   segment,
@@ -39,73 +39,108 @@ struct Tally {
   Tally mirrored() const noexcept { return {-current, -low, -high, increased - current}; }
 };
 
+// A value is greatest just before it falls, so only what makes one fall looks at its peak.
 class Counters {
 public:
-  void add(bool large, Count count, int64_t amount) {
-    auto lane = static_cast<size_t>(count);
-    Value &value = pools_[large][lane];
-    value.increased += amount;
-    value.current += amount;
-    if (value.current > value.peak) value.peak = value.current;
-    Total &all = all_[lane];
-    all.current += amount;
-    if (all.current > all.peak) all.peak = all.current;
-  }
+  void add(bool large, Count count, int64_t amount) { lane(count).pools[large].current += amount; }
   void subtract(bool large, Count count, int64_t amount) {
-    auto lane = static_cast<size_t>(count);
-    pools_[large][lane].current -= amount;
-    all_[lane].current -= amount;
+    Lane &one = lane(count);
+    Value &value = one.pools[large];
+    if (value.current > value.peak) value.peak = value.current;
+    if (int64_t all = one.current(); all > one.peak) one.peak = all;
+    value.current -= amount;
+    value.decreased += amount;
   }
   void add(bool large, Count count, const Tally &tally) {
-    auto lane = static_cast<size_t>(count);
-    Value &value = pools_[large][lane];
-    value.increased += tally.increased;
+    Lane &one = lane(count);
+    Value &value = one.pools[large];
     value.peak = std::max(value.peak, value.current + tally.high);
+    one.peak = std::max(one.peak, one.current() + tally.high);
     value.current += tally.current;
-    Total &all = all_[lane];
-    all.peak = std::max(all.peak, all.current + tally.high);
-    all.current += tally.current;
+    value.decreased += tally.increased - tally.current;
   }
   // One update for what changed by merging and splitting together.
   void change(bool large, Count count, int64_t amount) {
     if (amount > 0) add(large, count, amount);
     if (amount < 0) subtract(large, count, -amount);
   }
-  int64_t current(Count count) const { return all_[static_cast<size_t>(count)].current; }
-  int64_t current(bool large, Count count) const { return pools_[large][static_cast<size_t>(count)].current; }
-  int64_t peak(Count count) const { return all_[static_cast<size_t>(count)].peak; }
+
+  // A block that is allocated; freed; freed while other streams use it; no longer used by them.
+  void allocate(bool large, uint64_t bytes, uint64_t requested) {
+    add(large, Count::allocation, 1);
+    add(large, Count::allocated_bytes, static_cast<int64_t>(bytes));
+    add(large, Count::requested_bytes, static_cast<int64_t>(requested));
+  }
+  void free(bool large, uint64_t bytes, uint64_t requested) {
+    if (current(Count::pending)) [[unlikely]]
+      note_active(large);
+    subtract(large, Count::allocation, 1);
+    subtract(large, Count::allocated_bytes, static_cast<int64_t>(bytes));
+    subtract(large, Count::requested_bytes, static_cast<int64_t>(requested));
+  }
+  void leave(bool large, uint64_t bytes) {
+    subtract(large, Count::allocation, 1);
+    subtract(large, Count::allocated_bytes, static_cast<int64_t>(bytes));
+    add(large, Count::pending, 1);
+    add(large, Count::pending_bytes, static_cast<int64_t>(bytes));
+  }
+  void complete(bool large, uint64_t bytes, uint64_t requested) {
+    note_active(large);
+    subtract(large, Count::pending, 1);
+    subtract(large, Count::pending_bytes, static_cast<int64_t>(bytes));
+    subtract(large, Count::requested_bytes, static_cast<int64_t>(requested));
+  }
+  // Many that were allocated and freed.
+  void add(bool large, const Tally &blocks, const Tally &bytes, const Tally &requested) {
+    if (current(Count::pending)) note_active(large, blocks.high, bytes.high);
+    add(large, Count::allocation, blocks);
+    add(large, Count::allocated_bytes, bytes);
+    add(large, Count::requested_bytes, requested);
+  }
+
+  int64_t current(Count count) const { return lane(count).current(); }
+  int64_t current(bool large, Count count) const { return lane(count).pools[large].current; }
+  int64_t active_bytes() const { return current(Count::allocated_bytes) + current(Count::pending_bytes); }
+  int64_t active_bytes(bool large) const {
+    return current(large, Count::allocated_bytes) + current(large, Count::pending_bytes);
+  }
+  int64_t peak(Count count) const { return std::max(lane(count).peak, current(count)); }
 
   int64_t alloc_retries = 0, ooms = 0, device_alloc = 0, device_free = 0, sync_all_streams = 0;
 
-  void reset_peak() {
-    for (auto &pool : pools_)
-      for (Value &value : pool) value.peak = value.current;
-    for (Total &all : all_) all.peak = all.current;
-  }
-  void reset_accumulated() {
-    for (auto &pool : pools_)
-      for (Value &value : pool) {
-        value.increased_before = value.increased;
-        value.decreased_before = value.increased - value.current;
-      }
-    alloc_retries = ooms = device_alloc = device_free = sync_all_streams = 0;
-  }
-
+  void reset_peak();
+  void reset_accumulated();
   // Fills all but struct_size.
   void read(tb_allocator_statistics *out) const;
 
 private:
-  static constexpr auto lanes = static_cast<size_t>(Count::end);
   struct Value {
     int64_t current = 0, peak = 0;
-    int64_t increased = 0; // all increases ever; the decreases are increased - current
-    int64_t increased_before = 0, decreased_before = 0;
+    int64_t decreased = 0; // all decreases ever; the increases are these and what there is
   };
-  struct Total { // sums of both pools, kept because a peak of sums is not a sum of peaks
-    int64_t current = 0, peak = 0;
+  struct alignas(64) Lane {
+    std::array<Value, 2> pools;
+    int64_t peak = 0; // of the sum, which is not the sum of the peaks
+    int64_t current() const { return pools[0].current + pools[1].current; }
   };
-  std::array<std::array<Value, lanes>, 2> pools_{};
-  std::array<Total, lanes> all_{};
+  // Peaks of what is allocated and pending while something is pending: otherwise they are those of what is allocated.
+  struct Active {
+    std::array<int64_t, 2> pools{};
+    int64_t all = 0;
+  };
+  static constexpr auto lanes = static_cast<size_t>(Count::end);
+
+  Lane &lane(Count count) { return lanes_[static_cast<size_t>(count)]; }
+  const Lane &lane(Count count) const { return lanes_[static_cast<size_t>(count)]; }
+  // With so much more, in between, in that pool.
+  void note_active(bool large, int64_t more_blocks = 0, int64_t more_bytes = 0);
+  static void read(const Lane &now, const Lane &before, tb_statistic *out);
+  static void read_active(const tb_statistic *allocated, const Lane &pending, const Lane &before, const Active &peaks,
+                          tb_statistic *out);
+
+  std::array<Lane, lanes> lanes_{};
+  Active active_, active_bytes_;
+  std::array<Lane, lanes> before_{}; // when the sums were reset
 };
 
 } // namespace tb

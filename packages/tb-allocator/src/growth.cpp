@@ -255,8 +255,7 @@ void Heap::shutdown() {
     policy_.fixed = false; // both locks: readers hold one
     while (tb_block *block = kept_) {
       kept_ = block->bin_next;
-      history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
-      release(block);
+      complete(block);
     }
   }
   release_cached();

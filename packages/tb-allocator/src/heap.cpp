@@ -96,14 +96,14 @@ Heap::Heap(const Driver &driver, std::unique_ptr<Source> source, const HeapPolic
       return;
     }
     bool large = block->pool->large;
-    counters_.subtract(large, Count::allocation, 1);
-    counters_.subtract(large, Count::allocated_bytes, static_cast<int64_t>(block->size));
     uses = block->uses;
     history_.record(uses ? Action::free_requested : Action::free, block->pointer, block->size, block->pool->stream);
     if (!uses) [[likely]] {
+      counters_.free(large, block->size, block->requested);
       release(block);
       return;
     }
+    counters_.leave(large, block->size);
     block->uses = nullptr;
     block->state = BlockState::pending;
     if (policy_.fixed) {
@@ -170,7 +170,7 @@ bool Heap::affords(const tb_block &found, uint64_t size) const noexcept {
   uint64_t rest = found.size - size;
   if (!found.pool->large || rest < policy_.large_rounding) [[likely]]
     return true;
-  int64_t more = counters_.current(true, Count::active_bytes) + counters_.current(false, Count::reserved_bytes) -
+  int64_t more = counters_.active_bytes(true) + counters_.current(false, Count::reserved_bytes) -
                  counters_.current(Count::requested_bytes);
   return static_cast<uint64_t>(more) + rest <= soft_limit() - most_active_;
 }
@@ -211,21 +211,12 @@ tb_block *Heap::take(tb_block *free, uint64_t rounded, uint64_t requested) {
   }
   block->state = BlockState::live;
   block->requested = requested;
-  auto bytes = static_cast<int64_t>(block->size);
-  counters_.add(large, Count::allocation, 1);
-  counters_.add(large, Count::active, 1);
-  counters_.add(large, Count::allocated_bytes, bytes);
-  counters_.add(large, Count::active_bytes, bytes);
-  counters_.add(large, Count::requested_bytes, static_cast<int64_t>(requested));
+  counters_.allocate(large, block->size, requested);
   history_.record(Action::allocate, block->pointer, block->size, pool.stream);
   return block;
 }
 
 void Heap::release(tb_block *block) noexcept {
-  bool large = block->pool->large;
-  counters_.subtract(large, Count::active, 1);
-  counters_.subtract(large, Count::active_bytes, static_cast<int64_t>(block->size));
-  counters_.subtract(large, Count::requested_bytes, static_cast<int64_t>(block->requested));
   block->stamp = block->pool->timeline->epoch;
   put(block);
 }

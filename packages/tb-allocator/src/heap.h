@@ -194,7 +194,7 @@ private:
     return (reinterpret_cast<uintptr_t>(stream) * 0x9E3779B97F4A7C15) >> 60;
   }
   tb_block *take(tb_block *free, uint64_t rounded, uint64_t requested);
-  void release(tb_block *block) noexcept;         // to the free blocks, from live or pending
+  void release(tb_block *block) noexcept;         // to the free blocks, as the caller counted it
   tb_block *put(tb_block *block) noexcept;        // merges with free neighbours and bins the result, which it returns
   void give(tb_block *free, Pool &pool) noexcept; // to another stream; the caller sees to the order
   void take_out(tb_block *block) noexcept;        // of its bin; state held
@@ -230,6 +230,7 @@ private:
     shut_.store(paused_ || failure_ != TB_OK, std::memory_order_relaxed);
   }
   void finish(PendingQueue &queue) noexcept;
+  void complete(tb_block *block) noexcept; // no stream uses it any longer; lock_ held
   void wait_for_uses(tb_block *block, Use *uses) noexcept;
   void keep(tb_block *block, Use *uses) noexcept; // until the heap is shut down; lock_ held
   tb_status record_event(PendingQueue &queue, tb_event **out) noexcept;

@@ -56,8 +56,14 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
     if (!pending_++) look_pause_ = {};
   }
   if (block->pending) return;
+  complete(block);
+}
+
+void Heap::complete(tb_block *block) noexcept {
   history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
-  block->segment->program ? release_planned(block) : release(block);
+  bool planned = block->segment->program != nullptr;
+  counters_.complete(planned ? is_large(*block) : block->pool->large, block->size, block->requested);
+  planned ? release_planned(block) : release(block);
 }
 
 void Heap::keep(tb_block *block, Use *uses) noexcept {
@@ -180,8 +186,7 @@ void Heap::finish(PendingQueue &queue) noexcept {
   tb_block *block = use->block;
   uses_.give(use);
   if (--block->pending) return;
-  history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
-  block->segment->program ? release_planned(block) : release(block);
+  complete(block);
 }
 
 tb_status Heap::wait_for_pending() {

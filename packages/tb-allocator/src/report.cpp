@@ -29,7 +29,7 @@ tb_status Heap::out_of_memory(const Request &request) {
   history_.record(Action::out_of_memory, nullptr, request.size, request.stream, driver_free);
   auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
   auto allocated = static_cast<uint64_t>(counters_.current(Count::allocated_bytes));
-  auto pending = static_cast<uint64_t>(counters_.current(Count::active_bytes)) - allocated;
+  auto pending = static_cast<uint64_t>(counters_.current(Count::pending_bytes));
   text += "this process reserved " + bytes_text(reserved) +
           (limit_ == UINT64_MAX ? "" : " of its limit of " + bytes_text(limit_)) + ", of which " +
           bytes_text(allocated) + " allocated";

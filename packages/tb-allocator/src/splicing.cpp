@@ -76,7 +76,7 @@ tb_status Heap::map_view(const View &view) {
 // 90 it maps two thirds more pages.
 bool Heap::is_scarce(const Request &request) const noexcept {
   return full_.load(std::memory_order_relaxed) && request.rounded >= 2 * page_ &&
-         counters_.current(Count::active_bytes) >= counters_.current(Count::reserved_bytes) / 100 * 93;
+         counters_.active_bytes() >= counters_.current(Count::reserved_bytes) / 100 * 93;
 }
 
 // last: whatever it takes; else only where it spares a whole page.

@@ -17,7 +17,7 @@ tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_
   {
     std::lock_guard guard(lock_);
     own = find_pools(request.stream);
-    auto active = static_cast<uint64_t>(counters_.current(Count::active_bytes)) + request.rounded;
+    auto active = static_cast<uint64_t>(counters_.active_bytes()) + request.rounded;
     auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
     most_active_ = std::max(most_active_, active);
     uint64_t soft = soft_limit();

@@ -109,13 +109,9 @@ void Heap::turn_page(ThreadCache &cache) noexcept {
 void Heap::settle(ThreadCache &cache) noexcept {
   if (!cache.untold.load(std::memory_order_relaxed)) return;
   constexpr bool large = false;
-  counters_.add(large, Count::allocation, cache.blocks);
-  counters_.add(large, Count::active, cache.blocks);
+  counters_.add(large, cache.blocks, cache.bytes, cache.asked);
   counters_.add(large, Count::inactive_split, cache.blocks.mirrored());
-  counters_.add(large, Count::allocated_bytes, cache.bytes);
-  counters_.add(large, Count::active_bytes, cache.bytes);
   counters_.add(large, Count::inactive_split_bytes, cache.bytes.mirrored());
-  counters_.add(large, Count::requested_bytes, cache.asked);
   cache.served += cache.blocks.increased;
   cache.blocks = cache.bytes = cache.asked = {};
   cache.untold.store(false, std::memory_order_relaxed);

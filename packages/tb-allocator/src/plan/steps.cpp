@@ -192,8 +192,6 @@ void Heap::deallocate_planned(tb_block *block) noexcept {
   uint64_t covers = 0;
   {
     std::lock_guard guard(lock_);
-    counters_.subtract(is_large(*block), Count::allocation, 1);
-    counters_.subtract(is_large(*block), Count::allocated_bytes, static_cast<int64_t>(block->size));
     uses = block->uses;
     program = block->segment->program;
     history_.record(uses ? Action::free_requested : Action::free, block->pointer, block->size, block->pool->stream);
@@ -206,8 +204,10 @@ void Heap::deallocate_planned(tb_block *block) noexcept {
     }
     block->uses = nullptr;
     if (uses) {
+      counters_.leave(is_large(*block), block->size);
       block->state = BlockState::pending;
     } else {
+      counters_.free(is_large(*block), block->size, block->requested);
       entry = &program->entry_of(block);
       release_planned(block);
       covers = entry->freed_at;
@@ -223,23 +223,11 @@ void Heap::deallocate_planned(tb_block *block) noexcept {
   }
 }
 
-void Heap::release_planned(tb_block *block) noexcept {
-  bool large = is_large(*block);
-  counters_.subtract(large, Count::active, 1);
-  counters_.subtract(large, Count::active_bytes, static_cast<int64_t>(block->size));
-  counters_.subtract(large, Count::requested_bytes, static_cast<int64_t>(block->requested));
-  block->segment->program->freed(block);
-}
+void Heap::release_planned(tb_block *block) noexcept { block->segment->program->freed(block); }
 
 void Heap::count_planned(tb_block &block, uint64_t requested) noexcept {
-  bool large = is_large(block);
-  auto bytes = static_cast<int64_t>(block.size);
   block.requested = requested;
-  counters_.add(large, Count::allocation, 1);
-  counters_.add(large, Count::active, 1);
-  counters_.add(large, Count::allocated_bytes, bytes);
-  counters_.add(large, Count::active_bytes, bytes);
-  counters_.add(large, Count::requested_bytes, static_cast<int64_t>(requested));
+  counters_.allocate(is_large(block), block.size, requested);
   history_.record(Action::allocate, block.pointer, block.size, block.pool->stream);
 }
 
