@@ -157,7 +157,7 @@ def test_joined_tensors_are_those_of_the_cpu_in_value_type_and_layout(name: str)
 
 @pytest.mark.parametrize(
     ("shapes", "dim"),
-    [([(2, 3), (3, 3)], 1), ([(2, 3), (2,)], 0), ([(2, 3), (2, 3)], 2), ([(2, 3), (2, 3)], -3), ([(), ()], 0), ([], 0)],
+    [([(2, 3), (3, 3)], 1), ([(2, 3), (2,)], 0), ([(2, 3), (2, 3)], 2), ([(2, 3), (2, 3)], -3), ([(), ()], 0)],
     ids=str,
 )
 def test_what_cannot_be_joined_is_refused_with_the_words_of_the_cpu(shapes: list[tuple[int, ...]], dim: int) -> None:
@@ -169,6 +169,13 @@ def test_what_cannot_be_joined_is_refused_with_the_words_of_the_cpu(shapes: list
     assert told("tb") == told("cpu")
 
 
-def test_tensors_of_several_devices_are_not_joined() -> None:
-    with pytest.raises(RuntimeError, match="same device"):
-        torch.cat([torch.ones(2, device="tb"), torch.ones(2)])
+@pytest.mark.parametrize("call", [torch.cat, torch.stack, torch.hstack])
+@pytest.mark.parametrize("devices", [("tb", "cpu"), ("cpu", "tb")], ids=str)
+def test_tensors_of_several_devices_are_not_joined(call: Call, devices: tuple[str, str]) -> None:
+    with pytest.raises(RuntimeError, match="on the same device, but aten::cat got tensors on tb:0 and cpu"):
+        call([torch.ones(2, device=device) for device in devices])
+
+
+def test_tensors_of_the_host_are_not_joined_on_the_device() -> None:
+    with pytest.raises(RuntimeError, match="Expected out tensor to have device cpu, but got tb:0"):
+        torch.cat([torch.ones(2), torch.ones(2)], out=torch.empty(4, device="tb"))
