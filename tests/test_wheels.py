@@ -11,6 +11,8 @@ import pytest
 
 TORCH_FREE = ["tb_device", "tb_stream", "tb_allocator", "tb_generator"]
 TORCH_LINKED = ["tb_amp", "tb_ops", "torch_backend"]
+# Of the some 2 KiB that the loader keeps for all libraries that a process loads late, whoever made them.
+STATIC_BYTES = 320
 
 
 def libraries(module: str) -> list[pathlib.Path]:
@@ -50,3 +52,17 @@ def test_torch_linked_packages_pin_the_torch_minor(module: str) -> None:
 
     minor = ".".join(torch.__version__.split(".")[:2])
     assert f"torch=={minor}.*" in (requires(module.replace("_", "-")) or [])
+
+
+def test_little_of_what_threads_have_lies_at_a_fixed_place() -> None:
+    """Where that room is used up, the next library that needs some does not load."""
+    sizes = {}
+    for library in (library for module in TORCH_FREE + TORCH_LINKED for library in libraries(module)):
+        if "STATIC_TLS" not in dynamic_section(library):
+            continue
+        headers = subprocess.run(["readelf", "-lW", str(library)], check=True, capture_output=True, text=True).stdout
+        size = re.search(r"^ +TLS +\S+ +\S+ +\S+ +\S+ +(0x[0-9a-f]+)", headers, re.MULTILINE)
+        assert size is not None, f"readelf shows no TLS segment of {library}:\n{headers}"
+        sizes[library.parent.name] = int(size[1], 16)
+    assert {"tb_allocator", "tb_stream"} <= set(sizes), "they read such a variable in every operator"
+    assert sum(sizes.values()) <= STATIC_BYTES, sizes

@@ -9,6 +9,7 @@
 #include <new>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tb {
@@ -17,12 +18,23 @@ namespace tb {
 
 namespace {
 
-thread_local constinit tb_stream *far_streams[device_limit - near_devices] = {};
+// Of the further devices. On the heap: all that a module has in place for a thread lies where the near ones have to.
+thread_local constinit tb_stream **far_streams = nullptr;
+
+struct FarStreams {
+  ~FarStreams() { delete[] std::exchange(far_streams, nullptr); }
+};
+
+[[gnu::noinline]] tb_stream *&far_place_of(int32_t device) {
+  if (!far_streams) {
+    static thread_local const FarStreams until_the_thread_ends;
+    far_streams = new tb_stream *[device_limit - near_devices]();
+  }
+  return far_streams[device - near_devices];
+}
 
 // This thread's place of a device in range.
-tb_stream *&place_of(int32_t device) {
-  return device < near_devices ? near_streams[device] : far_streams[device - near_devices];
-}
+tb_stream *&place_of(int32_t device) { return device < near_devices ? near_streams[device] : far_place_of(device); }
 
 std::atomic<tb_stream *> default_streams[device_limit];
 

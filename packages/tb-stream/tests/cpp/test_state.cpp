@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host.h"
+#include "streams.h"
 #include "table.h"
 
 #define CHECK(condition)                                                                                               \
@@ -31,7 +32,9 @@ namespace {
 std::mutex mutex;
 std::set<tb_stream *> streams;
 std::set<tb_event *> events;
-tb_stream standard[2] = {{0, 0}, {1, 0}};
+constexpr int32_t devices = 12, far_device = 9; // beyond those whose current streams have near places
+static_assert(far_device >= tb::near_devices && far_device < devices);
+tb_stream standard[devices];
 bool refuse_streams = false;
 std::vector<void (*)(void *)> shutdowns;
 int32_t forked = 0;
@@ -72,13 +75,14 @@ tb_driver_api make_api() {
 tb_driver_api api = make_api();
 
 void install() {
+  for (int32_t device = 0; device < devices; ++device) standard[device] = {device, 0};
   tb::host.driver = [](const tb_driver_api **out_api, tb_driver **out_self) -> tb_status {
     *out_api = &api;
     *out_self = nullptr;
     return TB_OK;
   };
   tb::host.device_count = [](int32_t *out) -> tb_status {
-    *out = 2;
+    *out = devices;
     return TB_OK;
   };
   tb::host.device_info = [](int32_t, tb_device_info *out) -> tb_status {
@@ -114,18 +118,18 @@ void a_failed_creation_leaves_the_pool_usable() {
 
 void the_current_stream_is_each_threads_own() {
   in_threads(4, [](int number) {
-    int32_t device = number % 2;
+    int32_t device = number % 2 ? far_device : 0, other = far_device - device;
     CHECK(table.current(device) == &standard[device]);
     tb_stream *mine = nullptr;
     CHECK(table.from_pool(device, 0, &mine) == TB_OK);
     for (int step = 0; step < 20000; ++step) {
       CHECK(table.set_current(device, mine) == TB_OK);
-      CHECK(table.current(device) == mine && table.current(1 - device) == &standard[1 - device]);
+      CHECK(table.current(device) == mine && table.current(other) == &standard[other]);
       CHECK(table.set_current(device, nullptr) == TB_OK);
       CHECK(table.current(device) == &standard[device]);
     }
-    CHECK(table.set_current(1 - device, mine) == TB_INVALID_ARGUMENT && last_error == TB_INVALID_ARGUMENT);
-    CHECK(!table.current(2) && last_error == TB_OUT_OF_RANGE);
+    CHECK(table.set_current(other, mine) == TB_INVALID_ARGUMENT && last_error == TB_INVALID_ARGUMENT);
+    CHECK(!table.current(devices) && last_error == TB_OUT_OF_RANGE);
     CHECK(!table.current(-1) && !table.current(1000));
   });
 }
