@@ -162,7 +162,6 @@ private:
   void deallocate_planned(tb_block *block) noexcept;
   void abandon_step(Plan &plan) noexcept;
   tb_status make_program(Plan &plan);
-  void release_planned(tb_block *block) noexcept;                   // lock_ held
   void count_planned(tb_block &block, uint64_t requested) noexcept; // lock_ held
   bool is_large(const tb_block &block) const noexcept { return block.size > policy_.small_limit; }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "heap.h"
+#include "plan/program.h"
 
 namespace tb {
 
@@ -61,9 +62,9 @@ void Heap::wait_for_uses(tb_block *block, Use *uses) noexcept {
 
 void Heap::complete(tb_block *block) noexcept {
   history_.record(Action::free_completed, block->pointer, block->size, block->pool->stream);
-  bool planned = block->segment->program != nullptr;
-  counters_.complete(planned ? is_large(*block) : block->pool->large, block->size, block->requested);
-  planned ? release_planned(block) : release(block);
+  Program *program = block->segment->program.get();
+  counters_.complete(program ? is_large(*block) : block->pool->large, block->size, block->requested);
+  program ? program->freed(block) : release(block);
 }
 
 void Heap::keep(tb_block *block, Use *uses) noexcept {

@@ -209,7 +209,7 @@ void Heap::deallocate_planned(tb_block *block) noexcept {
     } else {
       counters_.free(is_large(*block), block->size, block->requested);
       entry = &program->entry_of(block);
-      release_planned(block);
+      program->freed(block);
       covers = entry->freed_at;
     }
   }
@@ -222,8 +222,6 @@ void Heap::deallocate_planned(tb_block *block) noexcept {
     event.covers = std::max(event.covers, covers);
   }
 }
-
-void Heap::release_planned(tb_block *block) noexcept { block->segment->program->freed(block); }
 
 void Heap::count_planned(tb_block &block, uint64_t requested) noexcept {
   block.requested = requested;
