@@ -135,12 +135,13 @@ TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
   }
   data_ = impl->mutable_data();
   const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
-  dimensions_ = static_cast<uint32_t>(sizes.size());
+  const size_t count = sizes.size();
+  dimensions_ = static_cast<uint32_t>(count);
   int64_t *to = inline_;
-  if (dimensions_ > inline_dimensions) to = heap_ = new int64_t[2 * sizes.size()];
-  for (size_t i = 0; i < sizes.size(); i++) {
+  if (count > inline_dimensions) to = heap_ = new int64_t[2 * count];
+  for (size_t i = 0; i < count; i++) {
     to[i] = sizes[i];
-    to[dimensions_ + i] = strides[i];
+    to[count + i] = strides[i];
   }
 }
 
