@@ -19,6 +19,7 @@
 #include "executor.h"
 #include "fallback.h"
 #include "kernels/kernels.h"
+#include "kernels/product.h"
 #include "learned/learned.h"
 #include "ledger.h"
 #include "register.h"
@@ -213,6 +214,24 @@ NB_MODULE(_core, m) {
   m.def("release_fallback", &tb::release_fallback, "name"_a, "overload"_a, "Undoes one force_fallback.");
   m.def("forced_fallbacks", &tb::forced_fallbacks, "The operators that are forced now.");
   m.def("waiting_operators", &tb::waiting_operators, "(operator, reason) of native kernels that wait for the device.");
+  m.def(
+      "tried_products",
+      [] {
+        nb::list out;
+        for (const tb::TriedProduct &p : tb::tried_products())
+          out.append(
+              nb::make_tuple(p.rows, p.columns, p.inner, p.left_transposed, p.right_transposed, p.threads, p.ours));
+        return out;
+      },
+      nb::sig("def tried_products() -> list[tuple[int, int, int, bool, bool, int, bool]]"),
+      "Sizes of float matrix products that came up often enough to be tried: rows, columns, terms of a sum, whether "
+      "the "
+      "left and the right factor are transposed in memory, threads; and whether tb-ops' kernel makes them, which it "
+      "does "
+      "where it was faster than the BLAS and had its bits.");
+  m.def("_sgemm", &tb::run_sgemm, "left"_a, "right"_a, "out"_a, "add"_a,
+        "The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of "
+        "CPU matrices whose rows or columns are dense. False: this processor has no AVX-512.");
   m.def("learned_operators", &tb::learned_operators, "Native operators that wait at the first call with new shapes.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
   m.def(

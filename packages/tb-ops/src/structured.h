@@ -11,6 +11,8 @@
 #include "elementwise.h"
 #include "launch.h"
 
+namespace at::cpu {}
+
 namespace tb {
 
 // A new output as a meta function wants it.
@@ -118,6 +120,14 @@ template <class Meta, Schema schema, size_t count> using Structured = std::condi
     elementwise<Meta> && schema != Schema::out, ElementwiseCall<Meta, schema>,
     std::conditional_t<std::is_same_v<Meta, at::meta::structured_cat> && schema == Schema::functional,
                        ConcatenationCall<Meta>, MetaCall<Meta, schema, count>>>;
+
+// PyTorch's CPU kernels, which those that are declared here hide: ours with the same bits.
+namespace cpu {
+using namespace at::cpu;
+void mm_outf(const at::Tensor &self, const at::Tensor &mat2, at::Tensor &out);
+void addmm_outf(const at::Tensor &self, const at::Tensor &mat1, const at::Tensor &mat2, const at::Scalar &beta,
+                const at::Scalar &alpha, at::Tensor &out);
+} // namespace cpu
 
 // Raises unless every defined tensor is on one tb device; returns it.
 c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors);

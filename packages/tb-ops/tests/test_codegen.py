@@ -47,7 +47,7 @@ def test_each_kernel_checks_then_launches_then_returns(groups, text):
 
 def test_in_place_kernels_pass_self_as_the_output(text):
     assert "void op_add__Tensor_cpu(at::Tensor &self" in text
-    assert "at::cpu::add_outf(self, other, alpha, self)" in text
+    assert "{ cpu::add_outf(self, other, alpha, self)" in text
 
 
 def test_operators_that_are_no_iterators_check_their_devices(text):

@@ -1,31 +1,19 @@
-// Calling the BLAS, and trying whether parts of a product have the bits of the whole.
+// Cutting products, and trying whether parts of a product have the bits of the whole.
 #include "kernels/product.h"
 
 #include <ATen/Context.h>
 
 #include <array>
 #include <map>
-#include <type_traits>
 #include <vector>
 
 #include "team.h"
 
 namespace tb {
-template <class T> using Gemm = void(const char *, const char *, const int *, const int *, const int *, const T *,
-                                     const T *, const int *, const T *, const int *, const T *, T *, const int *);
-} // namespace tb
-
-// Of the BLAS that libtorch carries; null where it carries none.
-extern "C" {
-__attribute__((weak)) tb::Gemm<float> sgemm_;
-__attribute__((weak)) tb::Gemm<double> dgemm_;
-}
-
-namespace tb {
 
 bool multiplies(c10::ScalarType type) {
-  if (type == c10::kDouble) return dgemm_;
-  if (type != c10::kFloat || !sgemm_) return false;
+  if (!has_blas(type)) return false;
+  if (type == c10::kDouble) return true;
   const at::Float32Precision precision =
       at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
   return precision != at::Float32Precision::BF16 && precision != at::Float32Precision::TF32;
@@ -35,7 +23,7 @@ template <class T> void Product<T>::run(int64_t i, int64_t parts) const {
   const bool by_rows = rows >= columns;
   const int64_t extent = by_rows ? rows : columns;
   const int64_t begin = begin_of_part(i, parts, extent, step), end = begin_of_part(i + 1, parts, extent, step);
-  const int m = static_cast<int>(by_rows ? columns : end - begin), n = static_cast<int>(by_rows ? end - begin : rows);
+  const int64_t part_rows = by_rows ? end - begin : rows, part_columns = by_rows ? columns : end - begin;
   Factor<T> a = left, b = right;
   T *first = out;
   const T *first_bias = bias;
@@ -48,18 +36,8 @@ template <class T> void Product<T>::run(int64_t i, int64_t parts) const {
     if (bias) first_bias += begin;
   }
   if (bias)
-    for (int row = 0; row < n; row++) std::copy_n(first_bias, m, first + row * columns);
-  // By rows, left times right, is by columns, as BLAS has it, right times left.
-  const char transpose_b = b.transposed ? 't' : 'n', transpose_a = a.transposed ? 't' : 'n';
-  const int k = static_cast<int>(inner), stride_b = static_cast<int>(b.stride), stride_a = static_cast<int>(a.stride),
-            stride = static_cast<int>(columns);
-  const T one = 1, added = bias ? 1 : 0;
-  Gemm<T> *gemm;
-  if constexpr (std::is_same_v<T, float>)
-    gemm = sgemm_;
-  else
-    gemm = dgemm_;
-  gemm(&transpose_b, &transpose_a, &m, &n, &k, &one, b.data, &stride_b, a.data, &stride_a, &added, first, &stride);
+    for (int64_t row = 0; row < part_rows; row++) std::copy_n(first_bias, part_columns, first + row * columns);
+  Multiplication<T>{part_rows, part_columns, inner, a, b, first, columns, bias != nullptr}.run();
 }
 
 template <class T> bool Product<T>::keeps_bits(int64_t parts) const {

@@ -1,22 +1,17 @@
 // Matrix products of PyTorch's own BLAS, called as at::mm calls it: its bits, without what at::mm does around it.
 #pragma once
-#include <c10/core/ScalarType.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <cstdint>
+
+#include "kernels/blas.h"
 
 namespace tb {
 
 // Whether Product gives what at::mm does for this type with the present settings: float where no reduced precision is
 // allowed, and double, in builds of PyTorch that carry a BLAS.
 bool multiplies(c10::ScalarType type);
-
-// A matrix in memory by rows, `stride` elements from one to the next; its transpose where that is said.
-template <class T> struct Factor {
-  const T *data;
-  int64_t stride;
-  bool transposed = false;
-};
 
 // out = left right, with `bias`, unless null, added to each row. rows x inner times inner x columns, each at least 2;
 // `out` is contiguous.
@@ -42,5 +37,8 @@ private:
   static constexpr int64_t step = sizeof(T) == 4 ? 16 : 24; // what BLAS kernels compute at once, or a multiple
   bool try_parts(int64_t parts) const;
 };
+
+// out = left right, or out += left right, by our kernel alone; false: this processor cannot.
+bool run_sgemm(const at::Tensor &left, const at::Tensor &right, at::Tensor out, bool add);
 
 } // namespace tb

@@ -1,7 +1,8 @@
 from __future__ import annotations
 import collections.abc
+import torch
 import typing
-__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'waiting_operators']
+__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'tried_products', 'waiting_operators']
 def _connect() -> None:
     ...
 def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -11,6 +12,10 @@ def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.a
 def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None:
     """
     finder() -> (place, stack) tells where Python is, on the thread that asks.
+    """
+def _sgemm(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, add: bool) -> bool:
+    """
+    The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of CPU matrices whose rows or columns are dense. False: this processor has no AVX-512.
     """
 def aclnn_executors() -> tuple[int, int, int, int, int]:
     """
@@ -96,6 +101,10 @@ def set_sync_debug_mode(mode: int) -> None:
     """
 def sync_debug_mode() -> int:
     ...
+def tried_products() -> list[tuple[int, int, int, bool, bool, int, bool]]:
+    """
+    Sizes of float matrix products that came up often enough to be tried: rows, columns, terms of a sum, whether the left and the right factor are transposed in memory, threads; and whether tb-ops' kernel makes them, which it does where it was faster than the BLAS and had its bits.
+    """
 def waiting_operators() -> list[tuple[str, str]]:
     """
     (operator, reason) of native kernels that wait for the device.

@@ -10,9 +10,9 @@ from .model import Operator
 if TYPE_CHECKING:
     from torchgen.model import NativeFunction, NativeFunctionsGroup
 
-# Runs on the worker: PyTorch's CPU kernel in its out= form. Functional and out= schemas share one.
+# Runs on the worker: PyTorch's CPU kernel in its out= form, or ours of its name. Functional and out= schemas share one.
 WORKER = Template("""
-void $worker($parameters) { at::cpu::$cpu($call); }""")
+void $worker($parameters) { cpu::$cpu($call); }""")
 
 KERNEL = Template("""
 $definition {
@@ -74,7 +74,7 @@ def _kernel(group: NativeFunctionsGroup, function: NativeFunction) -> str:
         cpu = CppSignatureGroup.from_native_function(group.out, method=False).most_faithful_signature()
         cpu_arguments = [(a.name, str(a.type)) for a in cpu.arguments()]
 
-    # The worker's function calls at::cpu::NAME_outf(inputs..., outs...); in place, self is also the output.
+    # The worker's function calls cpu::NAME_outf(inputs..., outs...); in place, self is also the output.
     in_place = kind is SchemaKind.inplace
     out_names = [a.name for a in group.out.func.arguments.out]
     captured, parameters, call = [], [], []

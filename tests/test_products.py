@@ -1,0 +1,123 @@
+"""Products of float matrices: the kernel's order of additions, stock CPU's bits, and who makes which product."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tb_ops._core
+import torch
+import torch.nn.functional as F
+
+LAYOUTS = ("rows", "columns")
+
+
+def _matrix(rows: int, columns: int, layout: str, seed: int, apart: int = 0) -> torch.Tensor:
+    """Random numbers; `apart`: elements between a row (or column) and the next that belong to none."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (rows, columns) if layout == "rows" else (columns, rows)
+    whole = torch.randn(shape[0], shape[1] + apart, generator=generator)[:, : shape[1]]
+    return whole if layout == "rows" else whole.T
+
+
+def _terms(inner: int) -> list[int]:
+    """How many terms are added up at a time."""
+    if 192 < inner < 384:
+        return [(inner + 1) // 2, inner // 2]
+    return [192] * (inner // 192) + [inner % 192] * (inner % 192 > 0)
+
+
+def _in_order(left: torch.Tensor, right: torch.Tensor, before: torch.Tensor | None) -> torch.Tensor:
+    """The product in the kernel's order. A long double holds a product and nearly always its sum exactly."""
+    a, b = left.numpy().astype(np.longdouble), right.numpy().astype(np.longdouble)
+    out = None if before is None else before.numpy()
+    first = 0
+    for terms in _terms(a.shape[1]):
+        total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+        for k in range(first, first + terms):
+            total = (a[:, k, None] * b[None, k, :] + total).astype(np.float32)
+        out = total if out is None else out + total
+        first += terms
+    assert out is not None
+    assert out.dtype == np.float32
+    return torch.from_numpy(out)
+
+
+# Tiles are 14 x 32, panels 192 terms, blocks 512 columns; a stride of 1024 makes rows be copied.
+SIZES = (
+    (1, 1, 1),
+    (1, 33, 16),
+    (2, 17, 3),
+    (13, 31, 15),
+    (14, 32, 17),
+    (15, 33, 192),
+    (29, 16, 193),
+    (28, 65, 300),
+    (7, 48, 383),
+    (16, 40, 384),
+    (43, 30, 401),
+    (3, 513, 20),
+    (18, 550, 37),
+    (5, 9, 1024),
+)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("layouts", [(a, b) for a in LAYOUTS for b in LAYOUTS])
+def test_the_kernel_adds_up_in_its_order_and_writes_nothing_else(
+    size: tuple[int, int, int], layouts: tuple[str, str]
+) -> None:
+    rows, columns, inner = size
+    for add in (False, True):
+        left, right = _matrix(rows, inner, layouts[0], 1, apart=3), _matrix(inner, columns, layouts[1], 2, apart=5)
+        whole = torch.randn(rows + 1, columns + 2, generator=torch.Generator().manual_seed(3))
+        before = whole.clone()
+        out = whole[:rows, 1:-1]
+        if not tb_ops._core._sgemm(left, right, out, add):
+            pytest.skip("this processor has no AVX-512: tb-ops has no kernel of its own for it")
+        assert torch.equal(out, _in_order(left, right, before[:rows, 1:-1] if add else None))
+        out.copy_(before[:rows, 1:-1])
+        assert torch.equal(whole, before)
+
+
+def test_infinities_and_nans_are_where_they_belong() -> None:
+    left, right = _matrix(20, 50, "rows", 1), _matrix(50, 40, "rows", 2)
+    left[3, 7], left[5, 9], right[11, 4] = float("inf"), float("nan"), float("-inf")
+    out = torch.empty(20, 40)
+    if not tb_ops._core._sgemm(left, right, out, False):
+        pytest.skip("this processor has no AVX-512: tb-ops has no kernel of its own for it")
+    expected = left.double() @ right.double()
+    assert torch.equal(out.isnan(), expected.isnan())
+    assert torch.equal(out.isposinf(), expected.isposinf())
+    assert torch.equal(out.isneginf(), expected.isneginf())
+
+
+def _products(device: str, rows: int, columns: int, inner: int) -> list[torch.Tensor]:
+    x = _matrix(rows, inner, "rows", 1).to(device).requires_grad_()
+    weight = _matrix(columns, inner, "rows", 2).to(device).requires_grad_()
+    bias = _matrix(1, columns, "rows", 3)[0].to(device)
+    out = F.linear(x, weight, bias)
+    torch.autograd.backward(out, _matrix(rows, columns, "rows", 4).to(device))
+    with torch.no_grad():
+        found = [
+            out,
+            x.mm(weight.T),
+            torch.addmm(bias, x, weight.T),
+            torch.addmm(bias, x, weight.T, beta=2),
+            torch.addmm(out, x, weight.T),
+            torch.mm(x, weight.T, out=torch.empty(columns, rows, device=device).T),
+        ]
+    assert x.grad is not None
+    assert weight.grad is not None
+    return [tensor.detach().cpu() for tensor in (*found, x.grad, weight.grad)]
+
+
+# Of 17 times 23 nobody else asks, so that this test sees these sizes become known.
+@pytest.mark.parametrize("size", [(17, 23, 67), (64, 48, 391), (32, 128, 128), (130, 257, 320), (48, 1030, 200)])
+def test_products_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(size: tuple[int, int, int]) -> None:
+    expected = _products("cpu", *size)
+    for _ in range(6):
+        for got, stock in zip(_products("tb", *size), expected, strict=True):
+            assert torch.equal(got, stock)
+    if tb_ops._core._sgemm(torch.ones(1, 1), torch.ones(1, 1), torch.empty(1, 1), False):
+        rows, columns, inner = size
+        assert (rows, columns, inner, False, True) in {tried[:5] for tried in tb_ops._core.tried_products()}
