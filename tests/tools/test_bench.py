@@ -12,7 +12,7 @@ import torch
 from bench import __main__ as program
 from bench.interleave import Plan, Subject, compare, nothing
 from bench.measure import rows
-from bench.operators import OPERATORS
+from bench.operators import AFTER_PAUSE, OPERATORS
 from bench.rows import Row, aims_text, table, verdicts
 from bench.steps import STEPS, training_step
 
@@ -37,6 +37,14 @@ def test_a_subject_is_prepared_before_each_of_its_blocks_and_the_time_leaves_tha
     found = compare([slow, Subject(nothing)], Plan(calls=2, rounds=2, wait_inside=True))
     assert order == ["prepare", "call", "call"] * 3
     assert found.microseconds[0] < 2_000
+
+
+def test_idleness_and_warming_calls_come_before_a_block_and_are_not_timed() -> None:
+    order: list[str] = []
+    subject = Subject(lambda: order.append("call"), prepare=lambda: order.append("prepare"))
+    found = compare([subject], Plan(calls=2, rounds=1, wait_inside=True, warm=3, pause=0.02))
+    assert order == (["prepare"] + ["call"] * 5) * 2
+    assert found.microseconds[0] < 5_000
 
 
 @pytest.mark.parametrize("inside", [True, False])
@@ -74,7 +82,7 @@ def test_every_operator_runs_natively_on_tb(no_fallbacks: None) -> None:
 def test_rows_have_the_promised_names_and_leave_the_thread_count_alone() -> None:
     threads = torch.get_num_threads()
     found = list(rows(torch.device("tb"), quick=True))
-    assert [row.name for row in found] == [*OPERATORS, *STEPS]
+    assert [row.name for row in found] == [*OPERATORS, *AFTER_PAUSE, *STEPS]
     assert all(row.ratio_least <= row.ratio <= row.ratio_greatest for row in found)
     assert all(row.ratio_to_better >= row.ratio and row.threads == threads for row in found)
     assert torch.get_num_threads() == threads

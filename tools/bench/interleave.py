@@ -26,11 +26,16 @@ class Subject:
 
 @dataclass(frozen=True)
 class Plan:
-    """`calls` per block, `rounds` of one block per subject; `wait_inside`: the wait for the device is timed too."""
+    """`calls` per block, `rounds` of one block per subject; `wait_inside`: the wait for the device is timed too.
+
+    Before a block, untimed: `pause` seconds of idleness and `warm` calls.
+    """
 
     calls: int
     rounds: int
     wait_inside: bool
+    warm: int = 0
+    pause: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,10 @@ def _block(subject: Subject, plan: Plan) -> float:
     """Microseconds per call."""
     subject.prepare()
     call = subject.call
+    if plan.pause:
+        time.sleep(plan.pause)
+    for _ in range(plan.warm):
+        call()
     started = time.perf_counter_ns()
     for _ in range(plan.calls):
         call()

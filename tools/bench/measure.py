@@ -12,7 +12,7 @@ import torch
 from models.case import Case
 
 from bench.interleave import Call, Plan, Subject, compare
-from bench.operators import OPERATORS, PLAN
+from bench.operators import AFTER_PAUSE, OPERATORS, PLAN, PLAN_AFTER_PAUSE
 from bench.rows import Row
 from bench.steps import STEPS, training_step
 
@@ -39,9 +39,10 @@ def cases(chosen: Sequence[str]) -> Iterator[tuple[str, str, Make, Plan]]:
     def wanted(name: str) -> bool:
         return not chosen or any(part.lower() in name.lower() for part in chosen)
 
-    for name, make in OPERATORS.items():
-        if wanted(name):
-            yield "operator", name, make, PLAN
+    for operators, plan in ((OPERATORS, PLAN), (AFTER_PAUSE, PLAN_AFTER_PAUSE)):
+        for name, make in operators.items():
+            if wanted(name):
+                yield "operator", name, make, plan
     for name, (make_case, plan) in STEPS.items():
         if wanted(name):
 

@@ -1,7 +1,8 @@
 """Host-side cost of single operators on 1 element: what the caller's thread pays per call.
 
 The wait for the device is outside the time, except where the operator itself waits (device to host). A block has few
-enough calls that no queue fills up and pushes back.
+enough calls that no queue fills up and pushes back. A few untimed calls come before it, for every subject alike: the
+device's worker has fallen asleep meanwhile, and the first call has to wake it. What that costs is a row of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import torch
 
 from bench.interleave import Call, Plan
 
-PLAN = Plan(calls=200, rounds=31, wait_inside=False)
+PLAN = Plan(calls=200, rounds=31, wait_inside=False, warm=5)
+PLAN_AFTER_PAUSE = Plan(calls=1, rounds=101, wait_inside=False, pause=0.001)
 
 
 def _one(device: torch.device) -> torch.Tensor:
@@ -93,3 +95,4 @@ OPERATORS: dict[str, Callable[[torch.device], Call]] = {
     "copy host to device": _host_to_device,
     "copy device to host": _device_to_host,
 }
+AFTER_PAUSE: dict[str, Callable[[torch.device], Call]] = {"add after 1 ms of idleness": _add}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.operators import AFTER_PAUSE
+
 
 @dataclass(frozen=True)
 class Row:
@@ -43,8 +45,8 @@ STEPS = {
     "LSTM 2x128": Aim(0.75, 1.02),
     "transformer d128": Aim(0.9, 1.02),
 }
-# Metadata only, the same code for every device; or the call waits for the device by its meaning.
-NO_AIM = ("view", "copy device to host")
+# Metadata only, the same code for every device; the call waits for the device by its meaning; it wakes a thread.
+NO_AIM = ("view", "copy device to host", *AFTER_PAUSE)
 
 
 @dataclass(frozen=True)

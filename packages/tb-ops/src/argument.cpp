@@ -118,7 +118,8 @@ TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
   wrapped_ = impl->is_wrapped_number();
   conjugate_ = impl->is_conj();
   negative_ = impl->is_neg();
-  captured_types.add(type_, impl->numel() == 0);
+  const bool empty = impl->numel() == 0;
+  captured_types.add(type_, empty);
   const bool host = impl->device_type() == c10::DeviceType::CPU;
   if (host && impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
     by_value_ = true;
@@ -133,7 +134,13 @@ TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
       host_ = impl->shallow_copy_and_detach(c10::VariableVersion(0), false);
     impl = host_.get();
   }
-  data_ = impl->mutable_data();
+  // As mutable_data() of the tensor does, which asks more than once whether there is a storage.
+  const c10::Storage &storage = impl->unsafe_storage();
+  if (empty || !storage) [[unlikely]]
+    data_ = impl->mutable_data();
+  else
+    data_ = static_cast<std::byte *>(storage.mutable_data()) +
+            static_cast<size_t>(impl->storage_offset()) * impl->itemsize();
   const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
   const size_t count = sizes.size();
   dimensions_ = static_cast<uint32_t>(count);

@@ -105,7 +105,9 @@ template <class Arguments = TensorArguments, class List> Arguments stored_list(c
   for (const at::Tensor &tensor : list) out.emplace_back(tensor);
   return out;
 }
-inline FewTensorArguments stored(const at::ITensorListRef &list) { return stored_list<FewTensorArguments>(list); }
+inline FewTensorArguments stored(const at::ITensorListRef &list) {
+  return list.isUnboxed() ? stored_list<FewTensorArguments>(list.toUnboxed()) : stored_list<FewTensorArguments>(list);
+}
 inline TensorArguments stored(const at::TensorList &list) { return stored_list(list); }
 inline TensorArguments stored(const std::vector<at::Tensor> &list) { return stored_list(list); }
 template <class Arguments> std::vector<at::Tensor> restore(Arguments &arguments)

@@ -26,7 +26,10 @@ at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarT
                                std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                                std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> memory_format) {
   check_factory(layout, pin_memory);
-  DeviceScope scope(device_or_current(device));
+  const c10::DeviceIndex index = device_or_current(device);
+  if (!memory_format || *memory_format == c10::MemoryFormat::Contiguous)
+    return empty(size, {}, c10::dtype_or_default(dtype), index);
+  DeviceScope scope(index);
   return at::Tensor(
       at::detail::empty_generic(size, runtime.allocator, key_set, c10::dtype_or_default(dtype), memory_format));
 }

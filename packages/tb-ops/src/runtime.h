@@ -50,6 +50,8 @@ inline c10::DeviceIndex device_number(const at::Tensor &tensor) { return tensor.
 
 // A new tensor on a device; strides empty: contiguous.
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device);
+// A new tensor of a contiguous one's shape and type, without working out anew how large that is.
+at::Tensor empty_like_contiguous(const at::Tensor &tensor);
 
 // Sets the thread's device for as long as it lives; free when it is already that one.
 class DeviceScope {

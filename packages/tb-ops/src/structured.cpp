@@ -12,7 +12,7 @@ at::Tensor create_output(c10::IntArrayRef sizes, c10::IntArrayRef strides, const
   const c10::Device device = options.device();
   const c10::DeviceIndex index =
       device.has_index() ? device.index() : static_cast<c10::DeviceIndex>(runtime.device.current_device());
-  if (!strides.empty() || sizes.empty()) return empty(sizes, strides, type, index);
+  if (!strides.empty() || !options.memory_format_opt()) return empty(sizes, strides, type, index);
   DeviceScope scope(index);
   return at::Tensor(at::detail::empty_generic(sizes, runtime.allocator, key_set, type, options.memory_format_opt()));
 }
@@ -81,7 +81,10 @@ c10::DeviceIndex common_device(const char *operation, std::initializer_list<cons
 }
 
 c10::DeviceIndex common_device(const char *operation, const at::ITensorListRef &tensors, const at::Tensor &out) {
-  for (const at::Tensor &tensor : tensors) check_device(operation, tensor, out);
+  const auto check = [&](const auto &list) {
+    for (const at::Tensor &tensor : list) check_device(operation, tensor, out);
+  };
+  tensors.isUnboxed() ? check(tensors.toUnboxed()) : check(tensors);
   return device_number(out);
 }
 

@@ -86,7 +86,7 @@ private:
   // The output of a call on tensors like `first`; false: some of them is a piece of the output.
   template <class... Arguments> bool take(const at::Tensor &first, const Arguments &...arguments) {
     if constexpr (schema == Schema::functional) {
-      outputs[0] = empty(first.sizes(), {}, first.scalar_type(), device_number(first));
+      outputs[0] = empty_like_contiguous(first);
     } else {
       const auto apart = [this]<class Argument>(const Argument &argument) {
         if constexpr (std::is_same_v<Argument, at::Tensor>) return !partly_overlap(output(0), argument);
