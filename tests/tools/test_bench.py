@@ -13,6 +13,7 @@ from bench import __main__ as program
 from bench.interleave import Plan, Subject, compare, nothing
 from bench.measure import rows
 from bench.operators import AFTER_PAUSE, OPERATORS
+from bench.products import LAYOUTS, measured
 from bench.rows import Row, aims_text, table, verdicts
 from bench.steps import STEPS, training_step
 
@@ -129,3 +130,14 @@ def test_a_name_that_no_row_has_is_an_error(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("sys.argv", ["bench", "nothing like it"])
     with pytest.raises(SystemExit, match="nothing like it"):
         program.main()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_products_are_timed_and_compared(layout: str) -> None:
+    try:
+        found = measured((20, 30, 40), layout, rounds=1)
+    except RuntimeError as refused:
+        pytest.skip(str(refused))
+    assert found.own > 0
+    assert found.stock > 0
+    assert found.gigaflops == pytest.approx(2e-3 * 20 * 30 * 40 / found.own)

@@ -1,0 +1,97 @@
+"""python -m bench.products: tb-ops' kernel of float matrix products beside stock cpu's, one thread, in turns.
+
+Equal: whether the results are the same bit by bit, without which a product is not given to the kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tb_ops._core
+import torch
+
+from bench.interleave import Plan, Subject, compare
+
+# Rows, terms of a sum, columns: of the benchmark's models, and larger ones.
+SIZES = (
+    (32, 128, 128),
+    (64, 64, 64),
+    (512, 64, 64),
+    (512, 64, 192),
+    (512, 256, 64),
+    (64, 512, 192),
+    (512, 128, 512),
+    (256, 1024, 1024),
+    (1040, 192, 768),
+    (2048, 512, 512),
+)
+LAYOUTS = {"x @ w": (False, False), "x @ w.T": (False, True), "x.T @ w": (True, False)}
+OPERATIONS_PER_BLOCK = 200e6
+
+
+@dataclass(frozen=True)
+class Product:
+    """Microseconds of each, and whether the results are equal."""
+
+    size: tuple[int, int, int]
+    layout: str
+    stock: float
+    own: float
+    ratio: float
+    equal: bool
+
+    @property
+    def gigaflops(self) -> float:
+        rows, inner, columns = self.size
+        return 2e-3 * rows * inner * columns / self.own
+
+
+def measured(size: tuple[int, int, int], layout: str, rounds: int) -> Product:
+    """One size, with its factors in memory as the layout says. RuntimeError: this processor has no AVX-512."""
+    rows, inner, columns = size
+    turn_left, turn_right = LAYOUTS[layout]
+    left = torch.randn(inner, rows).T if turn_left else torch.randn(rows, inner)
+    right = torch.randn(columns, inner).T if turn_right else torch.randn(inner, columns)
+    expected, out = torch.empty(rows, columns), torch.empty(rows, columns)
+    if not tb_ops._core._sgemm(left, right, out, False):
+        raise RuntimeError("bench.products: this processor has no AVX-512, so there is no kernel to time")
+    calls = max(1, round(OPERATIONS_PER_BLOCK / (2 * rows * inner * columns)))
+    own = Subject(lambda: tb_ops._core._sgemm(left, right, out, False))
+    stock = Subject(lambda: torch.mm(left, right, out=expected))
+    found = compare([own, stock], Plan(calls=calls, rounds=rounds, wait_inside=False, warm=2))
+    return Product(
+        size, layout, found.microseconds[1], found.microseconds[0], found.ratios[0].median, torch.equal(out, expected)
+    )
+
+
+def table(products: Sequence[Product]) -> str:
+    """Markdown."""
+    lines = [
+        "| rows x terms x columns | factors | stock cpu, us | tb-ops, us | ratio | GFLOP/s | equal |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for p in products:
+        size = " x ".join(map(str, p.size))
+        lines.append(
+            f"| {size} | `{p.layout}` | {p.stock:.1f} | {p.own:.1f} | {p.ratio:.2f} | {p.gigaflops:.0f} | "
+            f"{'yes' if p.equal else 'no'} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.products", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the smallest size and one round: does everything run?")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    sizes, rounds = (SIZES[:1], 1) if asked.quick else (SIZES, 9)
+    print(table([measured(size, layout, rounds) for size in sizes for layout in LAYOUTS]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
