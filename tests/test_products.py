@@ -91,6 +91,20 @@ def test_infinities_and_nans_are_where_they_belong() -> None:
     assert torch.equal(out.isneginf(), expected.isneginf())
 
 
+def test_bad_factors_are_refused() -> None:
+    good = torch.zeros(2, 2)
+    for factors, text in (
+        ((good.double(), good, good), "float matrices on the CPU"),
+        ((good.to("tb"), good, good), "float matrices on the CPU"),
+        ((good[0], good, good), "float matrices"),
+        ((torch.zeros(2, 3), good, good), r"\[2, 3\] and \[2, 2\]"),
+        ((torch.zeros(4, 4)[::2, ::2], good, good), "dense"),
+        ((good, good, torch.zeros(4, 2).T[:, ::2]), "by rows"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            tb_ops._core._sgemm(*factors, False)
+
+
 def _products(device: str, rows: int, columns: int, inner: int) -> list[torch.Tensor]:
     x = _matrix(rows, inner, "rows", 1).to(device).requires_grad_()
     weight = _matrix(columns, inner, "rows", 2).to(device).requires_grad_()

@@ -38,8 +38,14 @@ std::optional<Product<float>> product(const Tensor &left, const Tensor &right, T
 } // namespace
 
 bool run_sgemm(const Tensor &left, const Tensor &right, Tensor out, bool add) {
+  for (const Tensor *tensor : {&left, &right, static_cast<const Tensor *>(&out)})
+    TORCH_CHECK(tensor->is_cpu() && tensor->scalar_type() == c10::kFloat && tensor->dim() == 2,
+                "_sgemm takes float matrices on the CPU");
+  TORCH_CHECK(left.size(1) == right.size(0) && left.size(0) == out.size(0) && right.size(1) == out.size(1),
+              "_sgemm got factors of ", left.sizes(), " and ", right.sizes(), " for an output of ", out.sizes());
   const auto a = factor(left), b = factor(right);
-  TORCH_CHECK(a && b && out.stride(1) == 1, "_sgemm takes matrices whose rows or columns are dense");
+  TORCH_CHECK(a && b && out.stride(1) == 1,
+              "_sgemm takes factors whose rows or columns are dense, and an output by rows");
   if (!has_sgemm()) return false;
   sgemm({out.size(0), out.size(1), left.size(1), *a, *b, out.mutable_data_ptr<float>(), out.stride(0), add});
   return true;
