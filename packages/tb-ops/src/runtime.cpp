@@ -58,7 +58,7 @@ void open() {
 }
 
 namespace {
-// What at::detail::empty_generic does, once the number of bytes is known: a sixth of its cost is working that out.
+// What at::detail::empty_generic does once it has checked the sizes and worked out the number of bytes.
 at::Tensor new_contiguous(c10::IntArrayRef sizes, caffe2::TypeMeta type, size_t bytes, c10::DeviceIndex device) {
   DeviceScope scope(device);
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
