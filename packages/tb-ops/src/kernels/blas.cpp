@@ -54,16 +54,8 @@ void by_us(const Multiplication<float> &product) {
   const int64_t parts = std::clamp<int64_t>(extent / least_of_part, 1, threads());
   const auto part = [&](int64_t i) {
     constexpr int64_t line = 16;
-    const int64_t begin = begin_of_part(i, parts, extent, line),
-                  count = begin_of_part(i + 1, parts, extent, line) - begin;
-    Multiplication<float> p = product;
-    (by_rows ? p.rows : p.columns) = count;
-    if (by_rows)
-      p.left.data += begin * (p.left.transposed ? 1 : p.left.stride);
-    else
-      p.right.data += begin * (p.right.transposed ? p.right.stride : 1);
-    p.out += begin * (by_rows ? p.stride : 1);
-    sgemm(p);
+    const int64_t begin = begin_of_part(i, parts, extent, line);
+    sgemm(product.part(by_rows, begin, begin_of_part(i + 1, parts, extent, line) - begin));
   };
   if (parts == 1) return sgemm(product);
   parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
@@ -79,9 +71,9 @@ public:
     product_.stride = like.columns + (like.stride == like.columns ? 0 : 16);
     product_.left.stride = like.left.transposed ? like.rows : like.inner;
     product_.right.stride = like.right.transposed ? like.inner : like.columns;
-    left_ = numbers(like.rows * like.inner);
-    right_ = numbers(like.inner * like.columns);
-    out_ = numbers(like.rows * product_.stride);
+    left_ = trial_numbers<float>(like.rows * like.inner, state_);
+    right_ = trial_numbers<float>(like.inner * like.columns, state_);
+    out_ = trial_numbers<float>(like.rows * product_.stride, state_);
     product_.left.data = left_.data();
     product_.right.data = right_.data();
   }
@@ -104,13 +96,6 @@ public:
   }
 
 private:
-  std::vector<float> numbers(int64_t size) {
-    std::vector<float> made(static_cast<size_t>(size));
-    for (float &number : made)
-      number = static_cast<float>(static_cast<int32_t>(state_ = state_ * 1664525 + 1013904223)) * 0x1p-31F;
-    return made;
-  }
-
   Multiplication<float> product_;
   std::vector<float> left_, right_, out_;
   uint32_t state_ = 1;

@@ -22,6 +22,21 @@ template <class T> struct Multiplication {
   int64_t stride; // of out
   bool add = false;
 
+  // `count` rows, or columns, from `begin` on.
+  Multiplication part(bool by_rows, int64_t begin, int64_t count) const {
+    Multiplication p = *this;
+    if (by_rows) {
+      p.rows = count;
+      p.left.data += begin * (left.transposed ? 1 : left.stride);
+      p.out += begin * stride;
+    } else {
+      p.columns = count;
+      p.right.data += begin * (right.transposed ? right.stride : 1);
+      p.out += begin;
+    }
+    return p;
+  }
+
   // On as many threads as the calling one may use. Whether our kernel has the BLAS's bits, and is faster, is tried with
   // other numbers once a size has been asked for a few times.
   void run() const;
@@ -29,6 +44,13 @@ template <class T> struct Multiplication {
 
 // Whether there is a BLAS for this type.
 bool has_blas(c10::ScalarType type);
+
+// Numbers from -1 to 1 to try a product with; the same for a `state`, which moves on.
+template <class T> std::vector<T> trial_numbers(int64_t size, uint32_t &state) {
+  std::vector<T> made(static_cast<size_t>(size));
+  for (T &number : made) number = static_cast<T>(static_cast<int32_t>(state = state * 1664525 + 1013904223) * 0x1p-31);
+  return made;
+}
 
 // A size that was tried, with so many threads: whether our kernel makes its products.
 struct TriedProduct {

@@ -23,21 +23,12 @@ template <class T> void Product<T>::run(int64_t i, int64_t parts) const {
   const bool by_rows = rows >= columns;
   const int64_t extent = by_rows ? rows : columns;
   const int64_t begin = begin_of_part(i, parts, extent, step), end = begin_of_part(i + 1, parts, extent, step);
-  const int64_t part_rows = by_rows ? end - begin : rows, part_columns = by_rows ? columns : end - begin;
-  Factor<T> a = left, b = right;
-  T *first = out;
-  const T *first_bias = bias;
-  if (by_rows) {
-    a.data += a.transposed ? begin : begin * a.stride;
-    first += begin * columns;
-  } else {
-    b.data += b.transposed ? begin * b.stride : begin;
-    first += begin;
-    if (bias) first_bias += begin;
-  }
+  const auto part = Multiplication<T>{rows, columns, inner, left, right, out, columns, bias != nullptr}.part(
+      by_rows, begin, end - begin);
   if (bias)
-    for (int64_t row = 0; row < part_rows; row++) std::copy_n(first_bias, part_columns, first + row * columns);
-  Multiplication<T>{part_rows, part_columns, inner, a, b, first, columns, bias != nullptr}.run();
+    for (int64_t row = 0; row < part.rows; row++)
+      std::copy_n(by_rows ? bias : bias + begin, part.columns, part.out + row * columns);
+  part.run();
 }
 
 template <class T> bool Product<T>::keeps_bits(int64_t parts) const {
@@ -56,12 +47,7 @@ template <class T> bool Product<T>::try_parts(int64_t parts) const {
   if (std::ranges::any_of(sizes, [](int64_t size) { return size > most_elements; })) return false;
   const PartOfKernel on_one_thread;
   uint32_t state = 1;
-  const auto numbers = [&](int64_t size) {
-    std::vector<T> made(static_cast<size_t>(size));
-    for (T &number : made)
-      number = static_cast<T>(static_cast<int32_t>(state = state * 1664525 + 1013904223) * 0x1p-31);
-    return made;
-  };
+  const auto numbers = [&](int64_t size) { return trial_numbers<T>(size, state); };
   const std::vector<T> first = numbers(rows * inner), second = numbers(inner * columns), added = numbers(columns);
   const auto product = [&](int64_t count) {
     std::vector<T> made(static_cast<size_t>(rows * columns));
