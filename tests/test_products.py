@@ -134,4 +134,54 @@ def test_products_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(siz
             assert torch.equal(got, stock)
     if tb_ops._core._sgemm(torch.ones(1, 1), torch.ones(1, 1), torch.empty(1, 1), False):
         rows, columns, inner = size
-        assert (rows, columns, inner, False, True) in {tried[:5] for tried in tb_ops._core.tried_products()}
+        assert (rows, columns, inner, False, True) in {
+            tried[1:6] for tried in tb_ops._core.tried_products() if tried[0] == 0
+        }
+
+
+def _batch(count: int, rows: int, columns: int, layout: str, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if layout == "columns":
+        return torch.randn(count, columns, rows, generator=generator).transpose(1, 2)
+    if layout == "one for all":
+        return torch.randn(rows, columns, generator=generator).expand(count, rows, columns)
+    if layout == "heads":  # as attention has them: a row's elements of all heads lie together
+        return torch.randn(rows, count, columns, generator=generator).transpose(0, 1)
+    return torch.randn(count, rows, columns, generator=generator)
+
+
+def _batches(device: str, size: tuple[int, int, int, int], layouts: tuple[str, str]) -> list[torch.Tensor]:
+    count, rows, columns, inner = size
+    left = _batch(count, rows, inner, layouts[0], 1).to(device).requires_grad_()
+    right = _batch(count, inner, columns, layouts[1], 2).to(device).requires_grad_()
+    added = _batch(count, rows, columns, "rows", 3).to(device)
+    out = left.bmm(right)
+    torch.autograd.backward(out, _batch(count, rows, columns, "rows", 4).to(device))
+    with torch.no_grad():
+        found = [
+            out,
+            torch.baddbmm(added, left, right),
+            torch.baddbmm(added[:, :1], left, right),
+            torch.baddbmm(added, left, right, beta=0.5, alpha=2),
+            added.clone().baddbmm_(left, right),
+            torch.bmm(left, right, out=torch.empty(count, columns, rows, device=device).transpose(1, 2)),
+        ]
+    assert left.grad is not None
+    assert right.grad is not None
+    return [tensor.detach().cpu() for tensor in (*found, left.grad, right.grad)]
+
+
+# As many products as threads, fewer, and more; few terms, and more than are added up at a time.
+@pytest.mark.parametrize("size", [(1, 130, 70, 33), (3, 21, 40, 50), (8, 64, 64, 16), (12, 65, 33, 200)])
+@pytest.mark.parametrize(
+    "layouts", [("rows", "rows"), ("rows", "columns"), ("columns", "rows"), ("heads", "heads"), ("rows", "one for all")]
+)
+def test_batches_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(
+    size: tuple[int, int, int, int], layouts: tuple[str, str]
+) -> None:
+    expected = _batches("cpu", size, layouts)
+    for _ in range(6):
+        for got, stock in zip(_batches("tb", size, layouts), expected, strict=True):
+            assert torch.equal(got, stock)
+    if tb_ops._core._sgemm(torch.ones(1, 1), torch.ones(1, 1), torch.empty(1, 1), False):
+        assert size in {tried[:4] for tried in tb_ops._core.tried_products()}

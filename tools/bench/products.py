@@ -1,6 +1,7 @@
 """python -m bench.products: tb-ops' kernel of float matrix products beside stock cpu's, one thread, in turns.
 
-Equal: whether the results are the same bit by bit, without which a product is not given to the kernel.
+Single products by the kernel itself, batches by torch.bmm on tb, the wait for the result included. Equal: whether the
+results are the same bit by bit, without which a product is not given to the kernel.
 """
 
 from __future__ import annotations
@@ -29,13 +30,24 @@ SIZES = (
     (2048, 512, 512),
 )
 LAYOUTS = {"x @ w": (False, False), "x @ w.T": (False, True), "x.T @ w": (True, False)}
+# Products, rows, terms of a sum, columns: of attention and of its gradients, and larger ones.
+BATCHES = (
+    (32, 64, 16, 64),
+    (32, 64, 64, 16),
+    (64, 128, 64, 128),
+    (64, 128, 128, 64),
+    (96, 65, 64, 65),
+    (8, 256, 256, 256),
+)
 OPERATIONS_PER_BLOCK = 200e6
+TRIED_AFTER = 5  # calls of one size
 
 
 @dataclass(frozen=True)
 class Product:
-    """Microseconds of each, and whether the results are equal."""
+    """Microseconds of each, and whether the results are equal. `count`: products in a batch; 0: one of its own."""
 
+    count: int
     size: tuple[int, int, int]
     layout: str
     stock: float
@@ -46,15 +58,22 @@ class Product:
     @property
     def gigaflops(self) -> float:
         rows, inner, columns = self.size
-        return 2e-3 * rows * inner * columns / self.own
+        return 2e-3 * max(self.count, 1) * rows * inner * columns / self.own
+
+
+def _factors(size: tuple[int, int, int], layout: str, *batch: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random numbers, in memory as the layout says."""
+    rows, inner, columns = size
+    turn_left, turn_right = LAYOUTS[layout]
+    left = torch.randn(*batch, inner, rows).mT if turn_left else torch.randn(*batch, rows, inner)
+    right = torch.randn(*batch, columns, inner).mT if turn_right else torch.randn(*batch, inner, columns)
+    return left, right
 
 
 def measured(size: tuple[int, int, int], layout: str, rounds: int) -> Product:
-    """One size, with its factors in memory as the layout says. RuntimeError: this processor has no AVX-512."""
+    """One size. RuntimeError: this processor has no AVX-512."""
     rows, inner, columns = size
-    turn_left, turn_right = LAYOUTS[layout]
-    left = torch.randn(inner, rows).T if turn_left else torch.randn(rows, inner)
-    right = torch.randn(columns, inner).T if turn_right else torch.randn(inner, columns)
+    left, right = _factors(size, layout)
     expected, out = torch.empty(rows, columns), torch.empty(rows, columns)
     if not tb_ops._core._sgemm(left, right, out, False):
         raise RuntimeError("bench.products: this processor has no AVX-512, so there is no kernel to time")
@@ -63,7 +82,32 @@ def measured(size: tuple[int, int, int], layout: str, rounds: int) -> Product:
     stock = Subject(lambda: torch.mm(left, right, out=expected))
     found = compare([own, stock], Plan(calls=calls, rounds=rounds, wait_inside=False, warm=2))
     return Product(
-        size, layout, found.microseconds[1], found.microseconds[0], found.ratios[0].median, torch.equal(out, expected)
+        0,
+        size,
+        layout,
+        found.microseconds[1],
+        found.microseconds[0],
+        found.ratios[0].median,
+        torch.equal(out, expected),
+    )
+
+
+def measured_batch(batch: tuple[int, int, int, int], layout: str, rounds: int) -> Product:
+    """A batch on tb and on stock cpu."""
+    count, rows, inner, columns = batch
+    left, right = _factors((rows, inner, columns), layout, count)
+    there = left.to("tb"), right.to("tb")
+    expected, out = torch.empty(count, rows, columns), torch.empty(count, rows, columns, device="tb")
+    calls = max(1, round(10 * OPERATIONS_PER_BLOCK / (2 * count * rows * inner * columns)))
+    own = Subject(lambda: torch.bmm(*there, out=out), finish=torch.accelerator.synchronize)
+    stock = Subject(lambda: torch.bmm(left, right, out=expected))
+    for _ in range(TRIED_AFTER):
+        own.call()
+    own.finish()
+    found = compare([own, stock], Plan(calls=calls, rounds=rounds, wait_inside=True))
+    equal = torch.equal(out.cpu(), expected)
+    return Product(
+        count, batch[1:], layout, found.microseconds[1], found.microseconds[0], found.ratios[0].median, equal
     )
 
 
@@ -74,7 +118,7 @@ def table(products: Sequence[Product]) -> str:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for p in products:
-        size = " x ".join(map(str, p.size))
+        size = f"{p.count} of " * (p.count > 0) + " x ".join(map(str, p.size))
         lines.append(
             f"| {size} | `{p.layout}` | {p.stock:.1f} | {p.own:.1f} | {p.ratio:.2f} | {p.gigaflops:.0f} | "
             f"{'yes' if p.equal else 'no'} |"
@@ -88,8 +132,10 @@ def main() -> int:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    sizes, rounds = (SIZES[:1], 1) if asked.quick else (SIZES, 9)
-    print(table([measured(size, layout, rounds) for size in sizes for layout in LAYOUTS]))
+    shown, rounds = (1, 1) if asked.quick else (None, 9)
+    products = [measured(size, layout, rounds) for size in SIZES[:shown] for layout in LAYOUTS]
+    products += [measured_batch(batch, layout, rounds) for batch in BATCHES[:shown] for layout in LAYOUTS]
+    print(table(products))
     return 0
 
 

@@ -113,20 +113,40 @@ AliasScope::~AliasScope() { aliases().give_back(); }
 
 TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
   if (!tensor.defined()) return;
-  c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+  const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
   type_ = c10::typeMetaToScalarType(impl->dtype());
   wrapped_ = impl->is_wrapped_number();
   conjugate_ = impl->is_conj();
   negative_ = impl->is_neg();
-  const bool empty = impl->numel() == 0;
-  captured_types.add(type_, empty);
-  const bool host = impl->device_type() == c10::DeviceType::CPU;
-  if (host && impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
-    by_value_ = true;
-    std::memcpy(value_, impl->data(), impl->itemsize());
+  const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
+  const c10::Storage &storage = impl->unsafe_storage();
+  if (impl->numel() == 0 || impl->device_type() == c10::DeviceType::CPU || sizes.size() > inline_dimensions ||
+      !storage) {
+    take(tensor, host_tensor);
     return;
   }
-  if (host) {
+  // As mutable_data() of the tensor does, which asks more than once whether there is a storage.
+  data_ =
+      static_cast<std::byte *>(storage.mutable_data()) + static_cast<size_t>(impl->storage_offset()) * impl->itemsize();
+  const size_t count = sizes.size();
+  dimensions_ = static_cast<uint32_t>(count);
+  for (size_t i = 0; i < count; i++) { // a call of memcpy would take longer
+    inline_[i] = sizes[i];
+    inline_[count + i] = strides[i];
+  }
+  captured_types.add(type_, false);
+}
+
+// What few tensors are: of the host, empty, of many dimensions. Apart, since the rest needs no registers of the caller's.
+void TensorArgument::take(const at::Tensor &tensor, Host host_tensor) {
+  c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+  captured_types.add(type_, impl->numel() == 0);
+  if (impl->device_type() == c10::DeviceType::CPU) {
+    if (impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
+      by_value_ = true;
+      std::memcpy(value_, impl->data(), impl->itemsize());
+      return;
+    }
     // Shared: another TensorImpl over the same storage, since one that Python knows must not die on the worker.
     if (host_tensor == Host::copy)
       host_ = tensor.clone().unsafeReleaseIntrusivePtr();
@@ -134,22 +154,13 @@ TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
       host_ = impl->shallow_copy_and_detach(c10::VariableVersion(0), false);
     impl = host_.get();
   }
-  // As mutable_data() of the tensor does, which asks more than once whether there is a storage.
-  const c10::Storage &storage = impl->unsafe_storage();
-  if (empty || !storage) [[unlikely]]
-    data_ = impl->mutable_data();
-  else
-    data_ = static_cast<std::byte *>(storage.mutable_data()) +
-            static_cast<size_t>(impl->storage_offset()) * impl->itemsize();
+  data_ = impl->mutable_data();
   const c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
-  const size_t count = sizes.size();
-  dimensions_ = static_cast<uint32_t>(count);
   int64_t *to = inline_;
-  if (count > inline_dimensions) to = heap_ = new int64_t[2 * count];
-  for (size_t i = 0; i < count; i++) {
-    to[i] = sizes[i];
-    to[count + i] = strides[i];
-  }
+  if (sizes.size() > inline_dimensions) to = heap_ = new int64_t[2 * sizes.size()];
+  dimensions_ = static_cast<uint32_t>(sizes.size());
+  std::copy(sizes.begin(), sizes.end(), to);
+  std::copy(strides.begin(), strides.end(), to + sizes.size());
 }
 
 TensorArgument::TensorArgument(TensorArgument &&other) noexcept

@@ -57,6 +57,7 @@ public:
 
 private:
   static constexpr size_t inline_dimensions = 4;
+  [[gnu::noinline]] void take(const at::Tensor &tensor, Host host);
   int64_t *sizes() { return dimensions_ > inline_dimensions ? heap_ : inline_; }
 
   // What few dimensions need comes first: each line of the queue that is written has to come from the worker's processor.

@@ -18,6 +18,7 @@
 #include "device/operators.h"
 #include "executor.h"
 #include "fallback.h"
+#include "kernels/choices.h"
 #include "kernels/kernels.h"
 #include "kernels/product.h"
 #include "learned/learned.h"
@@ -218,14 +219,15 @@ NB_MODULE(_core, m) {
       "tried_products",
       [] {
         nb::list out;
-        for (const tb::TriedProduct &p : tb::tried_products())
-          out.append(
-              nb::make_tuple(p.rows, p.columns, p.inner, p.left_transposed, p.right_transposed, p.threads, p.ours));
+        for (const auto &[size, ours] : tb::tried_products())
+          out.append(nb::make_tuple(size.count, size.rows, size.columns, size.inner, size.left_transposed,
+                                    size.right_transposed, size.threads, ours));
         return out;
       },
-      nb::sig("def tried_products() -> list[tuple[int, int, int, bool, bool, int, bool]]"),
-      "Sizes of float matrix products that came up often enough to be tried: rows, columns, terms of a sum, "
-      "whether the left and the right factor are transposed in memory, threads; and whether tb-ops' kernel makes "
+      nb::sig("def tried_products() -> list[tuple[int, int, int, int, bool, bool, int, bool]]"),
+      "Sizes of float matrix products that came up often enough to be tried: products in a batch (0: one of its "
+      "own), rows, columns, terms of a sum, whether the left and the right factor are transposed in memory, threads; "
+      "and whether tb-ops' kernel makes "
       "them, which it does where it was faster than the BLAS and had its bits.");
   m.def("_sgemm", &tb::run_sgemm, "left"_a, "right"_a, "out"_a, "add"_a,
         "The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of "

@@ -45,28 +45,38 @@ at::Tensor concatenation(const at::ITensorListRef &tensors, int64_t dim) {
   if (!tensors.isUnboxed() || tensors.size() == 0) return {};
   const at::TensorList list = tensors.toUnboxed();
   const at::Tensor &first = list[0];
-  if (!plain(first) || first.device().type() != device_type) return {};
+  const c10::Device device = first.device();
+  if (!plain(first) || device.type() != device_type) return {};
   const c10::IntArrayRef shape = first.sizes();
   if (dim < 0) dim += first.dim();
   if (dim < 0 || dim >= first.dim()) return {};
-  c10::DimVector sizes(shape.begin(), shape.end());
+  const auto along = static_cast<size_t>(dim);
+  const c10::DispatchKeySet keys = first.key_set();
+  const caffe2::TypeMeta type = first.dtype();
+  int64_t length = 0;
   for (const at::Tensor &tensor : list) {
-    // Contiguous tensors that channels-last ones look like are a matter of their order.
-    if (tensor.key_set() != first.key_set() || tensor.get_device() != first.get_device() ||
-        tensor.dtype() != first.dtype() || tensor.dim() != first.dim() || !tensor.is_contiguous() ||
-        (first.dim() > 3 && tensor.suggest_memory_format() != c10::MemoryFormat::Contiguous))
-      return {};
     const c10::IntArrayRef own = tensor.sizes();
+    // Contiguous tensors that channels-last ones look like are a matter of their order.
+    if (tensor.key_set() != keys || tensor.device() != device || tensor.dtype() != type || own.size() != shape.size() ||
+        !tensor.is_contiguous() || (own.size() > 3 && tensor.suggest_memory_format() != c10::MemoryFormat::Contiguous))
+      return {};
     for (size_t i = 0; i < own.size(); i++)
-      if (own[i] != shape[i] && i != static_cast<size_t>(dim)) return {};
-    if (&tensor != &first) sizes[static_cast<size_t>(dim)] += own[static_cast<size_t>(dim)];
+      if (own[i] != shape[i] && i != along) return {};
+    length += own[along];
   }
-  return empty(sizes, {}, first.scalar_type(), first.device().index());
+  c10::DimVector sizes(shape.begin(), shape.end());
+  sizes[along] = length;
+  return empty(sizes, {}, c10::typeMetaToScalarType(type), device.index());
 }
 
-static void check_device(const char *operation, const at::Tensor &tensor, const at::Tensor &first) {
-  TORCH_CHECK(tensor.device() == first.device(), "Expected all tensors to be on the same device, but ", operation,
-              " got tensors on ", first.device(), " and ", tensor.device(), ". Move one with .to(device).");
+[[noreturn, gnu::noinline]] static void refuse_devices(const char *operation, c10::Device device, c10::Device first) {
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but ", operation, " got tensors on ", first,
+              " and ", device, ". Move one with .to(device).");
+}
+
+static void check_device(const char *operation, const at::Tensor &tensor, c10::Device first) {
+  if (tensor.device() != first) [[unlikely]]
+    refuse_devices(operation, tensor.device(), first);
 }
 
 c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors) {
@@ -74,18 +84,19 @@ c10::DeviceIndex common_device(const char *operation, std::initializer_list<cons
   for (const at::Tensor *tensor : tensors) {
     if (!tensor->defined()) continue;
     if (!first) first = tensor;
-    check_device(operation, *tensor, *first);
+    check_device(operation, *tensor, first->device());
   }
   TORCH_INTERNAL_ASSERT(first && first->device().type() == device_type, operation, " got no tensor of this device");
   return first->device().index();
 }
 
 c10::DeviceIndex common_device(const char *operation, const at::ITensorListRef &tensors, const at::Tensor &out) {
+  const c10::Device device = out.device();
   const auto check = [&](const auto &list) {
-    for (const at::Tensor &tensor : list) check_device(operation, tensor, out);
+    for (const at::Tensor &tensor : list) check_device(operation, tensor, device);
   };
   tensors.isUnboxed() ? check(tensors.toUnboxed()) : check(tensors);
-  return device_number(out);
+  return device.index();
 }
 
 } // namespace tb

@@ -127,6 +127,9 @@ using namespace at::cpu;
 void mm_outf(const at::Tensor &self, const at::Tensor &mat2, at::Tensor &out);
 void addmm_outf(const at::Tensor &self, const at::Tensor &mat1, const at::Tensor &mat2, const at::Scalar &beta,
                 const at::Scalar &alpha, at::Tensor &out);
+void bmm_outf(const at::Tensor &self, const at::Tensor &mat2, at::Tensor &out);
+void baddbmm_outf(const at::Tensor &self, const at::Tensor &batch1, const at::Tensor &batch2, const at::Scalar &beta,
+                  const at::Scalar &alpha, at::Tensor &out);
 } // namespace cpu
 
 // Raises unless every defined tensor is on one tb device; returns it.

@@ -3,7 +3,6 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace tb {
 
@@ -45,20 +44,8 @@ template <class T> struct Multiplication {
 // Whether there is a BLAS for this type.
 bool has_blas(c10::ScalarType type);
 
-// Numbers from -1 to 1 to try a product with; the same for a `state`, which moves on.
-template <class T> std::vector<T> trial_numbers(int64_t size, uint32_t &state) {
-  std::vector<T> made(static_cast<size_t>(size));
-  for (T &number : made) number = static_cast<T>(static_cast<int32_t>(state = state * 1664525 + 1013904223) * 0x1p-31);
-  return made;
-}
-
-// A size that was tried, with so many threads: whether our kernel makes its products.
-struct TriedProduct {
-  int64_t rows, columns, inner;
-  bool left_transposed, right_transposed;
-  int threads;
-  bool ours;
-};
-std::vector<TriedProduct> tried_products();
+// By our kernel alone, in parts where the calling thread may use several threads.
+void multiply_by_us(const Multiplication<float> &product);
+int product_threads();
 
 } // namespace tb

@@ -1,38 +1,130 @@
-// Products of two matrices on the worker. Those that at::mm would hand to the BLAS as they are go there directly, and so
-// to our kernel where that is faster; the others to at::mm.
+// Products of matrices, and of batches of them, on the worker. Those that at::mm would hand to the BLAS as they are go
+// there directly, and so to our kernel where that is faster; batches to our kernel where it is; the others to PyTorch.
 #include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/baddbmm_cpu_dispatch.h>
+#include <ATen/ops/bmm_cpu_dispatch.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 
 #include <algorithm>
 #include <climits>
 #include <optional>
 
+#include "kernels/choices.h"
 #include "kernels/product.h"
 #include "kernels/sgemm.h"
 #include "structured.h"
+#include "team.h"
 
 namespace tb {
 namespace {
 
 using at::Tensor;
 
+// The matrix, or the first of a batch.
 std::optional<Factor<float>> factor(const Tensor &matrix) {
-  const int64_t rows = matrix.size(0), columns = matrix.size(1);
+  const int64_t rows = matrix.size(-2), columns = matrix.size(-1), row = matrix.stride(-2), column = matrix.stride(-1);
   const float *data = matrix.const_data_ptr<float>();
-  if (matrix.stride(1) == 1 && matrix.stride(0) >= columns) return Factor<float>{data, matrix.stride(0)};
-  if (matrix.stride(0) == 1 && matrix.stride(1) >= rows) return Factor<float>{data, matrix.stride(1), true};
+  if (column == 1 && row >= columns) return Factor<float>{data, row};
+  if (row == 1 && column >= rows) return Factor<float>{data, column, true};
   return std::nullopt;
 }
 
-// out = left right, the output being a contiguous matrix; nothing where at::mm has to look at it.
-std::optional<Product<float>> product(const Tensor &left, const Tensor &right, Tensor &out) {
-  const int64_t rows = out.size(0), columns = out.size(1), inner = left.size(1);
+// out = left right, or the first of a batch of such products, the output being contiguous; nothing where PyTorch has to
+// look at it.
+std::optional<Multiplication<float>> multiplication(const Tensor &left, const Tensor &right, Tensor &out) {
+  const int64_t rows = out.size(-2), columns = out.size(-1), inner = left.size(-1);
   for (const Tensor *tensor : {&left, &right, static_cast<const Tensor *>(&out)})
     if (tensor->scalar_type() != c10::kFloat) return std::nullopt;
   if (!out.is_contiguous() || std::min({rows, columns, inner}) < 2 || !multiplies(c10::kFloat)) return std::nullopt;
   const auto a = factor(left), b = factor(right);
   if (!a || !b || std::max({rows, columns, inner, a->stride, b->stride}) > INT_MAX) return std::nullopt;
-  return Product<float>{rows, columns, inner, *a, *b, out.mutable_data_ptr<float>()};
+  return Multiplication<float>{rows, columns, inner, *a, *b, out.mutable_data_ptr<float>(), columns};
+}
+
+std::optional<Product<float>> product(const Tensor &left, const Tensor &right, Tensor &out) {
+  const auto m = multiplication(left, right, out);
+  if (!m) return std::nullopt;
+  return Product<float>{m->rows, m->columns, m->inner, m->left, m->right, m->out};
+}
+
+// Products of one size.
+struct Batch {
+  Multiplication<float> first;
+  int64_t count, left, right; // elements from one factor to the next; outputs follow each other
+
+  void run() const {
+    const auto run = [this](int64_t i, void (*multiply)(const Multiplication<float> &)) {
+      Multiplication<float> product = first;
+      product.left.data += i * left;
+      product.right.data += i * right;
+      product.out += i * first.rows * first.columns;
+      multiply(product);
+    };
+    if (count < product_threads()) {
+      for (int64_t i = 0; i < count; i++) run(i, multiply_by_us);
+      return;
+    }
+    parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) run(i, sgemm);
+    });
+  }
+
+  bool is_ours() const {
+    static const bool possible = has_sgemm();
+    const ProductSize size{.count = count,
+                           .rows = first.rows,
+                           .columns = first.columns,
+                           .inner = first.inner,
+                           .left_transposed = first.left.transposed,
+                           .right_transposed = first.right.transposed,
+                           .adds = first.add,
+                           .dense = true,
+                           .threads = product_threads()};
+    return possible && tb::is_ours(size, [this] { return gains(); });
+  }
+
+private:
+  // A batch of the same size, of other numbers.
+  bool gains() const {
+    Batch batch = *this;
+    const int64_t rows = first.rows, columns = first.columns, inner = first.inner;
+    uint32_t state = 1;
+    auto left_numbers = trial_numbers<float>(count * rows * inner, state),
+         right_numbers = trial_numbers<float>(count * inner * columns, state);
+    const auto before = trial_numbers<float>(count * rows * columns, state);
+    const auto made = [this](std::vector<float> &numbers, int64_t size, int64_t second, Factor<float> &own) {
+      own.data = numbers.data();
+      own.stride = own.transposed ? size : second;
+      return at::from_blob(numbers.data(), {count, size, second},
+                           {size * second, own.transposed ? 1 : second, own.transposed ? size : 1}, at::kFloat);
+    };
+    const Tensor a = made(left_numbers, rows, inner, batch.first.left),
+                 b = made(right_numbers, inner, columns, batch.first.right);
+    batch.left = rows * inner;
+    batch.right = inner * columns;
+    const TrialOutcome stock = try_product(before, [&](float *to) {
+      Tensor out = at::from_blob(to, {count, rows, columns}, at::kFloat);
+      if (first.add)
+        at::cpu::baddbmm_outf(out, a, b, 1, 1, out);
+      else
+        at::cpu::bmm_outf(a, b, out);
+    });
+    const TrialOutcome us = try_product(before, [&](float *to) {
+      batch.first.out = to;
+      batch.run();
+    });
+    return us.gains(stock);
+  }
+};
+
+// Nothing where PyTorch makes the batch.
+std::optional<Batch> own_batch(const Tensor &left, const Tensor &right, Tensor &out, bool add) {
+  auto first = multiplication(left, right, out);
+  if (!first) return std::nullopt;
+  first->add = add;
+  const Batch batch{*first, out.size(0), left.stride(0), right.stride(0)};
+  return batch.is_ours() ? std::optional(batch) : std::nullopt;
 }
 
 } // namespace
@@ -69,6 +161,23 @@ void addmm_outf(const Tensor &self, const Tensor &mat1, const Tensor &mat2, cons
   }
   direct->bias = self.const_data_ptr<float>();
   direct->run();
+}
+
+void bmm_outf(const Tensor &self, const Tensor &mat2, Tensor &out) {
+  if (const auto batch = own_batch(self, mat2, out, false)) return batch->run();
+  at::cpu::bmm_outf(self, mat2, out);
+}
+
+void baddbmm_outf(const Tensor &self, const Tensor &batch1, const Tensor &batch2, const at::Scalar &beta,
+                  const at::Scalar &alpha, Tensor &out) {
+  const bool plain = beta.equal(1) && alpha.equal(1) && self.scalar_type() == c10::kFloat;
+  const auto batch = plain ? own_batch(batch1, batch2, out, true) : std::nullopt;
+  if (!batch) {
+    at::cpu::baddbmm_outf(self, batch1, batch2, beta, alpha, out);
+    return;
+  }
+  if (!self.is_same(out)) out.copy_(self);
+  batch->run();
 }
 
 } // namespace cpu

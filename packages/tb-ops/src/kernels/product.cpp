@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "kernels/choices.h"
 #include "team.h"
 
 namespace tb {

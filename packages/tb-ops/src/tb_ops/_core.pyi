@@ -101,9 +101,9 @@ def set_sync_debug_mode(mode: int) -> None:
     """
 def sync_debug_mode() -> int:
     ...
-def tried_products() -> list[tuple[int, int, int, bool, bool, int, bool]]:
+def tried_products() -> list[tuple[int, int, int, int, bool, bool, int, bool]]:
     """
-    Sizes of float matrix products that came up often enough to be tried: rows, columns, terms of a sum, whether the left and the right factor are transposed in memory, threads; and whether tb-ops' kernel makes them, which it does where it was faster than the BLAS and had its bits.
+    Sizes of float matrix products that came up often enough to be tried: products in a batch (0: one of its own), rows, columns, terms of a sum, whether the left and the right factor are transposed in memory, threads; and whether tb-ops' kernel makes them, which it does where it was faster than the BLAS and had its bits.
     """
 def waiting_operators() -> list[tuple[str, str]]:
     """
