@@ -100,6 +100,10 @@ def test_bad_factors_are_refused() -> None:
         ((torch.zeros(2, 3), good, good), r"\[2, 3\] and \[2, 2\]"),
         ((torch.zeros(4, 4)[::2, ::2], good, good), "dense"),
         ((good, good, torch.zeros(4, 2).T[:, ::2]), "by rows"),
+        ((good[None], good, good[None]), "or batches"),
+        ((good[None, None], good[None, None], good[None, None]), "or batches"),
+        ((good.expand(2, 2, 2), good.expand(3, 2, 2), torch.zeros(3, 2, 2)), r"\[2, 2, 2\] and \[3, 2, 2\]"),
+        ((good[None], good[None], torch.zeros(1, 2, 3)[:, :, :2]), "without gaps"),
     ):
         with pytest.raises(RuntimeError, match=text):
             tb_ops._core._sgemm(*factors, False)
@@ -150,6 +154,29 @@ def _batch(count: int, rows: int, columns: int, layout: str, seed: int) -> torch
     return torch.randn(count, rows, columns, generator=generator)
 
 
+BATCH_LAYOUTS = [
+    ("rows", "rows"),
+    ("rows", "columns"),
+    ("columns", "rows"),
+    ("heads", "heads"),
+    ("rows", "one for all"),
+]
+
+
+@pytest.mark.parametrize("layouts", BATCH_LAYOUTS)
+def test_the_kernel_s_batches_are_its_products(layouts: tuple[str, str]) -> None:
+    for count in (1, 5):
+        left, right = _batch(count, 20, 37, layouts[0], 1), _batch(count, 37, 33, layouts[1], 2)
+        for add in (False, True):
+            batch = _batch(count, 20, 33, "rows", 3)
+            apart = batch.clone()
+            if not tb_ops._core._sgemm(left, right, batch, add):
+                pytest.skip("this processor has no AVX-512: tb-ops has no kernel of its own for it")
+            for a, b, out in zip(left, right, apart, strict=True):
+                tb_ops._core._sgemm(a, b, out, add)
+            assert torch.equal(batch, apart)
+
+
 def _batches(device: str, size: tuple[int, int, int, int], layouts: tuple[str, str]) -> list[torch.Tensor]:
     count, rows, columns, inner = size
     left = _batch(count, rows, inner, layouts[0], 1).to(device).requires_grad_()
@@ -173,9 +200,7 @@ def _batches(device: str, size: tuple[int, int, int, int], layouts: tuple[str, s
 
 # As many products as threads, fewer, and more; few terms, and more than are added up at a time.
 @pytest.mark.parametrize("size", [(1, 130, 70, 33), (3, 21, 40, 50), (8, 64, 64, 16), (12, 65, 33, 200)])
-@pytest.mark.parametrize(
-    "layouts", [("rows", "rows"), ("rows", "columns"), ("columns", "rows"), ("heads", "heads"), ("rows", "one for all")]
-)
+@pytest.mark.parametrize("layouts", BATCH_LAYOUTS)
 def test_batches_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(
     size: tuple[int, int, int, int], layouts: tuple[str, str]
 ) -> None:

@@ -13,7 +13,7 @@ from bench import __main__ as program
 from bench.interleave import Plan, Subject, compare, nothing
 from bench.measure import rows
 from bench.operators import AFTER_PAUSE, OPERATORS
-from bench.products import LAYOUTS, measured
+from bench.products import LAYOUTS, measured, measured_batch
 from bench.rows import Row, aims_text, table, verdicts
 from bench.steps import STEPS, training_step
 
@@ -141,3 +141,12 @@ def test_products_are_timed_and_compared(layout: str) -> None:
     assert found.own > 0
     assert found.stock > 0
     assert found.gigaflops == pytest.approx(2e-3 * 20 * 30 * 40 / found.own)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_batches_are_timed_and_compared(layout: str) -> None:
+    found = measured_batch((3, 20, 30, 40), layout, rounds=1)
+    assert found.own > 0
+    assert found.stock > 0
+    assert found.equal
+    assert found.gigaflops == pytest.approx(2e-3 * 3 * 20 * 30 * 40 / found.own)

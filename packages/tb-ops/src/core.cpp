@@ -231,7 +231,7 @@ NB_MODULE(_core, m) {
       "them, which it does where it was faster than the BLAS and had its bits.");
   m.def("_sgemm", &tb::run_sgemm, "left"_a, "right"_a, "out"_a, "add"_a,
         "The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of "
-        "CPU matrices whose rows or columns are dense. False: this processor has no AVX-512.");
+        "CPU matrices, or batches of them, whose rows or columns are dense. False: this processor has no AVX-512.");
   m.def("learned_operators", &tb::learned_operators, "Native operators that wait at the first call with new shapes.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
   m.def(

@@ -131,15 +131,22 @@ std::optional<Batch> own_batch(const Tensor &left, const Tensor &right, Tensor &
 
 bool run_sgemm(const Tensor &left, const Tensor &right, Tensor out, bool add) {
   for (const Tensor *tensor : {&left, &right, static_cast<const Tensor *>(&out)})
-    TORCH_CHECK(tensor->is_cpu() && tensor->scalar_type() == c10::kFloat && tensor->dim() == 2,
-                "_sgemm takes float matrices on the CPU");
-  TORCH_CHECK(left.size(1) == right.size(0) && left.size(0) == out.size(0) && right.size(1) == out.size(1),
+    TORCH_CHECK(tensor->is_cpu() && tensor->scalar_type() == c10::kFloat && tensor->dim() == out.dim() &&
+                    (out.dim() == 2 || out.dim() == 3),
+                "_sgemm takes float matrices on the CPU, or batches of them");
+  TORCH_CHECK(left.size(-1) == right.size(-2) && left.size(-2) == out.size(-2) && right.size(-1) == out.size(-1) &&
+                  (out.dim() == 2 || (left.size(0) == out.size(0) && right.size(0) == out.size(0))),
               "_sgemm got factors of ", left.sizes(), " and ", right.sizes(), " for an output of ", out.sizes());
   const auto a = factor(left), b = factor(right);
-  TORCH_CHECK(a && b && out.stride(1) == 1,
-              "_sgemm takes factors whose rows or columns are dense, and an output by rows");
+  TORCH_CHECK(a && b && out.stride(-1) == 1 && (out.dim() == 2 || out.is_contiguous()),
+              "_sgemm takes factors whose rows or columns are dense, and an output by rows, of a batch without gaps");
   if (!has_sgemm()) return false;
-  sgemm({out.size(0), out.size(1), left.size(1), *a, *b, out.mutable_data_ptr<float>(), out.stride(0), add});
+  const Multiplication<float> first{out.size(-2),   out.size(-1), left.size(-1), *a, *b, out.mutable_data_ptr<float>(),
+                                    out.stride(-2), add};
+  if (out.dim() == 2)
+    sgemm(first);
+  else
+    Batch{first, out.size(0), left.stride(0), right.stride(0)}.run();
   return true;
 }
 

@@ -38,7 +38,7 @@ private:
   bool try_parts(int64_t parts) const;
 };
 
-// out = left right, or out += left right, by our kernel alone; false: this processor cannot.
+// out = left right, or out += left right, of matrices or batches, by our kernel alone; false: this processor cannot.
 bool run_sgemm(const at::Tensor &left, const at::Tensor &right, at::Tensor out, bool add);
 
 } // namespace tb

@@ -15,7 +15,7 @@ def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]
     """
 def _sgemm(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, add: bool) -> bool:
     """
-    The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of CPU matrices whose rows or columns are dense. False: this processor has no AVX-512.
+    The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of CPU matrices, or batches of them, whose rows or columns are dense. False: this processor has no AVX-512.
     """
 def aclnn_executors() -> tuple[int, int, int, int, int]:
     """
