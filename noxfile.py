@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from building.archives import check_archive, native_library  # noqa: E402
 from building.environments import Environment, Wheel, build_environment, wheel  # noqa: E402
 from building.packages import Package, closure, read_packages  # noqa: E402
-from building.sanitized import overlay, preloaded  # noqa: E402
+from building.sanitized import LESS_RANDOM, overlay, preloaded  # noqa: E402
 from building.schemas import schema_folder  # noqa: E402
 
 nox.needs_version = ">=2024.10.9"
@@ -63,9 +63,6 @@ FUZZ_SANITIZERS = {
     # What happens inside torch, OpenMP and Python counts for nothing: their own synchronisation cannot be seen.
     "thread": {"TSAN_OPTIONS": "halt_on_error=1:ignore_noninstrumented_modules=1"},
 }
-# With more random bits than this, ThreadSanitizer's runtime cannot place its memory.
-_RANDOM_BITS = pathlib.Path("/proc/sys/vm/mmap_rnd_bits")
-LESS_RANDOM = ["setarch", "-R"] if _RANDOM_BITS.exists() and int(_RANDOM_BITS.read_text()) > 28 else []
 
 
 def wheels(session: nox.Session, names: Iterable[str]) -> list[Wheel]:

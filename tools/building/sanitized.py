@@ -21,6 +21,11 @@ _OPTIONS = ["-Doptimization=0", "-Ddebug=false", "-Dcpp_args=-g1", "-Db_lundef=f
 # GCC warns of more, and wrongly, in instrumented code; the ordinary build has no warnings.
 _OPTIONS += ["-Dwerror=false", "-Db_ndebug=false"]
 
+# To put before a command: ThreadSanitizer's runtime cannot place its memory where addresses have many random bits. How
+# many they have only root may read, so it goes wherever it can.
+_setarch = shutil.which("setarch")
+LESS_RANDOM = [_setarch, "-R"] if _setarch and subprocess.run([_setarch, "-R", "true"]).returncode == 0 else []
+
 
 def overlay(
     session: nox.Session, packages: Mapping[str, Package], names: Iterable[str], sanitizer: str, installed: Environment
