@@ -287,12 +287,14 @@ def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> N
         *("-Dbuildtype=debugoptimized", "-Db_ndebug=false", "-Dwerror=false"),
         silent=True,
     )
-    log = folder / "meson-logs" / "testlog.json"
-    log.unlink(missing_ok=True)
+    logs = folder / "meson-logs"
+    for log in logs.glob("testlog*.json"):
+        log.unlink()
     command = ["meson", "test", "-C", str(folder), "--print-errorlogs", "--timeout-multiplier", "10"]
     command += ["--wrapper", " ".join(LESS_RANDOM)] if LESS_RANDOM else []
     environment.run(session, *command, env=SANITIZERS[sanitizer])
-    ran = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    # testlog.json or, behind a wrapper, testlog-WRAPPER.json
+    ran = [json.loads(line) for log in logs.glob("testlog*.json") for line in log.read_text().splitlines()]
     if not any(test["result"] == "OK" for test in ran):
         raise nox.command.CommandFailed(f"meson ran no C++ test of {package.name}: a run without tests proves nothing")
 
