@@ -283,8 +283,7 @@ def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> N
         session,
         *("meson", "setup", *known, str(folder), str(package.directory)),
         *(f"-Db_sanitize={sanitizer}", "-Db_lundef=false", "-Dnative_tests=true"),
-        # GCC warns of more, and wrongly, in instrumented code; the ordinary build has no warnings.
-        *("-Dbuildtype=debugoptimized", "-Db_ndebug=false", "-Dwerror=false"),
+        *("-Dbuildtype=debugoptimized", "-Db_ndebug=false"),
         silent=True,
     )
     logs = folder / "meson-logs"

@@ -17,9 +17,7 @@ from building.environments import Environment, build_environment
 from building.packages import ROOT, Package
 
 # Without optimisation and with line tables only: it halves the time to compile, and stacks are exact.
-_OPTIONS = ["-Doptimization=0", "-Ddebug=false", "-Dcpp_args=-g1", "-Db_lundef=false"]
-# GCC warns of more, and wrongly, in instrumented code; the ordinary build has no warnings.
-_OPTIONS += ["-Dwerror=false", "-Db_ndebug=false"]
+_OPTIONS = ["-Doptimization=0", "-Ddebug=false", "-Dcpp_args=-g1", "-Db_lundef=false", "-Db_ndebug=false"]
 
 # To put before a command: ThreadSanitizer's runtime cannot place its memory where addresses have many random bits. How
 # many they have only root may read, so it goes wherever it can.

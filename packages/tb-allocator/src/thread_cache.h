@@ -40,6 +40,8 @@ public:
   };
   static_assert(classes == 65);
 
+  ThreadCache() { recent = &all[0]; } // in the body: until then there are none
+
   // Of one class: at most 16 KiB, and four blocks.
   static constexpr uint32_t most_blocks(size_t bin) noexcept { return static_cast<uint32_t>(bin < 8 ? 32 / bin : 4); }
 
@@ -120,7 +122,7 @@ public:
   uint32_t losses = 0;           // times in a row that it was not worth having
   uint32_t rests = 0;            // frees of the latest rest
   std::atomic<uint32_t> rest{0}; // frees that it still lets pass; its thread counts them without the lock
-  Lists *recent = &all[0];
+  Lists *recent = nullptr;
   ThreadCache *next = nullptr; // of the same thread
   std::array<Lists, most_streams> all{};
 

@@ -8,7 +8,9 @@
 #if TB_X86_SETS
 #include <immintrin.h>
 // GCC's own header reads registers that it leaves undefined on purpose, and GCC 12 warns about it.
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 namespace tb::philox {
 

@@ -35,6 +35,14 @@ fill_range(const Convert &convert, typename Convert::Storage *dst, Range range, 
 }
 
 #if TB_X86_SETS
+// GCC takes vectors of half the length unless it is asked; Clang has no such word.
+#define TB_AVX512_ALONE "avx512f,avx512dq,avx512bw,avx512vl,fma"
+#ifdef __clang__
+#define TB_AVX512_SETS TB_AVX512_ALONE
+#else
+#define TB_AVX512_SETS TB_AVX512_ALONE ",prefer-vector-width=512"
+#endif
+
 template <class Convert> [[gnu::target("avx2,fma")]] void
 fill_avx2(const Convert &convert, typename Convert::Storage *dst, Range range, State state) {
   fill_range(convert, dst, range, state, philox::words_avx2);
@@ -43,8 +51,7 @@ fill_avx2(const Convert &convert, typename Convert::Storage *dst, Range range, S
 // Normal numbers by whole groups, up to where the lower word of the counter overflows; gives how many. Pieces are short
 // and inlined so that the processor computes one's words beside the last one's arithmetic, which keeps other units busy.
 // A function of its own: where more is inlined beside it, constants do not stay in registers.
-template <class Convert>
-[[gnu::noinline, gnu::target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512")]] uint64_t
+template <class Convert> [[gnu::noinline, gnu::target(TB_AVX512_SETS)]] uint64_t
 fill_groups_avx512(const Convert &convert, float *dst, Range range, State state) {
   constexpr uint32_t registers = 4, words = 32 * registers, blocks = words / 4;
   uint64_t counter = state.offset + range.first / 4;
@@ -59,7 +66,7 @@ fill_groups_avx512(const Convert &convert, float *dst, Range range, State state)
   return pieces * words;
 }
 
-template <class Convert> [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512")]] void
+template <class Convert> [[gnu::target(TB_AVX512_SETS)]] void
 fill_avx512(const Convert &convert, typename Convert::Storage *dst, Range range, State state) {
   if constexpr (requires { Convert::group; } && std::is_same_v<typename Convert::Storage, float>)
     if (range.first % Convert::group == 0) {

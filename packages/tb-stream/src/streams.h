@@ -15,7 +15,7 @@ inline constexpr uint32_t pool_size = 32;
 // program, so they lie at a fixed distance from the thread pointer: an access is one instruction instead of a call. That
 // room is scarce in a library loaded late (some 2 KiB for all libraries together), so further devices have other places.
 inline constexpr int32_t near_devices = 8;
-extern thread_local constinit tb_stream *near_streams[near_devices] [[gnu::tls_model("initial-exec")]];
+[[gnu::tls_model("initial-exec")]] extern thread_local constinit tb_stream *near_streams[near_devices];
 
 // This thread's current stream; the device's default stream until set. NULL as default_stream.
 tb_stream *current_stream(int32_t device);

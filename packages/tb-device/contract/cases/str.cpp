@@ -42,7 +42,6 @@ TB_CASE(STR, 02, TB_GROUP_ASYNC, "stream_create.4", "a thousand streams live at 
 }
 
 TB_CASE(STR, 03, TB_GROUP_ASYNC, "stream_create.1", "every priority is taken: out of range is clamped") {
-  auto [api, self] = driver_of(kit);
   const tb_device_info &info = kit.info();
   Block word(kit, 4);
   uint32_t value = 0;

@@ -137,7 +137,6 @@ TB_CASE(VMM, 09, kNeeds, "vmm_release.1 vmm_release.2", "a range with mappings, 
 }
 
 TB_CASE(VMM, 10, kNeeds, "vmm_create.1 vmm_destroy.1", "memory is charged, and lives until its last unmap") {
-  auto [api, self] = driver_of(kit);
   const uint64_t unit = Granularity(kit).recommended;
   const uint64_t before = free_memory(kit);
   Range range(kit, 2 * unit);

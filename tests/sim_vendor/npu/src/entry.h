@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <type_traits>
 
 #include "acl.h"
 
@@ -70,7 +71,9 @@ template <Text name, Needs needs, class... A, Error (*work)(A...)> struct Entry<
 };
 
 // A function that makes an object; NULL is its failure.
-template <Text name, Needs needs, class R, class... A, R *(*work)(A...)> struct Entry<name, needs, work> {
+template <Text name, Needs needs, class R, class... A, R *(*work)(A...)>
+  requires(!std::is_const_v<R>)
+struct Entry<name, needs, work> {
   static inline Counter counter{name.characters};
   static R *call(A... arguments) {
     Error late = kOk;
@@ -78,6 +81,7 @@ template <Text name, Needs needs, class R, class... A, R *(*work)(A...)> struct 
   }
 };
 
+// One that gives a text.
 template <Text name, Needs needs, const char *(*work)()> struct Entry<name, needs, work> {
   static inline Counter counter{name.characters};
   static const char *call() {
