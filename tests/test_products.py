@@ -177,6 +177,15 @@ def test_the_kernel_s_batches_are_its_products(layouts: tuple[str, str]) -> None
             assert torch.equal(batch, apart)
 
 
+def test_an_empty_batch_is_an_empty_batch() -> None:
+    for _ in range(6):
+        for device in ("cpu", "tb"):
+            left, right = torch.ones(0, 66, 62, device=device), torch.ones(0, 62, 58, device=device)
+            assert left.bmm(right).shape == (0, 66, 58)
+            assert torch.baddbmm(torch.ones(58, device=device), left, right).shape == (0, 66, 58)
+    assert (0, 66, 58, 62) not in {tried[:4] for tried in tb_ops._core.tried_products()}
+
+
 def _batches(device: str, size: tuple[int, int, int, int], layouts: tuple[str, str]) -> list[torch.Tensor]:
     count, rows, columns, inner = size
     left = _batch(count, rows, inner, layouts[0], 1).to(device).requires_grad_()

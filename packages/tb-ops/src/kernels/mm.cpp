@@ -121,7 +121,7 @@ private:
 // Nothing where PyTorch makes the batch.
 std::optional<Batch> own_batch(const Tensor &left, const Tensor &right, Tensor &out, bool add) {
   auto first = multiplication(left, right, out);
-  if (!first) return std::nullopt;
+  if (!first || out.size(0) == 0) return std::nullopt;
   first->add = add;
   const Batch batch{*first, out.size(0), left.stride(0), right.stride(0)};
   return batch.is_ours() ? std::optional(batch) : std::nullopt;
