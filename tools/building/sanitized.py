@@ -21,8 +21,9 @@ _OPTIONS = ["-Doptimization=0", "-Ddebug=false", "-Dcpp_args=-g1", "-Db_lundef=f
 
 # To put before a command: ThreadSanitizer's runtime cannot place its memory where addresses have many random bits. How
 # many they have only root may read, so it goes wherever it can.
-_setarch = shutil.which("setarch")
-LESS_RANDOM = [_setarch, "-R"] if _setarch and subprocess.run([_setarch, "-R", "true"]).returncode == 0 else []
+LESS_RANDOM = ["setarch", "-R"]
+if not shutil.which("setarch") or subprocess.run([*LESS_RANDOM, "true"], capture_output=True).returncode:
+    LESS_RANDOM = []
 
 
 def overlay(

@@ -167,9 +167,20 @@ print(event.query(), flush=True)
 """
 
 
+def _refused(event: tb_stream.Event) -> bool:
+    """Whether the CPU driver has no IPC, which it needs userfaultfd for, as in many containers: then it says so."""
+    if "IPC" in tb_device.default_driver().groups:
+        return False
+    with pytest.raises(tb_device.UnsupportedError, match="group IPC not offered"):
+        event.ipc_handle()
+    return True
+
+
 def test_another_process_waits_for_an_event(work: Work) -> None:
     stream = tb_stream.Stream()
     event = tb_stream.Event(interprocess=True)
+    if _refused(event):
+        return
     handle = event.ipc_handle()
     gate = work.hold(stream)
     event.record(stream)
@@ -189,6 +200,8 @@ def test_events_for_other_processes_are_never_used_again() -> None:
     event = tb_stream.Event(interprocess=True)
     event.record()
     assert event.device == 0
+    if _refused(event):
+        return
     handle = event.ipc_handle()
     other = tb_stream.Event.from_ipc_handle(0, handle)
     del event
