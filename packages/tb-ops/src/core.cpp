@@ -227,8 +227,7 @@ NB_MODULE(_core, m) {
       nb::sig("def tried_products() -> list[tuple[int, int, int, int, bool, bool, int, bool]]"),
       "Sizes of float matrix products that came up often enough to be tried: products in a batch (0: one of its "
       "own), rows, columns, terms of a sum, whether the left and the right factor are transposed in memory, threads; "
-      "and whether tb-ops' kernel makes "
-      "them, which it does where it was faster than the BLAS and had its bits.");
+      "and whether tb-ops' kernel makes them, which it does where it was faster than the BLAS and had its bits.");
   m.def("_sgemm", &tb::run_sgemm, "left"_a, "right"_a, "out"_a, "add"_a,
         "The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of "
         "CPU matrices, or batches of them, whose rows or columns are dense. False: this processor has no AVX-512.");

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/choices.h"
 #include "kernels/sgemm.h"
 #include "team.h"
 
@@ -67,6 +66,18 @@ bool gains(const Multiplication<float> &like) {
 
 int product_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
 
+ProductSize size_of(const Multiplication<float> &product, int64_t count) {
+  return {.count = count,
+          .rows = product.rows,
+          .columns = product.columns,
+          .inner = product.inner,
+          .left_transposed = product.left.transposed,
+          .right_transposed = product.right.transposed,
+          .adds = product.add,
+          .dense = product.stride == product.columns,
+          .threads = product_threads()};
+}
+
 // In parts of the longer side: what each thread arranges anew for itself is the shorter one's.
 void multiply_by_us(const Multiplication<float> &product) {
   constexpr int64_t least_of_part = 64;
@@ -89,17 +100,7 @@ bool has_blas(c10::ScalarType type) { return (type == c10::kDouble && dgemm_) ||
 template <> void Multiplication<double>::run() const { by_blas(*this); }
 
 template <> void Multiplication<float>::run() const {
-  static const bool possible = has_sgemm();
-  const ProductSize size{.count = 0,
-                         .rows = rows,
-                         .columns = columns,
-                         .inner = inner,
-                         .left_transposed = left.transposed,
-                         .right_transposed = right.transposed,
-                         .adds = add,
-                         .dense = stride == columns,
-                         .threads = product_threads()};
-  if (possible && is_ours(size, [this] { return gains(*this); }))
+  if (is_ours(size_of(*this), [this] { return gains(*this); }))
     multiply_by_us(*this);
   else
     by_blas(*this);

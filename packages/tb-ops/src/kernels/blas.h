@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/choices.h"
+
 namespace tb {
 
 // A matrix in memory by rows, `stride` elements from one to the next; its transpose where that is said.
@@ -47,5 +49,8 @@ bool has_blas(c10::ScalarType type);
 // By our kernel alone, in parts where the calling thread may use several threads.
 void multiply_by_us(const Multiplication<float> &product);
 int product_threads();
+
+// What is known of a product, or of `count` in a batch, before its numbers are.
+ProductSize size_of(const Multiplication<float> &product, int64_t count = 0);
 
 } // namespace tb

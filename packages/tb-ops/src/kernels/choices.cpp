@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/sgemm.h"
+
 namespace tb {
 namespace {
 
@@ -56,6 +58,8 @@ Choices &choices() {
 } // namespace
 
 bool is_ours(const ProductSize &size, const std::function<bool()> &gains) {
+  static const bool possible = has_sgemm();
+  if (!possible) return false;
   constexpr int64_t least = 1 << 14, most_elements = 16'000'000; // of a product that is tried; of a factor or output
   const int64_t count = std::max<int64_t>(size.count, 1);
   const int64_t most = std::max({size.rows * size.inner, size.inner * size.columns, size.rows * size.columns});

@@ -17,7 +17,7 @@ struct ProductSize {
   auto operator<=>(const ProductSize &) const = default;
 };
 
-// Whether our kernel makes it. `gains` is asked once, when the size has come up a few times: a trial takes as long as ten
+// Whether our kernel makes it, where the processor can run it. `gains` is asked once, when the size has come up a few times: a trial takes as long as ten
 // products or so, and where no size comes again it would never pay.
 bool is_ours(const ProductSize &size, const std::function<bool()> &gains);
 

@@ -10,7 +10,6 @@
 #include <climits>
 #include <optional>
 
-#include "kernels/choices.h"
 #include "kernels/product.h"
 #include "kernels/sgemm.h"
 #include "structured.h"
@@ -71,17 +70,7 @@ struct Batch {
   }
 
   bool is_ours() const {
-    static const bool possible = has_sgemm();
-    const ProductSize size{.count = count,
-                           .rows = first.rows,
-                           .columns = first.columns,
-                           .inner = first.inner,
-                           .left_transposed = first.left.transposed,
-                           .right_transposed = first.right.transposed,
-                           .adds = first.add,
-                           .dense = true,
-                           .threads = product_threads()};
-    return possible && tb::is_ours(size, [this] { return gains(); });
+    return tb::is_ours(size_of(first, count), [this] { return gains(); });
   }
 
 private:

@@ -7,7 +7,6 @@
 #include <map>
 #include <vector>
 
-#include "kernels/choices.h"
 #include "team.h"
 
 namespace tb {
