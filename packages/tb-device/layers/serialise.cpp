@@ -53,6 +53,25 @@ tb_status Serialise::wait_and_destroy(const std::vector<tb_event *> &events, tb_
   return status;
 }
 
+tb_status Serialise::end_reserve(Next next, tb_stream *stream) {
+  using std::chrono::steady_clock;
+  // Longer than a call that does not wait takes, and short beside the work of a full queue.
+  constexpr std::chrono::milliseconds patience{5};
+  uint64_t seen = 0;
+  for (auto since = steady_clock::now();;) {
+    if (std::unique_lock lock(mutex_, std::try_to_lock); lock) return next();
+    const uint64_t entered = entered_;
+    if (inside_ != stream || entered != seen) {
+      seen = entered;
+      since = steady_clock::now();
+    } else if (steady_clock::now() - since > patience) {
+      std::lock_guard lock(beside_);
+      return next();
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
 tb_status Serialise::around(On<Slot::stream_create>, Next next, int32_t device, int32_t, uint64_t, tb_stream **out) {
   std::lock_guard lock(mutex_);
   const tb_status status = next();

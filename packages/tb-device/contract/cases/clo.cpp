@@ -1,5 +1,6 @@
 // clo.cpp -- CLO: host work built in place in the stream's own queue.
 #include <cstring>
+#include <numeric>
 
 #include "probe.h"
 
@@ -109,33 +110,50 @@ TB_CASE(CLO, 03, kNeeds, "closure_cancel.1 closure_cancel.2",
   for (size_t i = 0; i < 50; ++i) CHECK_EQUAL(log.ran[i], static_cast<int>(i));
 }
 
+// 16 MiB of closures of 64 KiB from a thread of their own, numbered on from 0.
+class Filling {
+public:
+  static constexpr int kCount = 256;
+
+  Filling(Kit &kit, tb_stream *stream, Log &log) {
+    threads_.start([this, &kit, stream, &log] {
+      for (int i = 0; i < kCount; ++i) {
+        commit(kit, stream, reserve(kit, stream, log, i, TB_OK, 64 * 1024));
+        ++queued_;
+      }
+    });
+  }
+  // Returns once all are queued, or the thread waits for room.
+  void wait_until_full(Kit &kit) {
+    double still = seconds_now();
+    for (int seen = 0; queued_ < kCount && seconds_now() - still < 0.05;) {
+      if (queued_ != seen) still = seconds_now();
+      seen = queued_;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    kit.state(queued_ < kCount
+                  ? "closure_reserve waits once " + std::to_string(queued_) + " closures of 64 KiB are queued"
+                  : "256 closures of 64 KiB fit in a queue");
+  }
+  void join() { threads_.join(); }
+
+private:
+  std::atomic<int> queued_{0};
+  Threads threads_;
+};
+
 TB_CASE(CLO, 04, kNeeds, "closure_reserve.3", "a full queue makes the reserve wait, and loses nothing", .seconds = 60) {
-  constexpr int kCount = 256; // 16 MiB in all
   Stream stream(kit);
   Log log;
   Gate gate(kit, stream);
-  std::atomic<int> queued{0};
-  Threads threads;
-  threads.start([&] {
-    for (int i = 0; i < kCount; ++i) {
-      commit(kit, stream, reserve(kit, stream, log, i, TB_OK, 64 * 1024));
-      ++queued;
-    }
-  });
-  double still = seconds_now();
-  for (int seen = 0; queued < kCount && seconds_now() - still < 0.05;) {
-    if (queued != seen) still = seconds_now();
-    seen = queued;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  kit.state(queued < kCount ? "closure_reserve waits once " + std::to_string(queued) + " closures of 64 KiB are queued"
-                            : "256 closures of 64 KiB fit in a queue");
+  Filling filling(kit, stream, log);
+  filling.wait_until_full(kit);
   CHECK_EQUAL(log.runs.load(), 0);
   gate.open();
-  threads.join();
+  filling.join();
   stream.synchronize();
-  CHECK_EQUAL(log.destroys.load(), kCount);
-  for (size_t i = 0; i < kCount; ++i) CHECK_EQUAL(log.ran[i], static_cast<int>(i));
+  CHECK_EQUAL(log.destroys.load(), Filling::kCount);
+  for (size_t i = 0; i < Filling::kCount; ++i) CHECK_EQUAL(log.ran[i], static_cast<int>(i));
 }
 
 TB_CASE(CLO, 05, kNeeds, "closure_reserve.4 closure_reserve.1", "64 KiB of storage reach the run whole") {
@@ -296,6 +314,38 @@ TB_CASE(CLO, 12, kNeeds, "closure_commit.1", "a closure is told its stream and d
     CHECK(seen.error_text != nullptr);
     CHECK(seen.error_capacity >= 64);
   }
+}
+
+// A reserve is open, and another thread waits for the room that only its end makes.
+void end_a_reserve_before_a_full_queue(Kit &kit, bool commits) {
+  auto [api, self] = driver_of(kit);
+  Stream stream(kit);
+  Log log;
+  void *first = reserve(kit, stream, log, -1);
+  Filling filling(kit, stream, log);
+  filling.wait_until_full(kit);
+  CHECK_EQUAL(log.runs.load(), 0);
+  if (commits)
+    commit(kit, stream, first);
+  else
+    CHECK_OK(api.closure_cancel(self, stream, first));
+  filling.join();
+  stream.synchronize();
+  std::vector<int> expected(Filling::kCount);
+  std::iota(expected.begin(), expected.end(), 0);
+  if (commits) expected.insert(expected.begin(), -1);
+  CHECK(log.ran == expected);
+  CHECK(log.destroyed == expected);
+}
+
+TB_CASE(CLO, 13, kNeeds, "closure_reserve.2 closure_reserve.3",
+        "a commit gets in while another thread waits for the room that it makes") {
+  end_a_reserve_before_a_full_queue(kit, true);
+}
+
+TB_CASE(CLO, 14, kNeeds, "closure_reserve.2 closure_reserve.3",
+        "a cancel gets in while another thread waits for the room that it makes") {
+  end_a_reserve_before_a_full_queue(kit, false);
 }
 
 } // namespace

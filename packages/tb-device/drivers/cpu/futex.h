@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <cstdint>
 #include <ctime>
@@ -19,6 +20,11 @@ static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_al
 // Sleeps while the word holds `expected`. May return early for any reason: callers look again.
 inline void futex_wait(std::atomic<uint32_t> &word, uint32_t expected) noexcept {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+}
+
+// The same, for at most so long: false when that is over.
+inline bool futex_wait_for(std::atomic<uint32_t> &word, uint32_t expected, const timespec &most) noexcept {
+  return syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, &most, nullptr, 0) == 0 || errno != ETIMEDOUT;
 }
 
 inline void futex_wake_one(std::atomic<uint32_t> &word) noexcept {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "futex.h"
+#include "openmp.h"
 
 namespace tb::cpu {
 
@@ -61,7 +62,9 @@ bool Ring::owns(const void *storage) const noexcept {
 
 void *Ring::reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers,
                     uint64_t &end) noexcept {
-  const uint64_t granules = std::max<uint64_t>((size + kGranule - 1) / kGranule, 1);
+  static_assert(kGap % 2 == 0);
+  const uint64_t used = std::max<uint64_t>((size + kGranule - 1) / kGranule, 1);
+  const uint64_t granules = (used + 1) / 2 * 2 + kGap; // lines come in pairs
   uint64_t tail = tail_.load(relaxed);
   for (;;) {
     const uint64_t offset = tail % kGranules;
@@ -127,21 +130,32 @@ void Ring::commit(void *storage, const tb_closure *closure) noexcept {
 void Ring::cancel(void *storage) noexcept { publish(entry_of(storage), kCancelled); }
 
 Ring::Entry *Ring::next(uint32_t spin) noexcept {
+  bool rested = false;
   const uint64_t head = head_.load(relaxed);
   Entry &entry = entries()[head % kGranules];
   for (uint32_t turn = 0;;) {
     const uint32_t state = entry.state.load(acquire);
     if (state != kEmpty && state != kSleeping) return &entry;
     if (turn < spin) {
-      for (uint32_t end = turn + kPausesPerLook; turn < end; ++turn) pause();
+      const uint32_t end = turn + kPausesPerLook;
+      do pause();
+      while (++turn < end && waiters_.load(relaxed) == 0);
       continue;
     }
     uint32_t expected = kEmpty;
     if (state == kEmpty && !entry.state.compare_exchange_strong(expected, kSleeping, seq_cst)) continue;
     // After the mark, so that end() either sees the mark or is seen here.
     if (ended() && tail() == head) return nullptr;
-    futex_wait(entry.state, kSleeping);
+    sleep(entry.state, kSleeping, rested);
   }
+}
+
+void Ring::sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &rested) noexcept {
+  constexpr timespec long_sleep = {0, 10'000'000};
+  if (rested) return futex_wait(word, expected);
+  if (futex_wait_for(word, expected, long_sleep)) return;
+  rested = true;
+  release_team();
 }
 
 void Ring::finish(Entry &entry) noexcept {
@@ -156,17 +170,25 @@ void Ring::finish(Entry &entry) noexcept {
 }
 
 void Ring::wait(uint64_t position, uint32_t spin) noexcept {
+  if (done(position)) return;
+  waiters_.fetch_add(1, relaxed);
+  wait_counted(position, spin);
+  waiters_.fetch_sub(1, relaxed);
+}
+
+void Ring::wait_counted(uint64_t position, uint32_t spin) noexcept {
   for (uint32_t turn = 0; turn < spin; ++turn) {
     if (done(position)) return;
     pause();
   }
+  bool rested = false;
   while (!done(position)) {
     const uint32_t wakes = wakes_.load(seq_cst);
     uint64_t mark = wake_at_.load(seq_cst);
     while (position < mark && !wake_at_.compare_exchange_weak(mark, position, seq_cst)) {
     }
     if (done(position)) return; // the mark stays: one needless wake-up
-    futex_wait(wakes_, wakes);
+    sleep(wakes_, wakes, rested);
   }
 }
 

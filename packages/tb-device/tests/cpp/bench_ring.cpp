@@ -49,13 +49,13 @@ void measure(const char *spin) {
   for (int repeat = 0; repeat < 25; ++repeat) {
     test::Gate gate;
     driver.submit(stream, [&gate] { gate.pass(); });
-    alone.push_back(median_ns(1, 8000, [&] { submit(driver, stream); }));
+    alone.push_back(median_ns(1, 2000, [&] { submit(driver, stream); }));
     gate.open();
     synchronize();
   }
   std::sort(alone.begin(), alone.end());
   // With the worker running what comes in, queue never full for long.
-  const double running = median_ns(25, 8000, [&] { submit(driver, stream); });
+  const double running = median_ns(25, 2000, [&] { submit(driver, stream); });
   synchronize();
   const double latency = median_ns(25, 400, [&] {
     submit(driver, stream);

@@ -104,6 +104,37 @@ CASE(a_thread_that_waits_lets_others_call) {
   CHECK_EQUAL(driver.api.stream_destroy(driver.self, stream), TB_OK);
 }
 
+// Eight threads fill one queue several times over, so that some wait for room while others hold a reserve.
+CASE(threads_share_a_full_queue) {
+  constexpr int threads = 8, each = 200;
+  constexpr uint64_t size = 8192;
+  static std::atomic<int> runs;
+  static constexpr tb_closure closure = {sizeof(tb_closure), 0, "counted",
+                                         [](void *, const tb_closure_context *) -> tb_status {
+                                           ++runs;
+                                           return TB_OK;
+                                         },
+                                         [](void *) {}};
+  runs = 0;
+  Counted driver("serialise");
+  tb_stream *stream = driver.create_stream();
+  std::vector<std::thread> users;
+  for (int user = 0; user < threads; ++user)
+    users.emplace_back([&] {
+      for (int round = 0; round < each; ++round) {
+        void *storage = nullptr;
+        (void)driver.api.closure_reserve(driver.self, stream, size, &storage);
+        std::this_thread::yield();
+        (void)driver.api.closure_commit(driver.self, stream, storage, &closure);
+      }
+    });
+  for (auto &user : users) user.join();
+  CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
+  CHECK_EQUAL(runs.load(), threads * each);
+  CHECK(most.load() <= 2); // a call that waits for room, and one that makes it
+  CHECK_EQUAL(driver.api.stream_destroy(driver.self, stream), TB_OK);
+}
+
 CASE(a_device_synchronize_ends_while_others_enqueue) {
   LayeredDriver driver("serialise");
   tb_stream *busy = driver.create_stream();
