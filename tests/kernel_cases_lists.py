@@ -31,6 +31,14 @@ def foreach_numbers(source: Source) -> Any:
 
 
 @case
+def foreach_strides_of_size_one(source: Source) -> Any:
+    """Dense in the order of channels last, with strides that mean nothing where the size is 1."""
+    x = source.randn(12).abs()
+    given = [x.as_strided((2, 3, 2, 1), strides) for strides in ((6, 1, 3, 1), (6, 1, 3, 6), (6, 2, 1, 5))]
+    return torch._foreach_sqrt(given), torch._foreach_add(given, given), torch._foreach_mul(given, 2.0)
+
+
+@case
 def foreach_lists(source: Source) -> Any:
     x, y, z = lists(source), lists(source), [t.abs() + 1 for t in lists(source)]
     results: list[Any] = [torch._foreach_add(x, y, alpha=0.5), torch._foreach_maximum(x, y), torch._foreach_div(x, z)]

@@ -1,27 +1,21 @@
-"""In a graph the team's threads share kernels: the bits stay those of one thread, which are stock's."""
+"""In a graph the team's threads share kernels: the bits stay those of one thread, which are stock's.
+
+A product whose parts have other bits than the whole is left to the BLAS, and a long one gets the team: then its bits
+are those of stock with as many threads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
 import torch_backend.device_module as tb
+from threads import one_thread
 
 # rows, outputs, inner: some shared by rows, some by columns, some with ends that fill no part.
 SIZES = ((32, 128, 128), (512, 192, 64), (64, 1000, 100), (1000, 37, 65), (4096, 40, 40), (2, 1024, 515), (33, 2, 9000))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def replayed(step: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
@@ -59,8 +53,8 @@ def test_a_linear_layer(sizes: tuple[int, int, int], dtype: torch.dtype, bias: b
 
     with one_thread():
         expected = step("cpu")()
-    for wanted, got in zip(expected, replayed(step("tb")), strict=True):
-        assert torch.equal(wanted, got)
+    for wanted, whole, got in zip(expected, step("cpu")(), replayed(step("tb")), strict=True):
+        assert torch.equal(wanted, got) or torch.equal(whole, got)
 
 
 @pytest.mark.parametrize("frozen", range(2))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from bench import __main__ as program
+from bench import beside
 from bench.interleave import Plan, Subject, compare, nothing
 from bench.measure import rows
 from bench.operators import AFTER_PAUSE, OPERATORS
@@ -150,3 +153,31 @@ def test_batches_are_timed_and_compared(layout: str) -> None:
     assert found.stock > 0
     assert found.equal
     assert found.gigaflops == pytest.approx(2e-3 * 3 * 20 * 30 * 40 / found.own)
+
+
+@pytest.mark.parametrize(("after", "status", "verdict"), [(10.9, 0, ": met"), (11.1, 1, "missed by transformer d64")])
+def test_stock_cpu_beside_tb_may_be_a_tenth_slower_and_no_more(
+    after: float, status: int, verdict: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 0, stdout=f"10.0 {after}\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(sys, "argv", ["beside"])
+    assert beside.main() == status
+    text = capsys.readouterr().out
+    assert verdict in text
+    assert f"{after / 10:.2f}" in text
+
+
+def test_beside_measures_a_step_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def milliseconds(name: str) -> float:
+        order.append(name)
+        return float(len(order))
+
+    monkeypatch.setattr(beside, "_milliseconds", milliseconds)
+    monkeypatch.setattr(beside, "_use_all_processors", lambda: order.append("tb"))
+    assert beside.measure("LSTM 2x128") == (1.0, 3.0)
+    assert order == ["LSTM 2x128", "tb", "LSTM 2x128"]

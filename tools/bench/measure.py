@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,15 +20,30 @@ from bench.steps import STEPS, training_step
 Make = Callable[[torch.device], Call]
 
 
+def release_team() -> None:
+    """Ends the threads of this thread's OpenMP team, where PyTorch has OpenMP; its next loop starts them anew."""
+    soft = 1  # omp_pause_soft
+    if pause := getattr(ctypes.CDLL(None), "omp_pause_resource_all", None):
+        pause(soft)
+
+
 def subjects(make: Make, device: torch.device, threads: int) -> list[Subject]:
-    """The device, stock cpu at `threads` threads, and stock cpu at one thread where that is another setting."""
+    """The device, stock cpu at `threads` threads, and stock cpu at one thread where that is another setting.
+
+    Stock cpu's OpenMP team goes before a block of the device, as the device's own goes when it rests: libgomp lets
+    every team sleep between loops once the threads of all outnumber the processors.
+    """
     cpu = make(torch.device("cpu"))
 
     def at(count: int) -> Call:
         return lambda: torch.set_num_threads(count)
 
+    def alone() -> None:
+        torch.set_num_threads(threads)
+        release_team()
+
     found = [
-        Subject(make(device), lambda: torch.accelerator.synchronize(device), at(threads)),
+        Subject(make(device), lambda: torch.accelerator.synchronize(device), alone),
         Subject(cpu, prepare=at(threads)),
     ]
     return found if threads == 1 else [*found, Subject(cpu, prepare=at(1))]

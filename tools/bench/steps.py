@@ -29,28 +29,33 @@ def _transformer(width: int) -> Case:
     return gpt(ModelSettings(width=width, heads=4, blocks=4, context=64), batch=8)
 
 
+def _plan(calls: int, rounds: int) -> Plan:
+    """With a pause before each block, in which the other subject's threads go to rest."""
+    return Plan(calls=calls, rounds=rounds, wait_inside=True, pause=0.03)
+
+
 # The plan of each: blocks of about a tenth of a second or one step, whichever is longer.
 STEPS: dict[str, tuple[Callable[[], Case], Plan]] = {
-    "MLP 4x128 batch 32": (lambda: _mlp(128, 32), Plan(calls=300, rounds=15, wait_inside=True)),
-    "MLP 4x1024 batch 256": (lambda: _mlp(1024, 256), Plan(calls=3, rounds=11, wait_inside=True)),
-    "transformer d64": (lambda: _transformer(64), Plan(calls=6, rounds=11, wait_inside=True)),
-    "transformer d128": (lambda: _transformer(128), Plan(calls=4, rounds=11, wait_inside=True)),
-    "transformer d512": (lambda: _transformer(512), Plan(calls=1, rounds=9, wait_inside=True)),
+    "MLP 4x128 batch 32": (lambda: _mlp(128, 32), _plan(300, 15)),
+    "MLP 4x1024 batch 256": (lambda: _mlp(1024, 256), _plan(3, 11)),
+    "transformer d64": (lambda: _transformer(64), _plan(6, 11)),
+    "transformer d128": (lambda: _transformer(128), _plan(4, 11)),
+    "transformer d512": (lambda: _transformer(512), _plan(1, 9)),
     "LSTM 2x128": (
         lambda: lstm(LstmSettings(vocabulary=256, width=128, context=32, batch=16)),
-        Plan(calls=4, rounds=11, wait_inside=True),
+        _plan(4, 11),
     ),
     "CNN 32x32 batch 32": (
         lambda: replace(plain(ImageSettings(image=32, batch=32, width=16)), optimizer=_plain_sgd),
-        Plan(calls=10, rounds=11, wait_inside=True),
+        _plan(10, 11),
     ),
     "ResNet-18 64x64 batch 8": (
         lambda: resnet18(ImageSettings(image=64, batch=8, width=64)),
-        Plan(calls=1, rounds=9, wait_inside=True),
+        _plan(1, 9),
     ),
     "ViT d192 32x32 batch 16": (
         lambda: vit(VitSettings(image=32, patch=4, width=192, heads=3, blocks=6, batch=16)),
-        Plan(calls=1, rounds=9, wait_inside=True),
+        _plan(1, 9),
     ),
 }
 

@@ -189,6 +189,7 @@ at::Tensor &TensorArgument::alias() {
   if (dimensions_ == 0 && impl->dim() != 0) impl->set_sizes_contiguous(c10::IntArrayRef{int64_t{0}});
   impl->set_sizes_and_strides({lengths, dimensions_}, {strides, dimensions_}, 0);
   storage->set_nbytes(span(lengths, strides, dimensions_, impl->itemsize()));
+  if (type_ != c10::ScalarType::Float && !c10::isIntegralType(type_, true) && !by_value_) team.depend();
   team.add(impl->numel());
   if (wrapped_) impl->set_wrapped_number(true);
   if (conjugate_ != impl->is_conj()) impl->_set_conj(conjugate_);

@@ -1,10 +1,12 @@
 // The extension module of tb-ops: connecting, registering, the ledger.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <functional>
 #include <mutex>
 
 #include "aclnn/executors.h"
@@ -23,6 +25,7 @@
 #include "kernels/product.h"
 #include "learned/learned.h"
 #include "ledger.h"
+#include "placement.h"
 #include "register.h"
 #include "runtime.h"
 #include "tb/component_python.h"
@@ -64,6 +67,7 @@ void initialize() {
   tb::register_copies(*aten);
   tb::register_fallback();
   if (tb::runtime.closures) {
+    tb::install_placements();
     tb::register_structured(*aten);
     tb::register_routed_kernels(*aten);
     tb::register_native(*aten);
@@ -231,6 +235,17 @@ NB_MODULE(_core, m) {
   m.def("_sgemm", &tb::run_sgemm, "left"_a, "right"_a, "out"_a, "add"_a,
         "The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of "
         "CPU matrices, or batches of them, whose rows or columns are dense. False: this processor has no AVX-512.");
+  m.def("placements", &tb::placements,
+        "Bytes of results so far that CPU operators made in the memory of tb's own, and bytes that had to be copied "
+        "there from elsewhere.");
+  m.def(
+      "_place",
+      [](const std::vector<at::Tensor> &wanted, const std::function<std::vector<at::Tensor>()> &make) {
+        tb::Placement placement(wanted);
+        placement.take(make());
+      },
+      "wanted"_a, "make"_a,
+      "A placement itself, for tests: what `make` returns comes to lie in the wanted CPU tensors, in their order.");
   m.def("learned_operators", &tb::learned_operators, "Native operators that wait at the first call with new shapes.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
   m.def(

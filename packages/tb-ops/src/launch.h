@@ -22,6 +22,7 @@
 #include "argument.h"
 #include "caller.h"
 #include "runtime.h"
+#include "thread_independent.h"
 #include "waiting.h"
 
 namespace tb {
@@ -39,8 +40,9 @@ struct Launcher {
   Caller caller = tb::caller();
 };
 
-// Runs call(storage) with the worker's settings; returns its status and leaves the text of what it threw.
-tb_status run_guarded(void (*call)(void *storage), void *storage, const Launcher &launcher,
+// Runs call(storage) with the worker's settings; returns its status and leaves the text of what it threw. `independent`:
+// see thread_independent.h.
+tb_status run_guarded(void (*call)(void *storage), void *storage, bool independent, const Launcher &launcher,
                       const tb_closure_context *context);
 
 template <class Function> struct Closure {
@@ -48,11 +50,12 @@ template <class Function> struct Closure {
   Function function;
 
   static void call(void *storage) { static_cast<Closure *>(storage)->function(); }
-  static tb_status run(void *storage, const tb_closure_context *context) {
-    return run_guarded(&call, storage, static_cast<Closure *>(storage)->launcher, context);
+  template <bool independent> static tb_status run(void *storage, const tb_closure_context *context) {
+    return run_guarded(&call, storage, independent, static_cast<Closure *>(storage)->launcher, context);
   }
   static void destroy(void *storage) { static_cast<Closure *>(storage)->~Closure(); }
-  template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value, &run, &destroy};
+  template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value,
+                                                        &run<is_thread_independent(name.value)>, &destroy};
 };
 
 // The combinations of types that one kernel has run with.

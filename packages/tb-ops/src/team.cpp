@@ -19,11 +19,11 @@ extern "C" int MKL_Set_Num_Threads_Local(int count) __attribute__((weak)); // th
 namespace tb {
 namespace {
 
-// Measured on 2 processors with whole training steps: a bound of 0.2 ms makes a transformer of width 64 a third slower
-// than one thread does, one of 1 ms keeps all of the gain at width 1024.
-constexpr int64_t long_kernel = 1'000'000; // nanoseconds
-// The same for a graph's launch, where no host takes a processor's time: waking a team costs some 10 microseconds.
+// Nanoseconds on one thread from which on a team is tried.
+constexpr int64_t long_kernel = 1'000'000;
 constexpr int64_t long_in_graph = 100'000;
+// Of kernels whose bits do not depend on it. With training steps on 2 processors 0.02 and 0.1 ms are as good.
+constexpr int64_t long_if_independent = 50'000;
 
 // Amounts of data by powers of 2; kernels on fewer elements than the first are never long.
 constexpr int first_power = 12, powers = 24;
@@ -73,18 +73,19 @@ void Team::distinguish(const void *kernel) {
   timing_ = &timings[kernel];
 }
 
-void Team::start(const void *kernel, int threads, Host host) {
+void Team::start(const void *kernel, bool independent, int threads, Host host) {
   distinguish(kernel);
   allowed_ = host == Host::works ? std::max(1, threads - 1) : threads;
-  long_ = host == Host::absent ? long_in_graph : long_kernel;
-  shares_ = host == Host::absent;
+  long_if_dependent_ = host == Host::absent ? long_in_graph : long_kernel;
+  long_ = independent ? long_if_independent : long_if_dependent_;
+  least_part_ = host == Host::absent ? least_in_graph : host == Host::waits ? least_while_waiting : none;
   elements_ = started_ = 0;
   next_ = threads > 1 ? int64_t{1} << first_power : INT64_MAX;
   set(1);
 }
 
 void Team::fix(int threads) {
-  shares_ = false;
+  least_part_ = none;
   elements_ = started_ = 0;
   next_ = INT64_MAX;
   set(threads);

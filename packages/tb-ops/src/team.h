@@ -1,17 +1,18 @@
 // The OpenMP team that a worker gives to a kernel.
 //
-// A team pays where the kernel is long: in less than about a millisecond its barriers, and waking its threads, cost more
-// than they save, and most operators of a small model are that short. Some long ones are made
-// of many short parts, as recurrent layers are, and lose by it too. How long a kernel takes is measured, on one thread
-// and with a team, by kernel and amount of data; what was never measured runs on one thread. While the host still
-// produces work it needs a processor itself, so that the team leaves it one; once a thread waits, the team takes them
-// all. In a graph's launch nobody needs the others, and shorter kernels gain too.
+// A team pays where the kernel is long: else its barriers cost more than they save. Some long ones are made of many
+// short parts, as recurrent layers are, and may lose by it too. How long a kernel takes is measured, on one thread and
+// with a team, by kernel and amount of data; what was never measured runs on one thread. While the host still produces
+// work it needs a processor itself, so that the team leaves it one; once a thread waits, the team takes them all, as in
+// a graph's launch. How long is long enough depends on the results: where sums over threads differ in their last bits
+// with the number of threads, they are to differ from run to run only in what takes a while.
 #pragma once
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
@@ -69,10 +70,13 @@ private:
 
 class Team {
 public:
-  // Before a kernel, which is known by an address of its own. `threads`: of the thread that launched it.
-  void start(const void *kernel, int threads, Host host);
+  // Before a kernel, which is known by an address of its own. `independent`: its bits do not depend on the team;
+  // `threads`: of the thread that launched it.
+  void start(const void *kernel, bool independent, int threads, Host host);
   // What was started is one of many kernels with a common address: this one.
   void distinguish(const void *kernel);
+  // Of an independent kernel, for these arguments: its bits depend on the team after all. Before its tensors.
+  void depend() { long_ = long_if_dependent_; }
   // Before a kernel whose result must not depend on time: sums over threads differ in the last bits with their number.
   void fix(int threads);
   // The kernel gets a tensor of so many elements. Outside of a kernel, on any thread, it does nothing.
@@ -81,10 +85,10 @@ public:
       look();
   }
   void finish();
-  // Into how many parts a kernel that takes one thread about `nanoseconds` is cut, at most `most`: 1 outside of graphs.
+  // Into how many parts a kernel that takes one thread about `nanoseconds` is cut, at most `most`: 1 while the host needs a
+  // processor.
   int64_t parts(int64_t most, double nanoseconds) const {
-    if (!shares_) return 1;
-    const auto worth = static_cast<int64_t>(nanoseconds / least_part);
+    const auto worth = static_cast<int64_t>(nanoseconds / least_part_);
     return std::max(int64_t{1}, std::min({int64_t{allowed_}, most, worth}));
   }
   // part(i, parts) for each i below `parts`, on as many of the team's threads. One part runs with the team as it is.
@@ -96,8 +100,16 @@ public:
       for (int64_t i = first; i < last; i++) part(i, parts);
     });
   }
+  // The threads that a kernel on one thread may have instead of it: 1 while the host needs a processor, where results
+  // must not depend on time, and where the team was given already.
+  int shareable() const { return least_part_ == none || threads_ > 1 ? 1 : allowed_; }
+  // The kernel, or a part of it, with a team of so many threads.
+  template <class Run> void on(int threads, const Run &run) {
+    const Shared shared(*this, threads);
+    run();
+  }
   // loop(begin, end) over [0, count), each element of which takes one thread about `nanoseconds`: on the team, as a
-  // kernel of PyTorch's would be, and in a graph in parts.
+  // kernel of PyTorch's would be, or in parts.
   template <class Loop> void loop(int64_t count, double nanoseconds, const Loop &loop) {
     constexpr int64_t line = 64; // elements: no two threads write to one line of a cache
     const int64_t parts = this->parts(count / line, nanoseconds * static_cast<double>(count));
@@ -109,8 +121,10 @@ public:
 
 private:
   static constexpr double long_loop = 10'000; // nanoseconds that are worth a thread of a team
-  // Nanoseconds. In a graph a team that was busy just now still looks for work, and begins in some 2 microseconds.
-  static constexpr double least_part = 4000;
+  // Nanoseconds that are worth a part. In a graph a team that was busy just now still looks for work, and begins in some 2
+  // microseconds; while the host waits it may have to be woken, and takes the host's processor for a while after.
+  static constexpr double least_in_graph = 4000, least_while_waiting = 25'000;
+  static constexpr double none = std::numeric_limits<double>::infinity();
 
   struct Timing; // of one kernel
   // While it lives the team has `threads`; how long the kernel takes tells nothing of its time on one thread.
@@ -134,7 +148,8 @@ private:
   int64_t long_ = INT64_MAX;      // nanoseconds on one thread from which on a kernel gets a team
   int64_t started_ = 0;           // nanoseconds; 0: not measured
   int threads_ = 0, allowed_ = 1; // in force; for a long kernel
-  bool shares_ = false;           // in a graph
+  int64_t long_if_dependent_ = INT64_MAX;
+  double least_part_ = none;
 };
 
 extern thread_local constinit Team team;

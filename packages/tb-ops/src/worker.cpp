@@ -39,13 +39,13 @@ private:
 
 } // namespace
 
-tb_status run_guarded(void (*call)(void *), void *storage, const Launcher &launcher,
+tb_status run_guarded(void (*call)(void *), void *storage, bool independent, const Launcher &launcher,
                       const tb_closure_context *context) {
   static thread_local Worker worker;
   if (launcher.deterministic)
     team.fix(launcher.threads);
   else
-    team.start(reinterpret_cast<const void *>(call), launcher.threads,
+    team.start(reinterpret_cast<const void *>(call), independent, launcher.threads,
                context->waiters == 0            ? Host::works
                : context->waiters == UINT32_MAX ? Host::absent
                                                 : Host::waits);

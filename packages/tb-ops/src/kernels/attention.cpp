@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "kernels/output.h"
 #include "team.h"
+#include "trial.h"
 
 namespace tb {
 namespace {
@@ -71,14 +72,22 @@ std::tuple<Tensor, Tensor> forward(const Tensor &query, const Tensor &key, const
 void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key, const Tensor &value, const Tensor &out,
                      const Tensor &logsumexp, bool causal, const OptionalTensor &mask, std::optional<double> scale,
                      Tensor &grad_query, Tensor &grad_key, Tensor &grad_value) {
-  at::native::zero_(grad_query); // the kernel adds to all three
-  at::native::zero_(grad_key);
-  at::native::zero_(grad_value);
-  const ProductsInLoops products;
-  at::native::flash_attention_backward_kernel(c10::kCPU, swap_middle(grad_query), swap_middle(grad_key),
-                                              swap_middle(grad_value), swap_middle(grad), swap_middle(query),
-                                              swap_middle(key), swap_middle(value), swap_middle(out),
-                                              swap_middle(logsumexp), 0.0, causal, mask, scale);
+  for (const Tensor &tensor : {grad_query, grad_key, grad_value, grad, query, key, value, out, logsumexp})
+    swap_middle(tensor);
+  std::vector<int64_t> shape{reinterpret_cast<int64_t>(&backward_kernel), static_cast<int64_t>(query.scalar_type()),
+                             causal, mask.has_value()};
+  for (const Tensor *tensor : {&grad, &query, &key, &value, &out}) {
+    shape.insert(shape.end(), tensor->sizes().begin(), tensor->sizes().end());
+    shape.insert(shape.end(), tensor->strides().begin(), tensor->strides().end());
+  }
+  run_tried(std::move(shape), {grad_query, grad_key, grad_value}, [&] {
+    at::native::zero_(grad_query); // the kernel adds to all three
+    at::native::zero_(grad_key);
+    at::native::zero_(grad_value);
+    const ProductsInLoops products;
+    at::native::flash_attention_backward_kernel(c10::kCPU, grad_query, grad_key, grad_value, grad, query, key, value,
+                                                out, logsumexp, 0.0, causal, mask, scale);
+  });
 }
 
 std::tuple<Tensor, Tensor, Tensor> backward(const Tensor &grad, const Tensor &query, const Tensor &key,

@@ -6,6 +6,8 @@
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "placement.h"
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -34,6 +36,13 @@ c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight, const
   return at::native::_determine_backend_memory_format(x, w, backend);
 }
 
+// Whether a forward pass has the same bits on any number of threads: PyTorch and oneDNN choose other kernels for other
+// kinds, some by the number of threads.
+bool is_independent(const Tensor &input, const Tensor &weight, bool transposed, int64_t groups) {
+  return input.dim() == 4 && input.size(0) > 1 && weight.size(2) > 1 && weight.size(3) > 1 && !transposed &&
+         groups == 1;
+}
+
 Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTensor &bias, c10::IntArrayRef stride,
                    c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                    c10::IntArrayRef output_padding, int64_t groups) {
@@ -50,10 +59,15 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
                  : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   Tensor out = empty_formatted(input, sizes, input.scalar_type(), result_format(input, weight, bias, with));
   launch<"aten::convolution">(device, [x = TensorArgument(input), w = TensorArgument(weight), b = stored(bias),
-                                       with = std::move(with), y = TensorArgument(out)]() mutable {
-    copy_result(y.alias(), at::_ops::convolution::call(x.alias(), w.alias(), restore(b), symbolic(with.stride),
-                                                       symbolic(with.padding), symbolic(with.dilation), with.transposed,
-                                                       symbolic(with.output_padding), with.groups));
+                                       with = std::move(with), y = TensorArgument(out),
+                                       independent = is_independent(input, weight, transposed, groups)]() mutable {
+    if (!independent) team.depend();
+    const Tensor &input = x.alias(), &weight = w.alias();
+    const OptionalTensor bias = restore(b);
+    Placement placement(y.alias()); // before the work: the team goes by all of a kernel's tensors
+    placement.take(at::_ops::convolution::call(input, weight, bias, symbolic(with.stride), symbolic(with.padding),
+                                               symbolic(with.dilation), with.transposed, symbolic(with.output_padding),
+                                               with.groups));
   });
   return out;
 }
@@ -80,14 +94,14 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor &grad, cons
                channels = grad.size(1), with = std::move(with), dx = TensorArgument(grad_input),
                dw = TensorArgument(grad_weight), db = TensorArgument(grad_bias)]() mutable {
         const c10::SymInt bias_size = channels;
+        const Tensor &grad = dy.alias(), &input = x.alias(), &weight = w.alias();
+        Placement placement({dx.alias(), dw.alias(), db.alias()});
         const auto [x_result, w_result, b_result] = at::_ops::convolution_backward::call(
-            dy.alias(), x.alias(), w.alias(),
+            grad, input, weight,
             mask[2] ? at::OptionalSymIntArrayRef(c10::SymIntArrayRef(bias_size)) : at::OptionalSymIntArrayRef(),
             symbolic(with.stride), symbolic(with.padding), symbolic(with.dilation), with.transposed,
             symbolic(with.output_padding), with.groups, mask);
-        if (mask[0]) copy_result(dx.alias(), x_result);
-        if (mask[1]) copy_result(dw.alias(), w_result);
-        if (mask[2]) copy_result(db.alias(), b_result);
+        placement.take({x_result, w_result, b_result});
       });
   return {std::move(grad_input), std::move(grad_weight), std::move(grad_bias)};
 }

@@ -17,6 +17,40 @@
 #include "register.h"
 
 namespace tb {
+
+std::vector<size_t> ListCost::split(int64_t parts) const {
+  std::vector<size_t> begins;
+  for (int64_t part = 0; part < parts; part++) {
+    const double before = total_ * static_cast<double>(part) / static_cast<double>(parts);
+    begins.push_back(std::ranges::upper_bound(until_, before) - until_.begin());
+  }
+  begins.push_back(until_.size());
+  return begins;
+}
+
+bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every) {
+  struct Range {
+    const char *begin, *end;
+    bool written;
+  };
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < tensors.size(); i++) {
+    const at::Tensor &tensor = *tensors[i];
+    if (!tensor.defined() || tensor.numel() == 0) continue;
+    int64_t last = 0;
+    for (int64_t d = 0; d < tensor.dim(); d++) last += (tensor.size(d) - 1) * tensor.stride(d);
+    const auto *begin = static_cast<const char *>(tensor.const_data_ptr());
+    ranges.push_back({begin, begin + (last + 1) * tensor.itemsize(), i % every == 0});
+  }
+  std::ranges::sort(ranges, {}, &Range::begin);
+  const char *written_until = nullptr, *until = nullptr;
+  for (const Range &range : ranges) {
+    if (range.begin < written_until || (range.written && range.begin < until)) return false;
+    until = std::max(until, range.end);
+    if (range.written) written_until = std::max(written_until, range.end);
+  }
+  return true;
+}
 namespace {
 
 using at::Tensor, at::TensorList;

@@ -14,7 +14,31 @@ namespace tb {
 
 using Tensors = std::vector<at::Tensor>;
 
-// An operation that may be called for parts of the tensors, by several threads at a time.
+// What a list takes one thread, tensor by tensor, and how it is dealt out among several.
+class ListCost {
+public:
+  void add(int64_t elements) {
+    total_ += each_tensor + each_element * static_cast<double>(elements);
+    until_.push_back(total_);
+    longest_ = std::max(longest_, until_.size() > 1 ? total_ - until_[until_.size() - 2] : total_);
+  }
+  // 1 where one tensor is most of it: its own kernel may use the team.
+  int64_t parts() const { return longest_ > total_ / 2 ? 1 : team.parts(std::ssize(until_), total_); }
+  // The first tensor of each part, and the end.
+  std::vector<size_t> split(int64_t parts) const;
+
+private:
+  static constexpr double each_tensor = 2000, each_element = .2; // nanoseconds
+  std::vector<double> until_;
+  double total_ = 0, longest_ = 0;
+};
+
+// Whether none of the tensors that are written, one in `every`, shares memory with another one of the list: else it
+// matters which comes first.
+bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every);
+
+// An operation that may be called for parts of the tensors, by several threads at a time. Of others, a call for one
+// tensor may run beside those for others once the first has ended.
 template <class Operation>
 concept InParts = requires { requires Operation::in_parts; };
 
@@ -26,30 +50,52 @@ template <size_t count, class Apply> struct ForeachCall {
     if constexpr (InParts<Apply>)
       in_parts();
     else
-      for (size_t i = 0; i < lists[0].size(); i++)
-        [&]<size_t... list>(std::index_sequence<list...>) {
-          apply(i, lists[list][i].alias()...);
-        }(std::make_index_sequence<count>{});
+      whole();
   }
 
 private:
+  using Together = std::array<at::Tensor *, count>; // of one place in each list
+  std::vector<Together> aliases() {
+    std::vector<Together> tensors(lists[0].size());
+    for (size_t i = 0; i < tensors.size(); i++)
+      for (size_t list = 0; list < count; list++) tensors[i][list] = &lists[list][i].alias();
+    return tensors;
+  }
+  // Each tensor by one thread, with its bits; a list that is worth it by several.
+  void whole() {
+    const std::vector<Together> tensors = aliases();
+    ListCost cost;
+    for (const Together &together : tensors) cost.add(together[0]->numel());
+    const auto run = [&](size_t i) {
+      [&]<size_t... list>(std::index_sequence<list...>) {
+        apply(i, *tensors[i][list]...);
+      }(std::make_index_sequence<count>{});
+    };
+    const int64_t parts = cost.parts();
+    if (parts == 1 || !apart(c10::ArrayRef<at::Tensor *>(tensors[0].data(), count * tensors.size()), count)) {
+      for (size_t i = 0; i < tensors.size(); i++) run(i);
+      return;
+    }
+    run(0); // what an operation makes at its first tensor is there when several threads ask for it
+    const std::vector<size_t> begins = cost.split(parts);
+    team.share(parts, [&](int64_t part, int64_t) {
+      for (size_t i = std::max<size_t>(begins[part], 1); i < begins[part + 1]; i++) run(i);
+    });
+  }
   // Each thread has the same part of every large tensor, as kernels that share matrix products by rows leave them in its
   // cache; the last thread has the small ones too.
   static constexpr int64_t large = 8192, multiple = 16; // elements
   void in_parts() {
-    std::vector<std::array<at::Tensor *, count>> tensors(lists[0].size());
+    const std::vector<Together> tensors = aliases();
     int64_t elements = 0;
-    for (size_t i = 0; i < tensors.size(); i++) {
-      for (size_t list = 0; list < count; list++) tensors[i][list] = &lists[list][i].alias();
-      elements += tensors[i][0]->numel();
-    }
+    for (const Together &together : tensors) elements += together[0]->numel();
     const int64_t parts = team.parts(elements / large, nanoseconds_each * static_cast<double>(elements));
     team.share(parts, [&](int64_t part, int64_t of) {
       for (size_t i = 0; i < tensors.size(); i++) run(i, tensors[i], part, of);
     });
   }
   static constexpr double nanoseconds_each = .15; // about, in a processor's own cache
-  void run(size_t i, const std::array<at::Tensor *, count> &tensors, int64_t part, int64_t parts) {
+  void run(size_t i, const Together &tensors, int64_t part, int64_t parts) {
     const int64_t elements = tensors[0]->numel();
     const bool cut = parts > 1 && elements >= large && std::ranges::all_of(tensors, [&](const at::Tensor *tensor) {
                        return tensor->is_contiguous() && tensor->numel() == elements;
@@ -104,8 +150,9 @@ public:
   explicit Numbers(c10::ArrayRef<c10::Scalar> numbers) : numbers_(numbers.vec()) {}
   const c10::Scalar &operator[](size_t i) const { return numbers_[numbers_.size() == 1 ? 0 : i]; }
   // On the worker: as the 0-dimensional tensor that binary operators make of a number.
-  const at::Tensor &tensor(size_t i) {
-    if (numbers_.size() > 1 || !tensor_.defined()) tensor_ = at::native::wrapped_scalar_tensor((*this)[i]);
+  at::Tensor tensor(size_t i) {
+    if (numbers_.size() > 1) return at::native::wrapped_scalar_tensor(numbers_[i]);
+    if (!tensor_.defined()) tensor_ = at::native::wrapped_scalar_tensor(numbers_[0]);
     return tensor_;
   }
 

@@ -23,6 +23,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "placement.h"
 
 namespace tb {
 namespace {
@@ -70,7 +71,8 @@ Tensor &index_select_out(const Tensor &self, int64_t dim, const Tensor &index, T
 
 void embedding_dense_backward_kernel(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding,
                                      bool by_frequency, Tensor &out) {
-  copy_result(out, at::native::embedding_dense_backward_cpu(grad, indices, rows, padding, by_frequency));
+  Placement placement(out);
+  placement.take(at::native::embedding_dense_backward_cpu(grad, indices, rows, padding, by_frequency));
 }
 
 Tensor embedding_dense_backward(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding,

@@ -12,7 +12,10 @@ at::Tensor empty_preserving(const at::Tensor &like, c10::ScalarType dtype) {
 }
 
 at::Tensor empty_pointwise(const at::Tensor &like, c10::ScalarType dtype) {
-  return like.is_contiguous() ? empty(like.sizes(), {}, dtype, device_number(like)) : empty_preserving(like, dtype);
+  if (like.is_contiguous()) return empty(like.sizes(), {}, dtype, device_number(like));
+  constexpr auto channels_last = c10::MemoryFormat::ChannelsLast;
+  if (like.is_contiguous(channels_last)) return empty_formatted(like, like.sizes(), dtype, channels_last);
+  return empty_preserving(like, dtype);
 }
 
 at::Tensor empty_iterated(const at::Tensor &like, c10::ScalarType dtype) {

@@ -17,8 +17,8 @@ inline at::Tensor empty_formatted(const at::Tensor &like, c10::IntArrayRef sizes
 
 // The strides of `like` where they are dense, else its dimension order: what at::empty_like preserves.
 at::Tensor empty_preserving(const at::Tensor &like, c10::ScalarType dtype);
-// What a TensorIterator makes of operands of one shape and layout: contiguous ones get plain strides, whatever theirs are
-// in dimensions of size 1.
+// What a TensorIterator makes of operands of one shape and layout: contiguous and channels-last ones get such strides,
+// whatever theirs are in dimensions of size 1.
 at::Tensor empty_pointwise(const at::Tensor &like, c10::ScalarType dtype);
 // What a TensorIterator makes of `like` and operands of other shapes, numbers for example: the dimension order, also of
 // dimensions of size 1, which contiguous tensors may have anywhere.

@@ -46,10 +46,11 @@ Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
                           .from = std::numeric_limits<int64_t>::min(),
                           .stretch = reserve(generator, device, TB_FILL_INTEGERS, c10::kLong, n)};
   launch<"aten::randperm">(device, [to = TensorArgument(out), keys, n]() mutable {
+    Tensor &order = to.alias();
     Tensor numbers = at::_ops::empty_memory_format::call({c10::SymInt(n)}, c10::kLong, std::nullopt,
                                                          c10::Device(c10::kCPU), std::nullopt, std::nullopt);
     fill_tensor(numbers, keys);
-    copy_result(to.alias(), at::_ops::argsort_stable::call(numbers, true, 0, false));
+    copy_result(order, at::_ops::argsort_stable::call(numbers, true, 0, false));
   });
   return out;
 }

@@ -5,7 +5,7 @@
 
 #include "describe.h"
 #include "fallback.h"
-#include "kernels/output.h"
+#include "placement.h"
 #include "team.h"
 
 namespace tb {
@@ -67,15 +67,13 @@ c10::IValue QueuedCall::restored(Argument &argument, size_t &next) {
 }
 
 // A result of another layout than learned would be an operator whose layout depends on data, and must not be guessed.
-void QueuedCall::copy(const at::Tensor &from, const at::Tensor &to) const {
+void QueuedCall::check_layout(const at::Tensor &from, const at::Tensor &to) const {
   TORCH_CHECK(from.defined() && from.sizes() == to.sizes() && from.scalar_type() == to.scalar_type(), name_of(op_),
               " gave ", from.defined() ? describe(from) : "nothing",
               " where an earlier call with arguments of the same shapes gave ", describe(to),
               ": its shape depends on data, which tb did not expect. Please report it; "
               "torch.tb.force_fallback(\"",
               name_of(op_), "\") avoids it");
-  at::Tensor out = to;
-  copy_result(out, from);
 }
 
 void QueuedCall::operator()() {
@@ -86,14 +84,18 @@ void QueuedCall::operator()() {
   size_t next = 0;
   for (Argument &argument : arguments_) stack.push_back(restored(argument, next));
   const std::vector<at::Tensor> given = tensors_of(stack);
+  const std::vector<at::Tensor> wanted = restore(results_);
+  Placement placement(wanted);
   op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
-  auto out = results_.begin();
+  std::vector<at::Tensor> results;
   for (const at::Tensor &result : tensors_of(stack)) {
     const auto same = [&](const at::Tensor &argument) { return argument.is_same(result); };
     if (!result.defined() || std::any_of(given.begin(), given.end(), same)) continue;
-    TORCH_INTERNAL_ASSERT(out != results_.end());
-    copy(result, (out++)->alias());
+    TORCH_INTERNAL_ASSERT(results.size() < wanted.size());
+    check_layout(result, wanted[results.size()]);
+    results.push_back(result);
   }
+  placement.take(results);
 }
 
 } // namespace tb

@@ -27,7 +27,7 @@ private:
   };
   Argument captured(const c10::IValue &value);
   c10::IValue restored(Argument &argument, size_t &next);
-  void copy(const at::Tensor &from, const at::Tensor &to) const;
+  void check_layout(const at::Tensor &from, const at::Tensor &to) const;
 
   c10::OperatorHandle op_;
   const bool gradients_ = at::GradMode::is_enabled(); // of the caller: kernels may ask

@@ -2,12 +2,16 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'tried_products', 'waiting_operators']
+__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'placements', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'tried_products', 'waiting_operators']
 def _connect() -> None:
     ...
 def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
     """
     Launches note their place in Python from now on; finder(frames) names it when one has failed.
+    """
+def _place(wanted: collections.abc.Sequence[torch.Tensor], make: collections.abc.Callable[[], collections.abc.Sequence[torch.Tensor]]) -> None:
+    """
+    A placement itself, for tests: what `make` returns comes to lie in the wanted CPU tensors, in their order.
     """
 def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]]]) -> None:
     """
@@ -78,6 +82,10 @@ def native() -> bool:
 def open_budget(calls: int) -> int:
     """
     Allows that many fallbacks until it is closed; its number.
+    """
+def placements() -> tuple[int, int]:
+    """
+    Bytes of results so far that CPU operators made in the memory of tb's own, and bytes that had to be copied there from elsewhere.
     """
 def release_fallback(name: str, overload: str) -> None:
     """

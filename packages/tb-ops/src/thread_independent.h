@@ -1,0 +1,55 @@
+// Operators whose CPU kernel gives the same bits on any number of threads: each element of a result is computed by one
+// thread, in an order that does not depend on how many there are. A team may take these when they are short, since
+// nobody can tell from the results. tests/test_teams.py holds every name to it, for float32; with tensors of another
+// floating type (rsqrt in bfloat16) a kernel counts as dependent.
+#pragma once
+#include <algorithm>
+#include <string_view>
+
+namespace tb {
+
+inline constexpr std::string_view thread_independent[] = {
+    "aten::_adaptive_avg_pool2d",
+    "aten::_adaptive_avg_pool2d_backward",
+    "aten::_log_softmax",
+    "aten::_log_softmax_backward_data",
+    "aten::add.Tensor",
+    "aten::add_.Tensor",
+    "aten::avg_pool2d",
+    "aten::avg_pool2d_backward",
+    "aten::cat",
+    "aten::convolution",
+    "aten::copy_",
+    "aten::div.Tensor",
+    "aten::div_.Tensor",
+    "aten::exp",
+    "aten::fill_",
+    "aten::index_select",
+    "aten::masked_fill_",
+    "aten::max_pool2d_with_indices",
+    "aten::max_pool2d_with_indices_backward",
+    "aten::mul.Tensor",
+    "aten::mul_.Tensor",
+    "aten::native_layer_norm",
+    "aten::neg",
+    "aten::relu",
+    "aten::relu_",
+    "aten::rsqrt",
+    "aten::scaled_dot_product_attention",
+    "aten::sigmoid_backward",
+    "aten::sqrt",
+    "aten::sub.Tensor",
+    "aten::sub_.Tensor",
+    "aten::tanh",
+    "aten::tanh_backward",
+    "aten::threshold_backward",
+    "aten::upsample_nearest2d",
+    "aten::zero_",
+};
+
+constexpr bool is_thread_independent(std::string_view operation) {
+  return std::find(std::begin(thread_independent), std::end(thread_independent), operation) !=
+         std::end(thread_independent);
+}
+
+} // namespace tb

@@ -1,0 +1,191 @@
+"""Results that CPU operators allocate are made in tb's memory, with the same bits as where they are copied."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch_backend  # noqa: F401
+from tb_ops import _core
+from threads import one_thread
+
+LARGE = 4096
+
+
+def place(wanted: list[torch.Tensor], make: Callable[[], list[torch.Tensor]]) -> tuple[int, int]:
+    """Bytes that were made in place and bytes that were copied."""
+    torch.accelerator.synchronize()
+    before = _core.placements()
+    _core._place(wanted, make)
+    after = _core.placements()
+    return after[0] - before[0], after[1] - before[1]
+
+
+def wanted_pair() -> list[torch.Tensor]:
+    return [torch.full((64, 64), -1.0), torch.full((64, 64), -2.0)]
+
+
+def test_a_result_is_made_where_it_is_wanted() -> None:
+    wanted = torch.full((64, 64), -1.0)
+    made = []
+
+    def make() -> list[torch.Tensor]:
+        made.append(torch.arange(LARGE, dtype=torch.float32).view(64, 64).mul(2))
+        return [made[0]]
+
+    # arange took the memory first; its product came to lie elsewhere
+    assert place([wanted], make) == (0, wanted.nbytes)
+    assert torch.equal(wanted, made[0])
+
+    def fill() -> list[torch.Tensor]:
+        made[0] = torch.empty(64, 64).fill_(3)
+        return [made[0]]
+
+    assert place([wanted], fill) == (wanted.nbytes, 0)
+    assert made[0].data_ptr() == wanted.data_ptr()
+    assert torch.equal(wanted, torch.full((64, 64), 3.0))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.empty(64, 64),
+        lambda: torch.empty_strided((64, 64), (64, 1)),
+        lambda: torch.empty(0).resize_(64, 64),
+        lambda: torch.zeros(64, 64),
+        lambda: torch.empty_like(torch.empty(64, 64, dtype=torch.float64), dtype=torch.float32),
+    ],
+    ids=["empty", "empty_strided", "resize_", "zeros", "empty_like"],
+)
+def test_wherever_pytorch_makes_a_tensor(make: Callable[[], torch.Tensor]) -> None:
+    wanted = torch.full((64, 64), -1.0)
+    assert place([wanted], lambda: [make().fill_(5)]) == (wanted.nbytes, 0)
+    assert torch.equal(wanted, torch.full((64, 64), 5.0))
+
+
+def test_results_in_each_others_memory() -> None:
+    wanted = wanted_pair()
+
+    def swapped() -> list[torch.Tensor]:
+        second = torch.empty(64, 64).fill_(2)
+        first = torch.empty(64, 64).fill_(1)
+        return [first, second]
+
+    assert place(wanted, swapped) == (0, 2 * wanted[0].nbytes)
+    assert torch.equal(wanted[0], torch.full((64, 64), 1.0))
+    assert torch.equal(wanted[1], torch.full((64, 64), 2.0))
+
+
+def test_a_result_in_its_memory_with_other_strides() -> None:
+    wanted = [torch.empty(64, 64)]
+    numbers = torch.arange(LARGE, dtype=torch.float32).view(64, 64)
+
+    def transposed() -> list[torch.Tensor]:
+        return [torch.empty(64, 64).copy_(numbers).t()]
+
+    assert place(wanted, transposed) == (0, wanted[0].nbytes)
+    assert torch.equal(wanted[0], numbers.t())
+
+
+def test_one_result_given_twice() -> None:
+    wanted = wanted_pair()
+
+    def twice() -> list[torch.Tensor]:
+        result = torch.empty(64, 64).fill_(4)
+        return [result, result]
+
+    assert place(wanted, twice) == (wanted[0].nbytes, wanted[1].nbytes)
+    assert all(torch.equal(tensor, torch.full((64, 64), 4.0)) for tensor in wanted)
+
+
+def test_other_threads_and_what_comes_after_get_memory_of_their_own() -> None:
+    wanted = [torch.full((64, 64), -1.0)]
+    others: list[torch.Tensor] = []
+
+    def make() -> list[torch.Tensor]:
+        thread = threading.Thread(target=lambda: others.append(torch.empty(64, 64).fill_(7)))
+        thread.start()
+        thread.join()
+        return [torch.empty(64, 64).fill_(8)]
+
+    assert place(wanted, make) == (wanted[0].nbytes, 0)
+    assert others[0].data_ptr() != wanted[0].data_ptr()
+    assert torch.empty(64, 64).data_ptr() != wanted[0].data_ptr()
+
+    def fail() -> list[torch.Tensor]:
+        raise ValueError("none made")
+
+    with pytest.raises(ValueError, match="none made"):
+        place(wanted, fail)
+    assert torch.empty(64, 64).data_ptr() != wanted[0].data_ptr()
+
+
+def on_both(run: Callable[[torch.device], list[torch.Tensor]]) -> tuple[int, int]:
+    """Compares tb with stock cpu, to the bit; bytes that tb made in place and bytes that it copied, the second time."""
+    device = torch.device("tb")
+    run(device)  # what is learned at first is learned by waiting
+    torch.accelerator.synchronize()
+    before = _core.placements()
+    found = run(device)
+    torch.accelerator.synchronize()
+    after = _core.placements()
+    with one_thread():
+        expected = run(torch.device("cpu"))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(ours.cpu(), theirs)
+    return after[0] - before[0], after[1] - before[1]
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("channels", [8, 3])
+def test_convolutions_copy_no_result(layout: torch.memory_format, channels: int) -> None:
+    def run(device: torch.device) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(1)
+        image = torch.randn(2, channels, 12, 12, generator=generator).to(device, memory_format=layout)
+        weight = torch.randn(8, channels, 3, 3, generator=generator).to(device)
+        bias = torch.randn(8, generator=generator).to(device)
+        return [torch.nn.functional.conv2d(image, weight, bias)]
+
+    placed, copied = on_both(run)
+    assert placed == 2 * 8 * 10 * 10 * 4
+    assert copied == 0
+
+
+def test_gradients_of_convolutions_copy_little() -> None:
+    def run(device: torch.device) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(1)
+        image = torch.randn(4, 6, 20, 20, generator=generator).to(device).requires_grad_()
+        weight = torch.randn(8, 6, 3, 3, generator=generator).to(device).requires_grad_()
+        bias = torch.randn(8, generator=generator).to(device).requires_grad_()
+        loss = torch.nn.functional.conv2d(image, weight, bias).square().mean()
+        return list(torch.autograd.grad(loss, [image, weight, bias]))
+
+    placed, copied = on_both(run)
+    assert placed > 4 * 6 * 20 * 20 * 4
+    assert copied <= (8 * 6 * 3 * 3 + 8) * 4
+
+
+def test_an_lstm_copies_little() -> None:
+    torch.manual_seed(1)
+    layers = torch.nn.LSTM(24, 40, num_layers=2)
+    inputs = torch.randn(9, 4, 24)
+
+    def run(device: torch.device) -> list[torch.Tensor]:
+        module = torch.nn.LSTM(24, 40, num_layers=2)
+        module.load_state_dict(layers.state_dict())
+        output, (hidden, cell) = module.to(device)(inputs.to(device))
+        return [output.detach(), hidden.detach(), cell.detach()]
+
+    placed, copied = on_both(run)
+    assert placed > 4 * copied
+
+
+def test_the_gradient_of_an_embedding_copies_nothing() -> None:
+    def run(device: torch.device) -> list[torch.Tensor]:
+        weight = torch.arange(300.0).view(100, 3).to(device).requires_grad_()
+        chosen = torch.tensor([[3, 3, 99], [0, 5, 3]]).to(device)
+        return list(torch.autograd.grad(torch.nn.functional.embedding(chosen, weight).sum(), [weight]))
+
+    assert on_both(run) == (1200, 0)

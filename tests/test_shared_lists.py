@@ -1,0 +1,153 @@
+"""Lists of tensors and attention's backward pass, shared by threads while the host waits: the bits of one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_backend  # noqa: F401
+from conftest import RunPython
+from threads import one_thread
+
+LENGTHS = [1, 5, 0, 64, 4000, 17, 3, 2500, 900, 6001] * 8
+
+
+def tensors(seed: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.rand(length, generator=generator) + 0.5 for length in LENGTHS]
+
+
+def while_waiting(run: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
+    """Queues some tenths of a second of work before, so that the host waits by the time this runs."""
+    slow = torch.ones(600, 600, device="tb")
+    for _ in range(8):
+        slow = slow @ slow * 1e-3
+    results = run()
+    torch.accelerator.synchronize()
+    return [result.cpu() for result in results]
+
+
+def mul(lists: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    return list(torch._foreach_mul(lists[0], 1.7))
+
+
+def mul_each(lists: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    return list(torch._foreach_mul(lists[0], [0.1 * i for i in range(len(LENGTHS))]))
+
+
+def adam(lists: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    torch._foreach_lerp_(lists[0], lists[1], 0.1)
+    torch._foreach_mul_(lists[2], 0.99)
+    torch._foreach_addcmul_(lists[2], lists[1], lists[1], 0.01)
+    roots = torch._foreach_sqrt(lists[2])
+    torch._foreach_add_(roots, 1e-8)
+    torch._foreach_addcdiv_(lists[3], lists[0], roots, -0.1)
+    return lists[3]
+
+
+def norms(lists: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    return list(torch._foreach_norm([tensor for tensor in lists[0] if tensor.numel()]))
+
+
+def copies(lists: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    torch._foreach_copy_(lists[0], lists[1])
+    return lists[0]
+
+
+def one_tensor_many_times(lists: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    torch._foreach_add_([lists[0][4]] * 200, 0.1)
+    return [lists[0][4]]
+
+
+def each_reads_what_the_last_wrote(lists: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    long = lists[0][4]
+    parts = [long[20 * i : 20 * i + 40] for i in range(190)]
+    torch._foreach_mul_(parts, 1.01)
+    return [long]
+
+
+def each_adds_its_neighbour(lists: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+    rows = list(lists[0][4].view(200, 20).unbind())
+    torch._foreach_add_(rows[1:], rows[:-1])
+    return [lists[0][4]]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        mul,
+        mul_each,
+        adam,
+        norms,
+        copies,
+        one_tensor_many_times,
+        each_reads_what_the_last_wrote,
+        each_adds_its_neighbour,
+    ],
+)
+def test_lists_have_the_bits_of_one_thread(run: Callable[[list[list[torch.Tensor]]], list[torch.Tensor]]) -> None:
+    with one_thread():
+        expected = run([tensors(seed) for seed in range(4)])
+    for _ in range(5):
+        given = [[tensor.to("tb") for tensor in tensors(seed)] for seed in range(4)]
+        found = while_waiting(lambda given=given: run(given))  # type: ignore[misc]
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
+
+
+def test_attention_backward_has_the_bits_of_one_thread_at_every_call() -> None:
+    shapes = [(8, 4, 64, 16), (3, 5, 77, 24), (2, 2, 257, 33)]
+    for call in range(12):
+        for shape in shapes:
+            generator = torch.Generator().manual_seed(call)
+            given = [torch.randn(shape, generator=generator) for _ in range(4)]
+
+            def run(device: str, given: list[torch.Tensor] = given) -> list[torch.Tensor]:
+                query, key, value, grad = (tensor.to(device).requires_grad_() for tensor in given)
+                out = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+                return list(torch.autograd.grad(out, [query, key, value], grad.detach()))
+
+            with one_thread():
+                expected = run("cpu")
+            found = while_waiting(lambda run=run: run("tb"))  # type: ignore[misc]
+            assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "torch._foreach_mul_(many, 1.5)",
+        "torch.autograd.grad(out, [q], q.detach(), retain_graph=True)",
+    ],
+    ids=["list", "attention backward"],
+)
+def test_a_second_thread_helps_while_the_host_waits(run_python: RunPython, work: str) -> None:
+    done = run_python(
+        f"""
+import os, time
+import torch, torch_backend
+import torch.nn.functional as F
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+torch.set_num_threads(2)
+many = [torch.ones(300, device="tb") for _ in range(100)]
+q = torch.randn(2, 8, 64, 16, device="tb", requires_grad=True)
+out = F.scaled_dot_product_attention(q, q, q)
+{work}  # autograd has a thread of its own
+torch.tb.synchronize()
+time.sleep(0.3)  # an idle worker ends its team
+alone = threads()
+most = alone
+for _ in range(10):
+    for _ in range(200):
+        slow = torch.ones(70000, device="tb").lgamma()
+    {work}
+    torch.tb.synchronize()
+    most = max(most, threads())
+print(most - alone)
+"""
+    )
+    assert done.stdout.split() == ["1"]

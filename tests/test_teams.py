@@ -1,0 +1,186 @@
+"""OpenMP teams: who may take one for a short kernel, and that idle threads keep none."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import RunPython
+
+HEADER = pathlib.Path(__file__).parents[1] / "packages/tb-ops/src/thread_independent.h"
+NAMES = re.findall(r'^ {4}"aten::(\S+)",$', HEADER.read_text(), re.MULTILINE)
+aten = torch.ops.aten
+
+Results = torch.Tensor | tuple[torch.Tensor, ...]
+
+
+def x(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
+
+
+VECTOR, IMAGES, ROWS = (300_001,), (6, 5, 61, 67), (517, 311)
+
+
+def elementwise(operator: Callable[..., torch.Tensor], inputs: int, positive: bool = False) -> Callable[[], Results]:
+    def run() -> Results:
+        results = []
+        for length in (65_539, 100_003, *VECTOR, 524_301):
+            drawn = [x(length).add(0.5 * i) for i in range(inputs)]
+            results.append(operator(*(one.abs() if positive else one for one in drawn)))
+        strided = [x(613, 509).t(), x(613).expand(509, 613)][:inputs]
+        results.append(operator(*(one.abs() if positive else one for one in strided)))
+        return tuple(results)
+
+    return run
+
+
+def attention() -> Results:
+    shapes = ((3, 4, 129, 129, 24), (1, 2, 300, 77, 64), (2, 5, 33, 290, 16))
+    return tuple(
+        F.scaled_dot_product_attention(x(b, h, rows, e), x(b, h, keys, e).add(1), x(b, h, keys, e), is_causal=causal)
+        for b, h, rows, keys, e in shapes
+        for causal in (True, False)
+    )
+
+
+def max_pool() -> tuple[torch.Tensor, torch.Tensor]:
+    return F.max_pool2d_with_indices(x(*IMAGES), [3, 3], [2, 2], [1, 1])
+
+
+CASES: dict[str, Callable[[], Results]] = {
+    "_adaptive_avg_pool2d": lambda: aten._adaptive_avg_pool2d(x(*IMAGES), [7, 9]),
+    "_adaptive_avg_pool2d_backward": lambda: aten._adaptive_avg_pool2d_backward(x(6, 5, 7, 9), x(*IMAGES)),
+    "_log_softmax": lambda: torch.cat([aten._log_softmax(x(*ROWS), dim, False) for dim in (0, 1)]),
+    "_log_softmax_backward_data": lambda: torch.cat(
+        [aten._log_softmax_backward_data(x(*ROWS), x(*ROWS), dim, torch.float32) for dim in (0, 1)]
+    ),
+    "add.Tensor": elementwise(torch.add, 2),
+    "add_.Tensor": elementwise(torch.Tensor.add_, 2),
+    "avg_pool2d": lambda: aten.avg_pool2d(x(*IMAGES), [3, 3], [2, 2]),
+    "avg_pool2d_backward": lambda: aten.avg_pool2d_backward(
+        x(6, 5, 30, 33), x(*IMAGES), [3, 3], [2, 2], [0, 0], False, True, None
+    ),
+    "cat": lambda: torch.cat([x(*ROWS), x(*ROWS)], 1),
+    "convolution": lambda: tuple(
+        F.conv2d(x(batch, inner, 33, 29), x(24, inner, size, size + 1), x(24), stride, padding, dilation)
+        for batch, inner in ((8, 16), (2, 3), (19, 64))
+        for size in (2, 3, 5)
+        for stride, padding, dilation in ((1, 0, 1), (2, 1, 1), (1, 1, 2), (3, 2, 1))
+    ),
+    "copy_": lambda: x(*ROWS).t().contiguous(),
+    "div.Tensor": elementwise(torch.div, 2),
+    "div_.Tensor": elementwise(torch.Tensor.div_, 2),
+    "exp": elementwise(torch.exp, 1),
+    "fill_": lambda: x(*VECTOR).fill_(3),
+    "index_select": lambda: torch.index_select(x(*ROWS), 0, torch.arange(516, -1, -1)),
+    "masked_fill_": lambda: x(*VECTOR).masked_fill_(x(*VECTOR) > 0, 1),
+    "max_pool2d_with_indices": max_pool,
+    "max_pool2d_with_indices_backward": lambda: aten.max_pool2d_with_indices_backward(
+        max_pool()[0], x(*IMAGES), [3, 3], [2, 2], [1, 1], [1, 1], False, max_pool()[1]
+    ),
+    "mul.Tensor": elementwise(torch.mul, 2),
+    "mul_.Tensor": elementwise(torch.Tensor.mul_, 2),
+    "native_layer_norm": lambda: aten.native_layer_norm(x(*ROWS), [311], x(311), x(311), 1e-5),
+    "neg": elementwise(torch.neg, 1),
+    "relu": elementwise(torch.relu, 1),
+    "relu_": elementwise(torch.relu_, 1),
+    "rsqrt": elementwise(torch.rsqrt, 1, positive=True),
+    "scaled_dot_product_attention": attention,
+    "sigmoid_backward": elementwise(aten.sigmoid_backward, 2),
+    "sqrt": elementwise(torch.sqrt, 1, positive=True),
+    "sub.Tensor": elementwise(torch.sub, 2),
+    "sub_.Tensor": elementwise(torch.Tensor.sub_, 2),
+    "tanh": elementwise(torch.tanh, 1),
+    "tanh_backward": elementwise(aten.tanh_backward, 2),
+    "threshold_backward": lambda: aten.threshold_backward(x(*VECTOR), x(*VECTOR), 0.1),
+    "upsample_nearest2d": lambda: aten.upsample_nearest2d(x(*IMAGES), [100, 91]),
+    "zero_": lambda: x(*VECTOR).zero_(),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_short_kernels_that_may_get_a_team_have_the_same_bits_on_any_number_of_threads(name: str) -> None:
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 4, 7):
+            torch.set_num_threads(threads)
+            results = CASES[name]()
+            found.append(results if isinstance(results, tuple) else (results,))
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            assert one.numel() > 0
+            assert torch.equal(one, two)
+
+
+THREADS = """
+import os, time
+import torch
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+def settled(count):
+    end = time.monotonic() + 30
+    while threads() != count and time.monotonic() < end:
+        time.sleep(0.005)
+    return threads()
+
+torch.set_num_threads(2)
+tensor = torch.ones(1 << 23, device="tb")
+torch.tb.synchronize()
+alone = threads()
+"""
+
+
+def test_an_idle_worker_keeps_no_team(run_python: RunPython) -> None:
+    done = run_python(
+        THREADS
+        + """
+most = alone
+for _ in range(40):
+    tensor.exp_()
+    torch.tb.synchronize()
+    most = max(most, threads())
+print(most - alone, settled(alone) - alone)
+"""
+    )
+    assert done.stdout.split() == ["1", "0"]
+
+
+def test_a_convolution_counts_its_result_before_it_runs(run_python: RunPython) -> None:
+    """Else it is looked up as smaller than it is remembered, where the result takes it over a power of two."""
+    done = run_python(
+        THREADS
+        + """
+images, weight = torch.ones(64, 16, 65, 63, device="tb"), torch.ones(16, 1, 3, 3, device="tb")
+most = alone
+for _ in range(40):
+    small = torch.conv2d(images, weight, stride=16, groups=16)
+    torch.tb.synchronize()
+    most = max(most, threads())
+assert images.numel() + weight.numel() < 1 << 22 <= images.numel() + weight.numel() + small.numel()
+print(most - alone)
+"""
+    )
+    assert done.stdout.split() == ["1"]
+
+
+def test_a_thread_that_waits_for_long_keeps_no_team(run_python: RunPython) -> None:
+    done = run_python(
+        THREADS
+        + """
+torch.ones(1 << 23).exp_()
+with_team = threads()
+for _ in range(100):
+    tensor.exp_()
+torch.tb.synchronize()
+print(with_team - alone, settled(alone) - alone)
+"""
+    )
+    assert done.stdout.split() == ["1", "0"]

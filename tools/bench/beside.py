@@ -1,0 +1,63 @@
+"""python -m bench.beside: do stock cpu's training steps take longer once tb has used all processors in this process?
+
+Each step on stock cpu in a process of its own: before tb is used, and after kernels of tb that took every processor.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import torch
+
+from bench.interleave import Subject, compare
+from bench.steps import STEPS as CASES
+from bench.steps import training_step
+
+STEPS = ("transformer d64", "transformer d128", "LSTM 2x128")
+AIM = 1.1
+
+
+def _milliseconds(name: str) -> float:
+    """Of one step of stock cpu, the median of blocks."""
+    make, plan = CASES[name]
+    torch.manual_seed(0)
+    step = training_step(make(), torch.device("cpu"))
+    return compare([Subject(step)], plan).microseconds[0] / 1e3
+
+
+def _use_all_processors() -> None:
+    matrix = torch.randn(1500, 1500, device="tb")
+    for _ in range(20):
+        torch.mm(matrix, matrix).exp_()
+        torch.accelerator.synchronize()
+    time.sleep(0.05)
+
+
+def measure(name: str) -> tuple[float, float]:
+    """Milliseconds before and after."""
+    before = _milliseconds(name)
+    _use_all_processors()
+    return before, _milliseconds(name)
+
+
+def main() -> int:
+    if len(sys.argv) == 2:
+        print(*measure(sys.argv[1]))
+        return 0
+    print(f"{'step of stock cpu':20}{'before, ms':>12}{'after tb, ms':>14}{'ratio':>7}")
+    missed = []
+    for name in STEPS:
+        command = [sys.executable, "-m", "bench.beside", name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        before, after = map(float, done.stdout.split())
+        print(f"{name:20}{before:12.2f}{after:14.2f}{after / before:7.2f}", flush=True)
+        if after > AIM * before:
+            missed.append(name)
+    print(f"aim: at most {AIM}: " + (f"missed by {', '.join(missed)}" if missed else "met"))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
