@@ -123,10 +123,11 @@ public:
       }
     });
   }
-  // Returns once all are queued, or the thread waits for room.
+  // Returns once all are queued, or the thread waits for room: it stands still for longer than a busy machine leaves a
+  // thread that could run.
   void wait_until_full(Kit &kit) {
     double still = seconds_now();
-    for (int seen = 0; queued_ < kCount && seconds_now() - still < 0.05;) {
+    for (int seen = 0; queued_ < kCount && seconds_now() - still < (seen == 0 ? 3 : 0.25);) {
       if (queued_ != seen) still = seconds_now();
       seen = queued_;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

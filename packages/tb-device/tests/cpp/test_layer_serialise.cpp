@@ -51,7 +51,7 @@ void use_from_threads(Counted &driver) {
   for (int place = 0; place < 4; ++place)
     threads.emplace_back([&] {
       tb_stream *stream = driver.create_stream();
-      for (int round = 0; round < 200; ++round) {
+      for (int round = 0; round < 50; ++round) {
         void *block = driver.allocate(64);
         (void)driver.api.mem_set(driver.self, 0, stream, block, 0, 1, 64);
         (void)driver.api.stream_synchronize(driver.self, stream);
@@ -139,9 +139,16 @@ CASE(a_device_synchronize_ends_while_others_enqueue) {
   LayeredDriver driver("serialise");
   tb_stream *busy = driver.create_stream();
   std::atomic<bool> stop{false}, started{false};
+  std::atomic<int> queued{0};
   std::thread enqueues([&] {
     while (!stop.load()) {
-      driver.submit(busy, [] { std::this_thread::yield(); });
+      // Never done, nor with so much queued that a busy machine takes long for it.
+      while (queued.load() >= 50) std::this_thread::yield();
+      ++queued;
+      driver.submit(busy, [&] {
+        std::this_thread::yield();
+        --queued;
+      });
       started = true;
     }
   });
