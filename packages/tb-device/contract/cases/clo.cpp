@@ -13,9 +13,11 @@ constexpr uint64_t kNeeds = TB_GROUP_ASYNC | TB_GROUP_CLOSURE;
 struct Log {
   std::mutex mutex;
   std::vector<int> ran, destroyed;
-  std::atomic<int> runs{0}, destroys{0}, wrong{0};
+  std::atomic<int> runs{0}, destroys{0}, wrong{0}, destroyed_in_commit{0};
   std::thread::id thread;
 };
+
+thread_local bool in_commit = false;
 
 // Put into the storage; `fails` is what run returns.
 struct Piece {
@@ -40,6 +42,7 @@ void destroy_piece(void *storage) {
   std::lock_guard lock(piece.log->mutex);
   piece.log->destroyed.push_back(piece.number);
   ++piece.log->destroys;
+  piece.log->destroyed_in_commit += in_commit;
 }
 
 const tb_closure piece_closure = {sizeof(tb_closure), 0, "contract_piece", run_piece, destroy_piece};
@@ -53,7 +56,10 @@ void *reserve(Kit &kit, tb_stream *stream, Log &log, int number, tb_status fails
 }
 
 void commit(Kit &kit, tb_stream *stream, void *storage) {
-  CHECK_OK(kit.api().closure_commit(kit.self(), stream, storage, &piece_closure));
+  in_commit = true;
+  const tb_status status = kit.api().closure_commit(kit.self(), stream, storage, &piece_closure);
+  in_commit = false;
+  CHECK_OK(status);
 }
 
 TB_CASE(CLO, 01, kNeeds, "closure_commit.1", "a closure runs once and is destroyed once, on a driver's thread") {
@@ -70,6 +76,7 @@ TB_CASE(CLO, 01, kNeeds, "closure_commit.1", "a closure runs once and is destroy
     CHECK_EQUAL(log.destroyed[static_cast<size_t>(i)], i);
   }
   CHECK(log.thread != std::this_thread::get_id());
+  CHECK_EQUAL(log.destroyed_in_commit.load(), 0);
 }
 
 TB_CASE(CLO, 02, kNeeds, "closure_reserve.2", "closures run in the order of the reserves, not of the commits") {
@@ -250,6 +257,7 @@ TB_CASE(CLO, 09, kNeeds, "closure_reserve.2 closure_commit.1 T3",
   stream.synchronize();
   CHECK_EQUAL(log.runs.load(), kThreads * kEach);
   CHECK_EQUAL(log.destroys.load(), kThreads * kEach);
+  CHECK_EQUAL(log.destroyed_in_commit.load(), 0);
   std::vector<int> next(kThreads);
   for (const int number : log.ran) {
     int &expected = next[static_cast<size_t>(number / kEach)];

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <thread>
 
 #include "mutant.h"
 
@@ -46,6 +47,29 @@ TB_MUTANT(closure_not_destroyed, "cpu", "closure_commit.1", "CLO-01", "a closure
   static constexpr tb_closure instead = {sizeof(tb_closure), 0, "closure", run_original, [](void *) {}};
   api.closure_commit = [](tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
     return commit_instead(self, stream, storage, closure, &instead);
+  };
+}
+
+TB_MUTANT(closure_destroyed_in_commit, "cpu", "closure_commit.1", "CLO-01",
+          "the thread that commits a closure destroys it") {
+  static std::atomic<int> ran{0}, destroyed{0};
+  ran = destroyed = 0;
+  static constexpr tb_closure instead = {sizeof(tb_closure), 0, "closure",
+                                         [](void *storage, const tb_closure_context *context) -> tb_status {
+                                           const tb_status status = run_original(storage, context);
+                                           ++ran;
+                                           return status;
+                                         },
+                                         [](void *) { // the storage is the closure's until its destroy has ended
+                                           while (destroyed < ran) std::this_thread::yield();
+                                         }};
+  api.closure_commit = [](tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
+    const int before = ran;
+    const tb_status status = commit_instead(self, stream, storage, closure, &instead);
+    while (ran == before) std::this_thread::yield();
+    destroy_original(storage);
+    ++destroyed;
+    return status;
   };
 }
 

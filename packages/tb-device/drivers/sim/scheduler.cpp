@@ -105,9 +105,10 @@ tb_status Scheduler::enqueue(const std::shared_ptr<Queue> &queue, std::shared_pt
   return TB_OK;
 }
 
-void Scheduler::commit(Operation &operation) {
+void Scheduler::commit(std::shared_ptr<Operation> operation) {
   Lock lock(mutex_);
-  operation.ready = true;
+  operation->ready = true;
+  operation.reset(); // with the lock held, so before it can run
   choose(Call::enqueue);
 }
 

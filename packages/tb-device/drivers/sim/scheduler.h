@@ -51,8 +51,9 @@ public:
   // Gives the position after the operation. Waits for room when the queue is full, except in the queue's own work:
   // TB_FAILED_PRECONDITION then.
   tb_status enqueue(const std::shared_ptr<Queue> &queue, std::shared_ptr<Operation> operation, uint64_t *position);
-  // A closure's storage was filled, or given up.
-  void commit(Operation &operation);
+  // A closure's storage was filled, or given up. Takes the caller's hold of it: its end, on a driver's thread, is the last
+  // one's that holds it.
+  void commit(std::shared_ptr<Operation> operation);
   // Runs in the order of the plan, at once: nothing that was chosen later comes before it.
   void after_plan(std::function<void()> function);
   // Returns when every target is reached or its device is lost. `device`: counted as waiting for all of it.

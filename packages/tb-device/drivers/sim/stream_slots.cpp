@@ -128,11 +128,11 @@ tb_status closure_commit(tb_driver *self, tb_stream *handle, void *storage, cons
                   : !closure->run     ? "run"
                   : !closure->destroy ? "destroy"
                                       : "name");
-    const auto operation = driver.take_closure(*stream, storage);
+    auto operation = driver.take_closure(*stream, storage);
     if (!operation)
       return fail(driver.host, TB_INVALID_ARGUMENT, "%p is no open closure_reserve of this stream", storage);
     operation->commit(closure);
-    driver.scheduler.commit(*operation);
+    driver.scheduler.commit(std::move(operation));
     return TB_OK;
   });
 }
@@ -142,10 +142,10 @@ tb_status closure_cancel(tb_driver *self, tb_stream *handle, void *storage) {
     tb_status status = TB_OK;
     const auto stream = driver.stream(handle, &status);
     if (!stream) return status;
-    const auto operation = driver.take_closure(*stream, storage);
+    auto operation = driver.take_closure(*stream, storage);
     if (!operation)
       return fail(driver.host, TB_INVALID_ARGUMENT, "%p is no open closure_reserve of this stream", storage);
-    driver.scheduler.commit(*operation);
+    driver.scheduler.commit(std::move(operation));
     return TB_OK;
   });
 }
