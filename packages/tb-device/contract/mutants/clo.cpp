@@ -157,28 +157,28 @@ TB_MUTANT(closure_failure_nameless, "cpu", "closure_commit.3", "CLO-07",
   };
 }
 
+// What else takes the lock waits for a reserve that waits for room.
+std::mutex reserving;
+
+tb_status reserve_locked(tb_driver *self, tb_stream *stream, uint64_t size, void **out) {
+  std::lock_guard lock(reserving);
+  return real().closure_reserve(self, stream, size, out);
+}
+
 TB_MUTANT(closure_commit_waits_for_reserve, "cpu", "closure_reserve.3", "CLO-13",
           "while a reserve waits for room, no commit gets in") {
-  static std::mutex mutex;
-  api.closure_reserve = [](tb_driver *self, tb_stream *stream, uint64_t size, void **out) {
-    std::lock_guard lock(mutex);
-    return real().closure_reserve(self, stream, size, out);
-  };
+  api.closure_reserve = reserve_locked;
   api.closure_commit = [](tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(reserving);
     return real().closure_commit(self, stream, storage, closure);
   };
 }
 
 TB_MUTANT(closure_cancel_waits_for_reserve, "cpu", "closure_reserve.3", "CLO-14",
           "while a reserve waits for room, no cancel gets in") {
-  static std::mutex mutex;
-  api.closure_reserve = [](tb_driver *self, tb_stream *stream, uint64_t size, void **out) {
-    std::lock_guard lock(mutex);
-    return real().closure_reserve(self, stream, size, out);
-  };
+  api.closure_reserve = reserve_locked;
   api.closure_cancel = [](tb_driver *self, tb_stream *stream, void *storage) {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(reserving);
     return real().closure_cancel(self, stream, storage);
   };
 }
