@@ -57,6 +57,42 @@ def test_a_linear_layer(sizes: tuple[int, int, int], dtype: torch.dtype, bias: b
         assert torch.equal(wanted, got) or torch.equal(whole, got)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_product(sizes: tuple[int, int, int], dtype: torch.dtype) -> None:
+    rows, columns, inner = sizes
+    torch.manual_seed(0)
+    drawn = [torch.randn(*shape, dtype=dtype) for shape in ((rows, inner), (columns, inner), (columns,))]
+
+    def step(device: str) -> Callable[[], list[torch.Tensor]]:
+        left, right, row = (tensor.to(device) for tensor in drawn)
+        return lambda: [left @ right.T, torch.addmm(row, left, right.T)]
+
+    with one_thread():
+        expected = step("cpu")()
+    for wanted, whole, got in zip(expected, step("cpu")(), replayed(step("tb")), strict=True):
+        assert torch.equal(wanted, got) or torch.equal(whole, got)
+
+
+@pytest.mark.parametrize("sizes", [(32, 64, 64, 16), (3, 256, 250, 65), (7, 100, 33, 200)])
+def test_a_batch_of_products(sizes: tuple[int, int, int, int]) -> None:
+    count, rows, columns, inner = sizes
+    torch.manual_seed(0)
+    drawn = [torch.randn(count, *shape) for shape in ((rows, inner), (inner, columns), (rows, columns))]
+
+    def step(device: str) -> Callable[[], list[torch.Tensor]]:
+        left, right, added = (tensor.to(device) for tensor in drawn)
+        return lambda: [torch.bmm(left, right), torch.baddbmm(added, left, right)]
+
+    run = step("tb")
+    for _ in range(6):  # then it is known who makes them
+        run()
+    with one_thread():
+        expected = step("cpu")()
+    for wanted, whole, got in zip(expected, step("cpu")(), replayed(run), strict=True):
+        assert torch.equal(wanted, got) or torch.equal(whole, got)
+
+
 @pytest.mark.parametrize("frozen", range(2))
 def test_a_linear_layer_with_a_frozen_argument(frozen: int) -> None:
     torch.manual_seed(0)

@@ -114,15 +114,8 @@ def test_attention_backward_has_the_bits_of_one_thread_at_every_call() -> None:
             assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        "torch._foreach_mul_(many, 1.5)",
-        "torch.autograd.grad(out, [q], q.detach(), retain_graph=True)",
-    ],
-    ids=["list", "attention backward"],
-)
-def test_a_second_thread_helps_while_the_host_waits(run_python: RunPython, work: str) -> None:
+def helpers(run_python: RunPython, *works: str) -> list[int]:
+    """How many threads join the worker for each of `works` while the host waits."""
     done = run_python(
         f"""
 import os, time
@@ -134,20 +127,46 @@ def threads():
 
 torch.set_num_threads(2)
 many = [torch.ones(300, device="tb") for _ in range(100)]
+matrix, row = torch.ones(256, 256, device="tb"), torch.ones(256, device="tb")
 q = torch.randn(2, 8, 64, 16, device="tb", requires_grad=True)
 out = F.scaled_dot_product_attention(q, q, q)
-{work}  # autograd has a thread of its own
-torch.tb.synchronize()
-time.sleep(0.3)  # an idle worker ends its team
-alone = threads()
-most = alone
-for _ in range(10):
-    for _ in range(200):
-        slow = torch.ones(70000, device="tb").lgamma()
-    {work}
+for work in {works!r}:
+    exec(work)  # autograd has a thread of its own
     torch.tb.synchronize()
-    most = max(most, threads())
-print(most - alone)
+    time.sleep(0.3)  # an idle worker ends its team
+    alone = threads()
+    most = alone
+    for _ in range(10):
+        for _ in range(200):
+            slow = torch.ones(70000, device="tb").lgamma()
+        exec(work)
+        torch.tb.synchronize()
+        most = max(most, threads())
+    print(most - alone)
 """
     )
-    assert done.stdout.split() == ["1"]
+    return [int(count) for count in done.stdout.split()]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "torch._foreach_mul_(many, 1.5)",
+        "torch.autograd.grad(out, [q], q.detach(), retain_graph=True)",
+    ],
+    ids=["list", "attention backward"],
+)
+def test_a_second_thread_helps_while_the_host_waits(run_python: RunPython, work: str) -> None:
+    assert helpers(run_python, work) == [1]
+
+
+def test_a_product_is_shared_as_in_a_linear_layer(run_python: RunPython) -> None:
+    """Whether its parts have the bits of the whole is the BLAS's matter, and the same for both."""
+    linear, product, with_bias, product_with_bias = helpers(
+        run_python,
+        "F.linear(matrix, matrix)",
+        "torch.mm(matrix, matrix.T)",
+        "F.linear(matrix, matrix, row)",
+        "torch.addmm(row, matrix, matrix.T)",
+    )
+    assert (linear, with_bias) == (product, product_with_bias)

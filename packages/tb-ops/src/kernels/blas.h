@@ -15,6 +15,11 @@ template <class T> struct Factor {
   bool transposed = false;
 };
 
+// About how long one thread takes: some 100 operations each.
+inline double product_nanoseconds(int64_t rows, int64_t columns, int64_t inner) {
+  return .02 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(inner);
+}
+
 // out = left right or, with `add`, out += left right. rows x inner times inner x columns.
 template <class T> struct Multiplication {
   int64_t rows, columns, inner;

@@ -69,15 +69,14 @@ bool direct(c10::ScalarType type, std::initializer_list<int64_t> sizes) {
 
 template <class T> void multiply_forward(const Tensor &input, const Tensor &weight, const Tensor &bias, Tensor &out) {
   const int64_t outputs = weight.size(0), inner = weight.size(1);
-  const Product<T> product{.rows = input.numel() / inner,
-                           .columns = outputs,
-                           .inner = inner,
-                           .left = {data<T>(input), inner},
-                           .right = {data<T>(weight), inner, true},
-                           .out = out.mutable_data_ptr<T>(),
-                           .bias = data<T>(bias)};
-  const int64_t parts = team.parts(product.most_parts(), product.nanoseconds());
-  team.share(product.keeps_bits(parts) ? parts : 1, [&](int64_t i, int64_t count) { product.run(i, count); });
+  Product<T>{.rows = input.numel() / inner,
+             .columns = outputs,
+             .inner = inner,
+             .left = {data<T>(input), inner},
+             .right = {data<T>(weight), inner, true},
+             .out = out.mutable_data_ptr<T>(),
+             .bias = data<T>(bias)}
+      .run_shared();
 }
 
 void forward_kernel(const Tensor &input, const Tensor &weight, const Tensor &bias, Tensor &out) {

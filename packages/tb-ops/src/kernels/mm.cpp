@@ -53,19 +53,17 @@ struct Batch {
   int64_t count, left, right; // elements from one factor to the next; outputs follow each other
 
   void run() const {
-    const auto run = [this](int64_t i, void (*multiply)(const Multiplication<float> &)) {
-      Multiplication<float> product = first;
-      product.left.data += i * left;
-      product.right.data += i * right;
-      product.out += i * first.rows * first.columns;
-      multiply(product);
-    };
-    if (count < product_threads()) {
-      for (int64_t i = 0; i < count; i++) run(i, multiply_by_us);
-      return;
-    }
-    parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++) run(i, sgemm);
+    if (count < product_threads()) return run(0, count, multiply_by_us);
+    parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { run(begin, end, sgemm); });
+  }
+
+  // In parts where that pays, each product by one thread.
+  void run_shared() const {
+    const double nanoseconds = product_nanoseconds(count * first.rows, first.columns, first.inner);
+    const int64_t parts = team.parts(count, nanoseconds);
+    if (parts == 1) return run();
+    team.share(parts, [&](int64_t i, int64_t of) {
+      run(begin_of_part(i, of, count, 1), begin_of_part(i + 1, of, count, 1), sgemm);
     });
   }
 
@@ -74,6 +72,16 @@ struct Batch {
   }
 
 private:
+  void run(int64_t begin, int64_t end, void (*multiply)(const Multiplication<float> &)) const {
+    for (int64_t i = begin; i < end; i++) {
+      Multiplication<float> product = first;
+      product.left.data += i * left;
+      product.right.data += i * right;
+      product.out += i * first.rows * first.columns;
+      multiply(product);
+    }
+  }
+
   // A batch of the same size, of other numbers.
   bool gains() const {
     Batch batch = *this;
@@ -142,7 +150,7 @@ bool run_sgemm(const Tensor &left, const Tensor &right, Tensor out, bool add) {
 namespace cpu {
 
 void mm_outf(const Tensor &self, const Tensor &mat2, Tensor &out) {
-  if (const auto direct = product(self, mat2, out)) return direct->run();
+  if (const auto direct = product(self, mat2, out)) return direct->run_shared();
   at::cpu::mm_outf(self, mat2, out);
 }
 
@@ -156,11 +164,11 @@ void addmm_outf(const Tensor &self, const Tensor &mat1, const Tensor &mat2, cons
     return;
   }
   direct->bias = self.const_data_ptr<float>();
-  direct->run();
+  direct->run_shared();
 }
 
 void bmm_outf(const Tensor &self, const Tensor &mat2, Tensor &out) {
-  if (const auto batch = own_batch(self, mat2, out, false)) return batch->run();
+  if (const auto batch = own_batch(self, mat2, out, false)) return batch->run_shared();
   at::cpu::bmm_outf(self, mat2, out);
 }
 
@@ -173,7 +181,7 @@ void baddbmm_outf(const Tensor &self, const Tensor &batch1, const Tensor &batch2
     return;
   }
   if (!self.is_same(out)) out.copy_(self);
-  batch->run();
+  batch->run_shared();
 }
 
 } // namespace cpu

@@ -31,6 +31,11 @@ template <class T> void Product<T>::run(int64_t i, int64_t parts) const {
   part.run();
 }
 
+template <class T> void Product<T>::run_shared() const {
+  const int64_t parts = team.parts(most_parts(), nanoseconds());
+  team.share(keeps_bits(parts) ? parts : 1, [this](int64_t i, int64_t count) { run(i, count); });
+}
+
 template <class T> bool Product<T>::keeps_bits(int64_t parts) const {
   if (parts == 1) return true;
   using Sizes = std::array<int64_t, 7>;

@@ -21,10 +21,7 @@ template <class T> struct Product {
   T *out;
   const T *bias = nullptr;
 
-  // About how long one thread takes: some 100 operations each.
-  double nanoseconds() const {
-    return .02 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(inner);
-  }
+  double nanoseconds() const { return product_nanoseconds(rows, columns, inner); } // on one thread
   // Into how many parts it can be cut, of rows or of columns.
   int64_t most_parts() const { return std::max(rows, columns) / step; }
   // Whether those parts have the bits of the whole, which depends on how the BLAS itself cuts products of these sizes: it
@@ -32,6 +29,8 @@ template <class T> struct Product {
   bool keeps_bits(int64_t parts) const;
   // Part i of `parts`.
   void run(int64_t i = 0, int64_t parts = 1) const;
+  // In parts, each by a thread, where that pays and keeps the bits.
+  void run_shared() const;
 
 private:
   static constexpr int64_t step = sizeof(T) == 4 ? 16 : 24; // what BLAS kernels compute at once, or a multiple
