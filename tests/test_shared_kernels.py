@@ -7,6 +7,7 @@ are those of stock with as many threads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -91,6 +92,51 @@ def test_a_batch_of_products(sizes: tuple[int, int, int, int]) -> None:
         expected = step("cpu")()
     for wanted, whole, got in zip(expected, step("cpu")(), replayed(run), strict=True):
         assert torch.equal(wanted, got) or torch.equal(whole, got)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("count", [64, 100_003, 300_000])
+@pytest.mark.parametrize("function", [F.gelu, partial(F.gelu, approximate="tanh"), F.silu, torch.sigmoid])
+def test_an_activation(function: Callable[[torch.Tensor], torch.Tensor], count: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    drawn, above = (torch.randn(count, dtype=dtype) for _ in range(2))
+
+    def step(device: str) -> Callable[[], list[torch.Tensor]]:
+        leaf, gradient = drawn.to(device).clone().requires_grad_(), above.to(device)
+
+        def run() -> list[torch.Tensor]:
+            out = function(leaf)
+            return [out.detach(), *torch.autograd.grad(out, leaf, gradient)]
+
+        return run
+
+    with one_thread():
+        expected = step("cpu")()
+    for wanted, got in zip(expected, replayed(step("tb")), strict=True):
+        assert torch.equal(wanted, got)
+
+
+@pytest.mark.parametrize("shape", [(8, 24, 33, 31), (3, 5, 4000), (2, 70, 5, 9, 7), (64, 100)])
+def test_batch_normalization(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    drawn = [torch.randn(shape), torch.randn(shape[1]), torch.randn(shape[1])]
+    above = torch.randn(shape)
+
+    def step(device: str) -> Callable[[], list[torch.Tensor]]:
+        leaves = [tensor.to(device).clone().requires_grad_() for tensor in drawn]
+        gradient = above.to(device)
+
+        def run() -> list[torch.Tensor]:
+            mean, variance = (torch.full_like(leaves[1], value).detach() for value in (0, 1))
+            out = F.batch_norm(leaves[0], mean, variance, leaves[1], leaves[2], training=True)
+            return [out.detach(), mean, variance, *torch.autograd.grad(out, leaves, gradient)]
+
+        return run
+
+    with one_thread():
+        expected = step("cpu")()
+    for wanted, got in zip(expected, replayed(step("tb")), strict=True):
+        assert torch.equal(wanted, got)
 
 
 @pytest.mark.parametrize("frozen", range(2))

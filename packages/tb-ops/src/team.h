@@ -108,6 +108,13 @@ public:
     const Shared shared(*this, threads);
     run();
   }
+  // A kernel with the same bits on any number of threads, which takes one thread about `nanoseconds`: on as many as are
+  // worth it.
+  template <class Run> void independent(double nanoseconds, const Run &run) {
+    const int64_t threads = parts(INT64_MAX, nanoseconds);
+    if (threads == 1) return run();
+    on(static_cast<int>(threads), run);
+  }
   // loop(begin, end) over [0, count), each element of which takes one thread about `nanoseconds`: on the team, as a
   // kernel of PyTorch's would be, or in parts.
   template <class Loop> void loop(int64_t count, double nanoseconds, const Loop &loop) {

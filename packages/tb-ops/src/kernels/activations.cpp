@@ -1,15 +1,23 @@
-// Activation functions that PyTorch does not generate.
+// Activation functions that PyTorch does not generate, and some that it does, in parts.
 #include "kernels/iterator_stub.h"
 
 #include <ATen/native/Activation.h>
 #include <ATen/ops/clamp_min_cpu_dispatch.h>
 #include <ATen/ops/clamp_min_ops.h>
+#include <ATen/ops/gelu_backward_cpu_dispatch.h>
+#include <ATen/ops/gelu_cpu_dispatch.h>
 #include <ATen/ops/glu_backward_native.h>
 #include <ATen/ops/log_sigmoid_backward_native.h>
 #include <ATen/ops/log_sigmoid_forward_native.h>
+#include <ATen/ops/sigmoid_cpu_dispatch.h>
+#include <ATen/ops/silu_backward_cpu_dispatch.h>
+#include <ATen/ops/silu_cpu_dispatch.h>
 
+#include "alias.h"
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "structured.h"
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -68,7 +76,58 @@ Tensor log_sigmoid_backward(const Tensor &grad, const Tensor &self, const Tensor
   return out;
 }
 
+// run(out, inputs...) of an elementwise kernel that takes one thread about `nanoseconds` an element, in parts where that
+// pays. Vectors and the elements that fill none are computed in different ways: parts begin where a vector of the whole
+// does, and so have its bits.
+template <class Run, class... Inputs>
+void in_parts(double nanoseconds, const Run &run, Tensor &out, const Inputs &...inputs) {
+  constexpr int64_t vectors = 64; // elements
+  const int64_t elements = out.numel();
+  const auto alike = [&](const Tensor &input) {
+    return input.scalar_type() == out.scalar_type() && input.numel() == elements && input.is_contiguous();
+  };
+  const bool floats = out.scalar_type() == c10::kFloat || out.scalar_type() == c10::kDouble;
+  const int64_t parts = floats && out.is_contiguous() && (alike(inputs) && ...)
+                            ? team.parts(elements / vectors, nanoseconds * static_cast<double>(elements))
+                            : 1;
+  if (parts == 1) return run(out, inputs...);
+  team.share(parts, [&](int64_t i, int64_t of) {
+    const int64_t begin = begin_of_part(i, of, elements, vectors), end = begin_of_part(i + 1, of, elements, vectors);
+    run(slice(out, begin, end - begin), slice(inputs, begin, end - begin)...);
+  });
+}
+
 } // namespace
+
+namespace cpu {
+
+void gelu_outf(const Tensor &self, c10::string_view approximate, Tensor &out) {
+  in_parts(1, [&](Tensor &to, const Tensor &from) { at::cpu::gelu_outf(from, approximate, to); }, out, self);
+}
+
+void gelu_backward_outf(const Tensor &grad, const Tensor &self, c10::string_view approximate, Tensor &out) {
+  const auto run = [&](Tensor &to, const Tensor &above, const Tensor &from) {
+    at::cpu::gelu_backward_outf(above, from, approximate, to);
+  };
+  in_parts(3, run, out, grad, self);
+}
+
+void sigmoid_outf(const Tensor &self, Tensor &out) {
+  in_parts(.5, [](Tensor &to, const Tensor &from) { at::cpu::sigmoid_outf(from, to); }, out, self);
+}
+
+void silu_outf(const Tensor &self, Tensor &out) {
+  in_parts(.5, [](Tensor &to, const Tensor &from) { at::cpu::silu_outf(from, to); }, out, self);
+}
+
+void silu_backward_outf(const Tensor &grad, const Tensor &self, Tensor &out) {
+  const auto run = [](Tensor &to, const Tensor &above, const Tensor &from) {
+    at::cpu::silu_backward_outf(above, from, to);
+  };
+  in_parts(1, run, out, grad, self);
+}
+
+} // namespace cpu
 
 void register_activations(torch::Library &aten) {
   enter_stub<"aten::hardtanh_backward", at::native::hardtanh_backward_stub, Types::promote_all>();

@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/normalization.h"
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -22,6 +23,14 @@ bool dense(const Tensor &tensor) { return tensor.is_contiguous() || channels_las
 
 bool contiguous_or_undefined(const Tensor &tensor) { return !tensor.defined() || tensor.is_contiguous(); }
 
+// With the same bits on any number of threads where each channel's statistics are one thread's; where channels come last,
+// and so do those of a single pixel, all threads add up.
+template <class Run> void by_channels(const Tensor &input, const Run &run) {
+  if (!input.is_contiguous() || channels_last(input) || input.numel() == input.size(0) * input.size(1)) return run();
+  constexpr double nanoseconds = 1; // an element
+  team.independent(nanoseconds * static_cast<double>(input.numel()), run);
+}
+
 // A contiguous tensor can be channels-last too (one channel, one pixel); then it counts as contiguous.
 c10::MemoryFormat contiguous_format(const Tensor &tensor) {
   return tensor.is_contiguous() ? c10::MemoryFormat::Contiguous : tensor.suggest_memory_format();
@@ -31,8 +40,10 @@ void batch_norm_kernel(const Tensor &input, const OptionalTensor &weight, const 
                        const OptionalTensor &running_mean, const OptionalTensor &running_var, bool training,
                        double momentum, double eps, bool direct, Tensor &out, Tensor &save_mean, Tensor &save_invstd) {
   if (direct) {
-    at::native::batch_norm_cpu_out(input, weight, bias, running_mean, running_var, training, momentum, eps, out,
-                                   save_mean, save_invstd);
+    by_channels(input, [&] {
+      at::native::batch_norm_cpu_out(input, weight, bias, running_mean, running_var, training, momentum, eps, out,
+                                     save_mean, save_invstd);
+    });
     return;
   }
   // PyTorch's out= kernel is wrong for strided tensors: it normalizes with statistics that it never wrote.
@@ -97,8 +108,10 @@ void batch_norm_backward_kernel(const Tensor &grad, const Tensor &input, const T
                                 const Tensor &save_invstd, bool training, double eps, bool direct, Tensor &grad_input,
                                 Tensor &grad_weight, Tensor &grad_bias) {
   if (direct) {
-    at::native::batch_norm_cpu_backward_stub(c10::kCPU, grad_input, grad_weight, grad_bias, grad, input, weight,
-                                             running_mean, running_var, save_mean, save_invstd, training, eps);
+    by_channels(input, [&] {
+      at::native::batch_norm_cpu_backward_stub(c10::kCPU, grad_input, grad_weight, grad_bias, grad, input, weight,
+                                               running_mean, running_var, save_mean, save_invstd, training, eps);
+    });
     return;
   }
   const std::array<bool, 3> mask{grad_input.defined(), grad_weight.defined(), grad_bias.defined()};
