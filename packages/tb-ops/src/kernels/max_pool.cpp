@@ -1,8 +1,9 @@
 // Maximum pooling of images in rows, without a branch that depends on the data, at which PyTorch's kernel stalls.
 //
-// A row of the input is laid out by its place within the stride, with -inf around it, which is never more than the
-// greatest so far: then neighbouring windows read neighbouring elements, and all windows are whole. Elements of a window
-// come in PyTorch's order, so that of equal ones the same is found; a NaN counts as greater than anything.
+// Rows of the input are laid out by place within the stride, with -inf around them, which is never more than the greatest
+// so far: then neighbouring windows read neighbouring elements, and all windows are whole. Rows of windows form a line of
+// many. Elements of a window come in PyTorch's order, so that of equal ones the same is found; a NaN counts as greater
+// than anything.
 #include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
 
 #include <algorithm>
@@ -77,56 +78,84 @@ public:
   using Index = IndexBeside<T>;
 
   Pool(const Windows &rows, const Windows &columns) : rows_(rows), columns_(columns) {
-    const int64_t outputs = (columns.output + lanes - 1) / lanes * lanes;
-    places_ = (columns.kernel - 1) * columns.dilation / columns.stride + outputs;
-    by_place_.resize(static_cast<size_t>(columns.stride * places_), -std::numeric_limits<T>::infinity());
-    greatest_.resize(static_cast<size_t>(outputs));
-    for (int64_t i = 0; i < outputs; i++) {
-      begins_.push_back(static_cast<Index>(columns.begin(i)));
+    places_ = (columns.kernel - 1) * columns.dilation / columns.stride + columns.output;
+    together_ = std::clamp(line / places_, int64_t{1}, rows.output);
+    const int64_t windows = whole_lanes(together_);
+    line_ = windows + places_;
+    by_place_.resize(static_cast<size_t>(columns.stride * line_), outside);
+    greatest_.resize(static_cast<size_t>(windows));
+    indices_.resize(static_cast<size_t>(windows));
+    begins_.resize(static_cast<size_t>(windows));
+    for (int64_t i = 0; i < places_; i++) {
       firsts_.push_back(static_cast<Index>(columns.first(i)));
+      for (int64_t row = 0; row < together_; row++)
+        begins_[static_cast<size_t>(row * places_ + i)] =
+            static_cast<Index>(row * rows.stride * columns.input + columns.begin(i));
     }
-    indices_ = firsts_;
   }
 
   void plane(const T *from, T *to, int64_t *indices) {
-    static const TakeGreater<T> take_greater = best_for_this_processor<T>();
-    for (int64_t i = 0; i < rows_.output; i++, to += columns_.output, indices += columns_.output) {
-      const auto first = static_cast<Index>(rows_.first(i) * columns_.input);
-      std::fill(greatest_.begin(), greatest_.end(), -std::numeric_limits<T>::infinity());
-      for (size_t j = 0; j < indices_.size(); j++) indices_[j] = first + firsts_[j];
-      for (int64_t row = rows_.first(i); row < rows_.end(i); row += rows_.dilation) {
-        arrange(from + row * columns_.input);
-        for (int64_t k = 0; k < columns_.kernel; k++) {
-          const int64_t offset = k * columns_.dilation;
-          const T *elements = by_place_.data() + offset % columns_.stride * places_ + offset / columns_.stride;
-          take_greater(elements, begins_.data(), static_cast<Index>(row * columns_.input + offset),
-                       static_cast<int64_t>(greatest_.size()), greatest_.data(), indices_.data());
-        }
+    for (int64_t row = 0; row < rows_.output; row += together_) {
+      const int64_t count = std::min(together_, rows_.output - row);
+      find(from, row, count);
+      for (int64_t i = 0; i < count; i++, to += columns_.output, indices += columns_.output) {
+        std::copy_n(greatest_.data() + i * places_, columns_.output, to);
+        std::copy_n(indices_.data() + i * places_, columns_.output, indices);
       }
-      std::copy_n(greatest_.begin(), columns_.output, to);
-      std::copy_n(indices_.begin(), columns_.output, indices);
     }
   }
 
 private:
-  void arrange(const T *row) {
-    for (int64_t place = 0; place < columns_.stride; place++) {
-      // Window begin + place, of as many windows as there are.
-      T *to = by_place_.data() + place * places_;
+  static constexpr int64_t line = 256; // windows, as far as a plane has so many
+  static constexpr T outside = -std::numeric_limits<T>::infinity();
+
+  int64_t whole_lanes(int64_t rows) const { return (rows * places_ + lanes - 1) / lanes * lanes; }
+
+  // `count` rows of windows, from `row` on.
+  void find(const T *from, int64_t row, int64_t count) {
+    static const TakeGreater<T> take_greater = best_for_this_processor<T>();
+    std::fill(greatest_.begin(), greatest_.end(), outside);
+    for (int64_t i = 0; i < count; i++) {
+      const auto first = static_cast<Index>(rows_.first(row + i) * columns_.input);
+      Index *to = indices_.data() + i * places_;
+      for (size_t j = 0; j < firsts_.size(); j++) to[j] = first + firsts_[j];
+    }
+    for (int64_t down = 0; down < rows_.kernel; down++) {
+      const int64_t begin = rows_.begin(row) + down * rows_.dilation;
+      for (int64_t i = 0; i < count; i++) arrange(from, begin + i * rows_.stride, i);
+      for (int64_t right = 0; right < columns_.kernel; right++) {
+        const int64_t offset = right * columns_.dilation;
+        const T *elements = by_place_.data() + offset % columns_.stride * line_ + offset / columns_.stride;
+        take_greater(elements, begins_.data(), static_cast<Index>(begin * columns_.input + offset), whole_lanes(count),
+                     greatest_.data(), indices_.data());
+      }
+    }
+  }
+
+  // Row `row` of the input as the line's part i; it may lie outside.
+  void arrange(const T *input, int64_t row, int64_t i) {
+    const int64_t stride = columns_.stride;
+    for (int64_t place = 0; place < stride; place++) {
+      T *to = by_place_.data() + place * line_ + i * places_;
       const int64_t ahead = place - columns_.padding;
-      const int64_t from = ahead >= 0 ? 0 : (-ahead + columns_.stride - 1) / columns_.stride;
-      const int64_t until = std::clamp((columns_.input - ahead + columns_.stride - 1) / columns_.stride, from, places_);
-      if (columns_.stride == 1)
-        std::copy(row + ahead + from, row + ahead + until, to + from);
-      else if (columns_.stride == 2)
-        for (int64_t i = from; i < until; i++) to[i] = row[ahead + i * 2];
+      const int64_t from = ahead >= 0 ? 0 : (-ahead + stride - 1) / stride;
+      const int64_t until = std::clamp((columns_.input - ahead + stride - 1) / stride, from, places_);
+      const T *elements = input + row * columns_.input + ahead;
+      if (row < 0 || row >= rows_.input)
+        std::fill(to + from, to + until, outside);
+      else if (stride == 1)
+        std::copy(elements + from, elements + until, to + from);
+      else if (stride == 2)
+        for (int64_t j = from; j < until; j++) to[j] = elements[j * 2];
       else
-        for (int64_t i = from; i < until; i++) to[i] = row[ahead + i * columns_.stride];
+        for (int64_t j = from; j < until; j++) to[j] = elements[j * stride];
     }
   }
 
   Windows rows_, columns_;
-  int64_t places_; // elements of a row that have one place within the stride
+  int64_t places_;   // elements of a row that have one place within the stride, thus windows and some more
+  int64_t together_; // rows of windows in a line
+  int64_t line_;     // from the elements of one place to those of the next
   std::vector<T> by_place_, greatest_;
   std::vector<Index> begins_, firsts_, indices_;
 };
@@ -157,7 +186,7 @@ void max_pool2d_with_indices_outf(const Tensor &self, c10::IntArrayRef kernel_si
     return Windows{input,       output,      of(kernel_size), of(stride.empty() ? kernel_size : stride),
                    of(padding), of(dilation)};
   };
-  if (!floats || height * width > INT_MAX / 2 || out.numel() == 0 || !self.is_contiguous() || !out.is_contiguous() ||
+  if (!floats || height * width > INT_MAX / 8 || out.numel() == 0 || !self.is_contiguous() || !out.is_contiguous() ||
       !indices.is_contiguous()) {
     at::cpu::max_pool2d_with_indices_outf(self, kernel_size, stride, padding, dilation, ceil_mode, out, indices);
     return;
