@@ -63,6 +63,11 @@ def test_an_image_of_one_value(value: float) -> None:
     check(torch.full((2, 3, 9, 35), value), 3, 2, 1)
 
 
+def test_strides_far_beyond_the_window() -> None:
+    torch.manual_seed(0)
+    check(torch.randn(1, 1, 40, 50), [2, 3], [10**9, 10**9], 1)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int32, torch.uint8])
 def test_other_types(dtype: torch.dtype) -> None:
     torch.manual_seed(0)

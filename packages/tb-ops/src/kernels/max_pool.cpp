@@ -32,7 +32,6 @@ struct Windows {
     const int64_t at = begin(i);
     return at >= 0 ? at : at + (-at + dilation - 1) / dilation * dilation;
   }
-  int64_t end(int64_t i) const { return std::min(input, begin(i) + (kernel - 1) * dilation + 1); }
 };
 
 template <class T> using IndexBeside = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>; // of T's size, for vectors
@@ -78,11 +77,13 @@ public:
   using Index = IndexBeside<T>;
 
   Pool(const Windows &rows, const Windows &columns) : rows_(rows), columns_(columns) {
-    places_ = (columns.kernel - 1) * columns.dilation / columns.stride + columns.output;
+    const int64_t reach = (columns.kernel - 1) * columns.dilation;
+    offsets_ = std::min(columns.stride, reach + 1);
+    places_ = reach / columns.stride + columns.output;
     together_ = std::clamp(line / places_, int64_t{1}, rows.output);
     const int64_t windows = whole_lanes(together_);
     line_ = windows + places_;
-    by_place_.resize(static_cast<size_t>(columns.stride * line_), outside);
+    by_place_.resize(static_cast<size_t>(offsets_ * line_), outside);
     greatest_.resize(static_cast<size_t>(windows));
     indices_.resize(static_cast<size_t>(windows));
     begins_.resize(static_cast<size_t>(windows));
@@ -135,7 +136,7 @@ private:
   // Row `row` of the input as the line's part i; it may lie outside.
   void arrange(const T *input, int64_t row, int64_t i) {
     const int64_t stride = columns_.stride;
-    for (int64_t place = 0; place < stride; place++) {
+    for (int64_t place = 0; place < offsets_; place++) {
       T *to = by_place_.data() + place * line_ + i * places_;
       const int64_t ahead = place - columns_.padding;
       const int64_t from = ahead >= 0 ? 0 : (-ahead + stride - 1) / stride;
@@ -153,6 +154,7 @@ private:
   }
 
   Windows rows_, columns_;
+  int64_t offsets_;  // places within the stride that windows read
   int64_t places_;   // elements of a row that have one place within the stride, thus windows and some more
   int64_t together_; // rows of windows in a line
   int64_t line_;     // from the elements of one place to those of the next
