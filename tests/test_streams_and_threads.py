@@ -153,7 +153,7 @@ import os, torch
 torch.set_num_threads(2)
 x = torch.ones(200_000, device="tb")
 for _ in range(3):
-    (x + x).sigmoid()
+    (x + x).frac()  # tb cuts neither into parts
 torch.tb.synchronize()
 names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
 print(sum(name.startswith("tb-cpu") for name in names))
