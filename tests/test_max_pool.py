@@ -9,14 +9,9 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from torch_backend.conformance.comparison import same_bits
 
 ODD = (math.nan, -math.inf, math.inf, 0.0, -0.0)
-
-
-def same(wanted: torch.Tensor, got: torch.Tensor) -> bool:
-    """Equal in every bit, NaN and the sign of zero included."""
-    whole = {torch.float32: torch.int32, torch.float64: torch.int64}.get(wanted.dtype, wanted.dtype)
-    return wanted.shape == got.shape and torch.equal(wanted.contiguous().view(whole), got.contiguous().view(whole))
 
 
 def pool(image: torch.Tensor, *settings: object) -> tuple[torch.Tensor, torch.Tensor]:
@@ -27,7 +22,7 @@ def pool(image: torch.Tensor, *settings: object) -> tuple[torch.Tensor, torch.Te
 
 def check(image: torch.Tensor, *settings: object) -> None:
     for wanted, got in zip(pool(image, *settings), pool(image.to("tb"), *settings), strict=True):
-        assert same(wanted, got.cpu()), (image.shape, settings)
+        assert same_bits(wanted, got.cpu()), (image.shape, settings)
         assert got.stride() == wanted.stride()
 
 
@@ -96,7 +91,7 @@ def test_outputs_that_are_given() -> None:
     out = torch.empty(2, 3, 5, 4, device="tb").transpose(2, 3), torch.empty(0, dtype=torch.int64, device="tb")
     torch.ops.aten.max_pool2d_with_indices.out(image.to("tb"), 2, out=out[0], indices=out[1])
     for expected, found in zip(wanted, out, strict=True):
-        assert same(expected, found.cpu())
+        assert same_bits(expected, found.cpu())
 
 
 def test_gradients() -> None:

@@ -33,6 +33,15 @@ def replayed(step: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
     return [tensor.cpu() for tensor in found]
 
 
+def check(step: Callable[[str], Callable[[], list[torch.Tensor]]], or_all_threads: bool = False) -> None:
+    """step(device)() gives in a replay what stock gives on one thread; with `or_all_threads`, or on all of them."""
+    with one_thread():
+        expected = step("cpu")()
+    others = step("cpu")() if or_all_threads else expected
+    for wanted, other, got in zip(expected, others, replayed(step("tb")), strict=True):
+        assert torch.equal(wanted, got) or torch.equal(other, got)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("sizes", SIZES)
@@ -52,10 +61,7 @@ def test_a_linear_layer(sizes: tuple[int, int, int], dtype: torch.dtype, bias: b
 
         return run
 
-    with one_thread():
-        expected = step("cpu")()
-    for wanted, whole, got in zip(expected, step("cpu")(), replayed(step("tb")), strict=True):
-        assert torch.equal(wanted, got) or torch.equal(whole, got)
+    check(step, or_all_threads=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -69,10 +75,7 @@ def test_a_product(sizes: tuple[int, int, int], dtype: torch.dtype) -> None:
         left, right, row = (tensor.to(device) for tensor in drawn)
         return lambda: [left @ right.T, torch.addmm(row, left, right.T)]
 
-    with one_thread():
-        expected = step("cpu")()
-    for wanted, whole, got in zip(expected, step("cpu")(), replayed(step("tb")), strict=True):
-        assert torch.equal(wanted, got) or torch.equal(whole, got)
+    check(step, or_all_threads=True)
 
 
 @pytest.mark.parametrize("sizes", [(32, 64, 64, 16), (3, 256, 250, 65), (7, 100, 33, 200)])
@@ -85,13 +88,10 @@ def test_a_batch_of_products(sizes: tuple[int, int, int, int]) -> None:
         left, right, added = (tensor.to(device) for tensor in drawn)
         return lambda: [torch.bmm(left, right), torch.baddbmm(added, left, right)]
 
-    run = step("tb")
+    make = step("tb")
     for _ in range(6):  # then it is known who makes them
-        run()
-    with one_thread():
-        expected = step("cpu")()
-    for wanted, whole, got in zip(expected, step("cpu")(), replayed(run), strict=True):
-        assert torch.equal(wanted, got) or torch.equal(whole, got)
+        make()
+    check(step, or_all_threads=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -110,10 +110,7 @@ def test_an_activation(function: Callable[[torch.Tensor], torch.Tensor], count: 
 
         return run
 
-    with one_thread():
-        expected = step("cpu")()
-    for wanted, got in zip(expected, replayed(step("tb")), strict=True):
-        assert torch.equal(wanted, got)
+    check(step)
 
 
 @pytest.mark.parametrize("shape", [(8, 24, 33, 31), (3, 5, 4000), (2, 70, 5, 9, 7), (640, 100)])
@@ -133,10 +130,7 @@ def test_batch_normalization(shape: tuple[int, ...]) -> None:
 
         return run
 
-    with one_thread():
-        expected = step("cpu")()
-    for wanted, got in zip(expected, replayed(step("tb")), strict=True):
-        assert torch.equal(wanted, got)
+    check(step)
 
 
 @pytest.mark.parametrize("frozen", range(2))

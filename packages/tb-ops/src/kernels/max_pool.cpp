@@ -114,7 +114,7 @@ private:
 
   // `count` rows of windows, from `row` on.
   void find(const T *from, int64_t row, int64_t count) {
-    static const TakeGreater<T> take_greater = best_for_this_processor<T>();
+    static const TakeGreater<T> take = best_for_this_processor<T>();
     std::fill(greatest_.begin(), greatest_.end(), outside);
     for (int64_t i = 0; i < count; i++) {
       const auto first = static_cast<Index>(rows_.first(row + i) * columns_.input);
@@ -127,8 +127,8 @@ private:
       for (int64_t right = 0; right < columns_.kernel; right++) {
         const int64_t offset = right * columns_.dilation;
         const T *elements = by_place_.data() + offset % columns_.stride * line_ + offset / columns_.stride;
-        take_greater(elements, begins_.data(), static_cast<Index>(begin * columns_.input + offset), whole_lanes(count),
-                     greatest_.data(), indices_.data());
+        take(elements, begins_.data(), static_cast<Index>(begin * columns_.input + offset), whole_lanes(count),
+             greatest_.data(), indices_.data());
       }
     }
   }
