@@ -140,9 +140,9 @@ def test_short_kernels_run_on_one_thread_and_long_ones_on_all_once_the_host_wait
         short = workers()
         multiply(1024, 4)  # measured
         multiply(1024, 4)  # the host waits by the second one
-        print(short, workers())
+        print(short, workers() > 1)
     """
-    assert run_python(code).stdout.split() == ["1", "2"]
+    assert run_python(code).stdout.split() == ["1", "True"]
 
 
 def test_short_kernels_get_no_team_where_the_number_of_threads_was_set(run_python: RunPython) -> None:

@@ -28,6 +28,7 @@
 #include "placement.h"
 #include "register.h"
 #include "runtime.h"
+#include "spread.h"
 #include "tb/component_python.h"
 #include "tb/tensor_caster.h"
 #include "waiting.h"
@@ -238,6 +239,10 @@ NB_MODULE(_core, m) {
   m.def("placements", &tb::placements,
         "Bytes of results so far that CPU operators made in the memory of tb's own, and bytes that had to be copied "
         "there from elsewhere.");
+  m.def(
+      "team_starts", &tb::spread_teams,
+      "OpenMP teams so far of which some threads were new, and how many of these began on the processor of the thread "
+      "that made them and had to leave it. Those of the queues' workers; not what PyTorch starts for CPU tensors.");
   m.def(
       "_place",
       [](const std::vector<at::Tensor> &wanted, const std::function<std::vector<at::Tensor>()> &make) {

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <unordered_map>
 
+#include "spread.h"
+
 // The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
 // process-wide count, and with it every other thread's.
 extern "C" void omp_set_num_threads(int count);
@@ -112,6 +114,7 @@ void Team::set(int threads) {
   if (threads == threads_) return;
   threads_ = threads;
   omp_set_num_threads(threads);
+  if (threads > 1) spread_team(threads);
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(threads);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "elsewhere.h"
 #include "futex.h"
 #include "openmp.h"
 
@@ -118,7 +119,11 @@ void Ring::wait_for_room(uint64_t strict, uint64_t relaxed_position, uint32_t sp
 }
 
 void Ring::publish(Entry &entry, State state) noexcept {
-  if (entry.state.exchange(state, seq_cst) == kSleeping) futex_wake_one(entry.state);
+  const pid_t consumer = consumer_.load(relaxed); // before: afterwards the ring may be gone
+  if (entry.state.exchange(state, seq_cst) != kSleeping) [[likely]]
+    return;
+  const Elsewhere elsewhere(consumer);
+  futex_wake_one(entry.state);
 }
 
 void Ring::commit(void *storage, const tb_closure *closure) noexcept {
@@ -142,11 +147,14 @@ Ring::Entry *Ring::next(uint32_t spin) noexcept {
       while (++turn < end && waiters_.load(relaxed) == 0);
       continue;
     }
+    static thread_local const auto this_thread = static_cast<pid_t>(syscall(SYS_gettid));
+    consumer_.store(this_thread, relaxed);
     uint32_t expected = kEmpty;
     if (state == kEmpty && !entry.state.compare_exchange_strong(expected, kSleeping, seq_cst)) continue;
     // After the mark, so that end() either sees the mark or is seen here.
     if (ended() && tail() == head) return nullptr;
     sleep(entry.state, kSleeping, rested);
+    Elsewhere::wait_until_over(); // threads that work makes meanwhile would be barred for good
   }
 }
 

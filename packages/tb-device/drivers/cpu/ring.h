@@ -13,6 +13,8 @@
 #ifndef TB_CPU_RING_H
 #define TB_CPU_RING_H
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -108,6 +110,7 @@ private:
   alignas(64) std::atomic<Entry *> entries_{nullptr};
   std::byte *payload_ = nullptr;
   std::atomic<bool> ended_{false};
+  std::atomic<pid_t> consumer_{0}; // its thread, once it slept
 };
 
 } // namespace tb::cpu

@@ -1,4 +1,6 @@
 // test_ring.cpp -- the closure queue: order, wrap-around, back-pressure, cancel, many producers.
+#include <sched.h>
+
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -236,4 +238,32 @@ CASE(an_idle_worker_that_fell_asleep_is_woken_by_the_next_commit) {
     CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
     CHECK_EQUAL(ran, number + 1);
   }
+}
+
+CASE(a_worker_that_is_woken_begins_on_another_processor_and_may_run_where_it_might_before) {
+  cpu_set_t before, here, of_worker;
+  CHECK_EQUAL(sched_getaffinity(0, sizeof before, &before), 0);
+  OpenedDriver driver(Options{{"spin", "0"}});
+  tb_stream *stream = driver.default_stream();
+  driver.submit(stream, [] {}); // the worker is born with this thread's processors
+  CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
+  CPU_ZERO(&here);
+  CPU_SET(static_cast<unsigned>(sched_getcpu()), &here);
+  CHECK_EQUAL(sched_setaffinity(0, sizeof here, &here), 0); // and this thread stays where it is
+  int beside = 0;
+  for (int number = 0; number < 20; ++number) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::atomic<int> processor{-1};
+    driver.submit(stream, [&] { processor = sched_getcpu(); });
+    while (processor == -1) std::this_thread::yield(); // the work that the worker must not have to wait for
+    beside += processor == sched_getcpu();
+    driver.submit(stream, [&] { sched_getaffinity(0, sizeof of_worker, &of_worker); });
+    CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
+    CHECK(CPU_EQUAL(&of_worker, &before));
+  }
+  CHECK_EQUAL(sched_setaffinity(0, sizeof before, &before), 0);
+  if (CPU_COUNT(&before) > 1)
+    CHECK(beside <= 4); // what other processes' load brought back
+  else
+    CHECK_EQUAL(beside, 20);
 }

@@ -2,7 +2,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'placements', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'tried_products', 'waiting_operators']
+__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'native', 'open_budget', 'placements', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'team_starts', 'tried_products', 'waiting_operators']
 def _connect() -> None:
     ...
 def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -109,6 +109,10 @@ def set_sync_debug_mode(mode: int) -> None:
     """
 def sync_debug_mode() -> int:
     ...
+def team_starts() -> tuple[int, int]:
+    """
+    OpenMP teams so far of which some threads were new, and how many of these began on the processor of the thread that made them and had to leave it. Those of the queues' workers; not what PyTorch starts for CPU tensors.
+    """
 def tried_products() -> list[tuple[int, int, int, int, bool, bool, int, bool]]:
     """
     Sizes of float matrix products that came up often enough to be tried: products in a batch (0: one of its own), rows, columns, terms of a sum, whether the left and the right factor are transposed in memory, threads; and whether tb-ops' kernel makes them, which it does where it was faster than the BLAS and had its bits.

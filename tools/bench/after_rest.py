@@ -1,0 +1,78 @@
+"""What a rest costs: `python -m bench.after_rest` in tools.
+
+A worker that was idle sleeps, and has no team of threads. Two measurements, each after rests: kernels that start a
+team, in turns with the same ones directly after; and adds of 1 element, with the processor that the worker was found on
+after them. Prints medians.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import statistics
+import time
+
+import torch
+import torch_backend  # noqa: F401 - the device
+from tb_ops import _core
+
+RESTS = 60
+REST = 0.03  # seconds: a worker that is idle for a third of it ends its team
+TASKS = pathlib.Path("/proc/self/task")
+
+
+def teamed(matrix: torch.Tensor) -> float:
+    """Milliseconds of some kernels, the later ones of which begin while the host waits and so get a team."""
+    begin = time.perf_counter()
+    for _ in range(6):
+        matrix = matrix.exp().neg_().exp()
+    torch.accelerator.synchronize()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def adds(one: torch.Tensor, count: int = 2000) -> float:
+    """Microseconds of each, for the thread that calls them, once the worker is awake."""
+    for _ in range(5):
+        one.add(one)
+    begin = time.perf_counter()
+    for _ in range(count):
+        one.add(one)
+    return (time.perf_counter() - begin) / count * 1e6
+
+
+def processor(task: str) -> int:
+    """Where a thread ran last."""
+    return int((TASKS / task / "stat").read_text().rsplit(")", 1)[1].split()[36])
+
+
+def main() -> None:
+    matrix, one = torch.zeros(512, 1024, device="tb"), torch.ones(1, device="tb")
+    for _ in range(20):
+        teamed(matrix)
+    teams, moved = _core.team_starts()
+    rested, directly = [], []
+    for _ in range(RESTS):
+        time.sleep(REST)
+        rested.append(teamed(matrix))
+        directly.append(teamed(matrix))
+    teams_after, moved_after = _core.team_starts()
+    print(f"kernels after a rest {statistics.median(rested):.2f} ms, directly {statistics.median(directly):.2f} ms")
+    print(
+        f"{torch.get_num_threads()} threads; in {RESTS} rests {teams_after - teams} teams began anew, and "
+        f"{moved_after - moved} of their threads on their maker's processor"
+    )
+    worker = next(task.name for task in TASKS.iterdir() if (task / "comm").read_text().strip() == "tb-cpu-0")
+    beside, times = 0, []
+    for _ in range(RESTS):
+        torch.accelerator.synchronize()
+        time.sleep(REST)
+        times.append(adds(one))
+        beside += processor(worker) == processor(str(os.getpid()))
+    print(
+        f"adds {statistics.median(times):.2f} us each; the worker was on the caller's processor after {beside} of "
+        f"{RESTS} rests"
+    )
+
+
+if __name__ == "__main__":
+    main()
