@@ -39,6 +39,9 @@ FAMILIES: dict[str, Callable[[], Case]] = {
 }
 
 
+OWN_ORDER = {"lstm"}  # of sums
+
+
 def losses(family: str, optimizer: str, device: str) -> list[float]:
     """Of STEPS steps, read at the end, so that on tb nothing waits in between."""
     torch.manual_seed(SEED)
@@ -60,10 +63,10 @@ def without_fallbacks(run: Callable[[], list[float]]) -> list[float]:
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_losses_are_those_of_stock_cpu_to_the_bit(family: str, optimizer: str) -> None:
-    """With one thread the same kernels add in the same order on both sides."""
+    """With one thread the same kernels add in the same order on both sides; float LSTM layers are tb's own."""
     on_tb = without_fallbacks(lambda: losses(family, optimizer, "tb"))
     on_cpu = losses(family, optimizer, "cpu")
-    assert on_tb == on_cpu
+    assert on_tb == (pytest.approx(on_cpu, rel=1e-5, abs=0) if family in OWN_ORDER else on_cpu)
     assert on_cpu[-1] < on_cpu[0], "the model does not learn: the comparison would say little"
 
 

@@ -195,6 +195,11 @@ void release_fallback(const std::string &name, const std::string &overload) {
   if (found != forces.end() && --found->second.holders == 0) forces.erase(found);
 }
 
+bool is_forced(const char *name) {
+  const std::lock_guard guard(forces_lock);
+  return forces.contains(name);
+}
+
 std::vector<std::string> forced_fallbacks() {
   const std::lock_guard guard(forces_lock);
   std::vector<std::string> out;

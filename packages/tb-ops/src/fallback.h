@@ -42,5 +42,6 @@ std::vector<std::pair<std::string, std::string>> waiting_operators();
 void force_fallback(const std::string &name, const std::string &overload);
 void release_fallback(const std::string &name, const std::string &overload);
 std::vector<std::string> forced_fallbacks();
+bool is_forced(const char *name);
 
 } // namespace tb

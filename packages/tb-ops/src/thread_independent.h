@@ -25,6 +25,8 @@ inline constexpr std::string_view thread_independent[] = {
     "aten::exp",
     "aten::fill_",
     "aten::index_select",
+    "aten::lstm",
+    "aten::lstm_backward",
     "aten::masked_fill_",
     "aten::max_pool2d_with_indices",
     "aten::max_pool2d_with_indices_backward",

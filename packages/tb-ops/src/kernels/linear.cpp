@@ -18,6 +18,7 @@
 #include "kernels/kernels.h"
 #include "kernels/output.h"
 #include "kernels/product.h"
+#include "kernels/watched.h"
 #include "team.h"
 
 namespace tb {
@@ -26,21 +27,6 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 namespace autograd = torch::autograd;
-
-// What a call's keys may be: a device tensor of ours, recorded or not, and nothing that wants to see the call.
-bool unwatched(c10::DispatchKeySet keys) {
-  static const uint64_t known =
-      c10::DispatchKeySet({c10::DispatchKey::PrivateUse1, c10::DispatchKey::AutogradPrivateUse1,
-                           c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::BackendSelect})
-          .raw_repr();
-  return (keys.raw_repr() & ~known) == 0;
-}
-
-// The keys that a call with this tensor would have.
-c10::DispatchKeySet keys_of(const Tensor &tensor) {
-  const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-  return (tensor.key_set() | local.included_) - local.excluded_;
-}
 
 bool fused(const Tensor &input, const Tensor &weight, const Tensor &bias) {
   if (input.dim() < 2 || weight.dim() != 2 || input.size(-1) != weight.size(1) || input.numel() == 0 ||

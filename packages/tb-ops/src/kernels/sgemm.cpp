@@ -141,25 +141,18 @@ TB_AVX512 void copy_panel(const Factor<float> &right, const float *from, int64_t
   }
 }
 
-// A thread's memory for panels, which grows.
-class Panels {
-public:
-  float *of(int64_t floats) {
-    if (floats > size_) {
-      memory_.reset(static_cast<float *>(::operator new[](static_cast<size_t>(floats) * sizeof(float), alignment)));
-      size_ = floats;
-    }
-    return memory_.get();
-  }
+// `terms` of the left factor's `rows` rows, at most a tile's, times a panel, of which `columns` columns are to be made.
+void multiply_panel(Rows left, int64_t rows, const float *panel, int64_t columns, int64_t terms, float *out,
+                    int64_t stride, bool add) {
+  const bool wide = columns > lanes;
+  (wide ? wide_tiles : narrow_tiles)[static_cast<size_t>(rows - 1)](
+      left, panel, terms, out, stride, first_lanes(std::min(columns, tile_columns) - (wide ? lanes : 0)), add);
+}
 
-private:
-  static constexpr std::align_val_t alignment{64};
-  struct Delete {
-    void operator()(float *memory) const { ::operator delete[](memory, alignment); }
-  };
-  std::unique_ptr<float[], Delete> memory_;
-  int64_t size_ = 0;
-};
+// Into how many tiles, as equal as can be, rows are divided.
+int64_t tiles_in(int64_t rows) { return (rows + tile_rows - 1) / tile_rows; }
+
+constexpr std::align_val_t alignment{64};
 
 } // namespace
 
@@ -169,7 +162,7 @@ void sgemm(const Multiplication<float> &p) {
   static thread_local Panels memory;
   const int64_t width = std::min(block_columns, (p.columns + tile_columns - 1) / tile_columns * tile_columns);
   float *const panels = memory.of(most_terms * (width + lanes)), *const copied_rows = panels + most_terms * width;
-  const int64_t rows_of_tiles = (p.rows + tile_rows - 1) / tile_rows;
+  const int64_t tiles = tiles_in(p.rows);
   for (int64_t done = 0, terms; done < p.inner; done += terms) {
     terms = next_terms(p.inner, done);
     for (int64_t first = 0; first < p.columns; first += block_columns) {
@@ -181,21 +174,65 @@ void sgemm(const Multiplication<float> &p) {
       // Rows are read where they are unless they push each other out of the cache, or are read often.
       const bool copy_rows =
           !p.left.transposed && (end - first > block_columns / 2 || p.left.stride % (same_place / 4) == 0);
-      for (int64_t t = 0; t < rows_of_tiles; t++) {
-        const int64_t i = p.rows * t / rows_of_tiles, rows = p.rows * (t + 1) / rows_of_tiles - i;
+      for (int64_t t = 0; t < tiles; t++) {
+        const int64_t i = p.rows * t / tiles, rows = p.rows * (t + 1) / tiles - i;
         Rows left = p.left.transposed ? Rows{p.left.data + done * p.left.stride + i, 1, p.left.stride}
                                       : Rows{p.left.data + i * p.left.stride + done, p.left.stride, 1};
         if (copy_rows) {
           transpose(left.data, left.row, rows, terms, copied_rows, lanes);
           left = {copied_rows, 1, lanes};
         }
-        for (int64_t j = first; j < end; j += tile_columns) {
-          const bool wide = end - j > lanes;
-          (wide ? wide_tiles : narrow_tiles)[static_cast<size_t>(rows - 1)](
-              left, panel(j), terms, p.out + i * p.stride + j, p.stride, first_lanes(end - j - (wide ? lanes : 0)),
-              p.add || done > 0);
-        }
+        for (int64_t j = first; j < end; j += tile_columns)
+          multiply_panel(left, rows, panel(j), end - j, terms, p.out + i * p.stride + j, p.stride, p.add || done > 0);
       }
+    }
+  }
+}
+
+float *Panels::of(int64_t floats) {
+  if (floats > size_) {
+    memory_.reset(static_cast<float *>(::operator new[](static_cast<size_t>(floats) * sizeof(float), alignment)));
+    size_ = floats;
+  }
+  return memory_.get();
+}
+
+void Panels::Delete::operator()(float *memory) const { ::operator delete[](memory, alignment); }
+
+void ArrangedFactor::begin(const Factor<float> &factor, int64_t inner, int64_t columns) {
+  factor_ = factor;
+  inner_ = inner;
+  columns_ = columns;
+  arranged_ = memory_.of(inner * panels() * tile_columns);
+}
+
+int64_t ArrangedFactor::panels() const { return (columns_ + tile_columns - 1) / tile_columns; }
+
+void ArrangedFactor::arrange(int64_t first_panel, int64_t last_panel) {
+  for (int64_t done = 0, terms; done < inner_; done += terms) {
+    terms = next_terms(inner_, done);
+    for (int64_t i = first_panel; i < last_panel; i++) {
+      const int64_t j = i * tile_columns;
+      copy_panel(factor_, factor_.data + (factor_.transposed ? j * factor_.stride + done : done * factor_.stride + j),
+                 std::min(tile_columns, columns_ - j), terms, arranged_ + (done * panels() + i * terms) * tile_columns);
+    }
+  }
+}
+
+void ArrangedFactor::multiply(const Matrices<const float> &left, int64_t count, int64_t rows,
+                              const Matrices<float> &out, bool add) const {
+  const int64_t tiles = tiles_in(rows);
+  for (int64_t done = 0, terms; done < inner_; done += terms) {
+    terms = next_terms(inner_, done);
+    for (int64_t j = 0; j < columns_; j += tile_columns) {
+      const float *panel = arranged_ + done * panels() * tile_columns + j * terms;
+      for (int64_t m = 0; m < count; m++)
+        for (int64_t t = 0; t < tiles; t++) {
+          const int64_t i = rows * t / tiles;
+          multiply_panel({left.data + m * left.step + i * left.stride + done, left.stride, 1},
+                         rows * (t + 1) / tiles - i, panel, columns_ - j, terms,
+                         out.data + m * out.step + i * out.stride + j, out.stride, add || done > 0);
+        }
     }
   }
 }
@@ -207,6 +244,12 @@ void sgemm(const Multiplication<float> &p) {
 namespace tb {
 bool has_sgemm() { return false; }
 void sgemm(const Multiplication<float> &) {}
+float *Panels::of(int64_t) { return nullptr; }
+void Panels::Delete::operator()(float *) const {}
+void ArrangedFactor::begin(const Factor<float> &, int64_t, int64_t) {}
+int64_t ArrangedFactor::panels() const { return 0; }
+void ArrangedFactor::arrange(int64_t, int64_t) {}
+void ArrangedFactor::multiply(const Matrices<const float> &, int64_t, int64_t, const Matrices<float> &, bool) const {}
 } // namespace tb
 
 #endif

@@ -3,11 +3,50 @@
 //
 // MKL runs other makers' processors with vectors half as long: this takes less than half its time on an AMD EPYC (Zen 5).
 #pragma once
+#include <memory>
+
 #include "kernels/blas.h"
 
 namespace tb {
 
 bool has_sgemm(); // whether this processor can
 void sgemm(const Multiplication<float> &product);
+
+// Aligned memory that grows, and keeps nothing when it does.
+class Panels {
+public:
+  float *of(int64_t floats);
+
+private:
+  struct Delete {
+    void operator()(float *memory) const;
+  };
+  std::unique_ptr<float[], Delete> memory_;
+  int64_t size_ = 0;
+};
+
+// Matrices of equal sizes, `step` elements from one to the next.
+template <class T> struct Matrices {
+  T *data;
+  int64_t stride, step = 0;
+};
+
+// The right factor of many products, arranged once. Its products have sgemm's bits.
+class ArrangedFactor {
+public:
+  // inner x columns. Its panels remain to be arranged.
+  void begin(const Factor<float> &factor, int64_t inner, int64_t columns);
+  int64_t panels() const;
+  void arrange(int64_t first_panel, int64_t last_panel);
+  // out[i] = left[i] factor or, with `add`, out[i] += left[i] factor, for each i below `count`; of `rows` rows each.
+  void multiply(const Matrices<const float> &left, int64_t count, int64_t rows, const Matrices<float> &out,
+                bool add) const;
+
+private:
+  Factor<float> factor_{};
+  int64_t inner_ = 0, columns_ = 0;
+  Panels memory_;
+  float *arranged_ = nullptr;
+};
 
 } // namespace tb
