@@ -153,15 +153,14 @@ public:
     const Tensor &output_grad = grads[0];
     const Tensor rows = !output_grad.defined() || output_grad.stride(2) == 1 ? output_grad : output_grad.contiguous();
     const auto dense = [&](size_t i) { return grads[i].defined() ? grads[i].contiguous() : Tensor(); };
-    const auto make = [&](size_t i, const Tensor &like, bool anyway = false) {
-      if (anyway || (like.defined() && task_should_compute_output(i)))
-        wanted[i] = empty_on(like, like.sizes(), at::kFloat);
-    };
     size_t i = 0;
-    std::apply([&](const auto &...tensors) { (make(i++, tensors), ...); }, given.all());
-    // Both are where the backward pass keeps its state.
-    if (!wanted[5].defined()) make(5, given.hidden, true);
-    if (!wanted[6].defined()) make(6, given.cell, true);
+    const auto make = [&](const Tensor &like) {
+      const bool keeps_state = i >= 5; // of the backward pass: the gradients of hidden and cell are made in any case
+      if (keeps_state || (like.defined() && task_should_compute_output(i)))
+        wanted[i] = empty_on(like, like.sizes(), at::kFloat);
+      i++;
+    };
+    std::apply([&](const auto &...tensors) { (make(tensors), ...); }, given.all());
     const Tensor output = made_[0].unpack(), gates = made_[1].unpack(), cells = made_[2].unpack();
     const Tensor grad_gates = empty_on(gates, gates.sizes(), at::kFloat);
     launch_kernel<"aten::lstm_backward", backward_kernel>(

@@ -2,34 +2,25 @@
 
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "kernels/avx512.h"
 #include "kernels/sgemm.h"
 #include "team.h"
 
-// GCC 12 takes the unused operand of its own intrinsics for a variable that was forgotten.
-#ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#define TB_AVX512 __attribute__((target("avx512f")))
 #define TB_INLINE TB_AVX512 __attribute__((always_inline)) inline
 
 namespace tb {
 namespace {
 
-constexpr int64_t gate_count = 4, lanes = 16;
+constexpr int64_t gate_count = 4;
 
 // Sixteen elements.
 using Vector = __m512;
 
 TB_INLINE Vector all(float x) { return _mm512_set1_ps(x); }
-TB_INLINE __mmask16 lanes_from(int64_t j, int64_t count) {
-  return count - j >= lanes ? 0xffff : static_cast<__mmask16>((1U << (count - j)) - 1);
-}
 TB_INLINE Vector load(const float *from, __mmask16 mask) { return _mm512_maskz_loadu_ps(mask, from); }
 TB_INLINE void store(float *to, __mmask16 mask, Vector x) { _mm512_mask_storeu_ps(to, mask, x); }
 TB_INLINE Vector fused(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
@@ -64,7 +55,7 @@ TB_INLINE Vector tanh(Vector x) {
 TB_AVX512 void step(int64_t hidden, const float *bias, const float *cell_before, float *gates, float *cell,
                     float *output) {
   for (int64_t j = 0; j < hidden; j += lanes) {
-    const __mmask16 mask = lanes_from(j, hidden);
+    const __mmask16 mask = first_lanes(hidden - j);
     Vector gate[gate_count];
     for (int64_t i = 0; i < gate_count; i++)
       gate[i] = load(gates + i * hidden + j, mask) + load(bias + i * hidden + j, mask);
@@ -84,7 +75,7 @@ TB_AVX512 void step_back(int64_t hidden, const float *gates, const float *cell_b
                          const float *grad_output, const float *grad_hidden, float *grad_cell, float *grad_gates) {
   const Vector one = all(1);
   for (int64_t j = 0; j < hidden; j += lanes) {
-    const __mmask16 mask = lanes_from(j, hidden);
+    const __mmask16 mask = first_lanes(hidden - j);
     const auto gate = [&](int64_t i) TB_AVX512 { return load(gates + i * hidden + j, mask); };
     const auto give = [&](int64_t i, Vector x) TB_AVX512 { store(grad_gates + i * hidden + j, mask, x); };
     const Vector in = gate(0), forget = gate(1), fresh = gate(2), out = gate(3), squashed = tanh(load(cell + j, mask));
@@ -101,7 +92,7 @@ TB_AVX512 void step_back(int64_t hidden, const float *gates, const float *cell_b
 // to[j] = the sum of from[i * stride + j] over i below `rows`.
 TB_AVX512 void sum_rows(const float *from, int64_t rows, int64_t stride, int64_t count, float *to) {
   for (int64_t j = 0; j < count; j += lanes) {
-    const __mmask16 mask = lanes_from(j, count);
+    const __mmask16 mask = first_lanes(count - j);
     Vector sum = all(0);
     for (int64_t i = 0; i < rows; i++) sum += load(from + i * stride + j, mask);
     store(to + j, mask, sum);

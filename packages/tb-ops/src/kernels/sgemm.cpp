@@ -4,24 +4,18 @@
 
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <new>
 #include <utility>
 
-// GCC 12 takes the unused operand of its own intrinsics for a variable that was forgotten.
-#ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#define TB_AVX512 __attribute__((target("avx512f")))
+#include "kernels/avx512.h"
 
 namespace tb {
 namespace {
 
-constexpr int64_t lanes = 16, tile_columns = 2 * lanes, tile_rows = 14;
+constexpr int64_t tile_columns = 2 * lanes, tile_rows = 14;
 constexpr int64_t most_terms = 192;      // at a time: a panel is 24 KB, which fits the first cache
 constexpr int64_t block_columns = 512;   // 384 KB of panels, which fit the second
 constexpr int64_t same_place = 4096 / 4; // elements: lines so far apart have one place in the first cache
@@ -30,10 +24,6 @@ constexpr int64_t same_place = 4096 / 4; // elements: lines so far apart have on
 int64_t next_terms(int64_t inner, int64_t done) {
   if (done == 0 && inner > most_terms && inner < 2 * most_terms) return (inner + 1) / 2;
   return std::min(inner - done, most_terms);
-}
-
-__mmask16 first_lanes(int64_t count) {
-  return static_cast<__mmask16>((1U << std::clamp<int64_t>(count, 0, lanes)) - 1);
 }
 
 // Element (i, k) lies at data[i * row + k * term].
