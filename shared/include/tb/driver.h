@@ -188,6 +188,9 @@ typedef struct tb_closure_context {
   uint32_t waiters; /* threads that wait for this stream now; UINT32_MAX in a graph: no host produces its work */
   uint32_t error_capacity;
   char *error_text; /* a failing run writes its text here */
+  /* Looks at the closures behind the running one, see closure_commit.4. *storage: NULL for the first of them, else what
+   * the last call gave. NULL instead of a function: the driver cannot look ahead. */
+  const struct tb_closure *(*next)(const struct tb_closure_context *context, void **storage);
 } tb_closure_context;
 
 /* The kind of a closure, one static each: run once in stream order, then destroy once. */

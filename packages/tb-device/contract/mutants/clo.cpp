@@ -157,6 +157,55 @@ TB_MUTANT(closure_failure_nameless, "cpu", "closure_commit.3", "CLO-07",
   };
 }
 
+// Contexts with a `next` of their own, which may ask the real one.
+struct Context {
+  tb_closure_context told;
+  const tb_closure_context *real;
+};
+
+tb_status commit_looking(tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure,
+                         decltype(tb_closure_context::next) next) {
+  static std::atomic<decltype(tb_closure_context::next)> used;
+  used = next;
+  static constexpr tb_closure instead = {sizeof(tb_closure), 0, "closure",
+                                         [](void *place, const tb_closure_context *context) {
+                                           Context mine = {*context, context};
+                                           mine.told.next = used;
+                                           return run_original(place, &mine.told);
+                                         },
+                                         destroy_original};
+  return commit_instead(self, stream, storage, closure, &instead);
+}
+
+// The kind that was meant for a storage that the real `next` gave.
+const tb_closure *meant(const tb_closure *kind, void *storage) {
+  std::lock_guard lock(committed_mutex);
+  const auto found = committed.find(storage);
+  return kind && found != committed.end() ? found->second : kind;
+}
+
+TB_MUTANT(closure_next_skips, "cpu", "closure_commit.4", "CLO-15", "a closure that looks ahead sees every other one") {
+  api.closure_commit = [](tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
+    return commit_looking(self, stream, storage, closure, [](const tb_closure_context *context, void **behind) {
+      const tb_closure_context *real = reinterpret_cast<const Context *>(context)->real;
+      return real->next(real, behind) ? meant(real->next(real, behind), *behind) : nullptr;
+    });
+  };
+}
+
+TB_MUTANT(closure_next_over_work, "cpu", "closure_commit.4", "CLO-16",
+          "a closure that looks ahead does not see what the driver does between") {
+  api.closure_commit = [](tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
+    return commit_looking(self, stream, storage, closure,
+                          [](const tb_closure_context *context, void **behind) -> const tb_closure * {
+                            const tb_closure_context *real = reinterpret_cast<const Context *>(context)->real;
+                            while (const tb_closure *kind = real->next(real, behind))
+                              if (const tb_closure *known = meant(kind, *behind); known != kind) return known;
+                            return nullptr;
+                          });
+  };
+}
+
 // What else takes the lock waits for a reserve that waits for room.
 std::mutex reserving;
 

@@ -1,6 +1,8 @@
 // graph.cpp -- running captured work.
 #include "graph.h"
 
+#include <cstddef>
+
 #include "device.h"
 #include "error_text.h"
 
@@ -23,13 +25,35 @@ NodeList::~NodeList() {
     if (node.closure) destroy_closure(*node.closure, node.storage.get());
 }
 
+namespace {
+
+// What the closure of a node is told, and where it is in the list.
+struct NodeContext {
+  tb_closure_context told;
+  const NodeList::Node *node, *end;
+
+  static const tb_closure *next(const tb_closure_context *context, void **storage) noexcept {
+    static_assert(offsetof(NodeContext, told) == 0);
+    const auto &self = *reinterpret_cast<const NodeContext *>(context);
+    const NodeList::Node *last = self.node;
+    while (*storage && last->storage.get() != *storage)
+      if (++last == self.end) return nullptr;
+    if (++last == self.end) return nullptr;
+    *storage = last->storage.get();
+    return last->closure;
+  }
+};
+
+} // namespace
+
 void NodeList::run(const tb_closure_context &outer) {
   std::lock_guard lock(running_);
   Stream &stream = *Stream::of(outer.stream);
-  tb_closure_context context = outer;
-  for (const Node &node : nodes) {
-    context.device = node.device;
-    stream.run_closure(*node.closure, node.storage.get(), context, true);
+  NodeContext context = {outer, nodes.data(), nodes.data() + nodes.size()};
+  context.told.next = &NodeContext::next;
+  for (; context.node != context.end; ++context.node) {
+    context.told.device = context.node->device;
+    stream.run_closure(*context.node->closure, context.node->storage.get(), context.told, true);
   }
 }
 

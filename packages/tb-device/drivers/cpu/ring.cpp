@@ -158,6 +158,20 @@ Ring::Entry *Ring::next(uint32_t spin) noexcept {
   }
 }
 
+Ring::Entry *Ring::following(const Entry &entry) const noexcept {
+  const uint64_t first = head_.load(relaxed) % kGranules;
+  const Entry *last = &entry;
+  for (;;) {
+    const uint64_t granule = (last - entries() + last->granules) % kGranules;
+    if (granule == first) return nullptr; // once around a full ring
+    Entry &next = entries()[granule];
+    const uint32_t state = next.state.load(acquire);
+    if (state == kReady) return &next;
+    if (state != kSkip && state != kCancelled) return nullptr;
+    last = &next;
+  }
+}
+
 void Ring::sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &rested) noexcept {
   constexpr timespec long_sleep = {0, 10'000'000};
   if (rested) return futex_wait(word, expected);

@@ -79,6 +79,9 @@ public:
   // The committed record at the head, waiting for one; NULL once the ring was ended and everything reserved is done.
   Entry *next(uint32_t spin) noexcept;
   void *storage(const Entry &entry) const noexcept { return payload_ + (&entry - entries()) * kGranule; }
+  // The committed record behind `entry`, which next() or this gave; NULL while there is none.
+  Entry *following(const Entry &entry) const noexcept;
+  Entry *following(const void *storage) const noexcept { return following(entry_of(storage)); }
   // The position after the record that next() gave.
   uint64_t end_of(const Entry &entry) const noexcept { return head_.load(std::memory_order_relaxed) + entry.granules; }
   // Gives the record's space back and publishes the new head.

@@ -88,9 +88,11 @@ void Stream::work() {
   context.stream = handle();
   context.error_text = error_text;
   context.error_capacity = sizeof error_text;
+  context.next = &next_queued;
   while (Ring::Entry *entry = ring_.next(device_.worker_spin())) {
     if (entry->state.load(std::memory_order_relaxed) == Ring::kReady) {
       running_end_ = ring_.end_of(*entry);
+      running_ = entry;
       run_closure(*entry->closure, ring_.storage(*entry), context);
       destroy_closure(*entry->closure, ring_.storage(*entry));
     }
@@ -135,6 +137,14 @@ void Stream::run_closure(const tb_closure &closure, void *storage, tb_closure_co
   } catch (const std::bad_alloc &) {
     spare_ = nullptr;
   }
+}
+
+const tb_closure *Stream::next_queued(const tb_closure_context *context, void **storage) noexcept {
+  const Stream &stream = *Stream::of(context->stream);
+  const Ring::Entry *entry = *storage ? stream.ring_.following(*storage) : stream.ring_.following(*stream.running_);
+  if (!entry) return nullptr;
+  *storage = stream.ring_.storage(*entry);
+  return entry->closure;
 }
 
 void destroy_closure(const tb_closure &closure, void *storage) noexcept {

@@ -95,6 +95,8 @@ public:
   // record. `context` gets a fresh text.
   // in_graph: the host has no part in it, as the closure is told.
   void run_closure(const tb_closure &closure, void *storage, tb_closure_context &context, bool in_graph = false);
+  // tb_closure_context.next of what the queue holds.
+  static const tb_closure *next_queued(const tb_closure_context *context, void **storage) noexcept;
 
   // No more work will come. The worker drains; is_drained then says when join() returns at once.
   void end() noexcept { ring_.end(); }
@@ -116,8 +118,9 @@ private:
   std::atomic<uint32_t> waiting_{0}; // host threads in synchronize, or asleep before a full ring
   Ring ring_;
   FailureSlot failures_;
-  uint64_t running_end_ = 0;       // the worker's: the position after the record it runs
-  std::shared_ptr<Failure> spare_; // the worker's: made ahead, so that running out of memory can be told
+  uint64_t running_end_ = 0;             // the worker's: the position after the record it runs
+  const Ring::Entry *running_ = nullptr; // the worker's: that record
+  std::shared_ptr<Failure> spare_;       // the worker's: made ahead, so that running out of memory can be told
   std::mutex capture_mutex_;
   std::shared_ptr<Capture> capture_;
   std::mutex start_mutex_;

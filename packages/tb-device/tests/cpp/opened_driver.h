@@ -107,6 +107,13 @@ struct OpenedDriver {
   }
 };
 
+// How many closures the running one sees behind itself; the driver's own work counts.
+inline int count_behind(const tb_closure_context *context) {
+  int count = 0;
+  for (void *storage = nullptr; context->next(context, &storage);) ++count;
+  return count;
+}
+
 // Holds a stream's worker until opened.
 struct Gate {
   std::atomic<bool> is_open{false};

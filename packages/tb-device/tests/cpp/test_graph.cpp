@@ -92,6 +92,30 @@ CASE(every_kind_of_work_is_captured_not_run_and_replayed_with_the_memory_of_the_
   driver.destroy(stream);
 }
 
+CASE(captured_work_sees_what_the_graph_runs_behind_it) {
+  GraphDriver driver;
+  tb_stream *stream = driver.create_stream();
+  std::vector<int> behind;
+  const auto look = [&behind](const tb_closure_context *context) {
+    behind.push_back(test::count_behind(context));
+    return static_cast<tb_status>(TB_OK);
+  };
+  driver.begin(stream);
+  for (int i = 0; i < 3; ++i) driver.submit(stream, look);
+  tb_graph *graph = driver.end(stream);
+  tb_graph_exec *executable = driver.instantiate(graph);
+  CHECK_EQUAL(driver.graph.graph_destroy(driver.self, graph), TB_OK);
+  test::Gate gate;
+  driver.submit(stream, [&gate] { gate.pass(); });
+  for (int turn = 0; turn < 2; ++turn) CHECK_EQUAL(driver.graph.graph_launch(driver.self, executable, stream), TB_OK);
+  driver.submit(stream, look);
+  gate.open();
+  driver.synchronize(stream);
+  CHECK(behind == std::vector<int>({2, 1, 0, 2, 1, 0, 0}));
+  CHECK_EQUAL(driver.graph.graph_exec_destroy(driver.self, executable), TB_OK);
+  driver.destroy(stream);
+}
+
 CASE(closures_run_once_a_launch_and_are_destroyed_once_with_their_last_holder) {
   GraphDriver driver;
   tb_stream *stream = driver.create_stream();

@@ -240,6 +240,35 @@ CASE(an_idle_worker_that_fell_asleep_is_woken_by_the_next_commit) {
   }
 }
 
+CASE(a_closure_sees_what_is_behind_it_once_around_the_queue) {
+  OpenedDriver driver;
+  tb_stream *stream = driver.create_stream();
+  struct Piece { // takes 8 granules, of which the queue has 16384
+    std::byte more[200];
+    Gate *gate;
+    int *behind;
+    tb_status operator()(const tb_closure_context *context) const {
+      if (gate) gate->pass();
+      if (behind) *behind = test::count_behind(context);
+      return TB_OK;
+    }
+  };
+  for (const int count : {2048, 2040, 2040}) { // a full queue first; where the next begin, one piece skips its end
+    Gate gate;
+    int first = -1, last = -1;
+    driver.submit(stream, Piece{{}, &gate, &first});
+    for (int i = 2; i < count; ++i) driver.submit(stream, Piece{{}, nullptr, nullptr});
+    driver.submit(stream, Piece{{}, nullptr, &last});
+    gate.open();
+    CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
+    CHECK_EQUAL(first, count - 1);
+    CHECK_EQUAL(last, 0);
+    driver.submit(stream, [] {});
+    CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
+  }
+  CHECK_EQUAL(driver.api.stream_destroy(driver.self, stream), TB_OK);
+}
+
 CASE(a_worker_that_is_woken_begins_on_another_processor_and_may_run_where_it_might_before) {
   cpu_set_t before, here, of_worker;
   CHECK_EQUAL(sched_getaffinity(0, sizeof before, &before), 0);
