@@ -199,16 +199,24 @@ at::Tensor &TensorArgument::alias() {
 }
 
 at::Tensor &slice(const at::Tensor &alias, int64_t begin, int64_t count) {
-  at::Tensor &tensor = aliases().take(alias.scalar_type());
+  return flat(static_cast<std::byte *>(alias.mutable_data_ptr()) + static_cast<size_t>(begin) * alias.itemsize(),
+              alias.scalar_type(), count);
+}
+
+at::Tensor &flat(void *data, c10::ScalarType type, int64_t count) {
+  at::Tensor &tensor = aliases().take(type);
   c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
   if (impl->is_wrapped_number()) impl->set_wrapped_number(false);
-  const size_t item = impl->itemsize();
-  void *data = static_cast<std::byte *>(alias.mutable_data_ptr()) + static_cast<size_t>(begin) * item;
-  c10::StorageImpl *storage = impl->unsafe_storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(c10::DataPtr(data, c10::kCPU));
+  move_flat(tensor, data);
   impl->set_sizes_contiguous(count);
-  storage->set_nbytes(static_cast<size_t>(count) * item);
+  impl->unsafe_storage().unsafeGetStorageImpl()->set_nbytes(static_cast<size_t>(count) * impl->itemsize());
   return tensor;
+}
+
+void move_flat(at::Tensor &flat, void *data) {
+  c10::StorageImpl *storage = flat.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  if (!storage->_mutable_data_ptr_no_checks().unsafe_reset_data_and_ctx(data)) [[unlikely]]
+    storage->set_data_ptr_noswap(c10::DataPtr(data, c10::kCPU));
 }
 
 OptionalTensorArguments stored(const c10::List<std::optional<at::Tensor>> &list) {

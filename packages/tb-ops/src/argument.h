@@ -55,6 +55,16 @@ public:
   // On the worker: a CPU tensor over the bytes, valid until the closure ends. An undefined tensor stays undefined.
   at::Tensor &alias();
 
+  // Of a tensor on the device.
+  void *data() const { return data_; }
+  c10::ScalarType type() const { return type_; }
+  int64_t elements() const {
+    const int64_t *lengths = dimensions_ > inline_dimensions ? heap_ : inline_;
+    int64_t count = 1;
+    for (uint32_t i = 0; i < dimensions_; i++) count *= lengths[i];
+    return count;
+  }
+
 private:
   static constexpr size_t inline_dimensions = 4;
   [[gnu::noinline]] void take(const at::Tensor &tensor, Host host);

@@ -22,6 +22,7 @@
 #include "fallback.h"
 #include "kernels/choices.h"
 #include "kernels/kernels.h"
+#include "kernels/list_run.h"
 #include "kernels/product.h"
 #include "learned/learned.h"
 #include "ledger.h"
@@ -243,6 +244,9 @@ NB_MODULE(_core, m) {
       "team_starts", &tb::spread_teams,
       "OpenMP teams so far of which some threads were new, and how many of these began on the processor of the thread "
       "that made them and had to leave it. Those of the queues' workers; not what PyTorch starts for CPU tensors.");
+  m.def("lists_run_together", &tb::lists_run_together,
+        "Operations on lists (_foreach_*) so far that a queue's worker ran piece by piece together with the one before "
+        "them.");
   m.def(
       "_place",
       [](const std::vector<at::Tensor> &wanted, const std::function<std::vector<at::Tensor>()> &make) {

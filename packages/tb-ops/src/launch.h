@@ -77,23 +77,31 @@ private:
   std::atomic<uint32_t> next_ = 0;
 };
 
-// Builds Function from `arguments` inside the stream's queue, as a closure of `kind`, and makes it run. Gives the types of
-// the tensors that it captured.
-template <class Function, class... Arguments>
-uint64_t enqueue(c10::DeviceIndex device, const tb_closure &kind, Arguments &&...arguments) {
-  using Queued = Closure<Function>;
+// construct(storage) builds a Queued inside the stream's queue, as a closure of `kind`, which is then made to run.
+template <class Queued, class Construct>
+void enqueue_made(c10::DeviceIndex device, const tb_closure &kind, const Construct &construct) {
   static_assert(alignof(Queued) <= TB_CLOSURE_ALIGNMENT);
   tb_stream *stream = current_stream(device);
   void *storage = nullptr;
   check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), kind.name, device);
   try {
-    new (storage) Queued{{}, Function(std::forward<Arguments>(arguments)...)};
+    construct(storage);
   } catch (...) {
     runtime.driver->closure_cancel(runtime.self, stream, storage);
     throw;
   }
-  const uint64_t types = captured_types.take();
   commit(stream, storage, kind, device);
+}
+
+// Builds Function there from `arguments`. Gives the types of the tensors that it captured.
+template <class Function, class... Arguments>
+uint64_t enqueue(c10::DeviceIndex device, const tb_closure &kind, Arguments &&...arguments) {
+  using Queued = Closure<Function>;
+  uint64_t types = 0;
+  enqueue_made<Queued>(device, kind, [&](void *storage) {
+    new (storage) Queued{{}, Function(std::forward<Arguments>(arguments)...)};
+    types = captured_types.take();
+  });
   return types;
 }
 

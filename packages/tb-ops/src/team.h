@@ -100,6 +100,8 @@ public:
       for (int64_t i = first; i < last; i++) part(i, parts);
     });
   }
+  // That are in force.
+  int threads() const { return threads_; }
   // The threads that a kernel on one thread may have instead of it: 1 while the host needs a processor, where results
   // must not depend on time, and where the team was given already.
   int shareable() const { return least_part_ == none || threads_ > 1 ? 1 : allowed_; }

@@ -8,10 +8,15 @@
 #include <ATen/ops/_foreach_norm_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/_foreach_zero_compositeexplicitautograd_dispatch.h>
 #include <ATen/ops/addcdiv_cpu_dispatch.h>
+#include <ATen/ops/addcdiv_native.h>
 #include <ATen/ops/addcmul_cpu_dispatch.h>
+#include <ATen/ops/addcmul_native.h>
 #include <ATen/ops/lerp_cpu_dispatch.h>
+#include <ATen/ops/lerp_native.h>
 #include <ATen/ops/linalg_vector_norm_cpu_dispatch.h>
 #include <ATen/ops/zero_native.h>
+
+#include <bit>
 
 #include "kernels/kernels.h"
 #include "register.h"
@@ -28,12 +33,15 @@ std::vector<size_t> ListCost::split(int64_t parts) const {
   return begins;
 }
 
+bool Numbers::same(size_t i, size_t j) const {
+  const Scalar &a = (*this)[i], &b = (*this)[j];
+  if (a.type() != b.type() || a.isComplex()) return false;
+  if (a.isFloatingPoint()) return std::bit_cast<uint64_t>(a.toDouble()) == std::bit_cast<uint64_t>(b.toDouble());
+  return a.toLong() == b.toLong();
+}
+
 bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every) {
-  struct Range {
-    const char *begin, *end;
-    bool written;
-  };
-  std::vector<Range> ranges;
+  std::vector<MemoryRange> ranges;
   for (size_t i = 0; i < tensors.size(); i++) {
     const at::Tensor &tensor = *tensors[i];
     if (!tensor.defined() || tensor.numel() == 0) continue;
@@ -42,15 +50,9 @@ bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every) {
     const auto *begin = static_cast<const char *>(tensor.const_data_ptr());
     ranges.push_back({begin, begin + (last + 1) * tensor.itemsize(), i % every == 0});
   }
-  std::ranges::sort(ranges, {}, &Range::begin);
-  const char *written_until = nullptr, *until = nullptr;
-  for (const Range &range : ranges) {
-    if (range.begin < written_until || (range.written && range.begin < until)) return false;
-    until = std::max(until, range.end);
-    if (range.written) written_until = std::max(written_until, range.end);
-  }
-  return true;
+  return apart(ranges);
 }
+
 namespace {
 
 using at::Tensor, at::TensorList;
@@ -59,6 +61,10 @@ namespace slow = at::compositeexplicitautograd;
 // ---- interpolation and fused multiply ---------------------------------------------------------------------------
 
 struct LerpOperation {
+  using Kernel = at::native::structured_lerp_Scalar;
+  static constexpr size_t inputs = 2;
+  std::tuple<Scalar> extra(size_t i) const { return {weights[i]}; }
+  bool same(size_t i, size_t j) const { return weights.same(i, j); }
   Numbers weights;
   void operator()(size_t i, Tensor &out, const Tensor &self, const Tensor &end) {
     at::cpu::lerp_outf(self, end, weights[i], out);
@@ -89,13 +95,17 @@ void addcdiv(const Tensor &self, const Tensor &a, const Tensor &b, const Scalar 
   at::cpu::addcdiv_outf(self, a, b, value, out);
 }
 
-template <Name name, FusedMultiply compute, bool floating,
+template <Name name, class KernelType, FusedMultiply compute, bool floating,
           Tensors (*slow_one)(TensorList, TensorList, TensorList, const Scalar &),
           void (*slow_one_in_place)(TensorList, TensorList, TensorList, const Scalar &),
           Tensors (*slow_each)(TensorList, TensorList, TensorList, ScalarList),
           void (*slow_each_in_place)(TensorList, TensorList, TensorList, ScalarList)>
 struct ThreeLists {
   struct Operation {
+    using Kernel = KernelType;
+    static constexpr size_t inputs = 3;
+    std::tuple<Scalar> extra(size_t i) const { return {values[i]}; }
+    bool same(size_t i, size_t j) const { return values.same(i, j); }
     Numbers values;
     void operator()(size_t i, Tensor &out, const Tensor &self, const Tensor &a, const Tensor &b) {
       compute(self, a, b, values[i], out);
@@ -169,10 +179,12 @@ void register_foreach(torch::Library &aten) {
   using slow::_foreach_addcdiv, slow::_foreach_addcdiv_, slow::_foreach_addcmul, slow::_foreach_addcmul_;
   aten.impl("_foreach_lerp.Scalar", TORCH_FN(lerp_scalar));
   aten.impl("_foreach_lerp_.Scalar", TORCH_FN(lerp_scalar_in_place));
-  enter_numbers<ThreeLists<"aten::_foreach_addcmul", addcmul, false, _foreach_addcmul, _foreach_addcmul_,
-                           _foreach_addcmul, _foreach_addcmul_>>(aten, "aten::_foreach_addcmul");
-  enter_numbers<ThreeLists<"aten::_foreach_addcdiv", addcdiv, true, _foreach_addcdiv, _foreach_addcdiv_,
-                           _foreach_addcdiv, _foreach_addcdiv_>>(aten, "aten::_foreach_addcdiv");
+  enter_numbers<ThreeLists<"aten::_foreach_addcmul", at::native::structured_addcmul_out, addcmul, false,
+                           _foreach_addcmul, _foreach_addcmul_, _foreach_addcmul, _foreach_addcmul_>>(
+      aten, "aten::_foreach_addcmul");
+  enter_numbers<ThreeLists<"aten::_foreach_addcdiv", at::native::structured_addcdiv_out, addcdiv, true,
+                           _foreach_addcdiv, _foreach_addcdiv_, _foreach_addcdiv, _foreach_addcdiv_>>(
+      aten, "aten::_foreach_addcdiv");
 
   aten.impl("_foreach_norm.Scalar", TORCH_FN(norm));
   aten.impl("_foreach_copy_", TORCH_FN(copy_in_place));

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "alias.h"
+#include "kernels/list_run.h"
 #include "kernels/output.h"
 #include "team.h"
 
@@ -37,32 +38,12 @@ private:
 // matters which comes first.
 bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every);
 
-// An operation that may be called for parts of the tensors, by several threads at a time. Of others, a call for one
-// tensor may run beside those for others once the first has ended.
-template <class Operation>
-concept InParts = requires { requires Operation::in_parts; };
-
 template <size_t count, class Apply> struct ForeachCall {
   std::array<TensorArguments, count> lists;
   Apply apply;
 
-  void operator()() {
-    if constexpr (InParts<Apply>)
-      in_parts();
-    else
-      whole();
-  }
-
-private:
-  using Together = std::array<at::Tensor *, count>; // of one place in each list
-  std::vector<Together> aliases() {
-    std::vector<Together> tensors(lists[0].size());
-    for (size_t i = 0; i < tensors.size(); i++)
-      for (size_t list = 0; list < count; list++) tensors[i][list] = &lists[list][i].alias();
-    return tensors;
-  }
   // Each tensor by one thread, with its bits; a list that is worth it by several.
-  void whole() {
+  void operator()() {
     const std::vector<Together> tensors = aliases();
     ListCost cost;
     for (const Together &together : tensors) cost.add(together[0]->numel());
@@ -82,45 +63,36 @@ private:
       for (size_t i = std::max<size_t>(begins[part], 1); i < begins[part + 1]; i++) run(i);
     });
   }
-  // Each thread has the same part of every large tensor, as kernels that share matrix products by rows leave them in its
-  // cache; the last thread has the small ones too.
-  static constexpr int64_t large = 8192, multiple = 16; // elements
-  void in_parts() {
-    const std::vector<Together> tensors = aliases();
-    int64_t elements = 0;
-    for (const Together &together : tensors) elements += together[0]->numel();
-    const int64_t parts = team.parts(elements / large, nanoseconds_each * static_cast<double>(elements));
-    team.share(parts, [&](int64_t part, int64_t of) {
-      for (size_t i = 0; i < tensors.size(); i++) run(i, tensors[i], part, of);
-    });
-  }
-  static constexpr double nanoseconds_each = .15; // about, in a processor's own cache
-  void run(size_t i, const Together &tensors, int64_t part, int64_t parts) {
-    const int64_t elements = tensors[0]->numel();
-    const bool cut = parts > 1 && elements >= large && std::ranges::all_of(tensors, [&](const at::Tensor *tensor) {
-                       return tensor->is_contiguous() && tensor->numel() == elements;
-                     });
-    [&]<size_t... list>(std::index_sequence<list...>) {
-      if (!cut) {
-        if (part + 1 == parts) apply(i, *tensors[list]...);
-        return;
-      }
-      const int64_t begin = begin_of_part(part, parts, elements, multiple);
-      const int64_t end = begin_of_part(part + 1, parts, elements, multiple);
-      apply(i, slice(*tensors[list], begin, end - begin)...);
-    }(std::make_index_sequence<count>{});
+
+private:
+  using Together = std::array<at::Tensor *, count>; // of one place in each list
+  std::vector<Together> aliases() {
+    std::vector<Together> tensors(lists[0].size());
+    for (size_t i = 0; i < tensors.size(); i++)
+      for (size_t list = 0; list < count; list++) tensors[i][list] = &lists[list][i].alias();
+    return tensors;
   }
 };
 
+// Of two tensors of the same sizes, without gaps both: whether the same elements come first in memory.
+inline bool same_layout(const at::Tensor &a, const at::Tensor &b) {
+  if (a.is_contiguous() && b.is_contiguous()) return true;
+  for (int64_t d = 0; d < a.dim(); d++)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  return true;
+}
+
 template <class Operation> struct InPlace {
-  static constexpr bool in_parts = InParts<Operation>;
   Operation operation;
   void operator()(size_t i, at::Tensor &self, auto &...others) { operation(i, self, self, others...); }
 };
 
-// operation(i, out, self, others...) for every i, with out = self.
+// operation(i, out, self, others...) for every i, with out = self. All tensors of one i are laid out alike.
 template <Name name, class Operation, class... Lists>
 void launch_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
+  if constexpr (ByElement<Operation>)
+    if (c10::isFloatingType(self[0].scalar_type()))
+      return launch_elements<name>(device_number(self[0]), std::move(operation), self, others...);
   launch<name>(device_number(self[0]), ForeachCall<1 + sizeof...(others), InPlace<Operation>>{
                                            {stored_list(self), stored_list(others)...}, {std::move(operation)}});
 }
@@ -130,7 +102,16 @@ template <Name name, auto allocate = &empty_pointwise, class Operation, class...
 Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... others) {
   Tensors out;
   out.reserve(self.size());
-  for (const at::Tensor &tensor : self) out.push_back(allocate(tensor, tensor.scalar_type()));
+  bool alike = c10::isFloatingType(self[0].scalar_type());
+  for (const at::Tensor &tensor : self) {
+    out.push_back(allocate(tensor, tensor.scalar_type()));
+    alike = alike && same_layout(out.back(), tensor);
+  }
+  if constexpr (ByElement<Operation>)
+    if (alike) {
+      launch_elements<name>(device_number(self[0]), std::move(operation), at::TensorList(out), self, others...);
+      return out;
+    }
   launch<name>(device_number(self[0]),
                ForeachCall<2 + sizeof...(others), Operation>{
                    {stored_list(out), stored_list(self), stored_list(others)...}, std::move(operation)});
@@ -149,6 +130,8 @@ class Numbers {
 public:
   explicit Numbers(c10::ArrayRef<c10::Scalar> numbers) : numbers_(numbers.vec()) {}
   const c10::Scalar &operator[](size_t i) const { return numbers_[numbers_.size() == 1 ? 0 : i]; }
+  // Whether the numbers of two places are the same, by their bits.
+  bool same(size_t i, size_t j) const;
   // On the worker: as the 0-dimensional tensor that binary operators make of a number.
   at::Tensor tensor(size_t i) {
     if (numbers_.size() > 1) return at::native::wrapped_scalar_tensor(numbers_[i]);

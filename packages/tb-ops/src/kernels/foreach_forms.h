@@ -1,5 +1,6 @@
 // The forms of operators on lists whose element is an elementwise operator; tb_ops.codegen emits which are of which form.
-// Each takes the kernel of one element, compute(self, out) or compute(self, other, alpha, out), and PyTorch's slow ways.
+// Each takes the kernel of one element, compute(self, out) or compute(self, other, alpha, out), with PyTorch's structured
+// kernel that floating lists are run by (list_run.h) or void, and PyTorch's slow ways.
 #pragma once
 #include <torch/library.h>
 
@@ -27,8 +28,14 @@ using SlowUnary = Tensors (*)(at::TensorList);
 using SlowUnaryInPlace = void (*)(at::TensorList);
 
 // Lists of integers go the slow way: some of these operators make floating numbers of them.
-template <Name name, auto compute, SlowUnary slow_new, SlowUnaryInPlace slow_in_place> struct Unary {
-  static void apply(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, out); }
+template <Name name, auto compute, class KernelType, SlowUnary slow_new, SlowUnaryInPlace slow_in_place> struct Unary {
+  struct Operation {
+    using Kernel = KernelType;
+    static constexpr size_t inputs = 1;
+    std::tuple<> extra(size_t) const { return {}; }
+    bool same(size_t, size_t) const { return true; }
+    void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, out); }
+  };
   static bool fast(at::TensorList self) {
     at::native::check_foreach_api_restrictions(self);
     // Types spelled out: with braces alone another overload would take {} for a second, empty list.
@@ -36,10 +43,10 @@ template <Name name, auto compute, SlowUnary slow_new, SlowUnaryInPlace slow_in_
            !c10::isComplexType(self[0].scalar_type());
   }
   static Tensors functional(at::TensorList self) {
-    return fast(self) ? launch_new_lists<name>(&apply, self) : slow_new(self);
+    return fast(self) ? launch_new_lists<name>(Operation(), self) : slow_new(self);
   }
   static void in_place(at::TensorList self) {
-    fast(self) ? launch_in_place_lists<name>(&apply, self) : slow_in_place(self);
+    fast(self) ? launch_in_place_lists<name>(Operation(), self) : slow_in_place(self);
   }
   static void enter(torch::Library &aten) { enter_pair<Unary>(aten, name.value, ""); }
 };
@@ -51,13 +58,41 @@ using SlowScalarInPlace = void (*)(at::TensorList, const Scalar &);
 using SlowScalars = Tensors (*)(at::TensorList, ScalarList);
 using SlowScalarsInPlace = void (*)(at::TensorList, ScalarList);
 
-template <Name name, auto compute, bool floating, SlowScalar slow_one, SlowScalarInPlace slow_one_in_place,
-          SlowScalars slow_each, SlowScalarsInPlace slow_each_in_place>
+// The arguments of a structured binary kernel behind its tensors: an alpha, if it takes one.
+template <class Kernel> inline constexpr bool takes_alpha = false;
+template <class Kernel>
+  requires requires(Kernel kernel, const at::Tensor &t, const Scalar &alpha) { kernel.meta(t, t, alpha); }
+inline constexpr bool takes_alpha<Kernel> = true;
+template <class Kernel> auto with_alpha(const Scalar &alpha, auto... before) {
+  if constexpr (takes_alpha<Kernel>)
+    return std::tuple(before..., alpha);
+  else
+    return std::tuple(before...);
+}
+
+template <Name name, auto compute, bool floating, class KernelType, SlowScalar slow_one,
+          SlowScalarInPlace slow_one_in_place, SlowScalars slow_each, SlowScalarsInPlace slow_each_in_place>
 struct WithNumbers {
   struct Operation {
+    using Kernel = KernelType;
+    static constexpr size_t inputs = 1;
+    auto extra(size_t i) { return with_alpha<Kernel>(1, numbers.tensor(i)); }
+    bool same(size_t i, size_t j) const { return numbers.same(i, j); }
     Numbers numbers;
     void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(self, numbers.tensor(i), 1, out); }
   };
+  // PyTorch's mul_ takes the number for the first factor, and so rounds it to tensors of 16 bits; mul does not.
+  struct NumberFirst {
+    Numbers numbers;
+    void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(numbers.tensor(i), self, 1, out); }
+  };
+  static void launch_in_place(at::TensorList self, Numbers numbers) {
+    constexpr bool multiplies = std::string_view(name.value) == "aten::_foreach_mul";
+    if (multiplies && c10::isReducedFloatingType(self[0].scalar_type()))
+      launch_in_place_lists<name>(NumberFirst{std::move(numbers)}, self);
+    else
+      launch_in_place_lists<name>(Operation{std::move(numbers)}, self);
+  }
   static bool fast(at::TensorList self, ScalarList numbers) {
     // The order of dimensions of an empty tensor is the iterator's own matter.
     const auto empty = [](const at::Tensor &tensor) { return tensor.numel() == 0; };
@@ -71,8 +106,7 @@ struct WithNumbers {
   }
   static void in_place(at::TensorList self, const Scalar &number) {
     at::native::check_foreach_api_restrictions(self);
-    fast(self, number) ? launch_in_place_lists<name>(Operation{Numbers(number)}, self)
-                       : slow_one_in_place(self, number);
+    fast(self, number) ? launch_in_place(self, Numbers(number)) : slow_one_in_place(self, number);
   }
   static Tensors functional_each(at::TensorList self, ScalarList numbers) {
     at::native::check_foreach_api_restrictions(self, numbers);
@@ -81,16 +115,18 @@ struct WithNumbers {
   }
   static void in_place_each(at::TensorList self, ScalarList numbers) {
     at::native::check_foreach_api_restrictions(self, numbers);
-    fast(self, numbers) ? launch_in_place_lists<name>(Operation{Numbers(numbers)}, self)
-                        : slow_each_in_place(self, numbers);
+    fast(self, numbers) ? launch_in_place(self, Numbers(numbers)) : slow_each_in_place(self, numbers);
   }
   static void enter(torch::Library &aten) { enter_numbers<WithNumbers>(aten, name.value); }
 };
 
 // ---- two lists --------------------------------------------------------------------------------------------------
 
-struct ListOperation {
-  static constexpr bool in_parts = true;
+template <class KernelType> struct ListOperation {
+  using Kernel = KernelType;
+  static constexpr size_t inputs = 2;
+  auto extra(size_t) const { return with_alpha<Kernel>(alpha); }
+  bool same(size_t, size_t) const { return true; }
   void (*compute)(const at::Tensor &, const at::Tensor &, const Scalar &, at::Tensor &);
   Scalar alpha;
   void operator()(size_t, at::Tensor &out, const at::Tensor &self, const at::Tensor &other) {
@@ -103,29 +139,31 @@ inline bool fast_lists(at::TensorList self, at::TensorList other, const Scalar &
   return at::native::can_use_fast_route({self, other}, alpha, floating) && !at::native::has_bool_tensor(self);
 }
 
-template <Name name, auto compute, Tensors (*slow_new)(at::TensorList, at::TensorList, const Scalar &),
+template <Name name, auto compute, class Kernel, Tensors (*slow_new)(at::TensorList, at::TensorList, const Scalar &),
           void (*slow_in_place)(at::TensorList, at::TensorList, const Scalar &)>
 struct ListsAlpha {
   static Tensors functional(at::TensorList self, at::TensorList other, const Scalar &alpha) {
-    return fast_lists(self, other, alpha, false) ? launch_new_lists<name>(ListOperation{compute, alpha}, self, other)
-                                                 : slow_new(self, other, alpha);
+    return fast_lists(self, other, alpha, false)
+               ? launch_new_lists<name>(ListOperation<Kernel>{compute, alpha}, self, other)
+               : slow_new(self, other, alpha);
   }
   static void in_place(at::TensorList self, at::TensorList other, const Scalar &alpha) {
-    fast_lists(self, other, alpha, false) ? launch_in_place_lists<name>(ListOperation{compute, alpha}, self, other)
-                                          : slow_in_place(self, other, alpha);
+    fast_lists(self, other, alpha, false)
+        ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, alpha}, self, other)
+        : slow_in_place(self, other, alpha);
   }
   static void enter(torch::Library &aten) { enter_pair<ListsAlpha>(aten, name.value, ".List"); }
 };
 
-template <Name name, auto compute, bool floating, Tensors (*slow_new)(at::TensorList, at::TensorList),
+template <Name name, auto compute, bool floating, class Kernel, Tensors (*slow_new)(at::TensorList, at::TensorList),
           void (*slow_in_place)(at::TensorList, at::TensorList)>
 struct Lists {
   static Tensors functional(at::TensorList self, at::TensorList other) {
-    return fast_lists(self, other, 1, floating) ? launch_new_lists<name>(ListOperation{compute, 1}, self, other)
+    return fast_lists(self, other, 1, floating) ? launch_new_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
                                                 : slow_new(self, other);
   }
   static void in_place(at::TensorList self, at::TensorList other) {
-    fast_lists(self, other, 1, floating) ? launch_in_place_lists<name>(ListOperation{compute, 1}, self, other)
+    fast_lists(self, other, 1, floating) ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
                                          : slow_in_place(self, other);
   }
   static void enter(torch::Library &aten) { enter_pair<Lists>(aten, name.value, ".List"); }
@@ -133,7 +171,7 @@ struct Lists {
 
 // ---- a list and one 0-dimensional tensor ------------------------------------------------------------------------
 
-template <Name name, auto compute, Tensors (*slow_new)(at::TensorList, const at::Tensor &),
+template <Name name, auto compute, class, Tensors (*slow_new)(at::TensorList, const at::Tensor &),
           void (*slow_in_place)(at::TensorList, const at::Tensor &)>
 struct WithTensor {
   struct Operation {

@@ -69,6 +69,13 @@ class Schema:
     def has_cpu_kernel(self, function: NativeFunction | NativeFunctionsGroup) -> bool:
         return bool(self._parsed[1].has_kernel(function))
 
+    def structured_kernel(self, function: NativeFunction) -> str | None:
+        """The class of the CPU kernel of an out= function, "at::native::structured_mul_out"; None where it has none."""
+        kernel = self._parsed[1].get_kernel(function)
+        if kernel is None or not kernel.structured:
+            return None
+        return f"{kernel.cpp_namespace}::structured_{kernel.kernel}"
+
     @cached_property
     def structured_groups(self) -> list[NativeFunctionsGroup]:
         """Groups whose out= function is structured and has a CPU kernel, less those BY_HAND, in name order."""

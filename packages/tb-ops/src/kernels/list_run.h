@@ -1,0 +1,169 @@
+// Floating operations on lists that go element by element, run together with those queued directly behind them.
+//
+// An optimizer's step is several of them in a row, on the same lists. One after the other, each would fetch parameters,
+// gradients and averages from memory anew. So the worker looks at what is queued behind (tb_closure_context.next): while
+// these are such operations on lists of the same lengths, each tensor, or piece of a large one, goes through all of them
+// before the next. Every element meets the same kernels of PyTorch in the same order, so the bits are those of one after
+// the other. Where tensors of different places in the lists share memory, operations run by themselves.
+#pragma once
+#include <c10/core/Scalar.h>
+
+#include <array>
+#include <memory>
+#include <tuple>
+
+#include "alias.h"
+#include "structured.h"
+
+namespace tb {
+
+// What runs pieces of one operation, on one thread.
+class Pieces {
+public:
+  virtual ~Pieces() = default;
+  // Elements [begin, begin + count), in the order of memory, of the tensors at one place of the lists.
+  virtual void run(size_t place, int64_t begin, int64_t count) = 0;
+};
+
+// One operation in the queue. The tensors of one place have the same strides, without gaps, and all one type.
+class QueuedList {
+public:
+  using Lists = c10::SmallVector<TensorArguments, 4>;
+
+  QueuedList(Lists arguments, bool known) : lists(std::move(arguments)), settled(known) {}
+  virtual ~QueuedList() = default;
+  QueuedList(const QueuedList &) = delete;
+  QueuedList &operator=(const QueuedList &) = delete;
+  virtual std::unique_ptr<Pieces> pieces() const = 0;
+
+  Lists lists; // the first is written to
+  const Launcher launcher;
+  const bool settled; // it ran with these types before, so that it cannot fail
+
+  static tb_status run(void *storage, const tb_closure_context *context);
+  static void destroy(void *storage) { static_cast<QueuedList *>(storage)->~QueuedList(); }
+  template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value, &run, &destroy};
+
+private:
+  friend class ListRun;
+  bool done_ = false; // together with an earlier one
+};
+
+// Operations so far that ran together with an earlier one.
+int64_t lists_run_together();
+
+// Whether memory that is written to overlaps with no other; of several ranges at one address the longest counts.
+struct MemoryRange {
+  const char *begin, *end;
+  bool written;
+};
+bool apart(std::vector<MemoryRange> &ranges);
+
+// A structured operator's kernel, ready for `count` elements wherever they are. Extra: its arguments behind the tensors.
+template <class Kernel, size_t inputs, class Extra> class Ready {
+public:
+  using Places = std::array<void *, inputs + 1>; // of the output and the inputs
+
+  Ready(c10::ScalarType type, int64_t count, const Places &places, Extra extra)
+      : tensors_(made(type, count, places)), extra_(std::move(extra)), call_(*tensors_[0]) {
+    with([this](const auto &...arguments) { call_.meta(arguments...); });
+  }
+  void run(const Places &places) {
+    for (size_t i = 0; i <= inputs; i++) {
+      move_flat(*tensors_[i], places[i]);
+      call_.unsafe_replace_operand(static_cast<int64_t>(i), places[i]);
+    }
+    with([this](const auto &...arguments) { call_.impl(arguments..., *tensors_[0]); });
+  }
+
+private:
+  using Tensors = std::array<at::Tensor *, inputs + 1>;
+  static Tensors made(c10::ScalarType type, int64_t count, const Places &places) {
+    Tensors tensors;
+    for (size_t i = 0; i <= inputs; i++) tensors[i] = &flat(places[i], type, count);
+    return tensors;
+  }
+  template <class Call> void with(const Call &call) {
+    [&]<size_t... i, size_t... j>(std::index_sequence<i...>, std::index_sequence<j...>) {
+      call(static_cast<const at::Tensor &>(*tensors_[i + 1])..., std::get<j>(extra_)...);
+    }(std::make_index_sequence<inputs>{}, std::make_index_sequence<std::tuple_size_v<Extra>>{});
+  }
+
+  const Tensors tensors_;
+  const Extra extra_;
+  MetaCall<Kernel, Schema::out, 1> call_;
+};
+
+// Element: Kernel, a structured operator of PyTorch's; inputs, the tensors that it takes; extra(place), its other arguments
+// as a tuple; same(place, other), whether two places have the same.
+template <class Element>
+concept ByElement = requires { typename Element::Kernel; } && !std::is_void_v<typename Element::Kernel>;
+
+template <ByElement Element> class PiecesOf final : public Pieces {
+public:
+  PiecesOf(const QueuedList &list, Element element) : list_(list), element_(std::move(element)) {}
+
+  void run(size_t place, int64_t begin, int64_t count) override {
+    typename ReadyCall::Places places;
+    const c10::ScalarType type = list_.lists[0][place].type();
+    const size_t offset = static_cast<size_t>(begin) * c10::elementSize(type);
+    const size_t in_place = places.size() - list_.lists.size(); // 1: the first list is an input too
+    for (size_t i = 0; i < places.size(); i++)
+      places[i] = static_cast<std::byte *>(list_.lists[i == 0 ? 0 : i - in_place][place].data()) + offset;
+    // Kernels of other types change their iterator.
+    if (type != c10::ScalarType::Float && type != c10::ScalarType::Double)
+      return ReadyCall(type, count, places, element_.extra(place)).run(places);
+    for (const Kept &kept : kept_)
+      if (kept.count == count && element_.same(place, kept.place)) return kept.call->run(places);
+    auto call = std::make_unique<ReadyCall>(type, count, places, element_.extra(place));
+    call->run(places);
+    if (kept_.size() < most)
+      kept_.push_back({count, place, std::move(call)});
+    else
+      kept_[next_++ % most] = {count, place, std::move(call)};
+  }
+
+private:
+  using Extra = decltype(std::declval<Element &>().extra(0));
+  using ReadyCall = Ready<typename Element::Kernel, Element::inputs, Extra>;
+  struct Kept {
+    int64_t count;
+    size_t place; // that it was made for
+    std::unique_ptr<ReadyCall> call;
+  };
+  static constexpr size_t most = 16;
+
+  const QueuedList &list_;
+  Element element_;
+  c10::SmallVector<Kept, most> kept_;
+  size_t next_ = 0;
+};
+
+template <ByElement Element> class QueuedElements final : public QueuedList {
+public:
+  QueuedElements(Element element, Lists arguments, bool known)
+      : QueuedList(std::move(arguments), known), element_(std::move(element)) {}
+  std::unique_ptr<Pieces> pieces() const override { return std::make_unique<PiecesOf<Element>>(*this, element_); }
+
+private:
+  const Element element_;
+};
+
+// The first list is written to; without a list for each input it is the first of these too.
+template <Name name, ByElement Element, class... Lists>
+void launch_elements(c10::DeviceIndex device, Element element, const Lists &...lists) {
+  using Queued = QueuedElements<Element>;
+  static_assert(sizeof...(Lists) == Element::inputs + 1 || sizeof...(Lists) == Element::inputs);
+  static constinit FirstUse first_use;
+  QueuedList::Lists arguments;
+  (arguments.push_back(stored_list(lists)), ...);
+  const uint64_t types = captured_types.take();
+  const bool known = first_use.known(types);
+  enqueue_made<Queued>(device, QueuedList::kind<name>, [&](void *storage) {
+    [[maybe_unused]] const QueuedList *queued = new (storage) Queued(std::move(element), std::move(arguments), known);
+    TORCH_INTERNAL_ASSERT_DEBUG_ONLY(queued == storage);
+  });
+  if (!known) first_use.wait(device, types, name.value);
+}
+
+} // namespace tb
