@@ -207,10 +207,15 @@ at::Tensor &flat(void *data, c10::ScalarType type, int64_t count) {
   at::Tensor &tensor = aliases().take(type);
   c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
   if (impl->is_wrapped_number()) impl->set_wrapped_number(false);
-  move_flat(tensor, data);
+  set_flat(tensor, data, count);
+  return tensor;
+}
+
+void set_flat(at::Tensor &flat, void *data, int64_t count) {
+  c10::TensorImpl *impl = flat.unsafeGetTensorImpl();
+  move_flat(flat, data);
   impl->set_sizes_contiguous(count);
   impl->unsafe_storage().unsafeGetStorageImpl()->set_nbytes(static_cast<size_t>(count) * impl->itemsize());
-  return tensor;
 }
 
 void move_flat(at::Tensor &flat, void *data) {

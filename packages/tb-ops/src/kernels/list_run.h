@@ -59,30 +59,28 @@ struct MemoryRange {
 };
 bool apart(std::vector<MemoryRange> &ranges);
 
-// A structured operator's kernel, ready for `count` elements wherever they are. Extra: its arguments behind the tensors.
+// A structured operator's kernel, ready for flat tensors, the output and the inputs, and as many elements elsewhere. Extra:
+// its arguments behind the tensors.
 template <class Kernel, size_t inputs, class Extra> class Ready {
 public:
-  using Places = std::array<void *, inputs + 1>; // of the output and the inputs
+  using Tensors = std::array<at::Tensor *, inputs + 1>;
+  using Places = std::array<void *, inputs + 1>;
 
-  Ready(c10::ScalarType type, int64_t count, const Places &places, Extra extra)
-      : tensors_(made(type, count, places)), extra_(std::move(extra)), call_(*tensors_[0]) {
+  Ready(const Tensors &tensors, Extra extra) : tensors_(tensors), extra_(std::move(extra)), call_(*tensors[0]) {
     with([this](const auto &...arguments) { call_.meta(arguments...); });
+  }
+  void run() {
+    with([this](const auto &...arguments) { call_.impl(arguments..., *tensors_[0]); });
   }
   void run(const Places &places) {
     for (size_t i = 0; i <= inputs; i++) {
       move_flat(*tensors_[i], places[i]);
       call_.unsafe_replace_operand(static_cast<int64_t>(i), places[i]);
     }
-    with([this](const auto &...arguments) { call_.impl(arguments..., *tensors_[0]); });
+    run();
   }
 
 private:
-  using Tensors = std::array<at::Tensor *, inputs + 1>;
-  static Tensors made(c10::ScalarType type, int64_t count, const Places &places) {
-    Tensors tensors;
-    for (size_t i = 0; i <= inputs; i++) tensors[i] = &flat(places[i], type, count);
-    return tensors;
-  }
   template <class Call> void with(const Call &call) {
     [&]<size_t... i, size_t... j>(std::index_sequence<i...>, std::index_sequence<j...>) {
       call(static_cast<const at::Tensor &>(*tensors_[i + 1])..., std::get<j>(extra_)...);
@@ -111,27 +109,37 @@ public:
     for (size_t i = 0; i < places.size(); i++)
       places[i] = static_cast<std::byte *>(list_.lists[i == 0 ? 0 : i - in_place][place].data()) + offset;
     // Kernels of other types change their iterator.
-    if (type != c10::ScalarType::Float && type != c10::ScalarType::Double)
-      return ReadyCall(type, count, places, element_.extra(place)).run(places);
-    for (const Kept &kept : kept_)
-      if (kept.count == count && element_.same(place, kept.place)) return kept.call->run(places);
-    auto call = std::make_unique<ReadyCall>(type, count, places, element_.extra(place));
-    call->run(places);
-    if (kept_.size() < most)
-      kept_.push_back({count, place, std::move(call)});
-    else
-      kept_[next_++ % most] = {count, place, std::move(call)};
+    const bool again = type == c10::ScalarType::Float || type == c10::ScalarType::Double;
+    if (again)
+      for (const Kept &kept : kept_)
+        if (kept.count == count && element_.same(place, kept.place)) return kept.call->run(places);
+    Kept &kept = free(again ? most : 1, type);
+    kept.call.reset(); // it knows the tensors
+    for (size_t i = 0; i < places.size(); i++) set_flat(*kept.tensors[i], places[i], count);
+    kept.call = std::make_unique<ReadyCall>(kept.tensors, element_.extra(place));
+    kept.count = count;
+    kept.place = place;
+    kept.call->run();
   }
 
 private:
   using Extra = decltype(std::declval<Element &>().extra(0));
   using ReadyCall = Ready<typename Element::Kernel, Element::inputs, Extra>;
   struct Kept {
-    int64_t count;
-    size_t place; // that it was made for
+    typename ReadyCall::Tensors tensors;
+    int64_t count = 0;
+    size_t place = 0; // that it was made for
     std::unique_ptr<ReadyCall> call;
   };
   static constexpr size_t most = 16;
+
+  // With tensors to set: a new one while there are fewer than `limit`.
+  Kept &free(size_t limit, c10::ScalarType type) {
+    if (kept_.size() >= limit) return kept_[next_++ % limit];
+    Kept &kept = kept_.emplace_back();
+    for (at::Tensor *&tensor : kept.tensors) tensor = &flat(nullptr, type, 0);
+    return kept;
+  }
 
   const QueuedList &list_;
   Element element_;
