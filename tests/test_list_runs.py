@@ -38,7 +38,7 @@ def queue_behind_slow_work(run: Callable[[], Any]) -> int:
     torch.accelerator.synchronize()
     before = _core.lists_run_together()
     slow = torch.ones(600, 600, device="tb")
-    for _ in range(4):
+    for _ in range(8):
         slow = slow @ slow * 1e-3
     run()
     torch.accelerator.synchronize()
