@@ -140,6 +140,13 @@ def shifted(given: Lists) -> Lists:
     return [[given[0][2]]]
 
 
+def neighbours(given: Lists) -> Lists:
+    """Each place reads what the one before it writes, in a list long enough for several threads."""
+    rows = list(given[0][6][:20000].view(2000, 10).unbind())
+    torch._foreach_add_(rows[1:], rows[:-1], alpha=0.5)
+    return [[given[0][6]]]
+
+
 def overlapping(given: Lists) -> Lists:
     """The tensors of one place in two lists overlap."""
     long = given[0][6]
@@ -161,7 +168,7 @@ def work_between(given: Lists) -> Lists:
     return [*given, [copy]]
 
 
-@pytest.mark.parametrize("work", [shifted, overlapping, other_lengths, work_between])
+@pytest.mark.parametrize("work", [shifted, neighbours, overlapping, other_lengths, work_between])
 def test_what_must_not_run_together_runs_in_order(work: Callable[[Lists], Lists]) -> None:
     work(on_tb(lists()))
     expected = work(lists())
