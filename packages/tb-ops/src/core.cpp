@@ -21,6 +21,7 @@
 #include "executor.h"
 #include "fallback.h"
 #include "kernels/choices.h"
+#include "kernels/float_attention.h"
 #include "kernels/kernels.h"
 #include "kernels/list_run.h"
 #include "kernels/product.h"
@@ -234,6 +235,19 @@ NB_MODULE(_core, m) {
       "Sizes of float matrix products that came up often enough to be tried: products in a batch (0: one of its "
       "own), rows, columns, terms of a sum, whether the left and the right factor are transposed in memory, threads; "
       "and whether tb-ops' kernel makes them, which it does where it was faster than the BLAS and had its bits.");
+  m.def(
+      "tried_attention",
+      [] {
+        nb::list out;
+        for (const auto &[size, ours] : tb::tried_attention())
+          out.append(nb::make_tuple(size.batch, size.heads, size.queries, size.keys, size.width, size.causal,
+                                    size.backward, ours));
+        return out;
+      },
+      nb::sig("def tried_attention() -> list[tuple[int, int, int, int, int, bool, bool, bool]]"),
+      "Sizes of float attention that came up often enough to be tried: batch, heads, queries, keys, size of a head, "
+      "whether it is causal, whether it is the backward pass; and whether tb-ops' kernel computes it, which it does "
+      "where it was faster than PyTorch's and had its bits.");
   m.def("_sgemm", &tb::run_sgemm, "left"_a, "right"_a, "out"_a, "add"_a,
         "The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of "
         "CPU matrices, or batches of them, whose rows or columns are dense. False: this processor has no AVX-512.");

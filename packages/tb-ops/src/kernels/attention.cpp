@@ -6,10 +6,17 @@
 #include <ATen/SDPBackend.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zero_native.h>
 
+#include <array>
+#include <cmath>
+
+#include "kernels/choices.h"
+#include "kernels/float_attention.h"
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "kernels/product.h"
 #include "team.h"
 #include "trial.h"
 
@@ -36,12 +43,148 @@ Tensor empty_by_position(const Tensor &like, c10::IntArrayRef sizes, c10::Scalar
   return empty(sizes, strides, type, device_number(like));
 }
 
-void forward_kernel(const Tensor &query, const Tensor &key, const Tensor &value, bool causal,
-                    const OptionalTensor &mask, std::optional<double> scale, Tensor &out, Tensor &logsumexp) {
+void stock_forward(const Tensor &query, const Tensor &key, const Tensor &value, bool causal, const OptionalTensor &mask,
+                   std::optional<double> scale, const Tensor &out, const Tensor &logsumexp) {
   swap_middle(out);
   swap_middle(logsumexp);
   const ProductsInLoops products;
   at::native::flash_attention_kernel(c10::kCPU, out, logsumexp, query, key, value, 0.0, causal, mask, scale);
+}
+
+// The kernel adds to all three gradients.
+void stock_backward(const Tensor &grad, const Tensor &query, const Tensor &key, const Tensor &value, const Tensor &out,
+                    const Tensor &logsumexp, bool causal, const OptionalTensor &mask, std::optional<double> scale,
+                    const Tensor &grad_query, const Tensor &grad_key, const Tensor &grad_value) {
+  for (const Tensor *gradient : {&grad_query, &grad_key, &grad_value})
+    at::native::zero_(const_cast<Tensor &>(*gradient));
+  const ProductsInLoops products;
+  at::native::flash_attention_backward_kernel(c10::kCPU, grad_query, grad_key, grad_value, grad, query, key, value, out,
+                                              logsumexp, 0.0, causal, mask, scale);
+}
+
+// ---- our kernels --------------------------------------------------------------------------------------------------
+
+Choices<AttentionSize> &choices() {
+  static auto &object = *new Choices<AttentionSize>; // workers outlive static objects
+  return object;
+}
+
+template <class T> HeadVectors<T> heads_of(const Tensor &tensor) {
+  return {static_cast<T *>(tensor.data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
+}
+
+Attention attention_of(const AttentionSize &size, const Tensor &query, const Tensor &key, const Tensor &value,
+                       std::optional<double> scale) {
+  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(size.width)));
+  return {size, static_cast<float>(factor), heads_of<const float>(query), heads_of<const float>(key),
+          heads_of<const float>(value)};
+}
+
+// Tensors of a size one after the other in `numbers`, each batch x heads x positions x width but in memory by position.
+class TrialTensors {
+public:
+  TrialTensors(const AttentionSize &size, float *numbers) : size_(size), next_(numbers) {}
+  Tensor take(int64_t positions, int64_t width) {
+    const int64_t row = size_.heads * width;
+    float *const begin = next_;
+    next_ += size_.batch * positions * row;
+    return at::from_blob(begin, {size_.batch, size_.heads, positions, width}, {positions * row, width, row, 1},
+                         at::kFloat);
+  }
+
+private:
+  const AttentionSize &size_;
+  float *next_;
+};
+
+// Whether ours has the bits of PyTorch's for random numbers, sooner. Scaled by no power of two, which would hide what is
+// scaled before which sum.
+bool gains(const AttentionSize &size) {
+  constexpr double scale = 0.3;
+  const int64_t heads = size.batch * size.heads, queries = heads * size.queries * size.width,
+                keys = heads * size.keys * size.width;
+  uint32_t state = 1;
+  auto numbers = trial_numbers<float>(2 * queries + 2 * keys, state);
+  TrialTensors given(size, numbers.data());
+  const Tensor query = given.take(size.queries, size.width), key = given.take(size.keys, size.width),
+               value = given.take(size.keys, size.width), grad = given.take(size.queries, size.width);
+  const Attention attention = attention_of(size, query, key, value, scale);
+  const auto forward = [&](float *to, bool ours) {
+    TrialTensors made(size, to);
+    const Tensor out = made.take(size.queries, size.width), logsumexp = made.take(size.queries, 1);
+    if (ours)
+      attention.forward(heads_of<float>(out), heads_of<float>(logsumexp));
+    else
+      stock_forward(query, key, value, size.causal, std::nullopt, scale, out, logsumexp.select(3, 0));
+  };
+  std::vector<float> before(static_cast<size_t>(queries + heads * size.queries));
+  if (!size.backward) {
+    const auto outcome = [&](bool ours) { return try_product(before, [&](float *to) { forward(to, ours); }); };
+    const TrialOutcome stock = outcome(false);
+    return outcome(true).gains(stock);
+  }
+  std::vector<float> forwards = before;
+  forward(forwards.data(), false);
+  TrialTensors made(size, forwards.data());
+  const Tensor out = made.take(size.queries, size.width), logsumexp = made.take(size.queries, 1);
+  before.resize(static_cast<size_t>(queries + 2 * keys));
+  const auto outcome = [&](bool ours) {
+    return try_product(before, [&](float *to) {
+      TrialTensors grads(size, to);
+      const Tensor grad_query = grads.take(size.queries, size.width), grad_key = grads.take(size.keys, size.width),
+                   grad_value = grads.take(size.keys, size.width);
+      if (ours)
+        return attention.backward(heads_of<const float>(out), heads_of<const float>(logsumexp),
+                                  heads_of<const float>(grad), heads_of<float>(grad_query), heads_of<float>(grad_key),
+                                  heads_of<float>(grad_value));
+      const auto swapped = [](const Tensor &tensor) { return tensor.transpose(1, 2); };
+      stock_backward(swapped(grad), swapped(query), swapped(key), swapped(value), swapped(out),
+                     swapped(logsumexp.select(3, 0)), size.causal, std::nullopt, scale, swapped(grad_query),
+                     swapped(grad_key), swapped(grad_value));
+    });
+  };
+  const TrialOutcome stock = outcome(false);
+  return outcome(true).gains(stock);
+}
+
+// What ours is to compute; nothing where PyTorch's kernel does. On the worker.
+std::optional<AttentionSize> own_size(const Tensor &query, const Tensor &key, const Tensor &value,
+                                      const OptionalTensor &mask, bool causal, bool backward) {
+  if ((mask && mask->defined()) || query.scalar_type() != c10::kFloat || !multiplies(c10::kFloat)) return std::nullopt;
+  const AttentionSize size{.batch = query.size(0),
+                           .heads = query.size(1),
+                           .queries = query.size(2),
+                           .keys = key.size(2),
+                           .width = query.size(3),
+                           .causal = causal,
+                           .backward = backward};
+  const std::array<int64_t, 4> keys{size.batch, size.heads, size.keys, size.width};
+  if (key.sizes() != c10::IntArrayRef(keys) || value.sizes() != c10::IntArrayRef(keys)) return std::nullopt;
+  for (const Tensor *tensor : {&query, &key, &value})
+    if (tensor->stride(3) != 1) return std::nullopt;
+  constexpr double worth = 20'000;    // nanoseconds: a smaller one is not tried
+  constexpr int64_t most = 4'000'000; // elements
+  const int64_t positions = size.batch * size.heads * std::max(size.queries, size.keys);
+  if (!size.is_supported() || size.nanoseconds() < worth || positions * size.width > most) return std::nullopt;
+  const auto gains_alone = [&] {
+    bool gained = false;
+    team.on(1, [&] { gained = gains(size); });
+    return gained;
+  };
+  return choices().ours(size, gains_alone) ? std::optional(size) : std::nullopt;
+}
+
+// ---- on the worker ------------------------------------------------------------------------------------------------
+
+void forward_kernel(const Tensor &query, const Tensor &key, const Tensor &value, bool causal,
+                    const OptionalTensor &mask, std::optional<double> scale, Tensor &out, Tensor &logsumexp) {
+  const auto own = own_size(query, key, value, mask, causal, false);
+  if (!own) return stock_forward(query, key, value, causal, mask, scale, out, logsumexp);
+  bool done = false;
+  team.independent(own->nanoseconds(), [&] {
+    done = attention_of(*own, query, key, value, scale).forward(heads_of<float>(out), heads_of<float>(logsumexp));
+  });
+  if (!done) stock_forward(query, key, value, causal, mask, scale, out, logsumexp);
 }
 
 // out and logsumexp, batch x heads x length (x size), laid out as the CPU lays them out.
@@ -72,6 +215,15 @@ std::tuple<Tensor, Tensor> forward(const Tensor &query, const Tensor &key, const
 void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key, const Tensor &value, const Tensor &out,
                      const Tensor &logsumexp, bool causal, const OptionalTensor &mask, std::optional<double> scale,
                      Tensor &grad_query, Tensor &grad_key, Tensor &grad_value) {
+  const bool fits = grad.sizes() == query.sizes() && out.sizes() == query.sizes() &&
+                    logsumexp.sizes() == query.sizes().slice(0, 3) && grad.stride(3) == 1 && out.stride(3) == 1;
+  if (fits)
+    if (const auto own = own_size(query, key, value, mask, causal, true))
+      return team.independent(own->nanoseconds(), [&] {
+        attention_of(*own, query, key, value, scale)
+            .backward(heads_of<const float>(out), heads_of<const float>(logsumexp), heads_of<const float>(grad),
+                      heads_of<float>(grad_query), heads_of<float>(grad_key), heads_of<float>(grad_value));
+      });
   for (const Tensor &tensor : {grad_query, grad_key, grad_value, grad, query, key, value, out, logsumexp})
     swap_middle(tensor);
   std::vector<int64_t> shape{reinterpret_cast<int64_t>(&backward_kernel), static_cast<int64_t>(query.scalar_type()),
@@ -81,12 +233,7 @@ void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key,
     shape.insert(shape.end(), tensor->strides().begin(), tensor->strides().end());
   }
   run_tried(std::move(shape), {grad_query, grad_key, grad_value}, [&] {
-    at::native::zero_(grad_query); // the kernel adds to all three
-    at::native::zero_(grad_key);
-    at::native::zero_(grad_value);
-    const ProductsInLoops products;
-    at::native::flash_attention_backward_kernel(c10::kCPU, grad_query, grad_key, grad_value, grad, query, key, value,
-                                                out, logsumexp, 0.0, causal, mask, scale);
+    stock_backward(grad, query, key, value, out, logsumexp, causal, mask, scale, grad_query, grad_key, grad_value);
   });
 }
 
@@ -133,6 +280,8 @@ overrideable_backward(const Tensor &grad, const Tensor &query, const Tensor &key
 }
 
 } // namespace
+
+std::vector<std::pair<AttentionSize, bool>> tried_attention() { return choices().tried(); }
 
 void register_attention(torch::Library &aten) {
   // Flash attention is what the CPU would choose, under the same conditions, and then calls the operator pair below.

@@ -8,6 +8,7 @@
 // GCC 12 takes the unused operand of its own intrinsics for a variable that was forgotten.
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #define TB_AVX512 __attribute__((target("avx512f")))
 

@@ -1,57 +1,16 @@
-// The sizes that came up so far.
+// Which products are tried, and how.
 #include "kernels/choices.h"
 
 #include <algorithm>
 #include <chrono>
-#include <map>
-#include <mutex>
 
 #include "kernels/sgemm.h"
 
 namespace tb {
 namespace {
 
-class Choices {
-public:
-  bool ours(const ProductSize &size, const std::function<bool()> &gains) {
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = find(size);
-      if (found == choices_.end()) return false;
-      Choice &choice = found->second;
-      if (choice.uses > few || ++choice.uses <= few) return choice.ours;
-    }
-    const bool gained = gains();
-    const std::lock_guard lock(mutex_);
-    return find(size)->second.ours = gained;
-  }
-
-  std::vector<TriedProduct> tried() const {
-    std::vector<TriedProduct> out;
-    const std::lock_guard lock(mutex_);
-    for (const auto &[size, choice] : choices_)
-      if (choice.uses > few) out.push_back({size, choice.ours});
-    return out;
-  }
-
-private:
-  static constexpr uint32_t few = 4;
-  static constexpr size_t most_sizes = 4096;
-
-  struct Choice {
-    uint32_t uses = 0; // counted until it is tried
-    bool ours = false;
-  };
-  std::map<ProductSize, Choice>::iterator find(const ProductSize &size) {
-    return choices_.size() < most_sizes ? choices_.try_emplace(size).first : choices_.find(size);
-  }
-
-  mutable std::mutex mutex_;
-  std::map<ProductSize, Choice> choices_; // elements stay where they are
-};
-
-Choices &choices() {
-  static auto &object = *new Choices; // workers outlive static objects
+Choices<ProductSize> &choices() {
+  static auto &object = *new Choices<ProductSize>; // workers outlive static objects
   return object;
 }
 
@@ -67,7 +26,7 @@ bool is_ours(const ProductSize &size, const std::function<bool()> &gains) {
   return choices().ours(size, gains);
 }
 
-std::vector<TriedProduct> tried_products() { return choices().tried(); }
+std::vector<std::pair<ProductSize, bool>> tried_products() { return choices().tried(); }
 
 TrialOutcome try_product(const std::vector<float> &before, const std::function<void(float *out)> &multiply) {
   TrialOutcome outcome{{}, INT64_MAX};

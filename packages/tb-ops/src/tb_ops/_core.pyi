@@ -2,7 +2,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'lists_run_together', 'native', 'open_budget', 'placements', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'team_starts', 'tried_products', 'waiting_operators']
+__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'lists_run_together', 'native', 'open_budget', 'placements', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'team_starts', 'tried_attention', 'tried_products', 'waiting_operators']
 def _connect() -> None:
     ...
 def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -116,6 +116,10 @@ def sync_debug_mode() -> int:
 def team_starts() -> tuple[int, int]:
     """
     OpenMP teams so far of which some threads were new, and how many of these began on the processor of the thread that made them and had to leave it. Those of the queues' workers; not what PyTorch starts for CPU tensors.
+    """
+def tried_attention() -> list[tuple[int, int, int, int, int, bool, bool, bool]]:
+    """
+    Sizes of float attention that came up often enough to be tried: batch, heads, queries, keys, size of a head, whether it is causal, whether it is the backward pass; and whether tb-ops' kernel computes it, which it does where it was faster than PyTorch's and had its bits.
     """
 def tried_products() -> list[tuple[int, int, int, int, bool, bool, int, bool]]:
     """

@@ -1,0 +1,89 @@
+"""Float attention by our own kernels, where a trial found PyTorch's bits: no call's bits tell which it was."""
+
+from __future__ import annotations
+
+import pytest
+import tb_ops._core
+import torch
+
+CALLS = 8  # more than it takes until a size is tried
+
+# batch, heads, queries, keys, size of a head, causal
+SIZES = (
+    (8, 4, 64, 64, 16, True),
+    (2, 4, 64, 64, 32, True),
+    (2, 4, 64, 64, 64, False),
+    (4, 2, 100, 100, 48, True),
+    (4, 3, 65, 65, 64, False),
+    (4, 4, 64, 40, 16, True),
+    (4, 4, 40, 64, 16, True),
+    (2, 2, 192, 192, 80, True),
+)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Bit by bit, so that a NaN equals itself and zeros of two signs differ."""
+    return torch.equal(one.cpu().contiguous().view(torch.int32), other.contiguous().view(torch.int32))
+
+
+def _both_ways(factors: list[torch.Tensor], grad: torch.Tensor, causal: bool, scale: float) -> list[torch.Tensor]:
+    """Output, logarithms of sums and three gradients."""
+    aten = torch.ops.aten
+    heads = [factor.transpose(1, 2) for factor in (*factors, grad)]
+    out, sums = aten._scaled_dot_product_flash_attention_for_cpu(*heads[:3], 0.0, causal, scale=scale)
+    backward = aten._scaled_dot_product_flash_attention_for_cpu_backward
+    return [out, sums, *backward(heads[3], *heads[:3], out, sums, 0.0, causal, scale=scale)]
+
+
+def _numbers(size: tuple[int, int, int, int, int, bool], seed: int) -> tuple[list[torch.Tensor], torch.Tensor]:
+    batch, heads, queries, keys, width, _ = size
+    generator = torch.Generator().manual_seed(seed)
+    query, key, value, grad = (
+        torch.randn(batch, positions, heads, width, generator=generator) for positions in (queries, keys, keys, queries)
+    )
+    return [query, key, value], grad
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_every_call_has_the_bits_of_stock_cpu(size: tuple[int, int, int, int, int, bool]) -> None:
+    for call in range(CALLS):
+        factors, grad = _numbers(size, call)
+        scale = size[4] ** -0.5 if call % 2 else 0.3
+        expected = _both_ways(factors, grad, size[5], scale)
+        found = _both_ways([factor.to("tb") for factor in factors], grad.to("tb"), size[5], scale)
+        assert all(_same(one, other) for one, other in zip(found, expected, strict=True)), call
+    if torch.backends.cpu.get_cpu_capability() == "AVX512":
+        tried = {attention[:7] for attention in tb_ops._core.tried_attention()}
+        assert {(*size, False), (*size, True)} <= tried
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan"), 1e38, 0.0])
+def test_numbers_that_are_none_go_the_same_way(number: float, causal: bool) -> None:
+    size = (8, 4, 64, 64, 16, causal)
+    for call in range(CALLS):
+        factors, grad = _numbers(size, call)
+        if call == CALLS - 1:
+            for factor in factors:
+                factor[0, 3, 1] = factor[1, :, 2, 5] = number
+            factors[1][2] = number
+        expected = _both_ways(factors, grad, causal, 0.25)
+        found = _both_ways([factor.to("tb") for factor in factors], grad.to("tb"), causal, 0.25)
+    for one, other in zip(found, expected, strict=True):
+        nan = other.isnan()
+        assert torch.equal(one.cpu().isnan(), nan)
+        assert _same(one.cpu().masked_fill(nan, 0), other.masked_fill(nan, 0))
+
+
+def test_masks_other_types_and_odd_heads_stay_pytorchs() -> None:
+    before = tb_ops._core.tried_attention()
+    attend = torch.nn.functional.scaled_dot_product_attention
+    query = torch.randn(2, 4, 64, 24)
+    for _ in range(CALLS):
+        assert _same(attend(query.to("tb"), query.to("tb"), query.to("tb")), attend(query, query, query))
+    mask = torch.randn(64, 64)
+    heads = torch.randn(2, 4, 64, 32)
+    for _ in range(CALLS):
+        found = attend(heads.to("tb"), heads.to("tb"), heads.to("tb"), mask.to("tb"))
+        assert _same(found, attend(heads, heads, heads, mask))
+    assert tb_ops._core.tried_attention() == before
