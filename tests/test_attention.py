@@ -18,6 +18,15 @@ SIZES = (
     (4, 4, 64, 40, 16, True),
     (4, 4, 40, 64, 16, True),
     (2, 2, 192, 192, 80, True),
+    (1, 4, 76, 76, 64, False),  # keys beyond whole vectors
+    (2, 2, 111, 111, 32, True),
+    (1, 2, 193, 193, 32, True),  # a block of one row
+    (1, 2, 257, 257, 64, False),
+    (1, 2, 833, 833, 32, True),
+    (1, 2, 384, 384, 64, True),
+    (1, 2, 600, 600, 32, True),  # several blocks of keys
+    (2, 4, 97, 1490, 32, False),
+    (1, 2, 1024, 1024, 64, True),
 )
 
 
@@ -69,6 +78,37 @@ def test_numbers_that_are_none_go_the_same_way(number: float, causal: bool) -> N
             factors[1][2] = number
         expected = _both_ways(factors, grad, causal, 0.25)
         found = _both_ways([factor.to("tb") for factor in factors], grad.to("tb"), causal, 0.25)
+    _check_with_nan(found, expected)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 1e38])
+@pytest.mark.parametrize("which", range(4), ids=["query", "key", "value", "grad"])
+def test_what_a_query_does_not_see_reaches_it_as_in_stock_cpu(which: int, number: float) -> None:
+    """PyTorch multiplies it by a zero."""
+    size = (8, 4, 64, 64, 16, True)
+    for call in range(CALLS):
+        factors, grad = _numbers(size, call)
+        if call == CALLS - 1:
+            (*factors, grad)[which][0, 50] = number
+            (*factors, grad)[which][3, 63, 2, 5] = number
+            if number == 1e38:
+                grad[3] = 1e20
+        expected = _both_ways(factors, grad, True, 0.25)
+        found = _both_ways([factor.to("tb") for factor in factors], grad.to("tb"), True, 0.25)
+    _check_with_nan(found, expected)
+
+
+@pytest.mark.parametrize("scale", [-0.25, 0.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_scales_that_turn_scores_around(scale: float, causal: bool) -> None:
+    for call in range(CALLS):
+        factors, grad = _numbers((8, 4, 64, 64, 16, causal), call)
+        expected = _both_ways(factors, grad, causal, scale)
+        found = _both_ways([factor.to("tb") for factor in factors], grad.to("tb"), causal, scale)
+        _check_with_nan(found, expected)
+
+
+def _check_with_nan(found: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
     for one, other in zip(found, expected, strict=True):
         nan = other.isnan()
         assert torch.equal(one.cpu().isnan(), nan)

@@ -21,23 +21,27 @@ __attribute__((weak)) tb::Gemm<double> dgemm_;
 }
 
 namespace tb {
-namespace {
 
-template <class T> void by_blas(const Multiplication<T> &product) {
+template <class T> void multiply_by_blas(const Multiplication<T> &product, T factor) {
   // By rows, left times right, is by columns, as BLAS has it, right times left.
   const char transpose_b = product.right.transposed ? 't' : 'n', transpose_a = product.left.transposed ? 't' : 'n';
   const int m = static_cast<int>(product.columns), n = static_cast<int>(product.rows),
             k = static_cast<int>(product.inner), stride_b = static_cast<int>(product.right.stride),
             stride_a = static_cast<int>(product.left.stride), stride = static_cast<int>(product.stride);
-  const T one = 1, added = product.add;
+  const T added = product.add;
   Gemm<T> *gemm;
   if constexpr (std::is_same_v<T, float>)
     gemm = sgemm_;
   else
     gemm = dgemm_;
-  gemm(&transpose_b, &transpose_a, &m, &n, &k, &one, product.right.data, &stride_b, product.left.data, &stride_a,
+  gemm(&transpose_b, &transpose_a, &m, &n, &k, &factor, product.right.data, &stride_b, product.left.data, &stride_a,
        &added, product.out, &stride);
 }
+
+template void multiply_by_blas(const Multiplication<float> &, float);
+template void multiply_by_blas(const Multiplication<double> &, double);
+
+namespace {
 
 // A product of the same size, made of other numbers.
 bool gains(const Multiplication<float> &like) {
@@ -58,7 +62,7 @@ bool gains(const Multiplication<float> &like) {
       multiply(product);
     });
   };
-  const TrialOutcome blas = outcome(by_blas<float>);
+  const TrialOutcome blas = outcome([](const auto &p) { multiply_by_blas(p); });
   return outcome(multiply_by_us).gains(blas);
 }
 
@@ -97,13 +101,13 @@ void multiply_by_us(const Multiplication<float> &product) {
 
 bool has_blas(c10::ScalarType type) { return (type == c10::kDouble && dgemm_) || (type == c10::kFloat && sgemm_); }
 
-template <> void Multiplication<double>::run() const { by_blas(*this); }
+template <> void Multiplication<double>::run() const { multiply_by_blas(*this); }
 
 template <> void Multiplication<float>::run() const {
   if (is_ours(size_of(*this), [this] { return gains(*this); }))
     multiply_by_us(*this);
   else
-    by_blas(*this);
+    multiply_by_blas(*this);
 }
 
 } // namespace tb

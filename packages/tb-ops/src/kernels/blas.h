@@ -51,6 +51,8 @@ template <class T> struct Multiplication {
 // Whether there is a BLAS for this type.
 bool has_blas(c10::ScalarType type);
 
+// By the BLAS alone, left times right times `factor`.
+template <class T> void multiply_by_blas(const Multiplication<T> &product, T factor = 1);
 // By our kernel alone, in parts where the calling thread may use several threads.
 void multiply_by_us(const Multiplication<float> &product);
 int product_threads();

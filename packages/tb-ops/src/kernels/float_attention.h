@@ -13,6 +13,8 @@ namespace tb {
 
 // What the kernels' way of working depends on.
 struct AttentionSize {
+  static constexpr int64_t block_keys = 512; // that PyTorch takes together
+
   int64_t batch, heads, queries, keys, width; // of a head
   bool causal;                                // query i sees the keys up to i
   bool backward;

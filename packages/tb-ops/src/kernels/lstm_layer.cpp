@@ -10,20 +10,11 @@
 #include "kernels/sgemm.h"
 #include "team.h"
 
-#define TB_INLINE TB_AVX512 __attribute__((always_inline)) inline
-
 namespace tb {
 namespace {
 
 constexpr int64_t gate_count = 4;
 
-// Sixteen elements.
-using Vector = __m512;
-
-TB_INLINE Vector all(float x) { return _mm512_set1_ps(x); }
-TB_INLINE Vector load(const float *from, __mmask16 mask) { return _mm512_maskz_loadu_ps(mask, from); }
-TB_INLINE void store(float *to, __mmask16 mask, Vector x) { _mm512_mask_storeu_ps(to, mask, x); }
-TB_INLINE Vector fused(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 // A NaN passes.
 TB_INLINE Vector clamp(Vector x, float most) { return _mm512_max_ps(all(-most), _mm512_min_ps(all(most), x)); }
 

@@ -16,8 +16,8 @@ namespace tb {
 namespace {
 
 constexpr int64_t tile_columns = 2 * lanes, tile_rows = 14;
-constexpr int64_t most_terms = ArrangedFactor::most_terms; // a panel is 24 KB, which fits the first cache
-constexpr int64_t block_columns = 512;                     // 384 KB of panels, which fit the second
+constexpr int64_t most_terms = 192;      // a panel is 24 KB, which fits the first cache
+constexpr int64_t block_columns = 512;   // 384 KB of panels, which fit the second
 constexpr int64_t same_place = 4096 / 4; // elements: lines so far apart have one place in the first cache
 
 // How many of `inner` terms come next, as MKL divides them.
@@ -214,35 +214,23 @@ TB_AVX512 void ArrangedFactor::scale(float by) {
     _mm512_store_ps(arranged_ + i, _mm512_mul_ps(_mm512_load_ps(arranged_ + i), _mm512_set1_ps(by)));
 }
 
-void ArrangedFactor::multiply(const Matrices<const float> &left, int64_t count, int64_t rows,
-                              const Matrices<float> &out, bool add) const {
+void ArrangedFactor::multiply(const Factor<float> &left, int64_t step, int64_t count, int64_t rows, int64_t terms,
+                              int64_t columns, const Matrices<float> &out, bool add) const {
   const int64_t tiles = tiles_in(rows);
-  for (int64_t done = 0, terms; done < inner_; done += terms) {
-    terms = next_terms(inner_, done);
-    for (int64_t j = 0; j < columns_; j += tile_columns) {
-      const float *panel = arranged_ + done * panels() * tile_columns + j * terms;
+  const Rows from = left.transposed ? Rows{left.data, 1, left.stride} : Rows{left.data, left.stride, 1};
+  for (int64_t done = 0, next; done < terms; done += next) {
+    next = next_terms(inner_, done);
+    for (int64_t j = 0; j < columns; j += tile_columns) {
+      const float *panel = arranged_ + done * panels() * tile_columns + j * next;
       for (int64_t m = 0; m < count; m++)
         for (int64_t t = 0; t < tiles; t++) {
           const int64_t i = rows * t / tiles;
-          multiply_panel({left.data + m * left.step + i * left.stride + done, left.stride, 1},
-                         rows * (t + 1) / tiles - i, panel, columns_ - j, terms,
+          multiply_panel({from.data + m * step + i * from.row + done * from.term, from.row, from.term},
+                         rows * (t + 1) / tiles - i, panel, columns - j, std::min(next, terms - done),
                          out.data + m * out.step + i * out.stride + j, out.stride, add || done > 0);
         }
     }
   }
-}
-
-void ArrangedFactor::multiply_beginning(const Factor<float> &left, int64_t rows, int64_t terms, int64_t columns,
-                                        float *out, int64_t stride, bool add) const {
-  const int64_t tiles = tiles_in(rows);
-  for (int64_t j = 0; j < columns; j += tile_columns)
-    for (int64_t t = 0; t < tiles; t++) {
-      const int64_t i = rows * t / tiles;
-      const Rows from =
-          left.transposed ? Rows{left.data + i, 1, left.stride} : Rows{left.data + i * left.stride, left.stride, 1};
-      multiply_panel(from, rows * (t + 1) / tiles - i, arranged_ + j * inner_, columns - j, terms, out + i * stride + j,
-                     stride, add);
-    }
 }
 
 } // namespace tb
@@ -258,9 +246,8 @@ void ArrangedFactor::begin(const Factor<float> &, int64_t, int64_t) {}
 int64_t ArrangedFactor::panels() const { return 0; }
 void ArrangedFactor::arrange(int64_t, int64_t) {}
 void ArrangedFactor::scale(float) {}
-void ArrangedFactor::multiply(const Matrices<const float> &, int64_t, int64_t, const Matrices<float> &, bool) const {}
-void ArrangedFactor::multiply_beginning(const Factor<float> &, int64_t, int64_t, int64_t, float *, int64_t,
-                                        bool) const {}
+void ArrangedFactor::multiply(const Factor<float> &, int64_t, int64_t, int64_t, int64_t, int64_t,
+                              const Matrices<float> &, bool) const {}
 } // namespace tb
 
 #endif

@@ -34,7 +34,6 @@ template <class T> struct Matrices {
 // The right factor of many products, arranged once. Its products have sgemm's bits.
 class ArrangedFactor {
 public:
-  static constexpr int64_t most_terms = 192; // that are added up in turn
   // inner x columns. Its panels remain to be arranged.
   void begin(const Factor<float> &factor, int64_t inner, int64_t columns);
   int64_t panels() const;
@@ -42,13 +41,19 @@ public:
   void scale(float by); // all of it, as the BLAS does with its alpha
   // out[i] = left[i] factor or, with `add`, out[i] += left[i] factor, for each i below `count`; of `rows` rows each.
   void multiply(const Matrices<const float> &left, int64_t count, int64_t rows, const Matrices<float> &out,
-                bool add) const;
-  // out = left times the factor's first `terms` rows and `columns` columns or, with `add`, out += that. The factor has at
-  // most most_terms rows.
-  void multiply_beginning(const Factor<float> &left, int64_t rows, int64_t terms, int64_t columns, float *out,
-                          int64_t stride, bool add) const;
+                bool add) const {
+    multiply({left.data, left.stride}, left.step, count, rows, inner_, columns_, out, add);
+  }
+  // The same for one, of the factor's first `terms` rows and `columns` columns: as if what follows were zeros.
+  void multiply_beginning(const Factor<float> &left, int64_t rows, int64_t terms, int64_t columns,
+                          const Matrices<float> &out, bool add) const {
+    multiply(left, 0, 1, rows, terms, columns, out, add);
+  }
 
 private:
+  void multiply(const Factor<float> &left, int64_t step, int64_t count, int64_t rows, int64_t terms, int64_t columns,
+                const Matrices<float> &out, bool add) const;
+
   Factor<float> factor_{};
   int64_t inner_ = 0, columns_ = 0;
   Panels memory_;
