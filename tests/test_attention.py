@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import tb_ops._core
 import torch
+
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 CALLS = 8  # more than it takes until a size is tried
 
@@ -28,6 +32,15 @@ SIZES = (
     (2, 4, 97, 1490, 32, False),
     (1, 2, 1024, 1024, 64, True),
 )
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """With more threads than heads the forward pass stays PyTorch's, and others change its bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

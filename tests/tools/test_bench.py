@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from bench import __main__ as program
-from bench import beside
+from bench import attention, beside
 from bench.interleave import Plan, Subject, compare, nothing
 from bench.measure import rows
 from bench.operators import AFTER_PAUSE, OPERATORS
@@ -153,6 +153,15 @@ def test_batches_are_timed_and_compared(layout: str) -> None:
     assert found.stock > 0
     assert found.equal
     assert found.gigaflops == pytest.approx(2e-3 * 3 * 20 * 30 * 40 / found.own)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_attention_is_timed_and_compared(backward: bool) -> None:
+    found = attention.measured((2, 2, 40, 16, True), backward, rounds=1)
+    assert found.tb > 0
+    assert found.stock > 0
+    assert found.equal
+    assert f"| 2 x 2 x 40 x 16 | causal | {'backward' if backward else 'forward'} |" in attention.table([found])
 
 
 @pytest.mark.parametrize(("after", "status", "verdict"), [(10.9, 0, ": met"), (11.1, 1, "missed by transformer d64")])

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import tb_ops._core
 import torch
 
-from bench.interleave import Call, Plan, Subject, compare
+from bench.interleave import Plan, Subject, compare
 
 # Batch, heads, positions, size of a head, causal: of the benchmark's models, and longer ones.
 SIZES = (
@@ -28,6 +28,7 @@ SIZES = (
     (1, 4, 1024, 64, True),
     (1, 4, 1024, 64, False),
 )
+Size = tuple[int, int, int, int, bool]
 TRIED_AFTER = 5  # calls of one size
 MICROSECONDS_PER_BLOCK = 4000
 
@@ -36,7 +37,7 @@ MICROSECONDS_PER_BLOCK = 4000
 class Attention:
     """Microseconds of a call of each, whose kernel it is, and whether the results are equal."""
 
-    size: tuple[int, int, int, int, bool]
+    size: Size
     backward: bool
     stock: float
     tb: float
@@ -45,7 +46,7 @@ class Attention:
     equal: bool
 
 
-def _call(size: tuple[int, int, int, int, bool], backward: bool, device: str) -> Call:
+def _call(size: Size, backward: bool, device: str) -> Callable[[], tuple[torch.Tensor, ...]]:
     """In memory by position, as models have it."""
     batch, heads, positions, width, causal = size
     generator = torch.Generator().manual_seed(0)
@@ -60,7 +61,7 @@ def _call(size: tuple[int, int, int, int, bool], backward: bool, device: str) ->
     return lambda: gradients(grad, query, key, value, out, sums, 0.0, causal)
 
 
-def measured(size: tuple[int, int, int, int, bool], backward: bool, rounds: int) -> Attention:
+def measured(size: Size, backward: bool, rounds: int) -> Attention:
     """One size, forward or backward."""
     there, here = (_call(size, backward, device) for device in ("tb", "cpu"))
     subjects = [Subject(there, finish=torch.accelerator.synchronize), Subject(here)]

@@ -88,6 +88,9 @@ int64_t block_queries(int64_t queries) {
   return std::min<int64_t>(queries, queries >= 768 ? 256 : queries >= 192 ? 64 : 32);
 }
 
+// From one row of scores to the next: an odd number of lines of the cache, so that columns do not meet in one place of it.
+int64_t row_of(int64_t keys) { return ((keys + lanes - 1) / lanes | 1) * lanes; }
+
 // A row of scores, of one block of keys after the other.
 struct Softmax {
   float greatest = -infinity, sum = 0;
@@ -225,7 +228,8 @@ bool Head::forward(const Rows &out, const Rows &logsumexp) const {
   // Rows do not depend on each other: blocks of any length have PyTorch's bits, unless a single row is left.
   constexpr int64_t fits = 32;
   const int64_t width = size.width, block = size.queries % fits == 1 ? block_queries(size.queries) : fits;
-  float *const weights = s.memory.of(block * std::min(block_keys, size.keys));
+  const int64_t row = row_of(std::min(block_keys, size.keys));
+  float *const weights = s.memory.of(block * row);
   s.softmax.assign(static_cast<size_t>(size.queries), Softmax());
   bool has_nan = false;
   const bool finite = magnitude(value, size.keys, width) < infinity;
@@ -234,14 +238,14 @@ bool Head::forward(const Rows &out, const Rows &logsumexp) const {
     s.values_by_position.set({value.at(first), value.position}, keys, width);
   };
   for_each_block(block, finite, begin, [&](int64_t first_key, int64_t first, int64_t rows, int64_t keys) {
-    s.keys.multiply({query.at(first), query.position}, rows, width, keys, {weights, keys}, false);
+    s.keys.multiply({query.at(first), query.position}, rows, width, keys, {weights, row}, false);
     for (int64_t i = 0; i < rows; i++) {
       Softmax &one = s.softmax[static_cast<size_t>(first + i)];
       const int64_t seen = std::clamp<int64_t>(seen_by(first + i) - first_key, 0, keys);
-      has_nan |= !one.take(weights + i * keys, keys, seen, scale);
+      has_nan |= !one.take(weights + i * row, keys, seen, scale);
       if (first_key > 0) scale_row(out.at(first + i), one.rescale, width, out.at(first + i));
     }
-    s.values_by_position.multiply({weights, keys}, rows, keys, width, {out.at(first), out.position}, first_key > 0);
+    s.values_by_position.multiply({weights, row}, rows, keys, width, {out.at(first), out.position}, first_key > 0);
   });
   for (int64_t i = 0; i < size.queries; i++) {
     const Softmax &one = s.softmax[static_cast<size_t>(i)];
@@ -256,7 +260,8 @@ void Head::backward(const ConstRows &out, const ConstRows &logsumexp, const Cons
                     const Rows &grad_key, const Rows &grad_value) const {
   Scratch &s = scratch();
   const int64_t width = size.width, block = block_queries(size.queries);
-  float *const weights = s.memory.of(2 * block * std::min(block_keys, size.keys));
+  const int64_t row = row_of(std::min(block_keys, size.keys));
+  float *const weights = s.memory.of(2 * block * row), *const grads = weights + block * row;
   for (int64_t i = 0; i < size.queries; i++) std::fill_n(grad_query.at(i), width, 0.0f);
   for (int64_t j = 0; j < size.keys; j++) {
     std::fill_n(grad_key.at(j), width, 0.0f);
@@ -274,21 +279,19 @@ void Head::backward(const ConstRows &out, const ConstRows &logsumexp, const Cons
     s.values.set({value.at(first), value.position, true}, width, keys);
   };
   for_each_block(block, finite, begin, [&](int64_t first_key, int64_t first, int64_t rows, int64_t keys) {
-    float *const grads = weights + rows * keys;
     const Factor<float> queries{query.at(first), query.position}, out_grads{grad.at(first), grad.position};
-    s.keys.multiply(queries, rows, width, keys, {weights, keys}, false);
-    s.values.multiply(out_grads, rows, width, keys, {grads, keys}, false);
+    s.keys.multiply(queries, rows, width, keys, {weights, row}, false);
+    s.values.multiply(out_grads, rows, width, keys, {grads, row}, false);
     for (int64_t i = 0; i < rows; i++) {
-      float *const row = weights + i * keys;
       const int64_t seen = std::clamp<int64_t>(seen_by(first + i) - first_key, 0, keys);
-      softmax_again(row, keys, seen, *logsumexp.at(first + i));
-      softmax_backward(row, keys, dot(grad.at(first + i), out.at(first + i), width), grads + i * keys);
+      softmax_again(weights + i * row, keys, seen, *logsumexp.at(first + i));
+      softmax_backward(weights + i * row, keys, dot(grad.at(first + i), out.at(first + i), width), grads + i * row);
     }
     s.grads.set(out_grads, rows, width);
     s.queries.set(queries, rows, width, scale);
-    s.grads.multiply({weights, keys, true}, keys, rows, width, {grad_value.at(first_key), grad_value.position}, true);
-    s.queries.multiply({grads, keys, true}, keys, rows, width, {grad_key.at(first_key), grad_key.position}, true);
-    s.keys_by_position.multiply({grads, keys}, rows, keys, width, {grad_query.at(first), grad_query.position}, true);
+    s.grads.multiply({weights, row, true}, keys, rows, width, {grad_value.at(first_key), grad_value.position}, true);
+    s.queries.multiply({grads, row, true}, keys, rows, width, {grad_key.at(first_key), grad_key.position}, true);
+    s.keys_by_position.multiply({grads, row}, rows, keys, width, {grad_query.at(first), grad_query.position}, true);
   });
 }
 
