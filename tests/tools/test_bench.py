@@ -13,6 +13,7 @@ import pytest
 import torch
 from bench import __main__ as program
 from bench import attention, beside
+from bench.copies import COPIES, PINNED, SIZES
 from bench.interleave import Plan, Subject, compare, nothing
 from bench.measure import rows
 from bench.operators import AFTER_PAUSE, OPERATORS
@@ -86,7 +87,7 @@ def test_every_operator_runs_natively_on_tb(no_fallbacks: None) -> None:
 def test_rows_have_the_promised_names_and_leave_the_thread_count_alone() -> None:
     threads = torch.get_num_threads()
     found = list(rows(torch.device("tb"), quick=True))
-    assert [row.name for row in found] == [*OPERATORS, *AFTER_PAUSE, *STEPS]
+    assert [row.name for row in found] == [*OPERATORS, *AFTER_PAUSE, *COPIES, *STEPS]
     assert all(row.ratio_least <= row.ratio <= row.ratio_greatest for row in found)
     assert all(row.ratio_to_better >= row.ratio and row.threads == threads for row in found)
     assert torch.get_num_threads() == threads
@@ -111,6 +112,12 @@ def test_every_row_has_an_aim_but_those_that_share_their_code_with_stock_cpu_or_
     held = {v.name for name in OPERATORS for v in verdicts([replace(ROW, name=name, kind="operator")])}
     assert set(OPERATORS) - held == {"view", "copy device to host"}
     assert {v.name for name in STEPS for v in verdicts([replace(ROW, name=name)])} == set(STEPS)
+
+
+def test_copies_are_held_to_stock_but_for_those_from_pinned_memory() -> None:
+    held = {v.name: v.bound for name in COPIES for v in verdicts([replace(ROW, name=name, kind="copy")])}
+    assert set(COPIES) - set(held) == {f"{PINNED} {size}" for size in SIZES}
+    assert set(held.values()) == {1.3}
 
 
 def test_at_one_thread_a_step_must_not_be_slower() -> None:

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 import torch
 from models.case import Case
 
+from bench.copies import COPIES
 from bench.interleave import Call, Plan, Subject, compare
 from bench.operators import AFTER_PAUSE, OPERATORS, PLAN, PLAN_AFTER_PAUSE
 from bench.rows import Row
@@ -59,6 +60,9 @@ def cases(chosen: Sequence[str]) -> Iterator[tuple[str, str, Make, Plan]]:
         for name, make in operators.items():
             if wanted(name):
                 yield "operator", name, make, plan
+    for name, (make, plan) in COPIES.items():
+        if wanted(name):
+            yield "copy", name, make, plan
     for name, (make_case, plan) in STEPS.items():
         if wanted(name):
 
@@ -70,7 +74,7 @@ def cases(chosen: Sequence[str]) -> Iterator[tuple[str, str, Make, Plan]]:
 
 
 def rows(device: torch.device, chosen: Sequence[str] = (), quick: bool = False) -> Iterator[Row]:
-    """The rows, operators first. `quick`: one round of short blocks each, to see that everything runs."""
+    """The rows: operators, copies, steps. `quick`: one round of short blocks each, to see that everything runs."""
     threads = torch.get_num_threads()
     for kind, name, make, plan in cases(chosen):
         plan = replace(plan, calls=2, rounds=1) if quick else plan

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .catalogue import OPERATIONS
 from .pool import FLOATS, LARGEST, Draft, Pool, Unfit
 from .program import Case, Names, Step
-from .stage import READS, Stage
+from .stage import MODES, READS, Stage
 
 _FUNCTIONS, _WEIGHTS = zip(*OPERATIONS, strict=True)
 _NAME = re.compile(r"\b[st]\d+\b")
@@ -35,8 +35,8 @@ def generate(seed: int, index: int) -> Case:
         shared.add(Draft(shared.pool.make(shared.pool.shape(), shared.pool.dtype())))
     programs = []
     for _ in range(threads):
-        alone = threads == 1  # threads share the default stream, and so the errors of what runs on it
-        writer = _Writer(chance, Names("t"), streams, forced, refusals=alone, grad=chance.random() < 0.4)
+        alone = threads == 1  # threads share the default stream, and so the errors of what runs on it, and most modes
+        writer = _Writer(chance, Names("t"), streams, forced, refusals=alone, modes=alone, grad=chance.random() < 0.4)
         writer.share(shared.pool)
         programs.append(writer.write(chance.randint(10, 60)))
     return Case(f"seed {seed} case {index}", tuple(shared.steps), tuple(programs), streams)
@@ -66,10 +66,11 @@ class _Writer:
         streams: int = 1,
         forced: bool = False,
         refusals: bool = False,
+        modes: bool = False,
         grad: bool = False,
     ) -> None:
         self.pool = Pool(chance, grad)
-        self._refusals = refusals
+        self._refusals, self._modes = refusals, modes
         self.steps: list[Step] = []
         self._chance, self._streams, self._names, self._forced = chance, streams, names, forced
         self._space = {
@@ -98,6 +99,8 @@ class _Writer:
             elif kind < 0.2:
                 stream = self._stream()
                 self.steps.append(Step(f"stage.busy({stream})", stream=stream))
+            elif kind < 0.22:
+                self.steps.append(Step(f"stage.callback({(stream := self._stream())})", stream=stream))
             else:
                 self._try()
         return tuple(self.steps)
@@ -106,7 +109,8 @@ class _Writer:
         """Runs a draft and keeps it; whatever it raises goes on."""
         forced: tuple[str, ...] = ()
         code = draft.code
-        with warnings.catch_warnings(), _Operators() as ran:
+        mode = draft.mode or (self._chance.choice(MODES) if self._modes and self._chance.random() < 0.1 else "")
+        with warnings.catch_warnings(), self._space["stage"].mode(mode), _Operators() as ran:
             warnings.simplefilter("ignore")
             value = eval(code, {**self._space, **self.pool.tensors})
         made = _tensors(value) if draft.makes else []
@@ -137,6 +141,8 @@ class _Writer:
                 marks=marks,
                 gathers=draft.gathers,
                 forced=forced,
+                blocks=draft.blocks,
+                mode=mode,
             )
         )
         for name in [name for name, tensor in self.pool.tensors.items() if _is_broken(tensor)]:
@@ -165,7 +171,8 @@ class _Writer:
                     tensor.grad = None
             elif self._refusals and self._chance.random() < 0.5:
                 uses = tuple(dict.fromkeys(_NAME.findall(draft.code)))
-                self.steps.append(Step(f"stage.refused(lambda: {draft.code})", uses=uses, stream=self._stream()))
+                step = Step(f"stage.refused(lambda: {draft.code})", uses=uses, stream=self._stream(), mode=draft.mode)
+                self.steps.append(step)
 
     def _stream(self) -> int:
         return self._chance.randrange(self._streams)

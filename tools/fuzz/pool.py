@@ -28,6 +28,8 @@ class Draft:
     writes: tuple[str, ...] = ()
     resizes: tuple[str, ...] = ()
     gathers: bool = False
+    blocks: bool = False
+    mode: str = ""
 
 
 class Pool:

@@ -30,6 +30,10 @@ class Step:
     """Runs work on other streams too, as a backward pass does: all streams meet before and behind it."""
     forced: tuple[str, ...] = ()
     """Operators that run on the CPU in this step although tb has kernels for them."""
+    blocks: bool = False
+    """What the step makes or writes is copied from the host, so it is there for every stream when the step returns."""
+    mode: str = ""
+    """One of `stage.MODES`, in which the step runs."""
 
 
 @dataclass(frozen=True)

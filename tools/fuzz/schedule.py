@@ -2,7 +2,8 @@
 
 They are worked out anew for every program, so a program from which steps were dropped is still correct: what it does
 wrong on tb is tb's fault. The rules: a stream that uses memory waits for the stream that wrote it last, one that writes
-it waits for its readers too, and memory used outside the stream that it was allocated on is kept by record_stream.
+it waits for its readers too, and memory used outside the stream that it was allocated on is kept by record_stream. What
+was copied from the host needs no waiting.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ Clock = dict[int, int]  # of each stream, the number of its last step known to b
 
 @dataclass
 class Memory:
-    """One storage: where it was allocated, who wrote it last, who read it since."""
+    """One storage: where it was allocated, who wrote it last (None: that is done), who read it since."""
 
     home: int
-    writer: tuple[int, int]
+    writer: tuple[int, int] | None
     readers: Clock = field(default_factory=dict)
     resized: bool = False
 
@@ -31,7 +32,7 @@ class Schedule:
     def __init__(self, shared: Iterable[str], streams: int) -> None:
         self.lines: list[str] = []
         self._streams = streams
-        self._memory = {name: Memory(0, (0, 0)) for name in shared}
+        self._memory = {name: Memory(0, None) for name in shared}
         self._clocks: list[Clock] = [{i: 0} if i == 0 else {} for i in range(streams)]
         self._events: dict[int, list[tuple[str, Clock]]] = {}
         self._count = 0
@@ -48,7 +49,8 @@ class Schedule:
         here = step.stream
         for name in step.uses:
             memory = self._memory[name]
-            self._after(here, *memory.writer)
+            if memory.writer:
+                self._after(here, *memory.writer)
             if name in step.writes:
                 for stream, number in memory.readers.items():
                     self._after(here, stream, number)
@@ -93,13 +95,13 @@ class Schedule:
             memory = self._memory[name]
             memory.readers[here] = self._count
             if name in step.writes:
-                memory.writer, memory.readers = (here, self._count), {}
+                memory.writer, memory.readers = None if step.blocks else (here, self._count), {}
             memory.resized |= name in step.resizes
             if memory.home != here or memory.resized:  # what out= allocated anew lives on the stream of that step
                 self.lines.append(f"stage.keep({name}, {here})")
-        sources = dict(step.shares)
+        sources, writer = dict(step.shares), None if step.blocks else (here, self._count)
         for name in step.makes:
-            found = self._memory[sources[name]] if name in sources else Memory(here, (here, self._count))
+            found = self._memory[sources[name]] if name in sources else Memory(here, writer)
             self._memory[name] = found
 
 
@@ -110,6 +112,8 @@ def _advance(clock: Clock, other: Clock) -> None:
 
 def _guarded(step: Step, on_stream: bool) -> list[str]:
     guards = [f"stage.on({step.stream})"] if on_stream else []
+    if step.mode:
+        guards.append(f"stage.mode({step.mode!r})")
     if step.forced:
         guards.append(f"stage.forced({', '.join(map(repr, step.forced))})")
     return [f"with {', '.join(guards)}:", f"    {step.code}"] if guards else [step.code]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import tb_stream
 import torch
 from torch import Tensor
 
@@ -32,6 +33,7 @@ class Facts:
     stride: tuple[int, ...]
     offset: int
     bits: tuple[bool, bool, bool]  # conj, neg, requires_grad
+    version: int  # how often autograd counts it as changed
     memory: str
 
 
@@ -46,12 +48,42 @@ def _values(seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     return torch.randint(low, 10, shape, generator=generator).to(dtype)
 
 
+@contextlib.contextmanager
+def _deterministic() -> Iterator[None]:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)  # and so empty memory is filled, with the same values everywhere
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+@contextlib.contextmanager
+def _double_by_default() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+_MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "": contextlib.nullcontext,
+    "deterministic": _deterministic,
+    "double by default": _double_by_default,
+    "no gradients": torch.no_grad,
+}
+MODES = tuple(_MODES)
+
+
 class Stage:
     """A run on stock cpu: streams do nothing. `DeviceStage` is a run on a device."""
 
     def __init__(self, device: str, streams: int) -> None:
         self.device = device
         self.result = Result()
+        self._called = 0
 
     def make(self, seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """A tensor of the device with the values that this seed gives."""
@@ -82,6 +114,17 @@ class Stage:
     def busy(self, stream: int) -> None:
         """Keeps a stream at work for some milliseconds, so that the host and other streams overtake it."""
 
+    def mode(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """A mode of PyTorch's for this process or thread; "": none."""
+        return _MODES[name]()
+
+    def callback(self, stream: int) -> None:
+        """A function of Python that the stream calls, for which it needs the interpreter's lock."""
+        self._call()
+
+    def _call(self) -> None:
+        self._called += 1
+
     def synchronize(self) -> None: ...
 
     def read(self, how: str, *tensors: Tensor) -> None:
@@ -100,8 +143,9 @@ class Stage:
             self.result.reads.append("nothing raised")
 
     def finish(self, names: Mapping[str, Any]) -> None:
-        """Remembers every living tensor of a program."""
+        """Remembers every living tensor of a program, and how many callbacks were called."""
         self.synchronize()
+        self.result.reads.append(self._called)
         first: dict[int, str] = {}
         for name, tensor in names.items():
             if not re.fullmatch(r"t\d+", name):
@@ -113,6 +157,7 @@ class Stage:
                 tensor.stride(),
                 tensor.storage_offset(),
                 (tensor.is_conj(), tensor.is_neg(), tensor.requires_grad),
+                tensor._version,
                 first.setdefault(tensor.untyped_storage()._cdata, name),
             )
 
@@ -173,6 +218,10 @@ class DeviceStage(Stage):
             if stream not in self._loads:
                 self._loads[stream] = torch.ones(200_000, device=self.device)
             self._loads[stream].sin_()
+
+    def callback(self, stream: int) -> None:
+        with self.on(stream):
+            tb_stream.current_stream().add_callback(self._call)
 
     def synchronize(self) -> None:
         torch.accelerator.synchronize()

@@ -142,7 +142,7 @@ void TensorArgument::take(const at::Tensor &tensor, Host host_tensor) {
   c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
   captured_types.add(type_, impl->numel() == 0);
   if (impl->device_type() == c10::DeviceType::CPU) {
-    if (impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
+    if (host_tensor == Host::copy && impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
       by_value_ = true;
       std::memcpy(value_, impl->data(), impl->itemsize());
       return;

@@ -1,27 +1,29 @@
-// Copies between every pair of devices, blocking and not, and reading one number. Two ways: drivers whose memory the
-// host may touch copy in closures, with any strides and types; for the others the driver moves contiguous bytes and
+// Copies between every pair of devices, blocking and not, and reading one number. Two ways: where the host may touch
+// device memory, closures and the host itself copy any strides and types; elsewhere the driver moves contiguous bytes and
 // the CPU does the rest.
+//
+// A copy from or to the host has happened when it returns, for every stream and thread: nobody else would wait for it. The
+// one exception is what CUDA excepts too, pinned memory with non_blocking=True, which is queued on the current stream.
 #include "capture.h"
 #include "element_copy.h"
 #include "elementwise.h"
+#include "host_view.h"
 #include "launch.h"
 #include "register.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/copy_native.h>
 #include <ATen/ops/copy_ops.h>
 #include <ATen/ops/empty_strided_ops.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <array>
 #include <cstddef>
 #include <cstring>
 
 namespace tb {
 namespace {
-
-// A host source up to this size is copied aside, so that the caller need not wait; beyond, waiting is cheaper.
-constexpr size_t aside_limit = 1 << 20;
 
 bool is_tb(const at::Tensor &tensor) { return tensor.device().type() == device_type; }
 
@@ -46,33 +48,33 @@ void device_to_device(const at::Tensor &src, const at::Tensor &dst) {
   if (from != to) wait_for(to, from);
 }
 
+// Whether a copy from or to this tensor of the host may stay in the stream's queue.
+bool may_queue(const at::Tensor &host, bool non_blocking) { return non_blocking && host.is_pinned(); }
+
+void queue_with_host(const at::Tensor &src, const at::Tensor &dst) {
+  constexpr auto share = TensorArgument::Host::share;
+  launch<"aten::copy_">(device_number(is_tb(dst) ? dst : src),
+                        [to = TensorArgument(dst, share), from = TensorArgument(src, share)]() mutable {
+                          copy_kernel(to.alias(), from.alias());
+                        });
+}
+
+// The caller copies by itself, behind all that the current stream was given.
 void host_to_device(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
-  const bool aside = !non_blocking && src.nbytes() <= aside_limit, pinned = non_blocking && src.is_pinned();
-  if (!pinned) refuse_captured_copy(device_number(dst));
-  const auto host = aside ? TensorArgument::Host::copy : TensorArgument::Host::share;
-  launch<"aten::copy_">(device_number(dst), [to = TensorArgument(dst), from = TensorArgument(src, host)]() mutable {
-    copy_kernel(to.alias(), from.alias());
-  });
-  if (!aside && !pinned) synchronize(device_number(dst), "aten::copy_");
+  if (may_queue(src, non_blocking)) return queue_with_host(src, dst);
+  refuse_captured_copy(device_number(dst));
+  synchronize(device_number(dst), "aten::copy_");
+  copy_kernel(*HostView(dst), src);
 }
 
 void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
-  if (non_blocking && dst.is_pinned()) {
-    launch<"aten::copy_">(device_number(src),
-                          [to = TensorArgument(dst, TensorArgument::Host::share),
-                           from = TensorArgument(src)]() mutable { copy_kernel(to.alias(), from.alias()); });
-    return;
-  }
+  if (may_queue(dst, non_blocking)) return queue_with_host(src, dst);
   synchronize(device_number(src), "aten::copy_");
-  AliasScope aliases;
-  TensorArgument from(src);
-  at::_ops::copy_::call(const_cast<at::Tensor &>(dst), from.alias(), false);
+  copy_kernel(const_cast<at::Tensor &>(dst), *HostView(src));
 }
 
 // ---- plain bytes: no kernel, no aliases -------------------------------------------------------------------------
 
-// A host source up to this size travels inside the closure.
-constexpr size_t carried_limit = 64;
 // Up to this size PyTorch's kernel copies on one thread; beyond, several are faster than memcpy.
 constexpr size_t plain_limit = 1 << 17;
 
@@ -88,29 +90,34 @@ bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking)
     });
     return true;
   }
-  if (src.is_cpu() && bytes <= carried_limit && !any_capture()) {
-    std::array<std::byte, carried_limit> carried;
-    std::memcpy(carried.data(), src.const_data_ptr(), bytes);
-    launch<"aten::copy_">(device_number(dst),
-                          [to = dst.mutable_data_ptr(), carried, bytes] { std::memcpy(to, carried.data(), bytes); });
+  const bool to_device = is_tb(dst);
+  const at::Tensor &host = to_device ? src : dst;
+  if (!host.is_cpu()) return false;
+  const c10::DeviceIndex device = device_number(to_device ? dst : src);
+  if (may_queue(host, non_blocking)) {
+    launch<"aten::copy_">(device, [to = dst.mutable_data_ptr(), from = src.const_data_ptr(), bytes,
+                                   kept = c10::Storage(host.storage())] { std::memcpy(to, from, bytes); });
     return true;
   }
-  if (dst.is_cpu() && !non_blocking) {
-    synchronize(device_number(src), "aten::copy_");
-    std::memcpy(dst.mutable_data_ptr(), src.const_data_ptr(), bytes);
-    return true;
-  }
-  return false;
+  if (to_device) refuse_captured_copy(device);
+  synchronize(device, "aten::copy_");
+  std::memcpy(dst.mutable_data_ptr(), src.const_data_ptr(), bytes);
+  return true;
 }
 
 // ---- drivers whose memory the host may not touch ----------------------------------------------------------------
 
-void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
-  if (bytes == 0) return;
+void queue_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
   const bool streams = runtime.driver->groups & TB_GROUP_ASYNC;
   check(
       runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, dst, src, bytes, kind),
       "mem_copy", device);
+}
+
+// A copy with the host has happened when this returns.
+void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
+  if (bytes == 0) return;
+  queue_bytes(device, dst, src, bytes, kind);
   if (kind != TB_COPY_DEVICE_TO_DEVICE) synchronize(device, "aten::copy_");
 }
 
@@ -165,19 +172,43 @@ void store(const at::Tensor &dst, const at::Tensor &host) {
     at::_ops::copy_::call(shaped, host, false);
     return move_bytes(device_number(dst), dst.data_ptr(), shaped.data_ptr(), span_bytes(dst), TB_COPY_HOST_TO_DEVICE);
   }
-  if (copy_through_staging(dst, host)) return;
+  if (copy_through_staging(dst, host)) return synchronize(device_number(dst), "aten::copy_");
   // Elements between ours must survive: read the whole span, change ours, write it back.
   at::Tensor shaped = fetch(dst);
   at::_ops::copy_::call(shaped, host, false);
   move_bytes(device_number(dst), dst.data_ptr(), shaped.data_ptr(), span_bytes(dst), TB_COPY_HOST_TO_DEVICE);
 }
 
-void copy_bytes(const at::Tensor &src, const at::Tensor &dst) {
-  const bool same = is_tb(src) && is_tb(dst) && src.device() == dst.device() && src.dtype() == dst.dtype() &&
-                    src.strides() == dst.strides() && dense(src) && dense(dst);
-  if (same)
-    return move_bytes(device_number(dst), dst.data_ptr(), src.data_ptr(), span_bytes(dst), TB_COPY_DEVICE_TO_DEVICE);
-  if (is_tb(src) && is_tb(dst) && copy_on_device(src, dst)) return;
+bool same_bytes(const at::Tensor &one, const at::Tensor &other) {
+  return one.dtype() == other.dtype() && one.strides() == other.strides() && dense(one) && dense(other);
+}
+
+// Leaves the copy in the stream's queue, if these tensors and the driver's streams can do without anybody's waiting. The
+// pinned memory serves nobody else until the stream has passed.
+bool queue_with_pinned(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
+  const bool to_device = is_tb(dst);
+  const at::Tensor &host = to_device ? src : dst;
+  const c10::DeviceIndex device = device_number(to_device ? dst : src);
+  if (!(runtime.driver->groups & TB_GROUP_ASYNC) || !may_queue(host, non_blocking) || !same_bytes(src, dst))
+    return false;
+  if (span_bytes(src) == 0 || in_capture(current_stream(device))) return false;
+  const c10::impl::VirtualGuardImpl streams(device_type);
+  void *memory = host.storage().mutable_data();
+  if (!at::getHostAllocator(device_type)->record_event(memory, nullptr, streams.getStream({device_type, device})))
+    return false;
+  queue_bytes(device, dst.data_ptr(), src.data_ptr(), span_bytes(src),
+              to_device ? TB_COPY_HOST_TO_DEVICE : TB_COPY_DEVICE_TO_HOST);
+  return true;
+}
+
+void copy_bytes(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
+  if (is_tb(src) && is_tb(dst)) {
+    if (src.device() == dst.device() && same_bytes(src, dst))
+      return move_bytes(device_number(dst), dst.data_ptr(), src.data_ptr(), span_bytes(dst), TB_COPY_DEVICE_TO_DEVICE);
+    if (copy_on_device(src, dst)) return;
+  } else if (queue_with_pinned(src, dst, non_blocking)) {
+    return;
+  }
   const at::Tensor host = is_tb(src) ? fetch(src) : src;
   if (is_tb(dst)) return store(dst, host);
   at::_ops::copy_::call(const_cast<at::Tensor &>(dst), host, false);
@@ -196,7 +227,7 @@ at::Tensor copy_from(const at::Tensor &self, const at::Tensor &dst, bool non_blo
   }
   const at::Tensor src = self.sizes() == dst.sizes() ? self : self.expand(dst.sizes());
   if (!runtime.closures)
-    copy_bytes(src, dst);
+    copy_bytes(src, dst, non_blocking);
   else if (src_here && dst_here)
     device_to_device(src, dst);
   else if (dst_here)
@@ -221,9 +252,7 @@ c10::Scalar local_scalar_dense(const at::Tensor &self) {
   TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
   if (!runtime.closures) return at::_ops::_local_scalar_dense::call(fetch(self));
   synchronize(device_number(self), "aten::_local_scalar_dense (item(), bool(), if)");
-  AliasScope aliases;
-  TensorArgument argument(self);
-  return at::_ops::_local_scalar_dense::call(argument.alias());
+  return at::_ops::_local_scalar_dense::call(*HostView(self));
 }
 
 } // namespace

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from . import combining, elementwise, indexing, layers, making, reductions, views
+from . import combining, elementwise, indexing, layers, making, reductions, refusals, views
 from .operation import OPERATIONS, Operation
 
-__all__ = ["OPERATIONS", "Operation", "combining", "elementwise", "indexing", "layers", "making", "reductions", "views"]
+__all__ = [
+    "OPERATIONS",
+    "Operation",
+    "combining",
+    "elementwise",
+    "indexing",
+    "layers",
+    "making",
+    "reductions",
+    "refusals",
+    "views",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from ..pool import DTYPES, Draft, Pool, Unfit
@@ -15,7 +17,7 @@ def values(pool: Pool) -> Draft:
     code = pool.make(pool.shape(), dtype := pool.dtype())
     if pool.grad and dtype.is_floating_point and pool.chance.random() < 0.7:
         code += ".requires_grad_()"
-    return Draft(code)
+    return Draft(code, blocks=True)
 
 
 @operation(2)
@@ -34,7 +36,6 @@ def factory(pool: Pool) -> Draft:
                 f"torch.arange({count}, -3, -2, {real.replace('uint8', 'int32')})",
                 f"torch.linspace(-2, 3, {count}, {real})",
                 f"torch.eye({count % 7}, {count % 5}, {place})",
-                f"torch.tensor({[i / 4 for i in range(count % 9)]}, dtype={dtype}).to(stage.device)",
                 f"torch.empty_strided({shape}, {_dense(pool, shape)}, {place}).zero_()",
                 f"torch.tril_indices({count % 6}, {count % 4}, device=stage.device)",
             )
@@ -63,9 +64,24 @@ def like(pool: Pool) -> Draft:
                 f"{x}.new_zeros({pool.shape(3)})",
                 f"{x}.new_full({pool.shape(3)}, 2, dtype={dtype})",
                 f"torch.empty_like({x}, dtype={dtype}).fill_(1)",
-                f"{x}.new_tensor([1, 2, 3])",
             )
         )
+    )
+
+
+@operation(1)
+def from_python(pool: Pool) -> Draft:
+    x, numbers, dtype = pool.pick(), [i / 4 for i in range(pool.chance.randint(0, 9))], pool.dtype()
+    return Draft(
+        pool.chance.choice(
+            (
+                f"{x}.new_tensor([1, 2, 3])",
+                f"torch.tensor({numbers}, dtype={dtype}).to(stage.device)",
+                f"torch.tensor({numbers}, dtype={dtype}, device=stage.device)",
+                f"torch.as_tensor({numbers}, dtype={dtype}, device=stage.device)",
+            )
+        ),
+        blocks=True,
     )
 
 
@@ -86,15 +102,16 @@ def cast(pool: Pool) -> Draft:
     if pool[x].is_complex() and not dtype.is_complex:
         raise Unfit  # warns that it discards the imaginary part
     source = castable(pool, x, dtype)
+    if pool.chance.random() < 0.5:
+        return Draft(f"{source}.to({dtype}{pool.chance.choice(('', ', copy=True'))})")
     return Draft(
         pool.chance.choice(
             (
-                f"{source}.to({dtype})",
-                f"{source}.to({dtype}, copy=True)",
                 f"{source}.to('cpu', copy=True).to({dtype}).to(stage.device)",
                 f"{source}.to({dtype}).to('cpu', copy=True).to(stage.device, non_blocking=True)",
             )
-        )
+        ),
+        blocks=True,
     )
 
 
@@ -131,8 +148,10 @@ def copy_into(pool: Pool) -> Draft:
         source = pool.make(pool[target].shape, pool[target].dtype)
     if "complex" in source and not pool[target].is_complex():
         raise Unfit
-    where = pool.chance.choice(("", "", ".cpu()"))
-    return in_place(pool, target, f"{target}.copy_({source}{where})", source)
+    if pool.chance.random() < 0.6:
+        return in_place(pool, target, f"{target}.copy_({source})", source)
+    late = pool.chance.choice(("", ", non_blocking=True"))
+    return replace(in_place(pool, target, f"{target}.copy_({source}.cpu(){late})", source), blocks=True)
 
 
 @operation(1)

@@ -1,4 +1,5 @@
 // Reductions that PyTorch does not generate: variance, extremes, medians, products, dot products, comparison.
+#include "host_view.h"
 #include "kernels/iterator_stub.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -143,9 +144,7 @@ bool equal(const Tensor &self, const Tensor &other) {
   TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(),
               " and ", other.device());
   synchronize(device_number(self), "aten::equal");
-  AliasScope aliases;
-  TensorArgument first(self), second(other);
-  return at::native::cpu_equal(first.alias(), second.alias());
+  return at::native::cpu_equal(*HostView(self), *HostView(other));
 }
 
 // ---- values with indices ----------------------------------------------------------------------------------------
