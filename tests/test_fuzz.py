@@ -51,6 +51,17 @@ PLANTED = {
         library = torch.library.Library("aten", "IMPL")
         library.impl("unfold", lambda x, dim, size, step: x.cpu().unfold(dim, size, step).to(x.device), "PrivateUse1")
     """,
+    "a copy from the host that is queued": """
+        import torch
+        def copy_(self, src, non_blocking=False):
+            if src.is_cpu:
+                src, non_blocking = src.resolve_conj().resolve_neg().pin_memory(), True
+            torch.ops.aten._copy_from(src.expand_as(self), self, non_blocking)
+            return self
+        torch.ones(1, device="tb")
+        library = torch.library.Library("aten", "IMPL")
+        library.impl("copy_", copy_, "PrivateUse1")
+    """,
     "streams that do not wait for each other": """
         from fuzz.stage import DeviceStage
         DeviceStage.wait = DeviceStage.wait_event = lambda *_: None
@@ -60,7 +71,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug: str, run_python: RunPython) -> None:
-    done = fuzz(run_python, "--cases 150 --no-shrink", PLANTED[bug])
+    done = fuzz(run_python, "--cases 200 --no-shrink", PLANTED[bug])
     assert done.returncode == 1, done.stdout + done.stderr
     assert "differs:" in done.stdout
 

@@ -109,6 +109,8 @@ class _Writer:
         """Runs a draft and keeps it; whatever it raises goes on."""
         forced: tuple[str, ...] = ()
         code = draft.code
+        if draft.mode and not self._modes:
+            raise Unfit
         mode = draft.mode or (self._chance.choice(MODES) if self._modes and self._chance.random() < 0.1 else "")
         with warnings.catch_warnings(), self._space["stage"].mode(mode), _Operators() as ran:
             warnings.simplefilter("ignore")

@@ -11,6 +11,7 @@
 #include "launch.h"
 #include "register.h"
 
+#include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/ops/_local_scalar_dense_ops.h>
@@ -48,8 +49,12 @@ void device_to_device(const at::Tensor &src, const at::Tensor &dst) {
   if (from != to) wait_for(to, from);
 }
 
-// Whether a copy from or to this tensor of the host may stay in the stream's queue.
-bool may_queue(const at::Tensor &host, bool non_blocking) { return non_blocking && host.is_pinned(); }
+// Whether a copy from or to this tensor of the host may stay in the stream's queue. host.is_pinned() asks the same, by way
+// of the dispatcher, which costs as much as the copy of a number.
+bool may_queue(const at::Tensor &host, bool non_blocking) {
+  return non_blocking &&
+         at::globalContext().getAcceleratorHooksInterface(device_type).isPinnedPtr(host.storage().data());
+}
 
 void queue_with_host(const at::Tensor &src, const at::Tensor &dst) {
   constexpr auto share = TensorArgument::Host::share;

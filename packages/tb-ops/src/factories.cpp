@@ -38,9 +38,7 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::op
                          std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                          std::optional<bool> pin_memory) {
   check_factory(layout, pin_memory);
-  DeviceScope scope(device_or_current(device));
-  return at::Tensor(
-      at::detail::empty_strided_generic(size, stride, runtime.allocator, key_set, c10::dtype_or_default(dtype)));
+  return empty(size, stride, c10::dtype_or_default(dtype), device_or_current(device));
 }
 
 // Forward-mode AD's zeros without memory.

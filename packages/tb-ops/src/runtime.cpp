@@ -3,6 +3,8 @@
 
 #include <ATen/EmptyTensor.h>
 
+#include <algorithm>
+
 #include "capture.h"
 #include "launch_blocking.h"
 
@@ -75,6 +77,17 @@ bool count_bytes(c10::IntArrayRef sizes, size_t item, size_t *bytes) {
     if (size < 0 || __builtin_mul_overflow(*bytes, static_cast<size_t>(size), bytes)) return false;
   return *bytes <= static_cast<size_t>(INT64_MAX);
 }
+
+// Whether strides are exactly those that a new tensor gets without any.
+bool contiguous(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  if (strides.size() != sizes.size()) return strides.empty();
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (strides[i] != expected || __builtin_mul_overflow(expected, std::max<int64_t>(sizes[i], 1), &expected))
+      return false;
+  }
+  return true;
+}
 } // namespace
 
 at::Tensor empty_like_contiguous(const at::Tensor &tensor) {
@@ -84,7 +97,7 @@ at::Tensor empty_like_contiguous(const at::Tensor &tensor) {
 }
 
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device) {
-  if (strides.empty()) {
+  if (contiguous(sizes, strides)) {
     const caffe2::TypeMeta type = c10::scalarTypeToTypeMeta(dtype);
     if (size_t bytes; count_bytes(sizes, type.itemsize(), &bytes)) return new_contiguous(sizes, type, bytes, device);
   }
