@@ -35,11 +35,11 @@ private:
 };
 extern thread_local constinit CapturedTypes captured_types;
 
-// A tensor's address, shape and type. A one-element CPU tensor travels by value, with its wrapped-number flag, since
-// type promotion depends on it; a larger CPU tensor is copied, so that the caller may change it at once.
+// A tensor's address, shape and type. A CPU tensor without dimensions travels by value, with its wrapped-number flag, since
+// type promotion depends on it; another CPU tensor is copied, so that the caller may change it at once.
 class TensorArgument {
 public:
-  // What becomes of a larger CPU tensor: copy it, or share its bytes (the caller promises not to change them).
+  // What becomes of a CPU tensor: copy it, or share its bytes (the caller promises not to change them).
   enum class Host { copy, share };
   explicit TensorArgument(const at::Tensor &tensor, Host host = Host::copy);
   ~TensorArgument();
