@@ -1,18 +1,20 @@
 // Copies between every pair of devices, blocking and not, and reading one number. Two ways: where the host may touch
-// device memory, closures and the host itself copy any strides and types; elsewhere the driver moves contiguous bytes and
-// the CPU does the rest.
+// device memory, closures and the caller itself copy any strides and types; elsewhere the driver moves contiguous bytes
+// and the CPU does the rest.
 //
 // A copy from or to the host has happened when it returns, for every stream and thread: nobody else would wait for it. The
 // one exception is what CUDA excepts too, pinned memory with non_blocking=True, which is queued on the current stream.
 #include "capture.h"
 #include "element_copy.h"
 #include "elementwise.h"
+#include "host_copy.h"
 #include "host_view.h"
 #include "launch.h"
 #include "register.h"
 
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/copy_native.h>
@@ -64,32 +66,40 @@ void queue_with_host(const at::Tensor &src, const at::Tensor &dst) {
                         });
 }
 
-// The caller copies by itself, behind all that the current stream was given.
-void host_to_device(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
-  if (may_queue(src, non_blocking)) return queue_with_host(src, dst);
-  refuse_captured_copy(device_number(dst));
-  synchronize(device_number(dst), "aten::copy_");
-  copy_kernel(*HostView(dst), src);
+// The caller copies, behind all that the current stream was given. What PyTorch's kernel would cut into parts for an OpenMP
+// team is the worker's, which has one.
+void copy_now(const at::Tensor &src, const at::Tensor &dst) {
+  const c10::DeviceIndex device = device_number(is_tb(dst) ? dst : src);
+  synchronize(device, "aten::copy_");
+  if (dst.numel() >= at::internal::GRAIN_SIZE) {
+    queue_with_host(src, dst);
+    check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "aten::copy_", device,
+          Failed::work);
+  } else if (is_tb(dst)) {
+    copy_kernel(*HostView(dst), src);
+  } else {
+    copy_kernel(const_cast<at::Tensor &>(dst), *HostView(src));
+  }
 }
 
-void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
-  if (may_queue(dst, non_blocking)) return queue_with_host(src, dst);
-  synchronize(device_number(src), "aten::copy_");
-  copy_kernel(const_cast<at::Tensor &>(dst), *HostView(src));
+void with_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
+  if (may_queue(is_tb(dst) ? src : dst, non_blocking)) return queue_with_host(src, dst);
+  if (is_tb(dst)) refuse_captured_copy(device_number(dst));
+  copy_now(src, dst);
 }
 
 // ---- plain bytes: no kernel, no aliases -------------------------------------------------------------------------
 
-// Up to this size PyTorch's kernel copies on one thread; beyond, several are faster than memcpy.
+// Up to this size PyTorch's kernel copies on one thread; beyond, a worker's team is faster than memcpy.
 constexpr size_t plain_limit = 1 << 17;
 
 // False: the tensors are not plain, or the copy is of another kind. Nothing has happened then.
 bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking) {
   if (!plain(dst) || !plain(src) || !same_type_and_shape(dst, src)) return false;
   const size_t bytes = dst.nbytes();
-  if (bytes == 0 || bytes > plain_limit) return false;
+  if (bytes == 0) return false;
   if (is_tb(src) && is_tb(dst)) {
-    if (src.device() != dst.device() || partly_overlap(dst, src)) return false;
+    if (bytes > plain_limit || src.device() != dst.device() || partly_overlap(dst, src)) return false;
     launch<"aten::copy_">(device_number(dst), [to = dst.mutable_data_ptr(), from = src.const_data_ptr(), bytes] {
       std::memmove(to, from, bytes); // for a copy to itself
     });
@@ -106,7 +116,7 @@ bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking)
   }
   if (to_device) refuse_captured_copy(device);
   synchronize(device, "aten::copy_");
-  std::memcpy(dst.mutable_data_ptr(), src.const_data_ptr(), bytes);
+  copy_bytes_now(device, dst.mutable_data_ptr(), src.const_data_ptr(), bytes);
   return true;
 }
 
@@ -235,10 +245,8 @@ at::Tensor copy_from(const at::Tensor &self, const at::Tensor &dst, bool non_blo
     copy_bytes(src, dst, non_blocking);
   else if (src_here && dst_here)
     device_to_device(src, dst);
-  else if (dst_here)
-    host_to_device(src, dst, non_blocking);
   else
-    device_to_host(src, dst, non_blocking);
+    with_host(src, dst, non_blocking);
   return dst;
 }
 
