@@ -1,0 +1,56 @@
+// Long copies in pieces, which the caller and the stream's worker take in turn.
+//
+// An OpenMP team of the caller's would be as fast, and then stay: the worker's own team would sleep between loops from then
+// on (docs/decisions.md, an idle thread keeps no OpenMP team). The worker may be asleep, so nobody waits for it to begin.
+#include "host_copy.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "launch.h"
+
+namespace tb {
+namespace {
+
+constexpr size_t long_copy = 256 << 10; // from which on half of the bytes take longer than asking the worker
+constexpr size_t piece = 64 << 10;
+
+class SharedCopy {
+public:
+  SharedCopy(void *to, const void *from, size_t bytes)
+      : to_(static_cast<std::byte *>(to)), from_(static_cast<const std::byte *>(from)), bytes_(bytes) {}
+
+  // Takes pieces until there are no more. Once all are done, neither memory is touched.
+  void take() {
+    for (size_t begin; (begin = next_.fetch_add(piece, std::memory_order_relaxed)) < bytes_;) {
+      const size_t size = std::min(piece, bytes_ - begin);
+      std::memcpy(to_ + begin, from_ + begin, size);
+      done_.fetch_add(size, std::memory_order_release);
+    }
+  }
+  bool done() const { return done_.load(std::memory_order_acquire) == bytes_; }
+
+private:
+  std::byte *const to_;
+  const std::byte *const from_;
+  const size_t bytes_;
+  std::atomic<size_t> next_ = 0, done_ = 0;
+};
+
+} // namespace
+
+void copy_bytes_now(c10::DeviceIndex device, void *to, const void *from, size_t bytes) {
+  if (bytes < long_copy || at::get_num_threads() == 1) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  const auto copy = std::make_shared<SharedCopy>(to, from, bytes);
+  launch<"aten::copy_">(device, [copy] { copy->take(); });
+  copy->take();
+  while (!copy->done()) std::this_thread::yield(); // for the worker's last piece
+}
+
+} // namespace tb
