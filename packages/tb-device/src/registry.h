@@ -23,6 +23,7 @@ struct Driver {
   std::string path;          // "" for the embedded one
   tb_driver *self = nullptr; // of the outermost layer when there are any
   tb_driver_api offered{};   // as the driver filled it, or as the layers around it look
+  tb_driver_api locked{};    // complete, but its functions wait with Python's lock held
   tb_driver_api table{};     // as handed out: complete, and refusing after close, fork and exit
   std::string build_id;
   tb_driver_info info{};

@@ -60,6 +60,7 @@ void complete_table(Driver &driver) {
 #include "tb/driver_slots.inc"
 #undef TB_SLOT
 #undef TB_SLOT0
+  wait_without_lock(driver);
 }
 
 } // namespace tb

@@ -92,10 +92,10 @@ typedef struct tb_error {
   char text[1024];
 } tb_error;
 
-/* ---- tb-device, C API 1.1 ------------------------------------------------------------------------------------- */
+/* ---- tb-device, C API 1.2 ------------------------------------------------------------------------------------- */
 
 #define TB_DEVICE_API_MAJOR 1
-#define TB_DEVICE_API_MINOR 1
+#define TB_DEVICE_API_MINOR 2
 
 typedef struct tb_device_table {
   uint32_t struct_size;
@@ -124,6 +124,11 @@ typedef struct tb_device_table {
    * queued closure could only note. It runs on the taking thread and may take Python's lock; it must not throw. One for
    * the process; NULL: none. */
   void (*set_explainer)(void (*explain)(char *text, uint64_t size));
+  /* Since 1.2. Before this thread may wait for others: gives Python's lock up if the thread holds it, and returns what
+   * after_wait takes back; NULL: it did not. The driver's table does so by itself; this is for a component's own lock
+   * under which somebody may wait for the device. */
+  void *(*before_wait)(void);
+  void (*after_wait)(void *given_up);
 } tb_device_table;
 
 /* ---- tb-stream, C API 1.1 ------------------------------------------------------------------------------------- */

@@ -23,7 +23,8 @@
  *   T5  Functions that enqueue return without waiting for the device.
  *   T6  Nothing is called after close, after the interpreter began to end, or in a forked child.
  *   T8  The library is never unloaded; threads started in open end in close.
- *   T9  No function needs Python or its lock.
+ *   T9  No function needs Python or its lock; one that may wait for queued work is called without it, or gives it up
+ *       (tb_host.before_wait).
  * Growth
  *   V1  Functions and fields are only ever appended.
  *   V2  struct_size says how much the other side knows: nothing is written past it, by a newer or an older side.
@@ -210,6 +211,12 @@ typedef struct tb_host {
   void (*set_error)(tb_status status, int64_t native_code, const char *text);
   void (*log)(int32_t level, const char *text); /* 0 debug, 1 info, 2 warning, 3 error */
   const char *(*option)(const char *key);       /* a driver option ("devices"), or NULL; valid during open only */
+  /* Around a wait for queued work: before_wait gives up what that work may need of this thread, such as Python's lock,
+   * and returns what after_wait takes back; NULL: there was nothing. The host does so itself around stream_synchronize,
+   * event_synchronize and device_synchronize and, for a driver without CLOSURE, around all else that may wait; so this is
+   * for a driver of closures whose queue is full. Between the two it holds no lock that another thread may wait for. */
+  void *(*before_wait)(void);
+  void (*after_wait)(void *given_up);
 } tb_host;
 
 typedef struct tb_driver_api {
