@@ -145,6 +145,7 @@ const tb_device_table device_table = {
     set_explainer,
     before_wait,
     after_wait,
+    is_stream,
 };
 
 void set_opener(Opener open) { opener.store(open); }

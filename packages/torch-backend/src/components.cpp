@@ -43,9 +43,10 @@ tb_stream *default_stream(int32_t device) {
   return stream;
 }
 
-// Where only some other component opened the driver, its own flag (in_bad_fork) refuses the first use.
+// Where only some other component opened the driver, its own flag (in_bad_fork) refuses the first use. A driver that was
+// asked no more than questions may serve the child too.
 void after_fork_in_child() {
-  if (!components.api) return;
+  if (!components.api || !*components.device.forked) return;
   readiness.store(Readiness::forked, std::memory_order_release);
   torch::utils::set_requires_device_init(device_type, true);
 }

@@ -21,7 +21,8 @@
  *   T3  Calls on the same handle are safe too, except destroying or freeing it against any other use.
  *   T4  There is no hidden current device: a function names its device or takes a handle that knows it.
  *   T5  Functions that enqueue return without waiting for the device.
- *   T6  Nothing is called after close, after the interpreter began to end, or in a forked child.
+ *   T6  Nothing is called after close, after the interpreter began to end, or in a forked child (but see
+ *       TB_DRIVER_SURVIVES_FORK).
  *   T8  The library is never unloaded; threads started in open end in close.
  *   T9  No function needs Python or its lock; one that may wait for queued work is called without it, or gives it up
  *       (tb_host.before_wait).
@@ -121,7 +122,15 @@ typedef struct tb_driver_info {
   char vendor[64];
   char version[64];
   char native[32]; /* the API underneath: "host", "cuda", "acl" */
+  uint32_t flags;  /* TB_DRIVER_* */
+  uint32_t reserved;
 } tb_driver_info;
+
+enum {
+  /* Open, the questions (facts, counts, queries) and stream_default start no thread and initialise no library of a vendor:
+   * as long as nothing else was called, the same self serves a forked child as well. */
+  TB_DRIVER_SURVIVES_FORK = 1
+};
 
 typedef struct tb_device_info {
   uint32_t struct_size;
