@@ -5,12 +5,13 @@
 #include <cstring>
 
 #include "table.h"
+#include "waiting_mutex.h"
 
 namespace tb {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
+  WaitingMutex mutex;
   std::vector<Heap *> live;
   std::vector<std::unique_ptr<Heap>> ending; // destroyed, while blocks of theirs are in somebody's hands
   bool shut = false;

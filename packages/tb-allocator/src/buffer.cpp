@@ -45,6 +45,9 @@ tb_stream *stream_argument(nb::handle object, int32_t *device) {
     throw nb::type_error("expected a stream: an object with __tb_stream__(), or the address of a tb_stream");
   }
   auto *stream = reinterpret_cast<tb_stream *>(handle);
+  if (stream && host.is_stream && !host.is_stream(stream))
+    raise(TB_INVALID_ARGUMENT, "stream", *device,
+          "there is no stream at that address: give a tb_stream.Stream, or the handle of one that lives");
   int32_t owner = -1;
   if (stream && streams.struct_size && streams.device_of(stream, &owner) == TB_OK) {
     if (asked && owner != *device)

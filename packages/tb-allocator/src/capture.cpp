@@ -7,6 +7,7 @@
 
 #include "arenas.h"
 #include "table.h"
+#include "waiting_mutex.h"
 
 namespace tb {
 namespace {
@@ -20,7 +21,7 @@ struct CapturePool {
 
 // Never destroyed: blocks may come back at any time.
 struct State {
-  std::mutex mutex;
+  WaitingMutex mutex;
   std::vector<std::unique_ptr<CapturePool>> pools;
   std::vector<tb_block *> put_off;
 };

@@ -7,6 +7,7 @@
 
 #include "foreign.h"
 #include "table.h"
+#include "waiting_mutex.h"
 
 namespace tb {
 namespace {
@@ -21,7 +22,7 @@ struct Open {
   PoolFilter filter;
 };
 
-std::mutex lock;
+WaitingMutex lock;
 std::map<Key, Pool> pools;           // guarded by `lock`
 std::vector<Open> opened;            // guarded by `lock`; the last one that takes a stream has it
 std::atomic<bool> any_opened{false}; // read without the lock by every allocation

@@ -32,6 +32,7 @@
 #include "pools.h"
 #include "sources.h"
 #include "thread_cache.h"
+#include "waiting_mutex.h"
 
 namespace tb {
 
@@ -323,7 +324,7 @@ private:
   std::atomic<bool> caching_;     // there may be threads' caches
   std::atomic<bool> shut_{false}; // nothing is allocated from them: paused, or a failure is to be reported
   alignas(64) Lock lock_;         // apart from what threads read without it
-  std::mutex growth_;
+  WaitingMutex growth_;
   std::vector<ThreadCache *> caches_;      // guarded by the registry of caches
   std::array<StreamPools *, 16> recent_{}; // the latest of the streams with this place
   Counters counters_;

@@ -38,7 +38,7 @@ bool listed(tb_status status) {
 
 const tb_host *Kit::host() {
   static const tb_host lent = {sizeof(tb_host), TB_ABI_MAJOR, TB_ABI_MINOR, set_error, [](int32_t, const char *) {},
-                               option};
+                               option,          nullptr,      nullptr};
   return &lent;
 }
 

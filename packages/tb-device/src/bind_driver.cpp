@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdio>
+
 #include "bindings.h"
 #include "cpu/cpu_driver.h"
 #include "cuda/cuda_driver.h"
@@ -127,17 +129,46 @@ void copy_and_wait(Driver &driver, int32_t device, void *dst, const void *src, u
   call<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, device, stream);
 }
 
+// An address is any number in Python: the driver is asked whether it has the memory, where it can tell.
+void check_memory(Driver &driver, int32_t device, Slot slot, uintptr_t address, uint64_t size) {
+  if (!size) return;
+  tb_pointer_info info{};
+  info.struct_size = sizeof info;
+  uint64_t left = 0;
+  try {
+    call<&tb_driver_api::mem_get_info>(driver, Slot::mem_get_info, device, static_cast<const void *>(pointer(address)),
+                                       &info);
+    left = info.size - (address - reinterpret_cast<uintptr_t>(info.base));
+  } catch (const Failure &failure) {
+    if (failure.status == TB_UNSUPPORTED) return;
+    if (failure.status != TB_NOT_FOUND) throw;
+  }
+  if (left >= size) return;
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      left ? "%llu bytes at %#llx asked, but only %llu bytes of memory are there: stay inside what mem_alloc gave"
+           : "%llu bytes at %#llx asked, but the driver has no memory there: use an address that mem_alloc gave",
+      static_cast<unsigned long long>(size), static_cast<unsigned long long>(address),
+      static_cast<unsigned long long>(left));
+  throw Failure{TB_OUT_OF_RANGE, 0, device, driver.name, facts(slot).name, text};
+}
+
 void copy_to_device(Driver &driver, int32_t device, uintptr_t dst, nb::handle src) {
   Bytes bytes(src, false);
+  check_memory(driver, device, Slot::mem_copy, dst, bytes.size());
   copy_and_wait(driver, device, pointer(dst), bytes.data(), bytes.size(), TB_COPY_HOST_TO_DEVICE);
 }
 
 void copy_from_device(Driver &driver, int32_t device, nb::handle dst, uintptr_t src) {
   Bytes bytes(dst, true);
+  check_memory(driver, device, Slot::mem_copy, src, bytes.size());
   copy_and_wait(driver, device, bytes.data(), pointer(src), bytes.size(), TB_COPY_DEVICE_TO_HOST);
 }
 
 void copy_between(Driver &driver, int32_t dst_device, uintptr_t dst, int32_t src_device, uintptr_t src, uint64_t size) {
+  check_memory(driver, dst_device, Slot::mem_copy, dst, size);
+  check_memory(driver, src_device, Slot::mem_copy, src, size);
   if (dst_device == src_device)
     return copy_and_wait(driver, dst_device, pointer(dst), pointer(src), size, TB_COPY_DEVICE_TO_DEVICE);
   tb_stream *stream = default_stream(driver, dst_device);
@@ -147,6 +178,8 @@ void copy_between(Driver &driver, int32_t dst_device, uintptr_t dst, int32_t src
 }
 
 void mem_set(Driver &driver, int32_t device, uintptr_t dst, uint32_t pattern, uint32_t pattern_size, uint64_t count) {
+  if (pattern_size && count > UINT64_MAX / pattern_size) count = UINT64_MAX / pattern_size; // more than there is
+  check_memory(driver, device, Slot::mem_set, dst, pattern_size * count);
   tb_stream *stream = default_stream(driver, device);
   call<&tb_driver_api::mem_set>(driver, Slot::mem_set, device, device, stream, pointer(dst), pattern, pattern_size,
                                 count);

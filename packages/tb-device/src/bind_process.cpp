@@ -81,7 +81,7 @@ void bind_process(nb::module_ &module) {
   module.def("set_default", set_default, "driver"_a, "Makes an open driver the process's default, once.");
   module.def("is_open", [] { return device_table.is_open() != 0; }, "Whether the default driver is open and usable.");
   module.def(
-      "forked", [] { return forked != 0; }, "Whether this is a forked child of a process that had a driver open.");
+      "forked", [] { return forked != 0; }, "Whether this is a forked child of a process that had used a driver.");
   module.def("device_count", device_count, "The number of devices of the default driver.");
   module.def("current_device", [] { return device_table.current_device(); }, "This thread's current device.");
   module.def("set_current_device", set_current_device, "device"_a, "Sets this thread's current device.");

@@ -104,6 +104,7 @@ const tb_export exported = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
 
 NB_MODULE(_core, module) {
   nb::set_leak_warnings(false);
+  tb::watch_fork(); // before any component's handler, which then knows whether the driver was lost
   nb::register_exception_translator([](const std::exception_ptr &thrown, void *) {
     try {
       std::rethrow_exception(thrown);

@@ -1,4 +1,7 @@
 // gil.h -- Python's lock given up around calls that may block.
+//
+// Queued work may need it: a Python function in stream order, or the last reference to an object. Who waits with the lock
+// held then waits for ever.
 #pragma once
 
 #include <Python.h>
@@ -13,9 +16,10 @@ namespace tb {
 class Unlocked {
 public:
   Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked() {
+  ~Unlocked() { take_back(state_); }
+  static void take_back(PyThreadState *state) noexcept {
     try {
-      PyEval_RestoreThread(state_);
+      PyEval_RestoreThread(state);
     } catch (abi::__forced_unwind &) {
       for (;;) pause();
     }
@@ -24,6 +28,24 @@ public:
 
 private:
   PyThreadState *state_;
+};
+
+// Whether this thread holds the lock. For any thread, with or without Python, also when Python is not running.
+bool is_lock_held() noexcept;
+// Before a wait: gives the lock up if this thread holds it, and returns what after_wait takes back, else NULL.
+void *before_wait() noexcept;
+void after_wait(void *given_up) noexcept;
+
+class UnlockedIfHeld {
+public:
+  UnlockedIfHeld() noexcept : given_up_(before_wait()) {}
+  ~UnlockedIfHeld() {
+    if (given_up_) after_wait(given_up_);
+  }
+  UnlockedIfHeld(const UnlockedIfHeld &) = delete;
+
+private:
+  void *given_up_;
 };
 
 } // namespace tb

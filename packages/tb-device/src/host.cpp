@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "errors.h"
+#include "gil.h"
 
 namespace tb {
 namespace {
@@ -47,7 +48,8 @@ int lowest_level() {
 } // namespace
 
 const tb_host *host() {
-  static const tb_host lent = {sizeof(tb_host), TB_ABI_MAJOR, TB_ABI_MINOR, driver_error, driver_log, option};
+  static const tb_host lent = {sizeof(tb_host), TB_ABI_MAJOR, TB_ABI_MINOR, driver_error,
+                               driver_log,      option,       before_wait,  after_wait};
   return &lent;
 }
 

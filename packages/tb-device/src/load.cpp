@@ -223,7 +223,6 @@ Driver *open_and_check(OpenFunction open, const std::string &where, const std::s
     refuse(name, TB_ABI_MISMATCH, "cannot use " + where + ": " + joined(findings), repair);
   }
   driver->open.store(true);
-  watch_fork();
   log(Level::info, ("opened driver " + driver->name + " from " + where).c_str());
   return driver.release(); // for ever: tables outlive their driver
 }

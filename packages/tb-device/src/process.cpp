@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "errors.h"
+#include "gil.h"
 #include "host.h"
 #include "standins.h"
 
@@ -129,8 +130,22 @@ void run_goodbyes() {
 } // namespace
 
 const tb_device_table device_table = {
-    sizeof(tb_device_table), driver, is_open,        device_count, current_device, set_current_device, device_info,
-    component_error,         take,   describe_error, on_shutdown,  &forked,        set_explainer,
+    sizeof(tb_device_table),
+    driver,
+    is_open,
+    device_count,
+    current_device,
+    set_current_device,
+    device_info,
+    component_error,
+    take,
+    describe_error,
+    on_shutdown,
+    &forked,
+    set_explainer,
+    before_wait,
+    after_wait,
+    is_stream,
 };
 
 void set_opener(Opener open) { opener.store(open); }

@@ -28,14 +28,14 @@ template <Slot S, class... A> void refuse(tb_status (*&slot)(tb_driver *, A...))
 }
 
 void in_forked_child() {
-  bool was_open = false;
-  for (auto &place : places) {
-    Driver *driver = place.load(std::memory_order_relaxed);
-    if (!driver) continue;
-    was_open = true;
-    refuse_everything(*driver);
+  bool lost = false;
+  for (const auto &place : places) {
+    const Driver *driver = place.load(std::memory_order_relaxed);
+    lost |= driver && !driver->survives_fork();
   }
-  if (!was_open) return; // everything was closed again: the child may open its own
+  if (!lost) return; // nothing is open, or was asked more than questions: the child has it too
+  for (const auto &place : places)
+    if (Driver *driver = place.load(std::memory_order_relaxed)) refuse_everything(*driver);
   forked = 1;
   ended.store(Ended::forked, std::memory_order_relaxed);
 }
@@ -89,9 +89,10 @@ void refuse_everything(Driver &driver) {
 const char *refusal_text() {
   switch (ended.load(std::memory_order_relaxed)) {
   case Ended::forked:
-    return "this process was forked after the driver had been opened, and the driver's threads and device state do not "
-           "exist in the child. Start processes with the 'spawn' method "
-           "(multiprocessing.set_start_method('spawn')), or fork before the device is first used";
+    return "this process was forked after the driver had been used, and the driver's threads and device state do not "
+           "exist in the child (with a vendor's library, or with layers, the first question about devices is a use). "
+           "Start processes with the 'spawn' method (multiprocessing.set_start_method('spawn')), or fork before the "
+           "device is first used";
   case Ended::exiting:
     return "the process is ending and the driver has been closed. Finish device work before Python's exit handlers run";
   default:

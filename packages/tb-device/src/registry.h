@@ -23,6 +23,9 @@ struct Driver {
   std::string path;          // "" for the embedded one
   tb_driver *self = nullptr; // of the outermost layer when there are any
   tb_driver_api offered{};   // as the driver filled it, or as the layers around it look
+  tb_driver_api in_use{};    // as `table` is from the first use on
+  tb_driver_api unwatched{}; // complete, but nobody notes which streams live
+  tb_driver_api locked{};    // complete, but its functions wait with Python's lock held
   tb_driver_api table{};     // as handed out: complete, and refusing after close, fork and exit
   std::string build_id;
   tb_driver_info info{};
@@ -31,7 +34,10 @@ struct Driver {
   std::unique_ptr<StandIns> standins;
   std::mutex closing;
   std::atomic<bool> open{false};
+  std::atomic<bool> used{false}; // more than questions were asked (first_use.cpp)
 
+  // As it is now: by a child that is forked. Layers keep state of their own.
+  bool survives_fork() const { return !used.load() && layers.empty() && (info.flags & TB_DRIVER_SURVIVES_FORK); }
   bool offers(uint64_t group) const { return (offered.groups & group) != 0; }
   int32_t device_count() const { return static_cast<int32_t>(devices.size()); }
 };

@@ -60,6 +60,9 @@ void complete_table(Driver &driver) {
 #include "tb/driver_slots.inc"
 #undef TB_SLOT
 #undef TB_SLOT0
+  watch_streams(driver);
+  wait_without_lock(driver);
+  watch_first_use(driver);
 }
 
 } // namespace tb

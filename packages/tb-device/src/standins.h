@@ -1,7 +1,10 @@
 // standins.h -- what the host does in place of a function that a driver lacks.
 //
-// A function that the driver offers stays the driver's own pointer in the handed-out table, with three exceptions,
-// each only for drivers that lack the group which would make it unnecessary:
+// A function that the driver offers stays the driver's own pointer in the handed-out table, with exceptions. Streams that
+// are made and destroyed are noted (live_streams.cpp). All
+// give Python's lock up while stream_synchronize, event_synchronize and device_synchronize wait (waits.cpp). The others
+// are each only for drivers that lack the group which would make it unnecessary:
+//   - without CLOSURE, other functions that may wait for the device give up Python's lock too;
 //   - without ASYNC, functions that take a stream are forwarded with NULL instead of the host's stream;
 //   - without HOSTCALL, functions that take a stream first wait for host calls pending on it;
 //   - without PTR or device_memory_info, allocation is forwarded so that the host's address map is right.
@@ -100,6 +103,13 @@ void stand_in_streams(Driver &driver); // ASYNC, HOSTCALL
 void stand_in_memory(Driver &driver);  // device_memory_info, PIN, PTR
 void stand_in_copies(Driver &driver);  // COPY2D, PEER
 void stand_in_facts(Driver &driver);   // the rest of CORE
+// From now on is_stream() knows the streams. In a forked child nobody asks: the table refuses them all.
+void watch_streams(Driver &driver);
+int32_t is_stream(const tb_stream *stream); // 1: it lives
+// After all others: from now on functions that may wait give up Python's lock.
+void wait_without_lock(Driver &driver);
+// The last: from now on the driver's first use is noted, where a forked child asks for it.
+void watch_first_use(Driver &driver);
 
 // "mychip has no function vmm_map (group VMM not offered)": TB_UNSUPPORTED unless told.
 tb_status not_offered(tb_driver *self, Slot slot, tb_status status = TB_UNSUPPORTED);

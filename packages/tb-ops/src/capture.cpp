@@ -62,11 +62,11 @@ struct NoteStart {
 };
 
 tb_status note_start(Draws &draws, tb_stream *stream) {
-  const std::lock_guard<std::mutex> guard(draws.generator.mutex());
-  const uint64_t seed = draws.generator.current_seed(), offset = draws.generator.get_offset();
-  void *storage = nullptr;
+  void *storage = nullptr; // before the lock, since a full queue is waited for
   if (const tb_status status = runtime.driver->closure_reserve(runtime.self, stream, sizeof(NoteStart), &storage))
     return status;
+  const std::lock_guard<std::mutex> guard(draws.generator.mutex());
+  const uint64_t seed = draws.generator.current_seed(), offset = draws.generator.get_offset();
   new (storage) NoteStart{draws.launch, seed, offset};
   draws.generator.set_offset(offset + draws.used);
   return runtime.driver->closure_commit(runtime.self, stream, storage, &NoteStart::kind);

@@ -11,6 +11,7 @@
 #include "events.h"
 #include "tb/graph.h"
 #include "trace.h"
+#include "waiting_mutex.h"
 
 namespace tb {
 
@@ -32,7 +33,7 @@ struct Work {
   uint64_t pool = 0;
   tb_graph *graph = nullptr;
   std::vector<std::pair<const tb_capture_part *, void *>> parts;
-  std::mutex launching; // what parts queue and the launch itself stay together
+  WaitingMutex launching; // what parts queue and the launch itself stay together
   // The last launch: on another stream the next one waits for it, since both use the same memory.
   tb_stream *last_stream = nullptr;
   tb_event *last = nullptr;
@@ -55,7 +56,7 @@ namespace {
 
 // Never destroyed: captures may outlive the static destructors.
 struct State {
-  std::mutex mutex; // of the lists; no call into a part or the driver's waiting functions under it
+  WaitingMutex mutex; // of the lists; no call into a part or the driver's waiting functions under it
   std::vector<const tb_capture_part *> parts;
   std::vector<tb_capture *> active;
   std::set<tb_capture *> all;
@@ -221,6 +222,9 @@ tb_status capture_begin(int32_t device, tb_stream *stream, uint64_t pool, tb_cap
   const Graphs *graphs = nullptr;
   if (tb_status status = open_graphs(device, "capture_begin", &graphs); status != TB_OK) return status;
   State &all = state();
+  if (pool > all.pools.load()) // a number that is given out later would share the memory unasked
+    return fail(TB_INVALID_ARGUMENT, device, "capture_begin",
+                "there is no memory pool of that number: take one of graph_pool_handle(), or of another graph (pool)");
   auto capture = std::make_unique<tb_capture>();
   capture->work = std::make_shared<Work>();
   Work &work = *capture->work;

@@ -43,11 +43,18 @@ tb_stream *default_stream(int32_t device) {
   return stream;
 }
 
-// Where only some other component opened the driver, its own flag (in_bad_fork) refuses the first use.
+// Where only some other component opened the driver, its own flag (in_bad_fork) refuses the first use. A driver that was
+// asked no more than questions may serve the child too.
 void after_fork_in_child() {
-  if (!components.api) return;
+  if (!components.api || !*components.device.forked) return;
   readiness.store(Readiness::forked, std::memory_order_release);
   torch::utils::set_requires_device_init(device_type, true);
+}
+
+void drop_error() {
+  tb_error error{};
+  error.struct_size = sizeof error;
+  components.device.take_error(&error);
 }
 
 void on_shutdown(void *) { readiness.store(Readiness::closed, std::memory_order_release); }
@@ -127,9 +134,7 @@ c10::DeviceIndex device_count() noexcept {
   int32_t count = known_device_count.load(std::memory_order_relaxed);
   if (count < 0) {
     if (components.device.device_count(&count) != TB_OK) {
-      tb_error error{};
-      error.struct_size = sizeof error;
-      components.device.take_error(&error); // the reason comes again, and is shown, at the first real use
+      drop_error(); // the reason comes again, and is shown, at the first real use
       count = 0;
     }
     known_device_count.store(count, std::memory_order_relaxed);
@@ -166,8 +171,20 @@ c10::Stream to_c10(tb_stream *stream, int32_t device) {
 tb_stream *from_c10(const c10::Stream &stream) {
   TORCH_CHECK(stream.device_type() == device_type, "expected a stream of a tb device, but got one of ",
               stream.device());
-  return stream.id() ? reinterpret_cast<tb_stream *>(static_cast<intptr_t>(stream.id()))
-                     : default_stream(resolve(stream.device()));
+  const int32_t device = resolve(stream.device());
+  if (!stream.id()) return default_stream(device);
+  auto *handle = reinterpret_cast<tb_stream *>(static_cast<intptr_t>(stream.id()));
+  // A torch.Stream may be made of any number. After fork and at the end the driver's table refuses all of them.
+  if (readiness.load(std::memory_order_relaxed) != Readiness::ready) return handle;
+  int32_t owner = -1;
+  if (components.stream.device_of(handle, &owner) != TB_OK) [[unlikely]] {
+    drop_error();
+    TORCH_CHECK(false, "there is no stream with stream_id ", stream.id(), " on ", stream.device(),
+                ": use a stream that torch.Stream(device=\"tb\") made or torch.accelerator.current_stream() gave");
+  }
+  TORCH_CHECK(owner == device, "the stream with stream_id ", stream.id(), " is one of ", make_device(owner),
+              ", not of ", stream.device(), ": give device_index=", owner);
+  return handle;
 }
 
 tb_stream *current_stream(int32_t device) {

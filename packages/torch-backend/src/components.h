@@ -35,7 +35,7 @@ bool connect_components();
 void open_driver();
 // Marks the process ready and tells torch that no lazy initialization is needed any more.
 void set_ready();
-// A forked child of a process that had a driver open: every use of the device is refused.
+// A forked child of a process that had used a driver: every use of the device is refused.
 bool in_bad_fork() noexcept;
 // Devices of the driver, 0 on any failure. Opens the driver at the first call; a failure is remembered, because
 // autograd asks at every backward pass, also on stock CPU tensors.

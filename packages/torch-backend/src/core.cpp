@@ -135,7 +135,7 @@ NB_MODULE(_core, m) {
   m.def("_open", &tb::open_driver, nb::call_guard<nb::gil_scoped_release>(),
         "Opens the process's driver. RuntimeError with the driver's own reason.");
   m.def("_set_ready", &tb::set_ready, "The operators are registered: devices may be used from now on.");
-  m.def("in_bad_fork", &tb::in_bad_fork, "True in a forked child of a process that had a driver open.");
+  m.def("in_bad_fork", &tb::in_bad_fork, "True in a forked child of a process that had used a driver.");
   m.def("device_count", &tb::device_count, nb::call_guard<nb::gil_scoped_release>(),
         "Number of devices; 0 on any failure. Opens the driver.");
   m.def("current_device", &current_device, "This thread's current device.");

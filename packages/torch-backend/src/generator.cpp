@@ -106,6 +106,8 @@ const at::Generator &default_generator(c10::DeviceIndex device) {
 }
 
 at::Generator new_generator(c10::DeviceIndex device) {
+  TORCH_CHECK(device <= 0 || device < device_count(), "there is no device tb:", static_cast<int>(device),
+              " for a generator; the driver has ", static_cast<int>(device_count()), ", counted from 0");
   return at::make_generator<Generator>(number_of(device), make_state(c10::default_rng_seed_val, 0));
 }
 

@@ -92,17 +92,17 @@ typedef struct tb_error {
   char text[1024];
 } tb_error;
 
-/* ---- tb-device, C API 1.1 ------------------------------------------------------------------------------------- */
+/* ---- tb-device, C API 1.2 ------------------------------------------------------------------------------------- */
 
 #define TB_DEVICE_API_MAJOR 1
-#define TB_DEVICE_API_MINOR 1
+#define TB_DEVICE_API_MINOR 2
 
 typedef struct tb_device_table {
   uint32_t struct_size;
   /* The process's driver: opened at the first call (argument, TB_DRIVER, entry points, bundled), then the same for
    * ever. Its table is complete: absent functions are the host's stand-ins, while `groups` says what the driver offers.
    * May take Python's lock on the first call. In a forked child every function of the table is replaced by one that
-   * fails with TB_FAILED_PRECONDITION. */
+   * fails with TB_FAILED_PRECONDITION, unless the driver was asked no more than questions and survives that. */
   tb_status (*driver)(const tb_driver_api **out_api, tb_driver **out_self);
   /* 1 once a driver is open. */
   int32_t (*is_open)(void);
@@ -118,12 +118,20 @@ typedef struct tb_device_table {
   void (*describe_error)(tb_status status, const char *function, int32_t device, char *out, uint64_t out_size);
   /* `function(user)` runs once, before the driver is closed at exit, last registered first. */
   tb_status (*on_shutdown)(void (*function)(void *user), void *user);
-  /* Points at 0; at 1 in a forked child of a process that had a driver open. */
+  /* Points at 0; at 1 in a forked child of a process that had used a driver, or opened one that does not survive it. Set
+   * before fork handlers that are registered after tb-device was imported. */
   const int32_t *forked;
   /* Since 1.1. explain(text, size) sees every text as it is taken and may complete it in place, for example with what a
    * queued closure could only note. It runs on the taking thread and may take Python's lock; it must not throw. One for
    * the process; NULL: none. */
   void (*set_explainer)(void (*explain)(char *text, uint64_t size));
+  /* Since 1.2. Before this thread may wait for others: gives Python's lock up if the thread holds it, and returns what
+   * after_wait takes back; NULL: it did not. The driver's table does so by itself; this is for a component's own lock
+   * under which somebody may wait for the device. */
+  void *(*before_wait)(void);
+  void (*after_wait)(void *given_up);
+  /* 1 if the driver's table gave this stream and it was not destroyed: for addresses that come from Python. */
+  int32_t (*is_stream)(const tb_stream *stream);
 } tb_device_table;
 
 /* ---- tb-stream, C API 1.1 ------------------------------------------------------------------------------------- */

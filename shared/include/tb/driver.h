@@ -21,9 +21,11 @@
  *   T3  Calls on the same handle are safe too, except destroying or freeing it against any other use.
  *   T4  There is no hidden current device: a function names its device or takes a handle that knows it.
  *   T5  Functions that enqueue return without waiting for the device.
- *   T6  Nothing is called after close, after the interpreter began to end, or in a forked child.
+ *   T6  Nothing is called after close, after the interpreter began to end, or in a forked child (but see
+ *       TB_DRIVER_SURVIVES_FORK).
  *   T8  The library is never unloaded; threads started in open end in close.
- *   T9  No function needs Python or its lock.
+ *   T9  No function needs Python or its lock; one that may wait for queued work is called without it, or gives it up
+ *       (tb_host.before_wait).
  * Growth
  *   V1  Functions and fields are only ever appended.
  *   V2  struct_size says how much the other side knows: nothing is written past it, by a newer or an older side.
@@ -120,7 +122,15 @@ typedef struct tb_driver_info {
   char vendor[64];
   char version[64];
   char native[32]; /* the API underneath: "host", "cuda", "acl" */
+  uint32_t flags;  /* TB_DRIVER_* */
+  uint32_t reserved;
 } tb_driver_info;
+
+enum {
+  /* Open, the questions (facts, counts, queries) and stream_default start no thread and initialise no library of a vendor:
+   * as long as nothing else was called, the same self serves a forked child as well. */
+  TB_DRIVER_SURVIVES_FORK = 1
+};
 
 typedef struct tb_device_info {
   uint32_t struct_size;
@@ -210,6 +220,12 @@ typedef struct tb_host {
   void (*set_error)(tb_status status, int64_t native_code, const char *text);
   void (*log)(int32_t level, const char *text); /* 0 debug, 1 info, 2 warning, 3 error */
   const char *(*option)(const char *key);       /* a driver option ("devices"), or NULL; valid during open only */
+  /* Around a wait for queued work: before_wait gives up what that work may need of this thread, such as Python's lock,
+   * and returns what after_wait takes back; NULL: there was nothing. The host does so itself around stream_synchronize,
+   * event_synchronize and device_synchronize and, for a driver without CLOSURE, around all else that may wait; so this is
+   * for a driver of closures whose queue is full. Between the two it holds no lock that another thread may wait for. */
+  void *(*before_wait)(void);
+  void (*after_wait)(void *given_up);
 } tb_host;
 
 typedef struct tb_driver_api {

@@ -72,6 +72,7 @@ tb_status get_info(tb_driver *self, tb_driver_info *out) {
     std::snprintf(info.vendor, sizeof info.vendor, "torch-backend");
     std::snprintf(info.version, sizeof info.version, "%s", TB_PACKAGE_VERSION);
     std::snprintf(info.native, sizeof info.native, "host");
+    info.flags = TB_DRIVER_SURVIVES_FORK; // threads start at a stream's first work
     return driver.give(info, out);
   });
 }

@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "device.h"
 #include "error_text.h"
+#include "host_wait.h"
 
 namespace tb::cpu {
 
@@ -82,7 +83,11 @@ tb_status Event::record(Stream &stream) {
 }
 
 tb_status Event::record_shared(Stream &stream, Point *out) {
-  std::lock_guard lock(shared_->record_mutex());
+  std::unique_lock lock(shared_->record_mutex(), std::try_to_lock);
+  if (!lock) { // who holds it may wait for room
+    const HostWait waiting(host_);
+    lock.lock();
+  }
   uint64_t number = 0;
   if (const tb_status status = shared_->next_number(&number)) return status;
   if (const tb_status status = enqueue(stream, CompleteWork{shared_, number}, &out->position)) return status;

@@ -12,6 +12,7 @@
 #include "capture.h"
 #include "device.h"
 #include "error_text.h"
+#include "host_wait.h"
 #include "signals.h"
 
 namespace tb::cpu {
@@ -40,11 +41,15 @@ tb_status Stream::reserve(uint64_t size, void **out, uint64_t &end) {
   if (!ring_.has_memory()) [[unlikely]] {
     if (const tb_status status = start()) return status;
   }
-  void *storage = ring_.reserve(size, running_stream != this, device_.waiter_spin(), waiting_, end);
-  if (!storage) [[unlikely]]
-    return fail(device_.host(), TB_FAILED_PRECONDITION,
-                "the stream's queue is full, and the call comes from work of this very stream, which cannot wait for "
-                "itself. Queue less from inside the work, or on another stream");
+  void *storage = ring_.reserve(size, false, device_.waiter_spin(), waiting_, end);
+  if (!storage) [[unlikely]] {
+    if (running_stream == this)
+      return fail(device_.host(), TB_FAILED_PRECONDITION,
+                  "the stream's queue is full, and the call comes from work of this very stream, which cannot wait for "
+                  "itself. Queue less from inside the work, or on another stream");
+    const HostWait waiting(device_.host());
+    storage = ring_.reserve(size, true, device_.waiter_spin(), waiting_, end);
+  }
   *out = storage;
   return TB_OK;
 }

@@ -2,9 +2,11 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "cpu/error_text.h"
+#include "cpu/host_wait.h"
 
 namespace tb::sim {
 
@@ -81,6 +83,7 @@ void Scheduler::retire_queue(const std::shared_ptr<Queue> &queue) {
 
 tb_status Scheduler::enqueue(const std::shared_ptr<Queue> &queue, std::shared_ptr<Operation> operation,
                              uint64_t *position) {
+  std::optional<cpu::HostWait> waiting; // outlives the lock: what the host gave up is not taken back with it held
   Lock lock(mutex_);
   const auto fits = [&] { return queue->units + operation->units <= Queue::kUnits || queue->lost(); };
   if (!fits()) {
@@ -88,6 +91,9 @@ tb_status Scheduler::enqueue(const std::shared_ptr<Queue> &queue, std::shared_pt
       return cpu::fail(host_, TB_FAILED_PRECONDITION,
                        "the stream's queue is full, and the call comes from work of this very stream, which cannot "
                        "wait for itself. Queue less from inside the work, or on another stream");
+    lock.unlock();
+    waiting.emplace(host_);
+    lock.lock();
     ++queue->waiting;
     const auto demand = demands_.insert(demands_.end(), {queue, queue->tail});
     choose(Call::wait);
@@ -136,6 +142,7 @@ void Scheduler::after_plan(std::function<void()> function) {
 }
 
 void Scheduler::wait(const std::vector<Target> &targets, Device *device) {
+  const cpu::HostWait waiting(host_);
   Lock lock(mutex_);
   std::vector<std::list<Target>::iterator> demands;
   for (const Target &target : targets) {

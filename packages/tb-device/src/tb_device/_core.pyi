@@ -156,7 +156,7 @@ def fault_counts(driver: Driver) -> tuple[int, int]:
     """
 def forked() -> bool:
     """
-    Whether this is a forked child of a process that had a driver open.
+    Whether this is a forked child of a process that had used a driver.
     """
 def importers() -> dict[str, str]:
     """

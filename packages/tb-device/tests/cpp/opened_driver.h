@@ -36,7 +36,9 @@ inline const tb_host &host() {
                                 [](const char *key) -> const char * {
                                   const auto found = option_values.find(key);
                                   return found == option_values.end() ? nullptr : found->second.c_str();
-                                }};
+                                },
+                                nullptr,
+                                nullptr};
   return value;
 }
 

@@ -12,7 +12,7 @@ static void set_error(tb_status status, int64_t native_code, const char *words) 
 }
 static void write_log(int32_t level, const char *words) { (void)level, (void)words; }
 static const char *option(const char *key) { return (void)key, (const char *)NULL; }
-static const tb_host host = {sizeof host, TB_ABI_MAJOR, TB_ABI_MINOR, set_error, write_log, option};
+static const tb_host host = {sizeof host, TB_ABI_MAJOR, TB_ABI_MINOR, set_error, write_log, option, NULL, NULL};
 
 static int untouched(const unsigned char *from, uint64_t count, unsigned char value) {
   for (uint64_t i = 0; i < count; ++i)

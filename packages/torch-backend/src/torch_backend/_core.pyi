@@ -59,7 +59,7 @@ def host_statistics() -> dict[str, int]:
     """
 def in_bad_fork() -> bool:
     """
-    True in a forked child of a process that had a driver open.
+    True in a forked child of a process that had used a driver.
     """
 def set_memory_limit(device: int, bytes: int) -> None:
     """

@@ -34,7 +34,7 @@ def is_initialized() -> bool:
 
 
 def in_bad_fork() -> bool:
-    """True in a forked child of a process that had a driver open."""
+    """True in a forked child of a process that had used a driver."""
     if not _registered:
         return False
     from torch_backend import _core

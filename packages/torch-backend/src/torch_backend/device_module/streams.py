@@ -38,13 +38,22 @@ class Event(torch.Event):
         return super().__new__(cls, device="tb", enable_timing=enable_timing, blocking=blocking)
 
     def elapsed_time(self, end_event: torch.Event) -> float:
-        """Milliseconds of device time from this event to `end_event`. RuntimeError: one is not recorded or not done."""
+        """Milliseconds of device time from this event to `end_event`. RuntimeError: one is not recorded or not done.
+
+        TypeError: `end_event` is no event of tb.
+        """
         from torch_backend import _core
 
-        return _core.elapsed_time(self.event_id, end_event.event_id)
+        if not isinstance(end_event, torch.Event) or end_event.device.type != "tb":
+            raise TypeError(f"elapsed_time: expected an event of a tb device, but got {end_event!r}")
+        return _core.elapsed_time(_event_id(self), _event_id(end_event))
 
     def __repr__(self) -> str:
         return f"torch.tb.Event(device={self.device}, event_id={self.event_id:#x})"
+
+
+def _event_id(event: torch.Event) -> int:
+    return torch.Event.event_id.__get__(event)  # type: ignore[attr-defined, no-any-return]  # a subclass may say anything
 
 
 def _existing(stream: torch.Stream) -> Stream:

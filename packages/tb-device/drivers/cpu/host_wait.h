@@ -1,0 +1,32 @@
+// host_wait.h -- what the host gives up while a call waits for room in a queue, for the drivers that are built in.
+#ifndef TB_CPU_HOST_WAIT_H
+#define TB_CPU_HOST_WAIT_H
+
+#include <cstddef>
+
+#include "tb/driver.h"
+
+namespace tb::cpu {
+
+// While it lives the calling thread holds nothing of the host's that queued work may need. An older host has nothing.
+class HostWait {
+public:
+  explicit HostWait(const tb_host *host) noexcept
+      : host_(host), given_up_(knows(host) && host->before_wait ? host->before_wait() : nullptr) {}
+  ~HostWait() {
+    if (given_up_) host_->after_wait(given_up_);
+  }
+  HostWait(const HostWait &) = delete;
+  HostWait &operator=(const HostWait &) = delete;
+
+private:
+  static bool knows(const tb_host *host) noexcept {
+    return host->struct_size >= offsetof(tb_host, after_wait) + sizeof host->after_wait;
+  }
+
+  const tb_host *const host_;
+  void *const given_up_;
+};
+
+} // namespace tb::cpu
+#endif

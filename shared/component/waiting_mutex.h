@@ -1,0 +1,29 @@
+// waiting_mutex.h -- a mutex whose holder may wait for the device.
+//
+// Queued work may need Python's lock. A thread that stood before such a mutex with that lock would hold up the work that
+// the mutex's holder waits for, and the holder itself, which takes Python's lock back when its wait is over. So nobody
+// stands here with it.
+#pragma once
+
+#include <mutex>
+
+#include "host.h"
+
+namespace tb {
+
+class WaitingMutex {
+public:
+  void lock() {
+    if (mutex_.try_lock()) [[likely]]
+      return;
+    void *given_up = host.before_wait ? host.before_wait() : nullptr;
+    mutex_.lock();
+    if (given_up) host.after_wait(given_up);
+  }
+  void unlock() { mutex_.unlock(); }
+
+private:
+  std::mutex mutex_;
+};
+
+} // namespace tb
