@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch_backend.conformance.case import FAILED, NO_DTYPE, NOT_APPLICABLE, PASSED, Case, Observation, Result
-from torch_backend.conformance.checks import CHECKS, fake, forward, out, plan
+from torch_backend.conformance.checks import CHECKS, fake, forward, out, plan, versions
 from torch_backend.conformance.comparison import compare
 from torch_backend.conformance.databases import operators
 from torch_backend.conformance.device import Device
@@ -85,6 +85,29 @@ def test_an_argument_that_is_written_to_fails(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(forward, "attempt", wrong)
     assert run("forward", "sigmoid", "float32").status == FAILED
+
+
+@pytest.mark.parametrize("entry", ["sigmoid", "_foreach_add"])
+def test_a_modification_that_does_not_count_fails(entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = versions._modifications
+
+    def wrong(function: Any, sample: Any, device: Device, out: Any = None) -> list[int]:
+        counted = right(function, sample, device, out)
+        return [0] * len(counted) if device is CPU else counted  # the suite's own reference is another object
+
+    assert run("versions", entry, "float32").status == PASSED
+    monkeypatch.setattr(versions, "_modifications", wrong)
+    result = run("versions", entry, "float32")
+    assert result.status == FAILED
+    assert "times; on the CPU" in result.message
+
+
+def test_every_implementation_of_an_optimizer_has_its_modifications_counted() -> None:
+    for entry in ("SGD", "Adam"):
+        limits = dataclasses.replace(LIMITS, samples=0)
+        result = run_case(Case("versions", entry, "float32"), CPU, limits)
+        assert (result.status, result.message) == (PASSED, "")
+        assert result.samples > 10
 
 
 def test_other_strides_fail() -> None:

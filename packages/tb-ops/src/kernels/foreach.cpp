@@ -53,6 +53,11 @@ bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every) {
   return apart(ranges);
 }
 
+void count_modifications(at::TensorList written) {
+  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView)) return; // nothing counts there
+  for (const at::Tensor &tensor : written) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
 namespace {
 
 using at::Tensor, at::TensorList;
@@ -163,6 +168,7 @@ void copy_in_place(TensorList self, TensorList src, bool non_blocking) {
   auto apply = [](size_t, Tensor &to, const Tensor &from) { copy_result(to, from); };
   launch<"aten::_foreach_copy_">(device_number(self[0]),
                                  ForeachCall<2, decltype(apply)>{{stored_list(self), stored_list(src)}, apply});
+  count_modifications(self);
 }
 
 void zero_in_place(TensorList self) {
@@ -170,6 +176,7 @@ void zero_in_place(TensorList self) {
   if (!all_here({self})) return slow::_foreach_zero_(self);
   auto apply = [](size_t, Tensor &tensor) { at::native::zero_(tensor); };
   launch<"aten::_foreach_zero_">(device_number(self[0]), ForeachCall<1, decltype(apply)>{{stored_list(self)}, apply});
+  count_modifications(self);
 }
 
 } // namespace

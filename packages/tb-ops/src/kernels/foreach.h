@@ -87,14 +87,25 @@ template <class Operation> struct InPlace {
   void operator()(size_t i, at::Tensor &self, auto &...others) { operation(i, self, self, others...); }
 };
 
-// operation(i, out, self, others...) for every i, with out = self. All tensors of one i are laid out alike.
+// Counts a modification of each tensor, for autograd: PyTorch's generated code counts for what an operator returns, and
+// these return nothing. Its own bodies for lists call an operator in place for each tensor, which counts by itself; so do
+// the slow ways, and bodies of PyTorch that call none (_fused_*_, _amp_*_) count nothing on any device.
+void count_modifications(at::TensorList written);
+
 template <Name name, class Operation, class... Lists>
-void launch_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
+void queue_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
   if constexpr (ByElement<Operation>)
     if (c10::isFloatingType(self[0].scalar_type()))
       return launch_elements<name>(device_number(self[0]), std::move(operation), self, others...);
   launch<name>(device_number(self[0]), ForeachCall<1 + sizeof...(others), InPlace<Operation>>{
                                            {stored_list(self), stored_list(others)...}, {std::move(operation)}});
+}
+
+// operation(i, out, self, others...) for every i, with out = self. All tensors of one i are laid out alike.
+template <Name name, class Operation, class... Lists>
+void launch_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
+  queue_in_place_lists<name>(std::move(operation), self, others...);
+  count_modifications(self);
 }
 
 // The same into new tensors, which allocate(tensor of self, type) lays out.

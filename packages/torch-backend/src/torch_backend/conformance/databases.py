@@ -56,6 +56,14 @@ def operators() -> dict[str, Any]:
 
 
 @functools.cache
+def list_operators() -> dict[str, Any]:
+    """The databases of operators on lists of tensors by name, as in "_foreach_add"."""
+    kinds = ("unary", "binary", "pointwise", "reduce", "other")
+    found = [_attribute("common_methods_invocations", f"foreach_{kind}_op_db") for kind in kinds]
+    return {op.full_name: op for database in found for op in database}
+
+
+@functools.cache
 def modules() -> dict[str, Any]:
     """module_db by name, as in "nn.Linear"."""
     return {info.name: info for info in _attribute("common_modules", "module_db")}
@@ -65,6 +73,12 @@ def modules() -> dict[str, Any]:
 def optimizers() -> dict[str, Any]:
     """optim_db by name, as in "AdamW"."""
     return {info.name: info for info in _attribute("common_optimizers", "optim_db")}
+
+
+@functools.cache
+def written() -> dict[str, Any]:
+    """Everything with variants that write to their arguments: operators, those on lists, optimizers."""
+    return operators() | list_operators() | optimizers()
 
 
 def usual_first(dtype: torch.dtype) -> tuple[int, str]:

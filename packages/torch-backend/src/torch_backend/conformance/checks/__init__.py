@@ -22,6 +22,7 @@ from torch_backend.conformance.checks import (
     modules,
     optimizers,
     out,
+    versions,
 )
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.profiles import Limits, Profile
@@ -89,6 +90,13 @@ def _optimizers() -> Pairs:
         yield name, [torch.float32, torch.float64, *([torch.complex64] if info.supports_complex else [])]
 
 
+def _written() -> Pairs:
+    yield from _forward()
+    for name, op in databases.list_operators().items():
+        yield name, [dtype for dtype in databases.DTYPES if dtype in op.dtypes]
+    yield from _optimizers()
+
+
 def _optimizer_errors() -> Pairs:
     return ((name, None) for name, info in databases.optimizers().items() if info.optim_error_inputs_func is not None)
 
@@ -107,6 +115,7 @@ CHECKS: dict[str, Check] = {
     "inplace_expanded": Check("in-place on overlap", inplace.inplace_expanded, _inplace, databases.operators),
     "errors": Check("exception types", errors.errors, _errors, databases.operators),
     "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
+    "versions": Check("what counts as modified", versions.versions, _written, databases.written),
     "fake": Check("fake tensors predict the results", fake.fake, _forward, databases.operators),
     "module": Check("nn modules", modules.module, _modules, databases.modules),
     "module_errors": Check("exceptions of nn modules", modules.module_errors, _module_errors, databases.modules),

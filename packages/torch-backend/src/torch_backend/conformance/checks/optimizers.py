@@ -21,7 +21,7 @@ from torch_backend.conformance.samples import choose, seed_everything
 STEPS = 4
 
 
-def _configurations(info: Any) -> list[tuple[str, dict[str, Any]]]:
+def configurations(info: Any) -> list[tuple[str, dict[str, Any]]]:
     """The database's configurations times the implementations that the optimizer has.
 
     The database leaves `foreach` and `capturable` to accelerators; the CPU runs foreach too, so it can be compared.
@@ -37,7 +37,7 @@ def _configurations(info: Any) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def _parameters(dtype: torch.dtype, device: Device) -> list[torch.Tensor]:
+def initial_parameters(dtype: torch.dtype, device: Device) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     wide = torch.complex128 if dtype.is_complex else torch.float64
     # Matrices only: Muon takes nothing else.
@@ -48,20 +48,20 @@ def _parameters(dtype: torch.dtype, device: Device) -> list[torch.Tensor]:
 
 def _call(info: Any, keywords: dict[str, Any], dtype: torch.dtype, device: Device) -> Callable[[], Any]:
     def call() -> Any:
-        leaves = _parameters(dtype, device)
+        leaves = initial_parameters(dtype, device)
         # A differentiable step writes to its parameters under autograd, which leaves do not allow.
         parameters = [leaf.clone() for leaf in leaves] if keywords.get("differentiable") else leaves
         optimizer = info.optim_cls(parameters, **copy.deepcopy(keywords))
-        trace = [_train(info, optimizer, parameters, STEPS)]
+        trace = [train(info, optimizer, parameters, STEPS)]
         again = info.optim_cls(parameters, **copy.deepcopy(keywords))
         again.load_state_dict(optimizer.state_dict())
-        trace.append(_train(info, again, parameters, 1))
+        trace.append(train(info, again, parameters, 1))
         return trace, parameters, _state(again, device)
 
     return call
 
 
-def _train(info: Any, optimizer: Any, parameters: list[torch.Tensor], steps: int) -> list[torch.Tensor]:
+def train(info: Any, optimizer: Any, parameters: list[torch.Tensor], steps: int) -> list[torch.Tensor]:
     """Steps towards a sum of squares; the losses on the way."""
 
     def closure() -> torch.Tensor:
@@ -96,7 +96,7 @@ def _state(optimizer: Any, device: Device) -> list[Any]:
 
 def optimizer(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
     """Losses, parameters and state after some steps, a state_dict round trip and one step more."""
-    for description, keywords in choose(_configurations(info), limits, f"{info.name} {dtype}", lambda _: 0):
+    for description, keywords in choose(configurations(info), limits, f"{info.name} {dtype}", lambda _: 0):
         observation = compare_calls(
             _call(info, keywords, dtype, CPU),
             _call(info, keywords, dtype, device),
@@ -115,7 +115,7 @@ def optimizer_errors(device: Device, info: Any, dtype: torch.dtype, limits: Limi
         wrong = error_input.optimizer_error_input
 
         def call(on: Device, wrong: Any = wrong) -> Any:
-            given = _parameters(dtype, on) if wrong.params is None else place(wrong.params, on.device)
+            given = initial_parameters(dtype, on) if wrong.params is None else place(wrong.params, on.device)
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
                 info.optim_cls(given, **wrong.kwargs)
