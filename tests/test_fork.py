@@ -72,7 +72,7 @@ USES = {
     "event": "torch.Event(device='tb').record()",
     "pinned": "torch.ones(1).pin_memory()",
     "random": "torch.rand(3, device='tb')",
-    "callback": "import tb_stream; tb_stream.current_stream().add_callback(print)",
+    "callback": "import tb_stream; tb_stream.current_stream().add_callback(len, ())",
     "buffer": "import tb_allocator; tb_allocator.empty(8)",
     "address": "import tb_device; tb_device.default_driver().mem_alloc(0, 8)",
     "layers": "import os; os.environ['TB_LAYERS'] = 'validate'; torch.accelerator.device_count()",

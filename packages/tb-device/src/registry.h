@@ -37,7 +37,11 @@ struct Driver {
   std::atomic<bool> used{false}; // more than questions were asked (first_use.cpp)
 
   // As it is now: by a child that is forked. Layers keep state of their own.
-  bool survives_fork() const { return !used.load() && layers.empty() && (info.flags & TB_DRIVER_SURVIVES_FORK); }
+  bool survives_fork() const {
+    bool all = !used.load() && layers.empty();
+    for (const tb_device_info &device : devices) all &= (device.flags & TB_DEVICE_SURVIVES_FORK) != 0;
+    return all;
+  }
   bool offers(uint64_t group) const { return (offered.groups & group) != 0; }
   int32_t device_count() const { return static_cast<int32_t>(devices.size()); }
 };

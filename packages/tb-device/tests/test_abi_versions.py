@@ -41,7 +41,7 @@ def make_headers(version: str, include: Path) -> Path:
     if version == "old":
         replace(slots, rf"/\* ---- {NEWEST_GROUPS[0]}: .*", "")
         replace(header, r"  int32_t numa_node;[^\n]*\n\} tb_device_info;", "} tb_device_info;")
-        replace(header, r"  char native\[32\];[^}]*\n\} tb_driver_info;", "} tb_driver_info;")
+        replace(header, r"  char native\[32\];[^\n]*\n\} tb_driver_info;", "} tb_driver_info;")
     if version == "future":
         replace(header, "#define TB_ABI_MINOR 0", "#define TB_ABI_MINOR 1")
         replace(header, "  TB_GROUP_CLOSURE = 1 << 13", "  TB_GROUP_CLOSURE = 1 << 13,\n  TB_GROUP_FUTURE = 1 << 14")

@@ -110,7 +110,7 @@ print("parent", driver.mem_alloc(0, 64) > 0, tb_device._core.forked())
 
 
 def test_a_forked_child_is_refused_with_the_reason_and_the_parent_goes_on(python: Python) -> None:
-    code = FORK.replace("BEFORE", "driver = tb_device.default_driver()")
+    code = FORK.replace("BEFORE", "driver = tb_device.default_driver(); driver.mem_alloc(0, 64)")
     assert python.output(code).splitlines() == [
         *["refused True True"] * 3,
         "facts 1 0 True",
@@ -123,6 +123,7 @@ def test_every_function_of_the_table_is_refused_in_a_forked_child(python: Python
     code = """
     import ctypes, os, sys, tb_device
     driver = tb_device.default_driver()
+    driver.mem_alloc(0, 64)
     if (child := os.fork()) == 0:
         function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 7)
         slots = tb_device._core.slots()
@@ -143,6 +144,26 @@ def test_a_child_forked_before_the_first_use_has_the_device(python: Python) -> N
     print(os.waitpid(child, 0)[1])
     """
     assert python.output(code).splitlines() == ["True False", "0"]
+
+
+def test_a_forked_child_of_a_process_that_only_asked_has_the_device(python: Python) -> None:
+    code = """
+    import os, sys, tb_device
+    driver = tb_device.default_driver()
+    facts = driver.devices()[0].properties, driver.memory_info(0), driver.info, driver.query(0, "cpu.workers")
+    driver.synchronize(0)
+    tb_device._core.set_current_device(0)
+    if (child := os.fork()) == 0:
+        address = driver.mem_alloc(0, 64)
+        driver.copy_to_device(0, address, bytes(range(64)))
+        driver.copy_from_device(0, out := bytearray(64), address)
+        other = tb_device.load_driver("cpu")
+        print(out == bytes(range(64)), tb_device._core.forked(), other.device_count, flush=True)
+        driver.mem_free(0, address)
+        sys.exit(0)  # runs the exit handlers
+    print(os.waitpid(child, 0)[1], driver.mem_alloc(0, 64) > 0)
+    """
+    assert python.output(code).splitlines() == ["True False 1", "0 True"]
 
 
 def test_a_forked_child_ends_cleanly_by_itself(python: Python) -> None:

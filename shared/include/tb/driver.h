@@ -22,7 +22,7 @@
  *   T4  There is no hidden current device: a function names its device or takes a handle that knows it.
  *   T5  Functions that enqueue return without waiting for the device.
  *   T6  Nothing is called after close, after the interpreter began to end, or in a forked child (but see
- *       TB_DRIVER_SURVIVES_FORK).
+ *       TB_DEVICE_SURVIVES_FORK).
  *   T8  The library is never unloaded; threads started in open end in close.
  *   T9  No function needs Python or its lock; one that may wait for queued work is called without it, or gives it up
  *       (tb_host.before_wait).
@@ -102,7 +102,10 @@ enum { TB_POINTER_HOST_PINNED = 1, TB_POINTER_DEVICE = 2 };
 /* tb_device_info.flags */
 enum {
   /* The host may read and write device memory through the same pointer once the work queued on it is done. */
-  TB_DEVICE_HOST_ACCESSIBLE = 1
+  TB_DEVICE_HOST_ACCESSIBLE = 1,
+  /* Open, the questions (facts, counts, queries, waits) and stream_default start no thread and initialise no library of a
+   * vendor: as long as nothing else was called, the same self serves a forked child as well. Of all devices or none. */
+  TB_DEVICE_SURVIVES_FORK = 2
 };
 #define TB_CLOSURE_ALIGNMENT 64
 
@@ -122,15 +125,7 @@ typedef struct tb_driver_info {
   char vendor[64];
   char version[64];
   char native[32]; /* the API underneath: "host", "cuda", "acl" */
-  uint32_t flags;  /* TB_DRIVER_* */
-  uint32_t reserved;
 } tb_driver_info;
-
-enum {
-  /* Open, the questions (facts, counts, queries) and stream_default start no thread and initialise no library of a vendor:
-   * as long as nothing else was called, the same self serves a forked child as well. */
-  TB_DRIVER_SURVIVES_FORK = 1
-};
 
 typedef struct tb_device_info {
   uint32_t struct_size;

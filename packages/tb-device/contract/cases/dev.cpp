@@ -42,7 +42,7 @@ TB_CASE(DEV, 03, TB_GROUP_CORE, "device_get_info.2 device_get_info.4", "a device
     CHECK(info.total_memory > 0);
     CHECK(info.max_allocation > 0 && info.max_allocation <= info.total_memory);
     CHECK_EQUAL(info.struct_size, static_cast<uint32_t>(sizeof info));
-    CHECK_EQUAL(info.flags & ~static_cast<uint32_t>(TB_DEVICE_HOST_ACCESSIBLE), 0u);
+    CHECK_EQUAL(info.flags & ~static_cast<uint32_t>(TB_DEVICE_HOST_ACCESSIBLE | TB_DEVICE_SURVIVES_FORK), 0u);
   }
 }
 

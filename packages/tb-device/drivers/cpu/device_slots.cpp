@@ -72,7 +72,6 @@ tb_status get_info(tb_driver *self, tb_driver_info *out) {
     std::snprintf(info.vendor, sizeof info.vendor, "torch-backend");
     std::snprintf(info.version, sizeof info.version, "%s", TB_PACKAGE_VERSION);
     std::snprintf(info.native, sizeof info.native, "host");
-    info.flags = TB_DRIVER_SURVIVES_FORK; // threads start at a stream's first work
     return driver.give(info, out);
   });
 }
@@ -90,7 +89,7 @@ tb_status device_get_info(tb_driver *self, int32_t number, tb_device_info *out) 
     Device *device = driver.device(number);
     if (!device) return TB_OUT_OF_RANGE;
     tb_device_info info = {};
-    info.flags = TB_DEVICE_HOST_ACCESSIBLE;
+    info.flags = TB_DEVICE_HOST_ACCESSIBLE | TB_DEVICE_SURVIVES_FORK; // threads start at a stream's first work
     processor_name(info.name, sizeof info.name);
     std::snprintf(info.arch, sizeof info.arch, "%s", processor_architecture());
     std::memcpy(info.uuid, "tb-cpu-device", 13);
