@@ -37,6 +37,12 @@ template <auto Member, class... A> void call(Driver &driver, Slot slot, int32_t 
   if (status != TB_OK) throw Failure::take(status, driver.name.c_str(), facts(slot).name, device);
 }
 
+// The same for a function that waits: what queued work had to say is told, and may raise.
+template <auto Member, class... A> void wait(Driver &driver, Slot slot, int32_t device, A... arguments) {
+  call<Member>(driver, slot, device, arguments...);
+  if (after_wait() != 0) throw nb::python_error();
+}
+
 nb::list groups_of(const Driver &driver) {
   nb::list out;
   uint64_t seen = 0;
@@ -124,7 +130,7 @@ void mem_free(Driver &driver, int32_t device, uintptr_t address) {
 void copy_and_wait(Driver &driver, int32_t device, void *dst, const void *src, uint64_t size, int32_t kind) {
   tb_stream *stream = default_stream(driver, device);
   call<&tb_driver_api::mem_copy>(driver, Slot::mem_copy, device, device, stream, dst, src, size, kind);
-  call<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, device, stream);
+  wait<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, device, stream);
 }
 
 void copy_to_device(Driver &driver, int32_t device, uintptr_t dst, nb::handle src) {
@@ -143,14 +149,14 @@ void copy_between(Driver &driver, int32_t dst_device, uintptr_t dst, int32_t src
   tb_stream *stream = default_stream(driver, dst_device);
   call<&tb_driver_api::peer_copy>(driver, Slot::peer_copy, dst_device, stream, pointer(dst), dst_device, pointer(src),
                                   src_device, size);
-  call<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, dst_device, stream);
+  wait<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, dst_device, stream);
 }
 
 void mem_set(Driver &driver, int32_t device, uintptr_t dst, uint32_t pattern, uint32_t pattern_size, uint64_t count) {
   tb_stream *stream = default_stream(driver, device);
   call<&tb_driver_api::mem_set>(driver, Slot::mem_set, device, device, stream, pointer(dst), pattern, pattern_size,
                                 count);
-  call<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, device, stream);
+  wait<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, device, stream);
 }
 
 nb::tuple memory_info(Driver &driver, int32_t device) {
@@ -160,7 +166,7 @@ nb::tuple memory_info(Driver &driver, int32_t device) {
 }
 
 void synchronize(Driver &driver, int32_t device) {
-  call<&tb_driver_api::device_synchronize>(driver, Slot::device_synchronize, device, device);
+  wait<&tb_driver_api::device_synchronize>(driver, Slot::device_synchronize, device, device);
 }
 
 int64_t query(Driver &driver, int32_t device, const std::string &key) {

@@ -129,8 +129,21 @@ void run_goodbyes() {
 } // namespace
 
 const tb_device_table device_table = {
-    sizeof(tb_device_table), driver, is_open,        device_count, current_device, set_current_device, device_info,
-    component_error,         take,   describe_error, on_shutdown,  &forked,        set_explainer,
+    sizeof(tb_device_table),
+    driver,
+    is_open,
+    device_count,
+    current_device,
+    set_current_device,
+    device_info,
+    component_error,
+    take,
+    describe_error,
+    on_shutdown,
+    &forked,
+    set_explainer,
+    after_wait,
+    set_teller,
 };
 
 void set_opener(Opener open) { opener.store(open); }

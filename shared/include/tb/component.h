@@ -92,10 +92,10 @@ typedef struct tb_error {
   char text[1024];
 } tb_error;
 
-/* ---- tb-device, C API 1.1 ------------------------------------------------------------------------------------- */
+/* ---- tb-device, C API 1.2 ------------------------------------------------------------------------------------- */
 
 #define TB_DEVICE_API_MAJOR 1
-#define TB_DEVICE_API_MINOR 1
+#define TB_DEVICE_API_MINOR 2
 
 typedef struct tb_device_table {
   uint32_t struct_size;
@@ -124,6 +124,14 @@ typedef struct tb_device_table {
    * queued closure could only note. It runs on the taking thread and may take Python's lock; it must not throw. One for
    * the process; NULL: none. */
   void (*set_explainer)(void (*explain)(char *text, uint64_t size));
+  /* ---- since 1.2 ---- */
+  /* For whoever has waited for a device, with success and before going back to Python: tells Python what queued work had
+   * to say beside failures, such as warnings. 0: nothing is left to do. 1: a Python exception is set on this thread, and is
+   * to be raised. Takes Python's lock where there is something to tell; a thread that runs no Python code tells nothing,
+   * and what there is stays for the next that waits. */
+  int32_t (*after_wait)(void);
+  /* What after_wait calls; it must not throw. One for the process; NULL: none. */
+  void (*set_teller)(int32_t (*tell)(void));
 } tb_device_table;
 
 /* ---- tb-stream, C API 1.1 ------------------------------------------------------------------------------------- */
