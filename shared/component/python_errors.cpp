@@ -28,6 +28,11 @@ void raise(tb_status status, const char *function, int32_t device, const char *t
   raise_status(status, function, device);
 }
 
+void check_wait(tb_status status, const char *function, int32_t device) {
+  check(status, function, device);
+  if (host.tell && host.tell() != 0) throw nb::python_error(); // an older tb-device has none
+}
+
 Driver require_driver() {
   Driver driver;
   check(open_driver(&driver), "driver", -1);

@@ -15,6 +15,8 @@ inline void check(tb_status status, const char *function, int32_t device) {
   if (status != TB_OK) [[unlikely]]
     raise_status(status, function, device);
 }
+// Of a function that waited for a device: with success, what queued work had to say is told, which may raise too.
+void check_wait(tb_status status, const char *function, int32_t device);
 // The process's driver; raises why there is none.
 Driver require_driver();
 

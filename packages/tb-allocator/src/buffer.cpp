@@ -88,7 +88,7 @@ void copy_from(const Buffer &buffer, nb::handle source) {
   }
   PyBuffer_Release(&view);
   if (given != to.size) throw nb::value_error(sizes_differ(given, to.size).c_str());
-  check(status, "mem_copy", to.device);
+  check_wait(status, "mem_copy", to.device);
 }
 
 nb::bytes to_bytes(const Buffer &buffer) {
@@ -108,7 +108,7 @@ nb::bytes to_bytes(const Buffer &buffer) {
       if (status == TB_OK) status = driver.api->stream_synchronize(driver.self, from->stream);
     }
   }
-  check(status, "mem_copy", from->device);
+  check_wait(status, "mem_copy", from->device);
   return nb::borrow<nb::bytes>(out);
 }
 
@@ -187,7 +187,7 @@ void Buffer::synchronize() const {
     nb::gil_scoped_release released;
     status = driver.api->stream_synchronize(driver.self, storage->stream);
   }
-  check(status, "stream_synchronize", storage->device);
+  check_wait(status, "stream_synchronize", storage->device);
 }
 
 std::shared_ptr<Storage> allocate_storage(uint64_t size, std::optional<int32_t> device, nb::handle stream, Heap *heap) {

@@ -63,7 +63,7 @@ void copy_from_address(const Buffer &buffer, uintptr_t source, uintptr_t after) 
     // The source may go away after the call.
     if (status == TB_OK) status = driver.api->stream_synchronize(driver.self, to.stream);
   }
-  check(status, "mem_copy", to.device);
+  check_wait(status, "mem_copy", to.device);
 }
 
 } // namespace tb

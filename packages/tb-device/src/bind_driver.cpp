@@ -39,6 +39,12 @@ template <auto Member, class... A> void call(Driver &driver, Slot slot, int32_t 
   if (status != TB_OK) throw Failure::take(status, driver.name.c_str(), facts(slot).name, device);
 }
 
+// The same for a function that waits: what queued work had to say is told, and may raise.
+template <auto Member, class... A> void wait(Driver &driver, Slot slot, int32_t device, A... arguments) {
+  call<Member>(driver, slot, device, arguments...);
+  if (tell() != 0) throw nb::python_error();
+}
+
 nb::list groups_of(const Driver &driver) {
   nb::list out;
   uint64_t seen = 0;
@@ -126,7 +132,7 @@ void mem_free(Driver &driver, int32_t device, uintptr_t address) {
 void copy_and_wait(Driver &driver, int32_t device, void *dst, const void *src, uint64_t size, int32_t kind) {
   tb_stream *stream = default_stream(driver, device);
   call<&tb_driver_api::mem_copy>(driver, Slot::mem_copy, device, device, stream, dst, src, size, kind);
-  call<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, device, stream);
+  wait<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, device, stream);
 }
 
 // An address is any number in Python: the driver is asked whether it has the memory, where it can tell.
@@ -174,7 +180,7 @@ void copy_between(Driver &driver, int32_t dst_device, uintptr_t dst, int32_t src
   tb_stream *stream = default_stream(driver, dst_device);
   call<&tb_driver_api::peer_copy>(driver, Slot::peer_copy, dst_device, stream, pointer(dst), dst_device, pointer(src),
                                   src_device, size);
-  call<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, dst_device, stream);
+  wait<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, dst_device, stream);
 }
 
 void mem_set(Driver &driver, int32_t device, uintptr_t dst, uint32_t pattern, uint32_t pattern_size, uint64_t count) {
@@ -183,7 +189,7 @@ void mem_set(Driver &driver, int32_t device, uintptr_t dst, uint32_t pattern, ui
   tb_stream *stream = default_stream(driver, device);
   call<&tb_driver_api::mem_set>(driver, Slot::mem_set, device, device, stream, pointer(dst), pattern, pattern_size,
                                 count);
-  call<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, device, stream);
+  wait<&tb_driver_api::stream_synchronize>(driver, Slot::stream_synchronize, device, stream);
 }
 
 nb::tuple memory_info(Driver &driver, int32_t device) {
@@ -193,7 +199,7 @@ nb::tuple memory_info(Driver &driver, int32_t device) {
 }
 
 void synchronize(Driver &driver, int32_t device) {
-  call<&tb_driver_api::device_synchronize>(driver, Slot::device_synchronize, device, device);
+  wait<&tb_driver_api::device_synchronize>(driver, Slot::device_synchronize, device, device);
 }
 
 int64_t query(Driver &driver, int32_t device, const std::string &key) {

@@ -11,6 +11,7 @@ namespace {
 
 thread_local tb_error last{};
 std::atomic<Explainer> explainer{nullptr};
+std::atomic<Teller> teller{nullptr};
 
 } // namespace
 
@@ -97,6 +98,13 @@ bool take_error(tb_error *out) noexcept {
 }
 
 void set_explainer(Explainer explain) noexcept { explainer.store(explain, std::memory_order_release); }
+
+void set_teller(Teller tell) noexcept { teller.store(tell, std::memory_order_release); }
+
+int32_t tell() noexcept {
+  const Teller tell = teller.load(std::memory_order_acquire);
+  return tell ? tell() : 0;
+}
 
 void clear_error() noexcept { last.status = TB_OK; }
 

@@ -23,6 +23,11 @@ void clear_error() noexcept;
 using Explainer = void (*)(char *text, uint64_t size);
 void set_explainer(Explainer explain) noexcept;
 
+// tb_device_table.set_teller and .tell.
+using Teller = int32_t (*)();
+void set_teller(Teller tell) noexcept;
+int32_t tell() noexcept;
+
 // set_error with a formatted text; returns the status, so that a function can end with it.
 [[gnu::format(printf, 5, 6)]] tb_status fail(tb_status status, int32_t device, const char *driver, const char *function,
                                              const char *format, ...) noexcept;

@@ -146,6 +146,8 @@ const tb_device_table device_table = {
     before_wait,
     after_wait,
     is_stream,
+    tell,
+    set_teller,
 };
 
 void set_opener(Opener open) { opener.store(open); }

@@ -21,6 +21,7 @@ class TbError(ctypes.Structure):
 
 
 Explainer = CFUNCTYPE(None, c_void_p, c_uint64)
+Teller = CFUNCTYPE(c_int32)
 
 
 class Table(ctypes.Structure):
@@ -38,6 +39,11 @@ class Table(ctypes.Structure):
         ("on_shutdown", CFUNCTYPE(c_int32, c_void_p, c_void_p)),
         ("forked", POINTER(c_int32)),
         ("set_explainer", CFUNCTYPE(None, Explainer)),
+        ("before_wait", CFUNCTYPE(c_void_p)),
+        ("after_wait", CFUNCTYPE(None, c_void_p)),
+        ("is_stream", CFUNCTYPE(c_int32, c_void_p)),
+        ("tell", CFUNCTYPE(c_int32)),
+        ("set_teller", CFUNCTYPE(None, Teller)),
     )
 
 

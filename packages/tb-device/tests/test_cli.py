@@ -44,7 +44,7 @@ def test_doctor_json_has_drivers_components_and_the_machine(python: Python, buil
     assert report["driver"]["name"] == "cpu"
     assert len(report["driver"]["devices"]) == 2
     assert [each["chosen"] for each in report["candidates"]] == [True, False, False, False]
-    assert report["components"]["tb-device"]["c_api"] == "1.1"
+    assert report["components"]["tb-device"]["c_api"] == "1.2"
     assert report["slots_hash"] == _core.about()["slots_hash"]
     assert report["environment"] == {"TB_CPU_DEVICES": "2", "TB_DRIVER": "cpu"}
     assert report["forked"] is False
@@ -104,7 +104,7 @@ def test_the_slot_list_is_in_order_and_groups_are_contiguous() -> None:
 
 def test_the_export_record_says_what_it_is() -> None:
     record = export()
-    assert (record.magic, record.major, record.minor) == (b"tbexport", 1, 1)
+    assert (record.magic, record.major, record.minor) == (b"tbexport", 1, 2)
     assert (record.component, record.version) == (b"tb-device", tb_device.__version__.encode())
     assert record.table_size == record.table.contents.struct_size == ctypes.sizeof(Table)
 

@@ -25,6 +25,7 @@
 #include "kernels/kernels.h"
 #include "kernels/list_run.h"
 #include "kernels/product.h"
+#include "late_warnings.h"
 #include "learned/learned.h"
 #include "ledger.h"
 #include "placement.h"
@@ -42,7 +43,7 @@ namespace {
 
 void connect() {
   tb::Runtime &r = tb::runtime;
-  if (!tb_import("tb-ops", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 1, &r.device, sizeof r.device) ||
+  if (!tb_import("tb-ops", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &r.device, sizeof r.device) ||
       !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &r.stream, sizeof r.stream) ||
       !tb_import("tb-ops", "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 1, &r.generator,
                  sizeof r.generator))
@@ -60,6 +61,7 @@ void initialize() {
   TORCH_CHECK(c10::GetAllocator(tb::device_type) != nullptr,
               "tb-ops needs an allocator for the device type; import torch_backend, which registers it, first.");
   tb::open();
+  tb::check(tb::runtime.device.on_shutdown(&tb::tell_last_warnings, nullptr), "on_shutdown", -1);
   tb::open_executor();
   static auto *aten =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
@@ -139,6 +141,8 @@ void note_callers(std::tuple<ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff
   tb::runtime.device.set_explainer(&tb::replace_mark);
 }
 
+void set_warning_teller(nb::callable teller) { tb::set_warning_teller(teller.release().ptr()); }
+
 nb::tuple row(const tb::FallbackEntry &entry) {
   return nb::make_tuple(entry.name, entry.calls, entry.seconds, entry.bytes, entry.forced, entry.first.where,
                         nb::tuple(nb::cast(entry.first.stack)));
@@ -216,6 +220,10 @@ NB_MODULE(_core, m) {
         nb::sig("def _note_callers(offsets: tuple[int, int, int, int, int], "
                 "finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None"),
         "Launches note their place in Python from now on; finder(frames) names it when one has failed.");
+  m.def("_set_warning_teller", &set_warning_teller, "teller"_a,
+        nb::sig("def _set_warning_teller(teller: collections.abc.Callable[[list[tuple[str, bool, "
+                "list[tuple[int, int]], int]], int], tuple[BaseException | None, list[int]]]) -> None"),
+        "teller(warnings, dropped) gives Python what kernels warned of, as tb_ops._late_warnings.tell does.");
   m.def("open_budget", &tb::open_budget, "calls"_a, "Allows that many fallbacks until it is closed; its number.");
   m.def("close_budget", &tb::close_budget, "number"_a, "The first refusal's text; empty when there was none.");
   m.def("force_fallback", &tb::force_fallback, "name"_a, "overload"_a, "The CPU runs the operator until released.");

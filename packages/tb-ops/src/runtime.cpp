@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "capture.h"
+#include "late_warnings.h"
 #include "launch_blocking.h"
 
 namespace tb {
@@ -20,7 +21,10 @@ const tb_driver_api *driver = nullptr;
 
 tb_status commit(tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
   const tb_status status = driver->closure_commit(self, stream, storage, closure);
-  return status == TB_OK && !in_capture(stream) ? driver->stream_synchronize(self, stream) : status;
+  if (status != TB_OK || in_capture(stream)) return status;
+  const tb_status waited = driver->stream_synchronize(self, stream);
+  if (waited == TB_OK) tell_warnings_or_throw();
+  return waited;
 }
 
 const tb_driver_api *over(const tb_driver_api *below) {

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "capture.h"
+#include "late_warnings.h"
 #include "ledger.h"
 #include "runtime.h"
 
@@ -50,6 +51,7 @@ void synchronize(c10::DeviceIndex device, const char *operation, Wait wait) {
     tell(operation, wait);
   check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "stream_synchronize", device,
         Failed::work);
+  tell_warnings_or_throw();
 }
 
 void set_sync_debug_mode(SyncDebugMode wanted) { mode = wanted; }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "describe.h"
+#include "late_warnings.h"
 #include "tb/failures.h"
 #include "team.h"
 
@@ -50,6 +51,7 @@ tb_status run_guarded(void (*call)(void *), void *storage, bool independent, con
                : context->waiters == UINT32_MAX ? Host::absent
                                                 : Host::waits);
   AliasScope aliases;
+  const WarningScope warnings(launcher.caller);
   try {
     call(storage);
     team.finish();

@@ -69,7 +69,7 @@ bool Event::query() const {
   Driver driver = require_driver();
   tb_status status = driver.api->event_query(driver.self, event_);
   if (status == TB_NOT_READY) return false;
-  check(status, "event_query", device_);
+  check_wait(status, "event_query", device_);
   return true;
 }
 
@@ -81,7 +81,7 @@ void Event::synchronize() const {
     nb::gil_scoped_release released;
     status = driver.api->event_synchronize(driver.self, event_);
   }
-  check(status, "event_synchronize", device_);
+  check_wait(status, "event_synchronize", device_);
 }
 
 double Event::elapsed_time(const Event &end) const {

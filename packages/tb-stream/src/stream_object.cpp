@@ -49,7 +49,7 @@ bool query(const Stream &stream) {
   Driver driver = require_driver();
   tb_status status = driver.api->stream_query(driver.self, stream.handle);
   if (status == TB_NOT_READY) return false;
-  check(status, "stream_query", stream.device);
+  check_wait(status, "stream_query", stream.device);
   return true;
 }
 
@@ -60,7 +60,7 @@ void synchronize(const Stream &stream) {
     nb::gil_scoped_release released;
     status = driver.api->stream_synchronize(driver.self, stream.handle);
   }
-  check(status, "stream_synchronize", stream.device);
+  check_wait(status, "stream_synchronize", stream.device);
 }
 
 void synchronize_device(std::optional<int32_t> asked) {
@@ -71,7 +71,7 @@ void synchronize_device(std::optional<int32_t> asked) {
     nb::gil_scoped_release released;
     status = driver.api->device_synchronize(driver.self, device);
   }
-  check(status, "device_synchronize", device);
+  check_wait(status, "device_synchronize", device);
 }
 
 void wait_stream(const Stream &stream, nb::handle other) {

@@ -11,6 +11,7 @@
 #include <torch/csrc/utils/device_lazy_init.h>
 
 #include "tb/component_python.h"
+#include "tb/python_error.h"
 
 namespace tb {
 
@@ -59,15 +60,10 @@ void drop_error() {
 
 void on_shutdown(void *) { readiness.store(Readiness::closed, std::memory_order_release); }
 
-[[noreturn]] void throw_python_error() {
+[[noreturn]] void throw_why_not_initialized() {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
-  std::string text = "torch_backend could not be initialized";
-  if (PyObject *shown = value ? PyObject_Str(value) : nullptr) {
-    if (const char *utf8 = PyUnicode_AsUTF8AndSize(shown, nullptr)) text = utf8;
-    Py_DECREF(shown);
-  }
-  PyErr_Clear();
+  const std::string text = text_of_python_error(value, "torch_backend could not be initialized");
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(traceback);
@@ -91,7 +87,7 @@ bool connect_components() {
   constexpr const char *me = "torch-backend";
   auto &c = components;
   bool done =
-      tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 0, &c.device, sizeof c.device) &&
+      tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &c.device, sizeof c.device) &&
       tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &c.stream, sizeof c.stream) &&
       tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 0, &c.allocator,
                 sizeof c.allocator) &&
@@ -158,7 +154,7 @@ void make_ready() {
   PyObject *state = PyImport_ImportModule("torch_backend._state");
   PyObject *done = state ? PyObject_CallMethod(state, "initialize", nullptr) : nullptr;
   Py_XDECREF(state);
-  if (!done) throw_python_error();
+  if (!done) throw_why_not_initialized();
   Py_DECREF(done);
 }
 
@@ -199,6 +195,11 @@ void raise(tb_status status, const char *function, int32_t device, Failed what) 
   text[0] = 0;
   components.device.describe_error(status, function, device, text, sizeof text);
   throw_failure(status, function, text, what);
+}
+
+void raise_python_error() {
+  const PythonLock lock;
+  throw_python_error();
 }
 
 } // namespace tb

@@ -72,10 +72,14 @@ inline void check(tb_status status, const char *function, int32_t device = -1) {
   if (status != TB_OK) [[unlikely]]
     raise(status, function, device);
 }
-// Of a query or a synchronise, where failures of queued work appear.
-inline void check_work(tb_status status, const char *function, int32_t device = -1) {
+// Throws what a Python exception of this thread stands for.
+[[noreturn]] void raise_python_error();
+// Of a query or a synchronise, where failures of queued work appear and its warnings are told.
+inline void check_wait(tb_status status, const char *function, int32_t device = -1) {
   if (status != TB_OK) [[unlikely]]
     raise(status, function, device, Failed::work);
+  if (components.device.tell() != 0) [[unlikely]]
+    raise_python_error();
 }
 
 } // namespace tb

@@ -97,13 +97,13 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeStream(const c10::Stream &stream) const override {
     ensure_ready();
-    check_work(components.api->stream_synchronize(components.driver, from_c10(stream)), "stream_synchronize",
+    check_wait(components.api->stream_synchronize(components.driver, from_c10(stream)), "stream_synchronize",
                stream.device_index());
   }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
     ensure_ready();
     const int32_t number = device >= 0 ? device : components.device.current_device();
-    check_work(components.api->device_synchronize(components.driver, number), "device_synchronize", number);
+    check_wait(components.api->device_synchronize(components.driver, number), "device_synchronize", number);
   }
 
   // c10 asks for the event's memory at the first record. `device` is the event's own once it has recorded, so a stream
@@ -138,7 +138,7 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void *event) const override {
     if (!event) return;
     ensure_ready();
-    check_work(components.api->event_synchronize(components.driver, as_event(event)), "event_synchronize", -1);
+    check_wait(components.api->event_synchronize(components.driver, as_event(event)), "event_synchronize", -1);
   }
   double elapsedTime(void *start, void *end, const c10::DeviceIndex device) const override {
     TORCH_CHECK(start && end, "both events must be recorded before the time between them can be asked for");
@@ -171,7 +171,7 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
 private:
   static bool query(tb_status status, const char *function, int32_t device) {
     if (status == TB_NOT_READY) return false;
-    check_work(status, function, device);
+    check_wait(status, function, device);
     return true;
   }
 };

@@ -125,13 +125,21 @@ typedef struct tb_device_table {
    * queued closure could only note. It runs on the taking thread and may take Python's lock; it must not throw. One for
    * the process; NULL: none. */
   void (*set_explainer)(void (*explain)(char *text, uint64_t size));
-  /* Since 1.2. Before this thread may wait for others: gives Python's lock up if the thread holds it, and returns what
+  /* ---- since 1.2 ---- */
+  /* Before this thread may wait for others: gives Python's lock up if the thread holds it, and returns what
    * after_wait takes back; NULL: it did not. The driver's table does so by itself; this is for a component's own lock
    * under which somebody may wait for the device. */
   void *(*before_wait)(void);
   void (*after_wait)(void *given_up);
   /* 1 if the driver's table gave this stream and it was not destroyed: for addresses that come from Python. */
   int32_t (*is_stream)(const tb_stream *stream);
+  /* For whoever has waited for a device, with success and before going back to Python: tells Python what queued work had
+   * to say beside failures, such as warnings. 0: nothing is left to do. 1: a Python exception is set on this thread, and is
+   * to be raised. Takes Python's lock where there is something to tell; a thread that runs no Python code tells nothing,
+   * and what there is stays for the next that waits. */
+  int32_t (*tell)(void);
+  /* What tell calls; it must not throw. One for the process; NULL: none. */
+  void (*set_teller)(int32_t (*tell)(void));
 } tb_device_table;
 
 /* ---- tb-stream, C API 1.1 ------------------------------------------------------------------------------------- */

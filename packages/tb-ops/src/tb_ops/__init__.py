@@ -17,7 +17,7 @@ if _installed != TORCH_MINOR:
         f"pip install 'torch=={TORCH_MINOR}.*', or a tb-ops built for torch {_installed}"
     )
 
-from . import _core, _frames, _origin  # noqa: E402 (only once the version is known to fit)
+from . import _core, _frames, _late_warnings, _origin  # noqa: E402 (only once the version is known to fit)
 from ._core import set_sync_debug_mode, sync_debug_mode  # noqa: E402
 from .headers import get_include  # noqa: E402
 from .ledger import (  # noqa: E402
@@ -35,6 +35,7 @@ from .ledger import (  # noqa: E402
 _core._connect()
 _core.set_kernel_folder(str(pathlib.Path(__file__).parent / "device_kernels"))
 _core._set_origin_finder(_origin.find)
+_core._set_warning_teller(_late_warnings.tell)
 _offsets = _frames.find()
 if _offsets is not None:
     _core._note_callers(_offsets, _origin.find_launch)

@@ -17,6 +17,10 @@ def _set_origin_finder(finder: collections.abc.Callable[[], tuple[str, list[str]
     """
     finder() -> (place, stack) tells where Python is, on the thread that asks.
     """
+def _set_warning_teller(teller: collections.abc.Callable[[list[tuple[str, bool, list[tuple[int, int]], int]], int], tuple[BaseException | None, list[int]]]) -> None:
+    """
+    teller(warnings, dropped) gives Python what kernels warned of, as tb_ops._late_warnings.tell does.
+    """
 def _sgemm(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, add: bool) -> bool:
     """
     The kernel of float matrix products itself, for tests: out = left right or, with `add`, out += left right, of CPU matrices, or batches of them, whose rows or columns are dense. False: this processor has no AVX-512.

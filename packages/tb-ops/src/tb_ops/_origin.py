@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import weakref
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -42,38 +43,88 @@ def find_launch(frames: list[tuple[int, int]]) -> str:
     The code may be gone by now: only an address that still is the code of a function or of a running frame counts.
     "" where none does.
     """
-    alive = _living_code()
-    places = []
-    for address, instruction in frames:
-        code = alive.get(address)
-        if code is None:
-            continue
-        offset = instruction - address - type(code).__basicsize__
-        line = next((line for start, end, line in code.co_lines() if start <= offset < end), None)
-        if line is not None:
-            places.append((f"{code.co_filename}:{line} in {code.co_name}", _internal(code.co_filename)))
+    lines = [line for line in find_lines(frames) if line]
+    places = [(f"{line.file}:{line.line} in {line.function}", _internal(line.file)) for line in lines]
     return next((place for place, internal in places if not internal), places[0][0] if places else "")
 
 
-def _living_code() -> dict[int, CodeType]:
-    """Every code object of a function, a running frame, or one nested in these, by its address."""
-    pending = [item.__code__ for item in gc.get_objects() if type(item) is FunctionType]  # isinstance asks lazy objects
+class Line(NamedTuple):
+    """A line of Python code, and the globals of its module."""
+
+    file: str
+    line: int
+    function: str
+    namespace: dict[str, Any]
+
+
+def find_lines(frames: list[tuple[int, int]]) -> list[Line | None]:
+    """The lines of such frames; None where the code is gone."""
+    alive = _living_code({address for address, _ in frames})
+    return [
+        _line(alive[address], address, instruction) if address in alive else None for address, instruction in frames
+    ]
+
+
+def _line(found: _Code, address: int, instruction: int) -> Line | None:
+    code, namespace = found
+    offset = instruction - address - type(code).__basicsize__
+    line = next((line for start, end, line in code.co_lines() if start <= offset < end), None)
+    return None if line is None else Line(code.co_filename, line, code.co_name, namespace)
+
+
+_Code = tuple[CodeType, dict[str, Any]]
+"""With the globals of its module."""
+
+
+def _living_code(wanted: set[int]) -> dict[int, _Code]:
+    """Of these addresses those that are code of a running frame, of a function, or nested in these."""
+    found: dict[int, _Code] = {}
+    seen: set[int] = set()
+
+    def look(code: CodeType, namespace: dict[str, Any]) -> list[int]:
+        """What is new in `found` with this code and those nested in it."""
+        pending, new = [code], []
+        while pending:
+            code = pending.pop()
+            if id(code) in seen:
+                continue
+            seen.add(id(code))
+            if id(code) in wanted:
+                found[id(code)] = code, namespace
+                new.append(id(code))
+            pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        return new
+
     for frame in sys._current_frames().values():
         following: FrameType | None = frame
         while following is not None:
-            pending.append(following.f_code)
+            look(following.f_code, following.f_globals)
             following = following.f_back
-    found: dict[int, CodeType] = {}
-    while pending:
-        code = pending.pop()
-        if id(code) not in found:
-            found[id(code)] = code
-            pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    for address in wanted - found.keys():
+        known = _functions.get(address)
+        function = known() if known else None
+        if function is not None:
+            look(function.__code__, function.__globals__)
+    if wanted - found.keys():
+        if len(_functions) > 1000:
+            _functions.clear()  # only slower: the next search finds them again
+        for item in gc.get_objects():
+            if type(item) is FunctionType:  # isinstance asks lazy objects
+                _functions.update((address, weakref.ref(item)) for address in look(item.__code__, item.__globals__))
     return found
 
 
+_functions: dict[int, weakref.ref[FunctionType]] = {}
+"""Functions that had, or held, the code of an address when all were looked through, which takes tenths of a second."""
+
+
 def _internal(file: str) -> bool:
-    return file.startswith(_INTERNAL[:2]) or any(part in file for part in _INTERNAL[2:]) or file.startswith("<frozen ")
+    return ours(file) or file.startswith(_INTERNAL[:2]) or file.startswith("<frozen ")
+
+
+def ours(file: str) -> bool:
+    """Whether a file belongs to tb's packages."""
+    return any(part in file for part in _INTERNAL[2:])
 
 
 def _backward() -> str:

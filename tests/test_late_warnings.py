@@ -1,0 +1,422 @@
+"""What kernels warn of on a worker reaches Python's `warnings` at the next wait, as if the call had said it."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import tb_allocator
+import tb_device
+import tb_stream
+import torch
+import torch_backend.device_module as tb
+from torch.testing._internal.common_methods_invocations import op_db
+
+TEXT = "degrees of freedom"
+
+
+@pytest.fixture(autouse=True)
+def _types_are_known_and_nothing_is_left_over() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.accelerator.synchronize()
+        warn()
+        warn()  # the second call with these types does not wait
+        torch.accelerator.synchronize()
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.accelerator.synchronize()
+
+
+def warn() -> torch.Tensor:
+    return torch.ones(1, device="tb").std()  # the launch that warns
+
+
+def until_it_ran(out: torch.Tensor) -> None:
+    """Without a wait of tb's, which would tell."""
+    event = threading.Event()
+    tb_stream.current_stream(out.device.index).add_callback(event.set)
+    assert event.wait(60)
+
+
+def line_of_the_launch() -> int:
+    lines, first = inspect.getsourcelines(warn)
+    [offset] = [number for number, line in enumerate(lines) if "the launch that warns" in line]
+    return first + offset
+
+
+def caught(*steps: Callable[[], object], action: Any = "always") -> list[warnings.WarningMessage]:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter(action)
+        for step in steps:
+            step()
+    return told
+
+
+def repeated(times: int) -> Callable[[], object]:
+    def run() -> None:
+        for _ in range(times):
+            warn()
+        torch.accelerator.synchronize()
+
+    return run
+
+
+# ---- filters -------------------------------------------------------------------------------------------------------
+
+
+def test_a_warning_names_the_line_of_its_launch_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    [told] = caught(repeated(1))
+    assert (told.filename, told.lineno, told.category) == (__file__, line_of_the_launch(), UserWarning)
+    [stock] = caught(lambda: torch.ones(1).std())
+    assert str(told.message) == str(stock.message)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_call_itself_tells_nothing_before_the_wait() -> None:
+    assert caught(lambda: until_it_ran(warn())) == []
+    assert len(caught(torch.accelerator.synchronize)) == 1
+    assert caught(torch.accelerator.synchronize) == []  # told once
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"), [("always", 5), ("default", 1), ("module", 1), ("once", 1), ("ignore", 0)]
+)
+def test_filters_mean_what_they_mean_at_the_call(action: Any, expected: int) -> None:
+    assert len(caught(repeated(2), repeated(3), action=action)) == expected
+    assert (
+        len(caught(lambda: [torch.ones(1).std() for _ in range(5)], action=action)) == expected
+    )  # the same on the CPU
+
+
+def test_a_filter_by_message_and_module_applies() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", message=rf"std.*{TEXT}", category=UserWarning, module=__name__)
+        repeated(2)()
+    assert told == []
+
+
+def test_as_an_error_it_raises_at_the_wait_after_the_work_is_done() -> None:
+    x = torch.ones(4, device="tb")
+    (x + x).tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = [warn() for _ in range(3)]
+        done = x + x
+        with pytest.raises(UserWarning, match=TEXT):
+            torch.accelerator.synchronize()
+        torch.accelerator.synchronize()  # told once, though it came three times
+        assert done.tolist() == [2.0] * 4
+    assert len(out) == 3
+
+
+def test_types_seen_for_the_first_time_tell_inside_the_call() -> None:
+    program = """
+    import warnings, torch
+    warnings.simplefilter("error")
+    x = torch.ones(1, device="tb")
+    try:
+        x.std()
+    except UserWarning as error:
+        assert "degrees of freedom" in str(error)
+    else:
+        raise SystemExit("the first call told nothing")
+    torch.ones(4, device="tb").std()
+    x.std()
+    try:
+        torch.tb.synchronize()
+    except UserWarning:
+        print("told")
+    """
+    assert run_program(program) == ("told\n", "")
+
+
+def test_an_error_loses_no_other_warning() -> None:
+    def others() -> None:
+        x = torch.ones(1, device="tb")
+        warn()
+        x.var()
+        torch.var_mean(x)
+
+    caught(others, others, torch.accelerator.synchronize)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("error", message="std|var_mean")
+        others()
+        with pytest.raises(UserWarning, match=r"std\(\)"):
+            torch.accelerator.synchronize()
+        assert [str(warning.message)[:5] for warning in told] == ["var()"]
+        with pytest.raises(UserWarning, match=r"var_mean\(\)"):
+            torch.accelerator.synchronize()
+        torch.accelerator.synchronize()
+
+
+def test_a_failure_of_the_stream_comes_first() -> None:
+    table, index = torch.zeros(4, 2, device="tb"), torch.tensor([1, 9], device="tb")
+    table.index_select(0, index.clamp(max=3))
+    torch.accelerator.synchronize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn()
+        table.index_select(0, index)
+        with pytest.raises(IndexError):
+            torch.accelerator.synchronize()
+        with pytest.raises(UserWarning, match=TEXT):
+            torch.accelerator.synchronize()
+
+
+# ---- ways to wait --------------------------------------------------------------------------------------------------
+
+side = torch.ones(4, device="tb")
+
+
+def recorded(event: Any) -> Any:
+    event.record()
+    return event
+
+
+WAITS: dict[str, Callable[[], object]] = {
+    "torch.tb.synchronize": tb.synchronize,
+    "torch.accelerator.synchronize": torch.accelerator.synchronize,
+    "torch stream": lambda: torch.Stream(device="tb").synchronize(),
+    "torch stream, query": lambda: torch.Stream(device="tb").query(),
+    "torch event": lambda: recorded(torch.Event(device="tb")).synchronize(),
+    "torch.tb stream": lambda: tb.current_stream().synchronize(),
+    "torch.tb event": lambda: recorded(tb.Event()).synchronize(),
+    "tb_stream device": tb_stream.synchronize,
+    "tb_stream stream": lambda: tb_stream.current_stream().synchronize(),
+    "tb_stream event": lambda: tb_stream.current_stream().record_event().synchronize(),
+    "tb_stream query": lambda: tb_stream.default_stream().query(),
+    "tb_device": lambda: tb_device.default_driver().synchronize(0),
+    "tb_allocator buffer": lambda: tb_allocator.DeviceBuffer(size=64).tobytes(),
+    "item": lambda: side.sum().item(),
+    "bool": lambda: bool(side[0]),
+    "tolist": side.tolist,
+    "cpu": side.cpu,
+    "copy_": lambda: torch.empty(4).copy_(side),
+    "print": lambda: repr(side),
+    "nonzero": side.nonzero,
+    "save": lambda: torch.save(side, io.BytesIO()),
+    "storage": lambda: side.untyped_storage().cpu(),  # type: ignore[no-untyped-call]
+}
+
+
+@pytest.mark.parametrize("way", WAITS)
+def test_every_wait_tells_and_raises(way: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        WAITS[way]()
+    told = caught(lambda: until_it_ran(warn()), WAITS[way])
+    assert [warning.lineno for warning in told] == [line_of_the_launch()]
+    until_it_ran(warn())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=TEXT):
+            WAITS[way]()
+        WAITS[way]()
+    assert "degrees" not in capfd.readouterr().err
+
+
+def test_a_waiting_thread_hears_of_what_another_launched() -> None:
+    until_it_ran(warn())
+    errors: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            torch.accelerator.synchronize()
+        except UserWarning as error:
+            errors.append(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join()
+        torch.accelerator.synchronize()
+    assert [TEXT in str(error) for error in errors] == [True]
+
+
+def test_many_threads_lose_no_warning() -> None:
+    def work() -> None:
+        with torch.Stream(device="tb"):
+            for _ in range(50):
+                warn()
+                torch.accelerator.synchronize()
+
+    def run() -> None:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        torch.accelerator.synchronize()
+
+    assert len(caught(run)) == 200
+
+
+def test_a_wait_on_a_thread_without_python_leaves_them_for_python() -> None:
+    """A backward node that waits, on autograd's thread."""
+    x = torch.ones(4, device="tb", requires_grad=True)
+    table = torch.ones(5, device="tb")
+
+    def backward() -> None:
+        picked = torch.masked_select(table * x.sum(), table > 0)  # its backward waits
+        until_it_ran(warn())
+        picked.sum().backward()  # type: ignore[no-untyped-call]
+        torch.accelerator.synchronize()
+
+    caught(backward)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x.grad = None
+        with pytest.raises(UserWarning, match=TEXT):
+            backward()
+    assert x.grad is not None
+
+
+def test_each_replay_of_a_graph_warns() -> None:
+    x = torch.ones(1, device="tb")
+    graph = tb.Graph()
+    with tb.graph(graph):
+        x.std()
+    assert caught(torch.accelerator.synchronize) == []
+
+    def replay() -> None:
+        for _ in range(3):
+            graph.replay()
+        torch.accelerator.synchronize()
+
+    told = caught(replay)
+    line = inspect.getsourcelines(test_each_replay_of_a_graph_warns)[1] + 4  # of x.std()
+    assert [(warning.filename, warning.lineno) for warning in told] == [(__file__, line)] * 3
+
+
+# ---- programs of their own -----------------------------------------------------------------------------------------
+
+
+def run_program(program: str, **environment: str) -> tuple[str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_with_launch_blocking_the_call_tells() -> None:
+    program = """
+    import warnings, torch
+    x = torch.ones(1, device="tb")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            x.std()
+            print(len(told))
+    warnings.simplefilter("error")
+    try:
+        x.std()
+    except UserWarning:
+        print("raised")
+    """
+    assert run_program(program, TB_LAUNCH_BLOCKING="1") == ("1\n2\n3\nraised\n", "")
+
+
+@pytest.mark.parametrize("action", ["always", "error", "ignore"])
+def test_what_nobody_waited_for_is_told_at_exit(action: str) -> None:
+    program = f"""
+    import warnings, torch
+    x = torch.ones(1, device="tb")
+    warnings.simplefilter("ignore")
+    x.std(), x.var()
+    torch.tb.synchronize()
+    warnings.simplefilter("{action}")
+    x.std(), x.var()
+    """
+    out, err = run_program(program)
+    assert (out, err.count("degrees of freedom")) == ("", 0 if action == "ignore" else 2)
+
+
+def test_a_child_leaves_its_parents_warnings_to_the_parent() -> None:
+    program = """
+    import os, sys, warnings, torch
+    x = torch.ones(1, device="tb")
+    warnings.simplefilter("ignore")
+    x.std()
+    torch.tb.synchronize()
+    warnings.simplefilter("always")
+    x.std()
+    if os.fork() == 0:
+        sys.exit(0)
+    assert os.wait()[1] == 0
+    """
+    assert run_program(program)[1].count("degrees of freedom") == 1
+
+
+# ---- bounds --------------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_that_warns_takes_no_memory_and_its_count_is_told() -> None:
+    x = torch.ones(1, device="tb")
+    told = caught(lambda: [x.std() for _ in range(3000)], lambda: until_it_ran(x), torch.accelerator.synchronize)
+    assert len(told) == 1001
+    assert "(2000 times more)" in str(told[-1].message)
+
+
+def test_too_many_different_warnings_are_counted() -> None:
+    names: dict[str, Any] = {}
+    exec(compile("def call(x):\n" + "    x.std()\n" * 1200, "many_lines.py", "exec"), names)
+    told = caught(lambda: names["call"](torch.ones(1, device="tb")), torch.accelerator.synchronize)
+    assert [warning.lineno for warning in told[:-1]] == list(range(2, 1002))
+    assert str(told[-1].message).startswith("200 more warnings of tb's kernels were dropped")
+
+
+def test_a_line_whose_code_is_gone_is_told_where_it_is_waited_for() -> None:
+    names: dict[str, Any] = {"x": torch.ones(1, device="tb")}
+    exec(compile("def call():\n    x.std()\n", "gone.py", "exec"), names)
+    names.pop("call")()
+    time.sleep(0.1)
+    [told] = caught(torch.accelerator.synchronize)
+    assert told.filename == __file__
+
+
+# ---- the operators' own --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["std", "var", "std_mean", "var_mean", "nn.functional.kl_div", "index_reduce", "chalf"]
+)
+def test_operators_warn_as_on_the_cpu(name: str) -> None:
+    entry = next(entry for entry in op_db if entry.name == name)
+
+    def told(device: str) -> set[tuple[type[Warning], str]]:
+        def run() -> None:
+            for sample in entry.sample_inputs(device, torch.float32):  # type: ignore[no-untyped-call]
+                entry(sample.input, *sample.args, **sample.kwargs)
+            torch.accelerator.synchronize()
+
+        return {(warning.category, str(warning.message)) for warning in caught(run)}
+
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # else what is said once was said on the CPU
+    try:
+        stock = told("cpu")
+        assert stock
+        assert told("tb") == stock
+    finally:
+        torch.set_warn_always(always)
