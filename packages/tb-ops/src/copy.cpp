@@ -73,8 +73,7 @@ void copy_now(const at::Tensor &src, const at::Tensor &dst) {
   synchronize(device, "aten::copy_");
   if (dst.numel() >= at::internal::GRAIN_SIZE) {
     queue_with_host(src, dst);
-    check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "aten::copy_", device,
-          Failed::work);
+    synchronize(device, "aten::copy_", Wait::first_types); // the wait before it was told already
   } else if (is_tb(dst)) {
     copy_kernel(*HostView(dst), src);
   } else {
