@@ -211,3 +211,34 @@ def test_overlapping_memory_is_refused_also_after_learning() -> None:
         for _ in range(2):
             with pytest.raises(RuntimeError, match="single memory location"):
                 aten._add_relu.out(x[:4], x[:4], out=out)
+
+
+def captures(step: Callable[[], object]) -> bool:
+    """Whether a capture takes it: nothing in it waits."""
+    graph = tb.Graph()
+    try:
+        with tb.graph(graph):
+            step()
+    except RuntimeError as error:
+        if "for the first time" not in str(error):
+            raise
+        return False
+    return True
+
+
+def test_a_warmed_up_call_is_captured_after_any_number_of_others() -> None:
+    warm = torch.randn(2, 3, device="tb")
+    assert not captures(lambda: torch.nansum(warm))
+    for _ in range(2):
+        torch.nansum(warm)
+    once = torch.randn(3, 2, device="tb")
+    torch.nansum(once)
+    rows = torch.randn(1, 60_000, device="tb")
+    for length in range(1, 2000):
+        torch.nansum(rows[:, :length])
+    assert captures(lambda: torch.nansum(warm))
+    assert captures(lambda: torch.nansum(once))
+    for length in range(2000, 60_000):
+        torch.nansum(rows.as_strided((1, 1), (length, 1)))
+    assert captures(lambda: torch.nansum(warm))
+    assert not captures(lambda: torch.nansum(rows[:, :1])), "what came once leaves where there is much of it"

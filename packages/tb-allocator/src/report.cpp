@@ -49,20 +49,26 @@ tb_status Heap::out_of_memory(const Request &request) {
   text += ", " + bytes_text(here + elsewhere) + " free; largest free block " + bytes_text(largest) + ". ";
   if (streams > 1)
     text += "Free by stream: " + by_stream + (streams > 8 ? " and " + std::to_string(streams - 8) + " more. " : ". ");
-  // The first that applies is what would have helped.
+  const bool limited = limit_ != UINT64_MAX && limit_ - std::min(reserved, limit_) < request.rounded &&
+                       (!known || driver_free > request.rounded);
+  const char *const or_raise = limited ? " Or raise the limit with tb_allocator.set_memory_limit()." : "";
+  // The first that applies is what would have helped; a limit last, since memory that is free needs none.
   if (known && request.size > total)
     text += "The device never has that much: ask for less at a time.";
-  else if (limit_ != UINT64_MAX && limit_ - std::min(reserved, limit_) < request.rounded &&
-           (!known || driver_free > request.rounded))
-    text += "The limit is in the way: raise it with tb_allocator.set_memory_limit().";
   else if (here + elsewhere >= request.rounded && policy_.growing)
     text += "Enough is free, but in pages of which other blocks use a part: free more of what is small, or allocate "
-            "what lives long first.";
+            "what lives long first." +
+            std::string(or_raise);
   else if (here >= request.rounded)
     text += "Enough is free, but in pieces: TB_ALLOC_CONF=expandable_segments:True avoids that where the driver has "
-            "virtual memory.";
+            "virtual memory." +
+            std::string(or_raise);
   else if (elsewhere >= request.rounded)
-    text += "Enough is free on other streams, in segments that they partly use: free more there, or use fewer streams.";
+    text +=
+        "Enough is free on other streams, in segments that they partly use: free more there, or use fewer streams." +
+        std::string(or_raise);
+  else if (limited)
+    text += "The limit is in the way: raise it with tb_allocator.set_memory_limit().";
   else
     text += "Free tensors, use a smaller batch, or end other processes on the device.";
   return fail(TB_OUT_OF_MEMORY, device, "allocate", text.c_str());

@@ -255,6 +255,34 @@ def test_growing_segments_use_memory_that_is_in_pieces(python: Python) -> None:
     assert python.output(code, TB_CPU_MEMORY="128M", TB_ALLOC_CONF="expandable_segments:True") == "fits"
 
 
+UNDER_A_LIMIT = """
+import tb_allocator, tb_device
+tb_allocator.set_memory_limit(130 << 20)
+segment = tb_allocator.empty(120 << 20)
+segment = None
+blocks = [tb_allocator.empty(20 << 20) for _ in range(6)]
+for number in range(FREED):
+    blocks[2 * number] = None
+try:
+    tb_allocator.empty(40 << 20)
+    print("fits")
+except tb_device.OutOfMemoryError as error:
+    print(error)
+"""
+
+
+def test_under_a_limit_memory_in_pieces_is_told_before_the_limit(python: Python) -> None:
+    settings = {"TB_CPU_MEMORY": "1G", "TB_ALLOC_CONF": "expandable_segments:False"}
+    in_pieces = python.output(UNDER_A_LIMIT.replace("FREED", "3"), **settings)
+    assert "in pieces: TB_ALLOC_CONF=expandable_segments:True" in in_pieces
+    assert "raise the limit" in in_pieces
+    too_little = python.output(UNDER_A_LIMIT.replace("FREED", "1"), **settings)
+    assert "The limit is in the way: raise it" in too_little
+    assert "expandable_segments" not in too_little
+    settings["TB_ALLOC_CONF"] = "expandable_segments:True"
+    assert python.output(UNDER_A_LIMIT.replace("FREED", "3"), **settings) == "fits"
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [

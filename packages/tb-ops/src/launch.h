@@ -14,13 +14,12 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <type_traits>
 #include <utility>
 
 #include "argument.h"
 #include "caller.h"
+#include "first_use.h"
 #include "runtime.h"
 #include "thread_independent.h"
 #include "waiting.h"
@@ -56,25 +55,6 @@ template <class Function> struct Closure {
   static void destroy(void *storage) { static_cast<Closure *>(storage)->~Closure(); }
   template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value,
                                                         &run<is_thread_independent(name.value)>, &destroy};
-};
-
-// The combinations of types that one kernel has run with.
-class FirstUse {
-public:
-  bool known(uint64_t types) const {
-    for (const std::atomic<uint64_t> &seen : seen_)
-      if (seen.load(std::memory_order_relaxed) == types) return true;
-    return false;
-  }
-  // Waits for the launch; what it failed with is raised here. More combinations than places only wait more often.
-  void wait(c10::DeviceIndex device, uint64_t types, const char *operation) {
-    synchronize(device, operation, Wait::first_types);
-    seen_[next_.fetch_add(1, std::memory_order_relaxed) % seen_.size()].store(types, std::memory_order_relaxed);
-  }
-
-private:
-  std::array<std::atomic<uint64_t>, 16> seen_{};
-  std::atomic<uint32_t> next_ = 0;
 };
 
 // construct(storage) builds a Queued inside the stream's queue, as a closure of `kind`, which is then made to run.

@@ -9,8 +9,10 @@ from typing import Any
 from . import _core, levels
 
 NATIVE, EMULATED, ON_CPU, MISSING = "native", "emulated by the host", "on the CPU", "not available"
+NOT_NEEDED = "not needed"
 HOST_ACCESSIBLE = "TB_DEVICE_HOST_ACCESSIBLE"  # a flag of tb_device_info; stands among the groups below
 UNUSED = "a later torch-backend"  # it makes no use of what the driver offers yet
+HOST_KERNELS = (("CLOSURE",), (HOST_ACCESSIBLE,))  # PyTorch's own CPU kernels run on the driver's streams
 PRIORITIES = "priority_greatest < priority_least"  # a fact of tb_device_info
 
 
@@ -20,7 +22,8 @@ class Feature:
 
     needs: everything it takes, of a tuple one: groups, functions, extensions, facts of a device. without: the state for
     a driver that lacks one of them, and how it is then. used: PyTorch's device tb makes use of it today; where it does
-    not, `without` holds for every driver.
+    not, `without` holds for every driver. beside_host_kernels: how it is where those do it, and the driver's own way
+    is not needed. limits: what a native one does not cover.
     """
 
     name: str
@@ -28,6 +31,8 @@ class Feature:
     needs: tuple[tuple[str, ...], ...]
     without: tuple[str, str]
     used: bool = True
+    beside_host_kernels: str = ""
+    limits: str = ""
 
 
 FEATURES = (
@@ -36,15 +41,16 @@ FEATURES = (
     Feature(
         "kernels on the host's memory",
         "operators",
-        (("CLOSURE",), (HOST_ACCESSIBLE,)),
-        (ON_CPU, "each operator waits for the device, runs on the CPU, and is counted"),
+        HOST_KERNELS,
+        (ON_CPU, "each operator without a loaded kernel waits for the device, runs on the CPU, and is counted"),
     ),
     Feature(
         "loaded kernels",
-        "operators of a vendor",
-        (("MODULE",),),
-        (ON_CPU, "no module can be loaded"),
-        used=False,
+        "operators",
+        (("ASYNC",), ("MODULE",)),
+        (ON_CPU, "no module can be loaded: each operator waits for the device, runs on the CPU, and is counted"),
+        beside_host_kernels="operators run on the host's memory",
+        limits="where a compiler for the device is there; other operators run on the CPU, and are counted",
     ),
     Feature(
         "CPU fallback in place",
@@ -65,6 +71,7 @@ FEATURES = (
         "to('tb', non_blocking=True)",
         (("ASYNC",), ("PIN",)),
         (EMULATED, "the host waits for the copy"),
+        limits="from and to pinned memory; a copy from or to pageable memory has happened when the call returns",
     ),
     Feature("pinned memory", "tensor.pin_memory()", (("PIN",),), (EMULATED, "pageable memory")),
     Feature(
@@ -93,13 +100,19 @@ FEATURES = (
     ),
     Feature("memory statistics", "torch.tb.memory_stats()", (("CORE",),), (MISSING, "")),
     Feature("pitched copies", "-", (("COPY2D",),), (EMULATED, "a copy a row"), used=False),
-    Feature("peer copies", "tensor.to('tb:1')", (("PEER",),), (EMULATED, "staged through the host"), used=False),
+    Feature(
+        "peer copies",
+        "tensor.to('tb:1')",
+        (("PEER",),),
+        (EMULATED, "staged through the host"),
+        used=False,
+        beside_host_kernels="a kernel copies on the host's memory",
+    ),
     Feature(
         "host callbacks",
-        "-",
-        (("HOSTCALL",),),
+        "tb_stream: Stream.add_callback",
+        (("HOSTCALL", "CLOSURE"),),
         (EMULATED, "a thread of the host waits for the stream"),
-        used=False,
     ),
     Feature(
         "native stream handles",
@@ -109,10 +122,9 @@ FEATURES = (
     ),
     Feature(
         "vendor libraries' current device",
-        "-",
+        "operators of a vendor's library",
         (("device_activate",),),
         (EMULATED, "a call that does nothing"),
-        used=False,
     ),
     Feature(
         "recovery of a lost device",
@@ -129,7 +141,7 @@ FEATURES = (
         (EMULATED, "sharing by a copy on the CPU"),
         used=False,
     ),
-    Feature("graphs", "-", ((levels.GRAPH_EXTENSION,),), (MISSING, "work is enqueued anew each time"), used=False),
+    Feature("graphs", "torch.tb.graph()", ((levels.GRAPH_EXTENSION,),), (MISSING, "a capture is refused")),
 )
 
 
@@ -148,17 +160,23 @@ def offered_by(driver: _core.Driver) -> set[str]:
 
 def state_of(feature: Feature, offered: Collection[str]) -> dict[str, Any]:
     """A row: feature, seen_as, state, how, offered (by the driver), changed_by (what would make it native)."""
-    lacking = [" or ".join(choice) for choice in feature.needs if not any(one in offered for one in choice)]
-    native = not lacking and feature.used
-    state, how = (NATIVE, "") if native else feature.without
+    lacking = _lacking(feature.needs, offered)
+    if feature.beside_host_kernels and not _lacking(HOST_KERNELS, offered):
+        state, how = NOT_NEEDED, feature.beside_host_kernels
+    else:
+        state, how = (NATIVE, feature.limits) if not lacking and feature.used else feature.without
     return {
         "feature": feature.name,
         "seen_as": feature.seen_as,
         "state": state,
         "how": how,
         "offered": not lacking,
-        "changed_by": lacking + ([] if feature.used else [UNUSED]),
+        "changed_by": [] if state == NOT_NEEDED else lacking + ([] if feature.used else [UNUSED]),
     }
+
+
+def _lacking(needs: tuple[tuple[str, ...], ...], offered: Collection[str]) -> list[str]:
+    return [" or ".join(choice) for choice in needs if not any(one in offered for one in choice)]
 
 
 def examine(driver: _core.Driver) -> dict[str, Any]:

@@ -3,20 +3,16 @@
 
 #include <ATen/Context.h>
 
-#include <mutex>
-#include <unordered_map>
-
 #include "describe.h"
 #include "fallback.h"
 #include "learned/call_key.h"
+#include "learned/layouts.h"
 #include "learned/queued_call.h"
 
 namespace tb {
 namespace {
 
 using c10::IValue;
-
-constexpr size_t most_layouts = 1024; // of one operator; a program with more kinds of calls begins to learn anew
 
 class Learned final : public c10::OperatorKernel {
 public:
@@ -33,13 +29,15 @@ public:
     const auto arguments = c10::ArrayRef<IValue>(*stack).slice(stack->size() - count);
     const std::optional<CallKey> key = overlapping(arguments) ? std::nullopt : call_key(arguments);
     if (!key) return run_on_aliases(op, stack);
-    if (const std::shared_ptr<const CallLayout> layout = known(*key)) return queue(op, *layout, arguments, stack);
+    if (const std::shared_ptr<const CallLayout> layout = layouts_.find(*key))
+      return queue(op, *layout, arguments, stack);
     const std::vector<IValue> before = arguments.vec();
     run_on_aliases(op, stack, Wait::first_shapes);
     if (call_key(before) != key) return; // it resized an argument
     const size_t returned = op.schema().returns().size();
     const auto results = c10::ArrayRef<IValue>(*stack).slice(stack->size() - returned);
-    if (std::optional<CallLayout> layout = layout_of(tensors_of(before), results)) remember(*key, std::move(*layout));
+    if (std::optional<CallLayout> layout = layout_of(tensors_of(before), results))
+      layouts_.remember(*key, std::move(*layout));
   }
 
 private:
@@ -60,18 +58,6 @@ private:
       }
     }
     return false;
-  }
-
-  std::shared_ptr<const CallLayout> known(const CallKey &key) {
-    const std::lock_guard guard(lock_);
-    const auto found = layouts_.find(key);
-    return found == layouts_.end() ? nullptr : found->second;
-  }
-
-  void remember(const CallKey &key, CallLayout layout) {
-    const std::lock_guard guard(lock_);
-    if (layouts_.size() == most_layouts) layouts_.clear();
-    layouts_[key] = std::make_shared<const CallLayout>(std::move(layout));
   }
 
   void queue(const c10::OperatorHandle &op, const CallLayout &layout, c10::ArrayRef<IValue> arguments,
@@ -116,8 +102,7 @@ private:
   const std::string name_;
   const tb_closure closure_;
   std::vector<bool> written_, random_; // by argument: it is written to; it is a generator
-  std::mutex lock_;
-  std::unordered_map<CallKey, std::shared_ptr<const CallLayout>, CallKeyHash> layouts_;
+  Layouts layouts_;
 };
 
 // ---- which operators --------------------------------------------------------------------------------------------
