@@ -14,6 +14,7 @@ ROWS, COLUMNS = torch.tensor([0, 1, 2]), torch.tensor([0, 1])
 LAYOUTS = {name: getattr(torch, f"sparse_{name}") for name in ("csr", "csc", "bsr", "bsc")}
 EYE = torch.eye(4)
 aten = torch.ops.aten
+untyped: Any = torch  # whose types do not know all that it takes
 
 
 def values(layout: str) -> torch.Tensor:
@@ -30,7 +31,7 @@ def loaded(tensor: torch.Tensor) -> Any:
 def of_cpu(layout: str) -> torch.Tensor:
     if layout == "coo":
         return EYE.to_sparse()
-    return EYE.to_sparse(layout=LAYOUTS[layout], blocksize=(2, 2) if layout[0] == "b" else None)  # type: ignore[call-overload, no-any-return]
+    return EYE.to_sparse(layout=LAYOUTS[layout], blocksize=(2, 2) if layout[0] == "b" else None)
 
 
 Calls = dict[str, Callable[[], Any]]
@@ -52,15 +53,15 @@ def compressed(name: str, layout: torch.layout) -> Calls:
         "of tb, gradient": lambda: make(*on_tb, (2, 2), requires_grad=True),
         "of cpu": lambda: make(*on_cpu, (2, 2), device="tb"),
         "of lists": lambda: make([0, 1, 2], [0, 1], values(name).tolist(), (2, 2), device="tb"),
-        "any layout": lambda: torch.sparse_compressed_tensor(*on_tb, (2, 2), layout=layout),
-        "any layout without size": lambda: torch.sparse_compressed_tensor(*on_tb, layout=layout),
-        "any layout of cpu": lambda: torch.sparse_compressed_tensor(*on_cpu, (2, 2), layout=layout, device="tb"),
+        "any layout": lambda: untyped.sparse_compressed_tensor(*on_tb, (2, 2), layout=layout),
+        "any layout without size": lambda: untyped.sparse_compressed_tensor(*on_tb, layout=layout),
+        "any layout of cpu": lambda: untyped.sparse_compressed_tensor(*on_cpu, (2, 2), layout=layout, device="tb"),
         "unsafe": lambda: unsafe(*on_tb, [2, 2], layout=layout, device="tb"),
         "any layout, unsafe": lambda: aten._sparse_compressed_tensor_unsafe(*on_tb, [2, 2], layout=layout, device="tb"),
         "dimensions": lambda: aten._sparse_compressed_tensor_with_dims(
             0, 0, [2, 2], [1, 1] if block else [], torch.int64, layout=layout, device="tb"
         ),
-        "of dense": lambda: x.to_sparse(layout=layout, blocksize=block),  # type: ignore[call-overload]
+        "of dense": lambda: x.to_sparse(layout=layout, blocksize=block),
         "of dense by name": lambda: getattr(x, f"to_sparse_{name}")(*([block] if block else [])),
         "zeros": lambda: torch.zeros(2, 2, layout=layout, device="tb") if not block else x.new_empty(2, layout=layout),
         "zeros_like of cpu": lambda: torch.zeros_like(of_cpu(name), device="tb"),
@@ -87,15 +88,15 @@ def of_layout(name: str, layout: torch.layout) -> Calls:
 def coo() -> Calls:
     indices, ones = torch.zeros(1, 1, dtype=torch.int64), torch.ones(1)
     there = indices.to("tb"), ones.to("tb")
-    x = EYE.to("tb")
+    x: Any = EYE.to("tb")
     table = x.clone().requires_grad_()
     return {
-        "of tb": lambda: torch.sparse_coo_tensor(*there, (2,)),
-        "of tb without size": lambda: torch.sparse_coo_tensor(*there),
-        "of tb, checked": lambda: torch.sparse_coo_tensor(*there, (2,), check_invariants=True),
-        "of cpu": lambda: torch.sparse_coo_tensor(indices, ones, (2,), device="tb"),
-        "of lists": lambda: torch.sparse_coo_tensor([[0]], [1.0], (2,), device="tb"),
-        "of nothing": lambda: torch.sparse_coo_tensor((2, 2), device="tb"),
+        "of tb": lambda: untyped.sparse_coo_tensor(*there, (2,)),
+        "of tb without size": lambda: untyped.sparse_coo_tensor(*there),
+        "of tb, checked": lambda: untyped.sparse_coo_tensor(*there, (2,), check_invariants=True),
+        "of cpu": lambda: untyped.sparse_coo_tensor(indices, ones, (2,), device="tb"),
+        "of lists": lambda: untyped.sparse_coo_tensor([[0]], [1.0], (2,), device="tb"),
+        "of nothing": lambda: untyped.sparse_coo_tensor((2, 2), device="tb"),
         "unsafe": lambda: aten._sparse_coo_tensor_unsafe(*there, [2], layout=torch.sparse_coo, device="tb"),
         "zeros": lambda: torch.zeros(2, 2, layout=torch.sparse_coo, device="tb"),
         "zeros_like": lambda: torch.zeros_like(EYE.to_sparse(), device="tb"),
@@ -104,7 +105,7 @@ def coo() -> Calls:
         "of dense by name": lambda: x.to_sparse_coo(),
         "mask": lambda: x.sparse_mask(EYE.to_sparse()),
         "spdiags": lambda: torch.sparse.spdiags(x, torch.arange(4), (4, 4)),
-        "gradient": lambda: torch.nn.functional.embedding(there[0], table, sparse=True).sum().backward(),
+        "gradient": lambda: untyped.nn.functional.embedding(there[0], table, sparse=True).sum().backward(),
     }
 
 
@@ -145,7 +146,7 @@ def nested() -> Calls:
         "of cpu": lambda: torch.nested.nested_tensor([EYE, EYE[:2]], device="tb"),
         "of lists": lambda: torch.nested.nested_tensor([[1.0, 2.0], [3.0]], device="tb"),
         "as nested": lambda: torch.nested.as_nested_tensor([x, x[:2]], layout=torch.strided),
-        "as nested of cpu": lambda: torch.nested.as_nested_tensor([EYE, EYE[:2]], device="tb"),
+        "as nested of cpu": lambda: untyped.nested.as_nested_tensor([EYE, EYE[:2]], device="tb"),
         "as nested of a tensor": lambda: torch.nested.as_nested_tensor(x, layout=torch.strided),
         "narrow": lambda: torch.nested.narrow(x, 1, 0, 2, layout=torch.strided),
         "list": lambda: torch._nested_tensor_from_tensor_list([x, x]),
@@ -181,8 +182,8 @@ def test_a_refused_kind_of_tensor_is_refused_where_it_is_made(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: torch.empty(2, layout=torch._mkldnn, device="tb"), lambda: EYE.to_mkldnn().to("tb")]
-)  # type: ignore[attr-defined]
+    "make", [lambda: torch.empty(2, layout=untyped._mkldnn, device="tb"), lambda: EYE.to_mkldnn().to("tb")]
+)
 def test_a_layout_that_pytorch_ties_to_other_devices_is_refused_by_pytorch(make: Callable[[], Any]) -> None:
     with pytest.raises(NotImplementedError, match="Unsupported device type for mkldnn layout: tb"):
         make()

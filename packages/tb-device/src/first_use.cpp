@@ -67,8 +67,7 @@ void note_use(Driver &driver) {
 void watch_first_use(Driver &driver) {
   driver.in_use = driver.table;
   if (!driver.survives_fork()) return;
-#define TB_SLOT(group, need, name, parameters, arguments)                                                              \
-  watch<Slot::name, &tb_driver_api::name>(driver.table.name);
+#define TB_SLOT(group, need, name, parameters, arguments) watch<Slot::name, &tb_driver_api::name>(driver.table.name);
 #define TB_SLOT0(group, need, name)
 #include "tb/driver_slots.inc"
 #undef TB_SLOT
