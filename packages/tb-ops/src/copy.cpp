@@ -50,7 +50,7 @@ void host_to_device(const at::Tensor &src, const at::Tensor &dst, bool non_block
   const bool aside = !non_blocking && src.nbytes() <= aside_limit, pinned = non_blocking && src.is_pinned();
   if (!pinned) refuse_captured_copy(device_number(dst));
   const auto host = aside ? TensorArgument::Host::copy : TensorArgument::Host::share;
-  launch<"aten::copy_">(device_number(dst), [to = TensorArgument(dst), from = TensorArgument(src, host)]() mutable {
+  launch<"aten::copy_">(device_number(dst), [to = WrittenArgument(dst), from = TensorArgument(src, host)]() mutable {
     copy_kernel(to.alias(), from.alias());
   });
   if (!aside && !pinned) synchronize(device_number(dst), "aten::copy_");
@@ -59,7 +59,7 @@ void host_to_device(const at::Tensor &src, const at::Tensor &dst, bool non_block
 void device_to_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
   if (non_blocking && dst.is_pinned()) {
     launch<"aten::copy_">(device_number(src),
-                          [to = TensorArgument(dst, TensorArgument::Host::share),
+                          [to = WrittenArgument(dst, TensorArgument::Host::share),
                            from = TensorArgument(src)]() mutable { copy_kernel(to.alias(), from.alias()); });
     return;
   }
