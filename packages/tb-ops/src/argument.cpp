@@ -6,11 +6,13 @@
 #include <ATen/ops/conj_physical_ops.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 
 #include "alias.h"
+#include "capture.h"
 #include "describe.h"
 #include "team.h"
 
@@ -105,7 +107,33 @@ size_t span(const int64_t *sizes, const int64_t *strides, uint32_t dimensions, s
 
 } // namespace
 
-thread_local constinit CapturedTypes captured_types;
+thread_local constinit LaunchNotes launch_notes;
+
+// Where there are floating tensors the integers are indices.
+bool LaunchNotes::is_too_large() const {
+  if (any_capture()) return false; // nothing can be waited for
+  double holds = std::numeric_limits<double>::infinity();
+  bool floating = false;
+  const auto look = [&]<class Number>(c10::ScalarType type, Number largest) {
+    if (!(present_ >> static_cast<unsigned>(type) & 1)) return;
+    floating |= c10::isFloatingType(type) || c10::isComplexType(type);
+    if (c10::isIntegralType(type, false) && floating) return;
+    holds = std::min(holds, static_cast<double>(largest));
+  };
+  look(c10::kDouble, std::numeric_limits<double>::infinity());
+  look(c10::kComplexDouble, std::numeric_limits<double>::infinity());
+  look(c10::kFloat, std::numeric_limits<float>::max());
+  look(c10::kComplexFloat, std::numeric_limits<float>::max());
+  look(c10::kBFloat16, std::numeric_limits<c10::BFloat16>::max());
+  look(c10::kHalf, std::numeric_limits<c10::Half>::max());
+  look(c10::kLong, std::numeric_limits<int64_t>::max());
+  look(c10::kInt, std::numeric_limits<int32_t>::max());
+  look(c10::kShort, std::numeric_limits<int16_t>::max());
+  look(c10::kChar, std::numeric_limits<int8_t>::max());
+  look(c10::kByte, std::numeric_limits<uint8_t>::max());
+  if (floating && std::isinf(largest_)) return false;
+  return largest_ > holds;
+}
 
 std::string describe_aliases() { return aliases().described(); }
 
@@ -134,13 +162,13 @@ TensorArgument::TensorArgument(const at::Tensor &tensor, Host host_tensor) {
     inline_[i] = sizes[i];
     inline_[count + i] = strides[i];
   }
-  captured_types.add(type_, false);
+  launch_notes.add(type_, false);
 }
 
 // What few tensors are: of the host, empty, of many dimensions. Apart, since the rest needs no registers of the caller's.
 void TensorArgument::take(const at::Tensor &tensor, Host host_tensor) {
   c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
-  captured_types.add(type_, impl->numel() == 0);
+  launch_notes.add(type_, impl->numel() == 0);
   if (impl->device_type() == c10::DeviceType::CPU) {
     if (host_tensor == Host::copy && impl->numel() == 1 && impl->itemsize() <= sizeof value_ && impl->dim() == 0) {
       by_value_ = true;
@@ -174,7 +202,7 @@ TensorArgument::~TensorArgument() {
   if (dimensions_ > inline_dimensions) delete[] heap_;
 }
 
-at::Tensor &TensorArgument::alias() {
+at::Tensor &TensorArgument::writable() {
   static thread_local at::Tensor undefined;
   if (type_ == c10::ScalarType::Undefined) return undefined;
   at::Tensor &tensor = aliases().take(type_);

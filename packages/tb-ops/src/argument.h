@@ -7,33 +7,63 @@
 #include <c10/util/DimVector.h>
 #include <c10/util/SmallVector.h>
 
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tb {
 
-// The types of the tensors captured for the next launch of this thread, folded into a number; runs of one type count
-// once, so that lists of any length look alike. Empty tensors differ: kernels look at no type then. Every launch takes
-// it (see FirstUse).
-class CapturedTypes {
+// What was noted for the next launch of this thread, which takes it, of what it captures.
+struct Noted {
+  uint64_t types = 0; // of the tensors, folded into a number (see FirstUse)
+  // The kernel may well refuse it, whatever the types: it writes to a tensor several elements of which are one, or it has
+  // a number that the tensors' types cannot hold.
+  bool doubtful = false;
+};
+
+// In a row of tensors of one type those behind the first few do not count, so that long lists of any length look alike.
+// Empty tensors differ: kernels look at no type then.
+class LaunchNotes {
 public:
   void add(c10::ScalarType type, bool empty) {
     const uint64_t symbol = 2 * static_cast<uint64_t>(type) + empty + 1;
-    if (symbol == last_) return;
+    present_ |= uint64_t{1} << static_cast<unsigned>(type);
+    row_ = symbol == last_ ? row_ + 1 : 1;
     last_ = symbol;
-    folded_ = folded_ * 131 + symbol;
+    if (row_ > counted_in_a_row) return;
+    noted_.types = noted_.types * 131 + symbol;
   }
-  uint64_t take() {
-    const uint64_t folded = folded_;
-    folded_ = last_ = 0;
-    return folded;
+  void add_overlap() { noted_.doubtful = true; }
+  void add(const c10::Scalar &number) {
+    if (number.isComplex() || number.isSymbolic()) return;
+    const double size = number.isFloatingPoint() ? std::fabs(number.toDouble()) : std::fabs(number.to<double>());
+    if (!(size <= held_by_all)) [[unlikely]]
+      largest_ = size > largest_ ? size : std::isnan(size) ? std::numeric_limits<double>::infinity() : largest_;
+  }
+  Noted take() {
+    if (largest_ > held_by_all) [[unlikely]]
+      noted_.doubtful |= is_too_large();
+    last_ = present_ = 0;
+    largest_ = 0;
+    return std::exchange(noted_, {});
   }
 
 private:
-  uint64_t folded_ = 0, last_ = 0;
+  // Enough for the arguments that are no lists: int, float, float is another call than int, int, float.
+  static constexpr uint32_t counted_in_a_row = 3;
+  static constexpr double held_by_all = 127;
+  bool is_too_large() const;
+
+  Noted noted_;
+  uint64_t last_ = 0;
+  uint32_t row_ = 0;
+  uint64_t present_ = 0; // types, as bits
+  double largest_ = 0;   // of the numbers
 };
-extern thread_local constinit CapturedTypes captured_types;
+extern thread_local constinit LaunchNotes launch_notes;
 
 // A tensor's address, shape and type. A CPU tensor without dimensions travels by value, with its wrapped-number flag, since
 // type promotion depends on it; another CPU tensor is copied, so that the caller may change it at once.
@@ -53,7 +83,7 @@ public:
   }
 
   // On the worker: a CPU tensor over the bytes, valid until the closure ends. An undefined tensor stays undefined.
-  at::Tensor &alias();
+  const at::Tensor &alias() { return writable(); }
 
   // Of a tensor on the device.
   void *data() const { return data_; }
@@ -66,7 +96,10 @@ public:
   }
 
 private:
+  friend class WrittenArgument;
+  friend at::Tensor &restore(TensorArgument &argument);
   static constexpr size_t inline_dimensions = 4;
+  at::Tensor &writable();
   [[gnu::noinline]] void take(const at::Tensor &tensor, Host host);
   int64_t *sizes() { return dimensions_ > inline_dimensions ? heap_ : inline_; }
 
@@ -83,6 +116,26 @@ private:
   };
 };
 
+// Whether an element is there twice: some dimension of more than one element has stride 0.
+inline bool overlaps_itself(const at::Tensor &tensor) {
+  if (!tensor.defined() || tensor.is_non_overlapping_and_dense()) return false;
+  const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  for (size_t i = 0; i < sizes.size(); i++)
+    if (strides[i] == 0 && sizes[i] > 1) [[unlikely]]
+      return true;
+  return false;
+}
+
+// A tensor that a closure writes to: the only one whose alias it may change. The launch learns whether it overlaps itself.
+class WrittenArgument : public TensorArgument {
+public:
+  explicit WrittenArgument(const at::Tensor &tensor, Host host = Host::copy) : TensorArgument(tensor, host) {
+    if (overlaps_itself(tensor)) [[unlikely]]
+      launch_notes.add_overlap();
+  }
+  at::Tensor &alias() { return writable(); }
+};
+
 // The worker's stock of CPU tensors: aliases are reused from closure to closure, made anew only when a kernel kept one.
 class AliasScope {
 public:
@@ -94,7 +147,7 @@ public:
 
 // stored(x): what a closure keeps of an argument; restore(stored): what the CPU kernel gets.
 inline TensorArgument stored(const at::Tensor &tensor) { return TensorArgument(tensor); }
-inline at::Tensor &restore(TensorArgument &argument) { return argument.alias(); }
+inline at::Tensor &restore(TensorArgument &argument) { return argument.writable(); }
 
 struct OptionalTensorArgument {
   explicit OptionalTensorArgument(const std::optional<at::Tensor> &tensor)
@@ -104,10 +157,11 @@ struct OptionalTensorArgument {
 };
 inline OptionalTensorArgument stored(const std::optional<at::Tensor> &t) { return OptionalTensorArgument(t); }
 inline std::optional<at::Tensor> restore(OptionalTensorArgument &a) {
-  return a.present ? std::optional<at::Tensor>(a.argument.alias()) : std::nullopt;
+  return a.present ? std::optional<at::Tensor>(restore(a.argument)) : std::nullopt;
 }
 
 using TensorArguments = std::vector<TensorArgument>;
+using WrittenArguments = std::vector<WrittenArgument>;
 // In the closure itself: no allocation for the caller, nothing of another thread's for the worker to free.
 using FewTensorArguments = c10::SmallVector<TensorArgument, 4>;
 template <class Arguments = TensorArguments, class List> Arguments stored_list(const List &list) {
@@ -126,7 +180,7 @@ template <class Arguments> std::vector<at::Tensor> restore(Arguments &arguments)
 {
   std::vector<at::Tensor> out;
   out.reserve(arguments.size());
-  for (TensorArgument &argument : arguments) out.push_back(argument.alias());
+  for (TensorArgument &argument : arguments) out.push_back(restore(argument));
   return out;
 }
 
@@ -177,11 +231,14 @@ inline std::optional<std::string_view> restore(const OptionalText &stored) {
 template <class T> T stored(const T &value)
   requires(std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, c10::Scalar>)
 {
+  if constexpr (std::is_same_v<T, c10::Scalar>) launch_notes.add(value);
   return value;
 }
 template <class T> std::optional<T> stored(const std::optional<T> &value)
   requires(std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, c10::Scalar>)
 {
+  if constexpr (std::is_same_v<T, c10::Scalar>)
+    if (value) launch_notes.add(*value);
   return value;
 }
 template <class T, size_t N> std::array<T, N> stored(const std::array<T, N> &value) { return value; }

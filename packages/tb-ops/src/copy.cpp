@@ -61,7 +61,7 @@ bool may_queue(const at::Tensor &host, bool non_blocking) {
 void queue_with_host(const at::Tensor &src, const at::Tensor &dst) {
   constexpr auto share = TensorArgument::Host::share;
   launch<"aten::copy_">(device_number(is_tb(dst) ? dst : src),
-                        [to = TensorArgument(dst, share), from = TensorArgument(src, share)]() mutable {
+                        [to = WrittenArgument(dst, share), from = TensorArgument(src, share)]() mutable {
                           copy_kernel(to.alias(), from.alias());
                         });
 }

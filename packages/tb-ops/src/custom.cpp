@@ -49,7 +49,7 @@ struct CustomCall {
   }
   void operator()() {
     c10::SmallVector<void *, 8> aliases;
-    for (TensorArgument &tensor : tensors) aliases.push_back(&tensor.alias());
+    for (TensorArgument &tensor : tensors) aliases.push_back(&restore(tensor));
     state.run(aliases.data());
   }
   State state;
@@ -80,9 +80,9 @@ void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, 
   State owned(op, state);
   const auto device = static_cast<c10::DeviceIndex>(number);
   Kind &kind = kind_of(op);
-  const uint64_t types = enqueue<CustomCall>(device, kind.closure, std::move(owned), c10::ArrayRef(tensors, count));
-  if ((flags & TB_LAUNCH_WAIT) != 0 || !kind.first_use.known(types))
-    kind.first_use.wait(device, types, kind.closure.name);
+  const Noted noted = enqueue<CustomCall>(device, kind.closure, std::move(owned), c10::ArrayRef(tensors, count));
+  if ((flags & TB_LAUNCH_WAIT) != 0 || !kind.first_use.known(noted.types))
+    kind.first_use.wait(device, noted.types, kind.closure.name);
 }
 
 const tb_ops_table table{sizeof(tb_ops_table), TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, &on_native, &launch_custom};

@@ -2,8 +2,10 @@
 #include "register.h"
 #include "runtime.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty_strided_ops.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -22,23 +24,35 @@ void check_factory(std::optional<c10::Layout> layout, std::optional<bool> pin_me
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
+// Under torch.use_deterministic_algorithms what nobody wrote yet is no number, or the largest one, as on the CPU.
+bool fills_new_memory() {
+  const at::Context &context = at::globalContext();
+  return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
+}
+
+at::Tensor filled(at::Tensor made) {
+  if (fills_new_memory()) [[unlikely]]
+    at::native::fill_empty_deterministic_(made);
+  return made;
+}
+
 at::Tensor empty_memory_format(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype,
                                std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                                std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> memory_format) {
   check_factory(layout, pin_memory);
   const c10::DeviceIndex index = device_or_current(device);
   if (!memory_format || *memory_format == c10::MemoryFormat::Contiguous)
-    return empty(size, {}, c10::dtype_or_default(dtype), index);
+    return filled(empty(size, {}, c10::dtype_or_default(dtype), index));
   DeviceScope scope(index);
-  return at::Tensor(
-      at::detail::empty_generic(size, runtime.allocator, key_set, c10::dtype_or_default(dtype), memory_format));
+  return filled(at::Tensor(
+      at::detail::empty_generic(size, runtime.allocator, key_set, c10::dtype_or_default(dtype), memory_format)));
 }
 
 at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
                          std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                          std::optional<bool> pin_memory) {
   check_factory(layout, pin_memory);
-  return empty(size, stride, c10::dtype_or_default(dtype), device_or_current(device));
+  return filled(empty(size, stride, c10::dtype_or_default(dtype), device_or_current(device)));
 }
 
 // Forward-mode AD's zeros without memory.
@@ -77,6 +91,7 @@ void ensure_storage(c10::TensorImpl *self) {
 const at::Tensor &resize_(const at::Tensor &self, c10::IntArrayRef size,
                           std::optional<c10::MemoryFormat> memory_format) {
   c10::TensorImpl *impl = self.unsafeGetTensorImpl();
+  const auto bytes_before = static_cast<int64_t>(self.storage().nbytes());
   if (size != self.sizes()) {
     at::detail::check_size_nonnegative(size);
     impl->set_sizes_contiguous(size);
@@ -86,6 +101,8 @@ const at::Tensor &resize_(const at::Tensor &self, c10::IntArrayRef size,
     TORCH_CHECK(*memory_format != c10::MemoryFormat::Preserve, "Unsupported memory format ", *memory_format);
     impl->empty_tensor_restride(*memory_format);
   }
+  if (fills_new_memory()) [[unlikely]]
+    at::native::fill_resize_deterministic_(self, bytes_before);
   return self;
 }
 

@@ -1,14 +1,15 @@
 // The launch seam: work of an operator goes to the current stream of a device as a closure built in place.
 //
-//   launch<"aten::relu">(device, [in = TensorArgument(x), out = TensorArgument(y)]() mutable { ... in.alias() ... });
+//   launch<"aten::relu">(device, [in = TensorArgument(x), out = WrittenArgument(y)]() mutable { ... in.alias() ... });
 //   launch_kernel<"aten::mm.out", kernel>(device, self, mat2, out);   // kernel(const Tensor &, const Tensor &, Tensor &)
 //
 // The closure runs on the stream's worker with autograd off; what it throws appears at the next synchronise, as the same
 // type of exception, with the operator's name. It must not take Python's lock nor launch or wait for anything.
 //
 // Whether a CPU kernel takes a combination of types is known only once it has run. So the first launch of each kernel
-// with each combination waits, and so does one that writes to a tensor that overlaps itself: those errors appear at the
-// call, as on the CPU. Only what depends on values (an index out of range) is told late.
+// with each combination waits, and so does one that writes to a tensor that overlaps itself or has a number that the
+// tensors' types cannot hold: those errors appear at the call, as on the CPU. Only what depends on values (an index out of
+// range) is told late.
 #pragma once
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -19,6 +20,7 @@
 
 #include "argument.h"
 #include "caller.h"
+#include "denormals.h"
 #include "first_use.h"
 #include "runtime.h"
 #include "thread_independent.h"
@@ -36,6 +38,7 @@ template <size_t N> struct Name {
 struct Launcher {
   int32_t threads = at::get_num_threads(); // what torch.set_num_threads gave
   bool deterministic = at::globalContext().deterministicAlgorithms();
+  bool flushes_denormals = tb::flushes_denormals();
   Caller caller = tb::caller();
 };
 
@@ -73,40 +76,30 @@ void enqueue_made(c10::DeviceIndex device, const tb_closure &kind, const Constru
   commit(stream, storage, kind, device);
 }
 
-// Builds Function there from `arguments`. Gives the types of the tensors that it captured.
+// Builds Function there from `arguments`. Gives what was noted of the tensors that it captured.
 template <class Function, class... Arguments>
-uint64_t enqueue(c10::DeviceIndex device, const tb_closure &kind, Arguments &&...arguments) {
+Noted enqueue(c10::DeviceIndex device, const tb_closure &kind, Arguments &&...arguments) {
   using Queued = Closure<Function>;
-  uint64_t types = 0;
+  Noted noted;
   enqueue_made<Queued>(device, kind, [&](void *storage) {
     new (storage) Queued{{}, Function(std::forward<Arguments>(arguments)...)};
-    types = captured_types.take();
+    noted = launch_notes.take();
   });
-  return types;
+  return noted;
 }
 
 // `wait`: until it has run.
 template <Name name, class Function, class... Arguments>
 void launch_in_place(c10::DeviceIndex device, bool wait, Arguments &&...arguments) {
   static constinit FirstUse first_use;
-  const uint64_t types =
+  const Noted noted =
       enqueue<Function>(device, Closure<Function>::template kind<name>, std::forward<Arguments>(arguments)...);
-  if (wait || !first_use.known(types)) [[unlikely]]
-    first_use.wait(device, types, name.value);
+  if (wait || noted.doubtful || !first_use.known(noted.types)) [[unlikely]]
+    first_use.wait(device, noted.types, name.value);
 }
 
 template <Name name, class Function> void launch(c10::DeviceIndex device, Function function) {
   launch_in_place<name, Function>(device, false, std::move(function));
-}
-
-// Whether an element is there twice: some dimension of more than one element has stride 0.
-inline bool overlaps_itself(const at::Tensor &tensor) {
-  if (!tensor.defined() || tensor.is_non_overlapping_and_dense()) return false;
-  const c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
-  for (size_t i = 0; i < sizes.size(); i++)
-    if (strides[i] == 0 && sizes[i] > 1) [[unlikely]]
-      return true;
-  return false;
 }
 
 // The stored arguments of one kernel. Leaves rather than std::tuple: there are hundreds of these types, and a generated
@@ -122,10 +115,13 @@ template <auto kernel, size_t... i, class... Stored> struct KernelCall<kernel, s
   void operator()() { kernel(restore(static_cast<Leaf<i, Stored> &>(*this).value)...); }
 };
 
-// Whether several elements of a tensor that a kernel writes to (its parameter is no const reference) are one.
+// Whether several elements of a tensor that a kernel writes to are one: its parameter is no const reference, or is a list,
+// of which nobody knows.
 template <class Parameter, class Argument> bool written_on_overlap(const Argument &argument) {
   if constexpr (std::is_same_v<Parameter, at::Tensor &> && std::is_convertible_v<const Argument &, const at::Tensor &>)
     return overlaps_itself(argument);
+  if constexpr (std::is_same_v<Parameter, at::TensorList>)
+    return std::any_of(argument.begin(), argument.end(), &overlaps_itself);
   return false;
 }
 template <class... Parameters, class... Arguments>

@@ -40,6 +40,11 @@ private:
 
 } // namespace
 
+void flush_denormals(bool flush, int threads) {
+  at::globalContext().setFlushDenormal(flush);
+  team.share(threads, [flush](int64_t, int64_t) { at::globalContext().setFlushDenormal(flush); });
+}
+
 tb_status run_guarded(void (*call)(void *), void *storage, bool independent, const Launcher &launcher,
                       const tb_closure_context *context) {
   static thread_local Worker worker;
@@ -50,6 +55,8 @@ tb_status run_guarded(void (*call)(void *), void *storage, bool independent, con
                context->waiters == 0            ? Host::works
                : context->waiters == UINT32_MAX ? Host::absent
                                                 : Host::waits);
+  if (launcher.flushes_denormals != flushes_denormals()) [[unlikely]]
+    flush_denormals(launcher.flushes_denormals, launcher.threads);
   AliasScope aliases;
   const WarningScope warnings(launcher.caller);
   try {

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch_backend.conformance import schemas
 from torch_backend.conformance.case import FAILED, NO_DTYPE, NOT_APPLICABLE, PASSED, Case, Observation, Result
-from torch_backend.conformance.checks import CHECKS, fake, forward, out, plan, versions
+from torch_backend.conformance.checks import CHECKS, bad_arguments, fake, forward, out, plan, versions
 from torch_backend.conformance.comparison import compare
 from torch_backend.conformance.databases import operators
 from torch_backend.conformance.device import Device
@@ -21,6 +22,7 @@ from torch_backend.conformance.samples import samples
 CPU = Device("cpu")
 LIMITS = Limits(samples=3, window=32, elements=5_000, repeats=16)
 ENTRIES = {
+    "bad_arguments": ("bernoulli", NO_DTYPE),
     "errors": ("gather", NO_DTYPE),
     "dtypes": ("add", "bool"),
     "inplace_expanded": ("add", "float32"),
@@ -129,6 +131,62 @@ def test_cancelled_derivatives_are_measured_by_the_largest() -> None:
     assert compare(one, other, CPU.device).problem is not None
     assert compare(one, other, CPU.device, cancelling=True).problem is None
     assert compare(one, other * 1.001, CPU.device, cancelling=True).problem is not None
+
+
+def test_a_bad_argument_that_is_taken_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this device a number in a tensor is never wrong: it is made a probability."""
+    right = bad_arguments.caller
+
+    def lenient(function: Any, sample: Any, device: Device) -> Any:
+        if device is not LENIENT:
+            return right(function, sample, device)
+        return right(lambda p: function(p.nan_to_num(0).clamp(0, 1)), sample, device)
+
+    monkeypatch.setattr(bad_arguments, "caller", lenient)
+    result = run_case(Case("bad_arguments", "bernoulli", NO_DTYPE), LENIENT, LIMITS)
+    assert result.status == FAILED
+    assert "does not raise" in result.message
+
+
+def test_a_bad_shape_that_is_told_late_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, right = _Late("cpu"), bad_arguments.caller
+
+    def late(function: Any, sample: Any, asked: Device) -> Any:
+        call = right(function, sample, asked)
+
+        def queued() -> Any:
+            try:
+                return call()
+            except Exception as error:
+                device.error = error
+
+        return queued if asked is device else call
+
+    monkeypatch.setattr(bad_arguments, "caller", late)
+    result = run_case(Case("bad_arguments", "mm", NO_DTYPE), device, LIMITS)
+    assert result.status == FAILED
+    assert "told at the next wait" in result.message
+
+
+def test_operators_without_samples_get_calls_by_their_schemas() -> None:
+    known = schemas.overloads()
+    assert {"aten::randperm", "aten::normal_", "aten::bernoulli_.Tensor", "aten::_foreach_add_.Scalar"} <= set(known)
+    for name in ("aten::randperm", "aten::normal_", "aten::_foreach_add_.Scalar"):
+        assert known[name].samples(), name
+
+
+class _Late(Device):
+    """Tells what went wrong at the next wait."""
+
+    error: Exception | None = None
+
+    def synchronize(self) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+LENIENT = Device("cpu")
 
 
 def test_exceptions_agree_by_type() -> None:

@@ -59,7 +59,7 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
                  : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   Tensor out = empty_formatted(input, sizes, input.scalar_type(), result_format(input, weight, bias, with));
   launch<"aten::convolution">(device, [x = TensorArgument(input), w = TensorArgument(weight), b = stored(bias),
-                                       with = std::move(with), y = TensorArgument(out),
+                                       with = std::move(with), y = WrittenArgument(out),
                                        independent = is_independent(input, weight, transposed, groups)]() mutable {
     if (!independent) team.depend();
     const Tensor &input = x.alias(), &weight = w.alias();
@@ -91,8 +91,8 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor &grad, cons
   if (mask[2]) grad_bias = empty_on(weight, {grad.size(1)}, weight.scalar_type());
   launch<"aten::convolution_backward">(
       device, [dy = TensorArgument(grad), x = TensorArgument(input), w = TensorArgument(weight), mask,
-               channels = grad.size(1), with = std::move(with), dx = TensorArgument(grad_input),
-               dw = TensorArgument(grad_weight), db = TensorArgument(grad_bias)]() mutable {
+               channels = grad.size(1), with = std::move(with), dx = WrittenArgument(grad_input),
+               dw = WrittenArgument(grad_weight), db = WrittenArgument(grad_bias)]() mutable {
         const c10::SymInt bias_size = channels;
         const Tensor &grad = dy.alias(), &input = x.alias(), &weight = w.alias();
         Placement placement({dx.alias(), dw.alias(), db.alias()});

@@ -63,7 +63,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor &input, double p, std::op
                                       reserve(std::nullopt, device, TB_FILL_BERNOULLI, c10::kBool, input.numel())};
   Tensor out = empty_preserving(input, input.scalar_type()), mask = empty_preserving(input, c10::kBool);
   launch<"aten::native_dropout">(device, [x = TensorArgument(input), distribution, scale = keep == 0 ? 0. : 1. / keep,
-                                          y = TensorArgument(out), m = TensorArgument(mask)]() mutable {
+                                          y = WrittenArgument(out), m = WrittenArgument(mask)]() mutable {
     dropout_kernel(x.alias(), distribution, scale, y.alias(), m.alias());
   });
   return {std::move(out), std::move(mask)};

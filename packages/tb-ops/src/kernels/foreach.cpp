@@ -155,8 +155,9 @@ Tensors norm(TensorList self, const Scalar &order, std::optional<c10::ScalarType
   auto apply = [order](size_t, Tensor &result, const Tensor &tensor) {
     at::cpu::linalg_vector_norm_outf(tensor, order, at::OptionalIntArrayRef(), false, std::nullopt, result);
   };
-  launch<"aten::_foreach_norm">(device_number(self[0]),
-                                ForeachCall<2, decltype(apply)>{{stored_list(out), stored_list(self)}, apply});
+  launch<"aten::_foreach_norm">(
+      device_number(self[0]),
+      ForeachCall<2, decltype(apply)>{stored_list<WrittenArguments>(out), {stored_list(self)}, apply});
   return out;
 }
 
@@ -166,8 +167,9 @@ void copy_in_place(TensorList self, TensorList src, bool non_blocking) {
   for (size_t i = 0; fast && i < self.size(); i++) fast = self[i].sizes() == src[i].sizes();
   if (!fast) return slow::_foreach_copy_(self, src, non_blocking);
   auto apply = [](size_t, Tensor &to, const Tensor &from) { copy_result(to, from); };
-  launch<"aten::_foreach_copy_">(device_number(self[0]),
-                                 ForeachCall<2, decltype(apply)>{{stored_list(self), stored_list(src)}, apply});
+  launch<"aten::_foreach_copy_">(
+      device_number(self[0]),
+      ForeachCall<2, decltype(apply)>{stored_list<WrittenArguments>(self), {stored_list(src)}, apply});
   count_modifications(self);
 }
 
@@ -175,7 +177,8 @@ void zero_in_place(TensorList self) {
   at::native::check_foreach_api_restrictions(self);
   if (!all_here({self})) return slow::_foreach_zero_(self);
   auto apply = [](size_t, Tensor &tensor) { at::native::zero_(tensor); };
-  launch<"aten::_foreach_zero_">(device_number(self[0]), ForeachCall<1, decltype(apply)>{{stored_list(self)}, apply});
+  launch<"aten::_foreach_zero_">(device_number(self[0]),
+                                 ForeachCall<1, decltype(apply)>{stored_list<WrittenArguments>(self), {}, apply});
   count_modifications(self);
 }
 

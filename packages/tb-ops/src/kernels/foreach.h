@@ -39,7 +39,8 @@ private:
 bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every);
 
 template <size_t count, class Apply> struct ForeachCall {
-  std::array<TensorArguments, count> lists;
+  WrittenArguments written;
+  std::array<TensorArguments, count - 1> read;
   Apply apply;
 
   // Each tensor by one thread, with its bits; a list that is worth it by several.
@@ -67,9 +68,11 @@ template <size_t count, class Apply> struct ForeachCall {
 private:
   using Together = std::array<at::Tensor *, count>; // of one place in each list
   std::vector<Together> aliases() {
-    std::vector<Together> tensors(lists[0].size());
-    for (size_t i = 0; i < tensors.size(); i++)
-      for (size_t list = 0; list < count; list++) tensors[i][list] = &lists[list][i].alias();
+    std::vector<Together> tensors(written.size());
+    for (size_t i = 0; i < tensors.size(); i++) {
+      tensors[i][0] = &written[i].alias();
+      for (size_t list = 1; list < count; list++) tensors[i][list] = &restore(read[list - 1][i]);
+    }
     return tensors;
   }
 };
@@ -97,8 +100,9 @@ void queue_in_place_lists(Operation operation, at::TensorList self, Lists... oth
   if constexpr (ByElement<Operation>)
     if (c10::isFloatingType(self[0].scalar_type()))
       return launch_elements<name>(device_number(self[0]), std::move(operation), self, others...);
-  launch<name>(device_number(self[0]), ForeachCall<1 + sizeof...(others), InPlace<Operation>>{
-                                           {stored_list(self), stored_list(others)...}, {std::move(operation)}});
+  launch<name>(device_number(self[0]),
+               ForeachCall<1 + sizeof...(others), InPlace<Operation>>{
+                   stored_list<WrittenArguments>(self), {stored_list(others)...}, {std::move(operation)}});
 }
 
 // operation(i, out, self, others...) for every i, with out = self. All tensors of one i are laid out alike.
@@ -124,8 +128,9 @@ Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... othe
       return out;
     }
   launch<name>(device_number(self[0]),
-               ForeachCall<2 + sizeof...(others), Operation>{
-                   {stored_list(out), stored_list(self), stored_list(others)...}, std::move(operation)});
+               ForeachCall<2 + sizeof...(others), Operation>{stored_list<WrittenArguments>(out),
+                                                             {stored_list(self), stored_list(others)...},
+                                                             std::move(operation)});
   return out;
 }
 

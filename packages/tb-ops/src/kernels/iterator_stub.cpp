@@ -39,7 +39,7 @@ at::TensorIterator IteratorArgument::restore() {
 void IteratorArgument::write_back() {
   for (int i = 0; i < outputs_; i++) {
     Operand &operand = operands_[static_cast<size_t>(i)];
-    if (operand.converted.defined()) at::_ops::copy_::call(operand.tensor.alias(), operand.converted, false);
+    if (operand.converted.defined()) at::_ops::copy_::call(tb::restore(operand.tensor), operand.converted, false);
   }
 }
 

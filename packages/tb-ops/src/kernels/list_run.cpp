@@ -45,7 +45,8 @@ private:
   // Whether the operation may run piece by piece with the first.
   bool fits(const QueuedList &step) const {
     const TensorArguments &mine = lengths(), &theirs = step.lists[0];
-    return step.settled && mine.size() == theirs.size() && mine[0].type() == theirs[0].type() &&
+    return step.settled && step.launcher.flushes_denormals == steps_[0]->launcher.flushes_denormals &&
+           mine.size() == theirs.size() && mine[0].type() == theirs[0].type() &&
            std::ranges::equal(mine, theirs, {}, &TensorArgument::elements, &TensorArgument::elements);
   }
 

@@ -165,7 +165,7 @@ void launch_elements(c10::DeviceIndex device, Element element, const Lists &...l
   static constinit FirstUse first_use;
   QueuedList::Lists arguments;
   (arguments.push_back(stored_list(lists)), ...);
-  const uint64_t types = captured_types.take();
+  const uint64_t types = launch_notes.take().types;
   const bool known = first_use.known(types);
   enqueue_made<Queued>(device, QueuedList::kind<name>, [&](void *storage) {
     [[maybe_unused]] const QueuedList *queued = new (storage) Queued(std::move(element), std::move(arguments), known);

@@ -5,6 +5,7 @@
 #include <ATen/core/Reduction.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/PointwiseOps.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/binary_cross_entropy_backward_native.h>
 #include <ATen/ops/binary_cross_entropy_native.h>
 #include <ATen/ops/mse_loss_backward_native.h>
@@ -12,6 +13,9 @@
 #include <ATen/ops/nll_loss2d_backward_native.h>
 #include <ATen/ops/nll_loss2d_forward_native.h>
 #include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
@@ -72,6 +76,27 @@ Tensor smooth_l1_loss(const Tensor &self, const Tensor &target, int64_t reductio
 
 // ---- binary cross entropy ---------------------------------------------------------------------------------------
 
+// What the kernel checks: that the others have, or broadcast to, the input's shape, dimensions of size 1 aside.
+void check_bce(const Tensor &self, const OptionalTensor &weight, std::initializer_list<const Tensor *> others) {
+  c10::DimVector shape(self.sizes());
+  const auto squeezed = [](c10::IntArrayRef sizes) {
+    c10::DimVector kept;
+    std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(kept), [](int64_t size) { return size != 1; });
+    return kept;
+  };
+  const c10::DimVector kept = squeezed(shape);
+  for (const Tensor *other : others) {
+    const c10::DimVector common = at::infer_size_dimvector(kept, squeezed(other->sizes()));
+    TORCH_CHECK(common == kept, "output with shape ", c10::IntArrayRef(kept), " doesn't match the broadcast shape ",
+                c10::IntArrayRef(common));
+  }
+  if (weight && weight->defined()) {
+    const c10::DimVector common = at::infer_size_dimvector(shape, weight->sizes());
+    TORCH_CHECK(common == shape, "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
+                c10::IntArrayRef(common));
+  }
+}
+
 void bce_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction,
                 Tensor &out) {
   // With a reduction the out= form would resize its output.
@@ -84,8 +109,19 @@ void bce_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &
 Tensor binary_cross_entropy(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction) {
   const c10::DeviceIndex device =
       common_device("aten::binary_cross_entropy", {&self, &target, &value_or_undefined(weight)});
+  check_bce(self, weight, {&target});
   Tensor out = reduction == at::Reduction::None ? empty_preserving(self, self.scalar_type())
                                                 : empty_on(self, {}, self.scalar_type());
+  launch_kernel<"aten::binary_cross_entropy", bce_kernel>(device, self, target, weight, reduction, out);
+  return out;
+}
+
+Tensor &binary_cross_entropy_out(const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                                 int64_t reduction, Tensor &out) {
+  const c10::DeviceIndex device =
+      common_device("aten::binary_cross_entropy", {&self, &target, &value_or_undefined(weight), &out});
+  check_bce(self, weight, {&target});
+  at::native::resize_output(out, reduction == at::Reduction::None ? self.sizes() : c10::IntArrayRef());
   launch_kernel<"aten::binary_cross_entropy", bce_kernel>(device, self, target, weight, reduction, out);
   return out;
 }
@@ -99,7 +135,19 @@ Tensor binary_cross_entropy_backward(const Tensor &grad, const Tensor &self, con
                                      const OptionalTensor &weight, int64_t reduction) {
   const c10::DeviceIndex device =
       common_device("aten::binary_cross_entropy_backward", {&grad, &self, &target, &value_or_undefined(weight)});
+  check_bce(self, weight, {&target, &grad});
   Tensor out = empty_preserving(self, self.scalar_type());
+  launch_kernel<"aten::binary_cross_entropy_backward", bce_backward_kernel>(device, grad, self, target, weight,
+                                                                            reduction, out);
+  return out;
+}
+
+Tensor &binary_cross_entropy_backward_out(const Tensor &grad, const Tensor &self, const Tensor &target,
+                                          const OptionalTensor &weight, int64_t reduction, Tensor &out) {
+  const c10::DeviceIndex device =
+      common_device("aten::binary_cross_entropy_backward", {&grad, &self, &target, &value_or_undefined(weight), &out});
+  check_bce(self, weight, {&target, &grad});
+  at::native::resize_output(out, self.sizes());
   launch_kernel<"aten::binary_cross_entropy_backward", bce_backward_kernel>(device, grad, self, target, weight,
                                                                             reduction, out);
   return out;
@@ -162,6 +210,8 @@ void register_losses(torch::Library &aten) {
   aten.impl("mse_loss_backward", TORCH_FN(mse_loss_backward));
   aten.impl("smooth_l1_loss", TORCH_FN(smooth_l1_loss));
   aten.impl("binary_cross_entropy", TORCH_FN(binary_cross_entropy));
+  aten.impl("binary_cross_entropy.out", TORCH_FN(binary_cross_entropy_out));
+  aten.impl("binary_cross_entropy_backward.grad_input", TORCH_FN(binary_cross_entropy_backward_out));
   aten.impl("binary_cross_entropy_backward", TORCH_FN(binary_cross_entropy_backward));
   aten.impl("nll_loss2d_forward", TORCH_FN(nll_loss2d_forward));
   aten.impl("nll_loss2d_backward", TORCH_FN(nll_loss2d_backward));

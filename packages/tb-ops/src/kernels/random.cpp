@@ -3,6 +3,7 @@
 #include "kernels/stub.h"
 
 #include <ATen/native/UnaryOps.h>
+#include <ATen/ops/aminmax_ops.h>
 #include <ATen/ops/lt_ops.h>
 
 #include "kernels/output.h"
@@ -34,7 +35,7 @@ void launch_fill(const at::TensorBase &out, Distribution distribution, OptionalG
   const c10::DeviceIndex device = out.device().index();
   distribution.stretch = reserve(generator, device, distribution.kind, out.scalar_type(), out.numel());
   launch<name>(device,
-               [to = TensorArgument(Tensor(out)), distribution]() mutable { fill_tensor(to.alias(), distribution); });
+               [to = WrittenArgument(Tensor(out)), distribution]() mutable { fill_tensor(to.alias(), distribution); });
 }
 
 void fill_uniform(at::TensorIteratorBase &iterator, double from, double to, OptionalGenerator generator) {
@@ -56,6 +57,14 @@ void fill_bernoulli(const at::TensorBase &self, double p, OptionalGenerator gene
   launch_fill<"aten::bernoulli_">(self, {.kind = TB_FILL_BERNOULLI, .a = p}, generator);
 }
 
+// On the worker; NaN is no probability either.
+void check_probabilities(const Tensor &p) {
+  const auto [least, most] = at::_ops::aminmax::call(p, std::nullopt, false);
+  const double low = least.item().toDouble(), high = most.item().toDouble();
+  TORCH_CHECK(low >= 0 && high <= 1, "bernoulli expects probabilities from 0 to 1, but got numbers from ", low, " to ",
+              high);
+}
+
 // One probability per element: a uniform number below it gives 1.
 void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &probabilities, OptionalGenerator generator) {
   check_kernel(real(self), "bernoulli_tensor_cpu_self_", self);
@@ -68,7 +77,8 @@ void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &proba
                           .b = 1,
                           .stretch = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, self.numel())};
   launch<"aten::bernoulli_">(
-      device, [to = TensorArgument(Tensor(self)), p = TensorArgument(Tensor(probabilities)), unit]() mutable {
+      device, [to = WrittenArgument(Tensor(self)), p = TensorArgument(Tensor(probabilities)), unit]() mutable {
+        check_probabilities(p.alias());
         Tensor &tensor = to.alias();
         Tensor numbers = host_doubles(tensor.sizes());
         fill_tensor(numbers, unit);

@@ -50,16 +50,16 @@ c10::IValue QueuedCall::restored(Argument &argument, size_t &next) {
   case Argument::Kind::generator:
     return cpu_generator(argument.stretch);
   case Argument::Kind::tensor:
-    return tensors_[next++].alias();
+    return tb::restore(tensors_[next++]);
   case Argument::Kind::tensors: {
     c10::List<at::Tensor> list;
-    for (size_t i = 0; i < argument.count; i++) list.push_back(tensors_[next++].alias());
+    for (size_t i = 0; i < argument.count; i++) list.push_back(tb::restore(tensors_[next++]));
     return list;
   }
   case Argument::Kind::optional_tensors: {
     c10::List<std::optional<at::Tensor>> list;
     for (bool present : argument.presences)
-      list.push_back(present ? std::optional<at::Tensor>(tensors_[next++].alias()) : std::nullopt);
+      list.push_back(present ? std::optional<at::Tensor>(tb::restore(tensors_[next++])) : std::nullopt);
     return list;
   }
   }

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from torch_backend.conformance import databases
+from torch_backend.conformance import databases, schemas
 from torch_backend.conformance.case import NO_DTYPE, Case, Observation
 from torch_backend.conformance.checks import (
+    bad_arguments,
     dtypes,
     errors,
     fake,
@@ -72,6 +73,14 @@ def _errors() -> Pairs:
     return ((name, None) for name, op in databases.operators().items() if op.error_inputs_func is not None)
 
 
+def _with_arguments() -> dict[str, Any]:
+    return databases.operators() | schemas.overloads()
+
+
+def _bad_arguments() -> Pairs:
+    return ((name, None) for name in _with_arguments())
+
+
 def _unlisted() -> Pairs:
     for name, op in databases.operators().items():
         yield name, [dtype for dtype in databases.DTYPES if dtype not in op.dtypes]
@@ -114,6 +123,7 @@ CHECKS: dict[str, Check] = {
     "inplace_view": Check("in-place through views", inplace.inplace_view, _inplace, databases.operators),
     "inplace_expanded": Check("in-place on overlap", inplace.inplace_expanded, _inplace, databases.operators),
     "errors": Check("exception types", errors.errors, _errors, databases.operators),
+    "bad_arguments": Check("every argument made bad", bad_arguments.bad_arguments, _bad_arguments, _with_arguments),
     "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
     "versions": Check("what counts as modified", versions.versions, _written, databases.written),
     "fake": Check("fake tensors predict the results", fake.fake, _forward, databases.operators),
