@@ -29,6 +29,16 @@ def test_bernoulli_takes_probabilities_only(bad: float, dtype: torch.dtype) -> N
             late(lambda given=given: torch.ones(3, device=given.device).bernoulli_(given))  # type: ignore[misc]
 
 
+def test_bernoulli_tells_of_shapes_at_the_call() -> None:
+    for device in ("cpu", "tb"):
+        x, p = torch.ones(4, 3, device=device), torch.full((4, 3), 0.5, device=device)
+        x.bernoulli_(p)
+        x.bernoulli_(p)
+        with pytest.raises(RuntimeError):
+            x.bernoulli_(p.unsqueeze(0))
+        torch.accelerator.synchronize()
+
+
 def test_bernoulli_takes_nothing_and_the_bounds() -> None:
     assert torch.bernoulli(torch.tensor([0.0, 1.0], device="tb")).tolist() == [0, 1]
     assert torch.bernoulli(torch.empty(0, device="tb")).numel() == 0

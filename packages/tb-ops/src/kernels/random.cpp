@@ -2,6 +2,7 @@
 // stretch of the device's generator and queue the fill.
 #include "kernels/stub.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/aminmax_ops.h>
 #include <ATen/ops/lt_ops.h>
@@ -69,6 +70,8 @@ void check_probabilities(const Tensor &p) {
 void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &probabilities, OptionalGenerator generator) {
   check_kernel(real(self), "bernoulli_tensor_cpu_self_", self);
   check_kernel(floating(probabilities), "bernoulli_tensor_cpu_p_", probabilities);
+  const Tensor target(self), given(probabilities);
+  (void)at::expand_inplace(target, given, "bernoulli_"); // raises where they do not broadcast
   if (self.numel() == 0) return;
   const c10::DeviceIndex device = self.device().index();
   TORCH_CHECK(probabilities.device() == self.device() || probabilities.is_cpu(), "bernoulli_ expects probabilities on ",
