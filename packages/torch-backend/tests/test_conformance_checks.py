@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch_backend.conformance.case import FAILED, NO_DTYPE, NOT_APPLICABLE, PASSED, Case, Observation, Result
-from torch_backend.conformance.checks import CHECKS, fake, forward, out, plan, versions
+from torch_backend.conformance.checks import CHECKS, fake, forward, origins, out, plan, versions
 from torch_backend.conformance.comparison import compare
 from torch_backend.conformance.databases import operators
 from torch_backend.conformance.device import Device
@@ -22,6 +22,7 @@ CPU = Device("cpu")
 LIMITS = Limits(samples=3, window=32, elements=5_000, repeats=16)
 ENTRIES = {
     "errors": ("gather", NO_DTYPE),
+    "origins": ("gather", NO_DTYPE),
     "dtypes": ("add", "bool"),
     "inplace_expanded": ("add", "float32"),
     "module": ("nn.BatchNorm2d", "float32"),
@@ -108,6 +109,16 @@ def test_every_implementation_of_an_optimizer_has_its_modifications_counted() ->
         result = run_case(Case("versions", entry, "float32"), CPU, limits)
         assert (result.status, result.message) == (PASSED, "")
         assert result.samples > 10
+
+
+def test_an_exception_that_comes_late_is_listed_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("origins", "gather", NO_DTYPE).status == PASSED
+    monkeypatch.setattr(origins, "origin", lambda *_: "at the next wait")
+    assert "does not list" in run("origins", "gather", NO_DTYPE).message
+    monkeypatch.setattr(origins, "late_operators", lambda _: {"gather"})
+    assert run("origins", "gather", NO_DTYPE).status == PASSED
+    monkeypatch.setattr(origins, "origin", lambda *_: "at the call")
+    assert "take it out" in run("origins", "gather", NO_DTYPE).message
 
 
 def test_other_strides_fail() -> None:

@@ -21,6 +21,7 @@ from torch_backend.conformance.checks import (
     layout,
     modules,
     optimizers,
+    origins,
     out,
     versions,
 )
@@ -72,6 +73,10 @@ def _errors() -> Pairs:
     return ((name, None) for name, op in databases.operators().items() if op.error_inputs_func is not None)
 
 
+def _every() -> Pairs:
+    return ((name, None) for name in databases.operators())
+
+
 def _unlisted() -> Pairs:
     for name, op in databases.operators().items():
         yield name, [dtype for dtype in databases.DTYPES if dtype not in op.dtypes]
@@ -114,6 +119,7 @@ CHECKS: dict[str, Check] = {
     "inplace_view": Check("in-place through views", inplace.inplace_view, _inplace, databases.operators),
     "inplace_expanded": Check("in-place on overlap", inplace.inplace_expanded, _inplace, databases.operators),
     "errors": Check("exception types", errors.errors, _errors, databases.operators),
+    "origins": Check("where exceptions come from", origins.origins, _every, databases.operators),
     "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
     "versions": Check("what counts as modified", versions.versions, _written, databases.written),
     "fake": Check("fake tensors predict the results", fake.fake, _forward, databases.operators),
