@@ -26,6 +26,7 @@
 #include "kernels/list_run.h"
 #include "kernels/product.h"
 #include "late_warnings.h"
+#include "learned/host_checks.h"
 #include "learned/learned.h"
 #include "ledger.h"
 #include "placement.h"
@@ -277,6 +278,9 @@ NB_MODULE(_core, m) {
       },
       "wanted"_a, "make"_a,
       "A placement itself, for tests: what `make` returns comes to lie in the wanted CPU tensors, in their order.");
+  m.def(
+      "checked_operators", &tb::checked_operators,
+      "(operator, when) of native operators that check on the host and wait for that; in all calls where it is empty.");
   m.def("learned_operators", &tb::learned_operators, "Native operators that wait at the first call with new shapes.");
   m.def("reset_fallbacks", &tb::reset_fallbacks, "Empties the ledger.");
   m.def(

@@ -7,6 +7,7 @@
 
 #include "describe.h"
 #include "executor.h"
+#include "learned/host_checks.h"
 #include "learned/learned.h"
 #include "ledger.h"
 #include "register.h"
@@ -208,6 +209,8 @@ std::vector<std::pair<std::string, std::string>> waiting_operators() {
   for (const char *name : size_depends_on_data)
     out.emplace_back(std::string("aten::") + name, "the size of the result depends on the data");
   for (const std::string &name : sized_by_data()) out.emplace_back(name, "the size of the result depends on the data");
+  for (const auto &[name, when] : checked_operators())
+    if (when.empty()) out.emplace_back(name, "its kernel checks on the host, and raises");
   return out;
 }
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch_backend.conformance import schemas
 from torch_backend.conformance.case import FAILED, NO_DTYPE, NOT_APPLICABLE, PASSED, Case, Observation, Result
-from torch_backend.conformance.checks import CHECKS, bad_arguments, fake, forward, out, plan, versions
+from torch_backend.conformance.checks import CHECKS, bad_arguments, fake, forward, origins, out, plan, versions
 from torch_backend.conformance.comparison import compare
 from torch_backend.conformance.databases import operators
 from torch_backend.conformance.device import Device
@@ -24,6 +24,7 @@ LIMITS = Limits(samples=3, window=32, elements=5_000, repeats=16)
 ENTRIES = {
     "bad_arguments": ("bernoulli", NO_DTYPE),
     "errors": ("gather", NO_DTYPE),
+    "origins": ("gather", NO_DTYPE),
     "dtypes": ("add", "bool"),
     "inplace_expanded": ("add", "float32"),
     "module": ("nn.BatchNorm2d", "float32"),
@@ -110,6 +111,16 @@ def test_every_implementation_of_an_optimizer_has_its_modifications_counted() ->
         result = run_case(Case("versions", entry, "float32"), CPU, limits)
         assert (result.status, result.message) == (PASSED, "")
         assert result.samples > 10
+
+
+def test_an_exception_that_comes_late_is_listed_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("origins", "gather", NO_DTYPE).status == PASSED
+    monkeypatch.setattr(origins, "origin", lambda *_: "at the next wait")
+    assert "does not list" in run("origins", "gather", NO_DTYPE).message
+    monkeypatch.setattr(origins, "late_operators", lambda _: {"gather"})
+    assert run("origins", "gather", NO_DTYPE).status == PASSED
+    monkeypatch.setattr(origins, "origin", lambda *_: "at the call")
+    assert "take it out" in run("origins", "gather", NO_DTYPE).message
 
 
 def test_other_strides_fail() -> None:

@@ -6,6 +6,7 @@
 #include "describe.h"
 #include "fallback.h"
 #include "learned/call_key.h"
+#include "learned/host_checks.h"
 #include "learned/layouts.h"
 #include "learned/queued_call.h"
 
@@ -17,7 +18,8 @@ using c10::IValue;
 class Learned final : public c10::OperatorKernel {
 public:
   explicit Learned(const c10::OperatorHandle &op)
-      : name_(name_of(op)), closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run<false>, &Queued::destroy} {
+      : name_(name_of(op)), check_(host_check(op)),
+        closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run<false>, &Queued::destroy} {
     for (const c10::Argument &argument : op.schema().arguments()) {
       written_.push_back(argument.alias_info() && argument.alias_info()->isWrite());
       random_.push_back(argument.type()->str().find("Generator") != std::string::npos);
@@ -27,6 +29,7 @@ public:
   void operator()(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
     const size_t count = written_.size();
     const auto arguments = c10::ArrayRef<IValue>(*stack).slice(stack->size() - count);
+    if (check_ && check_->applies(NamedArguments(op.schema(), arguments))) return run_checked(op, stack);
     const std::optional<CallKey> key = overlapping(arguments) ? std::nullopt : call_key(arguments);
     if (!key) return run_on_aliases(op, stack);
     if (const std::shared_ptr<const CallLayout> layout = layouts_.find(*key))
@@ -100,6 +103,7 @@ private:
   }
 
   const std::string name_;
+  const std::optional<HostCheck> check_; // of some calls; an operator that checks in all of them does not learn
   const tb_closure closure_;
   std::vector<bool> written_, random_; // by argument: it is written to; it is a generator
   Layouts layouts_;
@@ -169,6 +173,11 @@ void waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Sta
   run_on_aliases(op, stack);
 }
 
+bool always_checks(const c10::OperatorHandle &op) {
+  const std::optional<HostCheck> check = host_check(op);
+  return check && !check->applies;
+}
+
 std::vector<std::string> learned, waited;
 
 } // namespace
@@ -178,9 +187,9 @@ void register_learned(torch::Library &aten) {
     if (name.name.rfind("aten::", 0) != 0) continue;
     const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(name);
     if (!op || !is_candidate(*op)) continue;
-    const bool depends = is_sized_by_data(*op);
-    (depends ? waited : learned).push_back(name_of(*op));
-    if (depends)
+    const bool depends = is_sized_by_data(*op), checks = always_checks(*op);
+    if (!checks) (depends ? waited : learned).push_back(name_of(*op));
+    if (depends || checks)
       aten.impl(name_of(*op).c_str(), torch::CppFunction::makeFromBoxedFunction<&waiting>());
     else
       aten.impl(name_of(*op).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Learned>(*op)));

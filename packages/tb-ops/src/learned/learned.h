@@ -5,7 +5,8 @@
 //
 // Which operators: all of aten with a CPU kernel that nobody registered for this device and that PyTorch does not
 // compose of others, unless their schema or tags say that results are views or of a size that depends on data: for those
-// the CPU's kernel with a wait is all there can be. Random ones get a CPU generator that continues the device's.
+// the CPU's kernel with a wait is all there can be. So it is for calls whose kernels check on the host (host_checks.h).
+// Random ones get a CPU generator that continues the device's.
 #pragma once
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'lists_run_together', 'native', 'open_budget', 'placements', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'team_starts', 'tried_attention', 'tried_products', 'waiting_operators']
+__all__: list[str] = ['aclnn_executors', 'aclnn_library', 'checked_operators', 'clear_aclnn_executors', 'close_budget', 'cuda_operators', 'fallback_mode', 'fallbacks', 'force_fallback', 'forced_fallbacks', 'host_accessible', 'initialize', 'kernel_images', 'learned_operators', 'ledger_seconds', 'lists_run_together', 'native', 'open_budget', 'placements', 'release_fallback', 'reset_fallbacks', 'set_fallback_mode', 'set_kernel_folder', 'set_sync_debug_mode', 'sync_debug_mode', 'team_starts', 'tried_attention', 'tried_products', 'waiting_operators']
 def _connect() -> None:
     ...
 def _note_callers(offsets: tuple[int, int, int, int, int], finder: collections.abc.Callable[[list[tuple[int, int]]], str]) -> None:
@@ -32,6 +32,10 @@ def aclnn_executors() -> tuple[int, int, int, int, int]:
 def aclnn_library() -> tuple[str, str, int, list[str]]:
     """
     The library of operators in two phases ("": none), why there is none, how many operators of PyTorch it runs, and those whose function it lacks.
+    """
+def checked_operators() -> list[tuple[str, str]]:
+    """
+    (operator, when) of native operators that check on the host and wait for that; in all calls where it is empty.
     """
 def clear_aclnn_executors() -> None:
     """

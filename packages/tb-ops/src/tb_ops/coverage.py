@@ -68,22 +68,28 @@ def operators() -> list[Operator]:
     torch.tb.init()
     waiting, forced = dict(_core.waiting_operators()), set(_core.forced_fallbacks())
     learned = set(_core.learned_operators())
+    sometimes = SOMETIMES_WAIT | {
+        name: f"waits {when}: its kernel checks on the host, and raises"
+        for name, when in _core.checked_operators()
+        if when
+    }
     names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
     return [
         Operator(name, "fallback", "forced: it has a kernel of the device")
         if name in forced
-        else _operator(name, waiting, learned)
+        else _operator(name, waiting, learned, sometimes)
         for name in names
     ]
 
 
-def _operator(name: str, waiting: dict[str, str], learned: set[str]) -> Operator:
+def _operator(name: str, waiting: dict[str, str], learned: set[str], sometimes: dict[str, str]) -> Operator:
     table = dict(_TABLE_LINE.findall(torch._C._dispatch_dump_table(name)))
     match table.get("PrivateUse1"):
         case "kernel" if name in waiting:
             return Operator(name, "native-sync", waiting[name])
         case "kernel" | "fallthrough":
-            return Operator(name, "native-async", LEARNS if name in learned else SOMETIMES_WAIT.get(name, ""))
+            reasons = [sometimes[name]] if name in sometimes else []
+            return Operator(name, "native-async", "; ".join([*reasons, *[LEARNS] * (name in learned)]))
         case "math kernel":
             return Operator(name, "composite", "CompositeImplicitAutograd")
         case "default backend kernel":

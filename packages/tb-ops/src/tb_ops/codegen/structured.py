@@ -15,7 +15,7 @@ WORKER = Template("""
 void $worker($parameters) { cpu::$cpu($call); }""")
 
 KERNEL = Template("""
-$definition {
+$definition {$checked_call
   Structured<at::meta::structured_$meta, Schema::$schema, $outputs> op$given;
   op.meta($checked);
   launch_kernel<"$operation", $worker>($device, $captured);
@@ -24,10 +24,29 @@ $definition {
 """)
 
 
+# Their kernels read on the host whether they succeeded, and raise: all calls wait, or with an argument check_errors
+# those in which it is true (src/learned/host_checks.h).
+CHECKED = frozenset({"_linalg_eigh.eigenvalues", "_linalg_svd.U"})
+CHECKED_KERNEL = Template("""
+$definition { return call_checked<at::_ops::$op>($arguments); }
+""")
+CHECKED_CALL = Template("""
+  if (check_errors) return call_checked<at::_ops::$op>($arguments);""")
+
+
 def headers(group: NativeFunctionsGroup) -> list[str]:
     """The narrow headers a group's kernels need."""
     base = group.out.root_name
-    return [f"ATen/ops/{base}_meta.h", f"ATen/ops/{base}_cpu_dispatch.h"]
+    checked = ["learned/call_checked.h", f"ATen/ops/{base}_ops.h"] if _checks(group) else []
+    return [f"ATen/ops/{base}_meta.h", f"ATen/ops/{base}_cpu_dispatch.h", *checked]
+
+
+def _always_checks(group: NativeFunctionsGroup) -> bool:
+    return str(group.out.func.name) in CHECKED
+
+
+def _checks(group: NativeFunctionsGroup) -> bool:
+    return _always_checks(group) or "check_errors" in {a.name for a in group.out.func.arguments.flat_non_out}
 
 
 def functions(group: NativeFunctionsGroup) -> list[NativeFunction]:
@@ -42,7 +61,19 @@ def kernel_name(function: NativeFunction) -> str:
 
 def group_text(group: NativeFunctionsGroup) -> str:
     """C++ of all kernels of a group."""
-    return "".join(_kernel(group, f) for f in functions(group))
+    return "".join((_checked_kernel if _always_checks(group) else _kernel)(group, f) for f in functions(group))
+
+
+def _checked(template: Template, function: NativeFunction, operator: Operator) -> str:
+    return template.substitute(
+        definition=operator.definition(kernel_name(function)),
+        op=function.func.name.unambiguous_name(),
+        arguments=", ".join(argument.name for argument in operator.arguments),
+    )
+
+
+def _checked_kernel(group: NativeFunctionsGroup, function: NativeFunction) -> str:
+    return _checked(CHECKED_KERNEL, function, Operator.of_aten(function))
 
 
 def _device(function: NativeFunction, operator: Operator, operation: str) -> str:
@@ -101,6 +132,7 @@ def _kernel(group: NativeFunctionsGroup, function: NativeFunction) -> str:
     operation = f"aten::{function.func.name if in_place else group.functional.func.name}"
     kernel_text = KERNEL.substitute(
         definition=operator.definition(kernel_name(function)),
+        checked_call=_checked(CHECKED_CALL, function, operator) if _checks(group) else "",
         meta=meta.name(group),
         schema=schema,
         outputs=len(out_names),

@@ -22,6 +22,7 @@ from torch_backend.conformance.checks import (
     layout,
     modules,
     optimizers,
+    origins,
     out,
     versions,
 )
@@ -81,6 +82,10 @@ def _bad_arguments() -> Pairs:
     return ((name, None) for name in _with_arguments())
 
 
+def _every() -> Pairs:
+    return ((name, None) for name in databases.operators())
+
+
 def _unlisted() -> Pairs:
     for name, op in databases.operators().items():
         yield name, [dtype for dtype in databases.DTYPES if dtype not in op.dtypes]
@@ -124,6 +129,7 @@ CHECKS: dict[str, Check] = {
     "inplace_expanded": Check("in-place on overlap", inplace.inplace_expanded, _inplace, databases.operators),
     "errors": Check("exception types", errors.errors, _errors, databases.operators),
     "bad_arguments": Check("every argument made bad", bad_arguments.bad_arguments, _bad_arguments, _with_arguments),
+    "origins": Check("where exceptions come from", origins.origins, _every, databases.operators),
     "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
     "versions": Check("what counts as modified", versions.versions, _written, databases.written),
     "fake": Check("fake tensors predict the results", fake.fake, _forward, databases.operators),

@@ -1,0 +1,122 @@
+"""The check `origins`: where an exception comes from, once an operator has run: at the call, or at the next wait.
+
+A device that queues may tell late what depends on values. What else is wrong raises at the call, not only at the first
+one with new types or shapes, which a device may wait for. So each bad call comes after two good ones, by itself and
+under a mode. late.toml lists the operators that tell late, for each type of device: others must not, and these must.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import pathlib
+import tomllib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torch_backend.conformance.case import Observation
+from torch_backend.conformance.checks.forward import caller
+from torch_backend.conformance.databases import usual_first
+from torch_backend.conformance.device import Device
+from torch_backend.conformance.outcome import attempt
+from torch_backend.conformance.placement import tensors_in
+from torch_backend.conformance.profiles import Limits
+from torch_backend.conformance.randomness import CPU
+from torch_backend.conformance.samples import Sample, from_sample_input, samples, seed_everything
+
+LATE = pathlib.Path(__file__).parent.parent / "late.toml"
+GOOD_CALLS = 2
+
+
+class PassOn(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that does nothing: every operator goes through Python."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "plain": contextlib.nullcontext,
+    "under a mode": PassOn,  # type: ignore[dict-item]
+}
+
+
+@functools.cache
+def late_operators(device_type: str) -> frozenset[str]:
+    """The entries whose exceptions may come at the next wait, and do."""
+    return frozenset(tomllib.loads(LATE.read_text()).get(device_type, []))
+
+
+def origin(device: Device, call: Callable[[], Any]) -> str | None:
+    """Where the call's exception comes from; None where it raises nothing."""
+    device.drain()
+    try:
+        call()
+    except Exception:
+        device.drain()
+        return "at the call"
+    try:
+        device.synchronize()
+    except Exception:
+        device.drain()
+        return "at the next wait"
+    return None
+
+
+def _error_inputs(op: Any, limits: Limits) -> Iterator[tuple[str, Sample, list[Sample]]]:
+    """The database's error inputs, each with good samples of its first tensor's dtype."""
+    if op.error_inputs_func is None:
+        return
+    seed_everything(limits.seed)
+    good: dict[torch.dtype, list[Sample]] = {}
+    for error_input in list(op.error_inputs("cpu", set_seed=False)):
+        bad = from_sample_input(error_input.sample_input)
+        given = {tensor.dtype for tensor in tensors_in(bad.values)} & set(op.dtypes)
+        for dtype in sorted(given, key=usual_first)[:1]:
+            if dtype not in good:
+                good[dtype] = samples(op, dtype, limits)
+            yield "error input", bad, good[dtype]
+
+
+def _spoiled(op: Any, limits: Limits) -> Iterator[tuple[str, Sample, list[Sample]]]:
+    """Samples with NaN for all their numbers, each with the sample itself: the same types and shapes."""
+
+    def nan(value: Any) -> Any:
+        spoils = isinstance(value, torch.Tensor) and value.layout == torch.strided and value.is_floating_point()
+        return torch.full_like(value, float("nan")) if spoils else value
+
+    for dtype in sorted((dtype for dtype in op.dtypes if dtype.is_floating_point), key=usual_first)[:1]:
+        for sample in samples(op, dtype, limits):
+            bad = dataclasses.replace(sample, values=pytree.tree_map(nan, sample.values))
+            yield "NaN", bad, [sample] * GOOD_CALLS
+
+
+def origins(device: Device, op: Any, _: torch.dtype, limits: Limits) -> Iterator[Observation]:
+    """Error inputs, and samples spoiled by NaN, that raise on the CPU."""
+    may_be_late, was_late, shown = op.full_name in late_operators(device.device.type), False, False
+    for kind, bad, good in [*_error_inputs(op, limits), *_spoiled(op, limits)]:
+        if was_late and may_be_late:
+            break  # the others show nothing more
+        if attempt(CPU, caller(op.op, bad, CPU)).error is None:
+            continue
+        for name, mode in MODES.items():
+            observation = Observation(sample=f"{name}, {kind}, {bad.describe()}")
+            with mode():
+                for sample in good[:GOOD_CALLS]:
+                    attempt(device, caller(op.op, sample, device))
+                found = origin(device, caller(op.op, bad, device))
+            was_late, shown = was_late or found == "at the next wait", True
+            if found is None:
+                observation.problem = "does not raise after good calls; the CPU does"
+            elif found == "at the next wait" and not may_be_late:
+                observation.problem = "raises at the next wait; late.toml does not list the operator"
+            yield observation
+    if may_be_late and not was_late:
+        yield Observation(problem="raises at the call: late.toml says that it raises late; take it out")
+    if not shown and not may_be_late:
+        yield Observation(vacuous="the CPU raises for none of the samples")
