@@ -40,6 +40,31 @@ def test_a_known_dtype_does_not_vouch_for_another() -> None:
         torch.gcd(whole.float(), whole.float())
 
 
+def test_a_word_that_the_kernel_does_not_know_raises_at_every_call() -> None:
+    x = torch.ones(3, device="tb", requires_grad=True)
+    for _ in range(2):
+        functional.gelu(x, approximate="tanh")
+        with pytest.raises(RuntimeError, match="approximate"):
+            functional.gelu(x, approximate="asdf")
+        with pytest.raises(RuntimeError, match="approximate"):
+            torch.ops.aten.gelu_backward(x, x, approximate="asdf")
+    torch.accelerator.synchronize()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_lists_of_a_dtype_without_order_raise_what_the_cpu_raises(dtype: torch.dtype) -> None:
+    kinds = []
+    for device in ("cpu", "tb"):
+        x = [torch.ones(2, dtype=dtype, device=device)]
+        try:
+            torch._foreach_maximum_(x, x)
+            torch.accelerator.synchronize()
+            kinds.append("nothing")
+        except RuntimeError as error:
+            kinds.append(type(error).__name__)
+    assert kinds[0] == kinds[1] == ("nothing" if dtype is torch.float32 else "NotImplementedError")
+
+
 def test_empty_tensors_do_not_vouch_for_a_dtype() -> None:
     empty, full = (torch.ones(2, n, dtype=torch.bool, device="tb") for n in (0, 3))
     assert torch.mm(empty, empty.T).shape == (2, 2)

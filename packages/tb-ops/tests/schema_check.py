@@ -84,7 +84,9 @@ def check(folder: pathlib.Path, version: str) -> dict[str, Any]:
     assert sorted(re.findall(r'aten\.impl\("([^"]+)"', text)) == sorted(kernels)
     assert len(set(kernels)) == len(kernels) >= len(groups) > 200
     assert set(re.findall(r"structured_(\w+), Schema", text)) == {
-        str(group.functional.func.name).replace(".", "_") for group in groups
+        str(group.functional.func.name).replace(".", "_")
+        for group in groups
+        if str(group.out.func.name) not in structured.CHECKED
     }
     assert len(re.findall(r"^  op\.meta\(", text, re.M)) == len(re.findall(r"^  launch_kernel<", text, re.M))
 

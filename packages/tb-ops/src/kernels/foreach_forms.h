@@ -158,13 +158,19 @@ struct ListsAlpha {
 template <Name name, auto compute, bool floating, class Kernel, Tensors (*slow_new)(at::TensorList, at::TensorList),
           void (*slow_in_place)(at::TensorList, at::TensorList)>
 struct Lists {
+  // Complex numbers have no order; the slow ways raise what the CPU raises.
+  static bool fast(at::TensorList self, at::TensorList other) {
+    constexpr bool orders = std::string_view(name.value) == "aten::_foreach_maximum" ||
+                            std::string_view(name.value) == "aten::_foreach_minimum";
+    return fast_lists(self, other, 1, floating) && !(orders && c10::isComplexType(self[0].scalar_type()));
+  }
   static Tensors functional(at::TensorList self, at::TensorList other) {
-    return fast_lists(self, other, 1, floating) ? launch_new_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
-                                                : slow_new(self, other);
+    return fast(self, other) ? launch_new_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
+                             : slow_new(self, other);
   }
   static void in_place(at::TensorList self, at::TensorList other) {
-    fast_lists(self, other, 1, floating) ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
-                                         : slow_in_place(self, other);
+    fast(self, other) ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
+                      : slow_in_place(self, other);
   }
   static void enter(torch::Library &aten) { enter_pair<Lists>(aten, name.value, ".List"); }
 };

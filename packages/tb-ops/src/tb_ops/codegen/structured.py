@@ -15,7 +15,7 @@ WORKER = Template("""
 void $worker($parameters) { cpu::$cpu($call); }""")
 
 KERNEL = Template("""
-$definition {$checked_call
+$definition {$checks
   Structured<at::meta::structured_$meta, Schema::$schema, $outputs> op$given;
   op.meta($checked);
   launch_kernel<"$operation", $worker>($device, $captured);
@@ -30,6 +30,9 @@ CHECKED = frozenset({"_linalg_eigh.eigenvalues", "_linalg_svd.U"})
 CHECKED_KERNEL = Template("""
 $definition { return call_checked<at::_ops::$op>($arguments); }
 """)
+# A word that PyTorch's kernels are the first to read.
+APPROXIMATE = """
+  at::native::get_gelutype_enum(approximate);"""
 CHECKED_CALL = Template("""
   if (check_errors) return call_checked<at::_ops::$op>($arguments);""")
 
@@ -38,7 +41,12 @@ def headers(group: NativeFunctionsGroup) -> list[str]:
     """The narrow headers a group's kernels need."""
     base = group.out.root_name
     checked = ["learned/call_checked.h", f"ATen/ops/{base}_ops.h"] if _checks(group) else []
-    return [f"ATen/ops/{base}_meta.h", f"ATen/ops/{base}_cpu_dispatch.h", *checked]
+    words = ["ATen/native/Gelu.h"] if _takes(group, "approximate") else []
+    return [f"ATen/ops/{base}_meta.h", f"ATen/ops/{base}_cpu_dispatch.h", *checked, *words]
+
+
+def _takes(group: NativeFunctionsGroup, name: str) -> bool:
+    return name in {argument.name for argument in group.out.func.arguments.flat_non_out}
 
 
 def _always_checks(group: NativeFunctionsGroup) -> bool:
@@ -46,7 +54,7 @@ def _always_checks(group: NativeFunctionsGroup) -> bool:
 
 
 def _checks(group: NativeFunctionsGroup) -> bool:
-    return _always_checks(group) or "check_errors" in {a.name for a in group.out.func.arguments.flat_non_out}
+    return _always_checks(group) or _takes(group, "check_errors")
 
 
 def functions(group: NativeFunctionsGroup) -> list[NativeFunction]:
@@ -132,7 +140,8 @@ def _kernel(group: NativeFunctionsGroup, function: NativeFunction) -> str:
     operation = f"aten::{function.func.name if in_place else group.functional.func.name}"
     kernel_text = KERNEL.substitute(
         definition=operator.definition(kernel_name(function)),
-        checked_call=_checked(CHECKED_CALL, function, operator) if _checks(group) else "",
+        checks=(_checked(CHECKED_CALL, function, operator) if _checks(group) else "")
+        + (APPROXIMATE if _takes(group, "approximate") else ""),
         meta=meta.name(group),
         schema=schema,
         outputs=len(out_names),
