@@ -108,7 +108,7 @@ TO_HOST: dict[str, Callable[[Tensor], Tensor]] = {
     "copy_ to the host, to pinned memory": lambda y: _into(torch.empty(y.shape, pin_memory=True), y),
     "item": lambda y: torch.full(y.shape, y[-1].item()),
     "tolist": lambda y: torch.tensor(y[: LARGEST_LIST // 4].tolist()),
-    "storage cpu": lambda y: torch.tensor([], dtype=y.dtype).set_(y.untyped_storage().cpu()),  # type: ignore[call-overload]
+    "storage cpu": lambda y: torch.tensor([], dtype=y.dtype).set_(y.untyped_storage().cpu()),  # type: ignore[no-untyped-call]
     "torch.save": _saved,
 }
 

@@ -68,7 +68,7 @@ NEW_MEMORY: dict[str, Make] = {
     "resize_, of a piece": lambda d, t: ones(d, t, 6)[2:4].resize_(9),
     "resize_, smaller and back": lambda d, t: ones(d, t, 6).resize_(2).resize_(6),
     "resize_as_": lambda d, t: ones(d, t, 2).resize_as_(torch.zeros(4, 2, device=d)),
-    "to_empty": lambda d, t: with_buffer(ones(d, t, 2, 3)).to_empty(device=d).buffer,  # type: ignore[return-value]
+    "to_empty": lambda d, t: with_buffer(ones(d, t, 2, 3)).to_empty(device=d).get_buffer("buffer"),
 }
 
 
@@ -208,13 +208,13 @@ def test_queued_work_has_the_flags_of_onednn_of_its_call() -> None:
     torch.manual_seed(0)
     x, weight = torch.rand(2, 8, 20, 20), torch.rand(8, 8, 3, 3)
     ours = [x.to("tb"), weight.to("tb")]
-    with torch.backends.mkldnn.flags(enabled=False):  # type: ignore[attr-defined]
+    with torch.backends.mkldnn.flags(enabled=False):
         stock = functional.conv2d(x, weight)
         result = behind_slow_work(lambda: functional.conv2d(ours[0], ours[1]))
     assert same_bits(result.cpu(), stock)
     stock = functional.conv2d(x, weight)
     result = behind_slow_work(lambda: functional.conv2d(ours[0], ours[1]))
-    with torch.backends.mkldnn.flags(enabled=False):  # type: ignore[attr-defined]
+    with torch.backends.mkldnn.flags(enabled=False):
         assert same_bits(result.cpu(), stock)
 
 
@@ -234,7 +234,7 @@ def test_who_changes_a_switch_of_the_process_waits_for_what_is_queued(change: Ca
     x = torch.ones(8, device="tb")
     behind_slow_work(lambda: x + 1)
     done = torch.accelerator.current_stream().record_event()
-    with torch.backends.__allow_nonbracketed_mutation():  # type: ignore[attr-defined]
+    with torch.backends.__allow_nonbracketed_mutation():
         change()
     assert done.query()
 

@@ -9,6 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
+PLAIN_SGD: dict[str, Any] = {
+    "weight_decay": 0,
+    "momentum": 0,
+    "lr": 1,
+    "dampening": 0,
+    "nesterov": False,
+    "maximize": False,
+}
 CALLS: dict[str, Callable[[list[Tensor], list[Tensor]], object]] = {
     "one list": lambda x, _: torch._foreach_neg_(x),
     "a number": lambda x, _: torch._foreach_add_(x, 3),
@@ -28,7 +36,7 @@ CALLS: dict[str, Callable[[list[Tensor], list[Tensor]], object]] = {
     "a tensor twice": lambda x, y: torch._foreach_add_([x[0], x[0]], [y[0], y[0]]),
     "a fused step": lambda x, y: torch._fused_sgd_(
         *(x, y, []),
-        **{"weight_decay": 0, "momentum": 0, "lr": 1, "dampening": 0, "nesterov": False, "maximize": False},
+        **PLAIN_SGD,
         is_first_step=True,
     ),
 }
@@ -55,14 +63,14 @@ def test_operators_on_lists_modify_as_the_cpus_do(name: str, dtype: torch.dtype)
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop])
 def test_a_backward_pass_over_parameters_that_a_step_changed_is_refused(
-    optimizer: type[torch.optim.Optimizer],
+    optimizer: Callable[[list[torch.Tensor]], torch.optim.Optimizer],
 ) -> None:
     w, x = torch.ones(4, device="tb", requires_grad=True), torch.ones(4, device="tb", requires_grad=True)
     loss = (w * x).sum()
-    loss.backward(retain_graph=True)
+    loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
     optimizer([w]).step()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("name", ["a number", "zeros", "copies", "powers"])

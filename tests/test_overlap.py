@@ -130,14 +130,13 @@ def methods() -> Iterator[Writer]:
         ("multinomial, again", torch.multinomial, (torch.ones(5), 4, True)),
         ("multinomial", torch.multinomial, (torch.ones(5), 4)),
     ]:
-        yield Writer(name, lambda written, given, f=function: f(*given, out=written), torch.zeros(4).long(), given)
+        yield Writer(name, _into(function), torch.zeros(4).long(), given)
     for name, function in (("normal", torch.normal), ("bernoulli", torch.bernoulli)):
-        yield Writer(
-            f"{name}, out=",
-            lambda written, given, f=function: f(*given, out=written),
-            torch.ones(4, 3),
-            (torch.full((4, 3), 0.5),),
-        )
+        yield Writer(f"{name}, out=", _into(function), torch.ones(4, 3), (torch.full((4, 3), 0.5),))
+
+
+def _into(function: Any) -> Any:
+    return lambda written, given: function(*given, out=written)
 
 
 def fused() -> Iterator[Writer]:
@@ -160,7 +159,14 @@ def fused() -> Iterator[Writer]:
             return getattr(torch, name)(written[0], arguments[0], written[1], written[2], [], arguments[1], **adam)
 
         yield Writer(name, call, (some(), some(), some()), (some(), steps))
-    sgd = {"weight_decay": 0.0, "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False}
+    sgd: dict[str, Any] = {
+        "weight_decay": 0.0,
+        "momentum": 0.9,
+        "lr": 0.1,
+        "dampening": 0.0,
+        "nesterov": False,
+        "maximize": False,
+    }
     yield Writer(
         "_fused_sgd_",
         lambda written, given: torch._fused_sgd_(written[0], *given, written[1], **sgd, is_first_step=False),

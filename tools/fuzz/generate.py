@@ -73,12 +73,8 @@ class _Writer:
         self._refusals, self._modes = refusals, modes
         self.steps: list[Step] = []
         self._chance, self._streams, self._names, self._forced = chance, streams, names, forced
-        self._space = {
-            "torch": torch,
-            "F": torch.nn.functional,
-            "copy": copy,
-            "stage": Stage("cpu", streams),
-        }
+        self._stage = Stage("cpu", streams)
+        self._space = {"torch": torch, "F": torch.nn.functional, "copy": copy, "stage": self._stage}
 
     def share(self, pool: Pool) -> None:
         self.pool.tensors.update(pool.tensors)
@@ -112,7 +108,7 @@ class _Writer:
         if draft.mode and not self._modes:
             raise Unfit
         mode = draft.mode or (self._chance.choice(MODES) if self._modes and self._chance.random() < 0.1 else "")
-        with warnings.catch_warnings(), self._space["stage"].mode(mode), _Operators() as ran:
+        with warnings.catch_warnings(), self._stage.mode(mode), _Operators() as ran:
             warnings.simplefilter("ignore")
             value = eval(code, {**self._space, **self.pool.tensors})
         made = _tensors(value) if draft.makes else []

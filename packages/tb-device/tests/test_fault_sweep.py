@@ -38,8 +38,8 @@ def test_a_right_program_is_swept_clean_and_every_point_counts(python: Python) -
         HELPERS
         + "tb_device.default_driver(); print(sweep(program, statuses=[8, 33]), sweep(program, slots=['mem_copy']))"
     )
-    # 5 calls: mem_alloc, stream_default, mem_copy, stream_synchronize, mem_free. Persistent as transient.
-    transient = 5
+    # 6 calls: mem_alloc, mem_get_info, stream_default, mem_copy, stream_synchronize, mem_free. Persistent as transient.
+    transient = 6
     assert python.output(code, TB_DRIVER="cpu", **LAYERS) == f"{2 * 2 * transient} {4 * 2}"
 
 

@@ -46,7 +46,7 @@ class PassOn(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
     "plain": contextlib.nullcontext,
-    "under a mode": PassOn,  # type: ignore[dict-item]
+    "under a mode": PassOn,
 }
 
 

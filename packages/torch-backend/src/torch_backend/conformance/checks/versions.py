@@ -94,7 +94,8 @@ def _steps(info: Any, keywords: dict[str, Any], dtype: torch.dtype, device: Devi
         given = [leaf.clone() for leaf in given]
     optimizer = info.optim_cls(given, **copy.deepcopy(keywords))
     optimizers.train(info, optimizer, given, 1)
-    written = [*given, *(parameter.grad for parameter in given), *tensors_in(optimizer.state_dict()["state"])]
+    gradients = [parameter.grad for parameter in given if parameter.grad is not None]
+    written = [*given, *gradients, *tensors_in(optimizer.state_dict()["state"])]
     return _counted(written, lambda: optimizer.step(lambda: torch.zeros(())))
 
 
