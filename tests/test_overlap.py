@@ -219,7 +219,7 @@ def test_writing_to_overlapping_memory_is_refused_at_the_call_where_stock_refuse
 ) -> None:
     torch.tb.set_fallback_mode("allow")  # type: ignore[attr-defined]
     found = [difference(writer) for writer in writers()]
-    assert len(found) >= 5
+    assert len(found) >= 4
     assert [text for text in found if text is not None] == []
 
 

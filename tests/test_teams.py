@@ -13,7 +13,14 @@ from conftest import RunPython
 from test_shared_kernels import replayed
 
 HEADER = pathlib.Path(__file__).parents[1] / "packages/tb-ops/src/thread_independent.h"
-NAMES = re.findall(r'^ {4}"aten::(\S+)",$', HEADER.read_text(), re.MULTILINE)
+# The header's lists, by their names: what is independent anywhere, and what is so on processors with AVX-512.
+LISTS = {
+    name: re.findall(r'"aten::(\S+)",$', text, re.MULTILINE)
+    for name, text in re.findall(r"string_view (\w+)\[\] = \{\n(.*?)\n\};", HEADER.read_text(), re.DOTALL)
+}
+NAMES = LISTS["thread_independent"]
+if torch.backends.cpu.get_cpu_capability() == "AVX512":
+    NAMES = NAMES + LISTS["thread_independent_with_avx512"]
 aten = torch.ops.aten
 
 Results = torch.Tensor | tuple[torch.Tensor, ...]

@@ -91,7 +91,7 @@ class _Writer:
             if len(own) > MOST_ALIVE or (len(own) > 4 and kind < 0.08):
                 self._delete(self._chance.choice(own))
             elif own and kind < 0.16:
-                self._read(own)
+                self._read(own, self._stream())
             elif kind < 0.2:
                 stream = self._stream()
                 self.steps.append(Step(f"stage.busy({stream})", stream=stream))
@@ -132,6 +132,9 @@ class _Writer:
         uses = [name for name in dict.fromkeys(uses) if name not in names]
         stream = self._stream()
         marks = self._chance.random() < 0.3
+        read_elsewhere = draft.blocks and self._streams > 1 and self._chance.random() < 0.3
+        if read_elsewhere:  # what blocks has happened, whatever its stream has to do first
+            self.steps.append(Step(f"stage.busy({stream})", stream=stream))
         self.steps.append(
             Step(
                 *(code, names, tuple(uses), draft.writes, draft.resizes, tuple(shares)),
@@ -143,6 +146,8 @@ class _Writer:
                 mode=mode,
             )
         )
+        if read_elsewhere:
+            self._read([*names, *draft.writes], (stream + 1) % self._streams)
         for name in [name for name, tensor in self.pool.tensors.items() if _is_broken(tensor)]:
             self._delete(name)
 
@@ -179,10 +184,10 @@ class _Writer:
         del self.pool.tensors[name]
         self.steps.append(Step(f"del {name}", deletes=(name,)))
 
-    def _read(self, own: Sequence[str]) -> None:
+    def _read(self, own: Sequence[str], stream: int) -> None:
         names = tuple(self._chance.sample(list(own), min(len(own), self._chance.choice((1, 1, 2, 5)))))
         code = f"stage.read({self._chance.choice(READS)!r}, {', '.join(names)})"
-        self.steps.append(Step(code, uses=names, stream=self._stream()))
+        self.steps.append(Step(code, uses=names, stream=stream))
 
 
 def _is_broken(tensor: Tensor) -> bool:

@@ -60,7 +60,8 @@ using Queued = Closure<CustomCall>;
 
 // What tb-ops knows of an operator, made at its first call and kept for ever.
 struct Kind {
-  explicit Kind(const char *name) : closure{sizeof(tb_closure), 0, name, &Queued::run<false>, &Queued::destroy} {}
+  explicit Kind(const char *name)
+      : closure{sizeof(tb_closure), 0, name, &Queued::run<ThreadIndependent::never>, &Queued::destroy} {}
   tb_closure closure;
   FirstUse first_use;
 };

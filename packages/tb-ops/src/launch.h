@@ -52,12 +52,12 @@ template <class Function> struct Closure {
   Function function;
 
   static void call(void *storage) { static_cast<Closure *>(storage)->function(); }
-  template <bool independent> static tb_status run(void *storage, const tb_closure_context *context) {
-    return run_guarded(&call, storage, independent, static_cast<Closure *>(storage)->launcher, context);
+  template <ThreadIndependent independence> static tb_status run(void *storage, const tb_closure_context *context) {
+    return run_guarded(&call, storage, holds_here(independence), static_cast<Closure *>(storage)->launcher, context);
   }
   static void destroy(void *storage) { static_cast<Closure *>(storage)->~Closure(); }
-  template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value,
-                                                        &run<is_thread_independent(name.value)>, &destroy};
+  template <Name name>
+  static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value, &run<thread_independence(name.value)>, &destroy};
 };
 
 // construct(storage) builds a Queued inside the stream's queue, as a closure of `kind`, which is then made to run.

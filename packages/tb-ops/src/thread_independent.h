@@ -1,12 +1,21 @@
 // Operators whose CPU kernel gives the same bits on any number of threads: each element of a result is computed by one
 // thread, in an order that does not depend on how many there are. A team may take these when they are short, since
 // nobody can tell from the results. tests/test_teams.py holds every name to it, for float32; with tensors of another
-// floating type (rsqrt in bfloat16) a kernel counts as dependent.
+// floating type (rsqrt in bfloat16) a kernel counts as dependent. Without AVX-512 oneDNN cuts convolutions and the products
+// of LSTM layers among threads in other ways, so those operators count only on processors that have it.
 #pragma once
 #include <algorithm>
 #include <string_view>
 
 namespace tb {
+
+enum class ThreadIndependent { never, with_avx512, always };
+
+inline constexpr std::string_view thread_independent_with_avx512[] = {
+    "aten::convolution",
+    "aten::lstm",
+    "aten::lstm_backward",
+};
 
 inline constexpr std::string_view thread_independent[] = {
     "aten::_adaptive_avg_pool2d",
@@ -18,15 +27,12 @@ inline constexpr std::string_view thread_independent[] = {
     "aten::avg_pool2d",
     "aten::avg_pool2d_backward",
     "aten::cat",
-    "aten::convolution",
     "aten::copy_",
     "aten::div.Tensor",
     "aten::div_.Tensor",
     "aten::exp",
     "aten::fill_",
     "aten::index_select",
-    "aten::lstm",
-    "aten::lstm_backward",
     "aten::masked_fill_",
     "aten::max_pool2d_with_indices",
     "aten::max_pool2d_with_indices_backward",
@@ -49,9 +55,21 @@ inline constexpr std::string_view thread_independent[] = {
     "aten::zero_",
 };
 
-constexpr bool is_thread_independent(std::string_view operation) {
-  return std::find(std::begin(thread_independent), std::end(thread_independent), operation) !=
-         std::end(thread_independent);
+constexpr ThreadIndependent thread_independence(std::string_view operation) {
+  const auto lists = [&](const auto &names) {
+    return std::find(std::begin(names), std::end(names), operation) != std::end(names);
+  };
+  if (lists(thread_independent)) return ThreadIndependent::always;
+  return lists(thread_independent_with_avx512) ? ThreadIndependent::with_avx512 : ThreadIndependent::never;
+}
+
+inline bool holds_here(ThreadIndependent independence) {
+  if (independence != ThreadIndependent::with_avx512) return independence == ThreadIndependent::always;
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
 }
 
 } // namespace tb

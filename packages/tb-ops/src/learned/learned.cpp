@@ -19,7 +19,7 @@ class Learned final : public c10::OperatorKernel {
 public:
   explicit Learned(const c10::OperatorHandle &op)
       : name_(name_of(op)), check_(host_check(op)),
-        closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run<false>, &Queued::destroy} {
+        closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run<ThreadIndependent::never>, &Queued::destroy} {
     for (const c10::Argument &argument : op.schema().arguments()) {
       written_.push_back(argument.alias_info() && argument.alias_info()->isWrite());
       random_.push_back(argument.type()->str().find("Generator") != std::string::npos);

@@ -65,7 +65,7 @@ class Overload:
 
     def has_kernel(self, device: torch.device) -> bool:
         key = torch._C._dispatch_key_for_device(device.type)
-        return _has_kernel(self.name, key) or _has_kernel(self.name, _FACTORY)
+        return _has_kernel(self.name, key) or _has_kernel(self.name, _COMPOSED)
 
     def samples(self) -> list[Sample]:
         """Some calls that the CPU takes; none where the schema has a type that nothing here stands for."""
@@ -100,8 +100,9 @@ def _type(text: str) -> str:
     return {"number": "Scalar"}.get(text, text)
 
 
-# Factories are composed of operators with kernels, on every device alike; what they are given is checked there.
-_FACTORY = "CompositeExplicitAutograd"
+# Factories and operators on lists are composed of operators with kernels; what they are given is checked there.
+_COMPOSED = "CompositeExplicitAutograd"
+_ON_LISTS = ("_foreach_", "_fused_")
 
 
 def _has_kernel(name: str, key: str) -> bool:
@@ -111,22 +112,22 @@ def _has_kernel(name: str, key: str) -> bool:
 def _is_factory(name: str) -> bool:
     base, _, overload = name.removeprefix("aten::").partition(".")
     arguments = getattr(getattr(torch.ops.aten, base), overload or "default")._schema.arguments
-    return _has_kernel(name, _FACTORY) and any(argument.name == "device" for argument in arguments)
+    return any(argument.name == "device" for argument in arguments)
 
 
 @functools.cache
 def overloads() -> dict[str, Overload]:
-    """Factories, and what the CPU has a kernel for and the operator database no entry; internal ones on lists only."""
+    """Factories, operators on lists, and what the CPU has a kernel for; of those that the database has no entry for."""
     known = {op.aten_name for op in databases.operators().values()}
     found = {}
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         if not name.startswith("aten::") or name.startswith(_NOT_CALLED):
             continue
         base = name.removeprefix("aten::").partition(".")[0]
-        if (base in known and "out" not in name) or (
-            base.startswith("_") and not base.startswith(("_foreach_", "_fused_"))
-        ):
+        on_lists = base.startswith(_ON_LISTS)
+        if (base in known and "out" not in name) or (base.startswith("_") and not on_lists):
             continue
-        if _has_kernel(name, "CPU") or _is_factory(name):
+        composed = _has_kernel(name, _COMPOSED) and (on_lists or _is_factory(name))
+        if composed or _has_kernel(name, "CPU"):
             found[name] = Overload(name)
     return found
