@@ -1,0 +1,93 @@
+"""What kernels warn of on a worker, in programs of their own: the first call, TB_LAUNCH_BLOCKING, the exit, a child."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def run_program(program: str, **environment: str) -> tuple[str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_types_seen_for_the_first_time_tell_inside_the_call() -> None:
+    program = """
+    import warnings, torch
+    warnings.simplefilter("error")
+    x = torch.ones(1, device="tb")
+    try:
+        x.std()
+    except UserWarning as error:
+        assert "degrees of freedom" in str(error)
+    else:
+        raise SystemExit("the first call told nothing")
+    torch.ones(4, device="tb").std()
+    x.std()
+    try:
+        torch.tb.synchronize()
+    except UserWarning:
+        print("told")
+    """
+    assert run_program(program) == ("told\n", "")
+
+
+def test_with_launch_blocking_the_call_tells() -> None:
+    program = """
+    import warnings, torch
+    x = torch.ones(1, device="tb")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            x.std()
+            print(len(told))
+    warnings.simplefilter("error")
+    try:
+        x.std()
+    except UserWarning:
+        print("raised")
+    """
+    assert run_program(program, TB_LAUNCH_BLOCKING="1") == ("1\n2\n3\nraised\n", "")
+
+
+@pytest.mark.parametrize("action", ["always", "error", "ignore"])
+def test_what_nobody_waited_for_is_told_at_exit(action: str) -> None:
+    program = f"""
+    import warnings, torch
+    x = torch.ones(1, device="tb")
+    warnings.simplefilter("ignore")
+    x.std(), x.var()
+    torch.tb.synchronize()
+    warnings.simplefilter("{action}")
+    x.std(), x.var()
+    """
+    out, err = run_program(program)
+    assert (out, err.count("degrees of freedom")) == ("", 0 if action == "ignore" else 2)
+
+
+def test_a_child_leaves_its_parents_warnings_to_the_parent() -> None:
+    program = """
+    import os, sys, warnings, torch
+    x = torch.ones(1, device="tb")
+    warnings.simplefilter("ignore")
+    x.std()
+    torch.tb.synchronize()
+    warnings.simplefilter("always")
+    x.std()
+    if os.fork() == 0:
+        sys.exit(0)
+    assert os.wait()[1] == 0
+    """
+    assert run_program(program)[1].count("degrees of freedom") == 1
