@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 
 def late(call: Callable[[], Any]) -> None:
@@ -161,3 +162,112 @@ def test_binary_cross_entropy_resizes_its_output_each_time_and_checks_shapes_at_
         with pytest.raises(RuntimeError):
             loss(x.to(device), target[:, :2].to(device), None, 0)
         torch.accelerator.synchronize()
+
+
+# Shapes and types that no number decides: name, a good call that makes the types known, the bad one.
+AT_THE_CALL: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
+    "addmm": (
+        lambda d: torch.addmm(torch.ones(3, device=d), torch.ones(2, 4, device=d), torch.ones(4, 3, device=d)),
+        lambda d: torch.addmm(torch.ones(1, 2, 3, device=d), torch.ones(2, 4, device=d), torch.ones(4, 3, device=d)),
+    ),
+    "linear": (
+        lambda d: F.linear(torch.ones(2, 4, device=d), torch.ones(3, 4, device=d), torch.ones(3, device=d)),
+        lambda d: F.linear(torch.ones(2, 4, device=d), torch.ones(3, 4, device=d), torch.ones(2, device=d)),
+    ),
+    "index_put_ with a mask": (
+        lambda d: torch.ones(5, 5, device=d).index_put_(
+            (torch.ones(5, dtype=torch.bool, device=d),), torch.ones(5, device=d), accumulate=True
+        ),
+        lambda d: torch.ones(4, 5, device=d).index_put_(
+            (torch.ones(5, dtype=torch.bool, device=d),), torch.ones(5, device=d), accumulate=True
+        ),
+    ),
+    "group_norm": (
+        lambda d: torch.native_group_norm(torch.ones(1, 3, device=d), None, torch.ones(3, device=d), 1, 3, 1, 1, 0.1),
+        lambda d: torch.native_group_norm(torch.ones(1, 3, device=d), None, torch.ones(2, device=d), 1, 3, 1, 1, 0.1),
+    ),
+    "batch_norm": (
+        lambda d: F.batch_norm(torch.ones(3, 2, 4, device=d).mT, None, None, torch.ones(4, device=d), training=True),
+        lambda d: F.batch_norm(torch.ones(3, 2, 4, device=d).mT, None, None, torch.ones(1, 4, device=d), training=True),
+    ),
+    "log_sigmoid_backward": (
+        lambda d: torch.ops.aten.log_sigmoid_backward(*(torch.ones(4, 3, device=d) for _ in range(3))),
+        lambda d: torch.ops.aten.log_sigmoid_backward(
+            torch.ones(3, 3, device=d), torch.ones(4, 3, device=d), torch.ones(4, 3, device=d)
+        ),
+    ),
+    "mode": (
+        lambda d: torch.ones((), dtype=torch.complex64, device=d).mode(),
+        lambda d: torch.ones(3, dtype=torch.complex64, device=d).mode(),
+    ),
+    "layer_norm": (
+        lambda d: F.layer_norm(torch.ones(0, 1, device=d), (1,)),
+        lambda d: F.layer_norm(torch.ones(0, 1, dtype=torch.bool, device=d), (1,)),
+    ),
+    "kthvalue": (lambda d: torch.ones(3, device=d).kthvalue(1), lambda d: torch.ones(0, device=d).kthvalue(1)),
+    "instance_norm": (
+        lambda d: F.instance_norm(torch.ones(3, 2, 4, device=d), torch.zeros(2, device=d), torch.ones(2, device=d)),
+        lambda d: F.instance_norm(
+            torch.ones(3, 2, 4, dtype=torch.complex64, device=d), torch.zeros(2, device=d), torch.ones(2, device=d)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_CALL)
+def test_shapes_and_types_are_refused_at_the_call_when_the_types_are_known(name: str) -> None:
+    good, bad = AT_THE_CALL[name]
+    with pytest.raises(Exception) as stock:  # noqa: PT011
+        bad("cpu")
+    for _ in range(2):
+        good("tb")
+    torch.accelerator.synchronize()
+    with pytest.raises(stock.type):
+        bad("tb")
+    torch.accelerator.synchronize()
+
+
+def test_statistics_of_another_length_are_refused_and_not_read() -> None:
+    x, one = torch.ones(2, 3, device="tb"), torch.ones(3, device="tb")
+    for short in (torch.ones(0, device="tb"), torch.ones(2, device="tb")):
+        with pytest.raises(RuntimeError, match="should contain 3 elements not"):
+            torch.native_batch_norm(x, one, one, short, one, True, 0.1, 0.1)
+
+
+@pytest.mark.parametrize("reduction", range(3))
+@pytest.mark.parametrize("name", ["mse_loss", "smooth_l1_loss", "binary_cross_entropy"])
+def test_losses_write_what_they_give_to_out(name: str, reduction: int) -> None:
+    operator = getattr(torch.ops.aten, name)
+    more = (None, reduction) if name == "binary_cross_entropy" else (reduction,)
+    x, y = torch.rand(4, 3), torch.ones(4, 3)
+    expected = operator(x, y, *more)
+    for out in (torch.empty(0, device="tb"), torch.zeros_like(expected, device="tb")):
+        operator.out(x.to("tb"), y.to("tb"), *more, out=out)
+        torch.testing.assert_close(out.cpu(), expected)
+    torch.testing.assert_close(operator(x.to("tb"), y.to("tb"), *more).cpu(), expected)
+
+
+@pytest.mark.parametrize("periodic", [False, True])
+def test_a_kaiser_window_is_the_cpu_s(periodic: bool) -> None:
+    for arguments in ((9,), (9, periodic), (9, periodic, 7.5)):
+        assert torch.equal(torch.kaiser_window(*arguments, device="tb").cpu(), torch.kaiser_window(*arguments))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: x.normal_(float("nan"), 1),
+        lambda x: x.normal_(float("inf"), 1),
+        lambda x: x.log_normal_(float("inf"), 1),
+        lambda x: x.exponential_(float("inf")),
+        lambda x: x.cauchy_(float("-inf"), 1),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_parameters_that_are_no_finite_numbers_are_applied(
+    draw: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype
+) -> None:
+    assert torch.equal(
+        draw(torch.ones(99, dtype=dtype, device="tb")).cpu().nan_to_num(),
+        draw(torch.ones(99, dtype=dtype)).nan_to_num(),
+    )

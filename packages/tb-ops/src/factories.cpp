@@ -8,6 +8,7 @@
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty_strided_ops.h>
+#include <ATen/ops/kaiser_window_native.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace tb {
@@ -63,6 +64,24 @@ at::Tensor efficient_zero_tensor(c10::IntArrayRef size, std::optional<c10::Scala
   at::native::ZeroTensorAllocator none(c10::Device(device_type, device_or_current(device)));
   return at::Tensor(at::detail::empty_generic(size, &none, key_set | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),
                                               c10::dtype_or_default(dtype), std::nullopt));
+}
+
+// The one window that PyTorch computes by a kernel of its own, which other devices do not have.
+at::Tensor kaiser_window_beta(int64_t length, bool periodic, double beta, std::optional<c10::ScalarType> dtype,
+                              std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                              std::optional<bool> pin_memory) {
+  check_factory(layout, pin_memory);
+  return at::native::kaiser_window(length, periodic, beta, dtype, layout, c10::Device(c10::kCPU), std::nullopt)
+      .to(c10::Device(device_type, device_or_current(device)));
+}
+at::Tensor kaiser_window_periodic(int64_t length, bool periodic, std::optional<c10::ScalarType> dtype,
+                                  std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                                  std::optional<bool> pin_memory) {
+  return kaiser_window_beta(length, periodic, 12.0, dtype, layout, device, pin_memory);
+}
+at::Tensor kaiser_window(int64_t length, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
+                         std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+  return kaiser_window_beta(length, true, 12.0, dtype, layout, device, pin_memory);
 }
 
 // Grows the storage in stream order: new memory, a queued copy of the old bytes, a swap.
@@ -156,6 +175,9 @@ void register_factories(torch::Library &aten) {
   aten.impl("empty.memory_format", TORCH_FN(empty_memory_format));
   aten.impl("empty_strided", TORCH_FN(empty_strided));
   aten.impl("_efficientzerotensor", TORCH_FN(efficient_zero_tensor));
+  aten.impl("kaiser_window", TORCH_FN(kaiser_window));
+  aten.impl("kaiser_window.periodic", TORCH_FN(kaiser_window_periodic));
+  aten.impl("kaiser_window.beta", TORCH_FN(kaiser_window_beta));
   aten.impl("resize_", TORCH_FN(resize_));
   aten.impl("set_.source_Storage", TORCH_FN(set_storage));
   aten.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset));

@@ -8,6 +8,7 @@
 #include <ATen/ops/gelu_cpu_dispatch.h>
 #include <ATen/ops/glu_backward_native.h>
 #include <ATen/ops/log_sigmoid_backward_native.h>
+#include <ATen/ops/log_sigmoid_backward_ops.h>
 #include <ATen/ops/log_sigmoid_forward_native.h>
 #include <ATen/ops/sigmoid_cpu_dispatch.h>
 #include <ATen/ops/silu_backward_cpu_dispatch.h>
@@ -16,6 +17,7 @@
 #include "alias.h"
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "learned/call_checked.h"
 #include "structured.h"
 #include "team.h"
 
@@ -71,6 +73,8 @@ void log_sigmoid_backward_kernel(const Tensor &grad, const Tensor &self, const T
 
 Tensor log_sigmoid_backward(const Tensor &grad, const Tensor &self, const Tensor &buffer) {
   const c10::DeviceIndex device = common_device("aten::log_sigmoid_backward", {&grad, &self, &buffer});
+  if (grad.sizes() != self.sizes() || buffer.sizes() != self.sizes() || grad.scalar_type() != self.scalar_type())
+    return call_checked<at::_ops::log_sigmoid_backward>(grad, self, buffer); // what it gives, or raises, is its own
   Tensor out = empty_preserving(grad, grad.scalar_type());
   launch_kernel<"aten::log_sigmoid_backward", log_sigmoid_backward_kernel>(device, grad, self, buffer, out);
   return out;

@@ -4,9 +4,11 @@
 #include <ATen/native/batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward_native.h>
 #include <ATen/ops/native_batch_norm_native.h>
+#include <ATen/ops/native_batch_norm_ops.h>
 
 #include "kernels/kernels.h"
 #include "kernels/normalization.h"
+#include "learned/call_checked.h"
 #include "team.h"
 
 namespace tb {
@@ -54,6 +56,13 @@ void batch_norm_kernel(const Tensor &input, const OptionalTensor &weight, const 
   copy_result(save_invstd, invstd);
 }
 
+// What no kernel checks: the CPU's reads beyond statistics that are too short.
+void check_statistics(const Tensor &input, const Tensor &running_mean, const Tensor &running_var) {
+  for (const auto &[name, given] : {std::pair("running_mean", &running_mean), std::pair("running_var", &running_var)})
+    TORCH_CHECK(!given->defined() || given->numel() == input.size(1), name, " should contain ", input.size(1),
+                " elements not ", given->numel());
+}
+
 template <Name name> ThreeTensors batch_norm(const Tensor &input, const OptionalTensor &weight_given,
                                              const OptionalTensor &bias_given, const OptionalTensor &mean_given,
                                              const OptionalTensor &var_given, bool training, double momentum,
@@ -62,8 +71,13 @@ template <Name name> ThreeTensors batch_norm(const Tensor &input, const Optional
   const Tensor &running_mean = value_or_undefined(mean_given), &running_var = value_or_undefined(var_given);
   TORCH_CHECK(training || (running_mean.defined() && running_var.defined()),
               "running_mean and running_var must be defined in evaluation mode");
-  const c10::ScalarType statistics = parameter_type(input, weight, bias);
   const c10::DeviceIndex device = common_device(name.value, {&input, &weight, &bias, &running_mean, &running_var});
+  check_statistics(input, running_mean, running_var);
+  if (!c10::isFloatingType(input.scalar_type()) ||
+      !by_channel(input.size(1), {&weight, &bias, &running_mean, &running_var}))
+    return call_checked<at::_ops::native_batch_norm>(input, weight_given, bias_given, mean_given, var_given, training,
+                                                     momentum, eps);
+  const c10::ScalarType statistics = parameter_type(input, weight, bias);
   const bool all_contiguous = dense(input) && contiguous_or_undefined(weight) && contiguous_or_undefined(bias) &&
                               contiguous_or_undefined(running_mean) && contiguous_or_undefined(running_var);
   Tensor out = empty_formatted(input, input.sizes(), input.scalar_type(),

@@ -2,9 +2,11 @@
 #include "kernels/stub.h"
 
 #include <ATen/native/group_norm.h>
+#include <ATen/ops/native_group_norm_ops.h>
 
 #include "kernels/kernels.h"
 #include "kernels/normalization.h"
+#include "learned/call_checked.h"
 
 namespace tb {
 namespace {
@@ -20,10 +22,12 @@ ThreeTensors native_group_norm(const Tensor &input, const OptionalTensor &weight
                                const OptionalTensor &bias_given, int64_t n, int64_t c, int64_t inner, int64_t group,
                                double eps) {
   const Tensor &weight = value_or_undefined(weight_given), &bias = value_or_undefined(bias_given);
-  const c10::MemoryFormat format = input.suggest_memory_format();
-  TORCH_CHECK(input.is_contiguous(format));
-  const c10::ScalarType statistics = parameter_type(input, weight, bias);
   const c10::DeviceIndex device = common_device("aten::native_group_norm", {&input, &weight, &bias});
+  const c10::MemoryFormat format = input.suggest_memory_format();
+  if (!c10::isFloatingType(input.scalar_type()) || input.numel() != n * c * inner || !input.is_contiguous(format) ||
+      !by_channel(c, {&weight, &bias}))
+    return call_checked<at::_ops::native_group_norm>(input, weight_given, bias_given, n, c, inner, group, eps);
+  const c10::ScalarType statistics = parameter_type(input, weight, bias);
   Tensor out = empty_formatted(input, input.sizes(), input.scalar_type(), format);
   Tensor mean = empty_on(input, {n, group}, statistics), rstd = empty_on(input, {n, group}, statistics);
   launch_kernel<"aten::native_group_norm", group_norm_kernel>(device, input, weight, bias, n, c, inner, group, eps, out,

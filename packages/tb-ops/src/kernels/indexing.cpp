@@ -100,8 +100,21 @@ void index_put_sorted_kernel(Tensor &self, const OptionalTensors &indices, const
                              bool unsafe) {
   at::native::_index_put_impl_(self, indices, values, accumulate, unsafe);
 }
+void check_masks(const Tensor &self, const OptionalTensors &indices) {
+  int64_t dim = 0;
+  for (const std::optional<Tensor> &index : indices) {
+    const bool mask =
+        index && index->defined() && (index->scalar_type() == c10::kBool || index->scalar_type() == c10::kByte);
+    for (int64_t i = 0; mask && i < index->dim(); i++)
+      TORCH_CHECK_INDEX(dim + i < self.dim() && index->size(i) == self.size(dim + i), "The shape of the mask ",
+                        index->sizes(), " at index ", i, " does not match the shape of the indexed tensor ",
+                        self.sizes(), " at index ", dim + i);
+    dim += mask ? index->dim() : 1;
+  }
+}
 void index_put_sorted(Tensor &self, const OptionalTensors &indices, const Tensor &values, bool accumulate,
                       bool unsafe) {
+  check_masks(self, indices);
   launch_kernel<"aten::index_put_", index_put_sorted_kernel>(device_number(self), self, indices, values, accumulate,
                                                              unsafe);
 }

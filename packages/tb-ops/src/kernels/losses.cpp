@@ -2,14 +2,19 @@
 #include "kernels/iterator_stub.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/PointwiseOps.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/binary_cross_entropy_backward_native.h>
+#include <ATen/ops/binary_cross_entropy_backward_ops.h>
 #include <ATen/ops/binary_cross_entropy_native.h>
+#include <ATen/ops/binary_cross_entropy_ops.h>
+#include <ATen/ops/copy_ops.h>
 #include <ATen/ops/mse_loss_backward_native.h>
 #include <ATen/ops/mse_loss_cpu_dispatch.h>
+#include <ATen/ops/mse_loss_ops.h>
 #include <ATen/ops/nll_loss2d_backward_native.h>
 #include <ATen/ops/nll_loss2d_forward_native.h>
 #include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
@@ -19,6 +24,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "learned/call_checked.h"
 
 namespace tb {
 namespace {
@@ -74,27 +80,37 @@ Tensor smooth_l1_loss(const Tensor &self, const Tensor &target, int64_t reductio
   return out;
 }
 
+Tensor &give(const Tensor &loss, Tensor &out) {
+  TORCH_CHECK(c10::canCast(loss.scalar_type(), out.scalar_type()), "result type ", loss.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  at::assert_no_internal_overlap(out);
+  at::native::resize_output(out, loss.sizes());
+  return at::_ops::copy_::call(out, loss, false);
+}
+Tensor &mse_loss_out(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out) {
+  common_device("aten::mse_loss", {&self, &target, &out});
+  if (self.is_complex() || target.is_complex()) // which it refuses, with the CPU's own exception
+    return call_checked<at::_ops::mse_loss_out>(self, target, reduction, out);
+  return give(tb::mse_loss(self, target, reduction), out);
+}
+Tensor &smooth_l1_loss_out(const Tensor &self, const Tensor &target, int64_t reduction, double beta, Tensor &out) {
+  common_device("aten::smooth_l1_loss", {&self, &target, &out});
+  return give(tb::smooth_l1_loss(self, target, reduction, beta), out);
+}
+
 // ---- binary cross entropy ---------------------------------------------------------------------------------------
 
-// What the kernel checks: that the others have, or broadcast to, the input's shape, dimensions of size 1 aside.
-void check_bce(const Tensor &self, const OptionalTensor &weight, std::initializer_list<const Tensor *> others) {
-  c10::DimVector shape(self.sizes());
-  const auto squeezed = [](c10::IntArrayRef sizes) {
-    c10::DimVector kept;
-    std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(kept), [](int64_t size) { return size != 1; });
-    return kept;
+// Calls as the module makes them. Others (shapes that differ by dimensions of size 1, types, unknown reductions) take the
+// CPU's kernel itself and wait for it: what they give, or raise, is its own.
+bool usual_bce(const Tensor &self, const OptionalTensor &weight, int64_t reduction,
+               std::initializer_list<const Tensor *> others) {
+  const auto like_self = [&](const Tensor *other) {
+    return other->sizes() == self.sizes() && other->scalar_type() == self.scalar_type();
   };
-  const c10::DimVector kept = squeezed(shape);
-  for (const Tensor *other : others) {
-    const c10::DimVector common = at::infer_size_dimvector(kept, squeezed(other->sizes()));
-    TORCH_CHECK(common == kept, "output with shape ", c10::IntArrayRef(kept), " doesn't match the broadcast shape ",
-                c10::IntArrayRef(common));
-  }
-  if (weight && weight->defined()) {
-    const c10::DimVector common = at::infer_size_dimvector(shape, weight->sizes());
-    TORCH_CHECK(common == shape, "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
-                c10::IntArrayRef(common));
-  }
+  return c10::isFloatingType(self.scalar_type()) && reduction >= at::Reduction::None &&
+         reduction < at::Reduction::END && std::all_of(others.begin(), others.end(), like_self) &&
+         (!weight || !weight->defined() ||
+          (weight->scalar_type() == self.scalar_type() && at::is_expandable_to(weight->sizes(), self.sizes())));
 }
 
 void bce_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction,
@@ -109,7 +125,8 @@ void bce_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &
 Tensor binary_cross_entropy(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction) {
   const c10::DeviceIndex device =
       common_device("aten::binary_cross_entropy", {&self, &target, &value_or_undefined(weight)});
-  check_bce(self, weight, {&target});
+  if (!usual_bce(self, weight, reduction, {&target}))
+    return call_checked<at::_ops::binary_cross_entropy>(self, target, weight, reduction);
   Tensor out = reduction == at::Reduction::None ? empty_preserving(self, self.scalar_type())
                                                 : empty_on(self, {}, self.scalar_type());
   launch_kernel<"aten::binary_cross_entropy", bce_kernel>(device, self, target, weight, reduction, out);
@@ -120,10 +137,18 @@ Tensor &binary_cross_entropy_out(const Tensor &self, const Tensor &target, const
                                  int64_t reduction, Tensor &out) {
   const c10::DeviceIndex device =
       common_device("aten::binary_cross_entropy", {&self, &target, &value_or_undefined(weight), &out});
-  check_bce(self, weight, {&target});
+  if (!usual_bce(self, weight, reduction, {&target}) || out.scalar_type() != self.scalar_type())
+    return call_checked<at::_ops::binary_cross_entropy_out>(self, target, weight, reduction, out);
   at::native::resize_output(out, reduction == at::Reduction::None ? self.sizes() : c10::IntArrayRef());
   launch_kernel<"aten::binary_cross_entropy", bce_kernel>(device, self, target, weight, reduction, out);
   return out;
+}
+
+// The gradient is one number after a reduction.
+bool usual_bce_backward(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                        int64_t reduction) {
+  return usual_bce(self, weight, reduction, {&target}) && grad.scalar_type() == self.scalar_type() &&
+         (grad.sizes() == self.sizes() || (grad.dim() == 0 && reduction != at::Reduction::None));
 }
 
 void bce_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
@@ -135,7 +160,8 @@ Tensor binary_cross_entropy_backward(const Tensor &grad, const Tensor &self, con
                                      const OptionalTensor &weight, int64_t reduction) {
   const c10::DeviceIndex device =
       common_device("aten::binary_cross_entropy_backward", {&grad, &self, &target, &value_or_undefined(weight)});
-  check_bce(self, weight, {&target, &grad});
+  if (!usual_bce_backward(grad, self, target, weight, reduction))
+    return call_checked<at::_ops::binary_cross_entropy_backward>(grad, self, target, weight, reduction);
   Tensor out = empty_preserving(self, self.scalar_type());
   launch_kernel<"aten::binary_cross_entropy_backward", bce_backward_kernel>(device, grad, self, target, weight,
                                                                             reduction, out);
@@ -146,7 +172,8 @@ Tensor &binary_cross_entropy_backward_out(const Tensor &grad, const Tensor &self
                                           const OptionalTensor &weight, int64_t reduction, Tensor &out) {
   const c10::DeviceIndex device =
       common_device("aten::binary_cross_entropy_backward", {&grad, &self, &target, &value_or_undefined(weight), &out});
-  check_bce(self, weight, {&target, &grad});
+  if (!usual_bce_backward(grad, self, target, weight, reduction) || out.scalar_type() != self.scalar_type())
+    return call_checked<at::_ops::binary_cross_entropy_backward_grad_input>(grad, self, target, weight, reduction, out);
   at::native::resize_output(out, self.sizes());
   launch_kernel<"aten::binary_cross_entropy_backward", bce_backward_kernel>(device, grad, self, target, weight,
                                                                             reduction, out);
@@ -208,7 +235,9 @@ void register_losses(torch::Library &aten) {
   enter_stub<"aten::huber_loss_backward", at::native::huber_backward_stub, Types::promote_all>();
   aten.impl("mse_loss", TORCH_FN(mse_loss));
   aten.impl("mse_loss_backward", TORCH_FN(mse_loss_backward));
+  aten.impl("mse_loss.out", TORCH_FN(mse_loss_out));
   aten.impl("smooth_l1_loss", TORCH_FN(smooth_l1_loss));
+  aten.impl("smooth_l1_loss.out", TORCH_FN(smooth_l1_loss_out));
   aten.impl("binary_cross_entropy", TORCH_FN(binary_cross_entropy));
   aten.impl("binary_cross_entropy.out", TORCH_FN(binary_cross_entropy_out));
   aten.impl("binary_cross_entropy_backward.grad_input", TORCH_FN(binary_cross_entropy_backward_out));

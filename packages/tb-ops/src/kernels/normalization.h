@@ -2,6 +2,9 @@
 #pragma once
 #include <ATen/native/cpu/mixed_data_type.h>
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "kernels/output.h"
 
 namespace tb {
@@ -14,6 +17,14 @@ inline c10::ScalarType parameter_type(const at::Tensor &input, const at::Tensor 
   const bool mixed = at::native::is_mixed_type(input, weight, bias);
   if (mixed) at::native::check_mixed_data_type(input, weight, bias);
   return at::native::param_scalar_type(input, mixed);
+}
+
+// Whether parameters and statistics are vectors with an element for each channel, or absent. Calls with others take the
+// CPU's kernel itself and wait for it: what they give, or raise, is its own.
+inline bool by_channel(int64_t channels, std::initializer_list<const at::Tensor *> vectors) {
+  return std::all_of(vectors.begin(), vectors.end(), [&](const at::Tensor *vector) {
+    return !vector->defined() || (vector->dim() == 1 && vector->numel() == channels);
+  });
 }
 
 } // namespace tb

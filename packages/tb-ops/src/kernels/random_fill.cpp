@@ -1,7 +1,14 @@
 // Filling tensors from tb-generator.
 #include "kernels/random_fill.h"
 
+#include <ATen/ops/add_ops.h>
+#include <ATen/ops/div_ops.h>
 #include <ATen/ops/empty_ops.h>
+#include <ATen/ops/exp_ops.h>
+#include <ATen/ops/log_ops.h>
+#include <ATen/ops/mul_ops.h>
+
+#include <cmath>
 
 #include "kernels/output.h"
 #include "team.h"
@@ -99,6 +106,29 @@ void fill_tensor(at::Tensor &tensor, const RangeFill &fill) {
     TORCH_CHECK(status == TB_OK, "tb-generator refused a fill with status ", static_cast<int>(status));
   });
   if (!direct) copy_result(tensor, target);
+}
+
+void fill_tensor(at::Tensor &tensor, const Distribution &distribution) {
+  const auto fill = [&](const Distribution &finite) {
+    fill_tensor(tensor, RangeFill([&](void *destination, int32_t type, uint64_t first, uint64_t count) {
+                  return finite.fill(destination, type, first, count);
+                }));
+  };
+  const double a = distribution.a, b = distribution.b;
+  if (std::isfinite(a) && std::isfinite(b)) return fill(distribution);
+  Distribution standard = distribution;
+  const bool rate = distribution.kind == TB_FILL_EXPONENTIAL, log = distribution.kind == TB_FILL_LOG_NORMAL;
+  standard.a = rate ? 1 : 0;
+  standard.b = rate ? 0 : 1;
+  fill(standard);
+  if (rate) {
+    at::_ops::div__Scalar::call(tensor, a);
+    return;
+  }
+  if (log) at::_ops::log_::call(tensor);
+  at::_ops::mul__Scalar::call(tensor, b);
+  at::_ops::add__Scalar::call(tensor, a, 1);
+  if (log) at::_ops::exp_::call(tensor);
 }
 
 tb_status Distribution::fill(void *destination, int32_t type, uint64_t first, uint64_t count) const {

@@ -35,11 +35,7 @@ struct Distribution {
   tb_status fill(void *destination, int32_t type, uint64_t first, uint64_t count) const;
 };
 
-// On the worker.
-inline void fill_tensor(at::Tensor &tensor, const Distribution &distribution) {
-  fill_tensor(tensor, [&](void *destination, int32_t type, uint64_t first, uint64_t count) {
-    return distribution.fill(destination, type, first, count);
-  });
-}
+// On the worker. Parameters that are no finite numbers are applied as arithmetic says, as on the CPU.
+void fill_tensor(at::Tensor &tensor, const Distribution &distribution);
 
 } // namespace tb

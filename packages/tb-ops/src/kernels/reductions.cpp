@@ -15,6 +15,7 @@
 #include <ATen/ops/kthvalue_native.h>
 #include <ATen/ops/median_native.h>
 #include <ATen/ops/mode_native.h>
+#include <ATen/ops/mode_ops.h>
 #include <ATen/ops/nanmedian_native.h>
 #include <ATen/ops/prod_native.h>
 #include <ATen/ops/std_mean_native.h>
@@ -25,6 +26,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "learned/call_checked.h"
 
 namespace tb {
 namespace {
@@ -178,6 +180,7 @@ Pair pair_out(const Tensor &self, int64_t dim, bool keep, Tensor &values, Tensor
 }
 
 std::tuple<Tensor, Tensor> mode(const Tensor &self, int64_t dim, bool keep) {
+  if (self.is_complex()) return call_checked<at::_ops::mode>(self, dim, keep); // a single number is its own mode
   Tensor values = empty_on(self, {0}, self.scalar_type()), indices = empty_on(self, {0}, c10::kLong);
   pair_out<"aten::mode", at::native::mode_out>(self, dim, keep, values, indices);
   return {std::move(values), std::move(indices)};
@@ -190,8 +193,8 @@ void kthvalue_kernel(const Tensor &self, int64_t k, int64_t dim, bool keep, Tens
 Pair kthvalue_out(const Tensor &self, int64_t k, int64_t dim, bool keep, Tensor &values, Tensor &indices) {
   dim = c10::maybe_wrap_dim(dim, self.dim());
   const int64_t size = self.dim() > 0 ? self.size(dim) : 1;
-  TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", dim);
   at::native::zero_numel_check_dims(self, dim, "kthvalue()");
+  TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", dim);
   const c10::DeviceIndex device = common_device("aten::kthvalue", {&self, &values, &indices});
   at::assert_no_overlap(self, values); // before values, perhaps self, gets its shape
   resize_pair(self, dim, keep, values, indices);

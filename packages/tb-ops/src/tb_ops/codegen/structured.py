@@ -17,7 +17,7 @@ void $worker($parameters) { cpu::$cpu($call); }""")
 KERNEL = Template("""
 $definition {$checks
   Structured<at::meta::structured_$meta, Schema::$schema, $outputs> op$given;
-  op.meta($checked);
+  op.meta($checked);$results
   launch_kernel<"$operation", $worker>($device, $captured);
   return $returned;
 }
@@ -33,6 +33,9 @@ $definition { return call_checked<at::_ops::$op>($arguments); }
 # A word that PyTorch's kernels are the first to read.
 APPROXIMATE = """
   at::native::get_gelutype_enum(approximate);"""
+# addmm's meta function leaves it to the kernel whether what is added to the product can be expanded to its shape.
+EXPANDED = """
+  if (!at::is_expandable_to(self.sizes(), op.output(0).sizes())) self.expand(op.output(0).sizes()); // raises"""
 CHECKED_CALL = Template("""
   if (check_errors) return call_checked<at::_ops::$op>($arguments);""")
 
@@ -42,7 +45,8 @@ def headers(group: NativeFunctionsGroup) -> list[str]:
     base = group.out.root_name
     checked = ["learned/call_checked.h", f"ATen/ops/{base}_ops.h"] if _checks(group) else []
     words = ["ATen/native/Gelu.h"] if _takes(group, "approximate") else []
-    return [f"ATen/ops/{base}_meta.h", f"ATen/ops/{base}_cpu_dispatch.h", *checked, *words]
+    expanded = ["ATen/ExpandUtils.h"] if base == "addmm" else []
+    return [f"ATen/ops/{base}_meta.h", f"ATen/ops/{base}_cpu_dispatch.h", *checked, *words, *expanded]
 
 
 def _takes(group: NativeFunctionsGroup, name: str) -> bool:
@@ -142,6 +146,7 @@ def _kernel(group: NativeFunctionsGroup, function: NativeFunction) -> str:
         definition=operator.definition(kernel_name(function)),
         checks=(_checked(CHECKED_CALL, function, operator) if _checks(group) else "")
         + (APPROXIMATE if _takes(group, "approximate") else ""),
+        results=EXPANDED if group.out.root_name == "addmm" and kind is not SchemaKind.inplace else "",
         meta=meta.name(group),
         schema=schema,
         outputs=len(out_names),
