@@ -113,8 +113,9 @@ def test_an_activation(function: Callable[[torch.Tensor], torch.Tensor], count: 
     check(step)
 
 
-@pytest.mark.parametrize("shape", [(8, 24, 33, 31), (3, 5, 4000), (2, 70, 5, 9, 7), (640, 100)])
+@pytest.mark.parametrize("shape", [(8, 24, 33, 31), (3, 5, 4000), (2, 70, 5, 9, 7), (64, 100)])
 def test_batch_normalization(shape: tuple[int, ...]) -> None:
+    """The last shape is of single pixels, where threads would add up: too short to get any."""
     torch.manual_seed(0)
     drawn = [torch.randn(shape), torch.randn(shape[1]), torch.randn(shape[1])]
     above = torch.randn(shape)
