@@ -159,6 +159,7 @@ def fused() -> Iterator[Writer]:
             return getattr(torch, name)(written[0], arguments[0], written[1], written[2], [], arguments[1], **adam)
 
         yield Writer(name, call, (some(), some(), some()), (some(), steps))
+    fused_sgd: Any = torch._fused_sgd_
     sgd: dict[str, Any] = {
         "weight_decay": 0.0,
         "momentum": 0.9,
@@ -169,7 +170,7 @@ def fused() -> Iterator[Writer]:
     }
     yield Writer(
         "_fused_sgd_",
-        lambda written, given: torch._fused_sgd_(written[0], *given, written[1], **sgd, is_first_step=False),
+        lambda written, given: fused_sgd(written[0], *given, written[1], **sgd, is_first_step=False),
         (some(), some()),
         (some(),),
     )

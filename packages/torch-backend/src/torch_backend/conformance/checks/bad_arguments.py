@@ -33,6 +33,8 @@ MOST_SAMPLES = 3
 _UNCHECKED = (
     "lu_unpack,native_batch_norm,_batch_norm_with_update,_native_batch_norm_legit,special.*_polynomial_*,grid_sampler_*"
 )
+# Entries that PyTorch makes of other operators on the CPU than on every other device, which take other types.
+_OTHER_THAN_THE_CPU = "ldexp,nn.functional.max_pool1d,nn.functional.linear_cross_entropy.*"
 
 
 class Bad(NamedTuple):
@@ -152,8 +154,8 @@ def bad_arguments(device: Device, entry: Any, dtype: torch.dtype, limits: Limits
             return
         seed_everything(limits.seed)
         function, good, uninitialised = entry.function, entry.samples(), False
-    elif matches(entry.full_name, _UNCHECKED) or not entry.dtypes:
-        yield Observation(vacuous="the CPU has no kernel, or one that does not check its arguments")
+    elif not entry.dtypes or matches(entry.full_name, f"{_UNCHECKED},{_OTHER_THAN_THE_CPU}"):
+        yield Observation(vacuous="the CPU has no kernel, or one that does not check, or runs other operators")
         return
     else:
         known = torch.float32 if torch.float32 in entry.dtypes else sorted(entry.dtypes, key=str)[0]
