@@ -186,6 +186,10 @@ AT_THE_CALL: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
         lambda d: torch.native_group_norm(torch.ones(1, 3, device=d), None, torch.ones(3, device=d), 1, 3, 1, 1, 0.1),
         lambda d: torch.native_group_norm(torch.ones(1, 3, device=d), None, torch.ones(2, device=d), 1, 3, 1, 1, 0.1),
     ),
+    "group_norm without groups": (
+        lambda d: torch.native_group_norm(torch.ones(1, 3, device=d), None, None, 1, 3, 1, 1, 0.1),
+        lambda d: torch.native_group_norm(torch.ones(1, 3, device=d), None, None, 1, 3, 1, 0, 0.1),
+    ),
     "batch_norm": (
         lambda d: F.batch_norm(torch.ones(3, 2, 4, device=d).mT, None, None, torch.ones(4, device=d), training=True),
         lambda d: F.batch_norm(torch.ones(3, 2, 4, device=d).mT, None, None, torch.ones(1, 4, device=d), training=True),

@@ -25,7 +25,7 @@ ThreeTensors native_group_norm(const Tensor &input, const OptionalTensor &weight
   const c10::DeviceIndex device = common_device("aten::native_group_norm", {&input, &weight, &bias});
   const c10::MemoryFormat format = input.suggest_memory_format();
   if (!c10::isFloatingType(input.scalar_type()) || input.numel() != n * c * inner || !input.is_contiguous(format) ||
-      !by_channel(c, {&weight, &bias}))
+      group <= 0 || c % group != 0 || !by_channel(c, {&weight, &bias}))
     return call_checked<at::_ops::native_group_norm>(input, weight_given, bias_given, n, c, inner, group, eps);
   const c10::ScalarType statistics = parameter_type(input, weight, bias);
   Tensor out = empty_formatted(input, input.sizes(), input.scalar_type(), format);

@@ -30,8 +30,11 @@ MOST_SAMPLES = 3
 
 # Entries whose CPU kernel does not check its arguments: with a bad one it reads or writes outside of its memory, or
 # gives what it never computed.
-_UNCHECKED = (
-    "lu_unpack,native_batch_norm,_batch_norm_with_update,_native_batch_norm_legit,special.*_polynomial_*,grid_sampler_*"
+_UNCHECKED = ",".join(
+    (
+        *("linalg.eigvals", "lu_unpack", "native_batch_norm", "_batch_norm_with_update", "_native_batch_norm_legit"),
+        *("special.*_polynomial_*", "grid_sampler_*"),
+    )
 )
 # Entries that PyTorch makes of other operators on the CPU than on every other device, which take other types.
 _OTHER_THAN_THE_CPU = "ldexp,nn.functional.max_pool1d,nn.functional.linear_cross_entropy.*"
@@ -86,11 +89,11 @@ def _bad(value: Any) -> Iterator[Bad]:
             yield Bad(str(dtype), dtype)
 
 
-def variants(sample: Sample) -> Iterator[tuple[Bad, Sample]]:
-    """The sample with one argument made bad, in turns."""
+def variants(sample: Sample, *, indexed: bool = False) -> Iterator[tuple[Bad, Sample]]:
+    """The sample with one argument made bad, in turns. `indexed`: whether its numbers are indices."""
     leaves, structure = pytree.tree_flatten(sample.values)
     # What an index or a mask is good for depends on the other tensors' shapes too.
-    indexed = any(
+    indexed = indexed or any(
         isinstance(leaf, torch.Tensor) and not (leaf.is_floating_point() or leaf.is_complex()) for leaf in leaves
     )
     for index, leaf in enumerate(leaves):
@@ -166,7 +169,7 @@ def bad_arguments(device: Device, entry: Any, dtype: torch.dtype, limits: Limits
             continue
         for _ in range(2):  # from now on nothing waits for its dtypes
             attempt(device, caller(function, sample, device))
-        made = list(variants(sample))
+        made = list(variants(sample, indexed=function is torch.Tensor.__getitem__))
         if count and len(made) > count:
             made = random.Random(f"{limits.seed} {sample.describe()}").sample(made, count)
         for bad, changed in made:
