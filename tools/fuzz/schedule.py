@@ -18,7 +18,7 @@ Clock = dict[int, int]  # of each stream, the number of its last step known to b
 
 @dataclass
 class Memory:
-    """One storage: where it was allocated, who wrote it last (None: that is done), who read it since."""
+    """One storage: where it was allocated (-1: anywhere), who wrote it last (None: that is done), who read it since."""
 
     home: int
     writer: tuple[int, int] | None
@@ -101,7 +101,9 @@ class Schedule:
                 self.lines.append(f"stage.keep({name}, {here})")
         sources, writer = dict(step.shares), None if step.blocks else (here, self._count)
         for name in step.makes:
-            found = self._memory[sources[name]] if name in sources else Memory(here, writer)
+            # A backward pass makes gradients on the streams of the forward pass.
+            home = -1 if step.gathers else here
+            found = self._memory[sources[name]] if name in sources else Memory(home, writer)
             self._memory[name] = found
 
 
