@@ -18,6 +18,7 @@
 #include <ATen/ops/nll_loss2d_backward_native.h>
 #include <ATen/ops/nll_loss2d_forward_native.h>
 #include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
+#include <ATen/ops/smooth_l1_loss_ops.h>
 
 #include <algorithm>
 #include <iterator>
@@ -95,6 +96,8 @@ Tensor &mse_loss_out(const Tensor &self, const Tensor &target, int64_t reduction
 }
 Tensor &smooth_l1_loss_out(const Tensor &self, const Tensor &target, int64_t reduction, double beta, Tensor &out) {
   common_device("aten::smooth_l1_loss", {&self, &target, &out});
+  if (self.is_complex() || target.is_complex())
+    return call_checked<at::_ops::smooth_l1_loss_out>(self, target, reduction, beta, out);
   return give(tb::smooth_l1_loss(self, target, reduction, beta), out);
 }
 
