@@ -49,7 +49,7 @@ _NOT_CALLED = (
     # A bad argument makes stock itself write outside of its memory, divide by zero or never end.
     *("aten::rrelu_with_noise", "aten::range", "aten::binomial", "aten::_fused_", "aten::unfold_backward"),
     "aten::multilabel_margin_loss_backward",
-    # Stock grows the memory of an out= of another shape and leaves its shape, or gives another number than without out=.
+    # Stock leaves the shape of an out= of another shape, or gives another number there than without it.
     *("aten::binary_cross_entropy_backward.grad_input", "aten::binary_cross_entropy.out"),
     # PyTorch makes dropout() and _foreach_powsum() of other operators on the CPU than on every other device.
     *("aten::native_dropout", "aten::_foreach_powsum"),
