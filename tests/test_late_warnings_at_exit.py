@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
-
 import pytest
+from conftest import RunPython
 
 
-def run_program(program: str, **environment: str) -> tuple[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
-
-
-def test_types_seen_for_the_first_time_tell_inside_the_call() -> None:
+def test_types_seen_for_the_first_time_tell_inside_the_call(run_python: RunPython) -> None:
     program = """
     import warnings, torch
     warnings.simplefilter("error")
@@ -41,10 +24,11 @@ def test_types_seen_for_the_first_time_tell_inside_the_call() -> None:
     except UserWarning:
         print("told")
     """
-    assert run_program(program) == ("told\n", "")
+    done = run_python(program)
+    assert (done.stdout, done.stderr) == ("told\n", "")
 
 
-def test_with_launch_blocking_the_call_tells() -> None:
+def test_with_launch_blocking_the_call_tells(run_python: RunPython) -> None:
     program = """
     import warnings, torch
     x = torch.ones(1, device="tb")
@@ -59,11 +43,12 @@ def test_with_launch_blocking_the_call_tells() -> None:
     except UserWarning:
         print("raised")
     """
-    assert run_program(program, TB_LAUNCH_BLOCKING="1") == ("1\n2\n3\nraised\n", "")
+    done = run_python(program, {"TB_LAUNCH_BLOCKING": "1"})
+    assert (done.stdout, done.stderr) == ("1\n2\n3\nraised\n", "")
 
 
 @pytest.mark.parametrize("action", ["always", "error", "ignore"])
-def test_what_nobody_waited_for_is_told_at_exit(action: str) -> None:
+def test_what_nobody_waited_for_is_told_at_exit(action: str, run_python: RunPython) -> None:
     program = f"""
     import warnings, torch
     x = torch.ones(1, device="tb")
@@ -73,11 +58,11 @@ def test_what_nobody_waited_for_is_told_at_exit(action: str) -> None:
     warnings.simplefilter("{action}")
     x.std(), x.var()
     """
-    out, err = run_program(program)
-    assert (out, err.count("degrees of freedom")) == ("", 0 if action == "ignore" else 2)
+    done = run_python(program)
+    assert (done.stdout, done.stderr.count("degrees of freedom")) == ("", 0 if action == "ignore" else 2)
 
 
-def test_a_child_leaves_its_parents_warnings_to_the_parent() -> None:
+def test_a_child_leaves_its_parents_warnings_to_the_parent(run_python: RunPython) -> None:
     program = """
     import os, sys, warnings, torch
     x = torch.ones(1, device="tb")
@@ -90,4 +75,4 @@ def test_a_child_leaves_its_parents_warnings_to_the_parent() -> None:
         sys.exit(0)
     assert os.wait()[1] == 0
     """
-    assert run_program(program)[1].count("degrees of freedom") == 1
+    assert run_python(program).stderr.count("degrees of freedom") == 1

@@ -93,8 +93,7 @@ class _Writer:
             elif own and kind < 0.16:
                 self._read(own, self._stream())
             elif kind < 0.2:
-                stream = self._stream()
-                self.steps.append(Step(f"stage.busy({stream})", stream=stream))
+                self._busy(self._stream())
             elif kind < 0.22:
                 self.steps.append(Step(f"stage.callback({(stream := self._stream())})", stream=stream))
             else:
@@ -134,7 +133,7 @@ class _Writer:
         marks = self._chance.random() < 0.3
         read_elsewhere = draft.blocks and self._streams > 1 and self._chance.random() < 0.3
         if read_elsewhere:  # what blocks has happened, whatever its stream has to do first
-            self.steps.append(Step(f"stage.busy({stream})", stream=stream))
+            self._busy(stream)
         self.steps.append(
             Step(
                 *(code, names, tuple(uses), draft.writes, draft.resizes, tuple(shares)),
@@ -179,6 +178,9 @@ class _Writer:
 
     def _stream(self) -> int:
         return self._chance.randrange(self._streams)
+
+    def _busy(self, stream: int) -> None:
+        self.steps.append(Step(f"stage.busy({stream})", stream=stream))
 
     def _delete(self, name: str) -> None:
         del self.pool.tensors[name]

@@ -81,7 +81,7 @@ at::Tensor kaiser_window_periodic(int64_t length, bool periodic, std::optional<c
 }
 at::Tensor kaiser_window(int64_t length, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
                          std::optional<c10::Device> device, std::optional<bool> pin_memory) {
-  return kaiser_window_beta(length, true, 12.0, dtype, layout, device, pin_memory);
+  return kaiser_window_periodic(length, true, dtype, layout, device, pin_memory);
 }
 
 // Grows the storage in stream order: new memory, a queued copy of the old bytes, a swap.
