@@ -164,6 +164,8 @@ def test_binary_cross_entropy_resizes_its_output_each_time_and_checks_shapes_at_
         torch.accelerator.synchronize()
 
 
+BAGS = torch.tensor([0])
+
 # Shapes and types that no number decides: name, a good call that makes the types known, the bad one.
 AT_THE_CALL: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
     "addmm": (
@@ -208,6 +210,34 @@ AT_THE_CALL: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
         lambda d: F.layer_norm(torch.ones(0, 1, device=d), (1,)),
         lambda d: F.layer_norm(torch.ones(0, 1, dtype=torch.bool, device=d), (1,)),
     ),
+    "convolution with another type's bias": (
+        lambda d: F.conv1d(torch.ones(1, 2, 4, device=d), torch.ones(1, 2, 3, device=d)),
+        lambda d: F.conv1d(
+            torch.ones(1, 2, 4, device=d), torch.ones(1, 2, 3, device=d), torch.ones(1, dtype=torch.int64, device=d)
+        ),
+    ),
+    "convolution with another type's weight": (
+        lambda d: F.conv3d(torch.ones(1, 2, 4, 4, 4, device=d), torch.ones(2, 2, 3, 3, 3, device=d)),
+        lambda d: F.conv3d(torch.ones(1, 2, 4, 4, 4, device=d), torch.ones(2, 2, 3, 3, 3, dtype=torch.int64, device=d)),
+    ),
+    "linspace": (
+        lambda d: torch.linspace(0, 255, 5, dtype=torch.uint8, device=d),
+        lambda d: torch.linspace(0, 256, 5, dtype=torch.uint8, device=d),
+    ),
+    "logspace": (
+        lambda d: torch.logspace(0, 2, 5, dtype=torch.uint8, device=d),
+        lambda d: torch.logspace(256, 2, 5, dtype=torch.uint8, device=d),
+    ),
+    "norm in a narrower type": (
+        lambda d: torch.ops.aten.norm(torch.ones(3, device=d), 2, [0], False, dtype=torch.float64),
+        lambda d: torch.ops.aten.norm(torch.ones(3, device=d), 2, [0], False, dtype=torch.float16),
+    ),
+    "embedding_bag of masks": (
+        lambda d: F.embedding_bag(torch.ones(3, dtype=torch.int64, device=d), torch.ones(3, 4, device=d), BAGS.to(d)),
+        lambda d: F.embedding_bag(
+            torch.ones(3, dtype=torch.bool, device=d), torch.ones(3, 4, device=d), BAGS.bool().to(d)
+        ),
+    ),
     "kthvalue": (lambda d: torch.ones(3, device=d).kthvalue(1), lambda d: torch.ones(0, device=d).kthvalue(1)),
     "instance_norm": (
         lambda d: F.instance_norm(torch.ones(3, 2, 4, device=d), torch.zeros(2, device=d), torch.ones(2, device=d)),
@@ -229,6 +259,13 @@ def test_shapes_and_types_are_refused_at_the_call_when_the_types_are_known(name:
     with pytest.raises(stock.type):
         bad("tb")
     torch.accelerator.synchronize()
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32])
+def test_indices_of_bags_are_converted_as_on_the_cpu(dtype: torch.dtype) -> None:
+    indices, weight = torch.tensor([1, 0, 1], dtype=dtype), torch.randn(3, 4)
+    found = F.embedding_bag(indices.to("tb"), weight.to("tb"), BAGS.to("tb"))
+    torch.testing.assert_close(found.cpu(), F.embedding_bag(indices, weight, BAGS))
 
 
 def test_statistics_of_another_length_are_refused_and_not_read() -> None:

@@ -26,8 +26,11 @@ void check_bags(const Tensor &weight, const Tensor &indices, const Tensor &offse
   if (indices.dim() == 1)
     TORCH_CHECK(offsets.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets.dim());
   const at::TensorArg weight_argument(weight, "weight", 1);
-  at::checkScalarTypes("embedding_bag", at::TensorArg(indices, "indices", 1), {c10::kLong, c10::kInt});
-  at::checkScalarTypes("embedding_bag", at::TensorArg(offsets, "offsets", 1), {c10::kLong, c10::kInt});
+  if (const c10::ScalarType type = c10::promoteTypes(indices.scalar_type(), offsets.scalar_type());
+      type != c10::kLong && type != c10::kInt) { // as the kernel converts them
+    at::checkScalarTypes("embedding_bag", at::TensorArg(indices, "indices", 1), {c10::kLong, c10::kInt});
+    at::checkScalarTypes("embedding_bag", at::TensorArg(offsets, "offsets", 1), {c10::kLong, c10::kInt});
+  }
   at::checkScalarTypes("embedding_bag", weight_argument, {c10::kHalf, c10::kBFloat16, c10::kFloat, c10::kDouble});
   at::checkDim("embedding_bag", weight_argument, 2);
   if (sample_weights && sample_weights->defined()) {

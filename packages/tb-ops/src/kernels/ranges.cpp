@@ -1,6 +1,7 @@
 // Ranges and other tensors made from a few numbers.
 #include "kernels/iterator_stub.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/native/RangeFactories.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/eye_native.h>
@@ -26,12 +27,26 @@ Tensor &eye_rectangular(int64_t rows, int64_t columns, Tensor &out) {
 
 Tensor &eye(int64_t n, Tensor &out) { return eye_rectangular(n, n, out); }
 
+// The kernels are the first to convert the ends to the elements' type; one that it cannot hold is told at the call.
+void check_ends(const Scalar &start, const Scalar &end, c10::ScalarType type) {
+  AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND2(c10::kHalf, c10::kBFloat16, type, "linspace", [&] {
+    start.to<scalar_t>(); // raises
+    end.to<scalar_t>();
+  });
+}
+
+void linspace(at::TensorIterator &iterator, const Scalar &start, const Scalar &end, int64_t steps) {
+  check_ends(start, end, iterator.dtype());
+  StubEntry<"aten::linspace", at::native::linspace_stub, Types::as_given>::launch(iterator, start, end, steps);
+}
+
 void logspace_kernel(const Scalar &start, const Scalar &end, int64_t steps, double base, Tensor &out) {
   at::native::logspace_out(start, end, steps, base, out);
 }
 
 Tensor &logspace(const Scalar &start, const Scalar &end, int64_t steps, double base, Tensor &out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  if (steps > 1) check_ends(start, end, out.scalar_type());
   if (out.numel() != steps) at::native::resize_output(out, {steps});
   launch_kernel<"aten::logspace", logspace_kernel>(device_number(out), start, end, steps, base, out);
   return out;
@@ -41,7 +56,7 @@ Tensor &logspace(const Scalar &start, const Scalar &end, int64_t steps, double b
 
 void register_ranges(torch::Library &aten) {
   enter_stub<"aten::arange", at::native::arange_stub>();
-  enter_stub<"aten::linspace", at::native::linspace_stub>();
+  at::native::linspace_stub.set_privateuse1_dispatch_ptr(&linspace);
   aten.impl("logspace.out", TORCH_FN(logspace));
   aten.impl("eye.out", TORCH_FN(eye));
   aten.impl("eye.m_out", TORCH_FN(eye_rectangular));

@@ -36,8 +36,9 @@ APPROXIMATE = """
 # addmm's meta function leaves it to the kernel whether what is added to the product can be expanded to its shape.
 EXPANDED = """
   if (!at::is_expandable_to(self.sizes(), op.output(0).sizes())) self.expand(op.output(0).sizes()); // raises"""
+# Calls that an operator's kernel is the first to check, by a condition on its arguments.
 CHECKED_CALL = Template("""
-  if (check_errors) return call_checked<at::_ops::$op>($arguments);""")
+  if ($condition) return call_checked<at::_ops::$op>($arguments);""")
 
 
 def headers(group: NativeFunctionsGroup) -> list[str]:
@@ -57,8 +58,17 @@ def _always_checks(group: NativeFunctionsGroup) -> bool:
     return str(group.out.func.name) in CHECKED
 
 
+def _checked_calls(group: NativeFunctionsGroup) -> str | None:
+    """C++ that is true for the calls that are left to the CPU's kernel, with a wait."""
+    if _takes(group, "check_errors"):
+        return "check_errors"
+    if group.out.root_name == "norm" and _takes(group, "dtype"):
+        return "c10::promoteTypes(self.scalar_type(), dtype) != dtype || c10::isComplexType(dtype) != self.is_complex()"
+    return None
+
+
 def _checks(group: NativeFunctionsGroup) -> bool:
-    return _always_checks(group) or _takes(group, "check_errors")
+    return _always_checks(group) or _checked_calls(group) is not None
 
 
 def functions(group: NativeFunctionsGroup) -> list[NativeFunction]:
@@ -76,8 +86,9 @@ def group_text(group: NativeFunctionsGroup) -> str:
     return "".join((_checked_kernel if _always_checks(group) else _kernel)(group, f) for f in functions(group))
 
 
-def _checked(template: Template, function: NativeFunction, operator: Operator) -> str:
+def _checked(template: Template, function: NativeFunction, operator: Operator, condition: str | None = None) -> str:
     return template.substitute(
+        condition=condition,
         definition=operator.definition(kernel_name(function)),
         op=function.func.name.unambiguous_name(),
         arguments=", ".join(argument.name for argument in operator.arguments),
@@ -142,9 +153,10 @@ def _kernel(group: NativeFunctionsGroup, function: NativeFunction) -> str:
     given_outputs = {SchemaKind.functional: [], SchemaKind.inplace: ["self"], SchemaKind.out: own_outs}[kind]
     returned = given_outputs or [f"std::move(op.outputs[{i}])" for i in range(len(out_names))]
     operation = f"aten::{function.func.name if in_place else group.functional.func.name}"
+    condition = _checked_calls(group)
     kernel_text = KERNEL.substitute(
         definition=operator.definition(kernel_name(function)),
-        checks=(_checked(CHECKED_CALL, function, operator) if _checks(group) else "")
+        checks=(_checked(CHECKED_CALL, function, operator, condition) if condition else "")
         + (APPROXIMATE if _takes(group, "approximate") else ""),
         results=EXPANDED if group.out.root_name == "addmm" and kind is not SchemaKind.inplace else "",
         meta=meta.name(group),

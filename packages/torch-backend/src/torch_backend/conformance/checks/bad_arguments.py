@@ -115,14 +115,20 @@ def _late(call: Callable[[], Any], device: Device) -> Exception | None:
     return None
 
 
+@contextlib.contextmanager
+def _new_memory_filled() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def _depends_on_new_memory(call: Callable[[], Any]) -> bool:
     """Whether the CPU's own result changes with what new memory holds: for a bad argument it may be left unwritten."""
     before = attempt(CPU, call)
-    torch.use_deterministic_algorithms(True, warn_only=True)  # and so new memory is filled
-    try:
+    with _new_memory_filled():
         filled = attempt(CPU, call)
-    finally:
-        torch.use_deterministic_algorithms(False)
     return agree(before, filled, CPU, errors_count=True).problem is not None
 
 
@@ -137,8 +143,13 @@ def _observe(
         )
 
     observation = compared(uninitialised)
-    if observation.problem is not None and not uninitialised and _depends_on_new_memory(on_cpu):
-        observation = compared(True)
+    if observation.problem is not None and not uninitialised:
+        with _new_memory_filled():
+            filled = compared(False)
+        if filled.problem is None:  # what differed was never written
+            observation = filled
+        elif _depends_on_new_memory(on_cpu):
+            observation = compared(True)
     if observation.problem is None and not bad.may_be_late and attempt(CPU, on_cpu).error is not None:
         late = _late(on_device, device)
         if late is not None:
