@@ -126,6 +126,23 @@ def test_numbers_that_the_dtype_cannot_hold_are_refused_at_the_call(call: Callab
         assert type(ours) is type(stock), (stock, ours)
 
 
+def test_a_convolution_without_a_bias_waits_for_nothing() -> None:
+    x = torch.ones(1, 2, 8, 8, device="tb")
+    layers = [torch.nn.Conv2d(2, 2, 3, bias=bias).to("tb") for bias in (False, True)]
+
+    def calls() -> list[torch.Tensor]:
+        return [layer(x) for layer in layers]
+
+    calls()
+    torch.accelerator.synchronize()
+    slow = torch.ones(500, 500, device="tb")
+    for _ in range(6):
+        slow = slow @ slow * 1e-3
+    done = torch.accelerator.current_stream().record_event()
+    calls()
+    assert not done.query()
+
+
 def test_usual_numbers_wait_for_nothing() -> None:
     """Infinity beside indices is usual: it is what scores are masked with."""
     x, index = torch.ones(2, 3, device="tb"), torch.tensor([[0, 1], [1, 2]], device="tb")

@@ -48,7 +48,8 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
                    c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                    c10::IntArrayRef output_padding, int64_t groups) {
   const c10::DeviceIndex device = common_device("aten::convolution", {&input, &weight, &value_or_undefined(bias)});
-  if (input.scalar_type() != weight.scalar_type() || (bias && bias->scalar_type() != input.scalar_type()))
+  if (input.scalar_type() != weight.scalar_type() ||
+      (bias && bias->defined() && bias->scalar_type() != input.scalar_type()))
     return call_checked<at::_ops::convolution>(input, weight, bias, stride, padding, dilation, transposed,
                                                output_padding, groups);
   Parameters with{c10::DimVector(stride),
