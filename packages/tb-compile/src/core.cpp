@@ -1,0 +1,117 @@
+// The Python extension: programs, and how they are built.
+#include "tb/tensor_caster.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "program/builder.h"
+#include "program/program.h"
+#include "program/values.h"
+#include "step/conditions.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+c10::IValue to_input(nb::handle value) {
+  if (tb::tensor_check(value.ptr())) return tb::tensor_unpack(value.ptr());
+  if (PyBool_Check(value.ptr())) return nb::cast<bool>(value);
+  if (PyLong_Check(value.ptr())) return nb::cast<int64_t>(value);
+  return tb::to_ivalue(value, c10::FloatType::get());
+}
+
+nb::list run(const tb::Program &program, nb::list given) {
+  std::vector<c10::IValue> inputs, outputs;
+  inputs.reserve(nb::len(given));
+  for (const nb::handle value : given) inputs.push_back(to_input(value));
+  given.clear(); // the program frees each input after its last use
+  {
+    const nb::gil_scoped_release release;
+    outputs = program.run(std::move(inputs));
+  }
+  nb::list results;
+  for (const c10::IValue &value : outputs) results.append(tb::to_python(value));
+  return results;
+}
+
+// The same number for the same stream; 0 for the device's default one.
+int64_t current_stream_id() {
+  const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
+  return guard.getStream(guard.getDevice()).id();
+}
+
+nb::list clones(const std::vector<at::Tensor> &tensors) {
+  std::vector<at::Tensor> found;
+  {
+    const nb::gil_scoped_release release;
+    const c10::NoGradGuard no_gradients;
+    for (const at::Tensor &tensor : tensors) found.push_back(tensor.clone());
+  }
+  nb::list list;
+  for (const at::Tensor &tensor : found) list.append(tensor);
+  return list;
+}
+
+std::vector<std::string> instructions(const tb::Program &program) {
+  std::vector<std::string> names;
+  for (const tb::Instruction &instruction : program.instructions()) names.push_back(instruction.name);
+  return names;
+}
+
+} // namespace
+
+NB_MODULE(_core, module) {
+  nb::set_leak_warnings(false);
+  tb::register_torch_exceptions();
+  module.doc() = "Programs: straight-line graphs of operator calls, run without Python. Use tb_compile instead.";
+
+  nb::class_<tb::Value>(module, "Value", "What an input or an instruction of a program that is being built gives.");
+
+  nb::class_<tb::Program>(module, "Program", "A finished program. Runs on the current streams; threads may share it.")
+      .def("run", &run, "inputs"_a,
+           nb::sig("def run(self, inputs: list[torch.Tensor | int | float]) -> list[typing.Any]"),
+           "Runs all instructions and returns the outputs. Empties `inputs`, so that their memory is free after its "
+           "last use. Raises what an operator raises, with the instruction and the user's line in the text.")
+      .def_prop_ro("name", &tb::Program::name)
+      .def_prop_ro("instructions", &instructions, "Names of the instructions in their order.")
+      .def_prop_ro("written_inputs", &tb::Program::written_inputs, "Numbers of the inputs that are written to.")
+      .def_prop_ro("runs", &tb::Program::runs, "How often it ran.");
+
+  nb::class_<tb::Builder>(module, "Builder", "Builds one program, call by call.")
+      .def(nb::init<std::string>(), "name"_a)
+      .def("input", &tb::Builder::input, "The next input.")
+      .def("call", &tb::Builder::call, "operator"_a, "arguments"_a, "keywords"_a, "source"_a = "",
+           nb::sig("def call(self, operator: str, arguments: list[typing.Any], keywords: dict[str, typing.Any], "
+                   "source: str = '') -> list[Value]"),
+           "One call, such as of 'aten::add.Tensor'; Values may stand in arguments and in lists. `source` is for "
+           "messages. KeyError: no such operator. TypeError: arguments that it does not take. NotImplementedError: a "
+           "value that a program cannot hold.")
+      .def("element", &tb::Builder::element, "list"_a, "index"_a, "An element of a list that a call gave.")
+      .def("finish", &tb::Builder::finish, "outputs"_a,
+           nb::sig("def finish(self, outputs: list[typing.Any]) -> Program"),
+           "The program, whose outputs are Values, numbers, tensors or None. The builder is of no use afterwards.");
+
+  nb::class_<tb::Conditions>(module, "Conditions",
+                             "What a call must find so that the launch of a captured graph may take its place.")
+      .def(
+          nb::init<std::vector<at::Tensor>, std::vector<at::Tensor>, nb::list, nb::list, nb::list>(), "arguments"_a,
+          "leaves"_a, "gradients"_a, "entries"_a, "lists"_a,
+          nb::sig("def __init__(self, arguments: list[torch.Tensor], leaves: list[torch.Tensor], "
+                  "gradients: list[torch.Tensor | None], entries: list[tuple[dict[str, typing.Any], str, typing.Any]], "
+                  "lists: list[tuple[list[typing.Any], int]]) -> None"))
+      .def("hold", &tb::Conditions::hold, "arguments"_a,
+           nb::sig("def hold(self, arguments: tuple[typing.Any, ...]) -> bool"),
+           "Whether arguments have the same forms, tensors lie where they lay, gradients, numbers and modes are the "
+           "same.")
+      .def("copy_in", &tb::Conditions::copy_in, "arguments"_a,
+           nb::sig("def copy_in(self, arguments: tuple[torch.Tensor, ...]) -> None"),
+           "Copies the arguments to where the graph reads them, on the current stream.");
+  module.def("current_stream_id", &current_stream_id, "Of this thread's current stream of its current device.");
+  module.def("clones", &clones, "tensors"_a, nb::sig("def clones(tensors: list[torch.Tensor]) -> list[torch.Tensor]"),
+             "Copies of tensors, on the current stream.");
+}

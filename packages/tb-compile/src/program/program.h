@@ -1,0 +1,87 @@
+// A straight-line graph of operator calls, and its execution on the calling thread's current streams. Front ends build it
+// once; every run then dispatches the same calls without Python and without autograd.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/core/stack.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tb {
+
+using c10::IValue;
+
+// Where a value of a run is: an input or a result of an instruction (0 and up), or a constant of the program (~0 and
+// down).
+using Slot = int32_t;
+
+struct Instruction {
+  enum class Kind : uint8_t {
+    call,     // an operator of the dispatcher
+    function, // an operation that only TorchScript knows, such as arithmetic of sizes
+    list,     // a list of the operands
+    element,  // element `index` of a list
+  };
+  Kind kind = Kind::call;
+  std::optional<c10::OperatorHandle> op;
+  std::function<void(torch::jit::Stack &)> function;
+  c10::TypePtr element; // of a list
+  int64_t index = 0;
+  std::vector<Slot> operands, results;
+  std::vector<bool> last_use;   // of each operand: the value may be given away
+  std::vector<bool> is_dropped; // of each result: nobody reads it
+  std::string name;             // "aten::add.Tensor", for messages
+  std::string source;           // the user's line, for messages
+};
+
+class Program {
+public:
+  explicit Program(std::string name) : name_(std::move(name)) {}
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+
+  // ---- while it is built -------------------------------------------------------------------------------------------
+
+  Slot input();
+  Slot constant(IValue value);
+  // Gives slots to the instruction's results and appends it. Nothing may be added after finish().
+  std::vector<Slot> add(Instruction instruction, size_t results);
+  void finish(std::vector<Slot> outputs);
+
+  // ---- then --------------------------------------------------------------------------------------------------------
+
+  // Throws what an operator throws, with the instruction and the user's line in its text.
+  std::vector<IValue> run(std::vector<IValue> inputs) const;
+
+  const std::string &name() const { return name_; }
+  const std::vector<Instruction> &instructions() const { return instructions_; }
+  size_t input_count() const { return inputs_.size(); }
+  // Numbers of the inputs that an instruction writes to, also through a view.
+  const std::vector<size_t> &written_inputs() const { return written_; }
+  int64_t runs() const { return runs_.load(std::memory_order_relaxed); }
+
+private:
+  void find_last_uses();
+  void find_written_inputs();
+  void execute(const Instruction &instruction, std::vector<IValue> &slots, torch::jit::Stack &stack) const;
+  const IValue &read(Slot slot, const std::vector<IValue> &slots) const {
+    return slot < 0 ? constants_[~slot] : slots[slot];
+  }
+
+  const std::string name_;
+  std::vector<IValue> constants_;
+  std::vector<Instruction> instructions_;
+  std::vector<Slot> inputs_, outputs_;
+  std::vector<size_t> written_;
+  Slot slots_ = 0;
+  bool finished_ = false;
+  mutable std::atomic<int64_t> runs_{0};
+};
+
+} // namespace tb

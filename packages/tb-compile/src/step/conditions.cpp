@@ -1,0 +1,88 @@
+#include "tb/tensor_caster.h"
+
+#include "step/conditions.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <utility>
+
+namespace nb = nanobind;
+
+namespace tb {
+namespace {
+
+constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
+
+bool same_form(const at::Tensor &given, const at::Tensor &own) {
+  return given.scalar_type() == own.scalar_type() && given.device() == own.device() && given.layout() == at::kStrided &&
+         given.sizes() == own.sizes() && given.strides() == own.strides() &&
+         !(given.requires_grad() && c10::GradMode::is_enabled());
+}
+
+bool same_value(PyObject *now, PyObject *then) {
+  if (now == then) return true;
+  const int equal = now ? PyObject_RichCompareBool(now, then, Py_EQ) : 0;
+  if (equal < 0) PyErr_Clear(); // such as of a tensor with several elements
+  return equal > 0;
+}
+
+} // namespace
+
+Modes Modes::current() {
+  return {c10::GradMode::is_enabled(),
+          c10::InferenceMode::is_enabled(),
+          at::autocast::is_autocast_enabled(device_type),
+          at::globalContext().deterministicAlgorithms(),
+          at::autocast::get_autocast_dtype(device_type),
+          c10::impl::VirtualGuardImpl(device_type).getDevice().index()};
+}
+
+Conditions::Conditions(std::vector<at::Tensor> arguments, std::vector<at::Tensor> leaves, nb::list gradients,
+                       nb::list entries, nb::list lists)
+    : arguments_(std::move(arguments)), modes_(Modes::current()), entries_(std::move(entries)),
+      lists_(std::move(lists)) {
+  TORCH_CHECK_VALUE(leaves.size() == nb::len(gradients), leaves.size(), " leaves with ", nb::len(gradients),
+                    " gradients");
+  for (size_t i = 0; i < leaves.size(); i++) {
+    const void *address = leaves[i].const_data_ptr();
+    leaves_.push_back(
+        {std::move(leaves[i]), address, gradients[i].is_none() ? at::Tensor() : nb::cast<at::Tensor>(gradients[i])});
+  }
+}
+
+bool Conditions::hold(nb::tuple arguments) const {
+  if (arguments.size() != arguments_.size() || !(Modes::current() == modes_)) return false;
+  for (size_t i = 0; i < arguments_.size(); i++) {
+    const nb::handle given = arguments[i];
+    if (!tensor_check(given.ptr()) || !same_form(tensor_unpack(given.ptr()), arguments_[i])) return false;
+  }
+  for (const Leaf &leaf : leaves_)
+    if (leaf.tensor.const_data_ptr() != leaf.address || !leaf.tensor.grad().is_same(leaf.gradient)) return false;
+  for (const nb::handle entry : entries_) {
+    const nb::tuple one = nb::borrow<nb::tuple>(entry);
+    PyObject *now = PyDict_GetItemWithError(nb::handle(one[0]).ptr(), nb::handle(one[1]).ptr());
+    const nb::handle then = one[2];
+    // A tensor is read anew at each launch: it has to be the same one.
+    if (tensor_check(then.ptr()) ? now != then.ptr() : !same_value(now, then.ptr())) return false;
+  }
+  for (const nb::handle entry : lists_) {
+    const nb::tuple one = nb::borrow<nb::tuple>(entry);
+    if (static_cast<int64_t>(nb::len(nb::handle(one[0]))) != nb::cast<int64_t>(one[1])) return false;
+  }
+  return true;
+}
+
+void Conditions::copy_in(nb::tuple arguments) const {
+  std::vector<at::Tensor> given;
+  given.reserve(arguments_.size());
+  for (const nb::handle one : arguments) given.push_back(tensor_unpack(one.ptr()));
+  const nb::gil_scoped_release release;
+  const c10::NoGradGuard no_gradients;
+  for (size_t i = 0; i < arguments_.size(); i++) const_cast<at::Tensor &>(arguments_[i]).copy_(given[i], true);
+}
+
+} // namespace tb

@@ -1,0 +1,21 @@
+"""PyTorch's graph front ends for tb devices: `torch.compile(model, backend="tb")`, on one native executor.
+
+PyTorch finds the backend by its entry point; nothing needs to be imported. This module has what programs ask about it.
+"""
+
+import torch
+
+from ._build import TORCH_MINOR, VERSION
+
+# Before the extension is loaded: in another minor version it would not load, or worse, load and crash.
+if torch.__version__.split(".")[:2] != TORCH_MINOR.split("."):
+    raise ImportError(
+        f"tb-compile {VERSION} was built for torch {TORCH_MINOR}, but torch {torch.__version__} is installed: "
+        f"pip install 'torch=={TORCH_MINOR}.*' or a tb-compile built for {torch.__version__}"
+    )
+
+from .record import CompiledGraph, graphs, reset
+from .step import Step, step
+
+__version__ = VERSION
+__all__ = ["CompiledGraph", "Step", "graphs", "reset", "step"]

@@ -1,0 +1,72 @@
+""
+    "
+    Programs : straight -
+               line graphs of operator calls,
+    run without Python.Use tb_compile instead.""
+                                              "
+    from __future__ import annotations import torch import typing __all__ : list[str] =
+        [ 'Builder', 'Program', 'Value' ] class Value : ""
+                                                        "
+                                                        What an input or
+                                                        an instruction of a program that is being built gives
+                                                            .""
+                                                             "
+                                                        class Program : ""
+                                                                        "
+                                                                        A finished program.Runs on the current streams;
+threads may share it
+    .""
+     "
+    def
+    run(self, inputs : list[torch.Tensor | int | float]) -> list[typing.Any]
+    : ""
+      "
+      Runs all instructions and returns the outputs.Empties `inputs`,
+    so that their memory is free after its last use.Raises what an operator raises,
+    with the instruction and the user's line in the text. ""
+                                                          "
+    @property def instructions(self)
+        ->list[str] : ""
+                      "
+                      Names of the instructions in their order
+        .""
+         "
+                      @property def name(self)
+        ->str : ... @property def runs(self)
+        ->int : ""
+                "
+                How often it ran
+        .""
+         "
+                @property def written_inputs(self)
+        ->list[int] : ""
+                      "
+                      Numbers of the inputs that are written to.""
+                                                                "
+                      class Builder : ""
+                                      "
+                                      Builds one program,
+    call by call
+        .""
+         "
+    def __init__(self, name : str)
+        ->None
+    : ... def
+      call(self, operator: str, arguments : list[typing.Any], keywords : dict[str, typing.Any], source : str = '')
+        ->list[Value] : ""
+                        "
+                        One call,
+    such as of 'aten::add.Tensor'; Values may stand in arguments and in lists. `source` is for messages. KeyError: no such operator. TypeError: arguments that it does not take. NotImplementedError: a value that a program cannot hold.
+        """
+    def element(self, list: Value, index: int) -> Value:
+        """
+        An element of a list that a call gave.
+        """
+    def finish(self, outputs: list[typing.Any]) -> Program:
+        """
+        The program, whose outputs are Values, numbers, tensors or None. The builder is of no use afterwards.
+        """
+    def input(self) -> Value:
+        """
+        The next input.
+        """

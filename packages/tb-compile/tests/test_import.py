@@ -1,0 +1,66 @@
+"""What importing says and costs, and the backend without any device but the CPU."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import pathlib
+import subprocess
+import sys
+import zlib
+
+import pytest
+import tb_compile
+import torch
+from tb_compile import _build
+
+
+def run_alone(program: str) -> subprocess.CompletedProcess[str]:
+    """In a fresh interpreter without tb."""
+    alone = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=alone)
+
+
+def test_the_package_knows_what_it_is_and_was_built_for() -> None:
+    assert tb_compile.__version__ == _build.VERSION
+    assert torch.__version__.startswith(_build.TORCH_MINOR + ".")
+
+
+@pytest.mark.parametrize("installed", ["2.12.1", "2.14.0+cu130", "3.13.0", "2.130.0"])
+def test_another_torch_is_refused_in_one_sentence_before_the_extension_is_loaded(installed: str) -> None:
+    done = run_alone(
+        "import sys, types\n"
+        f"sys.modules['torch'] = types.SimpleNamespace(__version__={installed!r})\n"
+        "try: import tb_compile\n"
+        "except ImportError as error: print(error)\n"
+        "assert 'tb_compile._core' not in sys.modules\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    minor = _build.TORCH_MINOR
+    assert done.stdout.strip() == (
+        f"tb-compile {_build.VERSION} was built for torch {minor}, but torch {installed} is installed: "
+        f"pip install 'torch=={minor}.*' or a tb-compile built for {installed}"
+    )
+
+
+def test_importing_does_not_load_the_compiler() -> None:
+    done = run_alone("import sys, tb_compile\nprint('torch._dynamo' in sys.modules, 'torch._inductor' in sys.modules)")
+    assert (done.stdout, done.stderr) == ("False False\n", "")
+
+
+def test_the_package_is_smaller_than_300_kilobytes_compressed() -> None:
+    files = importlib.metadata.files("tb-compile") or []
+    sizes = [len(zlib.compress(pathlib.Path(str(file.locate())).read_bytes())) for file in files]
+    assert 50_000 < sum(sizes) <= 300_000
+
+
+def test_the_backend_is_there_without_a_device_of_ours() -> None:
+    done = run_alone(
+        "import torch, tb_compile\n"
+        "net = torch.nn.Linear(4, 4)\n"
+        "call = torch.compile(net, backend='tb', fullgraph=True)\n"
+        "x = torch.randn(3, 4)\n"
+        "torch.testing.assert_close(call(x), net(x))\n"
+        "print([(graph.which, graph.reason) for graph in tb_compile.graphs()])\n"
+    )
+    assert done.stdout == "[('forward', '')]\n", done.stderr
