@@ -205,6 +205,12 @@ def bench_graphs(session: nox.Session) -> None:
     everything(session).run(session, "python", "-m", "bench.graphs", *session.posargs, env=TOOLS_ON_PATH)
 
 
+@nox.session(name="bench-compile")
+def bench_compile(session: nox.Session) -> None:
+    """Training steps on tb, captured and compiled, against stock cpu's, plain and compiled. `-- NAME... --json FILE`"""
+    everything(session).run(session, "python", "-m", "bench.compiled", *session.posargs, env=TOOLS_ON_PATH)
+
+
 @nox.session(name="bench-allocator")
 def bench_allocator(session: nox.Session) -> None:
     """tb-allocator and its peers on traces of allocations. `-- --trace FILE`. The first run downloads 540 MB."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from bench import __main__ as program
-from bench import attention, beside
+from bench import attention, beside, compiled
 from bench.copies import COPIES, PINNED, SIZES
 from bench.interleave import Plan, Subject, compare, nothing
 from bench.measure import rows
@@ -197,3 +197,32 @@ def test_beside_measures_a_step_before_and_after(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(beside, "_use_all_processors", lambda: order.append("tb"))
     assert beside.measure("LSTM 2x128") == (1.0, 3.0)
     assert order == ["LSTM 2x128", "tb", "LSTM 2x128"]
+
+
+def compiled_row(name: str, ratio: float, host: float) -> compiled.Row:
+    times = dict.fromkeys(compiled.WAYS, 100.0)
+    return compiled.Row(name, 2, times, host, ratio, 0.3, compiled.AIMS.get(name, 1.0))
+
+
+def test_a_compiled_row_meets_its_aim_by_its_ratio_and_by_the_host_s_time() -> None:
+    name = "MLP 4x128 batch 32"
+    assert compiled_row(name, 0.25, 10.0).met
+    assert not compiled_row(name, 0.26, 10.0).met
+    assert not compiled_row(name, 0.2, 10.1).met
+    assert compiled_row("transformer d512", 1.0, 5.0).met
+    header, line, row = compiled.table([compiled_row(name, 0.25, 5.0)]).splitlines()
+    assert header.count("|") == line.count("|") == row.count("|")
+
+
+def test_a_compiled_row_is_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With stock cpu's compiler left out: it takes half a minute for a model."""
+    right = compiled._training
+    monkeypatch.setattr(
+        compiled,
+        "_training",
+        lambda name, device, backend: right(name, device, "aot_eager" if backend == "inductor" else backend),
+    )
+    row = compiled.measure("MLP 4x128 batch 32", rounds=1, threads=torch.get_num_threads())
+    assert set(row.microseconds) == set(compiled.WAYS)
+    assert row.to_cpu_compiled > 0
+    assert row.host > 0

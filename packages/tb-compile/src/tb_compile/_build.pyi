@@ -1,1 +1,2 @@
-VERSION : str TORCH_MINOR : str
+VERSION: str
+TORCH_MINOR: str

@@ -1,62 +1,49 @@
-""
-    "
-    Programs : straight -
-               line graphs of operator calls,
-    run without Python.Use tb_compile instead.""
-                                              "
-    from __future__ import annotations import torch import typing __all__ : list[str] =
-        [ 'Builder', 'Program', 'Value' ] class Value : ""
-                                                        "
-                                                        What an input or
-                                                        an instruction of a program that is being built gives
-                                                            .""
-                                                             "
-                                                        class Program : ""
-                                                                        "
-                                                                        A finished program.Runs on the current streams;
-threads may share it
-    .""
-     "
-    def
-    run(self, inputs : list[torch.Tensor | int | float]) -> list[typing.Any]
-    : ""
-      "
-      Runs all instructions and returns the outputs.Empties `inputs`,
-    so that their memory is free after its last use.Raises what an operator raises,
-    with the instruction and the user's line in the text. ""
-                                                          "
-    @property def instructions(self)
-        ->list[str] : ""
-                      "
-                      Names of the instructions in their order
-        .""
-         "
-                      @property def name(self)
-        ->str : ... @property def runs(self)
-        ->int : ""
-                "
-                How often it ran
-        .""
-         "
-                @property def written_inputs(self)
-        ->list[int] : ""
-                      "
-                      Numbers of the inputs that are written to.""
-                                                                "
-                      class Builder : ""
-                                      "
-                                      Builds one program,
-    call by call
-        .""
-         "
-    def __init__(self, name : str)
-        ->None
-    : ... def
-      call(self, operator: str, arguments : list[typing.Any], keywords : dict[str, typing.Any], source : str = '')
-        ->list[Value] : ""
-                        "
-                        One call,
-    such as of 'aten::add.Tensor'; Values may stand in arguments and in lists. `source` is for messages. KeyError: no such operator. TypeError: arguments that it does not take. NotImplementedError: a value that a program cannot hold.
+"""
+Programs: straight-line graphs of operator calls, run without Python. Use tb_compile instead.
+"""
+from __future__ import annotations
+import torch
+import typing
+__all__: list[str] = ['Builder', 'Conditions', 'Program', 'Value', 'clones', 'current_stream_id']
+class Value:
+    """
+    What an input or an instruction of a program that is being built gives.
+    """
+class Program:
+    """
+    A finished program. Runs on the current streams; threads may share it.
+    """
+    def run(self, inputs: list[torch.Tensor | int | float]) -> list[typing.Any]:
+        """
+        Runs all instructions and returns the outputs. Empties `inputs`, so that their memory is free after its last use. Raises what an operator raises, with the instruction and the user's line in the text.
+        """
+    @property
+    def instructions(self) -> list[str]:
+        """
+        Names of the instructions in their order.
+        """
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def runs(self) -> int:
+        """
+        How often it ran.
+        """
+    @property
+    def written_inputs(self) -> list[int]:
+        """
+        Numbers of the inputs that are written to.
+        """
+class Builder:
+    """
+    Builds one program, call by call.
+    """
+    def __init__(self, name: str) -> None:
+        ...
+    def call(self, operator: str, arguments: list[typing.Any], keywords: dict[str, typing.Any], source: str = '') -> list[Value]:
+        """
+        One call, such as of 'aten::add.Tensor'; Values may stand in arguments and in lists. `source` is for messages. KeyError: no such operator. TypeError: arguments that it does not take. NotImplementedError: a value that a program cannot hold.
         """
     def element(self, list: Value, index: int) -> Value:
         """
@@ -70,3 +57,25 @@ threads may share it
         """
         The next input.
         """
+class Conditions:
+    """
+    What a call must find so that the launch of a captured graph may take its place.
+    """
+    def __init__(self, arguments: list[torch.Tensor], leaves: list[torch.Tensor], gradients: list[torch.Tensor | None], entries: list[tuple[dict[str, typing.Any], str, typing.Any]], lists: list[tuple[list[typing.Any], int]]) -> None:
+        ...
+    def copy_in(self, arguments: tuple[torch.Tensor, ...]) -> None:
+        """
+        Copies the arguments to where the graph reads them, on the current stream.
+        """
+    def hold(self, arguments: tuple[typing.Any, ...]) -> bool:
+        """
+        Whether arguments have the same forms, tensors lie where they lay, gradients, numbers and modes are the same.
+        """
+def clones(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """
+    Copies of tensors, on the current stream.
+    """
+def current_stream_id() -> int:
+    """
+    Of this thread's current stream of its current device.
+    """

@@ -23,13 +23,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class Profile:
-    """`dtypes`: how many dtypes of an entry each check takes (0: all). Times in seconds, 0 for no limit."""
+    """`dtypes`: how many dtypes of an entry each check takes (0: all). Times in seconds, 0 for no limit.
+
+    `costly_entries`: how many entries a check takes whose cases are long (0: all).
+    """
 
     name: str
     forward: Limits
     others: Limits
     forward_dtypes: int
     other_dtypes: int
+    costly_entries: int
     time_limit: float
     case_limit: float
     # Whether cases that the time limit cut off make the run fail.
@@ -49,6 +53,7 @@ PROFILES = {
         others=Limits(samples=2, window=32, elements=5_000, repeats=16),
         forward_dtypes=2,
         other_dtypes=1,
+        costly_entries=24,
         time_limit=330.0,
         case_limit=60.0,
         complete=False,
@@ -59,6 +64,7 @@ PROFILES = {
         others=Limits(samples=24, window=512, elements=0, repeats=24),
         forward_dtypes=0,
         other_dtypes=0,
+        costly_entries=0,
         time_limit=0.0,
         case_limit=300.0,
         complete=True,

@@ -23,6 +23,9 @@ from torch_backend.device_module.devices import (
     set_device,
     synchronize,
 )
+from torch_backend.device_module.devices import _exchange_device as _exchange_device
+from torch_backend.device_module.devices import _get_device_index as _get_device_index
+from torch_backend.device_module.devices import _maybe_exchange_device as _maybe_exchange_device
 from torch_backend.device_module.fallback import (
     fallback_budget,
     fallback_report,

@@ -65,6 +65,15 @@ def _exchange_device(device: int) -> int:
 _maybe_exchange_device = _exchange_device
 
 
+def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = False) -> int:
+    """As torch.cuda's: a device's number; with `optional` None is the current one; -1 for an allowed CPU."""
+    if device is None and not optional:
+        raise ValueError("expected a tb device with a number, but got None")
+    if allow_cpu and device is not None and not isinstance(device, int) and torch.device(device).type == "cpu":
+        return -1
+    return device_index(device)
+
+
 def synchronize(device: Device = None) -> None:
     """Waits for all streams of a device. Raises what its queued work failed with, naming the operation."""
     number = device_index(device)

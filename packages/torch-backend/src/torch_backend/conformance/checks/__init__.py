@@ -13,6 +13,7 @@ from torch_backend.conformance import databases, schemas
 from torch_backend.conformance.case import NO_DTYPE, Case, Observation
 from torch_backend.conformance.checks import (
     bad_arguments,
+    compiled,
     dtypes,
     errors,
     fake,
@@ -35,12 +36,16 @@ Pairs = Iterable[tuple[str, Iterable[torch.dtype] | None]]
 
 @dataclass(frozen=True)
 class Check:
-    """`entries` gives names with their dtypes (None for a check without dtypes); `entry` finds one by its name."""
+    """`entries` gives names with their dtypes (None for a check without dtypes); `entry` finds one by its name.
+
+    `costly`: a short profile takes only some of the entries.
+    """
 
     summary: str
     run: Run
     entries: Callable[[], Pairs]
     database: Callable[[], dict[str, Any]]
+    costly: bool = False
 
 
 def _forward() -> Pairs:
@@ -104,6 +109,11 @@ def _optimizers() -> Pairs:
         yield name, [torch.float32, torch.float64, *([torch.complex64] if info.supports_complex else [])]
 
 
+def _in_the_usual_dtype() -> Pairs:
+    for name, op in databases.operators().items():
+        yield name, sorted(op.dtypes, key=databases.usual_first)[:1]
+
+
 def _written() -> Pairs:
     yield from _forward()
     for name, op in databases.list_operators().items():
@@ -133,6 +143,13 @@ CHECKS: dict[str, Check] = {
     "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
     "versions": Check("what counts as modified", versions.versions, _written, databases.written),
     "fake": Check("fake tensors predict the results", fake.fake, _forward, databases.operators),
+    "compiled": Check(
+        "torch.compile with the device's backend",
+        compiled.compiled,
+        _in_the_usual_dtype,
+        databases.operators,
+        costly=True,
+    ),
     "module": Check("nn modules", modules.module, _modules, databases.modules),
     "module_errors": Check("exceptions of nn modules", modules.module_errors, _module_errors, databases.modules),
     "optimizer": Check("optimizers", optimizers.optimizer, _optimizers, databases.optimizers),
@@ -155,7 +172,10 @@ def plan(checks: Iterable[str], profile: Profile, seed: int) -> tuple[list[Case]
     """The cases of a run, and the entries that have no dtype on the CPU and therefore no case."""
     cases, without = [], []
     for check in checks:
-        for entry, known in CHECKS[check].entries():
+        entries = list(CHECKS[check].entries())
+        if CHECKS[check].costly and profile.costly_entries:
+            entries = random.Random(f"{seed} {check}").sample(entries, min(profile.costly_entries, len(entries)))
+        for entry, known in entries:
             if known is None:
                 cases.append(Case(check, entry, NO_DTYPE))
                 continue

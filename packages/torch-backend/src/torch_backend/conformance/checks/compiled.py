@@ -1,0 +1,56 @@
+"""The check `compiled`: torch.compile with the device's own backend, as one graph, gives what the CPU gives.
+
+An operator that PyTorch's tracing refuses on the CPU too shows nothing about the device.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from torch_backend.conformance.case import Observation
+from torch_backend.conformance.checks.forward import caller, compare_calls
+from torch_backend.conformance.device import Device
+from torch_backend.conformance.outcome import attempt, told
+from torch_backend.conformance.profiles import Limits
+from torch_backend.conformance.randomness import CPU
+from torch_backend.conformance.samples import samples
+
+
+def _compiled(op: Any, backend: str) -> Callable[..., Any]:
+    """A call compiled anew: Dynamo keeps what it compiled with the code, and only so much of it."""
+    torch.compiler.reset()  # type: ignore[no-untyped-call]
+
+    def call(*positional: Any, **keywords: Any) -> Any:
+        return op.op(*positional, **keywords)
+
+    compiled: Callable[..., Any] = torch.compile(call, backend=backend, fullgraph=True)
+    return compiled
+
+
+def compiled(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
+    """One sample: values, dtypes, shapes and device of the results, and the arguments after the call."""
+    logging.getLogger("torch").setLevel(logging.ERROR)  # warnings of the tracing, which are the CPU's too
+    backend = device.device.type
+    if backend not in torch.compiler.list_backends():  # type: ignore[no-untyped-call]
+        yield Observation(vacuous=f"torch.compile knows no backend {backend!r}")
+        return
+    for sample in samples(op, dtype, limits)[:1]:
+        traced = attempt(CPU, caller(_compiled(op, "aot_eager"), sample, CPU))
+        if traced.error is not None:
+            yield Observation(sample=sample.describe(), vacuous=f"on the CPU too: {told(traced.error)}")
+            continue
+        observation = compare_calls(
+            caller(op.op, sample, CPU),
+            caller(_compiled(op, backend), sample, device),
+            device,
+            uninitialised=op.has_nondeterministic_output,
+            repeats=limits.repeats,
+            statistics=False,
+        )
+        observation.sample = sample.describe()
+        yield observation
+    torch.compiler.reset()  # type: ignore[no-untyped-call]

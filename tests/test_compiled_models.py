@@ -1,0 +1,60 @@
+"""Every family of models trains compiled, and as a captured step, with the losses of plain steps on tb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+import tb_compile
+import torch
+from models.case import OPTIMIZERS, Training
+from test_models import FAMILIES, SEED
+
+STEPS = 20
+
+Way = Callable[[Training], Callable[[], torch.Tensor]]
+
+
+def compiled(training: Training) -> Callable[[], torch.Tensor]:
+    whole = not any(isinstance(module, torch.nn.LSTM) for module in training.model.modules())  # which Dynamo leaves
+    training.model = torch.compile(training.model, backend="tb", fullgraph=whole)  # type: ignore[assignment]
+    return training.step
+
+
+def captured(training: Training) -> Callable[[], torch.Tensor]:
+    return tb_compile.step(training.step)
+
+
+def both(training: Training) -> Callable[[], torch.Tensor]:
+    return tb_compile.step(compiled(training))
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch.compiler.reset()
+    tb_compile.reset()
+    yield
+    torch.compiler.reset()
+
+
+def losses(family: str, way: Way | None) -> list[float]:
+    torch.manual_seed(SEED)
+    case = replace(FAMILIES[family](), optimizer=OPTIMIZERS["adamw_fused"])
+    training = Training(case, torch.device("tb"))
+    step = training.step if way is None else way(training)
+    torch.manual_seed(SEED)
+    found = [loss.item() for loss in [step() for _ in range(STEPS)]]
+    if isinstance(step, tb_compile.Step):
+        assert step.replays == STEPS - step.warm_up, step.refusal
+    return found
+
+
+@pytest.mark.parametrize("way", [compiled, captured, both])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_losses_are_those_of_plain_steps(family: str, way: Way) -> None:
+    plain = losses(family, None)
+    assert losses(family, way) == pytest.approx(plain, rel=1e-5, abs=0)
+    if way is not captured and family != "lstm":
+        assert [graph.reason for graph in tb_compile.graphs() if graph.program is None] == []
+        assert any(graph.runs for graph in tb_compile.graphs())

@@ -1,0 +1,171 @@
+"""python -m bench.compiled: training steps on tb, plain, compiled and captured, against stock cpu, plain and compiled.
+
+All five run interleaved in one process, each on a model of its own; a block of steps is queued and then waited for. The
+first calls, in which everything is compiled, are not timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import tb_compile
+import torch
+import torch_backend.device_module as tb
+from models.case import Case, Training, adamw_fused
+
+from bench.interleave import Call, Comparison, Plan, Subject, compare
+from bench.measure import release_team
+from bench.steps import STEPS
+
+# The greatest ratio of a captured step to stock cpu's compiled one. Larger models have 1.0.
+AIMS = {"MLP 4x128 batch 32": 0.25, "transformer d64": 0.5, "CNN 32x32 batch 32": 0.6}
+MOST_HOST_MICROSECONDS = 10.0
+WAYS = ("captured", "compiled", "plain", "cpu compiled", "cpu plain")
+# Dynamo leaves these models as they are.
+NOT_COMPILED = ("LSTM 2x128",)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Microseconds of one step in each way, and of the host alone for a captured one; ratios of the captured step's."""
+
+    name: str
+    threads: int
+    microseconds: dict[str, float]
+    host: float
+    to_cpu_compiled: float
+    to_cpu_plain: float
+    aim: float
+
+    @property
+    def met(self) -> bool:
+        return self.to_cpu_compiled <= self.aim and self.host <= MOST_HOST_MICROSECONDS
+
+
+def _training(name: str, device: str, backend: str | None) -> Training:
+    torch.manual_seed(0)
+    case: Case = replace(STEPS[name][0](), optimizer=adamw_fused)
+    training = Training(case, torch.device(device))
+    if backend is not None:
+        training.model = torch.compile(training.model, backend=backend)  # type: ignore[assignment]
+    return training
+
+
+def _steps(name: str) -> dict[str, Callable[[], torch.Tensor]]:
+    captured = tb_compile.step(_training(name, "tb", "tb").step)
+    found: dict[str, Callable[[], torch.Tensor]] = {
+        "captured": captured,
+        "compiled": _training(name, "tb", "tb").step,
+        "plain": _training(name, "tb", None).step,
+        "cpu compiled": _training(name, "cpu", "inductor").step,
+        "cpu plain": _training(name, "cpu", None).step,
+    }
+    for _ in range(6):
+        losses = {way: step() for way, step in found.items()}
+    values = {way: loss.item() for way, loss in losses.items()}
+    if max(values.values()) - min(values.values()) > 1e-3 * abs(values["cpu plain"]):
+        raise SystemExit(f"{name}: the ways do not train alike, losses {values}")
+    if not captured.replays:
+        raise SystemExit(f"{name}: no graph was captured: {captured.refusal}")
+    return found
+
+
+def _host(step: Call, count: int = 30) -> float:
+    """Microseconds of the calling thread, a step at a time with nothing else queued; the median."""
+    found = []
+    for _ in range(count):
+        tb.synchronize()
+        begin = time.thread_time_ns()
+        step()
+        found.append((time.thread_time_ns() - begin) / 1000)
+    tb.synchronize()
+    return statistics.median(found)
+
+
+def measure(name: str, rounds: int, threads: int) -> Row:
+    steps = _steps(name)
+
+    def alone() -> None:
+        torch.set_num_threads(threads)
+        release_team()
+
+    plan = replace(STEPS[name][1], rounds=rounds)
+    plan = Plan(plan.calls, rounds, wait_inside=True, pause=plan.pause)
+    subjects = [
+        Subject(
+            step, nothing_or_wait(way), alone if not way.startswith("cpu") else (lambda: torch.set_num_threads(threads))
+        )
+        for way, step in steps.items()
+    ]
+    found: Comparison = compare(subjects, plan)
+    ratios = dict(zip(WAYS[1:], found.ratios, strict=True))
+    return Row(
+        name,
+        threads,
+        dict(zip(WAYS, found.microseconds, strict=True)),
+        _host(steps["captured"]),
+        ratios["cpu compiled"].median,
+        ratios["cpu plain"].median,
+        AIMS.get(name, 1.0),
+    )
+
+
+def nothing_or_wait(way: str) -> Call:
+    return (lambda: None) if way.startswith("cpu") else tb.synchronize
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "| a training step | threads | "
+        + " | ".join(f"{way}, us" for way in WAYS)
+        + " | host, us | captured to cpu compiled | aim | to cpu plain |",
+        "| --- " * (len(WAYS) + 6) + "|",
+    ]
+    for row in rows:
+        times = " | ".join(f"{row.microseconds[way]:.0f}" for way in WAYS)
+        lines.append(
+            f"| {row.name} | {row.threads} | {times} | {row.host:.1f} | {row.to_cpu_compiled:.3f} | {row.aim} | "
+            f"{row.to_cpu_plain:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="nox -s bench-compile --", description=__doc__)
+    parser.add_argument("chosen", nargs="*", metavar="NAME", help="only rows whose name contains one of these")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--json", type=pathlib.Path, help="also writes the rows there")
+    asked = parser.parse_args()
+    names = [
+        name
+        for name in STEPS
+        if name not in NOT_COMPILED and (not asked.chosen or any(part.lower() in name.lower() for part in asked.chosen))
+    ]
+    if not names:
+        parser.error(f"no row's name contains one of {asked.chosen}: there are {', '.join(STEPS)}")
+    threads = torch.get_num_threads()
+    rows = []
+    for name in names:
+        rows.append(measure(name, asked.rounds, threads))
+        print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
+    print(table(rows))
+    if asked.json:
+        asked.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    missed = [row.name for row in rows if not row.met]
+    print(
+        f"{len(rows) - len(missed)} of {len(rows)} rows meet their aims"
+        + (f"; not: {', '.join(missed)}" if missed else "")
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
