@@ -89,15 +89,16 @@ def _host(step: Call, count: int = 30) -> float:
     return statistics.median(found)
 
 
-def measure(name: str, rounds: int, threads: int) -> Row:
+def measure(name: str, rounds: int, threads: int, calls: int | None = None) -> Row:
+    """`calls`: in a block, instead of as many as make it long enough to be timed."""
     steps = _steps(name)
 
     def alone() -> None:
         torch.set_num_threads(threads)
         release_team()
 
-    plan = replace(STEPS[name][1], rounds=rounds)
-    plan = Plan(plan.calls, rounds, wait_inside=True, pause=plan.pause)
+    usual = STEPS[name][1]
+    plan = Plan(calls or usual.calls, rounds, wait_inside=True, pause=usual.pause)
     subjects = [
         Subject(
             step, nothing_or_wait(way), alone if not way.startswith("cpu") else (lambda: torch.set_num_threads(threads))

@@ -8,6 +8,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "jit/delegate.h"
 #include "program/builder.h"
 #include "program/program.h"
 #include "program/values.h"
@@ -111,6 +112,8 @@ NB_MODULE(_core, module) {
       .def("copy_in", &tb::Conditions::copy_in, "arguments"_a,
            nb::sig("def copy_in(self, arguments: tuple[torch.Tensor, ...]) -> None"),
            "Copies the arguments to where the graph reads them, on the current stream.");
+  module.def("register_delegate", &tb::jit::register_delegate,
+             "Registers TorchScript's backend under the name of the PrivateUse1 device, once a process.");
   module.def("current_stream_id", &current_stream_id, "Of this thread's current stream of its current device.");
   module.def("clones", &clones, "tensors"_a, nb::sig("def clones(tensors: list[torch.Tensor]) -> list[torch.Tensor]"),
              "Copies of tensors, on the current stream.");

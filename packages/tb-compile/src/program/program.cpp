@@ -135,6 +135,7 @@ std::vector<IValue> Program::run(std::vector<IValue> inputs) const {
       try {
         execute(instruction, slots, stack);
       } catch (c10::Error &error) {
+        if (on_error_) on_error_(instruction, error);
         error.add_context(c10::str("in ", instruction.name, " of ", name_,
                                    instruction.source.empty() ? "" : ", made from ", instruction.source));
         throw;

@@ -38,6 +38,7 @@ struct Instruction {
   std::vector<bool> is_dropped; // of each result: nobody reads it
   std::string name;             // "aten::add.Tensor", for messages
   std::string source;           // the user's line, for messages
+  int64_t debug_handle = -1;    // of TorchScript's backend interface
 };
 
 class Program {
@@ -52,11 +53,16 @@ public:
   Slot constant(IValue value);
   // Gives slots to the instruction's results and appends it. Nothing may be added after finish().
   std::vector<Slot> add(Instruction instruction, size_t results);
+  // What to throw where an instruction threw an error: another one, or nothing, and then the error goes on with the
+  // instruction and the user's line in its text.
+  using OnError = std::function<void(const Instruction &, c10::Error &)>;
+  void set_on_error(OnError on_error) { on_error_ = std::move(on_error); }
+  std::vector<Instruction> &instructions() { return instructions_; }
   void finish(std::vector<Slot> outputs);
 
   // ---- then --------------------------------------------------------------------------------------------------------
 
-  // Throws what an operator throws, with the instruction and the user's line in its text.
+  // Throws what an operator throws, or what the error's handler makes of it.
   std::vector<IValue> run(std::vector<IValue> inputs) const;
 
   const std::string &name() const { return name_; }
@@ -81,6 +87,7 @@ private:
   std::vector<size_t> written_;
   Slot slots_ = 0;
   bool finished_ = false;
+  OnError on_error_;
   mutable std::atomic<int64_t> runs_{0};
 };
 

@@ -4,7 +4,7 @@ Programs: straight-line graphs of operator calls, run without Python. Use tb_com
 from __future__ import annotations
 import torch
 import typing
-__all__: list[str] = ['Builder', 'Conditions', 'Program', 'Value', 'clones', 'current_stream_id']
+__all__: list[str] = ['Builder', 'Conditions', 'Program', 'Value', 'clones', 'current_stream_id', 'register_delegate']
 class Value:
     """
     What an input or an instruction of a program that is being built gives.
@@ -78,4 +78,8 @@ def clones(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def current_stream_id() -> int:
     """
     Of this thread's current stream of its current device.
+    """
+def register_delegate() -> None:
+    """
+    Registers TorchScript's backend under the name of the PrivateUse1 device, once a process.
     """

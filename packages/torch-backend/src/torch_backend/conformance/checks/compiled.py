@@ -22,7 +22,7 @@ from torch_backend.conformance.samples import samples
 
 def _compiled(op: Any, backend: str) -> Callable[..., Any]:
     """A call compiled anew: Dynamo keeps what it compiled with the code, and only so much of it."""
-    torch.compiler.reset()  # type: ignore[no-untyped-call]
+    torch.compiler.reset()
 
     def call(*positional: Any, **keywords: Any) -> Any:
         return op.op(*positional, **keywords)
@@ -35,7 +35,7 @@ def compiled(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Ite
     """One sample: values, dtypes, shapes and device of the results, and the arguments after the call."""
     logging.getLogger("torch").setLevel(logging.ERROR)  # warnings of the tracing, which are the CPU's too
     backend = device.device.type
-    if backend not in torch.compiler.list_backends():  # type: ignore[no-untyped-call]
+    if backend not in torch.compiler.list_backends():
         yield Observation(vacuous=f"torch.compile knows no backend {backend!r}")
         return
     for sample in samples(op, dtype, limits)[:1]:
@@ -53,4 +53,4 @@ def compiled(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Ite
         )
         observation.sample = sample.describe()
         yield observation
-    torch.compiler.reset()  # type: ignore[no-untyped-call]
+    torch.compiler.reset()
