@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -329,6 +331,49 @@ def test_compiled_and_captured() -> None:
     for x, y in batches(10):
         torch.testing.assert_close(train(x, y), right(x, y))
     assert train.replays == 7
+
+
+def test_ten_thousand_replays_leak_nothing() -> None:
+    net = network()
+    train = tb_compile.step(training(net, OPTIMIZERS["AdamW fused"](net.parameters())))
+    x, y = batches(1)[0]
+
+    def resident() -> int:
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    for _ in range(500):
+        train(x, y)
+    gc.collect()
+    tb.synchronize()
+    before, memory, objects = tb.memory_allocated(), resident(), len(gc.get_objects())
+    for _ in range(10_000):
+        train(x, y)
+    tb.synchronize()
+    gc.collect()
+    assert tb.memory_allocated() == before
+    assert len(gc.get_objects()) < objects + 100
+    assert resident() - memory < 8 << 20
+    assert train.captures == 1
+
+
+def test_a_dropped_step_gives_its_memory_back() -> None:
+    def capture() -> None:
+        train = tb_compile.step(lambda x: (x @ x).relu(), warm_up=1)
+        x = torch.randn(64, 64, device="tb")
+        for _ in range(4):
+            train(x)
+        assert train.replays
+
+    def used() -> int:
+        gc.collect()
+        tb.synchronize()
+        return tb.memory_allocated()
+
+    capture()
+    before = used()
+    for _ in range(5):
+        capture()
+    assert used() == before
 
 
 @pytest.mark.parametrize("options", [{"warm_up": 0}, {"most_graphs": 0}])
