@@ -8,11 +8,13 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import captured_programs
 import pytest
 import tb_compile
 import torch
 import torch.nn.functional as F
 import torch_backend.device_module as tb
+from tb_compile.captured import Captured
 from torch import nn
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
@@ -374,6 +376,18 @@ def test_a_dropped_step_gives_its_memory_back() -> None:
     for _ in range(5):
         capture()
     assert used() == before
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_random_programs_give_the_same_bits(first: int) -> None:
+    assert [problem for problem in map(captured_programs.differing, range(first, first + 10)) if problem] == []
+
+
+def test_a_wrong_replay_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graphs read the arguments of the captured call again."""
+    monkeypatch.setattr(Captured, "launch", lambda self, _, right=Captured.launch: right(self, self.arguments))
+    assert [problem for problem in map(captured_programs.differing, range(3)) if problem]
 
 
 @pytest.mark.parametrize("options", [{"warm_up": 0}, {"most_graphs": 0}])
