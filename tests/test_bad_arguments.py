@@ -255,6 +255,10 @@ AT_THE_CALL: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
             torch.ones(3, dtype=torch.bool, device=d), torch.ones(3, 4, device=d), BAGS.bool().to(d)
         ),
     ),
+    "trace": (
+        lambda d: torch.ones(3, 3, device=d).trace(),
+        lambda d: torch.ones(1, 1, 3, 3, dtype=torch.bool, device=d).trace(),
+    ),
     "kthvalue": (lambda d: torch.ones(3, device=d).kthvalue(1), lambda d: torch.ones(0, device=d).kthvalue(1)),
     "instance_norm": (
         lambda d: F.instance_norm(torch.ones(3, 2, 4, device=d), torch.zeros(2, device=d), torch.ones(2, device=d)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,10 +85,17 @@ class Stage:
         self.device = device
         self.result = Result()
         self._called = 0
+        self._made: list[weakref.ref[Tensor]] = []
 
     def make(self, seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """A tensor of the device with the values that this seed gives."""
-        return _values(seed, shape, dtype).clone().to(self.device)
+        made = _values(seed, shape, dtype).clone().to(self.device)
+        self._made.append(weakref.ref(made))
+        return made
+
+    def keeps_any(self) -> bool:
+        """Whether one of these tensors is alive still: by a write autograd's graph may come to hold itself, anywhere."""
+        return any(reference() is not None for reference in self._made)
 
     def indices(self, seed: int, high: int, shape: tuple[int, ...]) -> Tensor:
         """Whole numbers from 0 to high - 1."""

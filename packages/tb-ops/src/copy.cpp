@@ -16,6 +16,8 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/CachingHostAllocator.h>
+#include <ATen/ops/_copy_from_and_resize_ops.h>
+#include <ATen/ops/_copy_from_ops.h>
 #include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/copy_native.h>
 #include <ATen/ops/copy_ops.h>
@@ -230,7 +232,12 @@ void copy_bytes(const at::Tensor &src, const at::Tensor &dst, bool non_blocking)
 
 // ---- the operators ----------------------------------------------------------------------------------------------
 
+// PyTorch asks the device before it asks its lazy tensors; what goes between the two is the lazy backend's.
+bool is_lazy(const at::Tensor &tensor) { return tensor.device().type() == c10::DeviceType::Lazy; }
+
 at::Tensor copy_from(const at::Tensor &self, const at::Tensor &dst, bool non_blocking) {
+  if (is_lazy(self) || is_lazy(dst))
+    return at::_ops::_copy_from::redispatch(c10::DispatchKeySet(c10::DispatchKey::Lazy), self, dst, non_blocking);
   if (self.numel() == 0 && dst.numel() == 0) return dst;
   const bool src_here = is_tb(self), dst_here = is_tb(dst);
   // A third device: through the CPU, where both sides are known.
@@ -256,6 +263,8 @@ at::Tensor &copy_(at::Tensor &self, const at::Tensor &src, bool non_blocking) {
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor &self, const at::Tensor &dst) {
+  if (is_lazy(self) || is_lazy(dst))
+    return at::_ops::_copy_from_and_resize::redispatch(c10::DispatchKeySet(c10::DispatchKey::Lazy), self, dst);
   if (self.sizes() != dst.sizes()) const_cast<at::Tensor &>(dst).resize_(self.sizes());
   return copy_from(self, dst, false);
 }

@@ -51,8 +51,9 @@ def gradients(pool: Pool) -> Draft:
         statement = f"({total}).backward(retain_graph=True)"
         return Draft(statement, makes=False, gathers=True)
     retain = pool.chance.random() < 0.7
-    code = f"torch.autograd.grad({total}, [{', '.join(leaves)}], retain_graph={retain}, materialize_grads=True)"
-    return Draft(code, gathers=True)
+    found = f"torch.autograd.grad({total}, [{', '.join(leaves)}], retain_graph={retain}, materialize_grads=True)"
+    # Copies: which gradients are zeros without memory depends on the graph, and t.cpu() is no node of it on the CPU.
+    return Draft(f"[g.clone(memory_format=torch.contiguous_format) for g in {found}]", gathers=True)
 
 
 @operation(4)

@@ -20,9 +20,11 @@
 #include <ATen/ops/pixel_shuffle_native.h>
 #include <ATen/ops/pixel_unshuffle_native.h>
 #include <ATen/ops/trace_native.h>
+#include <ATen/ops/trace_ops.h>
 
 #include "kernels/kernels.h"
 #include "kernels/output.h"
+#include "learned/call_checked.h"
 #include "placement.h"
 
 namespace tb {
@@ -185,7 +187,7 @@ Tensor pixel_unshuffle(const Tensor &self, int64_t factor) {
 void trace_kernel(const Tensor &self, Tensor &out) { copy_result(out, at::native::trace_cpu(self)); }
 
 Tensor trace(const Tensor &self) {
-  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  if (self.dim() != 2) return call_checked<at::_ops::trace>(self); // which of its errors it raises is its own
   const c10::ScalarType type = c10::isIntegralType(self.scalar_type(), true) ? c10::kLong : self.scalar_type();
   Tensor out = empty_on(self, {}, type);
   launch_kernel<"aten::trace", trace_kernel>(device_number(self), self, out);
