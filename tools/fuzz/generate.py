@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
 import re
@@ -111,7 +112,10 @@ class _Writer:
         mode = draft.mode or (self._chance.choice(MODES) if self._modes and self._chance.random() < 0.1 else "")
         if mode == "deterministic" and any(part in code for part in OTHERWISE_WHEN_DETERMINISTIC):
             mode = ""
-        with warnings.catch_warnings(), self._stage.mode(mode), _Operators() as ran:
+        ran = _Operators()
+        # Inside a mode that watches operators, those on lists do not count as modifications.
+        watching = contextlib.nullcontext() if "_foreach_" in code else ran
+        with warnings.catch_warnings(), self._stage.mode(mode), watching:
             warnings.simplefilter("ignore")
             value = eval(code, {**self._space, **self.pool.tensors})
         made = _tensors(value) if draft.makes else []

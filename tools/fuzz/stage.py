@@ -31,7 +31,7 @@ class Facts:
     values: Tensor
     dtype: torch.dtype
     shape: tuple[int, ...]
-    stride: tuple[int, ...]
+    stride: tuple[int | None, ...]  # None where the size is 1: such a stride means nothing
     offset: int
     bits: tuple[bool, bool, bool]  # conj, neg, requires_grad
     version: int  # how often autograd counts it as changed
@@ -94,7 +94,7 @@ class Stage:
         return made
 
     def keeps_any(self) -> bool:
-        """Whether one of these tensors is alive still: by a write autograd's graph may come to hold itself, anywhere."""
+        """Whether one of these tensors is alive still: by a write autograd's graph may come to hold itself."""
         return any(reference() is not None for reference in self._made)
 
     def indices(self, seed: int, high: int, shape: tuple[int, ...]) -> Tensor:
@@ -162,7 +162,9 @@ class Stage:
                 tensor.detach().cpu().resolve_conj().resolve_neg().clone(),
                 tensor.dtype,
                 tuple(tensor.shape),
-                tensor.stride(),
+                tuple(
+                    None if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+                ),
                 tensor.storage_offset(),
                 (tensor.is_conj(), tensor.is_neg(), tensor.requires_grad),
                 tensor._version,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..pool import FLOATS, Draft, Pool, Unfit
 from .operation import operation, with_out
 
+# Medians of dense tensors only: along a dimension of stride 0 stock CPU's read memory that nobody wrote.
 ALONG = (
     "torch.sum({x}, {d}, keepdim={k})", "torch.mean({x}, {d}, keepdim={k})", "torch.amax({x}, {d}, keepdim={k})",
     "torch.amin({x}, {d})", "torch.max({x}, {d}, keepdim={k})", "torch.min({x}, {d})", "torch.argmax({x}, {d})",
@@ -14,7 +15,7 @@ ALONG = (
     "torch.softmax({x}, {d})", "torch.log_softmax({x}, {d})", "torch.sort({x}, dim={d}, stable=True)",
     "torch.mode({x}, {d})", "torch.argsort({x}, dim={d}, stable=True)", "torch.cummax({x}, {d})",
     "torch.cummin({x}, {d})", "torch.nansum({x}, {d})", "torch.topk({x}, 1, {d})", "torch.kthvalue({x}, 1, {d})",
-    "torch.median({x}, {d})", "torch.std_mean({x}, {d})", "torch.count_nonzero({x}, {d})", "torch.nanmedian({x}, {d})",
+    "torch.median({x}.contiguous(), {d})", "torch.std_mean({x}, {d})", "torch.count_nonzero({x}, {d})", "torch.nanmedian({x}.contiguous(), {d})",
     "torch.logcumsumexp({x}, {d})", "torch.diff({x}, dim={d})", "torch.renorm({x}, 2, {d}, 1)",
     "torch.aminmax({x}, dim={d})", "torch.norm({x}, 1, {d})",
 )  # fmt: skip
