@@ -9,6 +9,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "jit/delegate.h"
+#include "lazy/backend.h"
+#include "lazy/registration.h"
 #include "program/builder.h"
 #include "program/program.h"
 #include "program/values.h"
@@ -114,6 +116,29 @@ NB_MODULE(_core, module) {
            "Copies the arguments to where the graph reads them, on the current stream.");
   module.def("register_delegate", &tb::jit::register_delegate,
              "Registers TorchScript's backend under the name of the PrivateUse1 device, once a process.");
+  module.def("register_lazy_backend", &tb::lazy::register_backend,
+             "Registers the lazy backend, once a process. RuntimeError: PyTorch's own is there already.");
+  module.def("lazy_seed", [](uint64_t seed) { tb::lazy::backend().SetRngSeed(seed); }, "seed"_a);
+  module.def("lazy_devices", [] {
+    std::vector<std::string> names;
+    for (const auto &device : tb::lazy::backend().GetBackendDevices()) names.push_back(device.toString());
+    return names;
+  });
+  module.def(
+      "lazy_counts",
+      [] {
+        const tb::lazy::Counts &counts = tb::lazy::counts();
+        nb::dict out;
+        out["compilations"] = counts.compilations.load();
+        out["instructions"] = counts.instructions.load();
+        out["executions"] = counts.executions.load();
+        out["nanoseconds"] = counts.nanoseconds.load();
+        return out;
+      },
+      nb::sig("def lazy_counts() -> dict[str, int]"));
+  module.def(
+      "lazy_default_device", [](int64_t ordinal) { tb::lazy::backend().SetDefaultDeviceOrdinal(ordinal); }, "ordinal"_a,
+      "The device that lazy tensors without a number are on.");
   module.def("current_stream_id", &current_stream_id, "Of this thread's current stream of its current device.");
   module.def("clones", &clones, "tensors"_a, nb::sig("def clones(tensors: list[torch.Tensor]) -> list[torch.Tensor]"),
              "Copies of tensors, on the current stream.");

@@ -15,7 +15,8 @@ ALONG = (
     "torch.softmax({x}, {d})", "torch.log_softmax({x}, {d})", "torch.sort({x}, dim={d}, stable=True)",
     "torch.mode({x}, {d})", "torch.argsort({x}, dim={d}, stable=True)", "torch.cummax({x}, {d})",
     "torch.cummin({x}, {d})", "torch.nansum({x}, {d})", "torch.topk({x}, 1, {d})", "torch.kthvalue({x}, 1, {d})",
-    "torch.median({x}.contiguous(), {d})", "torch.std_mean({x}, {d})", "torch.count_nonzero({x}, {d})", "torch.nanmedian({x}.contiguous(), {d})",
+    "torch.median({x}.contiguous(), {d})", "torch.std_mean({x}, {d})", "torch.count_nonzero({x}, {d})",
+    "torch.nanmedian({x}.contiguous(), {d})",
     "torch.logcumsumexp({x}, {d})", "torch.diff({x}, dim={d})", "torch.renorm({x}, 2, {d}, 1)",
     "torch.aminmax({x}, dim={d})", "torch.norm({x}, 1, {d})",
 )  # fmt: skip

@@ -88,7 +88,7 @@ public:
 
   c10::impl::GenericDict compile(c10::IValue processed, c10::impl::GenericDict spec) override {
     torch::utils::device_lazy_init(device_type); // a process may begin with loading a module
-    std::map<std::string, c10::Device> devices; // a module is loaded once for each
+    std::map<std::string, c10::Device> devices;  // a module is loaded once for each
     for (const auto &entry : spec)
       devices.emplace(entry.key().toStringRef(), device_of(entry.key().toStringRef(), entry.value()));
     const std::vector<std::string> methods = methods_of(spec);

@@ -1,9 +1,12 @@
 #include "program/from_torchscript.h"
 
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
 
+#include <algorithm>
 #include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace tb {
@@ -48,28 +51,150 @@ Instruction instruction_of(Node &node) {
   return instruction;
 }
 
+// Operators that functionalization puts in the place of views, and the views.
+struct View {
+  const char *copy, *name, *overload; // name "": the tensor itself
+};
+constexpr View views[] = {
+    {"aten::alias_copy", "", ""},
+    {"aten::detach_copy", "", ""},
+    {"aten::diagonal_copy", "aten::diagonal", ""},
+    {"aten::expand_copy", "aten::expand", ""},
+    {"aten::permute_copy", "aten::permute", ""},
+    {"aten::select_copy", "aten::select", "int"},
+    {"aten::slice_copy", "aten::slice", "Tensor"},
+    {"aten::t_copy", "aten::t", ""},
+    {"aten::transpose_copy", "aten::transpose", "int"},
+    {"aten::unsqueeze_copy", "aten::unsqueeze", ""},
+    {"aten::view_copy", "aten::reshape", ""},
+};
+
+void read_number(torch::jit::Stack &stack) {
+  if (stack[0].isTensor()) stack[0] = stack[0].toTensor().item();
+}
+
+// One graph on its way into a program.
+class Lowering {
+public:
+  Lowering(const torch::jit::Graph &graph, std::string name, bool functional)
+      : graph_(graph), functional_(functional), program_(std::make_unique<Program>(std::move(name))) {}
+
+  FunctionalProgram run() {
+    for (const Value *value : graph_.inputs()) slots_[value] = program_->input();
+    if (functional_) add_numbers();
+    for (const Node *node : graph_.nodes())
+      lower(*const_cast<Node *>(node)); // operations are made when first asked for
+    std::vector<Slot> outputs;
+    for (const Value *value : graph_.outputs())
+      outputs.push_back(
+          views_.contains(value)
+              ? call("aten::clone", "",
+                     {slots_.at(value), constant(c10::IValue(static_cast<int64_t>(c10::MemoryFormat::Contiguous)))})
+              : slots_.at(value));
+    program_->finish(std::move(outputs));
+    return {std::move(program_), std::move(numbers_)};
+  }
+
+private:
+  Slot constant(c10::IValue value) { return program_->constant(std::move(value)); }
+
+  Slot call(const char *name, const char *overload, std::vector<Slot> operands) {
+    Instruction instruction;
+    instruction.op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
+    instruction.name = name;
+    instruction.operands = std::move(operands);
+    return program_->add(std::move(instruction), 1)[0];
+  }
+
+  static bool reads_a_number(const Node &node) {
+    return node.kind() == c10::aten::ScalarImplicit || node.kind() == c10::aten::IntImplicit ||
+           node.kind() == c10::aten::FloatImplicit;
+  }
+
+  void add_numbers() {
+    std::unordered_map<const Value *, size_t> places;
+    for (size_t i = 0; i < graph_.inputs().size(); i++) places[graph_.inputs()[i]] = i;
+    for (const Node *node : graph_.nodes()) {
+      if (node->kind() != c10::aten::ScalarImplicit) continue;
+      const auto place = places.find(node->input());
+      if (place == places.end() || number_of_.contains(node->input())) continue;
+      number_of_[node->input()] = program_->input();
+      numbers_.push_back(place->second);
+    }
+  }
+
+  // The lowering keeps bounds of slices as tensors of the device, and reads each back: once, now.
+  bool fold(const Node &node) {
+    if (!reads_a_number(node) || node.input()->node()->kind() != c10::prim::Constant) return false;
+    const c10::Scalar number = torch::jit::toIValue(node.input())->toTensor().item();
+    if (node.kind() == c10::aten::IntImplicit)
+      slots_[node.output()] = constant(number.toLong());
+    else if (node.kind() == c10::aten::FloatImplicit)
+      slots_[node.output()] = constant(number.toDouble());
+    else
+      slots_[node.output()] = constant(number);
+    return true;
+  }
+
+  void lower(Node &node) {
+    if (node.kind() == c10::prim::Constant) {
+      slots_[node.output()] = constant(*torch::jit::toIValue(node.output()));
+      return;
+    }
+    if (functional_ && fold(node)) return;
+    check_straight(node);
+    if (functional_ && lower_view(node)) return;
+    Instruction instruction = instruction_of(node);
+    for (const Value *value : node.inputs()) instruction.operands.push_back(slots_.at(value));
+    if (functional_) {
+      if (const auto number = number_of_.find(node.inputs().empty() ? nullptr : node.inputs()[0]);
+          number != number_of_.end() && node.kind() == c10::aten::ScalarImplicit) {
+        instruction.kind = Instruction::Kind::function;
+        instruction.op.reset();
+        instruction.function = read_number;
+        instruction.operands = {number->second};
+      }
+      // These take strides of the whole memory, which a view's are not.
+      if (instruction.name.starts_with("aten::as_strided") && views_.contains(node.inputs()[0]))
+        instruction.operands[0] =
+            call("aten::contiguous", "",
+                 {instruction.operands[0], constant(c10::IValue(static_cast<int64_t>(c10::MemoryFormat::Contiguous)))});
+    }
+    const std::vector<Slot> results = program_->add(std::move(instruction), node.outputs().size());
+    for (size_t i = 0; i < results.size(); i++) slots_[node.outputs()[i]] = results[i];
+  }
+
+  bool lower_view(const Node &node) {
+    const c10::FunctionSchema *schema = node.maybeSchema();
+    if (!schema || schema->overload_name() == "dtype") return false;
+    const View *view =
+        std::find_if(std::begin(views), std::end(views), [&](const View &one) { return schema->name() == one.copy; });
+    if (view == std::end(views)) return false;
+    std::vector<Slot> operands;
+    for (const Value *value : node.inputs()) operands.push_back(slots_.at(value));
+    slots_[node.output()] = *view->name ? call(view->name, view->overload, std::move(operands)) : operands[0];
+    views_.insert(node.output());
+    return true;
+  }
+
+  const torch::jit::Graph &graph_;
+  const bool functional_;
+  std::unique_ptr<Program> program_;
+  std::unordered_map<const Value *, Slot> slots_, number_of_;
+  std::unordered_set<const Value *> views_; // that show other values' memory
+  std::vector<size_t> numbers_;
+};
+
 } // namespace
 
 std::unique_ptr<Program> from_torchscript(const torch::jit::Graph &graph, std::string name) {
-  auto program = std::make_unique<Program>(std::move(name));
-  std::unordered_map<const Value *, Slot> slots;
-  for (const Value *value : graph.inputs()) slots[value] = program->input();
-  for (const Node *one : graph.nodes()) {
-    Node &node = *const_cast<Node *>(one); // its operation is made when first asked for
-    if (node.kind() == c10::prim::Constant) {
-      slots[node.output()] = program->constant(*torch::jit::toIValue(node.output()));
-      continue;
-    }
-    check_straight(node);
-    Instruction instruction = instruction_of(node);
-    for (const Value *value : node.inputs()) instruction.operands.push_back(slots.at(value));
-    const std::vector<Slot> results = program->add(std::move(instruction), node.outputs().size());
-    for (size_t i = 0; i < results.size(); i++) slots[node.outputs()[i]] = results[i];
-  }
-  std::vector<Slot> outputs;
-  for (const Value *value : graph.outputs()) outputs.push_back(slots.at(value));
-  program->finish(std::move(outputs));
-  return program;
+  return Lowering(graph, std::move(name), false).run().program;
+}
+
+FunctionalProgram from_functional(const torch::jit::Graph &graph, std::string name) {
+  const std::shared_ptr<torch::jit::Graph> own = const_cast<torch::jit::Graph &>(graph).copy();
+  torch::jit::EliminateDeadCode(own); // the lowering leaves tuples that nobody reads
+  return Lowering(*own, std::move(name), true).run();
 }
 
 } // namespace tb

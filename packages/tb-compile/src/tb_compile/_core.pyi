@@ -4,7 +4,7 @@ Programs: straight-line graphs of operator calls, run without Python. Use tb_com
 from __future__ import annotations
 import torch
 import typing
-__all__: list[str] = ['Builder', 'Conditions', 'Program', 'Value', 'clones', 'current_stream_id', 'register_delegate']
+__all__: list[str] = ['Builder', 'Conditions', 'Program', 'Value', 'clones', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
 class Value:
     """
     What an input or an instruction of a program that is being built gives.
@@ -79,7 +79,21 @@ def current_stream_id() -> int:
     """
     Of this thread's current stream of its current device.
     """
+def lazy_counts() -> dict[str, int]:
+    ...
+def lazy_default_device(ordinal: int) -> None:
+    """
+    The device that lazy tensors without a number are on.
+    """
+def lazy_devices() -> list[str]:
+    ...
+def lazy_seed(seed: int) -> None:
+    ...
 def register_delegate() -> None:
     """
     Registers TorchScript's backend under the name of the PrivateUse1 device, once a process.
+    """
+def register_lazy_backend() -> None:
+    """
+    Registers the lazy backend, once a process. RuntimeError: PyTorch's own is there already.
     """

@@ -8,12 +8,22 @@ from typing import Any
 import torch
 
 
+def _module(device_type: str) -> Any:
+    """torch.<type>; for "lazy", which has none, that of the backend that runs lazy tensors on tb."""
+    if device_type != "lazy":
+        return getattr(torch, device_type, None)
+    from tb_compile import lazy
+
+    lazy.init()
+    return lazy
+
+
 class Device:
     """The device under test, named as the user names it ("tb", "cuda:1", "cpu")."""
 
     def __init__(self, name: str) -> None:
         self.device = torch.device(name)
-        self.module: Any = getattr(torch, self.device.type, None)
+        self.module: Any = _module(self.device.type)
         switch = getattr(self.module, "set_fallback_mode", None)
         if switch is not None and hasattr(self.module, "fallbacks"):
             switch("allow")  # a run measures fallbacks; it neither warns nor refuses

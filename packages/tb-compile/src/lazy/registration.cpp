@@ -1,0 +1,190 @@
+#include "lazy/registration.h"
+
+#include <torch/csrc/lazy/backend/backend_interface.h>
+#include <torch/csrc/lazy/core/lazy_graph_executor.h>
+#include <torch/library.h>
+
+#include <ATen/ops/select_copy.h>
+#include <ATen/ops/slice_copy.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lazy/backend.h"
+#include "lazy/fallback.h"
+
+namespace at {
+// PyTorch's lazy kernels. libtorch exports it; no header declares it.
+TORCH_API void RegisterTorchScriptLazyNativeFunctions();
+} // namespace at
+
+namespace tb::lazy {
+namespace {
+
+using c10::DispatchKey;
+using c10::OperatorHandle;
+
+std::string full_name(const c10::OperatorName &name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+std::vector<OperatorHandle> aten_operators() {
+  std::vector<OperatorHandle> found;
+  for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames())
+    if (const auto op = c10::Dispatcher::singleton().findSchema(name); op && name.name.rfind("aten::", 0) == 0)
+      found.push_back(*op);
+  return found;
+}
+
+std::optional<size_t> generator_of(const c10::FunctionSchema &schema) {
+  for (size_t i = 0; i < schema.arguments().size(); i++)
+    if (schema.arguments()[i].name() == "generator") return i;
+  return std::nullopt;
+}
+
+// Kernels that ours stand before, and go on to.
+using Kernels = std::unordered_map<c10::OperatorName, c10::SafeKernelFunction>;
+Kernels lazy_kernels, device_kernels;
+
+// PyTorch's lazy kernels leave a call with a generator to a fallback that knows the CPU and CUDA only.
+void with_generator(const OperatorHandle &op, torch::jit::Stack *stack) {
+  const auto &arguments = op.schema().arguments();
+  if (!(*stack)[stack->size() - arguments.size() + *generator_of(op.schema())].isNone()) return run_eagerly(op, stack);
+  lazy_kernels.at(op.operator_name()).callBoxed(op, c10::DispatchKeySet(DispatchKey::Lazy), stack);
+}
+
+// A generator or a tensor of the device brings the device's key, which comes before that of a lazy tensor beside it.
+void of_lazy_tensors(const OperatorHandle &op, torch::jit::Stack *stack) {
+  for (const c10::IValue &value : torch::jit::last(*stack, op.schema().arguments().size()))
+    if (value.isTensor() && value.toTensor().defined() && value.toTensor().key_set().has(DispatchKey::Lazy))
+      return op.redispatchBoxed(c10::DispatchKeySet(DispatchKey::Lazy), stack);
+  device_kernels.at(op.operator_name()).callBoxed(op, c10::DispatchKeySet(DispatchKey::PrivateUse1), stack);
+}
+
+// Composite kernels come before a fallback, and call variants with out= and views, which break the graph: what has no
+// writes is traced under its own name.
+bool is_composite_without_writes(const OperatorHandle &op) {
+  if (!op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) &&
+      !op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional))
+    return false;
+  const c10::FunctionSchema &schema = op.schema();
+  if (schema.returns().empty()) return false;
+  for (const c10::Argument &result : schema.returns())
+    if (result.alias_info() || *result.type() != *c10::TensorType::get()) return false;
+  bool takes_tensors = false;
+  for (const c10::Argument &argument : schema.arguments()) {
+    if (argument.alias_info() || argument.name() == "device" || argument.name() == "generator") return false;
+    takes_tensors = takes_tensors || argument.type()->isSubtypeOf(*c10::TensorType::get()) ||
+                    argument.type()->isSubtypeOf(*c10::ListType::ofTensors());
+  }
+  return takes_tensors;
+}
+
+// That kernels are registered over others is what this is for; the dispatcher warns of it.
+class NoWarnings final : public c10::WarningHandler {
+public:
+  void process(const c10::Warning &) override {}
+};
+
+template <auto kernel> torch::CppFunction boxed() { return torch::CppFunction::makeFromBoxedFunction<kernel>(); }
+
+// ---- results that are lists, by parts: a node gives tensors only ----------------------------------------------------
+
+using at::Tensor;
+using c10::SymInt;
+
+std::vector<Tensor> split_with_sizes(const Tensor &self, c10::SymIntArrayRef sizes, int64_t dim) {
+  std::vector<Tensor> parts;
+  SymInt begin = 0;
+  for (const SymInt &size : sizes) {
+    parts.push_back(at::slice_copy_symint(self, dim, begin, begin + size));
+    begin += size;
+  }
+  return parts;
+}
+
+std::vector<Tensor> split(const Tensor &self, SymInt size, int64_t dim) {
+  const SymInt whole = self.sym_size(dim);
+  if (size == 0) return {at::slice_copy_symint(self, dim)};
+  std::vector<Tensor> parts;
+  for (SymInt begin = 0; begin < whole || parts.empty(); begin += size)
+    parts.push_back(at::slice_copy_symint(self, dim, begin, std::min(begin + size, whole)));
+  return parts;
+}
+
+std::vector<Tensor> unbind(const Tensor &self, int64_t dim) {
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < self.size(dim); i++) parts.push_back(at::select_copy(self, dim, i));
+  return parts;
+}
+
+void register_lists(torch::Library &aten) {
+  aten.impl("split_copy.Tensor", TORCH_FN(split));
+  aten.impl("split_with_sizes_copy", TORCH_FN(split_with_sizes));
+  aten.impl("unbind_copy.int", TORCH_FN(unbind));
+  aten.impl("unsafe_split.Tensor", TORCH_FN(split));
+  aten.impl("unsafe_split_with_sizes", TORCH_FN(split_with_sizes));
+}
+
+void register_lazy_kernels() {
+  // Not those for autograd: two of them end in a fallback that knows the CPU and CUDA only.
+  at::RegisterTorchScriptLazyNativeFunctions();
+  static auto fallback = MAKE_TORCH_LIBRARY_IMPL(_, Lazy);
+  fallback.fallback(boxed<&trace_or_run>());
+  static auto aten = MAKE_TORCH_LIBRARY_IMPL(aten, Lazy);
+  aten.impl("nonzero", boxed<&run_eagerly>()); // PyTorch's goes to that fallback too, as the next two
+  for (const char *name : {"max_pool3d_with_indices", "max_pool3d_with_indices_backward"})
+    aten.impl(name, boxed<&trace_or_run>());
+  // PyTorch's give wrong results or fail.
+  for (const char *name : {"pixel_shuffle", "pixel_unshuffle", "index_select", "masked_fill.Scalar",
+                           "masked_fill.Tensor", "std", "std.dim", "std.correction"})
+    aten.impl(name, boxed<&trace_or_run>());
+  for (const char *name : {"eye", "eye.m", "linspace", "logspace"}) aten.impl(name, boxed<&trace_or_run>());
+  register_lists(aten);
+  for (const OperatorHandle &op : aten_operators()) {
+    const std::string name = full_name(op.operator_name());
+    if (op.hasKernelForDispatchKey(DispatchKey::Lazy)) {
+      if (!generator_of(op.schema())) continue;
+      lazy_kernels.emplace(op.operator_name(), op.getComputedKernelForDispatchKey(DispatchKey::Lazy));
+      aten.impl(name.c_str(), boxed<&with_generator>());
+    } else if (is_composite_without_writes(op)) {
+      aten.impl(name.c_str(), boxed<&trace_or_run>());
+    }
+  }
+}
+
+void register_device_kernels() {
+  static auto aten = MAKE_TORCH_LIBRARY_IMPL(aten, PrivateUse1);
+  for (const OperatorHandle &op : aten_operators()) {
+    const bool takes_generator = generator_of(op.schema()) && op.hasKernelForDispatchKey(DispatchKey::PrivateUse1);
+    // Functionalization calls this one in the place of copy_().
+    if (!takes_generator && op.schema().name() != "aten::copy") continue;
+    device_kernels.emplace(op.operator_name(), op.getComputedKernelForDispatchKey(DispatchKey::PrivateUse1));
+    aten.impl(full_name(op.operator_name()).c_str(), boxed<&of_lazy_tensors>());
+  }
+}
+
+} // namespace
+
+void register_backend() {
+  static bool done = false; // under Python's lock
+  if (done) return;
+  TORCH_CHECK(!torch::lazy::hasBackend(),
+              "this process has a lazy backend already (torch._lazy.ts_backend?), and PyTorch has room for one: call "
+              "tb_compile.lazy.init() instead of its init()");
+  {
+    NoWarnings quiet;
+    const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+    register_lazy_kernels();
+    register_device_kernels();
+  }
+  static auto *executor = new torch::lazy::LazyGraphExecutor;
+  torch::lazy::LazyGraphExecutor::Register(executor);
+  static const torch::lazy::BackendRegistrar registrar(&backend());
+  done = true;
+}
+
+} // namespace tb::lazy
