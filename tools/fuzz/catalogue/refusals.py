@@ -13,11 +13,11 @@ def bad_argument(pool: Pool) -> Draft:
     return Draft(
         chance.choice(
             (
-                f"torch.bernoulli(stage.make({pool.seed()}, (3,), torch.float32) + 9)",
+                f"torch.bernoulli(stage.make({pool.seed()}, (3,), torch.float32).abs() + 9)",
                 f"torch.bernoulli(torch.full((3,), {chance.choice((-0.5, 1.5))}, device=stage.device))",
                 "torch.bernoulli(torch.full((3,), torch.nan, device=stage.device))",
                 f"torch.randperm({chance.choice((129, 300))}, dtype=torch.int8, device=stage.device)",
-                f"torch.multinomial({x}.abs() - 9, 2)",
+                f"torch.multinomial(-{x}.abs() - 9, 2)",
                 f"torch.index_select({x}, 0, torch.tensor([{chance.choice((-99, 99))}], device=stage.device))",
                 f"torch.gather({x}, {dims + chance.choice((0, 3))}, stage.indices({pool.seed()}, 1, (1,)))",
                 f"torch.softmax({x}, {dims})",
