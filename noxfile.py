@@ -333,16 +333,24 @@ def run_instrumented(
     session.run(*LESS_RANDOM, *python, "-m", *module, env=variables, external=True)
 
 
-@nox.session(name="sanitize-amp")
-def sanitize_amp(session: nox.Session) -> None:
-    """tb-amp's tests with its extension under Address- and UndefinedBehaviorSanitizer, then ThreadSanitizer."""
-    tasks = {name: functools.partial(sanitized_amp_tests, session, name) for name in FUZZ_SANITIZERS}
-    run_all(session, tasks)
+def _sanitized_session(package: Package, name: str) -> None:
+    def run(session: nox.Session) -> None:
+        run_all(
+            session, {kind: functools.partial(sanitized_package, session, package, kind) for kind in FUZZ_SANITIZERS}
+        )
+
+    title = f"{package.name}'s tests with its extension under Address- and UndefinedBehaviorSanitizer"
+    run.__doc__ = f"{title}, then ThreadSanitizer."
+    nox.session(name=name)(run)
 
 
-def sanitized_amp_tests(session: nox.Session, sanitizer: str) -> None:
-    amp, arguments = PACKAGES["tb-amp"], [*PYTEST_ARGUMENTS, "packages/tb-amp/tests", *session.posargs]
-    run_instrumented(session, component_environment(session, amp), [amp.name], sanitizer, "pytest", *arguments)
+_sanitized_session(PACKAGES["tb-amp"], "sanitize-amp")
+_sanitized_session(PACKAGES["tb-compile"], "sanitize-compile")
+
+
+def sanitized_package(session: nox.Session, package: Package, sanitizer: str) -> None:
+    arguments = [*PYTEST_ARGUMENTS, f"packages/{package.name}/tests", *session.posargs]
+    run_instrumented(session, component_environment(session, package), [package.name], sanitizer, "pytest", *arguments)
 
 
 @nox.session

@@ -364,3 +364,23 @@ def test_threads_share_a_compiled_function() -> None:
     with ThreadPoolExecutor(4) as pool:
         for found, right in zip(pool.map(run, inputs), expected, strict=True):
             same(found, right)
+
+
+def test_what_became_of_a_function_is_explained() -> None:
+    layer = nn.Linear(4, 4).to("tb")
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = layer(x).relu()
+        print(end="")  # a graph break
+        result: torch.Tensor = torch.cond(y.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (y,))
+        return result * 2
+
+    found = tb_compile.explain(function, torch.randn(2, 4, device="tb"))
+    assert any(graph.program is None and "cond" in graph.reason for graph in found.graphs)
+    assert any(graph.program is not None for graph in found.graphs)
+    [broken] = found.breaks
+    assert "test_compile.py" in broken.place
+    text = str(found)
+    assert "forward graph: a program of " in text
+    assert "Python code, because of cond" in text
+    assert "graph break at " in text

@@ -14,8 +14,9 @@ if torch.__version__.split(".")[:2] != TORCH_MINOR.split("."):
         f"pip install 'torch=={TORCH_MINOR}.*' or a tb-compile built for {torch.__version__}"
     )
 
+from .explanation import Explanation, GraphBreak, explain
 from .record import CompiledGraph, graphs, reset
 from .step import Step, step
 
 __version__ = VERSION
-__all__ = ["CompiledGraph", "Step", "graphs", "reset", "step"]
+__all__ = ["CompiledGraph", "Explanation", "GraphBreak", "Step", "explain", "graphs", "reset", "step"]
