@@ -8,6 +8,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "code/kernel.h"
 #include "jit/delegate.h"
 #include "lazy/backend.h"
 #include "lazy/registration.h"
@@ -114,6 +115,16 @@ NB_MODULE(_core, module) {
       .def("copy_in", &tb::Conditions::copy_in, "arguments"_a,
            nb::sig("def copy_in(self, arguments: tuple[torch.Tensor, ...]) -> None"),
            "Copies the arguments to where the graph reads them, on the current stream.");
+  nb::class_<tb::HostKernel>(module, "HostKernel",
+                             "Code compiled for the host, whose calls are queued on a device's current stream.")
+      .def(nb::init<uint64_t, std::string, std::vector<std::string>>(), "entry"_a, "name"_a, "types"_a,
+           "entry: the address of extern \"C\" void (void **). types: of the arguments, 'pointer', 'integer', 'float'. "
+           "ValueError: another type.")
+      .def("__call__", &tb::HostKernel::call,
+           nb::sig("def __call__(self, *arguments: torch.Tensor | int | float) -> None"),
+           "Tensors where pointers are, numbers elsewhere; the last is the device's number.");
+  module.def("_connect", &tb::connect_components,
+             "Takes the tables of tb-device and tb-stream. ImportError: one is missing or does not match.");
   module.def("register_delegate", &tb::jit::register_delegate,
              "Registers TorchScript's backend under the name of the PrivateUse1 device, once a process.");
   module.def("register_lazy_backend", &tb::lazy::register_backend,

@@ -2,9 +2,10 @@
 Programs: straight-line graphs of operator calls, run without Python. Use tb_compile instead.
 """
 from __future__ import annotations
+import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Builder', 'Conditions', 'Program', 'Value', 'clones', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
+__all__: list[str] = ['Builder', 'Conditions', 'HostKernel', 'Program', 'Value', 'clones', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
 class Value:
     """
     What an input or an instruction of a program that is being built gives.
@@ -71,6 +72,22 @@ class Conditions:
         """
         Whether arguments have the same forms, tensors lie where they lay, gradients, numbers and modes are the same.
         """
+class HostKernel:
+    """
+    Code compiled for the host, whose calls are queued on a device's current stream.
+    """
+    def __call__(self, *arguments: torch.Tensor | int | float) -> None:
+        """
+        Tensors where pointers are, numbers elsewhere; the last is the device's number.
+        """
+    def __init__(self, entry: int, name: str, types: collections.abc.Sequence[str]) -> None:
+        """
+        entry: the address of extern "C" void (void **). types: of the arguments, 'pointer', 'integer', 'float'. ValueError: another type.
+        """
+def _connect() -> None:
+    """
+    Takes the tables of tb-device and tb-stream. ImportError: one is missing or does not match.
+    """
 def clones(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     """
     Copies of tensors, on the current stream.

@@ -1,0 +1,68 @@
+"""Kernels that Inductor generates, compiled and made work of the streams. Generated code calls what is here."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch._inductor.async_compile import LambdaFuture, get_compile_threads
+from torch._inductor.codecache import CppCodeCache
+
+from .._core import HostKernel
+
+
+class _Library(CppCodeCache):
+    """Shared libraries of kernels, without PyTorch's headers and without Python's."""
+
+    cache: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]
+    cpp_compile_command_flags: ClassVar[dict[str, Any]] = {"include_pytorch": False, "shared": True}  # type: ignore[misc]
+
+
+def _kind(declared: str) -> str:
+    """Of an argument of a kernel, as "const float*" or "const int64_t"."""
+    if "*" in declared:
+        return "pointer"
+    return "float" if re.search(r"\b(float|double)\b", declared) else "integer"
+
+
+def _entry(types: Sequence[str]) -> str:
+    """The function that takes a kernel's arguments out of the queue."""
+    taken = []
+    for i, declared in enumerate(types):
+        if _kind(declared) == "pointer":
+            taken.append(f"static_cast<{declared}>(a[{i}])")
+        elif _kind(declared) == "float":
+            taken.append(f"static_cast<{declared}>(*reinterpret_cast<double *>(&a[{i}]))")
+        else:
+            taken.append(f"static_cast<{declared}>(*reinterpret_cast<int64_t *>(&a[{i}]))")
+    return f'\nextern "C" void tb_entry(void **a) {{ kernel({", ".join(taken)}); }}\n'
+
+
+def kernel(async_compile: Any, name: str, types: list[str], source: str) -> Any:
+    """A HostKernel of this source, or what gives it once it is compiled."""
+    alone = get_compile_threads() <= 1
+    load: Callable[[], Any] = _Library.load_async(
+        source + _entry(types), "cpu", submit_fn=None if alone else async_compile.submit
+    )
+
+    @functools.cache
+    def result() -> HostKernel:
+        entry = ctypes.cast(load().tb_entry, ctypes.c_void_p).value
+        assert entry is not None
+        return HostKernel(entry, name, [_kind(declared) for declared in types])
+
+    return result() if alone else LambdaFuture(result)
+
+
+def on_device(tensor: torch.Tensor, index: int) -> torch.Tensor:
+    """A CPU tensor that a kernel reads: carried to the device in the order of the stream."""
+    return tensor.to(torch.device("tb", index))
+
+
+def empty_strided(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype, index: int) -> torch.Tensor:
+    """New memory of a device."""
+    return torch.empty_strided(shape, strides, dtype=dtype, device=torch.device("tb", index))

@@ -1,0 +1,124 @@
+"""What Inductor asks of a device: how its kernels are scheduled, and the Python code around them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from torch._inductor.codegen.common import DeviceOpOverrides
+from torch._inductor.codegen.cpp import CppScheduling
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.virtualized import V
+
+
+class TbScheduling(CppScheduling):
+    """The CPU's, with kernels that may run on several workers at once."""
+
+    def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> Any:
+        # What is thrown in a parallel region ends the process; on one thread it is told at the next wait.
+        if "TORCH_CHECK(" in src_code or "_integral(" in src_code:
+            src_code = re.sub(r"^\s*#pragma omp.*$", "", src_code, flags=re.M)
+        # A global pointer that every kernel sets: two workers would write through each other's. Without it a division
+        # by zero throws.
+        src_code = re.sub(r"^\s*inductor_cpu_integer_div_error_flag = .*$", "", src_code, flags=re.M)
+        device = nodes[0].get_device() if nodes else None
+        wrapper = V.graph.wrapper_code
+        wrapper.defining = device
+        try:
+            name = super().define_kernel(src_code, nodes, kernel_args)
+        finally:
+            wrapper.defining = None
+        if device is not None and device.type == "tb":
+            wrapper.kernel_devices[name] = device.index or 0
+        return name
+
+
+class _OnTb:
+    """Kernels of tb are queued; memory comes from the device of its number."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        self.defining: torch.device | None = None
+        self.kernel_devices: dict[str, int] = {}
+        super().__init__(*arguments, **keywords)
+
+    def define_kernel(
+        self,
+        kernel_name: str,
+        kernel_body: str,
+        metadata: str | None = None,
+        gpu: bool = True,
+        cpp_definition: str | None = None,
+    ) -> Any:
+        if self.defining is not None and self.defining.type == "tb":
+            queued = f"tb_code.kernel(async_compile, {kernel_name!r}, "
+            kernel_body = kernel_body.replace("async_compile.cpp_pybinding(", queued, 1)
+        base: Any = super()
+        return base.define_kernel(kernel_name, kernel_body, metadata, gpu, cpp_definition)
+
+    def _generate_kernel_call_helper(
+        self, kernel_name: str, call_args: Any, *, device: Any = None, triton: bool = True, **keywords: Any
+    ) -> Any:
+        this: Any = self
+        if kernel_name not in self.kernel_devices:
+            base: Any = super()
+            return base._generate_kernel_call_helper(kernel_name, call_args, device=device, triton=triton, **keywords)
+        index = self.kernel_devices[kernel_name]
+        arguments = [*(self._argument(one, index) for one in call_args), str(index)]
+        this.writeline(this.wrap_kernel_call(kernel_name, arguments))
+
+    @staticmethod
+    def _argument(name: Any, index: int) -> Any:
+        buffer = V.graph.try_get_buffer(name) if isinstance(name, str) else None
+        device = buffer.get_device() if buffer is not None else None
+        on_host = device is not None and device.type == "cpu"
+        return f"tb_code.on_device({name}, {index})" if on_host else name
+
+    def make_allocation(
+        self, name: Any, device: Any, dtype: Any, shape: Any, stride: Any, *arguments: Any, **keywords: Any
+    ) -> Any:
+        base: Any = super()
+        line = base.make_allocation(name, device, dtype, shape, stride, *arguments, **keywords)
+        return line.replace("device='tb'", f"device='tb:{device.index or 0}'")  # PyTorch drops the number
+
+
+class TbSubgraphWrapper(_OnTb, SubgraphPythonWrapperCodegen):
+    """Of a graph inside a graph."""
+
+
+class TbWrapper(_OnTb, PythonWrapperCodegen):
+    """The Python code of a compiled graph."""
+
+    def write_header(self) -> None:
+        super().write_header()
+        self.header.writeline("from tb_compile.inductor import code as tb_code")
+
+    @staticmethod
+    def create(
+        is_subgraph: bool, subgraph_name: Any, parent_wrapper: Any, partition_signatures: Any = None
+    ) -> PythonWrapperCodegen:
+        if is_subgraph:
+            return TbSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
+        return TbWrapper()
+
+
+class TbOverrides(DeviceOpOverrides):
+    """Lines of generated code about devices and streams."""
+
+    def import_get_raw_stream_as(self, name: str) -> str:
+        return f"{name} = lambda index: torch.tb.current_stream(index).native_handle"
+
+    def set_device(self, device_idx: int) -> str:
+        return f"torch.tb.set_device({device_idx})"
+
+    def synchronize(self) -> str:
+        return "torch.tb.synchronize()"
+
+    def device_guard(self, device_idx: int) -> str:
+        return f"torch.tb.device({device_idx})"
+
+    def current_stream(self) -> str:
+        return "torch.tb.current_stream()"
+
+    def cpp_kernel_type(self) -> str:
+        return "void*"

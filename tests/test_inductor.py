@@ -1,0 +1,217 @@
+"""torch.compile(backend="tb_inductor"): Inductor's fused kernels on tb, as right and as asynchronous as plain calls."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_backend.device_module as tb
+from conftest import RunPython
+from torch import nn
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    options.setdefault("fullgraph", True)
+    call: Callable[..., Any] = torch.compile(function, backend="tb_inductor", **options)
+    return call
+
+
+def same(found: Any, expected: Any, tolerance: float = 1e-5) -> None:
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_forward_and_backward(no_fallbacks: None) -> None:
+    net = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)).to("tb")
+    plain = copy.deepcopy(net)
+    call = compiled(net)
+    for _ in range(2):
+        x = torch.randn(4, 8, device="tb")
+        for one, run in ((net, call), (plain, plain)):
+            one.zero_grad()
+            run(x).square().sum().backward()
+        same(call(x), plain(x))
+        for parameter, other in zip(net.parameters(), plain.parameters(), strict=True):
+            same(parameter.grad, other.grad)
+
+
+def test_kernels_are_queued_and_nobody_waits() -> None:
+    call = compiled(lambda x: (x.sin() * 2).exp().sum(0))
+    x = torch.randn(3000, 1000, device="tb")
+    expected = call(x)
+    tb.synchronize()
+    stream = tb.Stream()
+    with tb.stream(stream):
+        for _ in range(4):
+            found = call(x)
+        assert not stream.record_event().query()
+    stream.synchronize()
+    same(found, expected)
+
+
+def test_dynamic_shapes_and_views_in_place() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        rest = x[1:]
+        rest.mul_(y)
+        return (x * 2).relu().sum(1)
+
+    call = compiled(function, dynamic=True)
+    y = torch.randn(17, device="tb")
+    for n in (3, 7, 64):
+        x = torch.randn(n, 17, device="tb")
+        plain = x.clone()
+        before = x._version
+        same(call(x, y), function(plain, y))
+        same(x, plain)
+        assert x._version > before
+
+
+def test_dropout_draws_anew_and_repeats_with_the_seed() -> None:
+    call = compiled(lambda x: F.dropout(x, 0.5) * 1.0)
+    x = torch.ones(1000, device="tb")
+    torch.manual_seed(3)
+    first, second = call(x), call(x)
+    torch.manual_seed(3)
+    assert torch.equal(first, call(x))
+    assert not torch.equal(first, second)
+    assert 300 < int((first == 0).sum()) < 700
+
+
+def test_tensors_of_the_host() -> None:
+    scaled = compiled(lambda x, s: x * s + s)
+    x, y = torch.randn(5, device="tb"), torch.randn(5)
+    for scale in (torch.tensor(2.5), torch.tensor(-1.5)):
+        same(scaled(x, scale), x * scale + scale)
+    same(compiled(lambda x: (x * 2).cpu() + 1)(x), x.cpu() * 2 + 1)
+    same(compiled(lambda x, y: x + (y * 2).to("tb"))(x, y), x + y.to("tb") * 2)
+
+
+def test_an_error_of_a_kernel_is_told_with_its_name_and_the_process_lives() -> None:
+    def function(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return x[i] + 1
+
+    call = compiled(function)
+    x = torch.randn(5, device="tb")
+    call(x, torch.tensor([1, 2], device="tb"))
+    with pytest.raises(RuntimeError, match=r"index out of bounds|cpp_fused"):
+        call(x, torch.tensor([1, 99], device="tb")).cpu()
+    same(call(x, torch.tensor([1, 2], device="tb")), x[1:3] + 1)
+
+    divide = compiled(lambda x, y: torch.div(x, y, rounding_mode="floor") + 1)
+    whole = torch.arange(5, device="tb")
+    divide(whole, torch.ones_like(whole))
+    with pytest.raises(RuntimeError, match=r"[Dd]ivision|cpp_fused"):
+        divide(whole, torch.zeros_like(whole)).cpu()
+    same(divide(whole, torch.ones_like(whole)), whole + 1)
+
+
+def test_convolution_attention_and_autocast() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).to("tb").eval()
+    x = torch.randn(2, 3, 8, 8, device="tb").to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        same(compiled(net)(x), net(x))
+    q = torch.randn(2, 4, 16, 16, device="tb", requires_grad=True)
+
+    def attention(q: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, q, q, is_causal=True).sum()
+
+    torch.autograd.backward(compiled(attention)(q))
+    gradient, q.grad = q.grad, None
+    torch.autograd.backward(attention(q))
+    same(gradient, q.grad)
+    layer = nn.Linear(16, 16).to("tb")
+
+    def mixed(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("tb", torch.bfloat16):
+            result: torch.Tensor = layer(x).relu()
+        return result
+
+    x = torch.randn(4, 16, device="tb")
+    found = compiled(mixed)(x)
+    assert found.dtype is torch.bfloat16
+    same(found.float(), mixed(x).float(), 2e-2)
+
+
+def test_what_a_graph_has_inside() -> None:
+    call = compiled(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)))
+    for sign in (1, -1):
+        x = sign * torch.rand(5, device="tb")
+        same(call(x), x.sin() if sign > 0 else x.cos())
+
+    @torch.library.custom_op("tb_inductor_test::halve", mutates_args=(), device_types=("cpu", "tb"))
+    def halve(x: torch.Tensor) -> torch.Tensor:
+        return x / 2
+
+    halve.register_fake(torch.empty_like)
+    x = torch.randn(4, device="tb")
+    same(compiled(lambda x: halve(x + 1) * 2)(x), x + 1)
+
+
+def test_an_optimizer_step() -> None:
+    net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).to("tb")
+    plain = copy.deepcopy(net)
+    optimizers = [torch.optim.AdamW(one.parameters(), lr=1e-2, capturable=True) for one in (net, plain)]
+    step = compiled(lambda: optimizers[0].step(), fullgraph=False)
+    for _ in range(3):
+        x = torch.randn(4, 8, device="tb")
+        for one in (net, plain):
+            one.zero_grad()
+            one(x).square().sum().backward()
+        step()
+        optimizers[1].step()
+    for parameter, other in zip(net.parameters(), plain.parameters(), strict=True):
+        same(parameter, other, 1e-4)
+
+
+def test_several_devices_and_the_cache_of_a_second_process(run_python: RunPython, tmp_path: Any) -> None:
+    code = """
+        import torch
+        from torch._dynamo.utils import counters
+        call = torch.compile(lambda x: (x.sin() * 2).softmax(-1), backend="tb_inductor", fullgraph=True)
+        for device in ("tb:1", "tb:0"):
+            x = torch.randn(4, 9, device=device)
+            y = call(x)
+            assert y.device == x.device, y.device
+            torch.testing.assert_close(y, (x.sin() * 2).softmax(-1))
+        print(counters["inductor"]["fxgraph_cache_hit"])
+        """
+    environment = {"TB_CPU_DEVICES": "2", "TB_DRIVER": "cpu", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    first, second = (int(run_python(code, env=environment).stdout) for _ in range(2))
+    assert first == 0
+    assert second == 2
+
+
+def test_a_captured_step_holds_fused_kernels() -> None:
+    import tb_compile
+
+    call = torch.compile(lambda x: (x.sin() * 2 + 1).relu(), backend="tb_inductor", fullgraph=True)
+    step = tb_compile.step(lambda x: call(x) @ x)
+    for i in range(6):
+        x = torch.full((8, 8), float(i), device="tb")
+        same(step(x), (x.sin() * 2 + 1).relu() @ x)
+    assert step.replays == 3, step.refusal
+
+
+def test_a_driver_whose_memory_the_host_cannot_read_is_refused(run_python: RunPython) -> None:
+    done = run_python(
+        """
+        import torch
+        try:
+            torch.compile(lambda x: x * 2, backend="tb_inductor")(torch.ones(3, device="tb"))
+        except Exception as error:
+            print(error)
+        """,
+        env={"TB_DRIVER": "sim", "TB_FALLBACK": "allow"},
+    )
+    assert "which cannot read the memory of this driver: use backend='tb'" in done.stdout
