@@ -72,5 +72,6 @@ def tb_inductor(
 
     register()
     patches = {**PATCHES, "custom_partitioner_fn": KeepEverything(), **(options or {})}
-    compiled: Callable[..., Any] = compile_fx(graph_module, example_inputs, config_patches=patches)
+    compile_graph: Any = compile_fx
+    compiled: Callable[..., Any] = compile_graph(graph_module, example_inputs, config_patches=patches)
     return compiled

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch._inductor.async_compile import LambdaFuture, get_compile_threads
-from torch._inductor.codecache import CppCodeCache
+from torch._inductor.async_compile import get_compile_threads
+from torch._inductor.codecache import CppCodeCache, LambdaFuture
 
 from .._core import HostKernel
 

@@ -23,10 +23,11 @@ class TbScheduling(CppScheduling):
         # by zero throws.
         src_code = re.sub(r"^\s*inductor_cpu_integer_div_error_flag = .*$", "", src_code, flags=re.M)
         device = nodes[0].get_device() if nodes else None
-        wrapper = V.graph.wrapper_code
+        wrapper: Any = V.graph.wrapper_code
         wrapper.defining = device
         try:
-            name = super().define_kernel(src_code, nodes, kernel_args)
+            base: Any = super()
+            name = base.define_kernel(src_code, nodes, kernel_args)
         finally:
             wrapper.defining = None
         if device is not None and device.type == "tb":
