@@ -1,4 +1,4 @@
-"""Programs and the delegate on drivers whose memory is not the host's: the losses and results are stock CPU's.
+"""All front ends on drivers whose memory is not the host's: the losses and results are stock CPU's.
 
 Tested on the simulation only.
 """
@@ -68,11 +68,51 @@ PROGRAM = """
     print("captured" if step.replays else f"refused: {step.refusal}")
 """
 
+LAZY = """
+    import warnings
+    warnings.simplefilter("ignore")
+    import torch
+    from torch import nn
+    from tb_compile import lazy
+    lazy.init()
+
+    def train(device):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)).to(device)
+        optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+        generator = torch.Generator().manual_seed(1)
+        losses = []
+        for _ in range(5):
+            x = torch.randn(4, 8, generator=generator).to(device)
+            y = torch.randint(4, (4,), generator=generator).to(device)
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(net(x), y)
+            loss.backward()
+            optimizer.step()
+            if device == "lazy":
+                lazy.mark_step()
+            losses.append(loss)
+        return [loss.item() for loss in losses]
+
+    stock, found = train("cpu"), train("lazy")
+    assert max(abs(a - b) for a, b in zip(stock, found)) <= 1e-4, (stock, found)
+    print(lazy.counts()["compilations"])
+"""
+
+
+def variables(driver: str) -> dict[str, str]:
+    found = {"TB_DRIVER": "sim"} if driver == "sim" else simulated.variables(driver)
+    return {**found, "TB_FALLBACK": "allow"}
+
+
+@pytest.mark.parametrize("driver", ["sim", "cuda", "npu"])
+def test_lazy_losses_are_those_of_stock_cpu(driver: str, run_python: RunPython) -> None:
+    assert run_python(LAZY, env=variables(driver), timeout=300).stdout == "2\n"
+
 
 @pytest.mark.parametrize("driver", ["sim", "cuda", "npu"])
 def test_losses_and_results_are_those_of_stock_cpu(driver: str, run_python: RunPython) -> None:
-    variables = {"TB_DRIVER": "sim"} if driver == "sim" else simulated.variables(driver)
-    done = run_python(PROGRAM, env={**variables, "TB_FALLBACK": "allow"}, timeout=300)
+    done = run_python(PROGRAM, env=variables(driver), timeout=300)
     if driver == "cuda":
         assert done.stdout == "captured\n"
     else:
