@@ -116,19 +116,25 @@ def test_numbers_are_rounded_as_in_stock(operation: str, dtype: torch.dtype) -> 
     ],
 )
 def test_optimizers_run_their_operations_together(optimizer: str, options: dict[str, Any]) -> None:
-    def train(device: str) -> Lists:
+    def training(device: str) -> Callable[[], Lists]:
+        """Four steps, whose tensors are there: copies from the host would wait for what is queued before them."""
         generator = torch.Generator().manual_seed(0)
         params = [torch.rand(shape, generator=generator).to(device).requires_grad_() for shape in SHAPES]
+        gradients = [[torch.rand(shape, generator=generator).to(device) for shape in SHAPES] for _ in range(4)]
         optimize = getattr(torch.optim, optimizer)(params, foreach=True, **options)
-        for _ in range(4):
-            for param in params:
-                param.grad = torch.rand(param.shape, generator=generator).to(device)
-            optimize.step()
-        return [[param.detach() for param in params]]
 
-    expected, trained = train("cpu"), train("tb")
+        def train() -> Lists:
+            for step in gradients:
+                for param, gradient in zip(params, step, strict=True):
+                    param.grad = gradient
+                optimize.step()
+            return [[param.detach() for param in params]]
+
+        return train
+
+    expected, trained, behind = training("cpu")(), training("tb")(), training("tb")
     assert equal(trained, expected)
-    assert queue_behind_slow_work(lambda: trained.extend(train("tb"))) >= 4
+    assert queue_behind_slow_work(lambda: trained.extend(behind())) >= 4
     assert equal(trained[1:], expected)
 
 
