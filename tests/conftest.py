@@ -89,3 +89,15 @@ def one_thread() -> Iterator[None]:
     set_num_threads(1)
     yield
     set_num_threads(before)
+
+
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    """torch.compile has compiled nothing, and keeps nothing afterwards."""
+    import tb_compile
+    import torch
+
+    torch.compiler.reset()
+    tb_compile.reset()
+    yield
+    torch.compiler.reset()

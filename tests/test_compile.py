@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,13 +14,7 @@ import torch_backend.device_module as tb
 from conftest import RunPython
 from torch import nn
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch.compiler.reset()
-    tb_compile.reset()
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

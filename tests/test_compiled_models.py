@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -30,12 +30,7 @@ def both(training: Training) -> Callable[[], torch.Tensor]:
     return tb_compile.step(compiled(training))
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch.compiler.reset()
-    tb_compile.reset()
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def losses(family: str, way: Way | None) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,12 +13,7 @@ import torch_backend.device_module as tb
 from conftest import RunPython
 from torch import nn
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -32,6 +27,7 @@ def same(found: Any, expected: Any, tolerance: float = 1e-5) -> None:
 
 
 def test_forward_and_backward(no_fallbacks: None) -> None:
+    torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)).to("tb")
     plain = copy.deepcopy(net)
     call = compiled(net)
@@ -39,7 +35,7 @@ def test_forward_and_backward(no_fallbacks: None) -> None:
         x = torch.randn(4, 8, device="tb")
         for one, run in ((net, call), (plain, plain)):
             one.zero_grad()
-            run(x).square().sum().backward()
+            run(x).sin().sum().backward()  # squares of a layer norm have a constant sum, and rounding for gradients
         same(call(x), plain(x))
         for parameter, other in zip(net.parameters(), plain.parameters(), strict=True):
             same(parameter.grad, other.grad)
