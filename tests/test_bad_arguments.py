@@ -16,6 +16,18 @@ def late(call: Callable[[], Any]) -> None:
     torch.accelerator.synchronize()
 
 
+def waits_for_nothing(calls: Callable[[], Any]) -> bool:
+    """Whether calls with known types return while the work before them goes on."""
+    calls()
+    torch.accelerator.synchronize()
+    slow = torch.ones(500, 500, device="tb")
+    for _ in range(6):
+        slow = slow @ slow * 1e-3
+    done = torch.accelerator.current_stream().record_event()
+    calls()
+    return not done.query()
+
+
 @pytest.mark.parametrize("bad", [2.0, -0.1, float("nan"), float("inf")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_bernoulli_takes_probabilities_only(bad: float, dtype: torch.dtype) -> None:
@@ -133,14 +145,7 @@ def test_a_convolution_without_a_bias_waits_for_nothing() -> None:
     def calls() -> list[torch.Tensor]:
         return [layer(x) for layer in layers]
 
-    calls()
-    torch.accelerator.synchronize()
-    slow = torch.ones(500, 500, device="tb")
-    for _ in range(6):
-        slow = slow @ slow * 1e-3
-    done = torch.accelerator.current_stream().record_event()
-    calls()
-    assert not done.query()
+    assert waits_for_nothing(calls)
 
 
 def test_usual_numbers_wait_for_nothing() -> None:
@@ -156,14 +161,7 @@ def test_usual_numbers_wait_for_nothing() -> None:
             torch.nn.functional.threshold(x, 0.5, 500.0),
         ]
 
-    calls()
-    torch.accelerator.synchronize()
-    slow = torch.ones(500, 500, device="tb")
-    for _ in range(6):
-        slow = slow @ slow * 1e-3
-    done = torch.accelerator.current_stream().record_event()
-    calls()
-    assert not done.query()
+    assert waits_for_nothing(calls)
 
 
 def test_binary_cross_entropy_resizes_its_output_each_time_and_checks_shapes_at_the_call() -> None:

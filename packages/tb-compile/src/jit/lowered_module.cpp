@@ -42,7 +42,7 @@ Module prepare(Module module, const std::vector<std::string> &methods) {
 
 } // namespace
 
-std::vector<std::string> methods_of(const c10::impl::GenericDict &spec) {
+std::vector<std::string> methods_of(const Spec &spec) {
   std::vector<std::string> names;
   for (const auto &entry : spec) names.push_back(entry.key().toStringRef());
   return names;
@@ -64,8 +64,7 @@ c10::IValue preprocess(const Module &module, const Spec &spec, const torch::jit:
   std::ostringstream out;
   module.save(out);
   const std::string bytes = out.str();
-  std::vector<std::string> methods;
-  for (const auto &entry : spec) methods.push_back(entry.key().toStringRef());
+  const std::vector<std::string> methods = methods_of(spec);
   const Module prepared = prepare(module.clone(), methods);
   c10::impl::GenericDict by_method(c10::StringType::get(), c10::ListType::ofInts());
   for (const std::string &name : methods) {

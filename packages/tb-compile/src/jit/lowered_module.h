@@ -12,7 +12,7 @@ namespace tb::jit {
 using Spec = c10::Dict<c10::IValue, c10::IValue>;
 
 // The methods that a compile spec names: {"forward": {"device": "tb:0"}}.
-std::vector<std::string> methods_of(const c10::impl::GenericDict &spec);
+std::vector<std::string> methods_of(const Spec &spec);
 
 // Of `preprocess`: a tuple of the format's number, the module's bytes and a debug handle for each node of each method.
 // It holds nothing of a device, so it may be saved.

@@ -86,11 +86,7 @@ public:
       lower(*const_cast<Node *>(node)); // operations are made when first asked for
     std::vector<Slot> outputs;
     for (const Value *value : graph_.outputs())
-      outputs.push_back(
-          views_.contains(value)
-              ? call("aten::clone", "",
-                     {slots_.at(value), constant(c10::IValue(static_cast<int64_t>(c10::MemoryFormat::Contiguous)))})
-              : slots_.at(value));
+      outputs.push_back(views_.contains(value) ? in_order("aten::clone", slots_.at(value)) : slots_.at(value));
     program_->finish(std::move(outputs));
     return {std::move(program_), std::move(numbers_)};
   }
@@ -104,6 +100,11 @@ private:
     instruction.name = name;
     instruction.operands = std::move(operands);
     return program_->add(std::move(instruction), 1)[0];
+  }
+
+  // The elements in order, by an operator that takes a memory format.
+  Slot in_order(const char *name, Slot tensor) {
+    return call(name, "", {tensor, constant(static_cast<int64_t>(c10::MemoryFormat::Contiguous))});
   }
 
   static bool reads_a_number(const Node &node) {
@@ -156,9 +157,7 @@ private:
       }
       // These take strides of the whole memory, which a view's are not.
       if (instruction.name.starts_with("aten::as_strided") && views_.contains(node.inputs()[0]))
-        instruction.operands[0] =
-            call("aten::contiguous", "",
-                 {instruction.operands[0], constant(c10::IValue(static_cast<int64_t>(c10::MemoryFormat::Contiguous)))});
+        instruction.operands[0] = in_order("aten::contiguous", instruction.operands[0]);
     }
     const std::vector<Slot> results = program_->add(std::move(instruction), node.outputs().size());
     for (size_t i = 0; i < results.size(); i++) slots_[node.outputs()[i]] = results[i];

@@ -67,7 +67,6 @@ public:
 
   const std::string &name() const { return name_; }
   const std::vector<Instruction> &instructions() const { return instructions_; }
-  size_t input_count() const { return inputs_.size(); }
   // Numbers of the inputs that an instruction writes to, also through a view.
   const std::vector<size_t> &written_inputs() const { return written_; }
   int64_t runs() const { return runs_.load(std::memory_order_relaxed); }

@@ -6,6 +6,7 @@ Python. A graph that cannot be one runs as PyTorch's own Python code, and `tb_co
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +23,9 @@ from .lowering import Unsupported, lower
 from .record import CompiledGraph, Pass, next_number, note
 
 
-def _compile(which: Pass, graph_module: fx.GraphModule) -> Callable[[list[Any]], Sequence[Any]]:
+def _compile(
+    which: Pass, graph_module: fx.GraphModule, example_inputs: Sequence[Any]
+) -> Callable[[list[Any]], Sequence[Any]]:
     """A function of a list of inputs, which it empties."""
     try:
         program = lower(graph_module, f"{which} graph {next_number()}")
@@ -37,13 +40,6 @@ def _compile(which: Pass, graph_module: fx.GraphModule) -> Callable[[list[Any]],
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
-
-
-def _compiler(which: Pass) -> Callable[[fx.GraphModule, Sequence[Any]], Any]:
-    def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        return _compile(which, graph_module)
-
-    return compile_graph
 
 
 def _partition(joint: fx.GraphModule, joint_inputs: Sequence[Any], **keywords: Any) -> Any:
@@ -78,9 +74,9 @@ def tb(
         raise NotImplementedError(f"torch.compile(backend='tb') takes no options, but got {', '.join(options)}")
     dynamo.register()
     compiled: Callable[..., Any] = aot_autograd(
-        fw_compiler=_compiler("forward"),
-        bw_compiler=_compiler("backward"),
-        inference_compiler=_compiler("inference"),
+        fw_compiler=functools.partial(_compile, "forward"),
+        bw_compiler=functools.partial(_compile, "backward"),
+        inference_compiler=functools.partial(_compile, "inference"),
         partition_fn=_partition,
     )(graph_module, example_inputs)
     return compiled
