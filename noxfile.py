@@ -33,13 +33,14 @@ nox.options.default_venv_backend = "none"
 
 PACKAGES = read_packages()
 PYTEST = "pytest==9.*"
+XDIST = "pytest-xdist==3.*"
 CLANG_FORMAT = "clang-format==19.*"
 RUFF = "ruff==0.17.*"
 MYPY = "mypy==2.4.*"
 STUBGEN = "pybind11-stubgen==3.0.*"
 SCHEMAS = ["2.11", "2.12", "2.13", "2.14", "2.15"]
 # Demo, benchmark and integration tests share one environment with everything in it.
-EVERYTHING = [PYTEST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
+EVERYTHING = [PYTEST, XDIST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
 # docs/new-device.md builds a driver and its wheel, without a network; docs/custom-operators.md generates code.
 EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja", "pyyaml"]
 
@@ -99,7 +100,8 @@ def component_tests(session: nox.Session, package: Package) -> None:
 
 
 def integration_tests(session: nox.Session) -> None:
-    run_pytest(session, everything(session), "tests", session.posargs)
+    """Files go to two processes: most tests keep one processor busy. With arguments of yours there is one."""
+    run_pytest(session, everything(session), "tests", session.posargs or ["-n", "2", "--dist", "loadfile"])
 
 
 def _component_session(package: Package) -> None:

@@ -101,3 +101,16 @@ def fresh_compiler() -> Iterator[None]:
     tb_compile.reset()
     yield
     torch.compiler.reset()
+
+
+@pytest.fixture(autouse=True)
+def dispatch_as_before() -> Iterator[None]:
+    """Fails a test that leaves dispatch other than it was: later tests would see other operators."""
+    import torch
+
+    def keys() -> tuple[str, str]:
+        return str(torch._C._dispatch_tls_local_include_set()), str(torch._C._dispatch_tls_local_exclude_set())
+
+    before = keys()
+    yield
+    assert keys() == before

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import io
 import threading
 import time
 import traceback
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -210,6 +212,24 @@ def test_every_wait_tells_and_raises(way: str, capfd: pytest.CaptureFixture[str]
         traceback.clear_frames(raised.tb)  # repr's own holds a guard that turns transforms off as long as it lives
         WAITS[way]()
     assert "degrees" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("way", ["torch.tb.synchronize", "print"])
+def test_telling_keeps_no_variable_of_a_caller(way: str) -> None:
+    kept: list[weakref.ref[torch.Tensor]] = []
+
+    def wait() -> None:
+        local = torch.ones(1)
+        kept.append(weakref.ref(local))
+        WAITS[way]()
+
+    gc.disable()
+    try:
+        for _ in range(2):
+            caught(lambda: until_it_ran(warn()), wait)
+    finally:
+        gc.enable()
+    assert [reference() for reference in kept] == [None, None]
 
 
 def test_a_waiting_thread_hears_of_what_another_launched() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 import weakref
 from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
@@ -95,7 +96,10 @@ def _living_code(wanted: set[int]) -> dict[int, _Code]:
             pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         return new
 
-    for frame in sys._current_frames().values():
+    running = sys._current_frames()
+    # Not this function's own: a frame that holds itself keeps all its callers' variables.
+    running[threading.get_ident()] = sys._getframe(1)
+    for frame in running.values():
         following: FrameType | None = frame
         while following is not None:
             look(following.f_code, following.f_globals)
