@@ -77,6 +77,14 @@ def test_a_call_queues_work_and_does_not_wait(no_fallbacks: None) -> None:
         assert not done.query()
 
 
+def test_a_size_may_be_a_factor() -> None:
+    call = compiled(lambda x: (x * x.shape[0] + x.shape[1]) / x.shape[0], dynamic=True)
+    for size in (3, 5):
+        x = torch.randn(size, size + 1, device="tb")
+        same(call(x), (x * size + size + 1) / size)
+    all_programs()
+
+
 def test_dynamic_shapes_take_one_compilation() -> None:
     weight = torch.randn(5, 17, device="tb")
 

@@ -9,6 +9,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "code/kernel.h"
+#include "device/components.h"
+#include "graph/graphed_callable.h"
 #include "jit/delegate.h"
 #include "lazy/backend.h"
 #include "lazy/registration.h"
@@ -88,7 +90,7 @@ NB_MODULE(_core, module) {
 
   nb::class_<tb::Builder>(module, "Builder", "Builds one program, call by call.")
       .def(nb::init<std::string>(), "name"_a)
-      .def("input", &tb::Builder::input, "The next input.")
+      .def("input", &tb::Builder::input, "is_number"_a = false, "The next input, which may be a number.")
       .def("call", &tb::Builder::call, "operator"_a, "arguments"_a, "keywords"_a, "source"_a = "",
            nb::sig("def call(self, operator: str, arguments: list[typing.Any], keywords: dict[str, typing.Any], "
                    "source: str = '') -> list[Value]"),
@@ -123,6 +125,23 @@ NB_MODULE(_core, module) {
       .def("__call__", &tb::HostKernel::call,
            nb::sig("def __call__(self, *arguments: torch.Tensor | int | float) -> None"),
            "Tensors where pointers are, numbers elsewhere; the last is the device's number.");
+  nb::class_<tb::GraphedCallable>(
+      module, "GraphedCallable", "A function of a list of tensors and numbers as a device graph; one thread at a time.")
+      .def(nb::init<std::vector<size_t>>(), "written"_a, "written: numbers of the inputs that the function writes to.")
+      .def("launch", &tb::GraphedCallable::launch, "inputs"_a,
+           nb::sig("def launch(self, inputs: list[typing.Any]) -> list[typing.Any] | None"),
+           "One launch: its results, and `inputs` is empty. None: the function has to be called, as begin() says.")
+      .def("begin", &tb::GraphedCallable::begin, "inputs"_a,
+           nb::sig("def begin(self, inputs: list[typing.Any]) -> list[typing.Any] | None"),
+           "None: call the function with the inputs. A list: call it with that, and end() or fail() afterwards; the "
+           "current stream captures.")
+      .def("end", &tb::GraphedCallable::end, "results"_a, "inputs"_a,
+           nb::sig("def end(self, results: list[typing.Any], inputs: list[typing.Any]) -> list[typing.Any]"),
+           "Ends the capture of a call, launches it for `inputs`, and gives its results. Both lists are empty then.")
+      .def("fail", &tb::GraphedCallable::fail, "reason"_a, "Gives the capture up; for good after some failures.")
+      .def_prop_ro("captures", &tb::GraphedCallable::captures, "How often a graph was captured.")
+      .def_prop_ro("launches", &tb::GraphedCallable::launches, "Calls that were a launch.")
+      .def_prop_ro("refusal", &tb::GraphedCallable::refusal, "Why there is no graph; empty while there may be one.");
   module.def("_connect", &tb::connect_components,
              "Takes the tables of tb-device and tb-stream. ImportError: one is missing or does not match.");
   module.def("register_delegate", &tb::jit::register_delegate,

@@ -10,8 +10,7 @@
 #include <exception>
 #include <new>
 
-#include "tb/component_python.h"
-#include "tb/failures.h"
+#include "device/components.h"
 
 namespace nb = nanobind;
 
@@ -21,20 +20,6 @@ extern "C" void omp_set_num_threads(int);
 
 namespace tb {
 namespace {
-
-tb_device_table device_table;
-tb_stream_table stream_table;
-
-[[noreturn]] void raise(tb_status status, const char *function, int32_t device) {
-  char text[2048] = "";
-  device_table.describe_error(status, function, device, text, sizeof text);
-  throw_failure(status, function, text, Failed::call);
-}
-
-void check(tb_status status, const char *function, int32_t device) {
-  if (status != TB_OK) [[unlikely]]
-    raise(status, function, device);
-}
 
 // What lies in the queue: this, and behind it the arguments.
 struct alignas(TB_CLOSURE_ALIGNMENT) Queued {
@@ -76,16 +61,6 @@ void destroy(void *) {}
 
 } // namespace
 
-void connect_components() {
-  static bool done = false; // under Python's lock
-  if (done) return;
-  constexpr const char *me = "tb-compile";
-  if (!tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 0, &device_table, sizeof device_table) ||
-      !tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &stream_table, sizeof stream_table))
-    throw nb::python_error();
-  done = true;
-}
-
 HostKernel::HostKernel(uint64_t entry, std::string name, const std::vector<std::string> &types)
     : entry_(reinterpret_cast<Entry>(entry)) {
   for (const std::string &type : types) {
@@ -117,19 +92,17 @@ void HostKernel::call(nb::args arguments) const {
     }
   }
   const int32_t device = nb::cast<int32_t>(arguments[types_.size()]);
-  tb_stream *stream = stream_table.current(device);
+  tb_stream *stream = components.stream.current(device);
   if (!stream) raise(TB_OUT_OF_RANGE, "current", device);
-  const tb_driver_api *driver = nullptr;
-  tb_driver *self = nullptr;
-  check(device_table.driver(&driver, &self), "driver", device);
-  TORCH_CHECK_NOT_IMPLEMENTED(driver->groups & TB_GROUP_CLOSURE, kind_->name,
+  const Driver driver = open_driver();
+  TORCH_CHECK_NOT_IMPLEMENTED(driver.api->groups & TB_GROUP_CLOSURE, kind_->name,
                               ": the driver runs no host code on its streams");
   void *storage = nullptr;
   const uint64_t bytes = sizeof(void *) * slots.size();
-  check(driver->closure_reserve(self, stream, sizeof(Queued) + bytes, &storage), "closure_reserve", device);
+  check(driver.api->closure_reserve(driver.self, stream, sizeof(Queued) + bytes, &storage), "closure_reserve", device);
   auto *queued = new (storage) Queued{entry_, at::get_num_threads()};
   std::memcpy(queued + 1, slots.data(), bytes);
-  check(driver->closure_commit(self, stream, storage, kind_), "closure_commit", device);
+  check(driver.api->closure_commit(driver.self, stream, storage, kind_), "closure_commit", device);
 }
 
 } // namespace tb

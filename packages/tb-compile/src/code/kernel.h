@@ -11,9 +11,6 @@
 
 namespace tb {
 
-// Takes the tables of tb-device and tb-stream, once a process. ImportError: one is missing or does not match.
-void connect_components();
-
 // A function compiled for the host, whose arguments lie in an array of 8 bytes each: extern "C" void entry(void **).
 class HostKernel {
 public:

@@ -1,5 +1,6 @@
 #include "program/builder.h"
 
+#include <ATen/ScalarOps.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <utility>
@@ -17,6 +18,17 @@ bool holds_value(nb::handle value) {
   for (const nb::handle one : nb::iter(value))
     if (holds_value(one)) return true;
   return false;
+}
+
+bool is_number(const c10::TypePtr &type) {
+  return type->isSubtypeOf(*c10::NumberType::get()) || type->kind() == c10::TypeKind::SymIntType ||
+         type->kind() == c10::TypeKind::SymFloatType;
+}
+
+void wrap_number(torch::jit::Stack &stack) {
+  at::Tensor wrapped = c10::scalar_to_tensor(stack.back().toScalar());
+  wrapped.unsafeGetTensorImpl()->set_wrapped_number(true);
+  stack.back() = std::move(wrapped);
 }
 
 c10::OperatorName operator_name(const std::string &text) {
@@ -73,15 +85,19 @@ std::vector<Value> Builder::call(const std::string &name, nb::list arguments, nb
                                   nb::str(keywords).c_str(), " for ", *schema)
                              .c_str());
   std::vector<Value> results;
-  for (const Slot slot : program().add(std::move(instruction), schema->returns().size())) results.push_back({slot});
+  for (const Slot slot : program().add(std::move(instruction), schema->returns().size()))
+    results.push_back({slot, is_number(schema->returns()[results.size()].type())});
   return results;
 }
 
 // `repeat`: of a parameter such as int[2], how often one number stands for itself.
 Slot Builder::operand(nb::handle value, const c10::TypePtr &type, std::optional<int32_t> repeat) {
-  if (nb::isinstance<Value>(value)) return nb::cast<Value>(value).slot;
   if (type->kind() == c10::TypeKind::OptionalType && !value.is_none())
     return operand(value, type->castRaw<c10::OptionalType>()->getElementType(), repeat);
+  if (nb::isinstance<Value>(value)) {
+    const Value given = nb::cast<Value>(value);
+    return given.is_number && type->kind() == c10::TypeKind::TensorType ? as_tensor(given.slot) : given.slot;
+  }
   if (type->kind() == c10::TypeKind::ListType) {
     const c10::TypePtr &element = type->castRaw<c10::ListType>()->getElementType();
     if (holds_value(value)) return list(value, element);
@@ -92,6 +108,15 @@ Slot Builder::operand(nb::handle value, const c10::TypePtr &type, std::optional<
     }
   }
   return program().constant(to_ivalue(value, type));
+}
+
+Slot Builder::as_tensor(Slot number) {
+  Instruction instruction;
+  instruction.kind = Instruction::Kind::function;
+  instruction.name = "a number as a tensor";
+  instruction.function = wrap_number;
+  instruction.operands = {number};
+  return program().add(std::move(instruction), 1)[0];
 }
 
 Slot Builder::list(nb::handle value, const c10::TypePtr &element) {

@@ -13,13 +13,14 @@ namespace tb {
 // A value of the program that is being built, as Python holds it.
 struct Value {
   Slot slot;
+  bool is_number = false; // known when the program is built: an operator that takes a tensor gets it as one
 };
 
 class Builder {
 public:
   explicit Builder(std::string name) : program_(std::make_unique<Program>(std::move(name))) {}
 
-  Value input() { return {program().input()}; }
+  Value input(bool is_number) { return {program().input(), is_number}; }
   // One call of "aten::add.Tensor"; arguments may hold Values, also inside lists. LookupError: there is no such
   // operator. TypeError: arguments that it does not take. NotImplementedError: a value that programs cannot hold.
   std::vector<Value> call(const std::string &name, nanobind::list arguments, nanobind::dict keywords,
@@ -30,6 +31,7 @@ public:
 
 private:
   Slot operand(nanobind::handle value, const c10::TypePtr &type, std::optional<int32_t> repeat);
+  Slot as_tensor(Slot number);
   Slot list(nanobind::handle value, const c10::TypePtr &element);
   Program &program();
 

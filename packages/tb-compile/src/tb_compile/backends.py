@@ -19,27 +19,44 @@ from torch._functorch.partitioners import default_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
 from . import dynamo
+from .graphed import GraphedFunction
 from .lowering import Unsupported, lower
 from .record import CompiledGraph, Pass, next_number, note
 
 
+def wants_graphs(backend: str, mode: str | None) -> bool:
+    """Whether a mode of torch.compile asks for device graphs. ValueError: there is no such mode."""
+    if mode in (None, "default", "max-autotune-no-cudagraphs"):
+        return False
+    if mode in ("reduce-overhead", "max-autotune"):
+        return True
+    raise ValueError(
+        f"torch.compile(backend={backend!r}, mode={mode!r}): there is no such mode; device graphs: 'reduce-overhead'"
+    )
+
+
 def _compile(
-    which: Pass, graph_module: fx.GraphModule, example_inputs: Sequence[Any]
+    which: Pass, with_graphs: bool, graph_module: fx.GraphModule, example_inputs: Sequence[Any]
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """A function of a list of inputs, which it empties."""
     try:
         program = lower(graph_module, f"{which} graph {next_number()}")
     except Unsupported as error:
-        note(CompiledGraph(which, None, str(error)))
+        note(CompiledGraph(which, reason=str(error)))
         boxed: Callable[[list[Any]], Sequence[Any]] = make_boxed_func(graph_module.forward)
         return boxed
-    note(CompiledGraph(which, program))
 
     def run(inputs: list[Any]) -> list[Any]:
         return program.run(inputs)
 
     run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+    if not with_graphs:
+        note(CompiledGraph(which, program))
+        return run
+    numbers = [i for i, example in enumerate(example_inputs) if not isinstance(example, torch.Tensor)]
+    graphed = GraphedFunction(run, numbers, program.written_inputs)
+    note(CompiledGraph(which, program, graphed=graphed))
+    return graphed
 
 
 def _partition(joint: fx.GraphModule, joint_inputs: Sequence[Any], **keywords: Any) -> Any:
@@ -63,20 +80,17 @@ def tb(
 ) -> Callable[..., Any]:
     """`torch.compile(function, backend="tb")`: a program for the forward pass and one for the backward pass.
 
-    NotImplementedError: a mode other than "default", or options.
+    mode: "reduce-overhead" launches them as device graphs once calls repeat. ValueError: there is no such mode.
+    NotImplementedError: options.
     """
-    if mode not in (None, "default"):
-        raise NotImplementedError(
-            f"torch.compile(backend='tb', mode={mode!r}): there is no such mode yet. tb_compile.step makes a device "
-            "graph of a whole step, compiled or not"
-        )
+    with_graphs = wants_graphs("tb", mode)
     if options:
         raise NotImplementedError(f"torch.compile(backend='tb') takes no options, but got {', '.join(options)}")
     dynamo.register()
     compiled: Callable[..., Any] = aot_autograd(
-        fw_compiler=functools.partial(_compile, "forward"),
-        bw_compiler=functools.partial(_compile, "backward"),
-        inference_compiler=functools.partial(_compile, "inference"),
+        fw_compiler=functools.partial(_compile, "forward", with_graphs),
+        bw_compiler=functools.partial(_compile, "backward", with_graphs),
+        inference_compiler=functools.partial(_compile, "inference", with_graphs),
         partition_fn=_partition,
     )(graph_module, example_inputs)
     return compiled

@@ -27,12 +27,7 @@ class Explanation:
     breaks: tuple[GraphBreak, ...]
 
     def __str__(self) -> str:
-        lines = []
-        for graph in self.graphs:
-            if graph.program is None:
-                lines.append(f"{graph.which} graph: Python code, because of {graph.reason}")
-            else:
-                lines.append(f"{graph.which} graph: a program of {len(graph.program.instructions)} instructions")
+        lines = [str(graph) for graph in self.graphs]
         lines += [f"graph break at {one.place}: {one.reason}" for one in self.breaks]
         return "\n".join(lines or ["nothing was compiled"])
 

@@ -114,7 +114,7 @@ class _Lowering:
                 raise Unsupported(f"{node.target}, an operator on functions: a program is one straight line")
         for node in self.graph_module.graph.nodes:
             if node.op == "placeholder":
-                self.values[node] = self.builder.input()
+                self.values[node] = self.builder.input(not isinstance(node.meta.get("val"), torch.Tensor))
             elif node.op == "get_attr":
                 self.values[node] = self.constant(node)
             elif node.op == "call_function":

@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ._core import Program
+
+if TYPE_CHECKING:
+    from .graphed import GraphedFunction
 
 Pass = Literal["forward", "backward", "inference"]
 
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """What became of one graph. `program` is None where it runs as Python code, and `reason` says why."""
+    """What became of one graph: a program, generated kernels, or Python code, and then `reason` says why.
+
+    graphed: its device graphs, in mode "reduce-overhead".
+    """
 
     which: Pass
-    program: Program | None
+    program: Program | None = None
+    kernels: int | None = None
     reason: str = ""
+    graphed: GraphedFunction | None = None
 
     @property
     def runs(self) -> int:
-        """How often its program ran; Python code is not counted."""
+        """How often its program ran, launches of a device graph not among them; other code is not counted."""
         return 0 if self.program is None else self.program.runs
+
+    def __str__(self) -> str:
+        if self.program is not None:
+            text = f"a program of {len(self.program.instructions)} instructions"
+        elif self.kernels is not None:
+            text = f"{self.kernels} generated kernels and what is called between them"
+        else:
+            text = f"Python code, because of {self.reason}"
+        if self.graphed is not None:
+            refusal = self.graphed.refusal
+            text += f"; no device graph: {refusal}" if refusal else f"; {self.graphed.launches} launches as a device graph"
+        return f"{self.which} graph: {text}"
 
 
 _lock = threading.Lock()

@@ -14,6 +14,8 @@ from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 from .. import _core, dynamo
+from ..backends import wants_graphs
+from . import config
 from .codegen import TbOverrides, TbScheduling, TbWrapper
 
 
@@ -45,7 +47,7 @@ def register() -> None:
     _core._connect()
     dynamo.register()
     register_device_op_overrides("tb", TbOverrides())
-    register_backend_for_device("tb", TbScheduling, TbWrapper, CppWrapperCpu)
+    register_backend_for_device("tb", TbScheduling, TbWrapper, CppWrapperCpu, device_custom_config=config)
 
 
 def tb_inductor(
@@ -57,21 +59,23 @@ def tb_inductor(
 ) -> Callable[..., Any]:
     """`torch.compile(function, backend="tb_inductor")`: fused kernels, compiled by the host's C++ compiler.
 
-    options: Inductor's. NotImplementedError: a driver whose memory the host cannot read, or a mode other than
-    "default".
+    mode: "reduce-overhead" launches each graph as a device graph once calls repeat. ValueError: there is no such mode.
+    options: Inductor's. NotImplementedError: a driver whose memory the host cannot read.
     """
-    if mode not in (None, "default"):
-        raise NotImplementedError(f"torch.compile(backend='tb_inductor', mode={mode!r}): there is no such mode yet")
+    with_graphs = wants_graphs("tb_inductor", mode)
     module: Any = torch.tb  # type: ignore[attr-defined]
     if not module.get_device_properties().host_accessible:
         raise NotImplementedError(
             "torch.compile(backend='tb_inductor'): its kernels run on the host, which cannot read the memory of this "
             "driver: use backend='tb'"
         )
-    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
     register()
     patches = {**PATCHES, "custom_partitioner_fn": KeepEverything(), **(options or {})}
+    # The backward graph is compiled later, outside of the first of these.
+    inner: Any = config.patch(device_graphs=with_graphs)(compile_fx_inner)
     compile_graph: Any = compile_fx
-    compiled: Callable[..., Any] = compile_graph(graph_module, example_inputs, config_patches=patches)
+    with config.patch(device_graphs=with_graphs):
+        compiled: Callable[..., Any] = compile_graph(graph_module, example_inputs, inner, config_patches=patches)
     return compiled

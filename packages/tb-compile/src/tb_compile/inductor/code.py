@@ -13,6 +13,8 @@ from torch._inductor.async_compile import get_compile_threads
 from torch._inductor.codecache import CppCodeCache, LambdaFuture
 
 from .._core import HostKernel
+from ..graphed import GraphedFunction
+from ..record import CompiledGraph, Pass, note
 
 
 class _Library(CppCodeCache):
@@ -66,3 +68,20 @@ def on_device(tensor: torch.Tensor, index: int) -> torch.Tensor:
 def empty_strided(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype, index: int) -> torch.Tensor:
     """New memory of a device."""
     return torch.empty_strided(shape, strides, dtype=dtype, device=torch.device("tb", index))
+
+
+def loaded(
+    call: Callable[[list[Any]], Any],
+    which: Pass,
+    kernels: int,
+    with_graphs: bool,
+    numbers: Sequence[int],
+    written: Sequence[int],
+) -> Callable[[list[Any]], Any]:
+    """The function of a compiled graph, noted for graphs(); with_graphs: as device graphs.
+
+    kernels: how many were generated. numbers, written: inputs that are numbers, and that the function writes to.
+    """
+    graphed = GraphedFunction(call, numbers, written) if with_graphs else None
+    note(CompiledGraph(which, kernels=kernels, graphed=graphed))
+    return graphed or call

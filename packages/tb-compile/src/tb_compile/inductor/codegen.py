@@ -11,6 +11,8 @@ from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
 
+from . import config
+
 
 class TbScheduling(CppScheduling):
     """The CPU's, with kernels that may run on several workers at once."""
@@ -93,6 +95,17 @@ class TbWrapper(_OnTb, PythonWrapperCodegen):
     def write_header(self) -> None:
         super().write_header()
         self.header.writeline("from tb_compile.inductor import code as tb_code")
+
+    def generate_after_suffix(self, result: Any) -> None:
+        super().generate_after_suffix(result)
+        graph, inputs = V.graph, V.graph.graph_inputs
+        which = "inference" if graph.is_inference else "backward" if graph.is_backward else "forward"
+        numbers = [i for i, one in enumerate(inputs.values()) if not hasattr(one, "get_device")]
+        written = [i for i, name in enumerate(inputs) if name in graph.mutated_inputs]
+        kernels = len(self.kernel_devices)
+        result.splice(
+            f"call = tb_code.loaded(call, {which!r}, {kernels}, {config.device_graphs}, {numbers}, {written})\n"
+        )
 
     @staticmethod
     def create(

@@ -1,0 +1,36 @@
+#include <nanobind/nanobind.h>
+
+#include "device/components.h"
+
+#include "tb/component_python.h"
+#include "tb/failures.h"
+
+namespace tb {
+
+Components components;
+
+void connect_components() {
+  static bool done = false; // under Python's lock
+  if (done) return;
+  constexpr const char *me = "tb-compile";
+  if (!tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &components.device,
+                 sizeof components.device) ||
+      !tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &components.stream,
+                 sizeof components.stream))
+    throw nanobind::python_error();
+  done = true;
+}
+
+Driver open_driver() {
+  Driver driver;
+  check(components.device.driver(&driver.api, &driver.self), "driver", -1);
+  return driver;
+}
+
+void raise(tb_status status, const char *function, int32_t device) {
+  char text[2048] = "";
+  components.device.describe_error(status, function, device, text, sizeof text);
+  throw_failure(status, function, text, Failed::call);
+}
+
+} // namespace tb

@@ -1,0 +1,32 @@
+// The tables of the other components, and the open driver.
+#pragma once
+#include <cstdint>
+
+#include "tb/component.h"
+
+namespace tb {
+
+struct Components {
+  tb_device_table device;
+  tb_stream_table stream;
+};
+extern Components components;
+
+// Takes the tables, once a process. Python's error is thrown: ImportError where one is missing or does not match.
+void connect_components();
+
+struct Driver {
+  const tb_driver_api *api = nullptr;
+  tb_driver *self = nullptr;
+};
+// The process's driver, opened at the first call.
+Driver open_driver();
+
+// Throws what a component reported, with the whole text for the user.
+[[noreturn]] void raise(tb_status status, const char *function, int32_t device);
+inline void check(tb_status status, const char *function, int32_t device) {
+  if (status != TB_OK) [[unlikely]]
+    raise(status, function, device);
+}
+
+} // namespace tb
