@@ -41,6 +41,30 @@ def test_forward_and_backward(no_fallbacks: None) -> None:
             same(parameter.grad, other.grad)
 
 
+def test_it_is_what_torch_compile_takes_without_an_import_or_a_name(run_python: RunPython) -> None:
+    done = run_python(
+        """
+        import sys, torch
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1), torch.nn.LayerNorm(8)).to("tb")
+        for options in ({}, {"mode": "reduce-overhead"}):
+            torch.compiler.reset()
+            call = torch.compile(model, fullgraph=True, **options)
+            for _ in range(5):
+                call(torch.ones(2, 8, device="tb")).sum().backward()
+        import tb_compile
+        print(*tb_compile.graphs(), sep="\\n")
+        plain = torch.compile(lambda x: x.sin().sum())
+        print(plain(torch.zeros(3)).item(), torch.tb.memory_allocated() > 0)
+        """
+    )
+    forward = "forward graph: 1 generated kernels and what is called between them"
+    backward = forward.replace("forward graph: 1", "backward graph: 2")
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [forward, backward]
+    assert [line.rpartition(";")[2] for line in lines[2:4]] == [" 3 launches as a device graph"] * 2
+    assert lines[4:] == ["0.0 True"]
+
+
 def test_kernels_are_queued_and_nobody_waits() -> None:
     call = compiled(lambda x: (x.sin() * 2).exp().sum(0))
     x = torch.randn(3000, 1000, device="tb")
@@ -210,4 +234,4 @@ def test_a_driver_whose_memory_the_host_cannot_read_is_refused(run_python: RunPy
         """,
         env={"TB_DRIVER": "sim", "TB_FALLBACK": "allow"},
     )
-    assert "which cannot read the memory of this driver: use backend='tb'" in done.stdout
+    assert "which cannot read the memory of this driver: use torch.compile(..., backend='tb')" in done.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Builder', 'Conditions', 'HostKernel', 'Program', 'Value', 'clones', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
+__all__: list[str] = ['Builder', 'Conditions', 'GraphedCallable', 'HostKernel', 'Program', 'Value', 'clones', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
 class Value:
     """
     What an input or an instruction of a program that is being built gives.
@@ -54,9 +54,9 @@ class Builder:
         """
         The program, whose outputs are Values, numbers, tensors or None. The builder is of no use afterwards.
         """
-    def input(self) -> Value:
+    def input(self, is_number: bool = False) -> Value:
         """
-        The next input.
+        The next input, which may be a number.
         """
 class Conditions:
     """
@@ -83,6 +83,45 @@ class HostKernel:
     def __init__(self, entry: int, name: str, types: collections.abc.Sequence[str]) -> None:
         """
         entry: the address of extern "C" void (void **). types: of the arguments, 'pointer', 'integer', 'float'. ValueError: another type.
+        """
+class GraphedCallable:
+    """
+    A function of a list of tensors and numbers as a device graph; one thread at a time.
+    """
+    def __init__(self, written: collections.abc.Sequence[int]) -> None:
+        """
+        written: numbers of the inputs that the function writes to.
+        """
+    def begin(self, inputs: list[typing.Any]) -> list[typing.Any] | None:
+        """
+        None: call the function with the inputs. A list: call it with that, and end() or fail() afterwards; the current stream captures.
+        """
+    def end(self, results: list[typing.Any], inputs: list[typing.Any]) -> list[typing.Any]:
+        """
+        Ends the capture of a call, launches it for `inputs`, and gives its results. Both lists are empty then.
+        """
+    def fail(self, reason: str) -> None:
+        """
+        Gives the capture up; for good after some failures.
+        """
+    def launch(self, inputs: list[typing.Any]) -> list[typing.Any] | None:
+        """
+        One launch: its results, and `inputs` is empty. None: the function has to be called, as begin() says.
+        """
+    @property
+    def captures(self) -> int:
+        """
+        How often a graph was captured.
+        """
+    @property
+    def launches(self) -> int:
+        """
+        Calls that were a launch.
+        """
+    @property
+    def refusal(self) -> str:
+        """
+        Why there is no graph; empty while there may be one.
         """
 def _connect() -> None:
     """

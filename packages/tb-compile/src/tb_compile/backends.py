@@ -19,6 +19,7 @@ from torch._functorch.partitioners import default_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
 from . import dynamo
+from .flex_attention import in_plain_operators
 from .graphed import GraphedFunction
 from .lowering import Unsupported, lower
 from .record import CompiledGraph, Pass, next_number, note
@@ -39,6 +40,7 @@ def _compile(
     which: Pass, with_graphs: bool, graph_module: fx.GraphModule, example_inputs: Sequence[Any]
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """A function of a list of inputs, which it empties."""
+    in_plain_operators(graph_module)
     try:
         program = lower(graph_module, f"{which} graph {next_number()}")
     except Unsupported as error:

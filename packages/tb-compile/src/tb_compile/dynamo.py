@@ -13,7 +13,7 @@ from torch._dynamo.device_interface import DeviceInterface, register_interface_f
 def register() -> None:
     """Tells Dynamo about torch.tb, once; nothing where the process has no such device."""
     module = getattr(torch, "tb", None)
-    if module is not None and module.is_available():
+    if module is not None:
         register_interface_for_device("tb", _interface(module))
         _answer_while_tracing(module)
 

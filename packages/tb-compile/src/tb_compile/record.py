@@ -41,7 +41,9 @@ class CompiledGraph:
             text = f"Python code, because of {self.reason}"
         if self.graphed is not None:
             refusal = self.graphed.refusal
-            text += f"; no device graph: {refusal}" if refusal else f"; {self.graphed.launches} launches as a device graph"
+            text += (
+                f"; no device graph: {refusal}" if refusal else f"; {self.graphed.launches} launches as a device graph"
+            )
         return f"{self.which} graph: {text}"
 
 

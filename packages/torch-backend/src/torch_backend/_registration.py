@@ -73,10 +73,11 @@ def _load_core() -> None:
             f"torch-backend {VERSION} was built for torch {TORCH_MINOR}, but torch {torch.__version__} is installed: "
             f"pip install 'torch=={TORCH_MINOR}.*', or a torch-backend built for torch {installed}."
         )
-    from torch_backend import _core, _dlpack, _modes
+    from torch_backend import _compilers, _core, _dlpack, _modes
 
     _core._connect()
     _core._register()
     _dlpack.repair()
     _modes.wait_at_changes()
+    _compilers.introduce()
     _state.set_registered()

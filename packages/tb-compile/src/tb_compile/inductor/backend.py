@@ -11,12 +11,15 @@ from torch import fx
 from torch._functorch.partitioners import default_partition
 from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
-from torch._inductor.custom_graph_pass import CustomPartitionerFn
+from torch._inductor.custom_graph_pass import CustomGraphModulePass, CustomPartitionerFn
 
 from .. import _core, dynamo
 from ..backends import wants_graphs
-from . import config
-from .codegen import TbOverrides, TbScheduling, TbWrapper
+from ..flex_attention import in_plain_operators
+from . import config as _config
+from .codegen import TbOverrides, TbScheduling, TbWrapper, require_host_memory
+
+config: Any = _config  # which makes a module of settings of itself
 
 
 class KeepEverything(CustomPartitionerFn):
@@ -31,13 +34,21 @@ class KeepEverything(CustomPartitionerFn):
         return "tb keeps everything, 1"
 
 
-# What Inductor must not try on a device that is not called "cpu" and has the CPU's scheduling, and what pays on one.
+class PlainFlexAttention(CustomGraphModulePass):
+    """flex_attention in plain operators, which the scheduling fuses."""
+
+    def __call__(self, gm: fx.GraphModule) -> None:
+        in_plain_operators(gm)
+
+    def uuid(self) -> str:
+        return "tb's plain flex_attention, 1"
+
+
+# What does not pay on a processor.
 PATCHES: dict[str, Any] = {
     "loop_reindexing_after_fusion": False,
     "loop_ordering_after_fusion": False,
     "layout_optimization": False,
-    "cuda_backend": "cpp",  # Inductor asks this of every device that it does not know
-    "cpp.dynamic_threads": True,  # the worker says how many
 }
 
 
@@ -47,7 +58,14 @@ def register() -> None:
     _core._connect()
     dynamo.register()
     register_device_op_overrides("tb", TbOverrides())
-    register_backend_for_device("tb", TbScheduling, TbWrapper, CppWrapperCpu, device_custom_config=config)
+    register_backend_for_device(
+        "tb",
+        TbScheduling,
+        TbWrapper,
+        CppWrapperCpu,
+        device_custom_pass=PlainFlexAttention(),
+        device_custom_config=config,
+    )
 
 
 def tb_inductor(
@@ -63,12 +81,7 @@ def tb_inductor(
     options: Inductor's. NotImplementedError: a driver whose memory the host cannot read.
     """
     with_graphs = wants_graphs("tb_inductor", mode)
-    module: Any = torch.tb  # type: ignore[attr-defined]
-    if not module.get_device_properties().host_accessible:
-        raise NotImplementedError(
-            "torch.compile(backend='tb_inductor'): its kernels run on the host, which cannot read the memory of this "
-            "driver: use backend='tb'"
-        )
+    require_host_memory("backend='tb_inductor'")
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
     register()

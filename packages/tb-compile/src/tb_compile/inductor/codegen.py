@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import sympy  # type: ignore[import-untyped]
 import torch
+from torch._inductor import config as inductor_config
 from torch._inductor.codegen.common import DeviceOpOverrides
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
@@ -14,8 +16,60 @@ from torch._inductor.virtualized import V
 from . import config
 
 
+def require_host_memory(asked: str) -> None:
+    """NotImplementedError: the host cannot read the memory of the driver."""
+    module: Any = torch.tb  # type: ignore[attr-defined]
+    if not module.get_device_properties().host_accessible:
+        raise NotImplementedError(
+            f"torch.compile with {asked}: its kernels run on the host, which cannot read the memory of this driver: "
+            "use torch.compile(..., backend='tb'), or once torch.compiler.set_default_backend('tb')"
+        )
+
+
+class _Sizes(tuple[Any, ...]):
+    """Of the loops of a group, which on the CPU are no numbers.
+
+    To reindex loops Inductor multiplies the two parts of a group for every device that is not called "cpu". No loop has
+    this product, so that nothing is reindexed.
+    """
+
+    __slots__ = ()
+
+    def __mul__(self, other: Any) -> Any:
+        return sympy.Integer(-1)
+
+
+# While code is generated: what Inductor takes from settings for devices that it does not know.
+_SETTINGS = {
+    "cuda_backend": "cpp",  # of the language of every such device
+    "cpp.dynamic_threads": True,  # the worker says how many
+}
+
+
 class TbScheduling(CppScheduling):
-    """The CPU's, with kernels that may run on several workers at once."""
+    """The CPU's, with kernels that may run on several workers at once.
+
+    NotImplementedError: a driver whose memory the host cannot read.
+    """
+
+    def __init__(self, scheduler: Any) -> None:
+        require_host_memory("Inductor")
+        base: Any = super()
+        base.__init__(scheduler)
+
+    def group_fn(self, sizes: Any) -> Any:
+        base: Any = super()
+        return _Sizes(_Sizes(part) for part in base.group_fn(sizes))
+
+    def codegen_node(self, node: Any) -> Any:
+        base: Any = super()
+        with inductor_config.patch(_SETTINGS):
+            return base.codegen_node(node)
+
+    def flush(self) -> None:
+        base: Any = super()
+        with inductor_config.patch(_SETTINGS):
+            base.flush()
 
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> Any:
         # What is thrown in a parallel region ends the process; on one thread it is told at the next wait.
@@ -103,9 +157,8 @@ class TbWrapper(_OnTb, PythonWrapperCodegen):
         numbers = [i for i, one in enumerate(inputs.values()) if not hasattr(one, "get_device")]
         written = [i for i, name in enumerate(inputs) if name in graph.mutated_inputs]
         kernels = len(self.kernel_devices)
-        result.splice(
-            f"call = tb_code.loaded(call, {which!r}, {kernels}, {config.device_graphs}, {numbers}, {written})\n"
-        )
+        with_graphs = config.device_graphs or inductor_config.triton.cudagraphs
+        result.splice(f"call = tb_code.loaded(call, {which!r}, {kernels}, {with_graphs}, {numbers}, {written})\n")
 
     @staticmethod
     def create(
