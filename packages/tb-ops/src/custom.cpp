@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launch.h"
+#include "team.h"
 
 namespace tb {
 namespace {
@@ -35,7 +36,10 @@ public:
   ~State() {
     if (state_) op_->destroy(state_);
   }
-  void run(void *const *tensors) { op_->run(state_, tensors); }
+  void run(void *const *tensors) {
+    team.distinguish(op_);
+    op_->run(state_, tensors);
+  }
 
 private:
   const tb_operator *op_;
@@ -56,37 +60,66 @@ struct CustomCall {
   std::vector<TensorArgument> tensors;
 };
 
-using Queued = Closure<CustomCall>;
+// A call of generated code, whose arguments lie behind it in the queue.
+struct CodeCall {
+  void operator()() {
+    team.distinguish(code);
+    team.add(elements);
+    code->run(arguments);
+  }
+  const tb_code *code;
+  int64_t elements;
+  void **arguments;
+};
 
-// What tb-ops knows of an operator, made at its first call and kept for ever.
-struct Kind {
+// What tb-ops knows of an operator or of code, made at its first call and kept for ever.
+template <class Call> struct Kind {
+  using Queued = Closure<Call>;
   explicit Kind(const char *name)
-      : closure{sizeof(tb_closure), 0, name, &Queued::run<ThreadIndependent::never>, &Queued::destroy} {}
+      : closure{sizeof(tb_closure), 0, name, &Queued::template run<ThreadIndependent::never>, &Queued::destroy} {}
+
+  // From the place where tb_operator and tb_code keep it.
+  static Kind &of(void *&place, const char *name) {
+    const std::atomic_ref<void *> known(place);
+    void *kind = known.load(std::memory_order_acquire);
+    if (!kind) {
+      kind = new Kind(name); // the loser of a race leaks one
+      known.store(kind, std::memory_order_release);
+    }
+    return *static_cast<Kind *>(kind);
+  }
+
   tb_closure closure;
   FirstUse first_use;
 };
-
-Kind &kind_of(tb_operator *op) {
-  const std::atomic_ref<void *> known(op->kind);
-  void *kind = known.load(std::memory_order_acquire);
-  if (!kind) {
-    kind = new Kind(op->name); // the loser of a race leaks one
-    known.store(kind, std::memory_order_release);
-  }
-  return *static_cast<Kind *>(kind);
-}
 
 void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, uint64_t count, uint32_t flags,
                    void *state) {
   State owned(op, state);
   const auto device = static_cast<c10::DeviceIndex>(number);
-  Kind &kind = kind_of(op);
+  auto &kind = Kind<CustomCall>::of(op->kind, op->name);
   const Noted noted = enqueue<CustomCall>(device, kind.closure, std::move(owned), c10::ArrayRef(tensors, count));
   if ((flags & TB_LAUNCH_WAIT) != 0 || !kind.first_use.known(noted.types))
     kind.first_use.wait(device, noted.types, kind.closure.name);
 }
 
-const tb_ops_table table{sizeof(tb_ops_table), TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, &on_native, &launch_custom};
+void launch_code(tb_code *code, int32_t number, void *const *arguments, uint64_t count, int64_t elements) {
+  using Queued = Closure<CodeCall>;
+  static_assert(sizeof(Queued) % alignof(void *) == 0);
+  const auto device = static_cast<c10::DeviceIndex>(number);
+  const tb_closure &kind = Kind<CodeCall>::of(code->kind, code->name).closure;
+  enqueue_made<Queued>(
+      device, kind,
+      [&](void *storage) {
+        void **behind = reinterpret_cast<void **>(static_cast<Queued *>(storage) + 1);
+        std::copy_n(arguments, count, behind);
+        new (storage) Queued{{}, {code, elements, behind}};
+      },
+      count * sizeof(void *));
+}
+
+const tb_ops_table table{sizeof(tb_ops_table), TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
+                         &on_native,           &launch_custom,      &launch_code};
 
 } // namespace
 

@@ -60,13 +60,14 @@ template <class Function> struct Closure {
   static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value, &run<thread_independence(name.value)>, &destroy};
 };
 
-// construct(storage) builds a Queued inside the stream's queue, as a closure of `kind`, which is then made to run.
+// construct(storage) builds a Queued, and up to `more` bytes behind it, inside the stream's queue, as a closure of `kind`,
+// which is then made to run.
 template <class Queued, class Construct>
-void enqueue_made(c10::DeviceIndex device, const tb_closure &kind, const Construct &construct) {
+void enqueue_made(c10::DeviceIndex device, const tb_closure &kind, const Construct &construct, size_t more = 0) {
   static_assert(alignof(Queued) <= TB_CLOSURE_ALIGNMENT);
   tb_stream *stream = current_stream(device);
   void *storage = nullptr;
-  check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued), &storage), kind.name, device);
+  check(runtime.driver->closure_reserve(runtime.self, stream, sizeof(Queued) + more, &storage), kind.name, device);
   try {
     construct(storage);
   } catch (...) {

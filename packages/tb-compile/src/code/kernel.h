@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tb/component.h"
+#include "tb/operator_table.h"
 
 namespace tb {
 
@@ -25,8 +25,7 @@ public:
 
 private:
   enum class Type : uint8_t { pointer, integer, real };
-  Entry entry_;
-  const tb_closure *kind_;
+  tb_code *code_;
   std::vector<Type> types_;
 };
 

@@ -16,7 +16,8 @@ void connect_components() {
   if (!tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &components.device,
                  sizeof components.device) ||
       !tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &components.stream,
-                 sizeof components.stream))
+                 sizeof components.stream) ||
+      !tb_import(me, "tb-ops", "tb_ops._core", TB_OPS_API_MAJOR, 1, &components.ops, sizeof components.ops))
     throw nanobind::python_error();
   done = true;
 }

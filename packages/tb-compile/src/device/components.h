@@ -3,12 +3,14 @@
 #include <cstdint>
 
 #include "tb/component.h"
+#include "tb/operator_table.h"
 
 namespace tb {
 
 struct Components {
   tb_device_table device;
   tb_stream_table stream;
+  tb_ops_table ops;
 };
 extern Components components;
 

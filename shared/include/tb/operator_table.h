@@ -1,4 +1,4 @@
-/* tb/operator_table.h -- tb-ops' function table: operators of other libraries on its launch seam. C API 1.0.
+/* tb/operator_table.h -- tb-ops' function table: operators and code of others on its launch seam. C API 1.1.
  *
  * tb/component.h says how it is imported; tb/operator.h is its C++ side, which generated and hand-written code includes.
  */
@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define TB_OPS_API_MAJOR 1
-#define TB_OPS_API_MINOR 0
+#define TB_OPS_API_MINOR 1
 
 /* The launch returns when the call has run, and raises what it failed with. */
 #define TB_LAUNCH_WAIT 1u
@@ -29,6 +29,17 @@ typedef struct tb_operator {
   void *kind;                   /* tb-ops' own; NULL at first */
 } tb_operator;
 
+/* A kernel that was compiled for the host's memory, one for the life of the process: it takes addresses and numbers. */
+typedef struct tb_code {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *name; /* as error texts show it */
+  /* On the stream's worker: arguments[i] are the 8 bytes of the call's i-th argument. May throw a std::exception and use
+   * OpenMP; must not take Python's lock, launch or wait. */
+  void (*run)(void **arguments);
+  void *kind; /* tb-ops' own; NULL at first */
+} tb_code;
+
 /* Tensors are at::Tensor behind void *: both sides must be built for the same minor version of PyTorch. Functions throw
  * PyTorch's exceptions. tb/operator.h of tb-ops is the C++ side of this table. */
 typedef struct tb_ops_table {
@@ -41,6 +52,10 @@ typedef struct tb_ops_table {
    * are described, not kept: their memory is reused in stream order. CPU tensors are copied. flags: TB_LAUNCH_WAIT. */
   void (*launch)(tb_operator *op, int32_t device, const void *const *tensors, uint64_t count, uint32_t flags,
                  void *state);
+  /* ---- since 1.1 ---- */
+  /* Queues one call of `code` with `count` arguments, which are copied, on the current stream of a device. Its OpenMP team
+   * is as for kernels of tb-ops: by how long it was measured to take for as many `elements`, those of all its tensors. */
+  void (*launch_code)(tb_code *code, int32_t device, void *const *arguments, uint64_t count, int64_t elements);
 } tb_ops_table;
 
 #ifdef __cplusplus
