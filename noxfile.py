@@ -335,11 +335,12 @@ def run_instrumented(
     session.run(*LESS_RANDOM, *python, "-m", *module, env=variables, external=True)
 
 
-def _sanitized_session(package: Package, name: str) -> None:
+def _sanitized_session(package: Package, name: str, *more: str) -> None:
+    """`more`: tests that need all packages."""
+
     def run(session: nox.Session) -> None:
-        run_all(
-            session, {kind: functools.partial(sanitized_package, session, package, kind) for kind in FUZZ_SANITIZERS}
-        )
+        tasks = {kind: functools.partial(sanitized_package, session, package, kind, *more) for kind in FUZZ_SANITIZERS}
+        run_all(session, tasks)
 
     title = f"{package.name}'s tests with its extension under Address- and UndefinedBehaviorSanitizer"
     run.__doc__ = f"{title}, then ThreadSanitizer."
@@ -347,12 +348,21 @@ def _sanitized_session(package: Package, name: str) -> None:
 
 
 _sanitized_session(PACKAGES["tb-amp"], "sanitize-amp")
-_sanitized_session(PACKAGES["tb-compile"], "sanitize-compile")
+_sanitized_session(
+    PACKAGES["tb-compile"],
+    "sanitize-compile",
+    *(f"tests/test_{name}.py" for name in ("compile", "compiled_step", "lazy", "reduce_overhead")),
+    "tests/test_torchscript_delegate.py",
+)
 
 
-def sanitized_package(session: nox.Session, package: Package, sanitizer: str) -> None:
-    arguments = [*PYTEST_ARGUMENTS, f"packages/{package.name}/tests", *session.posargs]
-    run_instrumented(session, component_environment(session, package), [package.name], sanitizer, "pytest", *arguments)
+def sanitized_package(session: nox.Session, package: Package, sanitizer: str, *more: str) -> None:
+    arguments = [*PYTEST_ARGUMENTS, *session.posargs]
+    own = f"packages/{package.name}/tests"
+    alone = component_environment(session, package)
+    run_instrumented(session, alone, [package.name], sanitizer, "pytest", own, *arguments)
+    if more:
+        run_instrumented(session, everything(session), [package.name], sanitizer, "pytest", *more, *arguments)
 
 
 @nox.session

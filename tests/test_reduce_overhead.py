@@ -334,9 +334,22 @@ def _graphs_in(lines: Sequence[str]) -> int:
     return sum("launches as a device graph" in line for line in lines)
 
 
-def test_explain_says_what_became_a_graph() -> None:
+def test_what_became_a_graph_is_said_and_counted() -> None:
     model = copy.deepcopy(net())
     train(model, graphed(model), 5)
     assert _graphs_in([str(graph) for graph in tb_compile.graphs()]) == 2
+    for function in (lambda x: x.cpu() + 1, lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))):
+        call = graphed(function)
+        for _ in range(16):
+            call(torch.ones(3, device="tb"))
+    torch.compile(lambda x: x.sin() + 1)(torch.ones(3, device="tb"))
+    assert tb.compiled_graphs()._asdict() == {
+        "programs": 3,
+        "of_kernels": 1,
+        "of_python": 1,
+        "captures": 2,
+        "launches": 6,
+        "refusals": 1,
+    }
     with pytest.raises(Exception, match="no such mode; device graphs: 'reduce-overhead'"):
         torch.compile(model, backend="tb", mode="fast")(torch.ones(2, 8, device="tb"))

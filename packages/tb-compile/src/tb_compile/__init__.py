@@ -15,8 +15,19 @@ if torch.__version__.split(".")[:2] != TORCH_MINOR.split("."):
     )
 
 from .explanation import Explanation, GraphBreak, explain
-from .record import CompiledGraph, graphs, reset
+from .record import CompiledGraph, Counts, counts, graphs, reset
 from .step import Step, step
 
 __version__ = VERSION
-__all__ = ["CompiledGraph", "Explanation", "GraphBreak", "Step", "explain", "graphs", "reset", "step"]
+__all__ = [
+    "CompiledGraph",
+    "Counts",
+    "Explanation",
+    "GraphBreak",
+    "Step",
+    "counts",
+    "explain",
+    "graphs",
+    "reset",
+    "step",
+]

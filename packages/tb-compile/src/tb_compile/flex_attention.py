@@ -26,6 +26,8 @@ _PLAIN: dict[Any, Any] = {
     flex_attention_backward: sdpa_dense_backward,
 }
 
+_AUTOCAST: Any = torch._C._dispatch_key_parse("AutocastPrivateUse1")
+
 
 @functools.cache
 def allow() -> None:
@@ -38,13 +40,13 @@ def allow() -> None:
             stock(query, key, value)
 
     public._validate_device = validate
-    flex_attention.py_impl(torch._C.DispatchKey.AutocastPrivateUse1)(_with_casts)
+    flex_attention.py_impl(_AUTOCAST)(_with_casts)
 
 
 def _with_casts(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any) -> Any:
     wanted = torch.get_autocast_dtype("tb")
     cast: list[Any] = [one.to(wanted) if one.is_floating_point() else one for one in (query, key, value)]
-    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)):
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_AUTOCAST)):
         return flex_attention(*cast, *rest)
 
 

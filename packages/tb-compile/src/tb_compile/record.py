@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ._core import Program
 
@@ -47,6 +47,17 @@ class CompiledGraph:
         return f"{self.which} graph: {text}"
 
 
+class Counts(NamedTuple):
+    """What became of the graphs of graphs(), and how often they were device graphs."""
+
+    programs: int
+    of_kernels: int  # generated ones
+    of_python: int  # code that PyTorch runs operator by operator
+    captures: int
+    launches: int
+    refusals: int  # graphs that mode "reduce-overhead" did not make device graphs of
+
+
 _lock = threading.Lock()
 _graphs: list[CompiledGraph] = []
 _count = 0
@@ -70,6 +81,20 @@ def graphs() -> list[CompiledGraph]:
     """All graphs that this process compiled since the start or the last reset(), in their order."""
     with _lock:
         return list(_graphs)
+
+
+def counts() -> Counts:
+    """Of all graphs that graphs() gives."""
+    known = graphs()
+    graphed = [graph.graphed for graph in known if graph.graphed]
+    return Counts(
+        programs=sum(graph.program is not None for graph in known),
+        of_kernels=sum(graph.kernels is not None for graph in known),
+        of_python=sum(bool(graph.reason) for graph in known),
+        captures=sum(one.captures for one in graphed),
+        launches=sum(one.launches for one in graphed),
+        refusals=sum(bool(one.refusal) for one in graphed),
+    )
 
 
 def reset() -> None:

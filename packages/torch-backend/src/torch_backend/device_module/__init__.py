@@ -9,6 +9,7 @@ import torch
 from torch_backend import _state
 from torch_backend.device_module import amp
 from torch_backend.device_module.amp import get_amp_supported_dtype, is_bf16_supported
+from torch_backend.device_module.compiled import compiled_graphs
 from torch_backend.device_module.devices import (
     DeviceProperties,
     can_device_access_peer,
@@ -109,6 +110,7 @@ __all__ = [
     "StreamContext",
     "amp",
     "can_device_access_peer",
+    "compiled_graphs",
     "current_device",
     "current_stream",
     "default_generators",
