@@ -99,6 +99,19 @@ def test_two_forward_passes_before_a_backward_pass() -> None:
     assert min(launches()) > 4
 
 
+def test_results_survive_launches_of_other_functions() -> None:
+    x = torch.randn(64, 64, device="tb")
+    first = graphed(lambda x: torch.stack([torch.full_like(x, float(i)) + x for i in range(12)]).sum())
+    second = graphed(lambda x: x * 2 + 1)
+    for call in (first, second):
+        for _ in range(6):
+            call(x)
+    result = second(x)
+    first(x)
+    assert torch.equal(result, x * 2 + 1)
+    assert launches() == [5, 5]
+
+
 def test_a_view_of_a_result_keeps_it_too() -> None:
     call = graphed(lambda x: x * 2)
     rows = [call(torch.full((3, 3), float(i), device="tb"))[1] for i in range(CALLS)]

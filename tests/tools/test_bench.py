@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from bench import __main__ as program
-from bench import attention, beside, compiled
+from bench import attention, beside, compiled, lazy
 from bench.copies import COPIES, PINNED, SIZES
 from bench.interleave import Plan, Subject, compare, nothing
 from bench.measure import rows
@@ -20,6 +20,7 @@ from bench.operators import AFTER_PAUSE, OPERATORS
 from bench.products import LAYOUTS, measured, measured_batch
 from bench.rows import Row, aims_text, table, verdicts
 from bench.steps import STEPS, training_step
+from models.case import Training
 
 ROW = Row("transformer d64", "step", 2, 300.0, 1000.0, 400.0, 0.3, 0.2, 0.4, 0.75)
 
@@ -204,25 +205,41 @@ def compiled_row(name: str, ratio: float, host: float) -> compiled.Row:
     return compiled.Row(name, 2, times, host, ratio, 0.3, compiled.AIMS.get(name, 1.0))
 
 
+def long_row(default: float) -> compiled.Row:
+    """2 ms for stock's compiled step, and `default` microseconds for torch.compile(model) on tb."""
+    row = compiled_row("transformer d512", 1.0, 5.0)
+    return replace(row, microseconds={**row.microseconds, "cpu compiled": 2000.0, "compiled": default})
+
+
 def test_a_compiled_row_meets_its_aim_by_its_ratio_and_by_the_host_s_time() -> None:
     name = "MLP 4x128 batch 32"
     assert compiled_row(name, 0.25, 10.0).met
     assert not compiled_row(name, 0.26, 10.0).met
     assert not compiled_row(name, 0.2, 10.1).met
     assert compiled_row("transformer d512", 1.0, 5.0).met
+    assert not long_row(2110.0).met
+    assert long_row(2090.0).met
     header, line, row = compiled.table([compiled_row(name, 0.25, 5.0)]).splitlines()
     assert header.count("|") == line.count("|") == row.count("|")
 
 
 def test_a_compiled_row_is_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """With stock cpu's compiler left out: it takes half a minute for a model."""
+    """With Inductor left out: it takes half a minute for a model."""
     right = compiled._training
-    monkeypatch.setattr(
-        compiled,
-        "_training",
-        lambda name, device, backend: right(name, device, "aot_eager" if backend == "inductor" else backend),
-    )
+
+    def training(name: str, device: str, **options: str) -> Training:
+        if options:
+            options["backend"] = "tb" if device == "tb" else "aot_eager"
+        return right(name, device, **options)
+
+    monkeypatch.setattr(compiled, "_training", training)
     row = compiled.measure("MLP 4x128 batch 32", rounds=1, threads=torch.get_num_threads(), calls=2)
     assert set(row.microseconds) == set(compiled.WAYS)
     assert row.to_cpu_compiled > 0
     assert row.host > 0
+
+
+def test_lazy_steps_are_measured() -> None:
+    ours, theirs, ratio = lazy.measure("MLP", rounds=1, steps=2, env={})
+    assert min(ours, theirs) > 0
+    assert ratio == ours / theirs

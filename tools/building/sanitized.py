@@ -18,7 +18,7 @@ from building.packages import ROOT, Package
 
 # Without optimisation and with line tables only: it halves the time to compile, and stacks are exact. The types of
 # objects are not checked: torch hides what says what they are.
-_ARGUMENTS = "-Dcpp_args=-g1,-fno-sanitize=vptr"
+_ARGUMENTS = "-Dcpp_args=['-g1', '-fno-sanitize=vptr']"
 _OPTIONS = ["-Doptimization=0", "-Ddebug=false", _ARGUMENTS, "-Db_lundef=false", "-Db_ndebug=false"]
 
 # To put before a command: ThreadSanitizer's runtime cannot place its memory where addresses have many random bits. How

@@ -1,8 +1,6 @@
 // The Python extension: programs, and how they are built.
 #include "tb/tensor_caster.h"
 
-#include <c10/core/GradMode.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -17,7 +15,7 @@
 #include "program/builder.h"
 #include "program/program.h"
 #include "program/values.h"
-#include "step/conditions.h"
+#include "step/step_graph.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -43,24 +41,6 @@ nb::list run(const tb::Program &program, nb::list given) {
   nb::list results;
   for (const c10::IValue &value : outputs) results.append(tb::to_python(value));
   return results;
-}
-
-// The same number for the same stream; 0 for the device's default one.
-int64_t current_stream_id() {
-  const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
-  return guard.getStream(guard.getDevice()).id();
-}
-
-nb::list clones(const std::vector<at::Tensor> &tensors) {
-  std::vector<at::Tensor> found;
-  {
-    const nb::gil_scoped_release release;
-    const c10::NoGradGuard no_gradients;
-    for (const at::Tensor &tensor : tensors) found.push_back(tensor.clone());
-  }
-  nb::list list;
-  for (const at::Tensor &tensor : found) list.append(tensor);
-  return list;
 }
 
 std::vector<std::string> instructions(const tb::Program &program) {
@@ -102,21 +82,23 @@ NB_MODULE(_core, module) {
            nb::sig("def finish(self, outputs: list[typing.Any]) -> Program"),
            "The program, whose outputs are Values, numbers, tensors or None. The builder is of no use afterwards.");
 
-  nb::class_<tb::Conditions>(module, "Conditions",
-                             "What a call must find so that the launch of a captured graph may take its place.")
+  nb::class_<tb::StepGraph>(module, "StepGraph", "A captured step: when a launch of it may take a call's place.")
       .def(
-          nb::init<std::vector<at::Tensor>, std::vector<at::Tensor>, nb::list, nb::list, nb::list>(), "arguments"_a,
-          "leaves"_a, "gradients"_a, "entries"_a, "lists"_a,
-          nb::sig("def __init__(self, arguments: list[torch.Tensor], leaves: list[torch.Tensor], "
-                  "gradients: list[torch.Tensor | None], entries: list[tuple[dict[str, typing.Any], str, typing.Any]], "
-                  "lists: list[tuple[list[typing.Any], int]]) -> None"))
-      .def("hold", &tb::Conditions::hold, "arguments"_a,
-           nb::sig("def hold(self, arguments: tuple[typing.Any, ...]) -> bool"),
-           "Whether arguments have the same forms, tensors lie where they lay, gradients, numbers and modes are the "
-           "same.")
-      .def("copy_in", &tb::Conditions::copy_in, "arguments"_a,
-           nb::sig("def copy_in(self, arguments: tuple[torch.Tensor, ...]) -> None"),
-           "Copies the arguments to where the graph reads them, on the current stream.");
+          nb::init<nb::object, std::vector<at::Tensor>, std::vector<at::Tensor>, nb::list, nb::list, nb::list, nb::list,
+                   std::vector<at::Tensor>>(),
+          "replay"_a, "arguments"_a, "leaves"_a, "before"_a, "after"_a, "entries"_a, "lists"_a, "results"_a,
+          nb::sig("def __init__(self, replay: collections.abc.Callable[[], typing.Any], arguments: list[torch.Tensor], "
+                  "leaves: list[torch.Tensor], before: list[torch.Tensor | None], after: list[torch.Tensor | None], "
+                  "entries: list[tuple[dict[str, typing.Any], str, typing.Any]], "
+                  "lists: list[tuple[list[typing.Any], int]], results: list[torch.Tensor]) -> None"))
+      .def("relaunch", &tb::StepGraph::relaunch, "arguments"_a, "stream"_a,
+           nb::sig("def relaunch(self, arguments: tuple[typing.Any, ...], stream: int) -> list[torch.Tensor] | None"),
+           "launch(), if arguments have the same forms, tensors lie where they lay, gradients, numbers and modes are "
+           "the "
+           "same, and the current stream is the one of this number. None: nothing has happened.")
+      .def("launch", &tb::StepGraph::launch, "arguments"_a,
+           nb::sig("def launch(self, arguments: tuple[torch.Tensor, ...]) -> list[torch.Tensor]"),
+           "Copies of the results of one launch with these arguments, on the current stream.");
   nb::class_<tb::HostKernel>(module, "HostKernel",
                              "Code compiled for the host, whose calls are queued on a device's current stream.")
       .def(nb::init<uint64_t, std::string, std::vector<std::string>>(), "entry"_a, "name"_a, "types"_a,
@@ -169,7 +151,5 @@ NB_MODULE(_core, module) {
   module.def(
       "lazy_default_device", [](int64_t ordinal) { tb::lazy::backend().SetDefaultDeviceOrdinal(ordinal); }, "ordinal"_a,
       "The device that lazy tensors without a number are on.");
-  module.def("current_stream_id", &current_stream_id, "Of this thread's current stream of its current device.");
-  module.def("clones", &clones, "tensors"_a, nb::sig("def clones(tensors: list[torch.Tensor]) -> list[torch.Tensor]"),
-             "Copies of tensors, on the current stream.");
+  module.def("current_stream_id", &tb::current_stream_id, "Of this thread's current stream of its current device.");
 }

@@ -34,4 +34,21 @@ void raise(tb_status status, const char *function, int32_t device) {
   throw_failure(status, function, text, Failed::call);
 }
 
+void wait_stream(int32_t device, tb_stream *stream, tb_stream *earlier) {
+  const Driver driver = open_driver();
+  tb_event *event = nullptr;
+  check(components.stream.event_acquire(device, 0, &event), "event_acquire", device);
+  tb_status status = driver.api->event_record(driver.self, event, earlier);
+  if (status == TB_OK) status = driver.api->stream_wait_event(driver.self, stream, event);
+  components.stream.event_release(event);
+  check(status, "stream_wait_event", device);
+}
+
+bool is_capturing(int32_t device) {
+  if (!__atomic_load_n(components.stream.capturing, __ATOMIC_RELAXED)) return false;
+  void *capture = nullptr;
+  check(components.stream.capture_part(components.stream.current(device), nullptr, &capture), "capture_part", device);
+  return capture != nullptr;
+}
+
 } // namespace tb

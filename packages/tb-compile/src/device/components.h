@@ -31,4 +31,10 @@ inline void check(tb_status status, const char *function, int32_t device) {
     raise(status, function, device);
 }
 
+// Makes all that is queued on `stream` from now on wait for what is queued on `earlier`.
+void wait_stream(int32_t device, tb_stream *stream, tb_stream *earlier);
+
+// Whether work of this thread's current stream of a device goes to a capture instead of running.
+bool is_capturing(int32_t device);
+
 } // namespace tb

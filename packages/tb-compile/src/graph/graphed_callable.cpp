@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "device/components.h"
-#include "graph/shared_memory.h"
 
 namespace nb = nanobind;
 
@@ -23,13 +22,6 @@ constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 constexpr int warm_up = 2;
 // Captures that fail, and graphs that a call does not fit, before there are no more.
 constexpr int most_failures = 3, most_drops = 8;
-
-bool is_capturing(int32_t device) {
-  if (!__atomic_load_n(components.stream.capturing, __ATOMIC_RELAXED)) return false;
-  void *capture = nullptr;
-  check(components.stream.capture_part(components.stream.current(device), nullptr, &capture), "capture_part", device);
-  return capture != nullptr;
-}
 
 std::vector<at::Tensor> tensors(nb::list list) {
   std::vector<at::Tensor> found;
@@ -111,6 +103,15 @@ bool GraphedCallable::fits(const std::vector<at::Tensor> &given) {
   return fits;
 }
 
+// The launch before used the same memory, and so does what reads its results.
+void GraphedCallable::follow(tb_stream *stream) {
+  tb_stream *before = std::exchange(last_stream_, stream);
+  if (!before || before == stream) return;
+  if (components.device.is_stream(before)) return wait_stream(device_, stream, before);
+  const Driver driver = open_driver();
+  check(driver.api->device_synchronize(driver.self, device_), "device_synchronize", device_);
+}
+
 nb::object GraphedCallable::launch(nb::list inputs) {
   if (!capture_ || is_capturing(device_)) return nb::none();
   std::vector<at::Tensor> given = tensors(inputs);
@@ -126,28 +127,26 @@ nb::object GraphedCallable::launch(nb::list inputs) {
   const c10::DeviceGuard guard(c10::Device(device_type, static_cast<c10::DeviceIndex>(device_)));
   const c10::NoGradGuard no_gradients;
   tb_stream *stream = components.stream.current(device_);
+  follow(stream);
+  for (size_t i = 0; i < given.size(); i++)
+    if (inputs_[i].buffer.defined()) copy(inputs_[i].buffer, given[i]);
+  check(components.stream.capture_launch(capture_, stream), "graph_launch", device_);
+  launches_++;
+  for (const size_t i : written_)
+    if (inputs_[i].buffer.defined()) copy(given[i], inputs_[i].buffer);
   nb::list found;
-  {
-    const Turn turn(device_, stream);
-    for (size_t i = 0; i < given.size(); i++)
-      if (inputs_[i].buffer.defined()) copy(inputs_[i].buffer, given[i]);
-    check(components.stream.capture_launch(capture_, stream), "graph_launch", device_);
-    launches_++;
-    for (const size_t i : written_)
-      if (inputs_[i].buffer.defined()) copy(given[i], inputs_[i].buffer);
-    for (const Result &result : results_) {
-      if (!result.tensor.defined()) {
-        found.append(result.other);
-      } else if (result.view_of) {
-        const at::Tensor &base = given[*result.view_of];
-        found.append(over(base, result.tensor, base.storage_offset() + result.offset));
-      } else if (result.is_kept) {
-        const at::Tensor kept = memory_like(result.tensor);
-        copy(kept, result.tensor);
-        found.append(kept);
-      } else {
-        found.append(over(result.tensor, result.tensor, result.tensor.storage_offset()));
-      }
+  for (const Result &result : results_) {
+    if (!result.tensor.defined()) {
+      found.append(result.other);
+    } else if (result.view_of) {
+      const at::Tensor &base = given[*result.view_of];
+      found.append(over(base, result.tensor, base.storage_offset() + result.offset));
+    } else if (result.is_kept) {
+      const at::Tensor kept = memory_like(result.tensor);
+      copy(kept, result.tensor);
+      found.append(kept);
+    } else {
+      found.append(over(result.tensor, result.tensor, result.tensor.storage_offset()));
     }
   }
   for (const size_t i : written_) given[i].unsafeGetTensorImpl()->bump_version();
@@ -209,7 +208,7 @@ nb::object GraphedCallable::begin(nb::list inputs) {
   tb_stream *stream = nullptr, *current = components.stream.current(device_);
   check(components.stream.from_pool(device_, 0, &stream), "from_pool", device_);
   wait_stream(device_, stream, current);
-  check(components.stream.capture_begin(device_, stream, graph_pool(device_), &capture_), "capture_begin", device_);
+  check(components.stream.capture_begin(device_, stream, 0, &capture_), "capture_begin", device_);
   check(components.stream.set_current(device_, stream), "set_current", device_);
   before_ = current;
   return own;

@@ -17,7 +17,8 @@ namespace tb {
 // Of a function that takes a list of tensors and numbers and returns a list of tensors, numbers and None. There is one
 // for each choice of the numbers. Inputs that lie where they lay (parameters, what another graph has given) are read
 // where they are, others are copied to where the graph reads them. Results are handed out in the graph's memory, unless
-// callers keep them from call to call: those get copies. Not for two threads at once.
+// callers keep them from call to call: those get copies. No graph shares its memory: results live on while others are
+// launched. Not for two threads at once.
 class GraphedCallable {
 public:
   // written: numbers of the inputs that the function writes to.
@@ -66,6 +67,7 @@ private:
   };
 
   bool fits(const std::vector<at::Tensor> &given);
+  void follow(tb_stream *stream);
   void learn(const std::vector<at::Tensor> &given);
   void drop();
 
@@ -73,7 +75,8 @@ private:
   std::vector<Input> inputs_;
   std::vector<Result> results_;
   tb_capture *capture_ = nullptr;
-  tb_stream *before_ = nullptr; // that was current when the capture began
+  tb_stream *last_stream_ = nullptr; // of the launch before
+  tb_stream *before_ = nullptr;      // that was current when the capture began
   int32_t device_ = -1;
   int calls_ = 0, failures_ = 0, drops_ = 0;
   int64_t captures_ = 0, launches_ = 0;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Builder', 'Conditions', 'GraphedCallable', 'HostKernel', 'Program', 'Value', 'clones', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
+__all__: list[str] = ['Builder', 'GraphedCallable', 'HostKernel', 'Program', 'StepGraph', 'Value', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
 class Value:
     """
     What an input or an instruction of a program that is being built gives.
@@ -58,19 +58,19 @@ class Builder:
         """
         The next input, which may be a number.
         """
-class Conditions:
+class StepGraph:
     """
-    What a call must find so that the launch of a captured graph may take its place.
+    A captured step: when a launch of it may take a call's place.
     """
-    def __init__(self, arguments: list[torch.Tensor], leaves: list[torch.Tensor], gradients: list[torch.Tensor | None], entries: list[tuple[dict[str, typing.Any], str, typing.Any]], lists: list[tuple[list[typing.Any], int]]) -> None:
+    def __init__(self, replay: collections.abc.Callable[[], typing.Any], arguments: list[torch.Tensor], leaves: list[torch.Tensor], before: list[torch.Tensor | None], after: list[torch.Tensor | None], entries: list[tuple[dict[str, typing.Any], str, typing.Any]], lists: list[tuple[list[typing.Any], int]], results: list[torch.Tensor]) -> None:
         ...
-    def copy_in(self, arguments: tuple[torch.Tensor, ...]) -> None:
+    def launch(self, arguments: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """
-        Copies the arguments to where the graph reads them, on the current stream.
+        Copies of the results of one launch with these arguments, on the current stream.
         """
-    def hold(self, arguments: tuple[typing.Any, ...]) -> bool:
+    def relaunch(self, arguments: tuple[typing.Any, ...], stream: int) -> list[torch.Tensor] | None:
         """
-        Whether arguments have the same forms, tensors lie where they lay, gradients, numbers and modes are the same.
+        launch(), if arguments have the same forms, tensors lie where they lay, gradients, numbers and modes are the same, and the current stream is the one of this number. None: nothing has happened.
         """
 class HostKernel:
     """
@@ -126,10 +126,6 @@ class GraphedCallable:
 def _connect() -> None:
     """
     Takes the tables of tb-device and tb-stream. ImportError: one is missing or does not match.
-    """
-def clones(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """
-    Copies of tensors, on the current stream.
     """
 def current_stream_id() -> int:
     """

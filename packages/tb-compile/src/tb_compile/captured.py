@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch.utils._pytree import TreeSpec, tree_unflatten
 
-from ._core import Conditions, clones
+from . import _core
+from ._core import StepGraph
 
 Entry = tuple[dict[str, Any], str, Any]
+NOT_LAUNCHED = object()
 
 
 def hyperparameters(optimizers: Iterable[torch.optim.Optimizer]) -> list[Entry]:
@@ -57,24 +59,22 @@ class Captured:
         results: list[Any],
         structure: TreeSpec,
     ) -> None:
-        self.graph, self.arguments, self.parameters, self.structure = graph, arguments, parameters, structure
+        self.parameters, self.structure = parameters, structure
         self.replays = 0
         self._entries = hyperparameters(optimizers)
         self._groups = [(optimizer.param_groups, len(optimizer.param_groups)) for optimizer in optimizers]
         self._results = results
-        self._tensors = [leaf for leaf in results if isinstance(leaf, torch.Tensor)]
-        self._changing = [one for one in parameters if one.before is not one.after]
-        self._conditions = Conditions(
+        _core._connect()
+        self._graph = StepGraph(
+            graph.replay,
             arguments,
             [one.tensor for one in parameters],
             [one.before for one in parameters],
+            [one.after for one in parameters],
             self._entries,
             self._groups,
+            [leaf for leaf in results if isinstance(leaf, torch.Tensor)],
         )
-
-    def fits_as_it_is(self, arguments: tuple[Any, ...]) -> bool:
-        """Whether a launch may follow at once: the quick question of every call."""
-        return self._conditions.hold(arguments)
 
     def fits(self) -> bool:
         """Whether a launch may follow launch()'s preparations, for arguments of the right form."""
@@ -98,12 +98,15 @@ class Captured:
 
     def launch(self, tensors: Sequence[torch.Tensor]) -> Any:
         """One step with these arguments on the current stream. Results are copies: the next launch writes over them."""
-        self._conditions.copy_in(tuple(tensors))
-        self.graph.replay()
-        for parameter in self._changing:
-            parameter.tensor.grad = parameter.after
+        return self._with_structure(self._graph.launch(tuple(tensors)))
+
+    def relaunch(self, arguments: tuple[Any, ...], stream: int | None) -> Any:
+        """As launch(), where nothing has to be prepared and `stream` is the current one's number; else NOT_LAUNCHED."""
+        copies = None if stream is None else self._graph.relaunch(arguments, stream)
+        return NOT_LAUNCHED if copies is None else self._with_structure(copies)
+
+    def _with_structure(self, copies: list[torch.Tensor]) -> Any:
         self.replays += 1
-        copies = clones(self._tensors)
         if len(copies) == 1 and self.structure.is_leaf():
             return copies[0]
         following = iter(copies)

@@ -25,7 +25,7 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ._core import current_stream_id
-from .captured import Captured, Parameter
+from .captured import NOT_LAUNCHED, Captured, Parameter
 from .watched import Gradients, Watched
 
 P = ParamSpec("P")
@@ -66,7 +66,6 @@ class Step(Generic[P, R]):
         self._last: Captured | None = None  # launched with tensors as its only arguments
         self._launched_on: Any = None
         self._launched_on_id: int | None = None
-        self._pool: Any = None
         self._lock = threading.RLock()
 
     def reset(self) -> None:
@@ -86,11 +85,14 @@ class Step(Generic[P, R]):
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         with self._lock:
+            if self._last is not None and not keywords:
+                result = self._last.relaunch(arguments, self._launched_on_id)
+                if result is not NOT_LAUNCHED:
+                    self.replays += 1
+                    return cast("R", result)
             # In a capture of the caller's the work is the caller's.
             if _tb().is_current_stream_capturing():
                 return cast("R", _detached(self.function(*arguments, **keywords)))
-            if self._last is not None and not keywords and self._last.fits_as_it_is(arguments):
-                return cast("R", self._launch(self._last, cast("tuple[torch.Tensor, ...]", arguments)))
             return cast("R", self._call(arguments, keywords))
 
     def _call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -179,14 +181,12 @@ class Step(Generic[P, R]):
         arguments, keywords = tree_unflatten(
             [next(following) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], structure
         )
-        if self._pool is None:
-            self._pool = _tb().graph_pool_handle()
         graph = _tb().Graph()
         with self._watched.watching() as gradients:
             try:
                 self._check_parameters()
                 _rehearse(self._watched.parameters.values())
-                with _tb().graph(graph, pool=self._pool, stream=self._stream):
+                with _tb().graph(graph, stream=self._stream):
                     results, result_structure = tree_flatten(self.function(*arguments, **keywords))
                     _check_results(results)
                     _keep_in_place(gradients)

@@ -84,6 +84,15 @@ void StreamList::close() {
     draining_.push_back(std::move(live.stream)); // create() has made room
   }
   live_.clear();
+  join_all();
+}
+
+void StreamList::join_destroyed() {
+  std::lock_guard lock(mutex_);
+  join_all();
+}
+
+void StreamList::join_all() {
   for (const Ref<Stream> &stream : draining_) join_and_keep_failure(*stream);
   draining_.clear();
 }

@@ -26,6 +26,8 @@ public:
   size_t worker_count();
   // Ends, drains and joins everything.
   void close();
+  // Waits until the workers of destroyed streams have left.
+  void join_destroyed();
 
 private:
   struct Live {
@@ -33,7 +35,9 @@ private:
     size_t handles;
   };
 
-  void reap(); // with the lock held
+  // With the lock held: joins the destroyed streams whose workers have left; waits for all of them.
+  void reap();
+  void join_all();
 
   std::mutex mutex_;
   std::vector<Live> live_;

@@ -53,7 +53,7 @@ PROFILES = {
         others=Limits(samples=2, window=32, elements=5_000, repeats=16),
         forward_dtypes=2,
         other_dtypes=1,
-        costly_entries=24,
+        costly_entries=12,
         time_limit=330.0,
         case_limit=60.0,
         complete=False,

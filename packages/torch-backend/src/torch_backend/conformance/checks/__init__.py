@@ -150,6 +150,9 @@ CHECKS: dict[str, Check] = {
         databases.operators,
         costly=True,
     ),
+    "fused": Check(
+        "torch.compile with fused kernels", compiled.fused, _in_the_usual_dtype, databases.operators, costly=True
+    ),
     "module": Check("nn modules", modules.module, _modules, databases.modules),
     "module_errors": Check("exceptions of nn modules", modules.module_errors, _module_errors, databases.modules),
     "optimizer": Check("optimizers", optimizers.optimizer, _optimizers, databases.optimizers),

@@ -1,7 +1,7 @@
-"""The check `compiled`: what torch.compile makes for the device, as one graph, gives what the CPU gives.
+"""The checks `compiled` and `fused`: what torch.compile makes for the device, as one graph, gives what the CPU gives.
 
-The backend has the device's name; a device without one has PyTorch's default. An operator that PyTorch's tracing
-refuses on the CPU too shows nothing about the device.
+`compiled` takes the backend that has the device's name; a device without one has PyTorch's default. `fused` takes
+PyTorch's default. An operator that PyTorch refuses to compile for the CPU too shows nothing about the device.
 """
 
 from __future__ import annotations
@@ -34,11 +34,22 @@ def _compiled(op: Any, backend: str) -> Callable[..., Any]:
 
 def compiled(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
     """One sample: values, dtypes, shapes and device of the results, and the arguments after the call."""
-    logging.getLogger("torch").setLevel(logging.ERROR)  # warnings of the tracing, which are the CPU's too
     named = device.device.type in torch.compiler.list_backends()
-    backend = device.device.type if named else "inductor"
+    return _compare(device, op, dtype, limits, device.device.type if named else "inductor", "aot_eager")
+
+
+def fused(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
+    """One sample, as above."""
+    return _compare(device, op, dtype, limits, "inductor", "inductor")
+
+
+def _compare(
+    device: Device, op: Any, dtype: torch.dtype, limits: Limits, backend: str, on_cpu: str
+) -> Iterator[Observation]:
+    """on_cpu: the backend that says whether PyTorch compiles the call for the CPU."""
+    logging.getLogger("torch").setLevel(logging.ERROR)  # warnings of the tracing, which are the CPU's too
     for sample in samples(op, dtype, limits)[:1]:
-        traced = attempt(CPU, caller(_compiled(op, "aot_eager"), sample, CPU))
+        traced = attempt(CPU, caller(_compiled(op, on_cpu), sample, CPU))
         if traced.error is not None:
             yield Observation(sample=sample.describe(), vacuous=f"on the CPU too: {told(traced.error)}")
             continue

@@ -1,6 +1,6 @@
 #include "tb/tensor_caster.h"
 
-#include "step/conditions.h"
+#include "step/step_graph.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
@@ -9,6 +9,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <utility>
+
+#include "device/components.h"
 
 namespace nb = nanobind;
 
@@ -41,27 +43,28 @@ Modes Modes::current() {
           c10::impl::VirtualGuardImpl(device_type).getDevice().index()};
 }
 
-Conditions::Conditions(std::vector<at::Tensor> arguments, std::vector<at::Tensor> leaves, nb::list gradients,
-                       nb::list entries, nb::list lists)
-    : arguments_(std::move(arguments)), modes_(Modes::current()), entries_(std::move(entries)),
-      lists_(std::move(lists)) {
-  TORCH_CHECK_VALUE(leaves.size() == nb::len(gradients), leaves.size(), " leaves with ", nb::len(gradients),
-                    " gradients");
+StepGraph::StepGraph(nb::object replay, std::vector<at::Tensor> arguments, std::vector<at::Tensor> leaves,
+                     nb::list before, nb::list after, nb::list entries, nb::list lists, std::vector<at::Tensor> results)
+    : replay_(std::move(replay)), arguments_(std::move(arguments)), modes_(Modes::current()),
+      entries_(std::move(entries)), lists_(std::move(lists)), results_(std::move(results)) {
+  TORCH_CHECK_VALUE(leaves.size() == nb::len(before) && leaves.size() == nb::len(after), leaves.size(), " leaves with ",
+                    nb::len(before), " gradients before and ", nb::len(after), " after");
+  const auto gradient = [](nb::handle given) { return given.is_none() ? at::Tensor() : nb::cast<at::Tensor>(given); };
   for (size_t i = 0; i < leaves.size(); i++) {
     const void *address = leaves[i].const_data_ptr();
-    leaves_.push_back(
-        {std::move(leaves[i]), address, gradients[i].is_none() ? at::Tensor() : nb::cast<at::Tensor>(gradients[i])});
+    leaves_.push_back({std::move(leaves[i]), address, gradient(before[i]), gradient(after[i])});
+    if (!leaves_.back().before.is_same(leaves_.back().after)) changing_.push_back(leaves_.back());
   }
 }
 
-bool Conditions::hold(nb::tuple arguments) const {
+bool StepGraph::holds(nb::tuple arguments) const {
   if (arguments.size() != arguments_.size() || !(Modes::current() == modes_)) return false;
   for (size_t i = 0; i < arguments_.size(); i++) {
     const nb::handle given = arguments[i];
     if (!tensor_check(given.ptr()) || !same_form(tensor_unpack(given.ptr()), arguments_[i])) return false;
   }
   for (const Leaf &leaf : leaves_)
-    if (leaf.tensor.const_data_ptr() != leaf.address || !leaf.tensor.grad().is_same(leaf.gradient)) return false;
+    if (leaf.tensor.const_data_ptr() != leaf.address || !leaf.tensor.grad().is_same(leaf.before)) return false;
   for (const nb::handle entry : entries_) {
     const nb::tuple one = nb::borrow<nb::tuple>(entry);
     PyObject *now = PyDict_GetItemWithError(nb::handle(one[0]).ptr(), nb::handle(one[1]).ptr());
@@ -76,13 +79,26 @@ bool Conditions::hold(nb::tuple arguments) const {
   return true;
 }
 
-void Conditions::copy_in(nb::tuple arguments) const {
-  std::vector<at::Tensor> given;
-  given.reserve(arguments_.size());
-  for (const nb::handle one : arguments) given.push_back(tensor_unpack(one.ptr()));
-  const nb::gil_scoped_release release;
+nb::object StepGraph::relaunch(nb::tuple arguments, int64_t stream) {
+  if (is_capturing(components.device.current_device()) || current_stream_id() != stream || !holds(arguments))
+    return nb::none();
+  return launch(std::move(arguments));
+}
+
+nb::list StepGraph::launch(nb::tuple arguments) {
   const c10::NoGradGuard no_gradients;
-  for (size_t i = 0; i < arguments_.size(); i++) const_cast<at::Tensor &>(arguments_[i]).copy_(given[i], true);
+  for (size_t i = 0; i < arguments_.size(); i++)
+    arguments_[i].copy_(tensor_unpack(nb::handle(arguments[i]).ptr()), /*non_blocking=*/true);
+  replay_();
+  for (Leaf &leaf : changing_) leaf.tensor.mutable_grad() = leaf.after;
+  nb::list copies;
+  for (const at::Tensor &result : results_) copies.append(result.clone());
+  return copies;
+}
+
+int64_t current_stream_id() {
+  const c10::impl::VirtualGuardImpl guard(device_type);
+  return guard.getStream(guard.getDevice()).id();
 }
 
 } // namespace tb
