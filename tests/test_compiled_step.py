@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import captured_programs
@@ -412,9 +412,13 @@ def test_what_one_graph_leaves_survives_the_launch_of_another() -> None:
 
 def test_a_wrong_replay_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The graphs read zeros in place of the arguments."""
+    right = Captured.launch
+
+    def launch(self: Captured, tensors: Sequence[torch.Tensor]) -> Any:
+        return right(self, [torch.zeros_like(tensor) for tensor in tensors])
+
     monkeypatch.setattr(Captured, "relaunch", lambda *_: NOT_LAUNCHED)
-    zeros = lambda tensors: [torch.zeros_like(tensor) for tensor in tensors]  # noqa: E731
-    monkeypatch.setattr(Captured, "launch", lambda self, given, right=Captured.launch: right(self, zeros(given)))
+    monkeypatch.setattr(Captured, "launch", launch)
     assert [problem for problem in map(captured_programs.differing, range(3)) if problem]
 
 
