@@ -1,9 +1,8 @@
 """python -m bench.compiled: training steps on tb, plain, compiled and captured, against stock cpu, plain and compiled.
 
-captured: tb_compile.step of a step whose model torch.compile(backend="tb_inductor") compiled. graphs: the same model
-in mode "reduce-overhead", without step. compiled: torch.compile(model). All run interleaved in one process, each on a
-model of its own; a block of steps is queued and then waited for. The first calls, in which everything is compiled, are
-not timed.
+captured: tb_compile.step. graphs: a model that torch.compile(backend="tb", mode="reduce-overhead") compiled. compiled:
+torch.compile(model). All run interleaved in one process, each on a model of its own; a block of steps is queued and
+then waited for. The first calls, in which everything is compiled, are not timed.
 """
 
 from __future__ import annotations
@@ -76,20 +75,21 @@ def _training(name: str, device: str, **options: str) -> Training:
 
 
 def _steps(name: str) -> dict[str, Callable[[], torch.Tensor]]:
-    captured = tb_compile.step(_training(name, "tb", backend="tb_inductor").step)
+    captured = tb_compile.step(_training(name, "tb").step)
     found: dict[str, Callable[[], torch.Tensor]] = {
         "captured": captured,
-        "graphs": _training(name, "tb", backend="tb_inductor", mode="reduce-overhead").step,
+        "graphs": _training(name, "tb", backend="tb", mode="reduce-overhead").step,
         "compiled": _training(name, "tb", backend="inductor").step,
         "plain": _training(name, "tb").step,
         "cpu compiled": _training(name, "cpu", backend="inductor").step,
         "cpu plain": _training(name, "cpu").step,
     }
-    for _ in range(8):
-        losses = {way: step() for way, step in found.items()}
-    values = {way: loss.item() for way, loss in losses.items()}
-    if max(values.values()) - min(values.values()) > 1e-3 * abs(values["cpu plain"]):
-        raise SystemExit(f"{name}: the ways do not train alike, losses {values}")
+    values = {way: step().item() for way, step in found.items()}
+    if max(values.values()) - min(values.values()) > 2e-2 * abs(values["cpu plain"]):  # each draws its own dropout
+        raise SystemExit(f"{name}: the ways do not train alike, first losses {values}")
+    for _ in range(7):
+        for step in found.values():
+            step()
     if not captured.replays:
         raise SystemExit(f"{name}: no graph was captured: {captured.refusal}")
     return found
@@ -110,6 +110,7 @@ def _host(step: Call, block: int = 100, count: int = 9) -> float:
 
 def measure(name: str, rounds: int, threads: int, calls: int | None = None) -> Row:
     """`calls`: in a block, instead of as many as make it long enough to be timed."""
+    torch.compiler.reset()  # which compiles a function for so many models only
     steps = _steps(name)
 
     def alone() -> None:

@@ -312,13 +312,15 @@ def test_what_is_written_outside_of_an_out_is_seen() -> None:
 
 
 def test_a_prediction_by_the_devices_name_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only where the real result is what PyTorch predicts for the CPU."""
+    """Of listed operators only, and where the real result is what PyTorch predicts for the CPU."""
     predict, compute = fake._fake, fake._real
 
     def transposed(call: Any, device: Device) -> Any:
         return (lambda: call().mT) if device is CPU else call  # the suite's own reference is another object
 
     monkeypatch.setattr(fake, "_fake", lambda op, sample, device: transposed(predict(op, sample, device), device))
+    assert run("fake", "tril", "float32").status == FAILED
+    monkeypatch.setattr(fake, "BY_NAME", ("tril",))
     assert run("fake", "tril", "float32").status == NOT_APPLICABLE
     index = {True: None, False: ...}
     monkeypatch.setattr(

@@ -12,6 +12,7 @@ def introduce() -> None:
     """Costs nothing in a process that compiles nothing."""
     after_import("torch._dynamo", lambda: _call("tb_compile.dynamo", "register"))
     after_import("torch._inductor.compile_fx", lambda: _call("tb_compile.inductor.backend", "register"))
+    after_import("torch._subclasses.fake_impls", lambda: _call("torch_backend._fake_convolutions", "follow_the_cpu"))
     after_import("torch.nn.attention.flex_attention", lambda: _call("tb_compile.flex_attention", "allow"))
 
 

@@ -34,15 +34,15 @@ def _transposed(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.mT.contiguous().mT if tensor.dim() >= 2 else tensor
 
 
-def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+def channels_last(tensor: torch.Tensor) -> torch.Tensor:
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     return tensor.contiguous(memory_format=formats[tensor.dim()]) if tensor.dim() in formats else tensor
 
 
-VARIANTS = {"as is": _as_is, "with gaps": _with_gaps, "transposed": _transposed, "channels last": _channels_last}
+VARIANTS = {"as is": _as_is, "with gaps": _with_gaps, "transposed": _transposed, "channels last": channels_last}
 
 
-def _arranged(sample: Sample, variant: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Any, bool]:
+def arranged(sample: Sample, variant: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Any, bool]:
     """The sample's arguments in another layout, and whether that is another one at all."""
     changed = False
 
@@ -53,9 +53,9 @@ def _arranged(sample: Sample, variant: Callable[[torch.Tensor], torch.Tensor]) -
         if value.is_conj() or value.is_neg() or type(value) is not torch.Tensor:
             return value
         with torch.no_grad():
-            arranged = variant(value.detach())
-        changed = changed or arranged.stride() != value.stride()
-        return arranged
+            moved = variant(value.detach())
+        changed = changed or moved.stride() != value.stride()
+        return moved
 
     def walk(value: Any) -> Any:
         if isinstance(value, dict):
@@ -92,13 +92,13 @@ def layout(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Itera
     """Values and strides for every layout of the arguments that differs from the sample's own."""
     for sample in samples(op, dtype, limits):
         for name, variant in VARIANTS.items():
-            values, changed = _arranged(sample, variant)
-            arranged = dataclasses.replace(sample, values=values)
+            values, changed = arranged(sample, variant)
+            given = dataclasses.replace(sample, values=values)
             if not changed and name != "as is":
                 continue
             observation = compare_calls(
-                _call(op, arranged, CPU),
-                _call(op, arranged, device),
+                _call(op, given, CPU),
+                _call(op, given, device),
                 device,
                 uninitialised=op.has_nondeterministic_output,
                 repeats=limits.repeats,
