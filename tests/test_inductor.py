@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import tb_stream
 import torch
 import torch.nn.functional as F
 import torch_backend.device_module as tb
@@ -161,6 +162,24 @@ def test_convolution_attention_and_autocast() -> None:
     found = compiled(mixed)(x)
     assert found.dtype is torch.bfloat16
     same(found.float(), mixed(x).float(), 2e-2)
+
+
+def test_pooling_stays_the_devices_own_kernel(tmp_path: Any) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)).to("tb")
+    plain = copy.deepcopy(model)
+    call = compiled(model)
+    x = torch.randn(2, 3, 8, 8, device="tb")
+    for run in (call, plain):
+        run(x).square().sum().backward()
+    for parameter, other in zip(model.parameters(), plain.parameters(), strict=True):
+        same(parameter.grad, other.grad)
+    with tb_stream.trace(tmp_path / "timeline.json"):
+        call(x).sum().backward()
+    text = (tmp_path / "timeline.json").read_text()
+    assert text.count('"aten::max_pool2d_with_indices"') == 2  # queued and run
+    assert text.count('"aten::max_pool2d_with_indices_backward"') == 2
+    on_cpu = torch.compile(nn.MaxPool2d(2), fullgraph=True)
+    same(on_cpu(x.cpu()), nn.MaxPool2d(2)(x.cpu()))
 
 
 def test_what_a_graph_has_inside() -> None:

@@ -17,6 +17,7 @@ from .. import _core, dynamo
 from ..backends import wants_graphs
 from ..flex_attention import in_plain_operators
 from . import config as _config
+from . import operators
 from .codegen import TbOverrides, TbScheduling, TbWrapper, require_host_memory
 
 config: Any = _config  # which makes a module of settings of itself
@@ -57,6 +58,7 @@ def register() -> None:
     """Tells Inductor about tb, once."""
     _core._connect()
     dynamo.register()
+    operators.keep()
     register_device_op_overrides("tb", TbOverrides())
     register_backend_for_device(
         "tb",
