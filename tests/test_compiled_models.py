@@ -16,10 +16,14 @@ STEPS = 20
 Way = Callable[[Training], Callable[[], torch.Tensor]]
 
 
-def compiled(training: Training) -> Callable[[], torch.Tensor]:
+def compiled(training: Training, mode: str = "default") -> Callable[[], torch.Tensor]:
     whole = not any(isinstance(module, torch.nn.LSTM) for module in training.model.modules())  # which Dynamo leaves
-    training.model = torch.compile(training.model, backend="tb", fullgraph=whole)  # type: ignore[assignment]
+    training.model = torch.compile(training.model, backend="tb", fullgraph=whole, mode=mode)  # type: ignore[assignment]
     return training.step
+
+
+def as_device_graphs(training: Training) -> Callable[[], torch.Tensor]:
+    return compiled(training, "reduce-overhead")
 
 
 def captured(training: Training) -> Callable[[], torch.Tensor]:
@@ -45,7 +49,7 @@ def losses(family: str, way: Way | None) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("way", [compiled, captured, both])
+@pytest.mark.parametrize("way", [compiled, as_device_graphs, captured, both])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_losses_are_those_of_plain_steps(family: str, way: Way) -> None:
     plain = losses(family, None)
@@ -53,3 +57,5 @@ def test_the_losses_are_those_of_plain_steps(family: str, way: Way) -> None:
     if way is not captured and family != "lstm":
         assert [graph.reason for graph in tb_compile.graphs() if graph.program is None] == []
         assert any(graph.runs for graph in tb_compile.graphs())
+    if way is as_device_graphs:
+        assert [str(graph) for graph in tb_compile.graphs() if not (graph.graphed and graph.graphed.launches)] == []
