@@ -110,9 +110,9 @@ def test_code_compiled_ahead_of_time_runs_in_another_process(run_python: RunPyth
             print(CompiledArtifact.load(path=path, format="binary")(x)[0].tolist())
     """
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
-    assert run_python(code, cache).stdout == "saved\n"
+    assert run_python(code, cache, timeout=240).stdout == "saved\n"
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "other")}
-    [found] = run_python(code, cache).stdout.splitlines()
+    [found] = run_python(code, cache, timeout=240).stdout.splitlines()
     torch.testing.assert_close(eval(found), (torch.ones(3, 4).sin() * 2).sum(1).tolist())
 
 

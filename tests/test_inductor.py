@@ -226,7 +226,7 @@ def test_several_devices_and_the_cache_of_a_second_process(run_python: RunPython
         print(counters["inductor"]["fxgraph_cache_hit"])
         """
     environment = {"TB_CPU_DEVICES": "2", "TB_DRIVER": "cpu", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
-    first, second = (int(run_python(code, env=environment).stdout) for _ in range(2))
+    first, second = (int(run_python(code, env=environment, timeout=240).stdout) for _ in range(2))
     assert first == 0
     assert second == 2
 

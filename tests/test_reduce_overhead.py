@@ -306,7 +306,7 @@ def test_a_second_process_finds_the_code_and_makes_graphs_of_it(run_python: RunP
         print(counters["inductor"]["fxgraph_cache_hit"], graph)
     """
     env = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
-    lines = [run_python(code, env).stdout.strip() for _ in range(2)]
+    lines = [run_python(code, env, timeout=240).stdout.strip() for _ in range(2)]
     text = "inference graph: 1 generated kernels and what is called between them; 3 launches as a device graph"
     assert lines == [f"0 {text}", f"1 {text}"]  # the calls that learn run as they are
 
