@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 
 import torch
+import torch._lazy
 from torch import nn
 
 AIM = 0.5
@@ -51,12 +52,10 @@ def _serve(backend: str, name: str, steps: int) -> None:
         import torch._lazy.ts_backend as ts
 
         ts.init()  # type: ignore[no-untyped-call]
-        mark: Callable[[], None] = _mark_ts
     else:
         from tb_compile import lazy
 
         lazy.init()
-        mark = lazy.mark_step
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model, batch = MODELS[name]()
@@ -68,7 +67,7 @@ def _serve(backend: str, name: str, steps: int) -> None:
         loss: torch.Tensor = model(batch).square().mean()
         torch.autograd.backward(loss)
         optimizer.step()
-        mark()
+        torch._lazy.mark_step()
         return loss
 
     for _ in range(6):
@@ -79,12 +78,6 @@ def _serve(backend: str, name: str, steps: int) -> None:
             loss = step()
         value = loss.item()
         print((time.perf_counter() - begin) / steps * 1e6, value, flush=True)
-
-
-def _mark_ts() -> None:
-    import torch._lazy
-
-    torch._lazy.mark_step()
 
 
 def measure(name: str, rounds: int, steps: int, env: dict[str, str]) -> tuple[float, float, float]:

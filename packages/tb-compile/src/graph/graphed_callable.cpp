@@ -118,10 +118,8 @@ nb::object GraphedCallable::launch(nb::list inputs) {
   if (!fits(given)) {
     drop();
     calls_ = warm_up - 1; // the next call shows whether addresses repeat
-    if (++drops_ == most_drops) {
-      is_refused_ = true;
+    if (++drops_ == most_drops)
       refusal_ = "forms of inputs, their addresses, or what callers keep change from call to call";
-    }
     return nb::none();
   }
   const c10::DeviceGuard guard(c10::Device(device_type, static_cast<c10::DeviceIndex>(device_)));
@@ -170,7 +168,7 @@ void GraphedCallable::learn(const std::vector<at::Tensor> &given) {
 }
 
 nb::object GraphedCallable::begin(nb::list inputs) {
-  if (is_refused_) return nb::none();
+  if (!refusal_.empty()) return nb::none();
   const std::vector<at::Tensor> given = tensors(inputs);
   device_ = -1;
   for (const at::Tensor &tensor : given) {
@@ -178,14 +176,12 @@ nb::object GraphedCallable::begin(nb::list inputs) {
     const char *why = unfit(tensor);
     if (!why && device_ >= 0 && device_ != tensor.device().index()) why = "inputs are on several devices";
     if (why) {
-      is_refused_ = true;
       refusal_ = why;
       return nb::none();
     }
     device_ = tensor.device().index();
   }
   if (device_ < 0) {
-    is_refused_ = true;
     refusal_ = "no input is a tensor, which would say on which device the graph is";
     return nb::none();
   }
@@ -255,9 +251,7 @@ nb::object GraphedCallable::end(nb::list results, nb::list inputs) {
 void GraphedCallable::fail(std::string reason) {
   drop();
   calls_ = 0;
-  if (++failures_ < most_failures) return;
-  is_refused_ = true;
-  refusal_ = std::move(reason);
+  if (++failures_ == most_failures) refusal_ = reason.empty() ? "an error without a text" : std::move(reason);
 }
 
 void GraphedCallable::drop() {

@@ -81,7 +81,6 @@ private:
   int calls_ = 0, failures_ = 0, drops_ = 0;
   int64_t captures_ = 0, launches_ = 0;
   std::string refusal_;
-  bool is_refused_ = false;
 };
 
 } // namespace tb

@@ -47,7 +47,6 @@ class PlainFlexAttention(CustomGraphModulePass):
 
 # What does not pay on a processor.
 PATCHES: dict[str, Any] = {
-    "loop_reindexing_after_fusion": False,
     "loop_ordering_after_fusion": False,
     "layout_optimization": False,
 }
