@@ -1,0 +1,81 @@
+"""Words that the project does not use: the table at the end of docs/glossary.md, looked for in every tracked file.
+
+`python tools/checks/words.py [PATH...]` prints each place and fails if there is one. tools/checks/words_allowed.txt lists
+exceptions, one a line: a path (a folder covers what is in it), the word, and after `#` the reason.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GLOSSARY = ROOT / "docs" / "glossary.md"
+ALLOWED = pathlib.Path(__file__).with_name("words_allowed.txt")
+TEXT = {".py", ".pyi", ".c", ".cpp", ".cu", ".cuh", ".h", ".inc", ".in", ".md", ".toml", ".yaml", ".build", ".txt"}
+
+
+def replaced_words(page: str) -> list[str]:
+    """The first column of the table under "Words not in use"."""
+    rows = page.split("## Words not in use")[1].splitlines()
+    cells = [row.split("|")[1].strip() for row in rows if row.startswith("| ")]
+    return [word.strip() for cell in cells[1:] if cell.strip("- ") for word in cell.split(",")]
+
+
+def pattern(word: str) -> re.Pattern[str]:
+    """Matches the word in prose and as a part of a name: `fast_path`, `FastPath` and `fast path` are one."""
+    parts = [re.escape(part).replace(r"\*", r"[a-z]*") for part in re.split(r"[ -]", word)]
+    prose = r"[\s_-]+".join(parts)
+    camel = "".join(part[0].upper() + part[1:] for part in parts)
+    return re.compile(rf"(?<![A-Za-z])(?i:{prose})(?![A-Za-z])|(?<![A-Z]){camel}(?![a-z])")
+
+
+def allowed(text: str) -> list[tuple[str, str]]:
+    entries = [line.split("#")[0].split(maxsplit=1) for line in text.splitlines() if line.split("#")[0].strip()]
+    for entry in entries:
+        if len(entry) != 2:
+            sys.exit(f"{ALLOWED.name}: '{' '.join(entry)}' is not a path and a word")
+    return [(path, word.strip()) for path, word in entries]
+
+
+def found(text: str, words: dict[str, re.Pattern[str]]) -> list[tuple[int, str]]:
+    """(line number, word) of every place."""
+    return [
+        (number, word)
+        for number, line in enumerate(text.splitlines(), 1)
+        for word, expression in words.items()
+        if expression.search(line)
+    ]
+
+
+def tracked(arguments: list[str]) -> list[str]:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *arguments]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    return sorted(name for name in listed if (ROOT / name).is_file() and (ROOT / name).suffix in TEXT)
+
+
+def main(arguments: list[str]) -> int:
+    words = {word: pattern(word) for word in replaced_words(GLOSSARY.read_text(encoding="utf-8"))}
+    exceptions = allowed(ALLOWED.read_text(encoding="utf-8"))
+    used: set[tuple[str, str]] = set()
+    places = []
+    for name in tracked(arguments):
+        if ROOT / name in (GLOSSARY, ALLOWED):
+            continue
+        for number, word in found((ROOT / name).read_text(encoding="utf-8"), words):
+            matching = [(path, w) for path, w in exceptions if w == word and f"{name}/".startswith(f"{path}/")]
+            used.update(matching)
+            if not matching:
+                places.append(f"{name}:{number}: '{word}'")
+    print("\n".join(places), end="\n" if places else "")
+    unused = [] if arguments else sorted(set(exceptions) - used)
+    for path, word in unused:
+        print(f"{ALLOWED.name}: nothing in {path} says '{word}'; remove the line")
+    print(f"{len(words)} words, {len(places)} places, {len(used)} exceptions")
+    return 1 if places or unused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
