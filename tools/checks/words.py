@@ -1,7 +1,7 @@
 """Words that the project does not use: the table at the end of docs/glossary.md, looked for in every tracked file.
 
-`python tools/checks/words.py [PATH...]` prints each place and fails if there is one. tools/checks/words_allowed.txt lists
-exceptions, one a line: a path (a folder covers what is in it), the word, and after `#` the reason.
+`python tools/checks/words.py [PATH...]` prints each place and fails if there is one. tools/checks/words_allowed.txt has
+the exceptions, one a line: a path (a folder covers what is in it), the word, and after `#` the reason.
 """
 
 from __future__ import annotations
