@@ -6,14 +6,14 @@ import pathlib
 import subprocess
 import textwrap
 
-import blocking_copies
 import pytest
 import torch
-from blocking_copies import READERS, SIZES, STATES, TO_DEVICE, TO_HOST, wrong
+from asynchronous import blocking_copies
+from asynchronous.blocking_copies import READERS, SIZES, STATES, TO_DEVICE, TO_HOST, wrong
 from conftest import RunPython
 
 SMALL = [size for size in SIZES if size <= 1 << 20]
-TESTS = str(pathlib.Path(__file__).parent)
+HERE = str(pathlib.Path(__file__).parent)
 # What the table has to notice: a copy that is queued and not waited for.
 QUEUED = "copy_, non_blocking, from pinned memory"
 
@@ -39,7 +39,7 @@ def test_a_queued_copy_is_noticed(reader: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def on_sim(run_python: RunPython, seed: int, code: str) -> subprocess.CompletedProcess[str]:
-    lines = [f"import sys; sys.path.insert(0, {TESTS!r})", "import blocking_copies", textwrap.dedent(code)]
+    lines = [f"import sys; sys.path.insert(0, {HERE!r})", "import blocking_copies", textwrap.dedent(code)]
     env = {"TB_DRIVER": "sim", "TB_SIM_SEED": str(seed), "TB_FALLBACK": "allow", "PYTHONWARNINGS": "ignore"}
     return run_python("\n".join(lines), env, check=False, timeout=280)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from building.simulated import Control
+from sim_vendor.simulated import Control
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 TYPES = {

@@ -10,18 +10,18 @@ import sys
 from collections.abc import Mapping
 
 import pytest
-from building.simulated import variables
-from conftest import RunPython
-from device_kernel_cases import GROUPS
+from backends.device_kernel_cases import GROUPS
+from conftest import ROOT, RunPython
+from sim_vendor.simulated import variables
 
 HERE = pathlib.Path(__file__).resolve().parent
-TABLE = HERE.parent / "packages" / "tb-ops" / "src" / "aclnn" / "operators.yaml"
+TABLE = ROOT / "packages" / "tb-ops" / "src" / "aclnn" / "operators.yaml"
 
 
 @pytest.fixture(scope="module")
 def npu() -> dict[str, str]:
     """The environment of a process that runs on the simulated libraries."""
-    return {**variables("npu"), "TB_FALLBACK": "allow", "PYTHONPATH": f"{HERE.parent / 'tools'}{os.pathsep}{HERE}"}
+    return {**variables("npu"), "TB_FALLBACK": "allow", "PYTHONPATH": f"{ROOT / 'tools'}{os.pathsep}{ROOT / 'tests'}"}
 
 
 def run_cases(script: str, argument: str, env: Mapping[str, str]) -> dict[str, object]:
@@ -65,10 +65,10 @@ def test_layouts_types_and_gradients_as_on_other_devices_with_kernels(group: str
 
 TRAINING = """
     import torch
-    from demo.comparison import losses, philox_masks
-    from demo.corpus import read_corpus
-    from demo.settings import ModelSettings, TrainingSettings
-    from demo.training import Trainer
+    from examples.demo.comparison import losses, philox_masks
+    from examples.demo.corpus import read_corpus
+    from examples.demo.settings import ModelSettings, TrainingSettings
+    from examples.demo.training import Trainer
 
     model = ModelSettings(width=32, heads=2, blocks=2, context=16)
     settings = TrainingSettings(steps=20, batch=4, warm_up=5)
@@ -146,7 +146,7 @@ def test_a_library_without_the_functions_that_describe_arguments_is_none(
 
 CONTROL = """
         import ctypes, os, torch, tb_ops
-        from building.simulated import Control
+        from sim_vendor.simulated import Control
         control = Control("npu", os.environ["TB_NPU_LIBRARY"])
         x = torch.ones(3, 4, device="tb")
         torch.tb.synchronize()

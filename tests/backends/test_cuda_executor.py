@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from building.simulated import variables
 from conftest import ROOT, RunPython
+from sim_vendor.simulated import variables
 from torch.utils.cpp_extension import include_paths
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-SOURCE = ROOT / "tests" / "sim_vendor" / "torch_cuda" / "stand_in.cpp"
+SOURCE = ROOT / "tests" / "sim_vendor" / "torch_cuda" / "simulated_backend.cpp"
 
 # The stand-in comes before torch, which looks for CUDA's part when it starts.
 START = """

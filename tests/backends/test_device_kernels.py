@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping
 
 import pytest
-from building.simulated import variables
-from conftest import RunPython
-from device_kernel_cases import GROUPS
+from backends.device_kernel_cases import GROUPS
+from conftest import ROOT, RunPython
+from sim_vendor.simulated import variables
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -182,10 +182,10 @@ def test_the_same_seed_gives_the_bits_of_the_cpu_driver(
 
 TRAINING = """
     import torch
-    from demo.comparison import losses, philox_masks
-    from demo.corpus import read_corpus
-    from demo.settings import ModelSettings, TrainingSettings
-    from demo.training import Trainer
+    from examples.demo.comparison import losses, philox_masks
+    from examples.demo.corpus import read_corpus
+    from examples.demo.settings import ModelSettings, TrainingSettings
+    from examples.demo.training import Trainer
 
     model = ModelSettings(width=32, heads=2, blocks=2, context=16)
     settings = TrainingSettings(steps=20, batch=4, warm_up=5)
@@ -206,5 +206,5 @@ TRAINING = """
 def test_the_demo_trains_without_a_fallback_and_with_the_losses_of_the_cpu(
     driver: str, run_python: RunPython, cache: pathlib.Path
 ) -> None:
-    tools = str(HERE.parent / "tools")
+    tools = str(ROOT / "tools")
     run_python(TRAINING, env={**driver_variables(driver, cache), "PYTHONPATH": tools}, timeout=400)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from building.simulated import build
-from simulated_operators import (
+from backends.simulated_operators import (
     BFLOAT16,
     CORE_EXCEPTION,
     NO_CONTEXT,
@@ -20,6 +19,7 @@ from simulated_operators import (
     Array,
     Npu,
 )
+from sim_vendor.simulated import build
 
 RANDOM = np.random.default_rng(5)
 FLOAT, HALF, LONG = ctypes.c_int32(0), ctypes.c_int32(1), ctypes.c_int32(9)

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from building.simulated import build
 from conftest import RunPython
+from sim_vendor.simulated import build
 
 
 @pytest.fixture(scope="module")

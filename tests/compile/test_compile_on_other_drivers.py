@@ -6,8 +6,8 @@ Tested on the simulation only.
 from __future__ import annotations
 
 import pytest
-from building import simulated
 from conftest import RunPython
+from sim_vendor import simulated
 
 PROGRAM = """
     import copy, warnings

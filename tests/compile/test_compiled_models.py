@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import tb_compile
 import torch
-from models.case import OPTIMIZERS, Training
-from test_models import FAMILIES, SEED
+from examples.models.case import OPTIMIZERS, Training
+from training.families import FAMILIES, SEED
 
 STEPS = 20
 

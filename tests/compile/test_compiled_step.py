@@ -8,12 +8,12 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import captured_programs
 import pytest
 import tb_compile
 import torch
 import torch.nn.functional as F
 import torch_backend.device_module as tb
+from compile import captured_programs
 from tb_compile.captured import NOT_LAUNCHED, Captured
 from torch import nn
 

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
-import subprocess
-import sys
 import time
-from dataclasses import dataclass
 
 import pytest
 from conftest import ROOT
+from docs.page_commands import Shell, Step, check_output
 
 PAGE = ROOT / "docs" / "new-device.md"
 FIRST_TENSOR = "Use it from PyTorch"  # the section that ends the first hour's documented sequence
-
-
-@dataclass(frozen=True)
-class Step:
-    """A fence of commands, and the lines that must appear in what it prints, in order."""
-
-    section: str
-    commands: str
-    prints: list[str]
 
 
 def steps() -> list[Step]:
@@ -35,40 +23,6 @@ def steps() -> list[Step]:
         for match in re.finditer(r"```sh run\n(.*?)```(?:\n\n```text\n(.*?)```)?", part, re.DOTALL):
             found.append(Step(section, match[1], (match[2] or "").splitlines()))
     return found
-
-
-class Shell:
-    """Runs commands as one session would: the folder and exported variables last from step to step."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self._state = folder / "state"
-        self._work = folder / "work"
-        self._work.mkdir()
-        self._state.write_text(f"cd {self._work}\n")
-
-    def run(self, commands: str) -> str:
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("TB_", "PYTHON"))}
-        clean["PATH"] = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
-        keep = f'{{ echo "cd $PWD"; export -p | grep -E "TB_|PYTHONPATH"; }} > {self._state}'
-        script = f"set -e\n. {self._state}\n{commands}\n{keep} || true"
-        done = subprocess.run(
-            ["bash", "-c", script], env=clean, capture_output=True, text=True, timeout=300, check=False
-        )
-        assert done.returncode == 0, f"{commands}\nended with {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    @property
-    def folder(self) -> pathlib.Path:
-        return self._work
-
-
-def check_output(step: Step, output: str) -> None:
-    lines = iter(output.splitlines())
-    for expected in step.prints:
-        pattern = re.sub(r"\\ +", r"\\s+", ".*".join(map(re.escape, expected.split("..."))))
-        assert any(re.fullmatch(pattern, line.rstrip()) for line in lines), (
-            f"the page promises the line {expected!r} (in this order) from\n{step.commands}\nwhich printed\n{output}"
-        )
 
 
 def test_the_page_has_the_steps_that_it_promises() -> None:

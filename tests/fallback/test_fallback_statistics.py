@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import example_operators  # noqa: F401 - registers example::mode
 import pytest
 import torch
 from conftest import RunPython
+from fallback import example_operators  # noqa: F401 - registers example::mode
 
 tb: Any = torch.tb  # type: ignore[attr-defined]
 

@@ -28,7 +28,7 @@ class InvalidProgram(Exception):
 
 def script(case: Case) -> str:
     """The case as a Python program."""
-    parts = [f'"""{case.name}: {case.steps} steps. Run with tools/ on PYTHONPATH."""', "from fuzz.replay import *\n"]
+    parts = [f'"""{case.name}: {case.steps} steps. Run with tests/ on PYTHONPATH."""', "from fuzz.replay import *\n"]
     return "\n".join([*parts, _functions(case), f"replay({_call(case)}, streams={case.streams})\n"])
 
 

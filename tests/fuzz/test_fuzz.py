@@ -9,7 +9,7 @@ import textwrap
 import pytest
 from conftest import ROOT, RunPython
 
-TOOLS = {"PYTHONPATH": str(ROOT / "tools"), "OMP_NUM_THREADS": "1"}
+TESTS = {"PYTHONPATH": str(ROOT / "tests"), "OMP_NUM_THREADS": "1"}
 
 
 def fuzz(run_python: RunPython, arguments: str, plant: str = "") -> subprocess.CompletedProcess[str]:
@@ -20,7 +20,7 @@ def fuzz(run_python: RunPython, arguments: str, plant: str = "") -> subprocess.C
         f"sys.argv = ['fuzz', *{arguments.split()}]",
         "runpy.run_module('fuzz', run_name='__main__')",
     ]
-    return run_python("\n".join(lines), TOOLS, check=False, timeout=280)
+    return run_python("\n".join(lines), TESTS, check=False, timeout=280)
 
 
 def test_random_programs_give_what_stock_cpu_gives(run_python: RunPython) -> None:
@@ -84,9 +84,9 @@ def test_a_case_that_differs_is_shrunk_to_a_script_that_shows_it(run_python: Run
     assert int(steps[1]) <= 6
     assert int(steps[2]) >= 10
     assert "sigmoid" in steps[3]
-    wrong = run_python("\n".join([textwrap.dedent(plant), steps[3]]), TOOLS, check=False)
+    wrong = run_python("\n".join([textwrap.dedent(plant), steps[3]]), TESTS, check=False)
     assert "elements differ" in wrong.stderr
-    right = run_python(steps[3], TOOLS, check=False)
+    right = run_python(steps[3], TESTS, check=False)
     assert (right.returncode, right.stderr) == (0, "")
 
 
@@ -95,7 +95,7 @@ def test_a_seed_gives_the_same_programs_in_every_process(run_python: RunPython) 
         run_python(
             "import runpy, sys; sys.argv = 'fuzz --show --cases 5 --seed 3'.split();"
             "runpy.run_module('fuzz', run_name='__main__')",
-            {**TOOLS, "PYTHONHASHSEED": seed},
+            {**TESTS, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")
     }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import kernel_cases_bags  # noqa: F401 - importing it fills CASES
-import kernel_cases_layers  # noqa: F401
-import kernel_cases_lists  # noqa: F401
-import kernel_cases_operators  # noqa: F401
-import kernel_cases_results  # noqa: F401
+import ops.cases.bags
+import ops.cases.layers
+import ops.cases.lists
+import ops.cases.operators
+import ops.cases.results  # noqa: F401
 import pytest
 import torch
 import torch_backend.device_module as tb
-from kernel_cases import CASES, Source, assert_same
+from ops.cases.case import CASES, Source, assert_same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import kernel_cases_bags  # noqa: F401 - importing it fills CASES
-import kernel_cases_layers  # noqa: F401
-import kernel_cases_lists  # noqa: F401
-import kernel_cases_operators  # noqa: F401
-import kernel_cases_results  # noqa: F401
-import kernel_cases_scaling  # noqa: F401
+import ops.cases.bags
+import ops.cases.layers
+import ops.cases.lists
+import ops.cases.operators
+import ops.cases.results
+import ops.cases.scaling  # noqa: F401
 import pytest
 import torch
 import torch.nn.functional as F
-from kernel_cases import CASES, Case, Source, assert_same, backward, leaves
+from ops.cases.case import CASES, Case, Source, assert_same, backward, leaves
 from torch import nn
 
 aten = torch.ops.aten

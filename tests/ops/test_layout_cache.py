@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from example_operators import mode
-from kernel_cases import Source, assert_same, backward
+from fallback.example_operators import mode
+from ops.cases.case import Source, assert_same, backward
 from torch import Tensor
 
 aten = torch.ops.aten

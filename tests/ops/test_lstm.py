@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from kernel_cases import Source, assert_same, backward, leaves
-from test_shared_kernels import replayed
-from threads import one_thread
+from ops.cases.case import Source, assert_same, backward, leaves
+from ops.replay import replayed
+from ops.threads import one_thread
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -12,9 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {"cuda": "libcuda.so.1", "npu": "libascendcl.so"}
 IMAGES = {"cuda": "contract_kernels.image"}  # the contract's kernels, for the simulation
-# A step takes seconds, which says nothing about a device: losses of the first 20 steps are compared with stock cpu's as
-# always, times are not, and little is done besides.
-DEMO = ["--untimed", "--steps", "5", "--sample", "20"]
 
 
 def build(name: str) -> Path:
@@ -99,18 +96,3 @@ class Control:
     def misuse(self) -> str:
         """The first call that the real library forbids; "" if there was none."""
         return str(self._function("misuse", ctypes.c_char_p)().decode())
-
-
-def main(command: list[str]) -> int:
-    """Runs tb-device, or the demo, with a driver on its simulated library: `contract --driver npu --level 4`."""
-    name = command[command.index("--driver") + 1]
-    environment = {**os.environ, **variables(name)}
-    if name in IMAGES and command[0] == "contract" and "--image" not in command:
-        library = Path(environment[f"TB_{name.upper()}_LIBRARY"])
-        command = [*command, "--image", str(library.parent / IMAGES[name])]
-    module = ["demo", *DEMO, *command[1:]] if command[0] == "demo" else ["tb_device.cli", *command]
-    return subprocess.run([sys.executable, "-m", *module], env=environment, check=False).returncode
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""tools/abi.py finds what it promises to find, on copies of the headers with one thing broken each."""
+"""tools/checks/abi.py finds what it promises to find, on copies of the headers with one thing broken each."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
-import abi
 import pytest
-from device_abi import AbiError
-from device_abi.slots import read_rules, read_slots
+from checks import abi
+from checks.device_abi import AbiError
+from checks.device_abi.slots import read_rules, read_slots
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYOUT = ROOT / "shared" / "abi" / "v1.json"
@@ -167,4 +167,4 @@ def test_the_command_returns_1_with_the_reason(
     monkeypatch.setattr("sys.argv", ["abi.py", "--check"])
     main: Callable[[], int] = abi.main
     assert main() == 1
-    assert "python tools/abi.py" in capsys.readouterr().err
+    assert "python tools/checks/abi.py" in capsys.readouterr().err

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from allocator_bench import acceptance, libraries, programs
-from allocator_bench.acceptance import Line
+from benchmarks.allocator import acceptance, libraries, programs
+from benchmarks.allocator.acceptance import Line
 
 
 def test_a_promise_is_met_not_met_or_not_measured() -> None:

@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from bench import __main__ as program
-from bench import attention, beside, compiled, lazy
-from bench.copies import COPIES, PINNED, SIZES
-from bench.interleave import Plan, Subject, compare, nothing
-from bench.measure import rows
-from bench.operators import AFTER_PAUSE, OPERATORS
-from bench.products import LAYOUTS, measured, measured_batch
-from bench.rows import Row, aims_text, table, verdicts
-from bench.steps import STEPS, training_step
-from models.case import Training
+from benchmarks.compile import compiled, lazy
+from benchmarks.interleave import Plan, Subject, compare, nothing
+from benchmarks.operators import __main__ as program
+from benchmarks.operators import attention, beside
+from benchmarks.operators.copies import COPIES, PINNED, SIZES
+from benchmarks.operators.measure import rows
+from benchmarks.operators.operators import AFTER_PAUSE, OPERATORS
+from benchmarks.operators.products import LAYOUTS, measured, measured_batch
+from benchmarks.operators.rows import Row, aims_text, table, verdicts
+from benchmarks.operators.steps import STEPS, training_step
+from examples.models.case import Training
 
 ROW = Row("transformer d64", "step", 2, 300.0, 1000.0, 400.0, 0.3, 0.2, 0.4, 0.75)
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from demo.comparison import agree, interleaved, losses
-from demo.corpus import Batches, Corpus, read_corpus, unigram_entropy
-from demo.model import make_model
-from demo.report import Result, draw_losses, smoothed, table, write_json
-from demo.settings import ModelSettings, TrainingSettings
-from demo.training import Trainer, generate, learning_rate
+from examples.demo.comparison import agree, interleaved, losses
+from examples.demo.corpus import Batches, Corpus, read_corpus, unigram_entropy
+from examples.demo.model import make_model
+from examples.demo.report import Result, draw_losses, smoothed, table, write_json
+from examples.demo.settings import ModelSettings, TrainingSettings
+from examples.demo.training import Trainer, generate, learning_rate
 
 CPU = torch.device("cpu")
 MODEL = ModelSettings(width=16, heads=2, blocks=1, context=8)
@@ -159,7 +159,7 @@ def test_the_loss_curve_is_a_picture(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_demo_refuses_zero_steps() -> None:
-    command = [sys.executable, "-m", "demo", "--steps", "0"]
+    command = [sys.executable, "-m", "examples.demo", "--steps", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "at least one step" in done.stderr

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gpu_report
 import pytest
+from benchmarks.gpu import report as gpu_report
 from conftest import ROOT
 
 Report = Callable[..., tuple["subprocess.CompletedProcess[str]", dict[str, Any]]]
@@ -26,7 +26,8 @@ def report(tmp_path: Path) -> Report:
 
     def run(*arguments: str, only: list[str], **variables: str) -> tuple[subprocess.CompletedProcess[str], Any]:
         out = tmp_path / "report.json"
-        command = [sys.executable, str(ROOT / "tools" / "gpu_report.py"), "--quick", "--json", str(out), *arguments]
+        program = ROOT / "tools" / "benchmarks" / "gpu" / "report.py"
+        command = [sys.executable, str(program), "--quick", "--json", str(out), *arguments]
         command += [word for part in only for word in ("--only", part)]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("TB_")}
         done = subprocess.run(
@@ -109,10 +110,9 @@ PARTS = {
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Where gpu_parts has the parts of this file."""
-    package = tmp_path / "gpu_parts"
-    package.mkdir()
-    (package / "__init__.py").touch()
+    """Where benchmarks.gpu.parts has the parts of this file."""
+    package = tmp_path / "benchmarks" / "gpu" / "parts"
+    package.mkdir(parents=True)
     for name, code in PARTS.items():
         lines = code.strip("\n").splitlines()
         (package / f"{name}.py").write_text("\n".join(line.strip() for line in lines) + "\n")

@@ -1,4 +1,4 @@
-"""tools/rules.py, run on copies of the tree that are broken in one place each."""
+"""tools/checks/rules.py, run on copies of the tree that are broken in one place each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pathlib
 import shutil
 
 import pytest
-import rules
+from checks import rules
 
 FOLDERS = ["shared/include/tb", "packages/tb-device/contract", "packages/tb-device/tests"]
 READER = "packages/tb-device/src/tb_device/contract/rules.py"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-import strict_skips
+from pytest_plugins import strict_skips
 
 TESTS = """
 import pytest
@@ -31,12 +31,12 @@ def run(folder: pathlib.Path, tests: str, expected: str) -> subprocess.Completed
         "pytest",
         "-ra",
         "-p",
-        "strict_skips",
+        "pytest_plugins.strict_skips",
         "--strict-skips",
         "expected.txt",
         "test_it.py",
     ]
-    tools = str(pathlib.Path(strict_skips.__file__).parent)
+    tools = str(pathlib.Path(strict_skips.__file__).parents[1])
     return subprocess.run(
         command, cwd=folder, env={**os.environ, "PYTHONPATH": tools}, capture_output=True, text=True, check=False
     )

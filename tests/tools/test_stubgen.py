@@ -1,4 +1,4 @@
-"""tools/stubgen.py writes stubs of nanobind modules that a type checker can use."""
+"""tools/building/stubgen.py writes stubs of nanobind modules that a type checker can use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ PACKAGES = sorted(p.name for p in (ROOT / "packages").iterdir() if (p / "pyproje
 
 
 def stub(module: str, folder: pathlib.Path) -> str:
-    command = [sys.executable, str(ROOT / "tools" / "stubgen.py"), "--exit-code", "-o", str(folder), module]
+    program = ROOT / "tools" / "building" / "stubgen.py"
+    command = [sys.executable, str(program), "--exit-code", "-o", str(folder), module]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder.joinpath(*module.split(".")).with_suffix(".pyi").read_text()

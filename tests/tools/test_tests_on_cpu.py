@@ -1,4 +1,4 @@
-"""tools/tests_on_cpu.py: on a machine with a device of a vendor's, tests run on the cpu driver all the same."""
+"""On a machine with a vendor's device, tests run on the cpu driver unless TB_DRIVER asks for another."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from building.simulated import ROOT, build
+from sim_vendor.simulated import ROOT, build
 
+PLUGIN = ["-p", "pytest_plugins.tests_on_cpu"]
 TEST = "import tb_device\n\ndef test_which():\n    assert tb_device.default_driver().name == {name!r}\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "asked", "name"),
-    [(["-p", "tests_on_cpu"], "", "cpu"), (["-p", "tests_on_cpu"], "npu", "npu"), ([], "", "cuda")],
+    [(PLUGIN, "", "cpu"), (PLUGIN, "npu", "npu"), ([], "", "cuda")],
 )
 def test_the_driver_of_tests(tmp_path: Path, arguments: list[str], asked: str, name: str) -> None:
     (tmp_path / "test_driver.py").write_text(TEST.format(name=name))

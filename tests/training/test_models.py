@@ -8,37 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from demo.comparison import philox_masks
-from demo.model import LanguageModel
-from demo.settings import ModelSettings
-from models.autoencoder import AutoencoderSettings, autoencoder
-from models.case import OPTIMIZERS, Case, Training
-from models.convolutional import ImageSettings, resnet18
-from models.dlrm import DlrmSettings, dlrm
-from models.gpt import gpt
-from models.llama import LlamaSettings, llama
-from models.lstm import LstmSettings, lstm
-from models.mlp import MlpSettings, mlp
-from models.unet import UnetSettings, unet
-from models.vit import VitSettings, vit
+from examples.demo.comparison import philox_masks
+from examples.demo.model import LanguageModel
+from examples.models.case import OPTIMIZERS, Training
+from training.families import FAMILIES, SEED
 
 STEPS = 20
-SEED = 5
-
-FAMILIES: dict[str, Callable[[], Case]] = {
-    "mlp": lambda: mlp(MlpSettings()),
-    "gpt": lambda: gpt(ModelSettings(width=16, heads=2, blocks=2, context=8, dropout=0.1), batch=4),
-    # On smaller images batch norm magnifies rounding, so that stock CPU at one thread and at two soon part company.
-    "resnet18": lambda: resnet18(ImageSettings(image=32, batch=8)),
-    "vit": lambda: vit(VitSettings()),
-    "lstm": lambda: lstm(LstmSettings()),
-    "llama": lambda: llama(LlamaSettings()),
-    "unet": lambda: unet(UnetSettings()),
-    "dlrm": lambda: dlrm(DlrmSettings()),
-    "autoencoder_bfloat16": lambda: autoencoder(AutoencoderSettings()),
-}
-
-
 OWN_ORDER = {"lstm"}  # of sums
 
 

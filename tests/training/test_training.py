@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from demo.comparison import agree, losses, philox_masks
-from demo.corpus import read_corpus
-from demo.settings import ModelSettings, TrainingSettings
-from demo.training import Trainer
+from examples.demo.comparison import agree, losses, philox_masks
+from examples.demo.corpus import read_corpus
+from examples.demo.settings import ModelSettings, TrainingSettings
+from examples.demo.training import Trainer
 from torch import nn
 from torch.nn import functional
 

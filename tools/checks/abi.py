@@ -1,7 +1,7 @@
 """Checks and documents the device ABI, from the slot lists and headers in shared/include/tb.
 
-    python tools/abi.py            write docs/abi-reference.md, append what is new to shared/abi/v1.json
-    python tools/abi.py --check    fail if either is stale or anything below does not hold
+    python tools/checks/abi.py            write docs/abi-reference.md, append what is new to shared/abi/v1.json
+    python tools/checks/abi.py --check    fail if either is stale or anything below does not hold
 
 What holds: the headers compile alone as C99, C11, C++17 and C++20 with all warnings as errors; every slot, field and
 constant of the frozen layout keeps its order, offset, size, type and value, and nothing was put between; group bits and
@@ -16,12 +16,14 @@ import json
 import pathlib
 import sys
 
-from device_abi import AbiError
-from device_abi.layout import check_compiles, check_frozen, measure, written
-from device_abi.reference import reference
-from device_abi.slots import check_groups, check_rules, read_rules, read_slots
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from checks.device_abi import AbiError  # noqa: E402
+from checks.device_abi.layout import check_compiles, check_frozen, measure, written  # noqa: E402
+from checks.device_abi.reference import reference  # noqa: E402
+from checks.device_abi.slots import check_groups, check_rules, read_rules, read_slots  # noqa: E402
+
 GRAPH = ("GRAPH", "the extension tb.graph, which get_extension gives: work captured once and launched many times.")
 
 
@@ -49,9 +51,9 @@ def run(root: pathlib.Path, check: bool) -> None:
         page_file.write_text(page)
         return
     if frozen != measured:
-        raise AbiError(f"{layout_file.name} lacks what the headers have: run python tools/abi.py")
+        raise AbiError(f"{layout_file.name} lacks what the headers have: run python tools/checks/abi.py")
     if not page_file.exists() or page_file.read_text() != page:
-        raise AbiError(f"{page_file.name} is stale: run python tools/abi.py")
+        raise AbiError(f"{page_file.name} is stale: run python tools/checks/abi.py")
 
 
 def main() -> int:

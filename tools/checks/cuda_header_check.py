@@ -1,4 +1,4 @@
-"""Compares the CUDA driver's own prototypes with cuda.h: python tools/cuda_header_check.py FOLDER_OF_CUDA_H.
+"""Compares the CUDA driver's own prototypes with cuda.h: python tools/checks/cuda_header_check.py FOLDER_OF_CUDA_H.
 
 The driver needs no toolkit, so nothing else would notice a wrong number. A compiler checks every number, the size of
 every struct, and of each function the number, size and kind of its parameters. The pip package nvidia-cuda-runtime-cu12
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-OURS = Path(__file__).resolve().parents[1] / "packages" / "tb-device" / "drivers" / "cuda"
+OURS = Path(__file__).resolve().parents[2] / "packages" / "tb-device" / "drivers" / "cuda"
 STRUCTS = {
     "CUuuid": "CUuuid",
     "CUipcMemHandle": "CUipcMemHandle",

@@ -1,6 +1,6 @@
-"""Compiles tb-ops' device kernels with NVRTC, without a GPU: python tools/nvrtc_check.py LIBNVRTC [GROUP...].
+"""Compiles tb-ops' device kernels with NVRTC, without a GPU: python tools/checks/nvrtc_check.py LIBNVRTC [GROUP...].
 
-The sources are those that the driver sim compiles when it runs tests/device_kernel_cases.py: this program stands in for
+The sources are those that the driver sim compiles when it runs tests/backends/device_kernel_cases.py: this program is
 its compiler, keeps each source, and passes the command on. LIBNVRTC: libnvrtc.so.13 of the wheel nvidia-cuda-nvrtc, or
 of a toolkit. Status 1 where a source does not compile, or there was none.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import tb_ops
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 HEADERS = Path(tb_ops.__file__).parent / "device_kernels"
 KEEP = "TB_NVRTC_CHECK_KEEP"
 OPTIONS = ["--std=c++20", "--fmad=false", "--device-as-default-execution-space", "--disable-warnings", f"-I{HEADERS}"]
@@ -42,11 +42,11 @@ def collect(folder: Path, groups: list[str]) -> list[str]:
     environment["TB_HOST_COMPILER"] = str(compiler)
     if not groups:
         sys.path.insert(0, str(ROOT / "tests"))
-        from device_kernel_cases import GROUPS
+        from backends.device_kernel_cases import GROUPS
 
         groups = list(GROUPS)
     for group in groups:
-        command = [sys.executable, str(ROOT / "tests" / "device_kernel_cases.py"), group]
+        command = [sys.executable, str(ROOT / "tests" / "backends" / "device_kernel_cases.py"), group]
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
     return [path.read_text() for path in sorted(folder.glob("*.cu"))]
 

@@ -1,6 +1,6 @@
 """Checks that every rule of the device ABI is proved: each id of the specification is cited by a case or a test.
 
-    python tools/rules.py     exit code 1 with what is wrong
+    python tools/checks/rules.py     exit code 1 with what is wrong
 
 The rules are the sentences of shared/include/tb/{driver.h,driver_slots.inc,graph_slots.inc}. A case cites them in its
 TB_CASE; a test of tb-device in a comment `rules: mem_alloc.3 E1`. No case cites a rule that there is not, no id of a
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = pathlib.Path("packages/tb-device")
 
 # What the caller promises, which no driver can keep or break; the validate layer finds callers that break it.

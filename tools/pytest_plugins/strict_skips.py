@@ -1,7 +1,8 @@
 """A pytest plugin: a skipped test fails the run unless a file says that it is expected, and why.
 
-`pytest -p strict_skips --strict-skips FILE`. A line of FILE is `PATTERN | REASON`: PATTERN is matched against the node
-id with the wildcards of fnmatch ([ means itself), # starts a comment. A test that should skip but passes is no error.
+`pytest -p pytest_plugins.strict_skips --strict-skips FILE`. A line of FILE is `PATTERN | REASON`: PATTERN is matched
+against the node id with the wildcards of fnmatch ([ means itself), # starts a comment. A test that should skip but
+passes is no error.
 """
 
 from __future__ import annotations

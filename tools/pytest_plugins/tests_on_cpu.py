@@ -1,4 +1,4 @@
-"""A pytest plugin, `pytest -p tests_on_cpu`: without TB_DRIVER tests run on the cpu driver, whatever the machine has.
+"""A pytest plugin: without TB_DRIVER tests run on the cpu driver, whatever the machine has.
 
 Most tests say what the cpu driver does, and unset TB_DRIVER means the first of cuda, npu and cpu that has a device.
 """

@@ -15,6 +15,9 @@ import pytest
 import tb_device
 from tb_device import _core
 
+# The simulated vendor libraries are built from tests/sim_vendor, by the module beside their sources.
+sys.path.append(str(Path(__file__).resolve().parents[3] / "tests"))
+
 PROBE = Path(__file__).parent / "drivers" / "probe.c"
 OFFSETS = {name: offset for _, _, name, offset in _core.slots()}
 

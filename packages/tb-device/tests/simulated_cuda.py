@@ -9,7 +9,7 @@ from ctypes import CFUNCTYPE, c_char_p, c_int32, c_int64, c_uint16, c_uint32, c_
 from pathlib import Path
 
 import pytest
-from building.simulated import ROOT, Control, build
+from sim_vendor.simulated import ROOT, Control, build
 from tb_device import _core
 
 LIST = ROOT / "packages/tb-device/drivers/cuda/functions.inc"

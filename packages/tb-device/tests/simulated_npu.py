@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import tb_device
-from building.simulated import ROOT, Control, build
 from conftest import Slots
+from sim_vendor.simulated import ROOT, Control, build
 
 H2D, D2H, D2D = 1, 2, 3
 NOT_READY = 32

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from building.simulated import build
 from conftest import Python
+from sim_vendor.simulated import build
 
 WHICH = "import tb_device; print(tb_device.default_driver().name)"
 LIST = """

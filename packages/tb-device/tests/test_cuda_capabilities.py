@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import tb_device
-from building.simulated import Control
+from sim_vendor.simulated import Control
 from simulated_cuda import FUNCTIONS, control, image, library
 from tb_device import explain, levels
 

@@ -11,7 +11,7 @@ from ctypes import c_char_p, c_int32, c_uint32, c_void_p
 from pathlib import Path
 
 import pytest
-from building.simulated import Control
+from sim_vendor.simulated import Control
 from simulated_cuda import FUNCTIONS, Failed, RawDriver, control, image, library, u64
 
 __all__ = ["control", "image", "library"]  # fixtures

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tb_device
-from building.simulated import Control
+from sim_vendor.simulated import Control
 from simulated_npu import D2H, H2D, NOT_READY, OLDEST, TIMING, Held, Npu, control, library, npu
 
 __all__ = ["control", "library", "npu"]  # fixtures

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import tb_device
-from building.simulated import Control
 from conftest import Slots
+from sim_vendor.simulated import Control
 from simulated_npu import D2D, D2H, GRANULE, H2D, OLDEST, TIMING, control, functions, library
 from tb_device import _core
 

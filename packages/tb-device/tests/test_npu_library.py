@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import tb_device
-from building.simulated import Control
 from conftest import Python
+from sim_vendor.simulated import Control
 from simulated_npu import OLDEST, OPTIONAL, Npu, control, functions, library
 from tb_device import explain
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from kernel_cases import Source, backward, case
+from ops.cases.case import Source, backward, case
 
 aten = torch.ops.aten
 

@@ -1,4 +1,4 @@
-"""Cases of _foreach_ lists and of the optimizers, for test_kernels.py."""
+"""Cases of _foreach_ lists and of the optimizers, for tests/ops/test_kernels.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from kernel_cases import Source, case
+from ops.cases.case import Source, case
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 

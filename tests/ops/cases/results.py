@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from kernel_cases import Source, case
+from ops.cases.case import Source, case
 
 
 @case

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import torch
-from kernel_cases import Source, case
+from ops.cases.case import Source, case
 
 
 @case

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch_backend  # noqa: F401
+from ops.threads import one_thread
 from tb_ops import _core
-from threads import one_thread
 
 LARGE = 4096
 

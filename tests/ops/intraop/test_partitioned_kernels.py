@@ -12,25 +12,11 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-import torch_backend.device_module as tb
-from threads import one_thread
+from ops.replay import replayed
+from ops.threads import one_thread
 
 # rows, outputs, inner: some shared by rows, some by columns, some with ends that fill no part.
 SIZES = ((32, 128, 128), (512, 192, 64), (64, 1000, 100), (1000, 37, 65), (4096, 40, 40), (2, 1024, 515), (33, 2, 9000))
-
-
-def replayed(step: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
-    """What `step` gives in the third replay of its capture."""
-    step()
-    tb.synchronize()
-    graph = tb.Graph()
-    with tb.graph(graph):
-        found = step()
-    for _ in range(3):
-        for tensor in found:
-            tensor.fill_(float("nan"))
-        graph.replay()
-    return [tensor.cpu() for tensor in found]
 
 
 def check(step: Callable[[str], Callable[[], list[torch.Tensor]]], or_all_threads: bool = False) -> None:

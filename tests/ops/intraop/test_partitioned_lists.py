@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 import torch_backend  # noqa: F401
 from conftest import RunPython
-from threads import one_thread
+from ops.threads import one_thread
 
 LENGTHS = [1, 5, 0, 64, 4000, 17, 3, 2500, 900, 6001] * 8
 

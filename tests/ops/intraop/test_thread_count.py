@@ -10,9 +10,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import RunPython
-from test_shared_kernels import replayed
+from ops.replay import replayed
 
-HEADER = pathlib.Path(__file__).parents[1] / "packages/tb-ops/src/thread_independent.h"
+HEADER = pathlib.Path(__file__).parents[3] / "packages/tb-ops/src/thread_independent.h"
 # The header's lists, by their names: what is independent anywhere, and what is so on processors with AVX-512.
 LISTS = {
     name: re.findall(r'"aten::(\S+)",$', text, re.MULTILINE)

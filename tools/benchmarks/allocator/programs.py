@@ -13,7 +13,7 @@ from pathlib import Path
 from . import libraries
 from .libraries import Unavailable
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SOURCES = Path(__file__).parent / "peers"
 CUDART = ROOT / "tests" / "sim_vendor" / "cudart"
 PACKAGE = ROOT / "packages" / "tb-allocator"

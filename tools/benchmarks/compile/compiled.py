@@ -1,4 +1,6 @@
-"""python -m bench.compiled: training steps on tb, plain, compiled and captured, against stock cpu, plain and compiled.
+"""Training steps on tb, plain, compiled and captured, against stock cpu, plain and compiled.
+
+python -m benchmarks.compile.compiled [NAME...]
 
 captured: tb_compile.step. graphs: a model that torch.compile(backend="tb", mode="reduce-overhead") compiled. compiled:
 torch.compile(model). All run interleaved in one process, each on a model of its own; a block of steps is queued and
@@ -20,11 +22,11 @@ from typing import Any
 import tb_compile
 import torch
 import torch_backend.device_module as tb
-from models.case import Case, Training, adamw_fused
+from examples.models.case import Case, Training, adamw_fused
 
-from bench.interleave import Call, Comparison, Plan, Subject, compare
-from bench.measure import release_team
-from bench.steps import STEPS
+from benchmarks.interleave import Call, Comparison, Plan, Subject, compare
+from benchmarks.operators.measure import release_team
+from benchmarks.operators.steps import STEPS
 
 # The greatest ratio of a captured step to stock cpu's compiled one. Larger models have 1.0.
 AIMS = {"MLP 4x128 batch 32": 0.25, "transformer d64": 0.5, "CNN 32x32 batch 32": 0.6}

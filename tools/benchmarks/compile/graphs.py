@@ -1,4 +1,4 @@
-"""python -m bench.graphs: replays of a captured training step against the same step run eagerly, interleaved.
+"""Replays of a captured training step against the same step run eagerly: python -m benchmarks.compile.graphs.
 
 Both run asynchronously: a block of steps is queued and then waited for. Losses of the two are compared bit by bit.
 """
@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 import torch_backend.device_module as tb
-from models.case import Case, Training, adamw_fused
+from examples.models.case import Case, Training, adamw_fused
 
-from bench.steps import STEPS
+from benchmarks.operators.steps import STEPS
 
 AIM = 0.7
 CHOSEN = ("MLP 4x128 batch 32", "transformer d64")

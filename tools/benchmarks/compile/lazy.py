@@ -1,4 +1,6 @@
-"""python -m bench.lazy: training steps on lazy tensors, tb's backend against PyTorch's own (TSBackendImpl, on the CPU).
+"""Training steps on lazy tensors, tb's backend against PyTorch's own (TSBackendImpl, on the CPU).
+
+python -m benchmarks.compile.lazy
 
 A process has room for one lazy backend, so there are two, which run blocks in turn. One thread each; AdamW; a block of
 steps ends with the reading of the last loss.
@@ -82,7 +84,8 @@ def _serve(backend: str, name: str, steps: int) -> None:
 
 def measure(name: str, rounds: int, steps: int, env: dict[str, str]) -> tuple[float, float, float]:
     """Microseconds of a step of tb's and of PyTorch's backend, and the median of their ratios."""
-    command = [sys.executable, "-W", "ignore", "-m", "bench.lazy", "--steps", str(steps), "--only", name, "--serve"]
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.compile.lazy", "--serve"]
+    command += ["--steps", str(steps), "--only", name]
     running = [
         subprocess.Popen(
             [*command, backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **env}

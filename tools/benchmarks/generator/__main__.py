@@ -11,9 +11,9 @@ from typing import Any
 import numpy
 import tb_generator
 import torch
-from bench.interleave import Plan, Subject, compare
 
-from generator_bench.cases import ELEMENTS, Case, cases
+from benchmarks.generator.cases import ELEMENTS, Case, cases
+from benchmarks.interleave import Plan, Subject, compare
 
 
 def measure(case: Case, elements: int, rounds: int) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy
 import tb_generator
 import torch
-from bench.interleave import Call
+
+from benchmarks.interleave import Call
 
 ELEMENTS = 10_000_000
 

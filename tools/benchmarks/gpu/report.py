@@ -1,4 +1,6 @@
-"""What the CUDA driver does on this machine: python tools/gpu_report.py [--only PART] [--simulated]. No network.
+"""What the CUDA driver does on this machine. Needs no network.
+
+python tools/benchmarks/gpu/report.py [--only PART] [--simulated]
 
 Each part runs in a process of its own with a time limit, so that none takes another's result along. Prints tables; the
 JSON goes to build/gpu_report.json, after each part. Statuses: 0 all asked for ran, passed and met its aims; 1 something
@@ -20,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TOOLS = Path(__file__).resolve().parent
+TOOLS = Path(__file__).resolve().parents[2]
+TESTS = TOOLS.parent / "tests"
+PACKAGE = "benchmarks.gpu.parts"
 SIMULATED = "SIMULATION, not a GPU"
 FAILED, NO_DEVICE, NOT_RUN, AIM_MISSED = 1, 3, 4, 5
 FACTS_SECONDS = 120
@@ -29,7 +33,7 @@ TAIL = 3000  # characters of a failed part's text
 
 @dataclass(frozen=True)
 class Part:
-    """A module of gpu_parts, and the seconds that it gets."""
+    """A module of benchmarks.gpu.parts, and the seconds that it gets."""
 
     title: str
     seconds: float
@@ -60,7 +64,7 @@ def run_part(name: str, seconds: float, options: list[str], environment: dict[st
     """The part's result with the seconds that it took; a crash and an end by the time limit are failures."""
     with tempfile.TemporaryDirectory() as scratch:
         out, text = Path(scratch) / "result.json", Path(scratch) / "text"
-        command = [sys.executable, "-m", f"gpu_parts.{name}", "--out", str(out), "--seconds", str(seconds), *options]
+        command = [sys.executable, "-m", f"{PACKAGE}.{name}", "--out", str(out), "--seconds", str(seconds), *options]
         started = time.monotonic()
         with text.open("w") as log:
             process = subprocess.Popen(
@@ -79,7 +83,7 @@ def run_part(name: str, seconds: float, options: list[str], environment: dict[st
 
 def read_facts(environment: dict[str, str]) -> dict[str, Any] | None:
     """Machine, device and versions; None, with the reason on standard error, when there is no CUDA device."""
-    command = [sys.executable, "-m", "gpu_parts.facts"]
+    command = [sys.executable, "-m", f"{PACKAGE}.facts"]
     try:
         done = subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, text=True, timeout=FACTS_SECONDS, check=False
@@ -157,7 +161,8 @@ def main() -> int:
     environment = {**os.environ, "TB_DRIVER": "cuda"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TOOLS), environment.get("PYTHONPATH", "")]))
     if asked.simulated:
-        from building.simulated import IMAGES, variables
+        sys.path.insert(0, str(TESTS))
+        from sim_vendor.simulated import IMAGES, variables
 
         environment.update(variables("cuda"))
         asked.image = asked.image or str(Path(environment["TB_CUDA_LIBRARY"]).parent / IMAGES["cuda"])

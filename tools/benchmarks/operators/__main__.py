@@ -1,4 +1,4 @@
-"""python -m bench [NAME...]: tb against stock cpu at the default thread count and at one thread; JSON to a file.
+"""tb against stock cpu at the default thread count and at one thread: python -m benchmarks.operators [NAME...].
 
 Each thread count has a process of its own, because a pool of threads keeps the size it was made with. In the process
 with the default count stock cpu is timed at one thread as well, so that there is a ratio to its better setting.
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 
-from bench.rows import Row, aims_text, table, verdicts
+from benchmarks.operators.rows import Row, aims_text, table, verdicts
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 PROCESSES: dict[str, dict[str, str]] = {"default": {}, "1": ONE_THREAD}
@@ -22,7 +22,7 @@ PROCESSES: dict[str, dict[str, str]] = {"default": {}, "1": ONE_THREAD}
 
 def measure(arguments: list[str], environment: dict[str, str]) -> list[Row]:
     """The rows of one process with these additions to the environment; SystemExit if it fails, after its own text."""
-    command = [sys.executable, "-m", "bench.measure", *arguments]
+    command = [sys.executable, "-m", "benchmarks.operators.measure", *arguments]
     done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"bench: {' '.join(command)} failed with status {done.returncode}; its text stands above")

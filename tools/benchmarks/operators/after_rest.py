@@ -1,4 +1,4 @@
-"""What a rest costs: `python -m bench.after_rest` in tools.
+"""What a rest costs: `python -m benchmarks.operators.after_rest` in tools.
 
 A worker that was idle sleeps, and has no team of threads. Two measurements, each after rests: kernels that start a
 team, in turns with the same ones directly after; and adds of 1 element, with the processor that the worker was found on

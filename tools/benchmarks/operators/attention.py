@@ -1,4 +1,4 @@
-"""python -m bench.attention: float attention and its gradients on tb beside stock cpu, one thread, in turns.
+"""Float attention and its gradients on tb against stock cpu, one thread: python -m benchmarks.operators.attention.
 
 Both by the operators that torch.nn.functional.scaled_dot_product_attention calls, the wait for the result included.
 Own: whether tb-ops' kernel computes the size, which a trial decides, or PyTorch's. Equal: whether the results are the
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import tb_ops._core
 import torch
 
-from bench.interleave import Plan, Subject, compare
+from benchmarks.interleave import Plan, Subject, compare
 
 # Batch, heads, positions, size of a head, causal: of the benchmark's models, and longer ones.
 SIZES = (

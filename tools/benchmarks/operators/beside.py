@@ -1,4 +1,6 @@
-"""python -m bench.beside: do stock cpu's training steps take longer once tb has used all processors in this process?
+"""Do stock cpu's training steps take longer once tb has used all processors in this process?
+
+python -m benchmarks.operators.beside
 
 Each step on stock cpu in a process of its own: before tb is used, and after kernels of tb that took every processor.
 """
@@ -11,9 +13,9 @@ import time
 
 import torch
 
-from bench.interleave import Subject, compare
-from bench.steps import STEPS as CASES
-from bench.steps import training_step
+from benchmarks.interleave import Subject, compare
+from benchmarks.operators.steps import STEPS as CASES
+from benchmarks.operators.steps import training_step
 
 STEPS = ("transformer d64", "transformer d128", "LSTM 2x128")
 AIM = 1.1
@@ -49,7 +51,7 @@ def main() -> int:
     print(f"{'step of stock cpu':20}{'before, ms':>12}{'after tb, ms':>14}{'ratio':>7}")
     missed = []
     for name in STEPS:
-        command = [sys.executable, "-m", "bench.beside", name]
+        command = [sys.executable, "-m", "benchmarks.operators.beside", name]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         before, after = map(float, done.stdout.split())
         print(f"{name:20}{before:12.2f}{after:14.2f}{after / before:7.2f}", flush=True)

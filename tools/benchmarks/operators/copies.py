@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from bench.interleave import Call, Plan
+from benchmarks.interleave import Call, Plan
 
 SIZES = {
     "4 B": 4,

@@ -1,4 +1,4 @@
-"""python -m bench.imports: what importing the torch-free packages adds to a bare Python, in milliseconds.
+"""Milliseconds that importing the torch-free packages adds to a bare Python: python -m benchmarks.operators.imports.
 
 The least of many fresh processes, of wall and of processor time: what a busy machine adds is not the packages'.
 """

@@ -1,4 +1,4 @@
-"""python -m bench.measure: every row at this process's thread count, as JSON on the last line of standard output."""
+"""Every row at this process's thread count, as JSON on the last line: python -m benchmarks.operators.measure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 import torch
-from models.case import Case
+from examples.models.case import Case
 
-from bench.copies import COPIES
-from bench.interleave import Call, Plan, Subject, compare
-from bench.operators import AFTER_PAUSE, OPERATORS, PLAN, PLAN_AFTER_PAUSE
-from bench.rows import Row
-from bench.steps import STEPS, training_step
+from benchmarks.interleave import Call, Plan, Subject, compare
+from benchmarks.operators.copies import COPIES
+from benchmarks.operators.operators import AFTER_PAUSE, OPERATORS, PLAN, PLAN_AFTER_PAUSE
+from benchmarks.operators.rows import Row
+from benchmarks.operators.steps import STEPS, training_step
 
 Make = Callable[[torch.device], Call]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from bench.interleave import Call, Plan
+from benchmarks.interleave import Call, Plan
 
 PLAN = Plan(calls=200, rounds=31, wait_inside=False, warm=5)
 PLAN_AFTER_PAUSE = Plan(calls=1, rounds=101, wait_inside=False, pause=0.001)

@@ -1,4 +1,4 @@
-"""The optimizer's step alone: `python -m bench.optimizers` in tools.
+"""The optimizer's step alone: `python -m benchmarks.operators.optimizers` in tools.
 
 AdamW on lists (`foreach=True`) over the parameters of some of the benchmark's models, on tb and on stock cpu,
 interleaved, at the default thread count and at one thread. Prints medians; the last column is tb to stock.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import torch
 
-from bench.interleave import Call, Plan, compare
-from bench.measure import subjects
-from bench.steps import STEPS
+from benchmarks.interleave import Call, Plan, compare
+from benchmarks.operators.measure import subjects
+from benchmarks.operators.steps import STEPS
 
 MODELS = ("transformer d64", "transformer d128", "LSTM 2x128", "ResNet-18 64x64 batch 8")
 PLAN = Plan(calls=4, rounds=21, wait_inside=True, pause=0.03)

@@ -1,4 +1,4 @@
-"""python -m bench.products: tb-ops' kernel of float matrix products beside stock cpu's, one thread, in turns.
+"""tb-ops' kernel of float matrix products against stock cpu's, one thread: python -m benchmarks.operators.products.
 
 Single products by the kernel itself, batches by torch.bmm on tb, the wait for the result included. Equal: whether the
 results are the same bit by bit, without which a product is not given to the kernel.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import tb_ops._core
 import torch
 
-from bench.interleave import Plan, Subject, compare
+from benchmarks.interleave import Plan, Subject, compare
 
 # Rows, terms of a sum, columns: of the benchmark's models, and larger ones.
 SIZES = (

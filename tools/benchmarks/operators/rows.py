@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.copies import PINNED
-from bench.operators import AFTER_PAUSE
+from benchmarks.operators.copies import PINNED
+from benchmarks.operators.operators import AFTER_PAUSE
 
 
 @dataclass(frozen=True)

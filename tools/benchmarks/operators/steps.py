@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from demo.settings import ModelSettings
-from models.case import Case, Training
-from models.convolutional import ImageSettings, plain, resnet18
-from models.gpt import gpt
-from models.lstm import LstmSettings, lstm
-from models.mlp import MlpSettings, mlp
-from models.vit import VitSettings, vit
+from examples.demo.settings import ModelSettings
+from examples.models.case import Case, Training
+from examples.models.convolutional import ImageSettings, plain, resnet18
+from examples.models.gpt import gpt
+from examples.models.lstm import LstmSettings, lstm
+from examples.models.mlp import MlpSettings, mlp
+from examples.models.vit import VitSettings, vit
 
-from bench.interleave import Call, Plan
+from benchmarks.interleave import Call, Plan
 
 
 def _plain_sgd(model: torch.nn.Module) -> torch.optim.Optimizer:

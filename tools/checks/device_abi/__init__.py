@@ -1,4 +1,4 @@
-"""The device ABI as data: its slots and rules, its layout, its reference page. tools/abi.py is the command."""
+"""The device ABI as data: its slots and rules, its layout, its reference page. tools/checks/abi.py is the command."""
 
 
 class AbiError(Exception):

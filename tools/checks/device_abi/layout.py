@@ -10,8 +10,8 @@ import subprocess
 import tempfile
 from typing import Any
 
-from device_abi import AbiError
-from device_abi.slots import Group
+from checks.device_abi import AbiError
+from checks.device_abi.slots import Group
 
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 STANDARDS = [("CC", "cc", "c", "c99"), ("CC", "cc", "c", "c11"), ("CXX", "c++", "c++", "c++17")]

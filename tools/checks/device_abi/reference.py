@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from device_abi.slots import Group, Slot
+from checks.device_abi.slots import Group, Slot
 
 
 def _function(slot: Slot) -> list[str]:
@@ -31,7 +31,7 @@ def reference(groups: list[Group], graph: list[Group], rules: list[tuple[str, st
     lines = [
         "# Driver table reference",
         "",
-        "<!-- Written by tools/abi.py from driver.h, driver_slots.inc and graph_slots.inc: edit those, run it. -->",
+        "<!-- Written by tools/checks/abi.py from driver.h, driver_slots.inc and graph_slots.inc, which you edit. -->",
         "",
         f"{total} functions in {len(groups)} groups, in frozen order. A driver must have the {len(required)} required "
         f"ones of {groups[0].name}; every other group",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from device_abi import AbiError
+from checks.device_abi import AbiError
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""python -m demo: train a byte-level language model on device tb and compare with stock cpu.
+"""python -m examples.demo: train a byte-level language model on device tb and compare with stock cpu.
 
 Ends with status 1 if the losses of the first steps differ, an operator fell back, or nothing was learned.
 """
@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from demo.comparison import Timing, agree, interleaved, losses, philox_masks
-from demo.corpus import Corpus, read_corpus
-from demo.model import MaskSource
-from demo.report import Result, draw_losses, table, write_json
-from demo.settings import ModelSettings, TrainingSettings
-from demo.training import Trainer, generate
+from examples.demo.comparison import Timing, agree, interleaved, losses, philox_masks
+from examples.demo.corpus import Corpus, read_corpus
+from examples.demo.model import MaskSource
+from examples.demo.report import Result, draw_losses, table, write_json
+from examples.demo.settings import ModelSettings, TrainingSettings
+from examples.demo.training import Trainer, generate
 
 # Losses are fetched in groups: reading one waits for the device.
 _LOSSES_PER_FETCH = 10

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
-from demo.model import MaskSource
-from demo.training import Trainer, synchronize
+from examples.demo.model import MaskSource
+from examples.demo.training import Trainer, synchronize
 
 
 @dataclass(frozen=True)

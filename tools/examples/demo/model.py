@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from demo.settings import VOCABULARY, ModelSettings
+from examples.demo.settings import VOCABULARY, ModelSettings
 
 # Gives the 0/1 mask for a tensor of this shape, float32 on the CPU, with this probability of 1.
 MaskSource = Callable[[torch.Size, float], torch.Tensor]

@@ -7,9 +7,9 @@ import math
 import torch
 from torch.nn import functional
 
-from demo.corpus import Batches, Corpus
-from demo.model import make_model
-from demo.settings import VOCABULARY, ModelSettings, TrainingSettings
+from examples.demo.corpus import Batches, Corpus
+from examples.demo.model import make_model
+from examples.demo.settings import VOCABULARY, ModelSettings, TrainingSettings
 
 
 def learning_rate(step: int, settings: TrainingSettings) -> float:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from models.case import Case, adamw_foreach
+from examples.models.case import Case, adamw_foreach
 
 
 @dataclass(frozen=True)

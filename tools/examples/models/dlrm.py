@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from models.case import Case
+from examples.models.case import Case
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from demo.model import make_model
-from demo.settings import VOCABULARY, ModelSettings
 from torch.nn import functional
 
-from models.case import Case, adamw_foreach
+from examples.demo.model import make_model
+from examples.demo.settings import VOCABULARY, ModelSettings
+from examples.models.case import Case, adamw_foreach
 
 
 def token_loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from models.case import Case, adamw_foreach
-from models.gpt import token_loss
+from examples.models.case import Case, adamw_foreach
+from examples.models.gpt import token_loss
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from models.case import Case, adamw_foreach
-from models.gpt import token_loss
+from examples.models.case import Case, adamw_foreach
+from examples.models.gpt import token_loss
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from models.case import Case, adamw_foreach
+from examples.models.case import Case, adamw_foreach
 
 GROUPS = 4
 

@@ -1,6 +1,6 @@
 // device_kernels.h -- tb-ops' device kernels as images of the simulated libcuda: its shim for the host with other entries.
 //
-// TB_KERNEL_SHIM names this file where tb-ops compiles for the simulation (tools/building/simulated.py).
+// TB_KERNEL_SHIM names this file where tb-ops compiles for the simulation (tests/sim_vendor/simulated.py).
 #pragma once
 #include "shim_host.cuh"
 

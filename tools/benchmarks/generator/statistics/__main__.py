@@ -13,8 +13,8 @@ import sys
 import numpy
 import tb_generator
 
-from generator_statistics import dieharder
-from generator_statistics.distributions import CONTINUOUS, DISCRETE, Continuous, Discrete, Numbers
+from benchmarks.generator.statistics import dieharder
+from benchmarks.generator.statistics.distributions import CONTINUOUS, DISCRETE, Continuous, Discrete, Numbers
 
 BATCH = 5_000_000
 BINS = 1 << 20

@@ -1,1 +1,1 @@
-"""The parts of tools/gpu_report.py, each a program of its own: python -m gpu_parts.NAME --out FILE."""
+"""The parts of the report about a GPU, each a program of its own: python -m benchmarks.gpu.parts.NAME --out FILE."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from gpu_parts.needs import missing_reference, missing_torch
-from gpu_parts.part import Options, Result, main, run_for_json
+from benchmarks.gpu.parts.needs import missing_reference, missing_torch
+from benchmarks.gpu.parts.part import Options, Result, main, run_for_json
 
 GIB = 1 << 30
 
@@ -24,7 +24,7 @@ def part(options: Options) -> Result:
         environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     quick = ["--quick"] if options.quick else []
     native, ours = (
-        run_for_json("gpu_parts.workload", options.reference, name, *quick, environment=environment)
+        run_for_json("benchmarks.gpu.parts.workload", options.reference, name, *quick, environment=environment)
         for name in ("native", "tb")
     )
     keys = (

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import tb_device
 from tb_device import _core
 
-from gpu_parts.part import Options, Result, main
+from benchmarks.gpu.parts.part import Options, Result, main
 
 MIB = 1 << 20
 ROUNDS = 7

@@ -8,8 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gpu_parts.needs import missing_backend, missing_torch
-from gpu_parts.part import Options, Result, main
+from benchmarks.gpu.parts.needs import missing_backend, missing_torch
+from benchmarks.gpu.parts.part import Options, Result, main
 
 FAILURES_TOLD = 20
 SHARE = 0.8  # of the part's time: then it begins no case, so that there is a report

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gpu_parts.part import Options, Result, main
+from benchmarks.gpu.parts.part import Options, Result, main
 
 
 def part(options: Options) -> Result:

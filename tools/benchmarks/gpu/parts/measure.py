@@ -1,6 +1,8 @@
 """Times operators or training steps on one device in a process of its own; JSON on the last line.
 
-python -m gpu_parts.measure DEVICE operators|steps [--quick]: {name: {"us": [of each block], "fallbacks": [names]}}
+python -m benchmarks.gpu.parts.measure DEVICE operators|steps [--quick]
+
+prints {name: {"us": [of each block], "fallbacks": [names]}}
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from bench.operators import OPERATORS
-from models.case import Training
+from examples.models.case import Training
 
-from gpu_parts.shapes import SHAPES
+from benchmarks.gpu.parts.shapes import SHAPES
+from benchmarks.operators.operators import OPERATORS
 
 Call = Callable[[], object]
 OPERATOR_CALLS = 200  # few enough that no queue fills up and pushes back

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench.rows import NO_AIM
-
-from gpu_parts.part import Options, Result, main
-from gpu_parts.ratios import compared
+from benchmarks.gpu.parts.part import Options, Result, main
+from benchmarks.gpu.parts.ratios import compared
+from benchmarks.operators.rows import NO_AIM
 
 BOUND = 1.10
 

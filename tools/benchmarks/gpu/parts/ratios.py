@@ -6,8 +6,8 @@ import os
 import statistics
 from typing import Any
 
-from gpu_parts.needs import missing_backend, missing_reference, missing_torch
-from gpu_parts.part import Aim, Options, Result, run_for_json
+from benchmarks.gpu.parts.needs import missing_backend, missing_reference, missing_torch
+from benchmarks.gpu.parts.part import Aim, Options, Result, run_for_json
 
 ROUNDS = 3
 # Losses of the same model on the same batch: sums of float32 in another order.
@@ -25,7 +25,7 @@ def processes(kind: str, options: Options) -> list[tuple[dict[str, Any], dict[st
     for turn in range(1 if options.quick else ROUNDS):
         order = ["tb", options.reference] if turn % 2 == 0 else [options.reference, "tb"]
         pair = {
-            device: run_for_json("gpu_parts.measure", device, kind, *quick, environment=environments[device])
+            device: run_for_json("benchmarks.gpu.parts.measure", device, kind, *quick, environment=environments[device])
             for device in order
         }
         found.append((pair["tb"], pair[options.reference]))

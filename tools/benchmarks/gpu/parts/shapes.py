@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from demo.settings import ModelSettings, TrainingSettings
-from models.case import Case
-from models.convolutional import ImageSettings, resnet18
-from models.gpt import gpt
-from models.llama import LlamaSettings, llama
+from examples.demo.settings import ModelSettings, TrainingSettings
+from examples.models.case import Case
+from examples.models.convolutional import ImageSettings, resnet18
+from examples.models.gpt import gpt
+from examples.models.llama import LlamaSettings, llama
 
 
 def _gpt(quick: bool) -> Case:

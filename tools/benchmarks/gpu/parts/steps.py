@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from gpu_parts.part import Options, Result, main
-from gpu_parts.ratios import compared
+from benchmarks.gpu.parts.part import Options, Result, main
+from benchmarks.gpu.parts.ratios import compared
 
 BOUND = 1.03
 

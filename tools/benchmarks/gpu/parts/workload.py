@@ -1,8 +1,8 @@
 """A workload that fragments memory, in a process of its own; JSON on the last line.
 
-python -m gpu_parts.workload DEVICE native|tb [--quick]. A transformer is trained on sequences of random length, and
-copies of results of random length are kept for a random number of steps: blocks of many sizes that live long lie
-between blocks that live for a step. `tb` installs tb-allocator as the CUDA allocator of PyTorch first.
+python -m benchmarks.gpu.parts.workload DEVICE native|tb [--quick]. A transformer is trained on sequences of random
+length, and copies of results of random length are kept for a random number of steps: long-lived blocks of many sizes
+are between blocks that live for a step. `tb` installs tb-allocator as the CUDA allocator of PyTorch first.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Benchmarks of training steps that are captured as graphs, compiled, or lazy."""

@@ -1,0 +1,1 @@
+"""Sessions of nox by subject; noxfile.py imports them."""

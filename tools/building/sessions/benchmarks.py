@@ -1,0 +1,62 @@
+"""Sessions that measure: operators, graphs, compiled steps, the allocator and the generator."""
+
+from __future__ import annotations
+
+import nox
+
+from building.archives import native_library
+from building.packages import ROOT
+from building.testing import PACKAGES, component_environment, everything, run_module
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Time tb against stock cpu, interleaved, at the default thread count and at one thread."""
+    run_module(session, everything(session), "benchmarks.operators", *session.posargs)
+
+
+@nox.session(name="bench-graphs")
+def bench_graphs(session: nox.Session) -> None:
+    """Replays of captured training steps against the same steps run eagerly."""
+    run_module(session, everything(session), "benchmarks.compile.graphs", *session.posargs)
+
+
+@nox.session(name="bench-compile")
+def bench_compile(session: nox.Session) -> None:
+    """Training steps on tb, captured and compiled, against stock cpu's. `-- NAME... --json FILE`; `-- --lazy`"""
+    module, arguments = "benchmarks.compile.compiled", list(session.posargs)
+    if "--lazy" in arguments:
+        arguments.remove("--lazy")
+        module = "benchmarks.compile.lazy"
+    run_module(session, everything(session), module, *arguments)
+
+
+@nox.session(name="bench-allocator")
+def bench_allocator(session: nox.Session) -> None:
+    """tb-allocator and its peers on traces of allocations. `-- --trace FILE`. The first run downloads 540 MB."""
+    package = PACKAGES["tb-allocator"]
+    environment = component_environment(session, package)
+    folder = ROOT / "build" / "bench-allocator"
+    library = native_library(session, PACKAGES, package, folder / "native", "tests/cpp/liballocator_under_test.a")
+    arguments = ["--library", str(library), "--folder", str(folder), *session.posargs]
+    run_module(session, environment, "benchmarks.allocator", *arguments)
+
+
+@nox.session(name="bench-generator")
+def bench_generator(session: nox.Session) -> None:
+    """tb-generator against torch's CPU and NumPy on one thread. `-- NAME...`; writes build/bench-generator.json."""
+    run_module(session, everything(session), "benchmarks.generator", *session.posargs)
+
+
+@nox.session
+def statistics(session: nox.Session) -> None:
+    """10^8 samples of every distribution, dieharder's (Debian's) tests on the words, for hours. `-- --help`."""
+    environment = component_environment(session, PACKAGES["tb-generator"])
+    run_module(session, environment, "benchmarks.generator.statistics", *session.posargs)
+
+
+@nox.session(name="soak-allocator")
+def soak_allocator(session: nox.Session) -> None:
+    """10^8 random operations on tb-allocator against a map of what is allocated. `-- OPERATIONS`"""
+    environment = component_environment(session, PACKAGES["tb-allocator"])
+    run_module(session, environment, "benchmarks.allocator.soak", *session.posargs)

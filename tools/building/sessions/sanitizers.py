@@ -1,0 +1,128 @@
+"""Sessions under sanitizers (address, undefined behaviour, thread): C++ tests, random programs, packages' tests."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterable
+
+import nox
+
+from building.environments import Environment, build_environment
+from building.packages import ROOT, Package
+from building.sanitized import LESS_RANDOM, overlay, preloaded
+from building.testing import (
+    PACKAGES,
+    PYTEST_ARGUMENTS,
+    PYTHONPATH,
+    component_environment,
+    everything,
+    run_all,
+)
+
+# The C++ tests that the sanitizers watch: all of the torch-free packages.
+SANITIZED = ["tb-device", "tb-stream", "tb-allocator", "tb-generator"]
+SANITIZERS = {
+    "thread": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
+    "address,undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
+}
+# The extensions that they watch while random programs run. No search for leaks: Python and torch keep much until the
+# process ends; the fuzzer looks for device memory that nobody gives back.
+FUZZED = ["tb-device", "tb-stream", "tb-allocator", "tb-generator", "tb-ops", "torch-backend"]
+FUZZ_SANITIZERS = {
+    "address,undefined": {**SANITIZERS["address,undefined"], "ASAN_OPTIONS": "detect_leaks=0"},
+    # What happens inside torch, OpenMP and Python counts for nothing: their own synchronisation cannot be seen.
+    "thread": {"TSAN_OPTIONS": "halt_on_error=1:ignore_noninstrumented_modules=1"},
+}
+
+
+@nox.session
+def sanitize(session: nox.Session) -> None:
+    """The C++ tests under ThreadSanitizer, then AddressSanitizer with UndefinedBehaviorSanitizer. `-- NAME...`"""
+    run_all(
+        session,
+        {
+            f"{name} ({sanitizer})": functools.partial(sanitized_tests, session, PACKAGES[name], sanitizer)
+            for sanitizer in SANITIZERS
+            for name in session.posargs or SANITIZED
+        },
+    )
+
+
+def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> None:
+    """Builds the C++ tests alone and runs them; no test that ran and passed is a failure."""
+    environment = build_environment(session, PACKAGES, package)
+    folder = ROOT / "build" / f"sanitize-{sanitizer.replace(',', '-')}" / package.name
+    known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
+    environment.run(
+        session,
+        *("meson", "setup", *known, str(folder), str(package.directory)),
+        *(f"-Db_sanitize={sanitizer}", "-Db_lundef=false", "-Dnative_tests=true"),
+        # Lines are all that reports need; the rest of what debuggers like takes a quarter of the compiler's time.
+        *("-Dbuildtype=debugoptimized", "-Dcpp_args=-g1", "-Db_ndebug=false"),
+        silent=True,
+    )
+    logs = folder / "meson-logs"
+    for log in logs.glob("testlog*.json"):
+        log.unlink()
+    command = ["meson", "test", "-C", str(folder), "--print-errorlogs", "--timeout-multiplier", "10"]
+    command += ["--wrapper", " ".join(LESS_RANDOM)] if LESS_RANDOM else []
+    environment.run(session, *command, env=SANITIZERS[sanitizer])
+    # testlog.json or, behind a wrapper, testlog-WRAPPER.json
+    ran = [json.loads(line) for log in logs.glob("testlog*.json") for line in log.read_text().splitlines()]
+    if not any(test["result"] == "OK" for test in ran):
+        raise nox.command.CommandFailed(f"meson ran no C++ test of {package.name}: a run without tests proves nothing")
+
+
+@nox.session(name="sanitize-ops")
+def sanitize_ops(session: nox.Session) -> None:
+    """The fuzzer's programs with all extensions under Address- and UndefinedBehaviorSanitizer, then ThreadSanitizer."""
+    tasks = {name: functools.partial(sanitized_fuzzing, session, name) for name in FUZZ_SANITIZERS}
+    run_all(session, tasks)
+
+
+def sanitized_fuzzing(session: nox.Session, sanitizer: str) -> None:
+    arguments = session.posargs or ["--cases", "500", "--seed", "0"]
+    run_instrumented(session, everything(session), FUZZED, sanitizer, "fuzz", *arguments)
+
+
+def run_instrumented(
+    session: nox.Session, environment: Environment, names: Iterable[str], sanitizer: str, *module: str
+) -> None:
+    """A module and its arguments, with these packages' extensions built for a sanitizer; a report fails."""
+    folder = overlay(session, PACKAGES, names, sanitizer, environment)
+    variables = {**FUZZ_SANITIZERS[sanitizer], "PYTHONPATH": f"{folder}{os.pathsep}{PYTHONPATH}"}
+    python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
+    session.run(*LESS_RANDOM, *python, "-m", *module, env=variables, external=True)
+
+
+def _sanitized_session(package: Package, name: str, *more: str) -> None:
+    """`more`: tests that need all packages."""
+
+    def run(session: nox.Session) -> None:
+        tasks = {kind: functools.partial(sanitized_package, session, package, kind, *more) for kind in FUZZ_SANITIZERS}
+        run_all(session, tasks)
+
+    title = f"{package.name}'s tests with its extension under Address- and UndefinedBehaviorSanitizer"
+    run.__doc__ = f"{title}, then ThreadSanitizer."
+    nox.session(name=name)(run)
+
+
+_sanitized_session(PACKAGES["tb-amp"], "sanitize-amp")
+_sanitized_session(
+    PACKAGES["tb-compile"],
+    "sanitize-compile",
+    *(f"tests/compile/test_{name}.py" for name in ("compile", "compiled_step", "lazy", "reduce_overhead")),
+    "tests/compile/test_torchscript_delegate.py",
+)
+
+
+def sanitized_package(session: nox.Session, package: Package, sanitizer: str, *more: str) -> None:
+    arguments = [*PYTEST_ARGUMENTS, *session.posargs]
+    own = f"packages/{package.name}/tests"
+    alone = component_environment(session, package)
+    run_instrumented(session, alone, [package.name], sanitizer, "pytest", own, *arguments)
+    if more:  # a sanitizer keeps memory that was freed
+        arguments += ["--deselect", "tests/compile/test_compiled_step.py::test_ten_thousand_replays_leak_nothing"]
+        run_instrumented(session, everything(session), [package.name], sanitizer, "pytest", *more, *arguments)

@@ -1,0 +1,71 @@
+"""What tests run in: the environments, the arguments of pytest, and several tasks of which each runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+
+import nox
+
+from building.environments import Environment, Wheel, wheel
+from building.packages import ROOT, Package, closure, read_packages
+
+PACKAGES = read_packages()
+PYTEST = "pytest==9.*"
+XDIST = "pytest-xdist==3.*"
+STUBGEN = "pybind11-stubgen==3.0.*"
+# Demo, benchmark and integration tests share one environment with everything in it.
+EVERYTHING = [PYTEST, XDIST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
+# docs/new-device.md builds a driver and its wheel, without a network; docs/custom-operators.md generates code.
+EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja", "pyyaml"]
+
+PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "pytest_plugins.tests_on_cpu"]
+PYTEST_ARGUMENTS += ["-p", "pytest_plugins.strict_skips", "--strict-skips", "tests/expected_skips.txt"]
+# A test that hangs ends the run, with the stacks of all threads.
+PYTEST_ARGUMENTS += ["-o", "faulthandler_timeout=300", "-o", "faulthandler_exit_on_timeout=true"]
+# The packages of tools/, and the rooms of tests/ that several tests share.
+PYTHONPATH = os.pathsep.join([str(ROOT / "tools"), str(ROOT / "tests")])
+
+
+def wheels(session: nox.Session, names: Iterable[str]) -> list[Wheel]:
+    """The wheels of these packages and of those that they declare."""
+    return [wheel(session, PACKAGES, package) for package in closure(PACKAGES, names)]
+
+
+def component_environment(session: nox.Session, package: Package) -> Environment:
+    """The package, what it declares, pytest; nothing else."""
+    return Environment(package.name).prepare(
+        session,
+        [PYTEST, *package.test_requirements],
+        wheels(session, [package.name]),
+        torch=any(needed.uses_torch for needed in closure(PACKAGES, [package.name])),
+    )
+
+
+def everything(session: nox.Session) -> Environment:
+    """All packages, and what the demo, the benchmark and the integration tests need."""
+    return Environment("everything").prepare(session, EVERYTHING, wheels(session, PACKAGES), torch=True)
+
+
+def run_module(session: nox.Session, environment: Environment, module: str, *arguments: str) -> None:
+    """Runs a module of tools/ or tests/ as a program of the environment."""
+    environment.run(session, "python", "-m", module, *arguments, env={"PYTHONPATH": PYTHONPATH})
+
+
+def run_pytest(session: nox.Session, environment: Environment, tests: str, arguments: Iterable[str]) -> None:
+    """Zero tests fail (pytest's exit 5), and so does a skip that tests/expected_skips.txt does not list."""
+    environment.run(session, "pytest", *PYTEST_ARGUMENTS, tests, *arguments, env={"PYTHONPATH": PYTHONPATH})
+
+
+def run_all(session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> None:
+    """Runs every task, also after a failure, and fails at the end if any did."""
+    failed = []
+    for name, task in tasks.items():
+        session.log(f"---- {name}")
+        try:
+            task()
+        except nox.command.CommandFailed as error:
+            session.warn(f"{name} failed: {error}")
+            failed.append(name)
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")

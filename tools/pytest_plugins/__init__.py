@@ -1,0 +1,1 @@
+"""Plugins that every run of pytest uses: see PYTEST_ARGUMENTS in noxfile.py."""
