@@ -1,6 +1,7 @@
 """`import torch` works whatever is wrong, and the first use of tb says what it is."""
 
 import pathlib
+import subprocess
 
 import pytest
 import torch
@@ -201,3 +202,109 @@ def test_doctor_prints_the_diagnosis_and_the_exit_status_tells(script: Script) -
     assert bad.returncode == 1
     assert "PROBLEM" in bad.stdout
     assert "/nowhere/driver.so" in bad.stdout
+
+
+USE = 'import torch\nprint("imported")\ntorch.ones(3, device="tb")\n'
+
+
+def assert_import_works_and_use_says(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert "imported" in done.stdout, done.stderr
+    assert done.returncode != 0, "using tb should have failed"
+    assert done.stderr.count("Traceback (most recent call last)") >= 1
+    for word in words:
+        assert word in done.stderr, f"{word!r} is not in:\n{done.stderr}"
+    assert "Error: torch.device('tb') cannot be used: " in done.stderr, done.stderr
+
+
+def test_a_driver_that_is_not_there(script: Script, tmp_path: pathlib.Path) -> None:
+    missing = tmp_path / "missing.so"
+    done = script(USE, TB_DRIVER=str(missing), fails=True)
+    assert_import_works_and_use_says(done, str(missing))
+
+
+def test_a_driver_name_that_nobody_offers(script: Script) -> None:
+    done = script(USE, TB_DRIVER="nosuchchip", fails=True)
+    assert_import_works_and_use_says(done, "nosuchchip")
+
+
+def test_a_driver_library_that_is_garbage(script: Script, tmp_path: pathlib.Path) -> None:
+    broken = tmp_path / "broken.so"
+    broken.write_text("not a library")
+    done = script(USE, TB_DRIVER=str(broken), fails=True)
+    assert_import_works_and_use_says(done, str(broken))
+
+
+def test_a_library_without_the_entry_function(script: Script, tmp_path: pathlib.Path) -> None:
+    source, library = tmp_path / "empty.c", tmp_path / "empty.so"
+    source.write_text("int unrelated(void) { return 0; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    done = script(USE, TB_DRIVER=str(library), fails=True)
+    assert_import_works_and_use_says(done, str(library), "tb_driver_open_v1")
+
+
+def test_without_a_usable_driver_tb_is_not_available_and_the_cpu_works(script: Script, tmp_path: pathlib.Path) -> None:
+    code = """
+        import torch
+        assert not torch.tb.is_available()
+        assert torch.tb.device_count() == 0
+        assert (torch.ones(3) + 1).tolist() == [2.0, 2.0, 2.0]
+    """
+    script(code, TB_DRIVER=str(tmp_path / "missing.so"))
+
+
+def test_import_torch_prints_nothing(script: Script, tmp_path: pathlib.Path) -> None:
+    for driver in ("cpu", str(tmp_path / "missing.so")):
+        done = script("import torch", TB_DRIVER=driver)
+        assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_another_torch_minor_is_named_when_tb_is_used(script: Script, tmp_path: pathlib.Path) -> None:
+    # Python runs sitecustomize before anything else: here it makes torch say that it is another version.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.abc, importlib.machinery, sys\n"
+        "class Finder(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name != 'torch.version': return None\n"
+        "        spec = importlib.machinery.PathFinder.find_spec(name, path)\n"
+        "        run = spec.loader.exec_module\n"
+        "        def exec_module(module):\n"
+        "            run(module)\n"
+        "            module.__version__ = '2.99.0'\n"
+        "        spec.loader.exec_module = exec_module\n"
+        "        return spec\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    done = script(USE, PYTHONPATH=str(tmp_path), fails=True)
+    assert_import_works_and_use_says(done, "2.99", "2.13", "pip install")
+
+
+@pytest.mark.parametrize("order", ["import torch, torch_backend", "import torch_backend, torch"])
+@pytest.mark.parametrize("autoload", ["0", "1"])
+def test_explicit_import_works_in_either_order(script: Script, order: str, autoload: str) -> None:
+    code = f"{order}\nprint((torch.ones(3, device='tb') + 1).tolist())"
+    done = script(code, TORCH_DEVICE_BACKEND_AUTOLOAD=autoload)
+    assert done.stdout.strip() == "[2.0, 2.0, 2.0]"
+
+
+@pytest.mark.parametrize("order", ["import torch, torch_backend", "import torch_backend, torch"])
+def test_explicit_import_with_a_broken_driver_fails_only_at_use(
+    script: Script, order: str, tmp_path: pathlib.Path
+) -> None:
+    missing = tmp_path / "missing.so"
+    code = f"{order}\nprint('imported')\ntorch.ones(3, device='tb')"
+    done = script(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0", TB_DRIVER=str(missing), fails=True)
+    assert_import_works_and_use_says(done, str(missing))
+
+
+def test_asking_whether_tb_is_available_opens_no_driver_and_starts_no_thread(script: Script) -> None:
+    code = """
+        import os, torch
+        before = len(os.listdir("/proc/self/task"))
+        assert torch.tb.is_available()
+        print(before, len(os.listdir("/proc/self/task")), torch.tb.is_initialized())
+        torch.ones(3, device="tb")
+        assert torch.tb.is_initialized()
+    """
+    before, after, initialized = script(code).stdout.split()
+    assert initialized == "False"
+    assert after == before

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import torch
-from conftest import RunPython
+from conftest import Script
 
 
 def test_work_of_a_side_stream_is_seen_after_its_event() -> None:
@@ -82,7 +82,7 @@ def test_wrong_shapes_raise_at_the_call() -> None:
         torch.ones(3, device="tb") + torch.ones(4, device="tb")
 
 
-def test_two_devices_hold_and_exchange_tensors(run_python: RunPython) -> None:
+def test_two_devices_hold_and_exchange_tensors(script: Script) -> None:
     code = """
         import torch
         assert torch.tb.device_count() == 2
@@ -97,22 +97,22 @@ def test_two_devices_hold_and_exchange_tensors(run_python: RunPython) -> None:
             raise AssertionError("tensors of two devices were added")
         print(y.tolist())
     """
-    done = run_python(code, {"TB_CPU_DEVICES": "2"})
+    done = script(code, TB_CPU_DEVICES="2")
     assert done.stdout.strip() == "[1.0, 3.0, 5.0, 7.0]"
 
 
-def test_exit_with_work_queued_ends_well(run_python: RunPython) -> None:
+def test_exit_with_work_queued_ends_well(script: Script) -> None:
     code = """
         import torch
         x = torch.ones(300, 300, device="tb")
         for _ in range(200):
             x = x @ x / 300
     """
-    done = run_python(code)
+    done = script(code)
     assert done.stderr == ""
 
 
-def test_the_same_seed_gives_the_same_numbers_on_every_thread_count(run_python: RunPython) -> None:
+def test_the_same_seed_gives_the_same_numbers_on_every_thread_count(script: Script) -> None:
     code = """
         import torch
         torch.manual_seed(5)
@@ -120,11 +120,11 @@ def test_the_same_seed_gives_the_same_numbers_on_every_thread_count(run_python: 
         y = torch.nn.functional.dropout(torch.ones(10_000, device="tb"), 0.3)
         print(x.double().sum().item(), y.count_nonzero().item())
     """
-    first, second = (run_python(code, {"OMP_NUM_THREADS": threads}).stdout for threads in ("1", "2"))
+    first, second = (script(code, OMP_NUM_THREADS=threads).stdout for threads in ("1", "2"))
     assert first == second
 
 
-def test_short_kernels_run_on_one_thread_and_long_ones_on_all_once_the_host_waits(run_python: RunPython) -> None:
+def test_short_kernels_run_on_one_thread_and_long_ones_on_all_once_the_host_waits(script: Script) -> None:
     code = """
         import os, pathlib, torch
         torch.set_num_threads(2)
@@ -142,12 +142,12 @@ def test_short_kernels_run_on_one_thread_and_long_ones_on_all_once_the_host_wait
         multiply(1024, 4)  # the host waits by the second one
         print(short, workers() > 1)
     """
-    assert run_python(code).stdout.split() == ["1", "True"]
+    assert script(code).stdout.split() == ["1", "True"]
 
 
-def test_short_kernels_get_no_team_where_the_number_of_threads_was_set(run_python: RunPython) -> None:
+def test_short_kernels_get_no_team_where_the_number_of_threads_was_set(script: Script) -> None:
     """PyTorch passes the number on to each thread at that thread's first kernel, over what the worker had chosen."""
-    names = run_python(
+    names = script(
         """
 import os, torch
 torch.set_num_threads(2)
