@@ -9,7 +9,7 @@ import time
 
 import pytest
 from conftest import ROOT
-from docs.page_commands import Shell, Step, check_output
+from documents.page_commands import Shell, Step, check_output
 
 PAGE = ROOT / "docs" / "new-device.md"
 FIRST_TENSOR = "Use it from PyTorch"  # the section that ends the first hour's documented sequence

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import ROOT, RunPython
-from docs.page_commands import Shell, Step, check_output
+from documents.page_commands import Shell, Step, check_output
 
 PAGE = (ROOT / "docs" / "custom-operators.md").read_text()
 FILES = dict(re.findall(r"```\w+ file=(\S+)\n(.*?)```", PAGE, re.DOTALL))
