@@ -1,4 +1,4 @@
-"""Fixtures of the integration tests: fresh interpreters, compiled drivers, and tb with an empty ledger."""
+"""Fixtures of the integration tests: fresh interpreters, compiled drivers, and checks of what a test leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of the CUDA driver by PyTorch's CUDA kernels, which are a stand-in's here (tests/sim_vendor/torch_cuda)."""
+"""Operators of the CUDA driver by PyTorch's CUDA kernels, on the simulated backend of tests/sim_vendor/torch_cuda."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ SOURCE = ROOT / "tests" / "sim_vendor" / "torch_cuda" / "simulated_backend.cpp"
 # The stand-in comes before torch, which looks for CUDA's part when it starts.
 START = """
 import ctypes, json, os
-stand_in = ctypes.CDLL(os.environ["STAND_IN"])
+backend = ctypes.CDLL(os.environ["SIMULATED_BACKEND"])
 import torch
-stand_in.stand_in_kernels.restype = ctypes.c_uint64
-stand_in.stand_in_last_stream.restype = ctypes.c_uint64
-stand_in.stand_in_current_stream.restype = ctypes.c_uint64
+backend.simulated_kernels.restype = ctypes.c_uint64
+backend.simulated_last_stream.restype = ctypes.c_uint64
+backend.simulated_current_stream.restype = ctypes.c_uint64
 """
 
 
 @pytest.fixture(scope="module")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def simulated_backend(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a process whose CUDA driver and CUDA kernels are the simulated ones."""
-    library = tmp_path_factory.mktemp("stand_in") / "libstand_in.so"
+    library = tmp_path_factory.mktemp("simulated_backend") / "libsimulated_backend.so"
     torch_lib = Path(torch.__file__).parent / "lib"
     command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O0", "-fPIC", "-shared", "-o", str(library), str(SOURCE)]
     command += [f"-I{path}" for path in include_paths()]
     command += [f"-L{torch_lib}", f"-Wl,-rpath,{torch_lib}", "-ltorch_cpu", "-lc10"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    return {**variables("cuda"), "STAND_IN": str(library)}
+    return {**variables("cuda"), "SIMULATED_BACKEND": str(library)}
 
 
 @pytest.fixture
-def run(run_python: RunPython, stand_in: dict[str, str]) -> Run:
+def run(run_python: RunPython, simulated_backend: dict[str, str]) -> Run:
     """Runs code after START; keyword arguments are environment variables."""
 
     def run_code(code: str, *, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
-        return run_python(START + textwrap.dedent(code), {**stand_in, **environment}, check=check)
+        return run_python(START + textwrap.dedent(code), {**simulated_backend, **environment}, check=check)
 
     return run_code
 
@@ -99,8 +99,8 @@ CASES = """
         pairs = zip(found, wanted, strict=True) if isinstance(found, list) else [(found, wanted)]
         same = [f.device.type == "tb" and f.stride() == w.stride() and torch.equal(f.cpu(), w) for f, w in pairs]
         wrong += [] if all(same) else [name]
-    print(json.dumps({"wrong": wrong, "cases": len(cases), "kernels": stand_in.stand_in_kernels(),
-                      "blocks": stand_in.stand_in_blocks(), "fallbacks": [r.operator for r in torch.tb.fallbacks()]}))
+    print(json.dumps({"wrong": wrong, "cases": len(cases), "kernels": backend.simulated_kernels(),
+                      "blocks": backend.simulated_blocks(), "fallbacks": [r.operator for r in torch.tb.fallbacks()]}))
 """
 
 
@@ -114,12 +114,12 @@ def test_results_are_the_kernels_without_a_fallback_and_in_the_allocators_memory
 def test_kernels_run_on_tbs_current_stream_and_leave_cudas_as_it_was(run: Run) -> None:
     code = """
         x = torch.ones(1000, device="tb")
-        default = stand_in.stand_in_last_stream()
+        default = backend.simulated_last_stream()
         side = torch.tb.Stream()
         side.wait_stream(torch.tb.current_stream())
         with torch.tb.stream(side):
             y = x + 1
-            print(default, stand_in.stand_in_last_stream(), side.native_handle or 0, stand_in.stand_in_current_stream())
+            print(default, backend.simulated_last_stream(), side.native_handle or 0, backend.simulated_current_stream())
         second = torch.ones(3, device="tb:1") + 1
         assert second.device.index == 1 and second.tolist() == [2.0] * 3
         assert torch.tb.current_device() == 0
@@ -180,7 +180,7 @@ def test_backward_runs_on_the_forwards_stream_and_device(run: Run, thread: str) 
                 loss = (x * x).sin().sum()
         side.synchronize()
         loss.backward()
-        print(stand_in.stand_in_last_stream() == side.native_handle, stand_in.stand_in_last_device())
+        print(backend.simulated_last_stream() == side.native_handle, backend.simulated_last_device())
         torch.tb.synchronize(1)
         wanted = torch.arange(6.0).requires_grad_()
         (wanted * wanted).sin().sum().backward()
@@ -194,12 +194,12 @@ def test_a_call_with_tensors_of_two_devices_runs_on_the_streams_of_both(run: Run
         streams = [torch.tb.Stream(device=i) for i in range(2)]
         with torch.tb.stream(streams[0]), torch.tb.stream(streams[1]):
             given = [torch.arange(4.0, device=f"tb:{i}") for i in range(2)]
-            before = stand_in.stand_in_kernels()
+            before = backend.simulated_kernels()
             torch._foreach_add_(given, 1.0)
-            print(stand_in.stand_in_kernels() - before, stand_in.stand_in_last_device())
-            print(stand_in.stand_in_last_stream() == streams[1].native_handle)
+            print(backend.simulated_kernels() - before, backend.simulated_last_device())
+            print(backend.simulated_last_stream() == streams[1].native_handle)
             print([each.tolist() for each in given])
-        print(stand_in.stand_in_current_stream())
+        print(backend.simulated_current_stream())
     """
     wanted = ["1 1", "True", "[[1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]]", "0"]
     assert run(code).stdout.splitlines() == wanted
@@ -235,7 +235,7 @@ def test_results_are_memory_of_tbs_allocator_and_copies_are_counted(run: Run) ->
         added = x + x
         assert _core.cuda_operators() == before == (True, "", 0, 0), before
         normed = torch.ops.aten.native_layer_norm(x, [2000], None, None, 1e-5)
-        print(_core.cuda_operators()[2:], torch.tb.memory_allocated() - allocated, stand_in.stand_in_blocks())
+        print(_core.cuda_operators()[2:], torch.tb.memory_allocated() - allocated, backend.simulated_blocks())
     """
     found = run(code).stdout
     assert found == "(3, 8008) 17408 0\n"  # three results; the allocator rounds to 512 bytes
@@ -244,9 +244,9 @@ def test_results_are_memory_of_tbs_allocator_and_copies_are_counted(run: Run) ->
 def test_a_cuda_kernel_comes_before_what_pytorch_composes_of_others(run: Run) -> None:
     code = """
         def kernels(work):
-            before = stand_in.stand_in_kernels()
+            before = backend.simulated_kernels()
             work()
-            return stand_in.stand_in_kernels() - before
+            return backend.simulated_kernels() - before
         x = torch.ones(4, device="tb")
         print(kernels(lambda: torch._foreach_add([x] * 5, 1.0)), kernels(lambda: torch._foreach_abs([x] * 5)))
         print(kernels(lambda: torch.nn.functional.layer_norm(x, (4,))), kernels(lambda: x + x))
@@ -291,27 +291,27 @@ def test_what_a_kernel_refuses_is_raised_and_leaves_everything_as_it_was(run: Ru
                 call()
             except Exception as error:
                 print(type(error).__name__)
-        print(stand_in.stand_in_current_stream(), torch.tb.current_device(), (x + 1).tolist())
+        print(backend.simulated_current_stream(), torch.tb.current_device(), (x + 1).tolist())
     """
     lines = run(code).stdout.splitlines()
     assert len(lines) == 4
     assert lines[-1] == "0 0 [2.0, 2.0, 2.0]"
 
 
-def test_settings_that_cannot_be_are_told(run: Run, run_python: RunPython, stand_in: dict[str, str]) -> None:
+def test_settings_that_cannot_be_are_told(run: Run, run_python: RunPython, simulated_backend: dict[str, str]) -> None:
     use = "import torch; torch.ones(1, device='tb')"
-    done = run_python(use, {**stand_in, "TB_CUDA_OPERATORS": "torch"}, check=False)  # this PyTorch alone
+    done = run_python(use, {**simulated_backend, "TB_CUDA_OPERATORS": "torch"}, check=False)  # this PyTorch alone
     assert "TB_CUDA_OPERATORS=torch cannot be: the installed PyTorch has no kernels for CUDA" in done.stderr
     done = run(use, check=False, TB_CUDA_OPERATORS="mine")
     assert "TB_CUDA_OPERATORS=mine is neither own nor torch" in done.stderr
     done = run(use, check=False, TB_CUDA_OPERATORS="torch", TB_DRIVER="cpu")
     assert "the driver cpu does not say that its memory and streams are CUDA's" in done.stderr
-    done = run(use, check=False, TB_CUDA_OPERATORS="torch", STAND_IN_DEVICES="1")
+    done = run(use, check=False, TB_CUDA_OPERATORS="torch", SIMULATED_BACKEND_DEVICES="1")
     assert "PyTorch sees 1 CUDA devices and the driver 2" in done.stderr
 
 
 def test_with_own_operators_no_kernel_of_pytorchs_runs(run: Run) -> None:
-    code = "print((torch.ones(3, device='tb') + 1).tolist(), stand_in.stand_in_kernels())"
+    code = "print((torch.ones(3, device='tb') + 1).tolist(), backend.simulated_kernels())"
     assert run(code, TB_CUDA_OPERATORS="own").stdout == "[2.0, 2.0, 2.0] 0\n"
 
 
@@ -329,13 +329,13 @@ ENTRIES = (
 
 
 def test_entries_of_pytorchs_operator_database_pass_without_a_fallback(
-    stand_in: dict[str, str], tmp_path: Path
+    simulated_backend: dict[str, str], tmp_path: Path
 ) -> None:
     # In each process before torch, as in START.
-    (tmp_path / "sitecustomize.py").write_text('import ctypes, os\nctypes.CDLL(os.environ["STAND_IN"])\n')
+    (tmp_path / "sitecustomize.py").write_text('import ctypes, os\nctypes.CDLL(os.environ["SIMULATED_BACKEND"])\n')
     command = [sys.executable, "-m", "torch_backend.conformance", "--check", "forward", "--dtype", "float32"]
     command += ["--op", ENTRIES, "--samples", "1", "--workers", "1", "--json", str(tmp_path / "report.json")]
-    environment = {**os.environ, **stand_in, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, **simulated_backend, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found = json.loads((tmp_path / "report.json").read_text())["checks"]["forward"]

@@ -47,7 +47,7 @@ def generate(seed: int, index: int) -> Case:
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Remembers which operators ran that force_fallback takes: not those on storages, which have no twin on the CPU."""
+    """Remembers which operators ran that force_fallback takes: not those on storages, which cannot fall back."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -59,7 +59,7 @@ class Pool:
         return self.pick(lambda x: x.is_floating_point() and least <= x.dim() <= most)
 
     def writable(self, fits: Callable[[Tensor], bool] = lambda _: True) -> str:
-        """A tensor whose elements all lie at places of their own and that no other thread reads."""
+        """A tensor whose elements all have memory of their own and that no other thread reads."""
         return self.pick(lambda x: fits(x) and not _overlaps(x) and not self._is_shared(x))
 
     def _is_shared(self, tensor: Tensor) -> bool:

@@ -21,7 +21,7 @@ class Step:
     resizes: tuple[str, ...] = ()
     """Of `writes`, those that may get other memory: out=."""
     shares: tuple[tuple[str, str], ...] = ()
-    """(made, used) that lie in the same storage."""
+    """(made, used) that share a storage."""
     deletes: tuple[str, ...] = ()
     stream: int = 0
     marks: bool = False

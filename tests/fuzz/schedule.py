@@ -1,6 +1,6 @@
 """From steps to a Python function: adds the waits, events and record_stream that a correct program needs.
 
-They are worked out anew for every program, so a program from which steps were dropped is still correct: what it does
+They are worked out for every program, so a program from which steps were dropped is still correct: what it does
 wrong on tb is tb's fault. The rules: a stream that uses memory waits for the stream that wrote it last, one that writes
 it waits for its readers too, and memory used outside the stream that it was allocated on is kept by record_stream. What
 was copied from the host needs no waiting.
@@ -97,7 +97,7 @@ class Schedule:
             if name in step.writes:
                 memory.writer, memory.readers = None if step.blocks else (here, self._count), {}
             memory.resized |= name in step.resizes
-            if memory.home != here or memory.resized:  # what out= allocated anew lives on the stream of that step
+            if memory.home != here or memory.resized:  # what out= allocated lives on the stream of that step
                 self.lines.append(f"stage.keep({name}, {here})")
         sources, writer = dict(step.shares), None if step.blocks else (here, self._count)
         for name in step.makes:

@@ -49,7 +49,7 @@ _AFTER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Control:
-    """What a simulated library tells of itself and is told (tests/sim_vendor/*/sim_*.h), in this process."""
+    """The control functions of a simulated library (tests/sim_vendor/*/sim_*.h), in this process."""
 
     def __init__(self, name: str, library: Path) -> None:
         self._prefix = f"tb_sim{name}_"

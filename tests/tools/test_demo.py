@@ -44,7 +44,7 @@ def test_the_corpus_is_the_standard_library_and_the_same_each_time(corpus: Corpu
     assert 2.5 < corpus.unigram_entropy < math.log(256)
 
 
-def test_an_interpreter_without_library_files_is_told_so(tmp_path: pathlib.Path) -> None:
+def test_an_interpreter_without_library_files_gives_an_error_that_says_so(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError, match="standard library"):
         read_corpus(tmp_path)
 
@@ -142,7 +142,7 @@ def test_the_json_has_exactly_the_promised_keys(result: Result, tmp_path: pathli
     assert list(json.loads((tmp_path / "build" / "demo.json").read_text())) == KEYS
 
 
-def test_the_table_shows_both_devices_and_the_ledger(result: Result) -> None:
+def test_the_table_shows_both_devices_and_the_fallbacks(result: Result) -> None:
     text = table(result, held_out=2.1)
     assert "0.800" in text
     assert "aten::odd: 2 calls" in text

@@ -158,7 +158,7 @@ def test_the_status_tells_a_failure_from_what_could_not_run_and_from_a_missed_ai
     assert len(codes) == 6
 
 
-def test_a_missed_aim_is_told() -> None:
+def test_a_missed_aim_is_reported() -> None:
     aim = {"what": "add, tb / cuda", "found": 1.2, "bound": 1.1, "met": False}
     result = {**gpu_report.failure(""), "outcome": "passed", "text": "1 compared", "aims": [aim]}
     assert "- aim MISSED: add, tb / cuda: 1.2 <= 1.1" in gpu_report.readable_part("operators", result, "")

@@ -1,7 +1,7 @@
 """Virtual environments under .nox/, made once, shared between sessions, and never stale.
 
-An environment is made anew when its requirements change, and gets a new wheel when the wheel's digest changes. torch is
-installed once, into an environment of its own; the others that declare it get it by hard links, which takes a second
+An environment is made again when its requirements change, and gets a new wheel when the wheel's digest changes. torch
+is installed once, into an environment of its own; the others that declare it get it by hard links, which takes a second
 and no disk. That is safe because pip and Python replace files and never write into them.
 """
 

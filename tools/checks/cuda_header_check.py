@@ -34,13 +34,13 @@ FIELDS = (
     ("CUmemAllocationProp", "flags", "CUmemAllocationProp", "allocFlags"),
     ("CUmemAccessDesc", "flags", "CUmemAccessDesc", "flags"),
 )
-ALIKE = """
+SAME_SHAPE = """
 #include <type_traits>
-template <class A, class B> constexpr bool alike_one = sizeof(A) == sizeof(B) && alignof(A) == alignof(B) &&
+template <class A, class B> constexpr bool same_shape_one = sizeof(A) == sizeof(B) && alignof(A) == alignof(B) &&
   std::is_pointer_v<A> == std::is_pointer_v<B> && std::is_floating_point_v<A> == std::is_floating_point_v<B>;
-template <class A, class B> constexpr bool alike = false;
-template <class... A, class... B> constexpr bool alike<int (*)(A...), CUresult (*)(B...)> = [] {
-  if constexpr (sizeof...(A) == sizeof...(B)) return (true && ... && alike_one<A, B>);
+template <class A, class B> constexpr bool same_shape = false;
+template <class... A, class... B> constexpr bool same_shape<int (*)(A...), CUresult (*)(B...)> = [] {
+  if constexpr (sizeof...(A) == sizeof...(B)) return (true && ... && same_shape_one<A, B>);
   else return false;
 }();
 """
@@ -66,14 +66,16 @@ def source() -> str:
         f"constexpr unsigned long offset_{ours}_{field} = __builtin_offsetof({ours}, {field});"
         for ours, field, _, _ in FIELDS
     ]
-    lines += ["}", "#include <cuda.h>", ALIKE]
+    lines += ["}", "#include <cuda.h>", SAME_SHAPE]
     lines += [f'static_assert(ours::number_{name} == long({name}), "{name}");' for name in numbers]
     lines += [f'static_assert(sizeof(ours::struct_{a}) == sizeof({b}), "{a}");' for a, b in STRUCTS.items()]
     lines += [
         f'static_assert(ours::offset_{ours}_{field} == __builtin_offsetof({theirs}, {its}), "{ours}.{field}");'
         for ours, field, theirs, its in FIELDS
     ]
-    lines += [f'static_assert(alike<ours::type_{symbol}, decltype(&{symbol})>, "{symbol}");' for _, symbol in functions]
+    lines += [
+        f'static_assert(same_shape<ours::type_{symbol}, decltype(&{symbol})>, "{symbol}");' for _, symbol in functions
+    ]
     return "\n".join(lines) + "\n"
 
 

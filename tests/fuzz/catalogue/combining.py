@@ -10,8 +10,8 @@ from .operation import operation, with_out
 def together(pool: Pool) -> Draft:
     x = pool.pick(lambda x: x.dim() > 0)
     shape, chance, dim = pool[x].shape, pool.chance, pool.dim(x)
-    alike = pool.names(lambda other: other.shape == shape)
-    others = [chance.choice(alike) for _ in range(chance.randint(0, 2))]
+    uniform = pool.names(lambda other: other.shape == shape)
+    others = [chance.choice(uniform) for _ in range(chance.randint(0, 2))]
     others.append(pool.make(shape, pool[x].dtype if chance.random() < 0.7 else pool.dtype()))
     listed = f"[{', '.join([x, *others])}]"
     return Draft(

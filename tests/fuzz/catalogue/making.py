@@ -44,7 +44,7 @@ def factory(pool: Pool) -> Draft:
 
 
 def _dense(pool: Pool, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a dense tensor whose dimensions lie in any order."""
+    """Strides of a dense tensor whose dimensions are in any order."""
     strides, step = [0] * len(shape), 1
     for dim in pool.chance.sample(range(len(shape)), len(shape)):
         strides[dim] = step

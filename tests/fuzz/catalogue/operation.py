@@ -21,7 +21,7 @@ def operation(weight: float) -> Callable[[Operation], Operation]:
 
 
 def in_place(pool: Pool, name: str, code: str, operands: str) -> Draft:
-    """`code` changes `name`; what else it reads, `operands`, must lie elsewhere or be `name` itself."""
+    """`code` changes `name`; what else it reads, `operands`, must have other memory or be `name` itself."""
     itself = operands == name and not pool[name].requires_grad  # x.mul_(x) saves what it makes: autograd never frees it
     if not itself and not pool.beside(name, operands):
         raise Unfit

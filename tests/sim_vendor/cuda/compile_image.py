@@ -35,7 +35,7 @@ def host_source(source: str, name: str) -> str:
 
 
 def compile_image(source: Path, image: Path, options: list[str]) -> None:
-    """Writes the image. Raises CalledProcessError, after the compiler has told what is wrong."""
+    """Writes the image. Raises CalledProcessError, after the compiler has printed what is wrong."""
     with tempfile.TemporaryDirectory() as scratch:
         host = Path(scratch) / f"{source.stem}.cpp"
         host.write_text(host_source(source.read_text(), str(source)))

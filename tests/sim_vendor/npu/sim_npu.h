@@ -28,7 +28,7 @@ uint64_t tb_simnpu_calls(const char *function);
  * then on. It does nothing else, but functions that take something back do their work first, as a vendor's failing
  * releases do. nth < 0 takes the fault away. */
 void tb_simnpu_fault(const char *function, int64_t nth, int32_t code, int32_t persistent);
-/* The same for the nth copy, fill or operator that a stream runs: told when the stream is synchronised. */
+/* The same for the nth copy, fill or operator that a stream runs: reported when the stream is synchronised. */
 void tb_simnpu_fail_task(int64_t nth, int32_t code);
 /* Once, on the calling thread: `call` runs when the next call of `function` has done its work, and before it returns. What
  * it does is what another thread might have done in that moment; it may call the library. */

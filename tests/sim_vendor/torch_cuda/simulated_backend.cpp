@@ -1,4 +1,4 @@
-// stand_in.cpp -- in place of PyTorch's CUDA backend, where PyTorch is built without one: a device guard, memory and
+// simulated_backend.cpp -- in place of PyTorch's CUDA backend, where PyTorch is built without one: a device guard, memory and
 // kernels for DispatchKey::CUDA, over the simulated libcuda.
 //
 // Every operator has a kernel: it copies the storages of its arguments to the host on CUDA's current stream, runs the
@@ -28,11 +28,11 @@ using Address = unsigned long long;
 // A function of libcuda; a failure ends the call.
 template <class... Arguments> void cuda(const char *name, Arguments... arguments) {
   static void *const library = dlopen(std::getenv("TB_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
-  TORCH_CHECK(library, "stand-in: ", dlerror());
+  TORCH_CHECK(library, "simulated CUDA backend: ", dlerror());
   const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-  TORCH_CHECK(function, "stand-in: libcuda has no ", name);
+  TORCH_CHECK(function, "simulated CUDA backend: libcuda has no ", name);
   const int result = function(arguments...);
-  TORCH_CHECK(result == 0, "stand-in: ", name, " gave ", result);
+  TORCH_CHECK(result == 0, "simulated CUDA backend: ", name, " gave ", result);
 }
 
 thread_local c10::DeviceIndex current_device = 0;
@@ -70,7 +70,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     int count = 0;
     cuda("cuInit", 0u);
     cuda("cuDeviceGetCount", &count);
-    if (const char *fewer = std::getenv("STAND_IN_DEVICES")) count = std::atoi(fewer); // as CUDA_VISIBLE_DEVICES
+    if (const char *fewer = std::getenv("SIMULATED_BACKEND_DEVICES"))
+      count = std::atoi(fewer); // as CUDA_VISIBLE_DEVICES
     return static_cast<c10::DeviceIndex>(count);
   }
 };
@@ -127,7 +128,7 @@ struct Generator final : c10::GeneratorImpl {
   GeneratorImpl *clone_impl() const override { return refuse(), nullptr; }
 
 private:
-  static void refuse() { TORCH_CHECK(false, "stand-in: nobody asks a generator for that"); }
+  static void refuse() { TORCH_CHECK(false, "simulated CUDA backend: nobody asks a generator for that"); }
   uint64_t seed_ = 0;
 };
 
@@ -155,7 +156,7 @@ void free_block(void *context) {
   cuda("cuMemFree_v2", block->address);
 }
 c10::DataPtr allocate(size_t bytes) {
-  TORCH_CHECK(initialized, "stand-in: the allocator is not initialized");
+  TORCH_CHECK(initialized, "simulated CUDA backend: the allocator is not initialized");
   auto block = std::make_unique<Block>(Block{0, stream()});
   cuda("cuMemAlloc_v2", &block->address, bytes ? bytes : 1);
   blocks.fetch_add(1);
@@ -165,7 +166,9 @@ c10::DataPtr allocate(size_t bytes) {
 
 struct Allocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override { return ::allocate(bytes); }
-  void copy_data(void *, const void *, size_t) const override { TORCH_CHECK(false, "stand-in: nobody copies so"); }
+  void copy_data(void *, const void *, size_t) const override {
+    TORCH_CHECK(false, "simulated CUDA backend: nobody copies so");
+  }
 } allocator;
 const bool registered = (c10::SetAllocator(kCuda, &allocator), true);
 
@@ -189,7 +192,7 @@ class Call {
 public:
   at::Tensor to_host(const at::Tensor &tensor) {
     if (!tensor.defined() || tensor.is_cpu()) return tensor;
-    TORCH_CHECK(tensor.device().type() == kCuda, "stand-in: a tensor on ", tensor.device());
+    TORCH_CHECK(tensor.device().type() == kCuda, "simulated CUDA backend: a tensor on ", tensor.device());
     for (const Pair &pair : pairs_)
       if (pair.cuda.is_same(tensor)) return pair.host;
     const Shared *shared = nullptr;
@@ -263,7 +266,7 @@ template <class Convert> void convert(c10::IValue &value, Convert tensor) {
 }
 
 uint64_t cuda_seed(const at::Generator &generator) {
-  TORCH_CHECK(generator.device().type() == kCuda, "stand-in: a generator on ", generator.device());
+  TORCH_CHECK(generator.device().type() == kCuda, "simulated CUDA backend: a generator on ", generator.device());
   return generator.current_seed();
 }
 
@@ -296,8 +299,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, aten) {
 } // namespace
 
 // Kernels so far; the stream and the device of the last; the stream that is current now; blocks of memory that are alive.
-extern "C" uint64_t stand_in_kernels() { return kernels; }
-extern "C" uint64_t stand_in_last_stream() { return last_stream; }
-extern "C" int32_t stand_in_last_device() { return last_device; }
-extern "C" uint64_t stand_in_current_stream() { return static_cast<uint64_t>(current_streams[current_device]); }
-extern "C" int64_t stand_in_blocks() { return blocks; }
+extern "C" uint64_t simulated_kernels() { return kernels; }
+extern "C" uint64_t simulated_last_stream() { return last_stream; }
+extern "C" int32_t simulated_last_device() { return last_device; }
+extern "C" uint64_t simulated_current_stream() { return static_cast<uint64_t>(current_streams[current_device]); }
+extern "C" int64_t simulated_blocks() { return blocks; }

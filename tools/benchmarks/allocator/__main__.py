@@ -28,19 +28,19 @@ ORDERING_CALLS = (*NOT_CALLS, "stream_wait")  # those that only put streams in o
 def measure(name: str) -> dict[str, Any]:
     """The figures of one trace, by the name that tb_allocator.replay takes."""
     trace = replay.load(name)
-    turns = replay.replay(trace, settings=PAGES, repetitions=5)["repetitions"]
-    steady = turns[-1]["calls"]
+    rounds = replay.replay(trace, settings=PAGES, repetitions=5)["repetitions"]
+    steady = rounds[-1]["calls"]
     planned = replay.replay(trace, settings=PAGES, repetitions=4, plan=True)
     last = planned["repetitions"][-1]
     return {
         "events": trace.events,
         "peak_live": trace.peak_live,
-        "utilisation": trace.peak_live / max(one["peak_reserved"] for one in turns),
-        "nanoseconds_per_event": min(one["seconds"] for one in turns) * 1e9 / trace.events,
-        "first_calls": turns[0]["calls"],
+        "utilisation": trace.peak_live / max(one["peak_reserved"] for one in rounds),
+        "nanoseconds_per_event": min(one["seconds"] for one in rounds) * 1e9 / trace.events,
+        "first_calls": rounds[0]["calls"],
         "steady_calls": steady,
         "memory_calls_per_event": sum(steady[call] for call in steady if call not in NOT_CALLS) / trace.events,
-        "synchronisations": sum(one["calls"]["synchronize"] for one in turns),
+        "synchronisations": sum(one["calls"]["synchronize"] for one in rounds),
         "plan": {
             **planned["plan"],
             "utilisation": trace.peak_live / last["peak_reserved"],
@@ -55,13 +55,13 @@ def measure(name: str) -> dict[str, Any]:
 def measure_pinned(name: str) -> dict[str, Any]:
     """The figures of one trace as one of pinned memory: all repetitions count, also the first."""
     trace = replay.load(name)
-    turns = replay.replay(trace, pinned=True, repetitions=5)["repetitions"]
+    rounds = replay.replay(trace, pinned=True, repetitions=5)["repetitions"]
     return {
         "events": trace.events,
         "peak_live": trace.peak_live,
-        "waste": max(one["peak_reserved"] for one in turns) / trace.peak_live,
-        "nanoseconds_per_event": min(one["seconds"] for one in turns) * 1e9 / trace.events,
-        "calls_per_event": [sum(one["calls"][call] for call in PINNING_CALLS) / trace.events for one in turns],
+        "waste": max(one["peak_reserved"] for one in rounds) / trace.peak_live,
+        "nanoseconds_per_event": min(one["seconds"] for one in rounds) * 1e9 / trace.events,
+        "calls_per_event": [sum(one["calls"][call] for call in PINNING_CALLS) / trace.events for one in rounds],
     }
 
 

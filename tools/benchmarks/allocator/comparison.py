@@ -1,4 +1,4 @@
-"""Our times against those of the peers, in turns, in one run."""
+"""Our times against those of the peers, interleaved in one run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _least(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: min(one[name] for one in rounds) for name in rounds[0]}
 
 
-def _in_turns(programs: Mapping[str, Program], *arguments: str) -> dict[str, dict[str, float]]:
+def _interleaved(programs: Mapping[str, Program], *arguments: str) -> dict[str, dict[str, float]]:
     """The figures of every program, which take turns so that a slow moment of the machine hits all."""
     rounds: list[dict[str, dict[str, float]]] = []
     for _ in range(ROUNDS):
@@ -37,13 +37,13 @@ def replays(programs: Mapping[str, Program], traces: Sequence[str]) -> dict[str,
         for trace in traces:
             file = Path(scratch) / "trace.txt"
             file.write_bytes(replay.read(trace))
-            results[trace] = _in_turns(programs, "replay", str(file), str(REPETITIONS))
+            results[trace] = _interleaved(programs, "replay", str(file), str(REPETITIONS))
     return results
 
 
 def pairs(programs: Mapping[str, Program]) -> dict[str, dict[str, float]]:
     """Of every program nanoseconds by the names of PAIRS."""
-    return _in_turns(programs, "pairs")
+    return _interleaved(programs, "pairs")
 
 
 def table(results: Mapping[str, Mapping[str, float]], rows: Mapping[str, str]) -> str:

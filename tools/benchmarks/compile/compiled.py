@@ -25,7 +25,7 @@ import torch_backend.device_module as tb
 from examples.models.case import Case, Training, adamw_fused
 
 from benchmarks.interleave import Call, Comparison, Plan, Subject, compare
-from benchmarks.operators.measure import release_team
+from benchmarks.operators.measure import release_openmp_threads
 from benchmarks.operators.steps import STEPS
 
 # The greatest ratio of a captured step to stock cpu's compiled one. Larger models have 1.0.
@@ -88,7 +88,7 @@ def _steps(name: str) -> dict[str, Callable[[], torch.Tensor]]:
     }
     values = {way: step().item() for way, step in found.items()}
     if max(values.values()) - min(values.values()) > 2e-2 * abs(values["cpu plain"]):  # each draws its own dropout
-        raise SystemExit(f"{name}: the ways do not train alike, first losses {values}")
+        raise SystemExit(f"{name}: the ways do not give the same losses, first losses {values}")
     for _ in range(7):
         for step in found.values():
             step()
@@ -117,7 +117,7 @@ def measure(name: str, rounds: int, threads: int, calls: int | None = None) -> R
 
     def alone() -> None:
         torch.set_num_threads(threads)
-        release_team()
+        release_openmp_threads()
 
     usual = STEPS[name][1]
     plan = Plan(calls or usual.calls, rounds, wait_inside=True, pause=usual.pause)

@@ -105,7 +105,7 @@ def measure(name: str, rounds: int, steps: int, env: dict[str, str]) -> tuple[fl
             times[i].append(microseconds)
             losses.append(loss)
         if abs(losses[0] - losses[1]) > 1e-3 * abs(losses[1]) + 1e-6:
-            raise SystemExit(f"{name}: the backends do not train alike, losses {losses}")
+            raise SystemExit(f"{name}: the backends do not give the same losses, losses {losses}")
     for process in running:
         process.communicate()
     ratio = statistics.median(one / other for one, other in zip(*times, strict=True))

@@ -28,7 +28,7 @@ class Case:
 
 
 def cases(elements: int = ELEMENTS) -> dict[str, Case]:
-    """By name; torch must have been told to use one thread. NumPy: PCG64 and Philox; `tb in NumPy` is tb's Philox."""
+    """By name; the caller has set torch to one thread. NumPy: PCG64 and Philox; `tb in NumPy` is tb's Philox."""
     ours = tb_generator.Generator(1)
     bits: dict[str, Any] = {
         "NumPy PCG64": numpy.random.PCG64(1),

@@ -1,8 +1,8 @@
 """What a rest costs: `python -m benchmarks.operators.after_rest` in tools.
 
-A worker that was idle sleeps, and has no team of threads. Two measurements, each after rests: kernels that start a
-team, in turns with the same ones directly after; and adds of 1 element, with the processor that the worker was found on
-after them. Prints medians.
+A worker that was idle sleeps, and has no intra-op threads. Two measurements, each after rests: kernels that start
+intra-op threads, interleaved with the same ones directly after; and adds of 1 element, with the processor that the
+worker was found on after them. Prints medians.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch_backend  # noqa: F401 - the device
 from tb_ops import _core
 
 RESTS = 60
-REST = 0.03  # seconds: a worker that is idle for a third of it ends its team
+REST = 0.03  # seconds: a worker that is idle for a third of it ends its threads
 TASKS = pathlib.Path("/proc/self/task")
 
 
 def teamed(matrix: torch.Tensor) -> float:
-    """Milliseconds of some kernels, the later ones of which begin while the host waits and so get a team."""
+    """Milliseconds of some kernels, the later ones of which begin while the host waits and so get intra-op threads."""
     begin = time.perf_counter()
     for _ in range(6):
         matrix = matrix.exp().neg_().exp()
@@ -49,16 +49,16 @@ def main() -> None:
     matrix, one = torch.zeros(512, 1024, device="tb"), torch.ones(1, device="tb")
     for _ in range(20):
         teamed(matrix)
-    teams, moved = _core.team_starts()
+    starts, moved = _core.team_starts()
     rested, directly = [], []
     for _ in range(RESTS):
         time.sleep(REST)
         rested.append(teamed(matrix))
         directly.append(teamed(matrix))
-    teams_after, moved_after = _core.team_starts()
+    starts_after, moved_after = _core.team_starts()
     print(f"kernels after a rest {statistics.median(rested):.2f} ms, directly {statistics.median(directly):.2f} ms")
     print(
-        f"{torch.get_num_threads()} threads; in {RESTS} rests {teams_after - teams} teams began anew, and "
+        f"{torch.get_num_threads()} threads; in {RESTS} rests threads started {starts_after - starts} times, and "
         f"{moved_after - moved} of their threads on their maker's processor"
     )
     worker = next(task.name for task in TASKS.iterdir() if (task / "comm").read_text().strip() == "tb-cpu-0")

@@ -21,8 +21,8 @@ from benchmarks.operators.steps import STEPS, training_step
 Make = Callable[[torch.device], Call]
 
 
-def release_team() -> None:
-    """Ends the threads of this thread's OpenMP team, where PyTorch has OpenMP; its next loop starts them anew."""
+def release_openmp_threads() -> None:
+    """Ends this thread's OpenMP threads, where PyTorch has OpenMP; the next parallel loop starts others."""
     soft = 1  # omp_pause_soft
     if pause := getattr(ctypes.CDLL(None), "omp_pause_resource_all", None):
         pause(soft)
@@ -31,8 +31,8 @@ def release_team() -> None:
 def subjects(make: Make, device: torch.device, threads: int) -> list[Subject]:
     """The device, stock cpu at `threads` threads, and stock cpu at one thread where that is another setting.
 
-    Stock cpu's OpenMP team goes before a block of the device, as the device's own goes when it rests: libgomp lets
-    every team sleep between loops once the threads of all outnumber the processors.
+    Stock cpu's OpenMP threads end before a block of the device, as the device's own end when it is idle: libgomp lets
+    all threads sleep between loops once they outnumber the processors.
     """
     cpu = make(torch.device("cpu"))
 
@@ -41,7 +41,7 @@ def subjects(make: Make, device: torch.device, threads: int) -> list[Subject]:
 
     def alone() -> None:
         torch.set_num_threads(threads)
-        release_team()
+        release_openmp_threads()
 
     found = [
         Subject(make(device), lambda: torch.accelerator.synchronize(device), alone),

@@ -1,7 +1,7 @@
 """Host-side cost of single operators on 1 element: what the caller's thread pays per call.
 
 The wait for the device is outside the time, except where the operator itself waits (device to host). A block has few
-enough calls that no queue fills up and pushes back. A few untimed calls come before it, for every subject alike: the
+enough calls that no queue fills up and pushes back. A few untimed calls come before it, for every subject: the
 device's worker has fallen asleep meanwhile, and the first call has to wake it. What that costs is a row of its own.
 """
 

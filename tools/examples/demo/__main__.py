@@ -1,6 +1,6 @@
 """python -m examples.demo: train a byte-level language model on device tb and compare with stock cpu.
 
-Ends with status 1 if the losses of the first steps differ, an operator fell back, or nothing was learned.
+Ends with status 1 if the losses of the first steps differ, an operator fell back, or training improved nothing.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def main() -> int:
         cpu_step_ms=timing.second_ms if timing else None,
         ratio=timing.ratio if timing else None,
         peak_bytes=torch.accelerator.max_memory_allocated(device) if on_tb else 0,
-        fallbacks=fallback_ledger() if on_tb else [],
+        fallbacks=fallback_rows() if on_tb else [],
     )
     write_json(result, chosen.build / "demo.json")
     draw_losses(history, held_out, corpus.unigram_entropy, str(device), chosen.build / "demo-loss.png")
@@ -137,8 +137,8 @@ def main() -> int:
     return report_failures(result, settings)
 
 
-def fallback_ledger() -> list[dict[str, Any]]:
-    """The ledger of torch.tb as rows with operator, calls, seconds."""
+def fallback_rows() -> list[dict[str, Any]]:
+    """The fallback statistics of torch.tb as rows with operator, calls, seconds."""
     rows = torch.tb.fallbacks()  # type: ignore[attr-defined]
     return [{"operator": row.operator, "calls": row.calls, "seconds": row.seconds} for row in rows]
 

@@ -1,6 +1,6 @@
 """A convolutional autoencoder under autocast to bfloat16.
 
-It has only operators that the autocast rules of tb (which are CUDA's) and of the CPU treat alike: no layer norm, which
+It has only operators for which tb's autocast rules (which are CUDA's) and the CPU's are the same: no layer norm, which
 the CPU computes in bfloat16.
 """
 

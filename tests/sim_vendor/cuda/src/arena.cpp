@@ -14,7 +14,7 @@ namespace simcuda {
 namespace {
 
 constexpr uint64_t kFreedBytes = 65536;
-constexpr uint64_t kSpread = 4; // addresses for each byte of capacity: memory is scarce, addresses are not
+constexpr uint64_t kAddressesPerByte = 4; // addresses for each byte of capacity: memory is scarce, addresses are not
 
 std::byte *map(uint64_t size, int protection, int file) {
   void *found = mmap(nullptr, size, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
@@ -28,7 +28,7 @@ std::byte *map(uint64_t size, int protection, int file) {
 } // namespace
 
 Arena::Arena(uint64_t capacity)
-    : capacity_(capacity), size_(capacity * kSpread), file_(memfd_create("simcuda-device", MFD_CLOEXEC)) {
+    : capacity_(capacity), size_(capacity * kAddressesPerByte), file_(memfd_create("simcuda-device", MFD_CLOEXEC)) {
   if (file_ < 0 || ftruncate(file_, static_cast<off_t>(size_)) != 0) {
     std::perror("simulated libcuda: no memory for a device");
     std::abort();

@@ -1,4 +1,4 @@
-// ipc_api.cpp -- memory and events of other processes: by their files in /proc, for whoever has the handle.
+// ipc_api.cpp -- memory and events of other processes: by their files in /proc, for any process that has the handle.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>

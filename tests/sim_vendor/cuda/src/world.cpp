@@ -176,7 +176,7 @@ extern "C" uint64_t tb_simcuda_live(char *text, uint64_t size) {
     const char *what;
     uint64_t count;
   };
-  std::string told;
+  std::string listed;
   for (const Count &kind :
        {Count{"contexts", contexts}, Count{"streams", all.streams.size()}, Count{"events", all.events.size()},
         Count{"ranges of memory", all.ranges.size() - variables}, Count{"reservations", all.reservations.size()},
@@ -184,9 +184,9 @@ extern "C" uint64_t tb_simcuda_live(char *text, uint64_t size) {
         Count{"graphs", all.graphs.size()}, Count{"executables", all.executables.size()},
         Count{"abandoned", all.abandoned}}) {
     total += kind.count;
-    if (kind.count) told += (told.empty() ? "" : ", ") + std::to_string(kind.count) + " " + kind.what;
+    if (kind.count) listed += (listed.empty() ? "" : ", ") + std::to_string(kind.count) + " " + kind.what;
   }
-  if (text) std::snprintf(text, size, "%s", told.c_str());
+  if (text) std::snprintf(text, size, "%s", listed.c_str());
   return total;
 }
 

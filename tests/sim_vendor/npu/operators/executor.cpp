@@ -43,7 +43,7 @@ Error no_executor(const char *function, const Executor *executor) {
               static_cast<const void *>(executor));
 }
 
-// Whoever still uses the memory sees it.
+// Code that still uses the memory sees it.
 Error scribble(int32_t device, void *workspace, uint64_t size) {
   if (!size) return kOk;
   std::vector<Memory::Piece> pieces;

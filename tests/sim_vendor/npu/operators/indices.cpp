@@ -14,7 +14,7 @@ void must_be_indices(const In &index) {
   must(index.type == kInt64 || index.type == kInt32, "indices that are not of int64 or int32");
 }
 
-// Around one dimension: what lies before it and after it.
+// Around one dimension: the sizes before it and after it.
 struct Around {
   int64_t before = 1, size = 1, after = 1;
   Around(const Dims &dims, size_t dim) {

@@ -1,4 +1,4 @@
-// memory.cpp -- where device bytes lie, and which addresses are whose.
+// memory.cpp -- where device bytes are stored, and which addresses are whose.
 #include "memory.h"
 
 #include <sys/mman.h>
@@ -222,7 +222,7 @@ Error Memory::map(void *address, uint64_t size, void *handle) {
   if (physical->second->size != size) return fail(kParameter, "EE1035: a mapping is as large as its memory");
   const auto range = holder(reserved_, value(address), plain);
   if (range == reserved_.end() || range->first + range->second < value(address) + size)
-    return fail(kParameter, "EE1036: %p lies in no reserved range", address);
+    return fail(kParameter, "EE1036: %p is in no reserved range", address);
   const auto next = mappings_.lower_bound(value(address));
   const bool taken =
       (next != mappings_.end() && next->first < value(address) + size) ||

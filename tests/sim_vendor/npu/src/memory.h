@@ -1,6 +1,6 @@
 // memory.h -- the devices' memory, which the host cannot touch, pinned host memory, and reserved addresses.
 //
-// A device address is an address that the process may not use: the bytes lie elsewhere, and only the library knows
+// A device address is an address that the process may not use: the bytes are stored elsewhere, and only the library knows
 // where. A program that follows a device pointer on the host therefore ends at once, as it would on a machine with an NPU.
 #pragma once
 
@@ -41,9 +41,9 @@ public:
 
   Place place(const void *pointer, int32_t *device);
   // Calls for each piece of [address, address + size) in order. Host memory is one piece; a device address without
-  // memory is a fault, told by the code.
+  // memory is a fault, which the code reports.
   Error access(const void *address, uint64_t size, const std::function<void(uint8_t *bytes, uint64_t size)> &piece);
-  // Where the bytes [address, address + size) lie that an operator of the device uses, in order. False unless all of it
+  // Where the bytes [address, address + size) that an operator of the device uses are stored, in order. False unless all of it
   // is the device's, and within one live block or mapped.
   struct Piece {
     uint8_t *bytes;

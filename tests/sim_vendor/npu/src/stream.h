@@ -31,7 +31,7 @@ public:
   // Bookkeeping (records, waits, host functions) never fails by an injected fault.
   void enqueue(Task task, bool bookkeeping = false);
   bool idle();
-  // Waits for what was queued before the call. The first failure since the last call, told once.
+  // Waits for what was queued before the call. Reports the first failure since the last call, once.
   Error synchronize();
   const int32_t device, id;
 

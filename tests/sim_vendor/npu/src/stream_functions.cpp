@@ -127,7 +127,7 @@ Error aclrtEventElapsedTime(float *milliseconds, void *start_handle, void *end_h
   const bool timed = start->flags & end->flags & kEventTimeLine;
   if (!timed || !from || !to || !from->done || !to->done)
     return fail(kTimestamp, "EE1074: an event without ACL_EVENT_TIME_LINE, or not yet passed");
-  if (to->nanoseconds < from->nanoseconds) return fail(kReversed, "EE1075: the end lies before the start");
+  if (to->nanoseconds < from->nanoseconds) return fail(kReversed, "EE1075: the end is before the start");
   *milliseconds = static_cast<float>(static_cast<double>(to->nanoseconds - from->nanoseconds) * 1e-6);
   return kOk;
 }

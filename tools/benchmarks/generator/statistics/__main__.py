@@ -49,8 +49,8 @@ def continuous(case: Continuous, samples: int) -> dict[str, float]:
         for order in range(4):
             power *= standard
             sums[order] += power.sum()
-    spread = [math.sqrt((case.moments[2 * k + 1] - case.moments[k] ** 2) / samples) for k in range(4)]
-    moments = [(sums[k] / samples - case.moments[k]) / spread[k] for k in range(4)]
+    errors = [math.sqrt((case.moments[2 * k + 1] - case.moments[k] ** 2) / samples) for k in range(4)]
+    moments = [(sums[k] / samples - case.moments[k]) / errors[k] for k in range(4)]
     # At the borders of the bins, which are 2^-20 apart.
     distance = numpy.abs(numpy.cumsum(counts) / samples - numpy.arange(1, BINS + 1) / BINS).max()
     return {

@@ -20,7 +20,7 @@ class Continuous:
 
     draw: Callable[[Generator, int], Numbers]
     cumulative: Callable[[Numbers], Numbers]
-    moments: tuple[float, ...]  # of orders 1 to 8: those up to 4 are compared, the others give their spread
+    moments: tuple[float, ...]  # of orders 1 to 8: those up to 4 are compared, the others give the errors of these
     standard: Callable[[Numbers], Numbers] = lambda numbers: numbers
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.gpu.parts.needs import missing_backend, missing_torch
 from benchmarks.gpu.parts.part import Options, Result, main
 
-FAILURES_TOLD = 20
+FAILURES_LISTED = 20
 SHARE = 0.8  # of the part's time: then it begins no case, so that there is a report
 
 
@@ -49,7 +49,7 @@ def part(options: Options) -> Result:
             ]
             for name, each in checks.items()
         ],
-        failures[:FAILURES_TOLD],
+        failures[:FAILURES_LISTED],
     )
 
 

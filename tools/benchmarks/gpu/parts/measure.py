@@ -78,8 +78,8 @@ def step_blocks(call: Call, device: torch.device, blocks: int, seconds: float) -
 
 def fallen() -> dict[str, int]:
     """Calls of operators that fell back to the CPU, where device tb is loaded."""
-    ledger = getattr(torch, "tb", None)
-    return {row.operator: row.calls for row in ledger.fallbacks()} if ledger else {}
+    tb = getattr(torch, "tb", None)
+    return {row.operator: row.calls for row in tb.fallbacks()} if tb else {}
 
 
 def measured(blocks: Callable[[], list[float]]) -> dict[str, Any]:

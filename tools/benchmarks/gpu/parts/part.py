@@ -29,7 +29,7 @@ class Aim:
 
 @dataclass
 class Result:
-    """`text` is one sentence; rows are told as a table under `columns`, notes as a list. "not run" is never a pass."""
+    """`text` is one sentence; rows are a table under `columns`, notes a list. "not run" is never a pass."""
 
     outcome: Outcome
     text: str

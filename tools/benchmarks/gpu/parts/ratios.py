@@ -1,4 +1,4 @@
-"""tb beside the reference device: processes of each in turns, medians, the median of the ratios of neighbours."""
+"""tb beside the reference device: interleaved processes of each, medians, the median of the ratios of neighbours."""
 
 from __future__ import annotations
 
