@@ -79,7 +79,7 @@ def test_writing_to_overlapping_memory_raises_at_the_call() -> None:
         torch.ones(1, 3, device="tb").expand(3, 3).cumsum_(0)
 
 
-def test_an_index_out_of_range_is_told_late_with_its_type_its_operator_its_tensors_and_its_line() -> None:
+def test_an_index_out_of_range_is_reported_late_with_its_type_its_operator_its_tensors_and_its_line() -> None:
     table, index = torch.zeros(4, 2, device="tb"), torch.tensor([1, 2], device="tb")
     functional.embedding(index, table)
     result = out_of_range()
@@ -90,7 +90,7 @@ def test_an_index_out_of_range_is_told_late_with_its_type_its_operator_its_tenso
     assert "aten::index_select" in text or "aten::embedding" in text
     assert "[4, 2]" in text
     assert result.shape == (2, 2)
-    torch.accelerator.synchronize()  # told once
+    torch.accelerator.synchronize()  # reported once
 
 
 def test_an_overflow_is_the_exception_of_the_cpu() -> None:
@@ -103,7 +103,7 @@ def test_an_overflow_is_the_exception_of_the_cpu() -> None:
         assert type(caught.value) is RuntimeError
 
 
-def test_the_line_is_also_told_by_a_stream_without_torch() -> None:
+def test_the_line_is_also_reported_by_a_stream_without_torch() -> None:
     import tb_device
     import tb_stream
 

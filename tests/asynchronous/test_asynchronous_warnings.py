@@ -56,11 +56,11 @@ def line_of_the_launch() -> int:
 
 
 def caught(*steps: Callable[[], object], action: Any = "always") -> list[warnings.WarningMessage]:
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as received:
         warnings.simplefilter(action)
         for step in steps:
             step()
-    return told
+    return received
 
 
 def repeated(times: int) -> Callable[[], object]:
@@ -76,17 +76,17 @@ def repeated(times: int) -> Callable[[], object]:
 
 
 def test_a_warning_names_the_line_of_its_launch_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    [told] = caught(repeated(1))
-    assert (told.filename, told.lineno, told.category) == (__file__, line_of_the_launch(), UserWarning)
+    [received] = caught(repeated(1))
+    assert (received.filename, received.lineno, received.category) == (__file__, line_of_the_launch(), UserWarning)
     [stock] = caught(lambda: torch.ones(1).std())
-    assert str(told.message) == str(stock.message)
+    assert str(received.message) == str(stock.message)
     assert capfd.readouterr() == ("", "")
 
 
 def test_the_call_itself_tells_nothing_before_the_wait() -> None:
     assert caught(lambda: until_it_ran(warn())) == []
     assert len(caught(torch.accelerator.synchronize)) == 1
-    assert caught(torch.accelerator.synchronize) == []  # told once
+    assert caught(torch.accelerator.synchronize) == []  # reported once
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_filters_mean_what_they_mean_at_the_call(action: Any, expected: int) -> 
 
 
 def test_a_filter_by_message_and_module_applies() -> None:
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as received:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", message=rf"std.*{TEXT}", category=UserWarning, module=__name__)
         repeated(2)()
-    assert told == []
+    assert received == []
 
 
 def test_as_an_error_it_raises_at_the_wait_after_the_work_is_done() -> None:
@@ -116,7 +116,7 @@ def test_as_an_error_it_raises_at_the_wait_after_the_work_is_done() -> None:
         done = x + x
         with pytest.raises(UserWarning, match=TEXT):
             torch.accelerator.synchronize()
-        torch.accelerator.synchronize()  # told once, though it came three times
+        torch.accelerator.synchronize()  # reported once, though it came three times
         assert done.tolist() == [2.0] * 4
     assert len(out) == 3
 
@@ -129,13 +129,13 @@ def test_an_error_loses_no_other_warning() -> None:
         torch.var_mean(x)
 
     caught(others, others, torch.accelerator.synchronize)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as received:
         warnings.simplefilter("always")
         warnings.filterwarnings("error", message="std|var_mean")
         others()
         with pytest.raises(UserWarning, match=r"std\(\)"):
             torch.accelerator.synchronize()
-        assert [str(warning.message)[:5] for warning in told] == ["var()"]
+        assert [str(warning.message)[:5] for warning in received] == ["var()"]
         with pytest.raises(UserWarning, match=r"var_mean\(\)"):
             torch.accelerator.synchronize()
         torch.accelerator.synchronize()
@@ -202,8 +202,8 @@ def test_every_wait_tells_and_raises(way: str, capfd: pytest.CaptureFixture[str]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         WAITS[way]()
-    told = caught(lambda: until_it_ran(warn()), WAITS[way])
-    assert [warning.lineno for warning in told] == [line_of_the_launch()]
+    received = caught(lambda: until_it_ran(warn()), WAITS[way])
+    assert [warning.lineno for warning in received] == [line_of_the_launch()]
     until_it_ran(warn())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -301,36 +301,36 @@ def test_each_replay_of_a_graph_warns() -> None:
             graph.replay()
         torch.accelerator.synchronize()
 
-    told = caught(replay)
+    received = caught(replay)
     line = inspect.getsourcelines(test_each_replay_of_a_graph_warns)[1] + 4  # of x.std()
-    assert [(warning.filename, warning.lineno) for warning in told] == [(__file__, line)] * 3
+    assert [(warning.filename, warning.lineno) for warning in received] == [(__file__, line)] * 3
 
 
 # ---- bounds --------------------------------------------------------------------------------------------------------
 
 
-def test_a_loop_that_warns_takes_no_memory_and_its_count_is_told() -> None:
+def test_a_loop_that_warns_takes_no_memory_and_its_count_is_reported() -> None:
     x = torch.ones(1, device="tb")
-    told = caught(lambda: [x.std() for _ in range(3000)], lambda: until_it_ran(x), torch.accelerator.synchronize)
-    assert len(told) == 1001
-    assert "(2000 times more)" in str(told[-1].message)
+    received = caught(lambda: [x.std() for _ in range(3000)], lambda: until_it_ran(x), torch.accelerator.synchronize)
+    assert len(received) == 1001
+    assert "(2000 times more)" in str(received[-1].message)
 
 
 def test_too_many_different_warnings_are_counted() -> None:
     names: dict[str, Any] = {}
     exec(compile("def call(x):\n" + "    x.std()\n" * 1200, "many_lines.py", "exec"), names)
-    told = caught(lambda: names["call"](torch.ones(1, device="tb")), torch.accelerator.synchronize)
-    assert [warning.lineno for warning in told[:-1]] == list(range(2, 1002))
-    assert str(told[-1].message).startswith("200 more warnings of tb's kernels were dropped")
+    received = caught(lambda: names["call"](torch.ones(1, device="tb")), torch.accelerator.synchronize)
+    assert [warning.lineno for warning in received[:-1]] == list(range(2, 1002))
+    assert str(received[-1].message).startswith("200 more warnings of tb's kernels were dropped")
 
 
-def test_a_line_whose_code_is_gone_is_told_where_it_is_waited_for() -> None:
+def test_a_line_whose_code_is_gone_is_reported_where_it_is_waited_for() -> None:
     names: dict[str, Any] = {"x": torch.ones(1, device="tb")}
     exec(compile("def call():\n    x.std()\n", "gone.py", "exec"), names)
     names.pop("call")()
     time.sleep(0.1)
-    [told] = caught(torch.accelerator.synchronize)
-    assert told.filename == __file__
+    [received] = caught(torch.accelerator.synchronize)
+    assert received.filename == __file__
 
 
 # ---- the operators' own --------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_a_line_whose_code_is_gone_is_told_where_it_is_waited_for() -> None:
 def test_operators_warn_as_on_the_cpu(name: str) -> None:
     entry = next(entry for entry in op_db if entry.name == name)
 
-    def told(device: str) -> set[tuple[type[Warning], str]]:
+    def warnings_on(device: str) -> set[tuple[type[Warning], str]]:
         def run() -> None:
             for sample in entry.sample_inputs(device, torch.float32):  # type: ignore[no-untyped-call]
                 entry(sample.input, *sample.args, **sample.kwargs)
@@ -353,8 +353,8 @@ def test_operators_warn_as_on_the_cpu(name: str) -> None:
     always = torch.is_warn_always_enabled()
     torch.set_warn_always(True)  # else what is said once was said on the CPU
     try:
-        stock = told("cpu")
+        stock = warnings_on("cpu")
         assert stock
-        assert told("tb") == stock
+        assert warnings_on("tb") == stock
     finally:
         torch.set_warn_always(always)

@@ -16,27 +16,27 @@ def test_types_seen_for_the_first_time_tell_inside_the_call(run_python: RunPytho
     except UserWarning as error:
         assert "degrees of freedom" in str(error)
     else:
-        raise SystemExit("the first call told nothing")
+        raise SystemExit("the first call reported nothing")
     torch.ones(4, device="tb").std()
     x.std()
     try:
         torch.tb.synchronize()
     except UserWarning:
-        print("told")
+        print("reported")
     """
     done = run_python(program)
-    assert (done.stdout, done.stderr) == ("told\n", "")
+    assert (done.stdout, done.stderr) == ("reported\n", "")
 
 
 def test_with_launch_blocking_the_call_tells(run_python: RunPython) -> None:
     program = """
     import warnings, torch
     x = torch.ones(1, device="tb")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         for _ in range(3):
             x.std()
-            print(len(told))
+            print(len(recorded))
     warnings.simplefilter("error")
     try:
         x.std()
@@ -48,7 +48,7 @@ def test_with_launch_blocking_the_call_tells(run_python: RunPython) -> None:
 
 
 @pytest.mark.parametrize("action", ["always", "error", "ignore"])
-def test_what_nobody_waited_for_is_told_at_exit(action: str, run_python: RunPython) -> None:
+def test_what_nobody_waited_for_is_reported_at_exit(action: str, run_python: RunPython) -> None:
     program = f"""
     import warnings, torch
     x = torch.ones(1, device="tb")

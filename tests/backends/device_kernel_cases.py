@@ -37,7 +37,7 @@ def numbers(*shape: int, dtype: torch.dtype = torch.float32, low: float = -3, hi
 
 
 def layouts(dtype: torch.dtype) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Pairs of operands that lie and broadcast in different ways."""
+    """Pairs of operands that are laid out and broadcast in different ways."""
     plain = numbers(6, 10, dtype=dtype)
     yield "plain", plain, numbers(6, 10, dtype=dtype, low=0.5, high=2.5)
     yield "transposed", plain.t(), numbers(10, 6, dtype=dtype, low=0.5, high=2.5)

@@ -113,11 +113,11 @@ def test_a_function_that_the_library_lacks_falls_back_alone(run_python: RunPytho
 
 
 @pytest.mark.parametrize(
-    ("library", "told"),
+    ("library", "reason"),
     [("/absent/libopapi.so", "cannot be loaded: /absent/libopapi.so"), ("", "TB_ACLNN_LIBRARY names no file")],
 )
 def test_without_a_library_everything_falls_back_and_the_reason_can_be_asked_for(
-    run_python: RunPython, npu: dict[str, str], library: str, told: str
+    run_python: RunPython, npu: dict[str, str], library: str, reason: str
 ) -> None:
     code = """
         import torch, tb_ops
@@ -128,7 +128,7 @@ def test_without_a_library_everything_falls_back_and_the_reason_can_be_asked_for
         print(found.reason)
     """
     said = run_python(code, env={**npu, "TB_ACLNN_LIBRARY": library}).stdout
-    assert told in said
+    assert reason in said
     assert "Install CANN" in said
 
 
@@ -170,7 +170,7 @@ def test_a_phase_that_fails_raises_with_code_and_remedy(
     run_python(code, env=npu)
 
 
-def test_out_of_memory_is_told_as_such(run_python: RunPython, npu: dict[str, str]) -> None:
+def test_out_of_memory_is_reported_as_such(run_python: RunPython, npu: dict[str, str]) -> None:
     code = f"""{CONTROL}
         control.fault("aclnnExpGetWorkspaceSize", 0, 207018)
         try:
@@ -183,7 +183,7 @@ def test_out_of_memory_is_told_as_such(run_python: RunPython, npu: dict[str, str
     run_python(code, env=npu)
 
 
-def test_executors_are_used_again_for_calls_that_are_alike(run_python: RunPython, npu: dict[str, str]) -> None:
+def test_executors_are_used_again_for_calls_of_the_same_kind(run_python: RunPython, npu: dict[str, str]) -> None:
     code = f"""{CONTROL}
         before, planned = tb_ops.aclnn_executors(), control.calls("aclnnAddGetWorkspaceSize")
         kept = [torch.full((3, 4), float(i), device="tb") for i in range(8)]
@@ -194,7 +194,7 @@ def test_executors_are_used_again_for_calls_that_are_alike(run_python: RunPython
         assert after.hits - before.hits == 7, (before, after)
         assert control.calls("aclnnAddGetWorkspaceSize") - planned == 1
         view = torch.ones(4, 3, device="tb").t()
-        assert (x + view).tolist() == [[2.0] * 4] * 3  # other strides: planned anew
+        assert (x + view).tolist() == [[2.0] * 4] * 3  # other strides: planned again
         assert control.calls("aclnnAddGetWorkspaceSize") - planned == 2
         assert torch.add(x, x, alpha=3).tolist() == [[4.0] * 4] * 3  # another number too
         assert (x.add_(x)).tolist() == [[2.0] * 4] * 3  # and a result in an argument's place

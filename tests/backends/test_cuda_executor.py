@@ -20,7 +20,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SOURCE = ROOT / "tests" / "sim_vendor" / "torch_cuda" / "simulated_backend.cpp"
 
-# The stand-in comes before torch, which looks for CUDA's part when it starts.
+# The simulated backend is loaded before torch, which looks for CUDA's part when it starts.
 START = """
 import ctypes, json, os
 backend = ctypes.CDLL(os.environ["SIMULATED_BACKEND"])
@@ -206,7 +206,7 @@ def test_a_call_with_tensors_of_two_devices_runs_on_the_streams_of_both(run: Run
 
 
 def test_work_is_ordered_by_streams_and_memory_is_reused_in_their_order(run: Run) -> None:
-    """The stand-in writes its results behind the call, on the stream that is current."""
+    """The simulated backend writes its results behind the call, on the stream that is current."""
     code = """
         side = torch.tb.Stream()
         for i in range(30):
@@ -251,7 +251,12 @@ def test_a_cuda_kernel_comes_before_what_pytorch_composes_of_others(run: Run) ->
         print(kernels(lambda: torch._foreach_add([x] * 5, 1.0)), kernels(lambda: torch._foreach_abs([x] * 5)))
         print(kernels(lambda: torch.nn.functional.layer_norm(x, (4,))), kernels(lambda: x + x))
     """
-    assert run(code).stdout.split() == ["1", "5", "1", "1"]  # the stand-in has no kernel of its own for the second
+    assert run(code).stdout.split() == [
+        "1",
+        "5",
+        "1",
+        "1",
+    ]  # the simulated backend has no kernel of its own for the second
 
 
 def test_random_numbers_of_pytorchs_kernels_follow_tbs_generator(run: Run) -> None:
@@ -269,7 +274,7 @@ def test_random_numbers_of_pytorchs_kernels_follow_tbs_generator(run: Run) -> No
     assert run(code).stdout.split() == ["True"] * 3
 
 
-def test_operators_that_wait_are_told(run: Run) -> None:
+def test_operators_that_wait_are_reported(run: Run) -> None:
     code = """
         x = torch.ones(3, device="tb")
         torch.tb.set_sync_debug_mode("error")
@@ -298,7 +303,9 @@ def test_what_a_kernel_refuses_is_raised_and_leaves_everything_as_it_was(run: Ru
     assert lines[-1] == "0 0 [2.0, 2.0, 2.0]"
 
 
-def test_settings_that_cannot_be_are_told(run: Run, run_python: RunPython, simulated_backend: dict[str, str]) -> None:
+def test_settings_that_cannot_be_are_refused_with_the_reason(
+    run: Run, run_python: RunPython, simulated_backend: dict[str, str]
+) -> None:
     use = "import torch; torch.ones(1, device='tb')"
     done = run_python(use, {**simulated_backend, "TB_CUDA_OPERATORS": "torch"}, check=False)  # this PyTorch alone
     assert "TB_CUDA_OPERATORS=torch cannot be: the installed PyTorch has no kernels for CUDA" in done.stderr

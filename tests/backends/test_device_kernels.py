@@ -108,7 +108,7 @@ def failing(run_python: RunPython, env: Mapping[str, str]) -> str:
     return done.stderr
 
 
-def test_a_missing_compiler_is_told_with_the_remedy(run_python: RunPython, tmp_path: pathlib.Path) -> None:
+def test_a_missing_compiler_is_reported_with_the_remedy(run_python: RunPython, tmp_path: pathlib.Path) -> None:
     assert "Install one" in failing(run_python, {"PATH": str(tmp_path)})
     text = failing(run_python, {"TB_HOST_COMPILER": "no-such-compiler -O2"})
     assert "TB_HOST_COMPILER=no-such-compiler -O2 names no program" in text
@@ -126,7 +126,7 @@ def test_what_the_compiler_says_is_in_the_error(run_python: RunPython, tmp_path:
     assert "TB_ENTRY" in text  # the source
 
 
-def test_an_index_out_of_range_is_told_at_the_synchronise(run_python: RunPython, cache: pathlib.Path) -> None:
+def test_an_index_out_of_range_is_reported_at_the_synchronise(run_python: RunPython, cache: pathlib.Path) -> None:
     code = """
         import torch
         x, index = torch.ones(4, device="tb"), torch.tensor([1, 7], device="tb")

@@ -110,8 +110,8 @@ def test_layer_norm_and_its_gradients_agree_with_differences(npu: Npu) -> None:
     x, weight, bias, grad = normal(4, 8), normal(8), normal(8), normal(4, 8)
 
     def forward(x: Array, weight: Array, bias: Array) -> Array:
-        middle, spread = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-        return np.asarray((x - middle) / np.sqrt(spread + 1e-5) * weight + bias)
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return np.asarray((x - mean) / np.sqrt(variance + 1e-5) * weight + bias)
 
     tensors = [npu.tensor(each) for each in (x, weight, bias)]
     out, mean, rstd = npu.tensor(zeros(4, 8)), npu.tensor(zeros(4, 1)), npu.tensor(zeros(4, 1))
@@ -154,7 +154,7 @@ def test_bfloat16_rounds_to_the_nearest_even(npu: Npu) -> None:
     assert out.numbers().view(np.uint16).tolist() == [0x3F80, 0x3F80, 0x3F82, 0xC000, 0x7F80]
 
 
-def test_a_strided_output_leaves_what_lies_between(npu: Npu) -> None:
+def test_a_strided_output_leaves_the_elements_between(npu: Npu) -> None:
     storage = np.full((4, 6), 9, np.float32)
     x = normal(2, 3)
     given, out = npu.tensor(x), npu.tensor(storage[1:3, ::2])
@@ -286,7 +286,7 @@ def test_a_workspace_is_written_all_over(npu: Npu) -> None:
 
 
 @pytest.mark.parametrize("which", ["input", "output", "workspace", "other device"])
-def test_memory_that_is_not_there_is_told_by_synchronising(npu: Npu, which: str) -> None:
+def test_memory_that_is_not_there_is_reported_by_synchronising(npu: Npu, which: str) -> None:
     given, out = npu.tensor(normal(6, 6)), npu.tensor(zeros(6, 6))
     free = npu.function("aclrtFree")
     if which == "other device":
@@ -304,7 +304,7 @@ def test_memory_that_is_not_there_is_told_by_synchronising(npu: Npu, which: str)
     assert npu.launch("Mm", executor, workspace, size) == 0
     assert npu.synchronize() == CORE_EXCEPTION
     assert "alive" in npu.text()
-    assert npu.synchronize() == 0  # told once
+    assert npu.synchronize() == 0  # reported once
     for each in (given, out):
         each.destroy(memory=each.memory is not memory)
     npu._kept[:] = [each for each in npu._kept if each not in (given, out)]
@@ -335,7 +335,7 @@ def test_what_phase_one_refuses(npu: Npu) -> None:
     assert "executors" not in npu.control.live()
 
 
-def test_an_index_outside_is_told_by_synchronising(npu: Npu) -> None:
+def test_an_index_outside_is_reported_by_synchronising(npu: Npu) -> None:
     table, indices, out = npu.tensor(normal(3, 2)), npu.tensor(np.array([0, 3])), npu.tensor(zeros(2, 2))
     code, _, executor = npu.prepare("Embedding", table, indices, out)
     assert code == 0

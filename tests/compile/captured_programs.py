@@ -1,7 +1,7 @@
 """Random programs as captured steps, against the same programs run one operator at a time: captured_programs.py COUNT
 
 Each has an input of a random shape, some layers and operators in a random order, and now and then a backward pass; it
-is called with several values and, in turns, with another shape.
+is called with several values and, in between, with another shape.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def test_in_place_work_and_views() -> None:
     all_programs()
 
 
-def test_dropout_draws_anew_and_repeats_with_the_seed() -> None:
+def test_dropout_draws_new_numbers_and_repeats_with_the_seed() -> None:
     call = compiled(lambda x: F.dropout(x, 0.5))
     x = torch.ones(1000, device="tb")
     torch.manual_seed(3)
@@ -329,7 +329,7 @@ def test_what_no_program_can_hold_runs_as_python_and_says_why() -> None:
     assert any("cond" in graph.reason for graph in tb_compile.graphs() if graph.program is None)
 
 
-def test_an_error_of_a_kernel_is_told_at_the_wait_and_the_device_lives() -> None:
+def test_an_error_of_a_kernel_is_reported_at_the_wait_and_the_device_lives() -> None:
     call = compiled(lambda x, i: x[i] + 1)
     x = torch.randn(5, device="tb")
     call(x, torch.tensor([1, 2], device="tb"))

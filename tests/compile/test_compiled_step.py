@@ -164,7 +164,7 @@ def test_a_learning_rate_that_always_changes_runs_as_it_is_and_says_why() -> Non
     assert "learning rate may be a tensor" in train.refusal
 
 
-def test_a_learning_rate_on_the_device_is_read_anew() -> None:
+def test_a_learning_rate_on_the_device_is_read_again() -> None:
     nets = [network(), network()]
     rates = [torch.tensor(0.1, device="tb") for _ in nets]
     steps = [
@@ -196,7 +196,7 @@ def test_a_loaded_optimizer_state_is_the_one_that_counts() -> None:
     assert train.captures == 2
 
 
-def test_parameters_that_moved_are_captured_anew() -> None:
+def test_parameters_that_moved_are_captured_again() -> None:
     net = network()
     plain = copy.deepcopy(net)
     train = tb_compile.step(training(net, OPTIMIZERS["SGD"](net.parameters())))
@@ -385,7 +385,7 @@ def test_random_programs_give_the_same_bits(first: int) -> None:
 
 
 def test_what_one_graph_leaves_survives_the_launch_of_another() -> None:
-    """Gradients that the step makes lie in its graph's memory; the other was captured first and has much of its own."""
+    """The step stores its gradients in its graph's memory; the other was captured first and has much of its own."""
     model = nn.Linear(64, 64).to("tb")
     x = torch.randn(64, 64, device="tb")
 

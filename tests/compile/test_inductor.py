@@ -98,7 +98,7 @@ def test_dynamic_shapes_and_views_in_place() -> None:
         assert x._version > before
 
 
-def test_dropout_draws_anew_and_repeats_with_the_seed() -> None:
+def test_dropout_draws_new_numbers_and_repeats_with_the_seed() -> None:
     call = compiled(lambda x: F.dropout(x, 0.5) * 1.0)
     x = torch.ones(1000, device="tb")
     torch.manual_seed(3)
@@ -118,7 +118,7 @@ def test_tensors_of_the_host() -> None:
     same(compiled(lambda x, y: x + (y * 2).to("tb"))(x, y), x + y.to("tb") * 2)
 
 
-def test_an_error_of_a_kernel_is_told_with_its_name_and_the_process_lives() -> None:
+def test_an_error_of_a_kernel_is_reported_with_its_name_and_the_process_lives() -> None:
     def function(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
         return x[i] + 1
 

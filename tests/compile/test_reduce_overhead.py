@@ -136,7 +136,7 @@ def test_results_may_show_inputs_and_inputs_are_written_to() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_each_launch_draws_anew_and_the_seed_repeats_it(backend: str) -> None:
+def test_each_launch_draws_new_numbers_and_the_seed_repeats_it(backend: str) -> None:
     call = graphed(lambda x: torch.dropout(x, 0.5, True), backend)
     x = torch.ones(1000, device="tb")
 
@@ -160,7 +160,7 @@ def test_sizes_that_change_have_a_graph_each() -> None:
     assert (captures(), launches()) == ([3], [9])
 
 
-def test_strides_that_change_are_captured_anew_and_in_the_end_no_more() -> None:
+def test_strides_that_change_are_captured_again_and_in_the_end_no_more() -> None:
     call = graphed(lambda x: x * 2, dynamic=True)
     square = torch.randn(6, 6, device="tb")
     for i in range(40):
@@ -328,7 +328,7 @@ def test_inputs_on_several_devices_are_no_graph(run_python: RunPython) -> None:
     assert "3 launches as a device graph" in done.stdout
 
 
-def test_a_driver_without_graphs_is_told(run_python: RunPython) -> None:
+def test_a_driver_without_graphs_is_reported(run_python: RunPython) -> None:
     done = run_python(
         """
         import torch, tb_compile

@@ -234,7 +234,7 @@ def test_parameters_are_those_of_the_time_of_lowering(scripted: Any, x: torch.Te
     scripted.load_state_dict(before)
 
 
-def test_a_process_without_the_backend_is_told_what_is_missing(
+def test_a_process_without_the_backend_gives_an_error_that_names_it(
     scripted: Any, run_python: RunPython, tmp_path: pathlib.Path
 ) -> None:
     torch.jit.save(jit.to_backend(scripted, {"forward": {}}), str(tmp_path / "lowered.pt"))

@@ -1,4 +1,4 @@
-"""Operators of a library of their own with a kernel for the CPU only: on tb they fall back, whatever tb-ops learns."""
+"""Operators whose only kernel, of a library of their own, is for the CPU: on tb they fall back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fallback ledger, budgets, forced fallbacks and the report: what they count, allow, refuse and say."""
+"""Fallback statistics, budgets, forced fallbacks and the report: what they count, allow, refuse and say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ tb: Any = torch.tb  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
-def empty_ledger() -> Iterator[None]:
+def empty_statistics() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tb.set_fallback_mode("allow")
@@ -34,7 +34,7 @@ def rows() -> dict[str, Any]:
     return {row.operator: row for row in tb.fallbacks()}
 
 
-# ---- the ledger ------------------------------------------------------------------------------------------------------
+# ---- statistics ------------------------------------------------------------------------------------------------------
 
 
 def test_calls_bytes_and_seconds_are_counted() -> None:
@@ -115,7 +115,7 @@ def test_the_report_ranks_by_time_and_says_where() -> None:
     assert "... and 1 more" in tb.fallback_report(limit=1)
 
 
-def test_an_empty_ledger_reports_that() -> None:
+def test_empty_statistics_report_that() -> None:
     torch.ones(3, device="tb").add(1)
     assert "No operator ran on the CPU" in tb.fallback_report()
 

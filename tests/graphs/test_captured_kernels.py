@@ -82,8 +82,8 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, grad:
     return [out, *backward(grad, query, key, value, out, sums, 0.0, True)]
 
 
-def test_attention_in_a_team_has_the_bits_of_one_thread() -> None:
-    """Replays measure one thread and the team, so that some run with either."""
+def test_attention_on_intra_op_threads_has_the_bits_of_one_thread() -> None:
+    """Replays measure one thread and all intra-op threads, so that some run with either."""
     generator = torch.Generator().manual_seed(0)
     values = [torch.randn(8, 4, 128, 16, generator=generator) for _ in range(4)]
     expected = attention(*values)

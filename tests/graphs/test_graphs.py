@@ -148,7 +148,7 @@ def test_queued_replays_draw_each_its_own_numbers() -> None:
     assert torch.equal(kept.cpu(), torch.stack(expected))
 
 
-def test_generators_of_their_own_and_learned_random_operators() -> None:
+def test_generators_of_their_own_and_random_operators_with_cached_layouts() -> None:
     generator = torch.Generator("tb").manual_seed(1)
     rates = torch.full((32,), 4.0, device="tb")
     x = torch.empty(32, device="tb")

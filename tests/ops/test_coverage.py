@@ -44,7 +44,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @pytest.fixture(scope="module")
 def sampled() -> list[tuple[str, set[str], set[str]]]:
-    """(entry of op_db, overloads called, overloads in the ledger) of the sampled entries' first float32 samples."""
+    """(entry of op_db, overloads called, overloads that fell back) of the sampled entries' first float32 samples."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     def to_tb(value: Any) -> Any:
@@ -82,7 +82,7 @@ def test_the_sample_is_large_enough_to_say_something(
     assert kinds["composite"] >= 5
 
 
-def test_only_operators_listed_as_fallback_enter_the_ledger(
+def test_only_operators_listed_as_fallback_enter_the_statistics(
     sampled: list[tuple[str, set[str], set[str]]], listing: dict[str, Any]
 ) -> None:
     wrong = {
@@ -94,7 +94,7 @@ def test_only_operators_listed_as_fallback_enter_the_ledger(
     assert not wrong
 
 
-def test_operators_listed_as_fallback_enter_the_ledger_when_called(
+def test_operators_listed_as_fallback_enter_the_statistics_when_called(
     sampled: list[tuple[str, set[str], set[str]]], listing: dict[str, Any]
 ) -> None:
     missing = {

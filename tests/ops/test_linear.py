@@ -13,7 +13,7 @@ SHAPES = ((5, 7), (1, 7), (3, 4, 7), (2, 3, 4, 7))
 
 
 def _leaves(shape: tuple[int, ...], dtype: torch.dtype, device: str, bias: bool = True) -> list[torch.Tensor]:
-    """Input, weight of 6 outputs and bias, drawn alike for every device."""
+    """Input, weight of 6 outputs and bias, the same numbers for every device."""
     generator = torch.Generator().manual_seed(3)
     shapes = [shape, (6, shape[-1]), (6,)][: 3 if bias else 2]
     drawn = [torch.randn(s, generator=generator, dtype=torch.float64).to(dtype) for s in shapes]
@@ -129,7 +129,7 @@ def test_unusual_arguments_are_as_on_the_cpu() -> None:
         F.linear(x.to("tb"), weight.double().to("tb"))
 
 
-def test_a_weight_changed_in_place_before_backward_is_told() -> None:
+def test_a_weight_changed_in_place_before_backward_is_refused() -> None:
     x, weight, bias = _leaves((5, 7), torch.float32, "tb")
     out = F.linear(x, weight, bias)
     with torch.no_grad():

@@ -154,7 +154,7 @@ def test_saturated_gates_and_nan() -> None:
 
 
 def test_bits_do_not_depend_on_threads_nor_on_being_recorded() -> None:
-    """Nor on graphs, in which the team shares the work. Without AVX-512 oneDNN's layers give other last bits."""
+    """Nor on graphs, in which intra-op threads share the work. Without AVX-512 oneDNN's layers give other last bits."""
     same = torch.equal if torch.backends.cpu.get_cpu_capability() == "AVX512" else torch.allclose
     lstm, x = network("tb", 33, 40, num_layers=2, bidirectional=True), Source("tb").randn(12, 9, 33, grad=True)
 

@@ -151,7 +151,7 @@ def _batch(count: int, rows: int, columns: int, layout: str, seed: int) -> torch
         return torch.randn(count, columns, rows, generator=generator).transpose(1, 2)
     if layout == "one for all":
         return torch.randn(rows, columns, generator=generator).expand(count, rows, columns)
-    if layout == "heads":  # as attention has them: a row's elements of all heads lie together
+    if layout == "heads":  # as attention has them: a row's elements of all heads are adjacent
         return torch.randn(rows, count, columns, generator=generator).transpose(0, 1)
     return torch.randn(count, rows, columns, generator=generator)
 

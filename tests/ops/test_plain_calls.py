@@ -129,7 +129,7 @@ def test_a_scalar_has_no_trace_of_the_shapes_before_it() -> None:
 
 # What is joined, along which dimension.
 JOINED: dict[str, tuple[list[torch.Tensor], int]] = {
-    "alike": ([torch.rand(2, 3), torch.rand(2, 3)], 0),
+    "of one shape": ([torch.rand(2, 3), torch.rand(2, 3)], 0),
     "one": ([torch.rand(2, 3)], 1),
     "from the end": ([torch.rand(2, 3, 4), torch.rand(2, 5, 4)], -2),
     "nothing in one": ([torch.rand(2, 0), torch.rand(2, 3), torch.rand(2, 0)], 1),
@@ -161,12 +161,12 @@ def test_joined_tensors_are_those_of_the_cpu_in_value_type_and_layout(name: str)
     ids=str,
 )
 def test_what_cannot_be_joined_is_refused_with_the_words_of_the_cpu(shapes: list[tuple[int, ...]], dim: int) -> None:
-    def told(device: str) -> str:
+    def error_on(device: str) -> str:
         with pytest.raises((RuntimeError, IndexError, ValueError)) as caught:
             torch.cat([torch.ones(shape, device=device) for shape in shapes], dim)
         return f"{caught.type.__name__}: {caught.value}"
 
-    assert told("tb") == told("cpu")
+    assert error_on("tb") == error_on("cpu")
 
 
 @pytest.mark.parametrize("call", [torch.cat, torch.stack, torch.hstack])

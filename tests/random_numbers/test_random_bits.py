@@ -67,7 +67,7 @@ def everything() -> str:
 
 
 @pytest.mark.parametrize("driver", ["cpu", "sim"])
-def test_every_driver_gives_the_same_bits(driver: str) -> None:
+def test_every_driver_gives_bit_identical_numbers(driver: str) -> None:
     program = "import test_random_bits; print(test_random_bits.everything())"
     environment = {
         **os.environ,

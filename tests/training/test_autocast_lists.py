@@ -21,8 +21,8 @@ CUDNN = pytest.mark.xfail(strict=True, reason="an operator of the cuDNN library:
 AVERAGE = pytest.mark.xfail(strict=True, reason="the CPU's kernel takes no 16-bit types, which CUDA leaves as they are")
 IMPOSSIBLE = {"cudnn_convolution": CUDNN, "cudnn_convolution_transpose": CUDNN, "avg_pool3d": AVERAGE}
 # A build without CUDA cannot tell these results of CUDA: it has to read a value, or to ask the CUDA library. The lists'
-# own expectation stands in.
-UNTOLD = {"equal", "grid_sampler", "gru_cell", "cudnn_convolution", "cudnn_convolution_transpose"}
+# own expectation is used.
+UNREPORTED = {"equal", "grid_sampler", "gru_cell", "cudnn_convolution", "cudnn_convolution_transpose"}
 
 
 class Case:
@@ -145,7 +145,7 @@ def test_dtypes_are_those_that_cuda_gives(case: Case, low: torch.dtype) -> None:
     try:
         expected = on_cuda(case, low)
     except (AssertionError, RuntimeError):
-        if case.name not in UNTOLD:
+        if case.name not in UNREPORTED:
             raise
         expected = bool if case.name == "equal" else run_as(case, low)
     arguments = tree_map(lambda x: x.to("tb") if isinstance(x, Tensor) else x, case.arguments)

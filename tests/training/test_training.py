@@ -97,7 +97,7 @@ def test_transformer_converges_under_autocast_as_on_stock_cpu(low: dict[str, boo
 
 
 @pytest.mark.usefixtures("no_fallbacks")
-def test_transformer_in_float16_skips_steps_until_the_scale_fits_and_then_learns() -> None:
+def test_transformer_in_float16_skips_steps_until_the_scale_fits_and_then_improves() -> None:
     def scales(device: torch.device, scaler: torch.amp.GradScaler) -> tuple[list[float], list[float]]:
         trainer = Trainer(device, corpus, MODEL, replace(TRAINING, fp16=True, learning_rate=0.01))
         trainer.scaler = scaler
@@ -143,7 +143,7 @@ def test_deterministic_algorithms_give_the_bits_of_the_cpu_at_its_thread_count()
     expected = [x.sum(), x.mean(0), x.t() @ x]
     torch.use_deterministic_algorithms(True)
     try:
-        for _ in range(6):  # the teams of kernels are measured in the first calls
+        for _ in range(6):  # kernels are timed on one and on several threads in the first calls
             found = [on_tb.sum(), on_tb.mean(0), on_tb.t() @ on_tb]
             assert [torch.equal(a.cpu(), b) for a, b in zip(found, expected, strict=True)] == [True] * 3
     finally:

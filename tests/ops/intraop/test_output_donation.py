@@ -1,4 +1,4 @@
-"""Results that CPU operators allocate are made in tb's memory, with the same bits as where they are copied."""
+"""Results that CPU operators allocate are made in tb's memory, bit-identical to those that are copied."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_result_is_made_where_it_is_wanted() -> None:
         made.append(torch.arange(LARGE, dtype=torch.float32).view(64, 64).mul(2))
         return [made[0]]
 
-    # arange took the memory first; its product came to lie elsewhere
+    # arange took the memory first; its product is stored elsewhere
     assert place([wanted], make) == (0, wanted.nbytes)
     assert torch.equal(wanted, made[0])
 
@@ -125,7 +125,7 @@ def test_other_threads_and_what_comes_after_get_memory_of_their_own() -> None:
 def on_both(run: Callable[[torch.device], list[torch.Tensor]]) -> tuple[int, int]:
     """Compares tb with stock cpu, to the bit; bytes that tb made in place and bytes that it copied, the second time."""
     device = torch.device("tb")
-    run(device)  # what is learned at first is learned by waiting
+    run(device)  # the first call waits for the layouts of its results
     torch.accelerator.synchronize()
     before = _core.placements()
     found = run(device)

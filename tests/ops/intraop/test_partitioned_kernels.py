@@ -1,6 +1,6 @@
-"""In a graph the team's threads share kernels: the bits stay those of one thread, which are stock's.
+"""In a graph intra-op threads share kernels: the bits stay those of one thread, which are stock's.
 
-A product whose parts have other bits than the whole is left to the BLAS, and a long one gets the team: then its bits
+A product whose parts have other bits than the whole is left to the BLAS, and a long one gets all threads: then its bits
 are those of stock with as many threads.
 """
 
@@ -175,8 +175,8 @@ def _draw(device: str, times: int) -> list[torch.Tensor]:
     return [*dropped, *(torch.empty_like(x).normal_() for _ in range(times))]
 
 
-def test_random_numbers_of_a_team() -> None:
-    """A few calls, since how long a kernel takes is measured before it gets a team."""
+def test_random_numbers_on_intra_op_threads() -> None:
+    """A few calls, since how long a kernel takes is measured before it gets threads."""
     with one_thread():
         expected = [tensor.cpu() for tensor in _draw("tb", 8)]
     for wanted, got in zip(expected, _draw("tb", 8), strict=True):

@@ -1,4 +1,4 @@
-"""OpenMP teams: who may take one for a short kernel, and that idle threads keep none."""
+"""Intra-op threads: which short kernels may get them, and that idle threads keep none."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ CASES: dict[str, Callable[[], Results]] = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_short_kernels_that_may_get_a_team_have_the_same_bits_on_any_number_of_threads(name: str) -> None:
+def test_short_kernels_that_may_get_threads_are_bit_identical_on_any_number_of_them(name: str) -> None:
     before, found = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3, 4, 7):
@@ -164,7 +164,7 @@ alone = threads()
 """
 
 
-def test_an_idle_worker_keeps_no_team(run_python: RunPython) -> None:
+def test_an_idle_worker_keeps_no_intra_op_threads(run_python: RunPython) -> None:
     done = run_python(
         THREADS
         + """
@@ -199,27 +199,27 @@ print(most > alone)
     assert done.stdout.split() == ["True"]
 
 
-def test_each_new_team_is_spread_once_and_may_run_where_the_process_may(run_python: RunPython) -> None:
+def test_new_intra_op_threads_are_placed_once_and_may_run_where_the_process_may(run_python: RunPython) -> None:
     """Threads that began on their maker's processor leave it, for which they are barred from it for a moment."""
     done = run_python(
         THREADS
         + """
 from tb_ops import _core
 
-def spread():
+def starts():
     return _core.team_starts()[0]
 
-def start():  # a team with a new thread
-    before = spread()
+def start():  # intra-op threads, of which one is new
+    before = starts()
     for _ in range(40):
         for _ in range(2):
             tensor.exp_()
         torch.tb.synchronize()
-        if spread() != before:
+        if starts() != before:
             return
-    raise AssertionError("no team in 40 tries")
+    raise AssertionError("no intra-op threads in 40 tries")
 
-assert spread() == 0
+assert starts() == 0
 process, masks = set(os.listdir("/proc/self/task")), set()
 for i in range(10):
     assert settled(alone) == alone
@@ -227,27 +227,27 @@ for i in range(10):
     for _ in range(3):  # at once: the thread is still there
         tensor.exp_()
         torch.tb.synchronize()
-    assert spread() == i + 1, (spread(), i)
+    assert starts() == i + 1, (starts(), i)
     for thread in set(os.listdir("/proc/self/task")) - process:
         masks.add(frozenset(os.sched_getaffinity(int(thread))))
 assert masks == {frozenset(os.sched_getaffinity(0))}, masks
-teams, moved = _core.team_starts()
-print(teams, 0 <= moved <= teams)
+count, moved = _core.team_starts()
+print(count, 0 <= moved <= count)
 """
     )
     assert done.stdout.split() == ["10", "True"]
 
 
-def test_a_thread_that_waits_for_long_keeps_no_team(run_python: RunPython) -> None:
+def test_a_thread_that_waits_for_long_keeps_no_intra_op_threads(run_python: RunPython) -> None:
     done = run_python(
         THREADS
         + """
 torch.ones(1 << 23).exp_()
-with_team = threads()
+with_threads = threads()
 for _ in range(100):
     tensor.exp_()
 torch.tb.synchronize()
-print(with_team > alone, settled(alone) - alone)
+print(with_threads > alone, settled(alone) - alone)
 """
     )
     assert done.stdout.split() == ["True", "0"]
