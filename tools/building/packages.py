@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TORCH = "torch==2.13.*"
 
 # Not part of a wheel: a change there must not build it again.
-_OUTSIDE_THE_WHEEL = {"tests", "build", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+_OUTSIDE_THE_WHEEL = {"tests", "testing", "build", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 
 
 def requirement_name(requirement: str) -> str:

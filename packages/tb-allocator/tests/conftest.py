@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,19 +11,12 @@ from pathlib import Path
 import pytest
 import tb_allocator
 import tb_device
-from tb_device import _core as device_core
 
-HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)
-OFFSETS = {name: offset for _, _, name, offset in device_core.slots()}
+sys.path.append(str(Path(__file__).resolve().parents[1] / "shared" / "testing"))
 
+from tb_testing import OFFSETS, HostCalls, Python, slot
 
-def slot(name: str) -> Callable[..., int]:
-    """A function of the driver's table, by name: takes ctypes values after self and returns the status."""
-    driver = tb_device.default_driver()
-    address = ctypes.c_void_p.from_address(driver.table_address + OFFSETS[name]).value
-    assert address is not None
-    function = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
-    return lambda *arguments: function(ctypes.c_void_p(driver.self_address), *arguments)
+__all__ = ["Python", "Stream", "slot"]
 
 
 class Stream:
@@ -37,8 +27,7 @@ class Stream:
         device, priority, flags = ctypes.c_int32(0), ctypes.c_int32(0), ctypes.c_uint64(0)
         assert slot("stream_create")(device, priority, flags, ctypes.byref(handle)) == 0
         self.handle = handle
-        self._kept: list[object] = []
-        self._gates: list[threading.Event] = []
+        self._calls = HostCalls()
 
     def __tb_stream__(self) -> tuple[int, int]:
         assert self.handle.value
@@ -46,20 +35,14 @@ class Stream:
 
     def call(self, function: Callable[[], object]) -> None:
         """Runs `function` in the order of the stream."""
-        native = HOST_CALL(lambda _user, _status: function() and None)
-        self._kept.append(native)
-        assert slot("stream_host_call")(self.handle, native, None) == 0
+        self._calls.queue(self.handle, function)
 
     def hold(self) -> threading.Event:
         """Stops the stream until the returned event is set, 20 s at most."""
-        gate = threading.Event()
-        self._gates.append(gate)
-        self.call(lambda: gate.wait(20))
-        return gate
+        return self._calls.gate(self.handle)
 
     def end(self) -> None:
-        for gate in self._gates:
-            gate.set()
+        self._calls.open_gates()
         tb_device.synchronize()
         assert slot("stream_destroy")(self.handle) == 0
 
@@ -87,29 +70,6 @@ def clean() -> Iterator[None]:
     yield
     assert tb_allocator.memory_allocated() == 0
     assert tb_allocator.host_memory_stats()["allocated_bytes.all.current"] == 0
-
-
-class Python:
-    """A fresh Python process."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.limit = 60  # seconds
-
-    def output(self, code: str, **environment: str) -> str:
-        """What it printed; fails the test unless it ended well and printed no error."""
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("TB_") or key == "TB_DRIVER"}
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)],
-            env={**clean, **environment},
-            capture_output=True,
-            text=True,
-            timeout=self.limit,
-            cwd=self.folder,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout.strip()
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shlex
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,12 +13,15 @@ import pytest
 import tb_device
 from tb_device import _core
 
-# The simulated vendor libraries are built from tests/sim_vendor, by the module beside their sources.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "shared" / "testing"))
+# The module that builds the simulated vendor libraries is beside their sources, in tests/sim_vendor.
 sys.path.append(str(Path(__file__).resolve().parents[3] / "tests"))
 
-PROBE = Path(__file__).parent / "drivers" / "probe.c"
-OFFSETS = {name: offset for _, _, name, offset in _core.slots()}
+from tb_testing import OFFSETS, Python, slot
 
+__all__ = ["OFFSETS", "BuildDriver", "Python", "Slots"]
+
+PROBE = Path(__file__).parent / "drivers" / "probe.c"
 BuildDriver = Callable[..., Path]
 
 
@@ -51,37 +52,7 @@ class Slots:
         self._driver = driver
 
     def __getattr__(self, name: str) -> Callable[..., int]:
-        address = ctypes.c_void_p.from_address(self._driver.table_address + OFFSETS[name]).value
-        assert address is not None
-        function = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
-        return lambda *arguments: function(ctypes.c_void_p(self._driver.self_address), *arguments)
-
-
-class Python:
-    """A fresh Python process."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def run(self, code: str, *, path: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("TB_") or key == "TB_DRIVER"}
-        if path is not None:
-            clean["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path), clean.get("PYTHONPATH", "")]))
-        return subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)],
-            env={**clean, **environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            cwd=self.folder,
-            check=False,
-        )
-
-    def output(self, code: str, *, path: Path | None = None, **environment: str) -> str:
-        """What it printed; fails the test unless it ended well and printed no error."""
-        done = self.run(code, path=path, **environment)
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout.strip()
+        return slot(name, self._driver)
 
 
 @pytest.fixture

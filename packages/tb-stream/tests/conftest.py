@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import tb_device
 import tb_stream
-from tb_device import _core as device_core
 from tb_stream import _core
 
-HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)
+sys.path.append(str(Path(__file__).resolve().parents[1] / "shared" / "testing"))
+
+from tb_testing import HostCalls, Python, slot
+
+__all__ = ["Closure", "Export", "Python", "Work", "slot"]
+
 RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 DESTROY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-OFFSETS = {name: offset for _, _, name, offset in device_core.slots()}
-
-
-def slot(name: str) -> Callable[..., int]:
-    """A function of the driver's table, by name: takes ctypes values after self and returns the status."""
-    driver = tb_device.default_driver()
-    address = ctypes.c_void_p.from_address(driver.table_address + OFFSETS[name]).value
-    assert address is not None
-    function = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
-    return lambda *arguments: function(ctypes.c_void_p(driver.self_address), *arguments)
 
 
 class Closure(ctypes.Structure):
@@ -46,21 +36,16 @@ class Work:
     """Work on streams. What it queued is let go at the end of the test."""
 
     def __init__(self) -> None:
-        self._kept: list[object] = []
-        self._gates: list[threading.Event] = []
+        self._calls = HostCalls()
+        self._closures: list[Closure] = []
 
     def call(self, stream: tb_stream.Stream, function: Callable[[], object]) -> None:
         """Runs `function` in the order of the stream."""
-        native = HOST_CALL(lambda _user, _status: function() and None)
-        self._kept.append(native)
-        assert slot("stream_host_call")(ctypes.c_void_p(stream.handle), native, None) == 0
+        self._calls.queue(ctypes.c_void_p(stream.handle), function)
 
     def hold(self, stream: tb_stream.Stream) -> threading.Event:
         """Stops the stream until the returned event is set, 20 s at most."""
-        gate = threading.Event()
-        self._gates.append(gate)
-        self.call(stream, lambda: gate.wait(20))
-        return gate
+        return self._calls.gate(ctypes.c_void_p(stream.handle))
 
     def fail(self, stream: tb_stream.Stream, name: bytes) -> None:
         """Queues work, called `name`, that ends with status 13."""
@@ -71,15 +56,14 @@ class Work:
         closure = Closure(
             ctypes.sizeof(Closure), 0, name, RUN(lambda _storage, context: run(context)), DESTROY(lambda _: None)
         )
-        self._kept.append(closure)
+        self._closures.append(closure)
         storage = ctypes.c_void_p()
         handle = ctypes.c_void_p(stream.handle)
         assert slot("closure_reserve")(handle, ctypes.c_uint64(64), ctypes.byref(storage)) == 0
         assert slot("closure_commit")(handle, storage, ctypes.byref(closure)) == 0
 
     def end(self) -> None:
-        for gate in self._gates:
-            gate.set()
+        self._calls.open_gates()
         tb_stream.synchronize()
 
 
@@ -129,28 +113,6 @@ def export() -> Export:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     return Export.from_address(pointer(_core._tb_export, b"tb.export.v1"))
-
-
-class Python:
-    """A fresh Python process."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def output(self, code: str, **environment: str) -> str:
-        """What it printed; fails the test unless it ended well and printed no error."""
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("TB_") or key == "TB_DRIVER"}
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)],
-            env={**clean, **environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            cwd=self.folder,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout.strip()
 
 
 @pytest.fixture
