@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from building.archives import check_archive  # noqa: E402
 from building.environments import Environment  # noqa: E402
 from building.packages import Package  # noqa: E402
-from building.schemas import schema_folder  # noqa: E402
+from building.schemas import installed_schema_folder, schema_folder  # noqa: E402
 from building.sessions import benchmarks, sanitizers  # noqa: E402, F401 - importing them defines their sessions
 from building.testing import (  # noqa: E402
     PACKAGES,
@@ -150,9 +150,15 @@ def adapters(session: nox.Session) -> None:
 
 @nox.session
 def schemas(session: nox.Session) -> None:
-    """Generate from the operator schemas of torch 2.11 to 2.15 and check it. `-- 2.14` for one. Downloads 500 MB."""
+    """Generate from the operator schemas of torch 2.11 to 2.15 and check it. `-- 2.14` for one. Downloads 500 MB.
+
+    `-- installed`: those of the torch that the environments have, without a download.
+    """
     environment = Environment("schemas").prepare(session, ["pyyaml", "typing-extensions"])
-    folders = [schema_folder(session, environment, minor) for minor in session.posargs or SCHEMAS]
+    folders = [
+        installed_schema_folder(session) if minor == "installed" else schema_folder(session, environment, minor)
+        for minor in session.posargs or SCHEMAS
+    ]
     environment.run(session, "python", "packages/tb-ops/tests/schema_check.py", *map(str, folders))
 
 

@@ -9,8 +9,10 @@ import zipfile
 
 import nox
 
-from building.environments import Environment
+from building.environments import Environment, prepare_torch
 from building.packages import ROOT
+
+_HEADER = "torch/include/ATen/autocast_mode.h"
 
 
 def schema_folder(session: nox.Session, environment: Environment, minor: str) -> pathlib.Path:
@@ -19,8 +21,7 @@ def schema_folder(session: nox.Session, environment: Environment, minor: str) ->
     Out of its smallest wheel.
     """
     place = ROOT / "build" / "schemas"
-    header = "torch/include/ATen/autocast_mode.h"
-    for found in sorted(place.glob(f"{minor}.*/{header}")):
+    for found in sorted(place.glob(f"{minor}.*/{_HEADER}")):
         return found.parents[3]
     with tempfile.TemporaryDirectory() as scratch:
         platforms = [f"--platform=macosx_{release}_0_arm64" for release in (11, 14)]
@@ -29,8 +30,22 @@ def schema_folder(session: nox.Session, environment: Environment, minor: str) ->
         [downloaded] = pathlib.Path(scratch).glob("torch-*.whl")
         unpacked = pathlib.Path(scratch) / "unpacked"
         with zipfile.ZipFile(downloaded) as archive:
-            wanted = [name for name in archive.namelist() if name.startswith("torchgen/") or name == header]
+            wanted = [name for name in archive.namelist() if name.startswith("torchgen/") or name == _HEADER]
             archive.extractall(unpacked, wanted)
         target = place / downloaded.name.split("-")[1]
         shutil.copytree(unpacked, target, dirs_exist_ok=True)
+    return target
+
+
+def installed_schema_folder(session: nox.Session) -> pathlib.Path:
+    """The same of the torch that all environments have, without a download: build/schemas/installed/VERSION."""
+    torch = prepare_torch(session)
+    target = ROOT / "build" / "schemas" / "installed" / torch.version_of("torch").partition("+")[0]
+    if not target.exists():
+        with tempfile.TemporaryDirectory() as scratch:
+            unfinished = pathlib.Path(scratch)
+            shutil.copytree(torch.site_packages / "torchgen", unfinished / "torchgen")
+            (unfinished / _HEADER).parent.mkdir(parents=True)
+            shutil.copy2(torch.site_packages / _HEADER, unfinished / _HEADER)
+            shutil.copytree(unfinished, target)
     return target
