@@ -35,7 +35,8 @@ int main() {
   void *first, *second;
   check(cudaMalloc(&first, 3 * page) == cudaSuccess && used() == 3 * page, "memory is charged");
   check(cudaMalloc(&second, 2 * page) == cudaErrorMemoryAllocation && used() == 3 * page, "a full device refuses");
-  check(cudaGetLastError() == cudaErrorMemoryAllocation && cudaGetLastError() == cudaSuccess, "errors are reported once");
+  check(cudaGetLastError() == cudaErrorMemoryAllocation && cudaGetLastError() == cudaSuccess,
+        "errors are reported once");
   check(cudaFree(first) == cudaSuccess && used() == 0, "freed memory is discharged");
   check(cudaFree(first) == cudaErrorInvalidValue, "memory is freed once");
   check(cudart_emulation_peak() == 3 * page, "the most bytes at one time are remembered");
