@@ -1,4 +1,4 @@
-// bind.cpp -- the Python module tb_device._contract: the cases, the mutants, and one open driver to run them on.
+// The Python module tb_device._contract: the cases, the mutants, and one open driver to run them on.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -6,10 +6,10 @@
 
 #include <sstream>
 
-#include "child.h"
+#include "contract/child.h"
+#include "contract/mutant.h"
+#include "contract/run.h"
 #include "gil.h"
-#include "mutant.h"
-#include "run.h"
 #include "slots.h"
 
 namespace nb = nanobind;

@@ -1,4 +1,4 @@
-// child.h -- a second process with the same driver, for cases about processes (exit, signals, sharing).
+// A second process with the same driver, for cases about processes (exit, signals, sharing).
 //
 //   TB_CHILD(ipc_import) {                               // runs in the second process, with a kit of its own
 //     const std::string handle = parent.receive();
@@ -20,7 +20,7 @@
 
 #include <string>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 

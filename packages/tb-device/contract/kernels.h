@@ -1,4 +1,4 @@
-// kernels.h -- the kernels that the MODULE cases launch. A vendor compiles them for the device and gives the image with
+// The kernels that the MODULE cases launch. A vendor compiles them for the device and gives the image with
 // --image; the images of the cpu and sim drivers come with tb_device (contract/kernels_host.c, as contract/kernels_host.so).
 //
 //   tb_contract_fill  (uint32_t *dst, uint32_t value, uint32_t count)     dst[i] = value        i = global thread index

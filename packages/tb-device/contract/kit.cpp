@@ -1,12 +1,12 @@
-// kit.cpp -- opening the driver under test, and the facts and checks that cases share.
-#include "kit.h"
+// Opening the driver under test, and the facts and checks that cases share.
+#include "contract/kit.h"
 
 #include <cstring>
 #include <mutex>
 #include <utility>
 
-#include "layers.h"
-#include "mutant.h"
+#include "contract/mutant.h"
+#include "layers/layers.h"
 
 namespace tb::contract {
 namespace {

@@ -1,4 +1,4 @@
-// kit.h -- what a case works with: the driver under test, opened raw, without the host's stand-ins.
+// What a case works with: the driver under test, opened raw, without the host's stand-ins.
 // Guarded by name: GCC 12 sometimes reads a file with #pragma once a second time when it is in a precompiled header.
 #ifndef TB_CONTRACT_KIT_H
 #define TB_CONTRACT_KIT_H
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "case.h"
+#include "contract/case.h"
 #include "tb/driver.h"
 #include "tb/graph.h"
 

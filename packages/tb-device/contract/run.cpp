@@ -1,5 +1,5 @@
-// run.cpp -- runs one case against an open driver.
-#include "run.h"
+// Runs one case against an open driver.
+#include "contract/run.h"
 
 #include <dlfcn.h>
 

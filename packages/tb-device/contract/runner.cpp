@@ -1,4 +1,4 @@
-// runner.cpp -- the contract kit as a program, for sanitizers and debuggers. One process runs all: a crash ends it.
+// The contract kit as a program, for sanitizers and debuggers. One process runs all: a crash ends it.
 //
 //   contract_runner --driver cpu|cuda|npu|sim|PATH --level N [--only TEXT] [--mutant NAME] [--layers SPEC] [--seed N]
 //                   [--image FILE] [--option KEY=VALUE]... [--slow] [--list]
@@ -9,13 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "child.h"
-#include "cpu/cpu_driver.h"
-#include "cuda/cuda_driver.h"
-#include "mutant.h"
-#include "npu/npu_driver.h"
-#include "run.h"
-#include "sim/sim_driver.h"
+#include "contract/child.h"
+#include "contract/mutant.h"
+#include "contract/run.h"
+#include "drivers/cpu/cpu_driver.h"
+#include "drivers/cuda/cuda_driver.h"
+#include "drivers/npu/npu_driver.h"
+#include "drivers/sim/sim_driver.h"
 
 using namespace tb::contract;
 

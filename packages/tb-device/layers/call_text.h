@@ -1,12 +1,12 @@
-// call_text.h -- one call as text: its arguments, and what it gave. Written by the layer trace, compared by the replay
+// One call as text: its arguments, and what it gave. Written by the layer trace, compared by the replay
 // driver.
 #pragma once
 
 #include <algorithm>
 #include <type_traits>
 
-#include "names.h"
-#include "objects.h"
+#include "layers/names.h"
+#include "layers/objects.h"
 
 namespace tb::layers {
 

@@ -1,5 +1,5 @@
-// fault.cpp -- the layer that makes chosen calls fail, late or hang.
-#include "fault.h"
+// The layer that makes chosen calls fail, late or hang.
+#include "layers/fault.h"
 
 #include <chrono>
 #include <thread>

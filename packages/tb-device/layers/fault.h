@@ -1,4 +1,4 @@
-// fault.h -- the layer that makes chosen calls fail, late or hang: is a caller correct when its driver is not?
+// The layer that makes chosen calls fail, late or hang: is a caller correct when its driver is not?
 //
 //   slot=mem_alloc|stream_create   which functions count; all but close when not given
 //   nth=7                 the call number 7, counted from 0 since the layer was armed ...
@@ -22,8 +22,8 @@
 #include <condition_variable>
 #include <vector>
 
-#include "layer.h"
-#include "options.h"
+#include "layers/layer.h"
+#include "layers/options.h"
 
 namespace tb::layers {
 

@@ -1,5 +1,5 @@
-// handles.cpp -- every handle that a driver gave, alive or ended not long ago.
-#include "handles.h"
+// Every handle that a driver gave, alive or ended not long ago.
+#include "layers/handles.h"
 
 namespace tb::layers {
 

@@ -1,4 +1,4 @@
-// handles.h -- every handle that a driver gave, alive or ended not long ago: for the layer validate.
+// Every handle that a driver gave, alive or ended not long ago: for the layer validate.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 
-#include "objects.h"
-#include "sharded_map.h"
+#include "layers/objects.h"
+#include "layers/sharded_map.h"
 
 namespace tb::layers {
 

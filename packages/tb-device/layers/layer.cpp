@@ -1,5 +1,5 @@
-// layer.cpp -- texts of layers, and the extension's table between them.
-#include "layer.h"
+// Texts of layers, and the extension's table between them.
+#include "layers/layer.h"
 
 #include <algorithm>
 #include <cstdarg>

@@ -1,4 +1,4 @@
-// layer.h -- what every layer is made of: its own self, what it stands around, and forwarders for all functions.
+// What every layer is made of: its own self, what it stands around, and forwarders for all functions.
 //
 // A layer is a class L derived from Layer with overloads of
 //   tb_status around(On<Slot::mem_free>, Next next, int32_t device, void *ptr)          for one function
@@ -13,7 +13,7 @@
 #include <mutex>
 #include <string>
 
-#include "slots.h"
+#include "layers/slots.h"
 #include "tb/driver.h"
 #include "tb/graph.h"
 

@@ -1,4 +1,4 @@
-// layers.h -- layers around a driver: tables that look like the driver's own and check, count, record or break calls.
+// Layers around a driver: tables that look like the driver's own and check, count, record or break calls.
 //
 // A layer takes a driver's (api, self) and gives another (api, self) that forwards to it. The host puts the layers named
 // by TB_LAYERS or by the option `layers` between the driver and its own stand-ins; with none, the table is the driver's

@@ -1,5 +1,5 @@
-// leak.cpp -- the layer that knows what is alive.
-#include "leak.h"
+// The layer that knows what is alive.
+#include "layers/leak.h"
 
 #include <algorithm>
 

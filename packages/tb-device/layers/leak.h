@@ -1,4 +1,4 @@
-// leak.h -- the layer that knows what is alive: which call made it, and how large it is.
+// The layer that knows what is alive: which call made it, and how large it is.
 //
 // At close everything that is still alive is told through the host's log, as warnings (TB_LOG=warning shows them); the
 // call's result is the driver's own. Has no options.
@@ -8,10 +8,10 @@
 #include <atomic>
 #include <vector>
 
-#include "layer.h"
-#include "objects.h"
-#include "options.h"
-#include "sharded_map.h"
+#include "layers/layer.h"
+#include "layers/objects.h"
+#include "layers/options.h"
+#include "layers/sharded_map.h"
 
 namespace tb::layers {
 

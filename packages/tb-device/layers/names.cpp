@@ -1,7 +1,7 @@
-// names.cpp -- handles and pointers as small numbers; the little JSON that the format needs.
-#include "names.h"
+// Handles and pointers as small numbers; the little JSON that the format needs.
+#include "layers/names.h"
 
-#include "options.h"
+#include "layers/options.h"
 
 namespace tb::layers {
 

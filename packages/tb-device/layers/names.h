@@ -1,4 +1,4 @@
-// names.h -- handles and pointers of a run as small numbers, the same in each run that makes the same calls.
+// Handles and pointers of a run as small numbers, the same in each run that makes the same calls.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// objects.h -- what the functions of the table make and take back: for the layers that keep account of it.
+// What the functions of the table make and take back: for the layers that keep account of it.
 #pragma once
 
 #include <cstdint>
 #include <tuple>
 
-#include "slots.h"
+#include "layers/slots.h"
 
 namespace tb::layers {
 

@@ -1,5 +1,5 @@
-// options.cpp -- the spec of layers taken apart, and the options of one layer read.
-#include "options.h"
+// The spec of layers taken apart, and the options of one layer read.
+#include "layers/options.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// options.h -- the spec of layers taken apart, and the options of one layer read.
+// The spec of layers taken apart, and the options of one layer read.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// progress.cpp -- what a program can know of how far its streams are.
-#include "progress.h"
+// What a program can know of how far its streams are.
+#include "layers/progress.h"
 
 #include <algorithm>
 

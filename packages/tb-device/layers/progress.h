@@ -1,4 +1,4 @@
-// progress.h -- what a program can know of how far its streams are: for the layer validate.
+// What a program can know of how far its streams are: for the layer validate.
 //
 // Each use of a block on a stream has a position. A synchronise or a query that says "done" makes a position known to
 // have passed, also through events and the waits of other streams. Nothing is asked of the driver here.

@@ -1,5 +1,5 @@
-// ranges.cpp -- the memory that a driver gave, by address.
-#include "ranges.h"
+// The memory that a driver gave, by address.
+#include "layers/ranges.h"
 
 namespace tb::layers {
 

@@ -1,4 +1,4 @@
-// ranges.h -- the memory that a driver gave, by address, and what was given back not long ago: for the layer validate.
+// The memory that a driver gave, by address, and what was given back not long ago: for the layer validate.
 //
 // Looking up costs one uncontended lock: readers take one of several locks by thread, a change takes all of them.
 #pragma once
@@ -11,8 +11,8 @@
 #include <mutex>
 #include <optional>
 
-#include "objects.h"
-#include "progress.h"
+#include "layers/objects.h"
+#include "layers/progress.h"
 
 namespace tb::layers {
 

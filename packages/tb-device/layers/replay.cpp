@@ -1,5 +1,5 @@
-// replay.cpp -- the driver "replay": answers as the one that the layer trace watched.
-#include "replay.h"
+// The driver "replay": answers as the one that the layer trace watched.
+#include "layers/replay.h"
 
 #include <cstdarg>
 #include <cstdio>
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <fstream>
 
-#include "call_text.h"
-#include "options.h"
-#include "replay_work.h"
+#include "layers/call_text.h"
+#include "layers/options.h"
+#include "layers/replay_work.h"
 
 namespace tb::layers {
 namespace {

@@ -1,4 +1,4 @@
-// replay.h -- the driver "replay": answers as the one that the layer trace watched, for a program that makes the same
+// The driver "replay": answers as the one that the layer trace watched, for a program that makes the same
 // calls. A bug report's trace becomes a test without the device.
 //
 // Option file: the trace. Each call must be the recorded one with the same arguments, in the same order (programs of one

@@ -1,5 +1,5 @@
-// replay_work.cpp -- the memory and the one thread of the replay driver.
-#include "replay_work.h"
+// The memory and the one thread of the replay driver.
+#include "layers/replay_work.h"
 
 #include <sys/mman.h>
 

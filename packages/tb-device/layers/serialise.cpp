@@ -1,5 +1,5 @@
-// serialise.cpp -- the layer that lets one call at a time into a driver.
-#include "serialise.h"
+// The layer that lets one call at a time into a driver.
+#include "layers/serialise.h"
 
 #include <algorithm>
 #include <chrono>

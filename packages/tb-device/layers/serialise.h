@@ -1,4 +1,4 @@
-// serialise.h -- the layer that lets one call at a time into a driver that cannot take several (rule T3).
+// The layer that lets one call at a time into a driver that cannot take several (rule T3).
 //
 // Functions that wait (device_synchronize, stream_synchronize, event_synchronize) let others in meanwhile: they record
 // an event where needed and ask for it again and again. Calls that wait for room in a stream's queue (closure_reserve,
@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "layer.h"
-#include "objects.h"
-#include "options.h"
+#include "layers/layer.h"
+#include "layers/objects.h"
+#include "layers/options.h"
 
 namespace tb::layers {
 

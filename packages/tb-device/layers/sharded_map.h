@@ -1,4 +1,4 @@
-// sharded_map.h -- a hash map by address in parts with a lock each, so that calls on different handles do not meet.
+// A hash map by address in parts with a lock each, so that calls on different handles do not meet.
 #pragma once
 
 #include <array>

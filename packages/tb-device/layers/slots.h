@@ -1,4 +1,4 @@
-// slots.h -- the functions that a layer stands in front of, as data: the driver table's and tb.graph's.
+// The functions that a layer stands in front of, as data: the driver table's and tb.graph's.
 #pragma once
 
 #include <algorithm>

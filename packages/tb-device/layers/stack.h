@@ -1,10 +1,10 @@
-// stack.h -- finds the layers around an open driver, for those that are used at run time.
+// Finds the layers around an open driver, for those that are used at run time.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "layer.h"
+#include "layers/layer.h"
 
 namespace tb::layers {
 

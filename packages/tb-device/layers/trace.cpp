@@ -1,5 +1,5 @@
-// trace.cpp -- the layer that writes every call to a file.
-#include "trace.h"
+// The layer that writes every call to a file.
+#include "layers/trace.h"
 
 #include <cerrno>
 #include <cstring>

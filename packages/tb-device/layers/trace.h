@@ -1,4 +1,4 @@
-// trace.h -- the layer that writes every call to a file, one line of JSON each; replay.h answers from such a file.
+// The layer that writes every call to a file, one line of JSON each; replay.h answers from such a file.
 //
 //   file=calls.jsonl   written anew; needed
 //   bytes=N            of the data of each host-to-device copy; 0 when not given
@@ -13,9 +13,9 @@
 #include <chrono>
 #include <cstdio>
 
-#include "call_text.h"
-#include "layer.h"
-#include "options.h"
+#include "layers/call_text.h"
+#include "layers/layer.h"
+#include "layers/options.h"
 
 namespace tb::layers {
 

@@ -1,5 +1,5 @@
-// validate.cpp -- arguments of calls: handles, devices, flags; and the texts that refuse them.
-#include "validate.h"
+// Arguments of calls: handles, devices, flags; and the texts that refuse them.
+#include "layers/validate.h"
 
 #include <algorithm>
 #include <cinttypes>

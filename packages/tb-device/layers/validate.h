@@ -1,4 +1,4 @@
-// validate.h -- the layer that refuses misuse of the table: a wrong call fails with a text that says what it got, which
+// The layer that refuses misuse of the table: a wrong call fails with a text that says what it got, which
 // calls made and ended it, and what to do; the driver never sees it.
 //
 // It knows what was given through it. Not checked: what kernels and closures do with pointers, copies through host
@@ -9,11 +9,11 @@
 // Calls are numbered from 1, all functions together. Has no options.
 #pragma once
 
-#include "handles.h"
-#include "layer.h"
-#include "options.h"
-#include "progress.h"
-#include "ranges.h"
+#include "layers/handles.h"
+#include "layers/layer.h"
+#include "layers/options.h"
+#include "layers/progress.h"
+#include "layers/ranges.h"
 
 namespace tb::layers {
 

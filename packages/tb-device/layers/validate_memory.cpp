@@ -1,7 +1,7 @@
-// validate_memory.cpp -- what copies and sets may touch, and what may be given back.
+// What copies and sets may touch, and what may be given back.
 #include <cinttypes>
 
-#include "validate.h"
+#include "layers/validate.h"
 
 namespace tb::layers {
 namespace {

@@ -1,7 +1,7 @@
-// validate_streams.cpp -- streams, events, closures, modules and captures; what the program learned of their progress.
+// Streams, events, closures, modules and captures; what the program learned of their progress.
 #include <cinttypes>
 
-#include "validate.h"
+#include "layers/validate.h"
 
 namespace tb::layers {
 

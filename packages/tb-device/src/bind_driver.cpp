@@ -1,4 +1,4 @@
-// bind_driver.cpp -- one open driver in Python.
+// One open driver in Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -7,15 +7,15 @@
 #include <cstdio>
 
 #include "bindings.h"
-#include "cpu/cpu_driver.h"
-#include "cuda/cuda_driver.h"
+#include "drivers/cpu/cpu_driver.h"
+#include "drivers/cuda/cuda_driver.h"
+#include "drivers/npu/npu_driver.h"
+#include "drivers/sim/sim_driver.h"
 #include "errors.h"
 #include "gil.h"
+#include "layers/replay.h"
 #include "load.h"
-#include "npu/npu_driver.h"
 #include "process.h"
-#include "replay.h"
-#include "sim/sim_driver.h"
 #include "standins.h"
 
 namespace nb = nanobind;

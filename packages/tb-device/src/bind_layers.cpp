@@ -1,13 +1,13 @@
-// bind_layers.cpp -- layers used at run time from Python; tb_device/layers.py gives them their shape.
+// Layers used at run time from Python; tb_device/layers.py gives them their shape.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
 #include "errors.h"
-#include "fault.h"
-#include "leak.h"
+#include "layers/fault.h"
+#include "layers/leak.h"
+#include "layers/stack.h"
 #include "registry.h"
-#include "stack.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

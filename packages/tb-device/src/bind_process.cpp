@@ -1,4 +1,4 @@
-// bind_process.cpp -- the default driver, the current device and the facts of the ABI in Python.
+// The default driver, the current device and the facts of the ABI in Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

@@ -1,4 +1,4 @@
-// bindings.h -- the parts of the Python module.
+// The parts of the Python module.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,4 @@
-// core.cpp -- the Python module tb_device._core.
+// The Python module tb_device._core.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>

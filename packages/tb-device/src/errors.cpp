@@ -1,4 +1,4 @@
-// errors.cpp -- status codes with a text.
+// Status codes with a text.
 #include "errors.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// errors.h -- status codes with a text: kept per thread, taken once, never allocating.
+// Status codes with a text: kept per thread, taken once, never allocating.
 #pragma once
 
 #include <cstdint>

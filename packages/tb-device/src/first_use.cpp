@@ -1,4 +1,4 @@
-// first_use.cpp -- whether more than questions was asked of a driver, which a forked child then cannot use.
+// Whether more than questions was asked of a driver, which a forked child then cannot use.
 //
 // Until then every function that makes or does something notes the use, and puts the real functions in the place of all
 // of these: afterwards nothing is left of it.

@@ -1,4 +1,4 @@
-// gil.cpp -- whether this thread holds Python's lock, and giving it up before a wait.
+// Whether this thread holds Python's lock, and giving it up before a wait.
 #include "gil.h"
 
 #include <dlfcn.h>

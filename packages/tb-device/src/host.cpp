@@ -1,4 +1,4 @@
-// host.cpp -- what tb-device lends to drivers.
+// What tb-device lends to drivers.
 #include "host.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// host.h -- what tb-device lends to drivers: error text, log, options.
+// What tb-device lends to drivers: error text, log, options.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// live_streams.cpp -- which addresses are streams: those that the handed-out tables gave and did not take back.
+// Which addresses are streams: those that the handed-out tables gave and did not take back.
 #include <mutex>
 #include <unordered_set>
 

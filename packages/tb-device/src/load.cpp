@@ -1,4 +1,4 @@
-// load.cpp -- opens a driver, checks its table, completes it.
+// Opens a driver, checks its table, completes it.
 #include "load.h"
 
 #include <dlfcn.h>
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "errors.h"
-#include "layers.h"
-#include "stack.h"
+#include "layers/layers.h"
+#include "layers/stack.h"
 #include "standins.h"
 
 namespace tb {

@@ -1,4 +1,4 @@
-// load.h -- opens a driver, checks its table, completes it.
+// Opens a driver, checks its table, completes it.
 #pragma once
 
 #include <string>

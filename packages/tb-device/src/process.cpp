@@ -1,4 +1,4 @@
-// process.cpp -- the process's default driver, each thread's current device, the table for other components, the end.
+// The process's default driver, each thread's current device, the table for other components, the end.
 #include "process.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// process.h -- the process's default driver, each thread's current device, the table for other components, the end.
+// The process's default driver, each thread's current device, the table for other components, the end.
 #pragma once
 
 #include "registry.h"

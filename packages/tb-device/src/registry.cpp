@@ -1,4 +1,4 @@
-// registry.cpp -- the open drivers of the process, and how their tables begin to refuse.
+// The open drivers of the process, and how their tables begin to refuse.
 #include "registry.h"
 
 #include <pthread.h>

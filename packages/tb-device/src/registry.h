@@ -1,4 +1,4 @@
-// registry.h -- the open drivers of the process. A Driver is never freed: late callers must find a table that refuses.
+// The open drivers of the process. A Driver is never freed: late callers must find a table that refuses.
 #pragma once
 
 #include <atomic>

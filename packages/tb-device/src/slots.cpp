@@ -1,4 +1,4 @@
-// slots.cpp -- the driver table as data.
+// The driver table as data.
 #include "slots.h"
 
 #include "tb/component.h"

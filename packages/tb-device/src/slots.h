@@ -1,4 +1,4 @@
-// slots.h -- the driver table as data: one entry a function, generated from tb/driver_slots.inc.
+// The driver table as data: one entry a function, generated from tb/driver_slots.inc.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// standin_copies.cpp -- pitched copies as a loop, and copies between devices through the host.
+// Pitched copies as a loop, and copies between devices through the host.
 #include <algorithm>
 #include <new>
 

@@ -1,4 +1,4 @@
-// standin_memory.cpp -- the host's address map, memory counts, and pageable memory in place of pinned.
+// The host's address map, memory counts, and pageable memory in place of pinned.
 #include <cstdlib>
 #include <cstring>
 #include <new>

@@ -1,4 +1,4 @@
-// standin_streams.cpp -- streams and events for drivers without ASYNC, host calls for those without HOSTCALL.
+// Streams and events for drivers without ASYNC, host calls for those without HOSTCALL.
 #include <system_error>
 #include <thread>
 

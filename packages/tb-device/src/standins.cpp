@@ -1,4 +1,4 @@
-// standins.cpp -- completes a driver's table.
+// Completes a driver's table.
 #include "standins.h"
 
 #include "errors.h"

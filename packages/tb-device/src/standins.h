@@ -1,4 +1,4 @@
-// standins.h -- what the host does in place of a function that a driver lacks.
+// What the host does in place of a function that a driver lacks.
 //
 // A function that the driver offers stays the driver's own pointer in the handed-out table, with exceptions. Streams that
 // are made and destroyed are noted (live_streams.cpp). All

@@ -1,4 +1,4 @@
-// waits.cpp -- functions of the handed-out table that may wait for queued work, called without Python's lock.
+// Functions of the handed-out table that may wait for queued work, called without Python's lock.
 #include <type_traits>
 
 #include "gil.h"

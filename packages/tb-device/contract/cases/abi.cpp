@@ -1,22 +1,22 @@
-// abi.cpp -- cases about loading: the table, its growth in both directions, its groups, its texts.
+// Cases about loading: the table, its growth in both directions, its groups, its texts.
 #include <array>
 #include <cstring>
 
-#include "elf_symbols.h"
-#include "run.h"
+#include "contract/cases/elf_symbols.h"
+#include "contract/run.h"
 #include "slots.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint8_t kGuard = 0xA5;
+constexpr uint8_t guard_byte = 0xA5;
 
 // A table with room behind it, for a host that knows more or less than this one.
 struct Room {
   tb_driver_api api;
   uint8_t behind[256];
   explicit Room(uint32_t size) {
-    memset(static_cast<void *>(this), kGuard, sizeof *this);
+    memset(static_cast<void *>(this), guard_byte, sizeof *this);
     memset(static_cast<void *>(&api), 0, size < sizeof api ? size : sizeof api);
     api.struct_size = size;
   }
@@ -24,7 +24,7 @@ struct Room {
   bool untouched_from(size_t size) const {
     const auto *bytes = reinterpret_cast<const uint8_t *>(this);
     for (size_t i = size; i < sizeof *this; ++i)
-      if (bytes[i] != kGuard) return false;
+      if (bytes[i] != guard_byte) return false;
     return true;
   }
 };
@@ -53,13 +53,13 @@ template <class Info, class Get> void check_growth(Kit &kit, Get get) {
   CHECK_OK(get(&whole));
   alignas(Info) std::array<uint8_t, sizeof(Info) + 64> room;
   for (const size_t size : {sizeof(Info) / 2 / 4 * 4, sizeof(Info) - 4, sizeof(Info), sizeof(Info) + 32}) {
-    room.fill(kGuard);
+    room.fill(guard_byte);
     const auto told = static_cast<uint32_t>(size);
     memcpy(room.data(), &told, sizeof told);
     CHECK_OK(get(reinterpret_cast<Info *>(room.data())));
     const size_t known = size < sizeof(Info) ? size : sizeof(Info);
     CHECK(memcmp(room.data() + 4, reinterpret_cast<const uint8_t *>(&whole) + 4, known - 4) == 0);
-    for (size_t i = size; i < room.size(); ++i) CHECK_EQUAL(room[i], kGuard);
+    for (size_t i = size; i < room.size(); ++i) CHECK_EQUAL(room[i], guard_byte);
   }
 }
 
@@ -206,10 +206,10 @@ TB_CASE(ABI, 12, TB_GROUP_CORE, "get_extension.1 get_extension.2",
   };
   for (const Asked &asked : {Asked{"tb.no_such_extension", 1}, Asked{"", 1}, Asked{TB_GRAPH_EXTENSION, 999999}}) {
     std::array<uint8_t, 1024> table;
-    table.fill(kGuard);
+    table.fill(guard_byte);
     CHECK_STATUS(kit.api().get_extension(kit.self(), asked.name, asked.version, table.data(), table.size()),
                  TB_NOT_FOUND);
-    for (const uint8_t byte : table) CHECK_EQUAL(byte, kGuard);
+    for (const uint8_t byte : table) CHECK_EQUAL(byte, guard_byte);
   }
   try {
     (void)kit.graph();

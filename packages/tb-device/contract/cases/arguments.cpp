@@ -1,5 +1,5 @@
-// arguments.cpp -- makes the arguments of calls from the slot list.
-#include "arguments.h"
+// Makes the arguments of calls from the slot list.
+#include "contract/cases/arguments.h"
 
 #include <cstring>
 #include <tuple>
@@ -67,14 +67,14 @@ std::optional<tb_status> Arguments::call(const SlotCall &slot, Spoil spoil, size
   bad_device_ = bad_device;
   struct_size_ = 0;
   available_ = true;
-  out_.fill(kGuard);
+  out_.fill(guard_byte);
   kit_.take_error();
   return slot.call(*this, slot);
 }
 
 bool Arguments::out_untouched() const {
-  std::array<uint8_t, kOutBytes> want;
-  want.fill(kGuard);
+  std::array<uint8_t, out_bytes> want;
+  want.fill(guard_byte);
   if (struct_size_) memcpy(want.data(), &struct_size_, sizeof struct_size_);
   return out_ == want;
 }
@@ -91,7 +91,7 @@ template <class T> T Arguments::make(const std::string &name, size_t place) {
     if (spoilt && spoil_ == Spoil::device) return bad_device_;
     return name == "kind" ? TB_COPY_DEVICE_TO_DEVICE : 0;
   } else if constexpr (std::is_same_v<T, uint32_t>) {
-    if (name == "size") return kOutBytes;
+    if (name == "size") return out_bytes;
     return name == "pattern_size" || name == "version" || name == "device_count" ? 1 : 0;
   } else if constexpr (std::is_same_v<T, uint64_t>) {
     if (spoilt && spoil_ == Spoil::flags) return uint64_t(1) << 63;

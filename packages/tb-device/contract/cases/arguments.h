@@ -1,4 +1,4 @@
-// arguments.h -- calls any function of the table with valid arguments, one of them spoilt: for promises that every
+// Calls any function of the table with valid arguments, one of them spoilt: for promises that every
 // function makes (E1, E2, E7). The arguments come from the slot list: by type and by the name that it gives them.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 
@@ -52,8 +52,8 @@ public:
   bool may_call() const { return available_ || spoil_ == Spoil::device; }
 
 private:
-  static constexpr size_t kOutBytes = 1024;
-  static constexpr uint8_t kGuard = 0xA5;
+  static constexpr size_t out_bytes = 1024;
+  static constexpr uint8_t guard_byte = 0xA5;
 
   void *out(bool null, uint32_t struct_size);
 
@@ -63,7 +63,7 @@ private:
   std::vector<uint8_t> host_;
   std::optional<Stream> stream_;
   std::optional<Event> event_;
-  alignas(64) std::array<uint8_t, kOutBytes> out_{};
+  alignas(64) std::array<uint8_t, out_bytes> out_{};
   uint32_t struct_size_ = 0;
   bool available_ = true;
   Spoil spoil_ = Spoil::device;

@@ -1,10 +1,10 @@
-// c2d.cpp -- C2D: pitched copies.
-#include "probe.h"
+// C2D: pitched copies.
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_COPY2D;
+constexpr uint64_t needs = TB_GROUP_COPY2D;
 
 tb_copy_2d copy_of(int32_t kind, void *dst, uint64_t dst_pitch, const void *src, uint64_t src_pitch, uint64_t width,
                    uint64_t height) {
@@ -58,7 +58,7 @@ void check_copy(Kit &kit, int32_t kind, uint64_t dst_pitch, uint64_t src_pitch, 
   CHECK(got == expected(blank, src, dst_pitch, src_pitch, width, height));
 }
 
-TB_CASE(C2D, 01, kNeeds, "mem_copy_2d.1", "rows arrive and the bytes between them are untouched, in every direction") {
+TB_CASE(C2D, 01, needs, "mem_copy_2d.1", "rows arrive and the bytes between them are untouched, in every direction") {
   for (const int32_t kind : {TB_COPY_HOST_TO_DEVICE, TB_COPY_DEVICE_TO_HOST, TB_COPY_DEVICE_TO_DEVICE}) {
     check_copy(kit, kind, 64, 64, 64, 10);   // no bytes between
     check_copy(kit, kind, 100, 64, 64, 10);  // between the rows of the destination
@@ -70,7 +70,7 @@ TB_CASE(C2D, 01, kNeeds, "mem_copy_2d.1", "rows arrive and the bytes between the
   }
 }
 
-TB_CASE(C2D, 02, kNeeds, "mem_copy_2d.2", "a pitch below the width is refused") {
+TB_CASE(C2D, 02, needs, "mem_copy_2d.2", "a pitch below the width is refused") {
   auto [api, self] = driver_of(kit);
   Block from(kit, 4096), to(kit, 4096);
   to.fill(2);
@@ -82,7 +82,7 @@ TB_CASE(C2D, 02, kNeeds, "mem_copy_2d.2", "a pitch below the width is refused") 
   for (const uint8_t byte : to.read()) CHECK_EQUAL(int(byte), 2);
 }
 
-TB_CASE(C2D, 03, kNeeds, "mem_copy_2d.3", "width or height 0 copies nothing") {
+TB_CASE(C2D, 03, needs, "mem_copy_2d.3", "width or height 0 copies nothing") {
   auto [api, self] = driver_of(kit);
   Block from(kit, 1024), to(kit, 1024);
   from.fill(1);
@@ -96,7 +96,7 @@ TB_CASE(C2D, 03, kNeeds, "mem_copy_2d.3", "width or height 0 copies nothing") {
   for (const uint8_t byte : to.read()) CHECK_EQUAL(int(byte), 3);
 }
 
-TB_CASE(C2D, 04, kNeeds | TB_GROUP_ASYNC, "mem_copy_2d.1 T5 stream_create.2",
+TB_CASE(C2D, 04, needs | TB_GROUP_ASYNC, "mem_copy_2d.1 T5 stream_create.2",
         "a pitched copy is queued, in the order of its stream") {
   auto [api, self] = driver_of(kit);
   Block from(kit, 4096), to(kit, 4096);
@@ -104,7 +104,7 @@ TB_CASE(C2D, 04, kNeeds | TB_GROUP_ASYNC, "mem_copy_2d.1 T5 stream_create.2",
   to.fill(0);
   Stream stream(kit);
   Gate gate(kit, stream);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   CHECK_OK(api.mem_set(self, 0, stream, from.data(), 4, 1, 4096));
   {
     tb_copy_2d copy = copy_of(TB_COPY_DEVICE_TO_DEVICE, to.data(), 64, from.data(), 64, 32, 64);
@@ -120,7 +120,7 @@ TB_CASE(C2D, 04, kNeeds | TB_GROUP_ASYNC, "mem_copy_2d.1 T5 stream_create.2",
   for (size_t i = 0; i < got.size(); ++i) CHECK_EQUAL(int(got[i]), i % 64 < 32 ? 4 : 0);
 }
 
-TB_CASE(C2D, 05, kNeeds, "mem_copy_2d.1 mem_copy.6", "an unknown kind of copy is refused") {
+TB_CASE(C2D, 05, needs, "mem_copy_2d.1 mem_copy.6", "an unknown kind of copy is refused") {
   auto [api, self] = driver_of(kit);
   Block from(kit, 64), to(kit, 64);
   for (const int32_t kind : {0, 4, -1}) {

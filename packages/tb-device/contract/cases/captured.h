@@ -1,9 +1,9 @@
-// captured.h -- graphs and executables that the cases about tb.graph hold.
+// Graphs and executables that the cases about tb.graph hold.
 #pragma once
 
 #include <utility>
 
-#include "probe.h"
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 

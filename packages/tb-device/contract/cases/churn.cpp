@@ -1,34 +1,34 @@
-// churn.cpp -- area LEK, the slow part: a million objects of each kind come and go, and nothing stays behind.
+// Area LEK, the slow part: a million objects of each kind come and go, and nothing stays behind.
 //
 // Only with --slow. LEK-02 does the same ten thousand times.
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr int kRounds = 1'000'000;
-constexpr int kWarmUp = 20'000; // pools and caches that a driver fills once
+constexpr int round_count = 1'000'000;
+constexpr int warm_up = 20'000; // pools and caches that a driver fills once
 // Less than a byte and a half for each object: whatever is kept per object shows.
-constexpr uint64_t kAllowedGrowth = 1'500'000;
+constexpr uint64_t allowed_growth = 1'500'000;
 
 // Runs `once` until caches are warm, then a million times; memory, descriptors and threads must be where they were.
 template <class Once> void churn(Kit &kit, Once once) {
-  for (int round = 0; round < kWarmUp; ++round) once();
+  for (int round = 0; round < warm_up; ++round) once();
   kit.synchronize_device();
   const uint64_t bytes = resident_bytes();
   const int descriptors = open_descriptors(), threads = thread_count();
-  for (int round = 0; round < kRounds; ++round) once();
+  for (int round = 0; round < round_count; ++round) once();
   kit.synchronize_device();
   const uint64_t after = resident_bytes();
   CHECK_EQUAL(open_descriptors(), descriptors);
   CHECK_EQUAL(threads_beyond(threads), 0);
   const uint64_t growth = after > bytes ? after - bytes : 0;
-  if (growth > kAllowedGrowth) kit.state("grew by " + std::to_string(growth) + " bytes over a million objects");
-  CHECK(growth <= kAllowedGrowth);
+  if (growth > allowed_growth) kit.state("grew by " + std::to_string(growth) + " bytes over a million objects");
+  CHECK(growth <= allowed_growth);
 }
 
 } // namespace

@@ -1,13 +1,13 @@
-// clo.cpp -- CLO: host work built in place in the stream's own queue.
+// CLO: host work built in place in the stream's own queue.
 #include <cstring>
 #include <numeric>
 
-#include "probe.h"
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC | TB_GROUP_CLOSURE;
+constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_CLOSURE;
 
 // What closures did, in order.
 struct Log {
@@ -62,7 +62,7 @@ void commit(Kit &kit, tb_stream *stream, void *storage) {
   CHECK_OK(status);
 }
 
-TB_CASE(CLO, 01, kNeeds, "closure_commit.1", "a closure runs once and is destroyed once, on a driver's thread") {
+TB_CASE(CLO, 01, needs, "closure_commit.1", "a closure runs once and is destroyed once, on a driver's thread") {
   Stream stream(kit);
   Log log;
   for (int i = 0; i < 100; ++i) commit(kit, stream, reserve(kit, stream, log, i));
@@ -79,7 +79,7 @@ TB_CASE(CLO, 01, kNeeds, "closure_commit.1", "a closure runs once and is destroy
   CHECK_EQUAL(log.destroyed_in_commit.load(), 0);
 }
 
-TB_CASE(CLO, 02, kNeeds, "closure_reserve.2", "closures run in the order of the reserves, not of the commits") {
+TB_CASE(CLO, 02, needs, "closure_reserve.2", "closures run in the order of the reserves, not of the commits") {
   Stream stream(kit);
   Log log;
   void *first = reserve(kit, stream, log, 1);
@@ -100,8 +100,7 @@ TB_CASE(CLO, 02, kNeeds, "closure_reserve.2", "closures run in the order of the 
   CHECK(log.ran == std::vector<int>({1, 2, 3}));
 }
 
-TB_CASE(CLO, 03, kNeeds, "closure_cancel.1 closure_cancel.2",
-        "a cancelled reserve calls nothing and holds nothing up") {
+TB_CASE(CLO, 03, needs, "closure_cancel.1 closure_cancel.2", "a cancelled reserve calls nothing and holds nothing up") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Log log;
@@ -120,11 +119,11 @@ TB_CASE(CLO, 03, kNeeds, "closure_cancel.1 closure_cancel.2",
 // 16 MiB of closures of 64 KiB from a thread of their own, numbered on from 0.
 class Filling {
 public:
-  static constexpr int kCount = 256;
+  static constexpr int element_count = 256;
 
   Filling(Kit &kit, tb_stream *stream, Log &log) {
     threads_.start([this, &kit, stream, &log] {
-      for (int i = 0; i < kCount; ++i) {
+      for (int i = 0; i < element_count; ++i) {
         commit(kit, stream, reserve(kit, stream, log, i, TB_OK, 64 * 1024));
         ++queued_;
       }
@@ -134,12 +133,12 @@ public:
   // thread that could run.
   void wait_until_full(Kit &kit) {
     double still = seconds_now();
-    for (int seen = 0; queued_ < kCount && seconds_now() - still < (seen == 0 ? 3 : 0.25);) {
+    for (int seen = 0; queued_ < element_count && seconds_now() - still < (seen == 0 ? 3 : 0.25);) {
       if (queued_ != seen) still = seconds_now();
       seen = queued_;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    kit.state(queued_ < kCount
+    kit.state(queued_ < element_count
                   ? "closure_reserve waits once " + std::to_string(queued_) + " closures of 64 KiB are queued"
                   : "256 closures of 64 KiB fit in a queue");
   }
@@ -150,7 +149,7 @@ private:
   Threads threads_;
 };
 
-TB_CASE(CLO, 04, kNeeds, "closure_reserve.3", "a full queue makes the reserve wait, and loses nothing", .seconds = 60) {
+TB_CASE(CLO, 04, needs, "closure_reserve.3", "a full queue makes the reserve wait, and loses nothing", .seconds = 60) {
   Stream stream(kit);
   Log log;
   Gate gate(kit, stream);
@@ -160,11 +159,11 @@ TB_CASE(CLO, 04, kNeeds, "closure_reserve.3", "a full queue makes the reserve wa
   gate.open();
   filling.join();
   stream.synchronize();
-  CHECK_EQUAL(log.destroys.load(), Filling::kCount);
-  for (size_t i = 0; i < Filling::kCount; ++i) CHECK_EQUAL(log.ran[i], static_cast<int>(i));
+  CHECK_EQUAL(log.destroys.load(), Filling::element_count);
+  for (size_t i = 0; i < Filling::element_count; ++i) CHECK_EQUAL(log.ran[i], static_cast<int>(i));
 }
 
-TB_CASE(CLO, 05, kNeeds, "closure_reserve.4 closure_reserve.1", "64 KiB of storage reach the run whole") {
+TB_CASE(CLO, 05, needs, "closure_reserve.4 closure_reserve.1", "64 KiB of storage reach the run whole") {
   auto [api, self] = driver_of(kit);
   struct Large {
     Log *log;
@@ -197,7 +196,7 @@ TB_CASE(CLO, 05, kNeeds, "closure_reserve.4 closure_reserve.1", "64 KiB of stora
   CHECK_EQUAL(log.wrong.load(), 0);
 }
 
-TB_CASE(CLO, 06, kNeeds, "closure_commit.3", "a failing run does not stop later work") {
+TB_CASE(CLO, 06, needs, "closure_commit.3", "a failing run does not stop later work") {
   auto [api, self] = driver_of(kit);
   Block word(kit, 4);
   word.fill(0);
@@ -212,7 +211,7 @@ TB_CASE(CLO, 06, kNeeds, "closure_commit.3", "a failing run does not stop later 
   CHECK_EQUAL(read_word(kit, word.data()), 6u);
 }
 
-TB_CASE(CLO, 07, kNeeds, "closure_commit.3 E4", "a failure is told once, with the operation's name and text") {
+TB_CASE(CLO, 07, needs, "closure_commit.3 E4", "a failure is told once, with the operation's name and text") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Log log;
@@ -226,7 +225,7 @@ TB_CASE(CLO, 07, kNeeds, "closure_commit.3 E4", "a failure is told once, with th
   CHECK_OK(api.device_synchronize(self, 0));
 }
 
-TB_CASE(CLO, 08, kNeeds, "closure_commit.3", "of several failures the first is told") {
+TB_CASE(CLO, 08, needs, "closure_commit.3", "of several failures the first is told") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Log log;
@@ -243,30 +242,30 @@ TB_CASE(CLO, 08, kNeeds, "closure_commit.3", "of several failures the first is t
   CHECK_OK(api.stream_synchronize(self, stream));
 }
 
-TB_CASE(CLO, 09, kNeeds, "closure_reserve.2 closure_commit.1 T3",
+TB_CASE(CLO, 09, needs, "closure_reserve.2 closure_commit.1 T3",
         "eight threads share a stream: all run, each in its order") {
-  constexpr int kThreads = 8, kEach = 1000;
+  constexpr int thread_total = 8, per_thread = 1000;
   Stream stream(kit);
   Log log;
   Threads threads;
-  for (int thread = 0; thread < kThreads; ++thread)
+  for (int thread = 0; thread < thread_total; ++thread)
     threads.start([&, thread] {
-      for (int i = 0; i < kEach; ++i) commit(kit, stream, reserve(kit, stream, log, thread * kEach + i));
+      for (int i = 0; i < per_thread; ++i) commit(kit, stream, reserve(kit, stream, log, thread * per_thread + i));
     });
   threads.join();
   stream.synchronize();
-  CHECK_EQUAL(log.runs.load(), kThreads * kEach);
-  CHECK_EQUAL(log.destroys.load(), kThreads * kEach);
+  CHECK_EQUAL(log.runs.load(), thread_total * per_thread);
+  CHECK_EQUAL(log.destroys.load(), thread_total * per_thread);
   CHECK_EQUAL(log.destroyed_in_commit.load(), 0);
-  std::vector<int> next(kThreads);
+  std::vector<int> next(thread_total);
   for (const int number : log.ran) {
-    int &expected = next[static_cast<size_t>(number / kEach)];
-    CHECK_EQUAL(number % kEach, expected);
+    int &expected = next[static_cast<size_t>(number / per_thread)];
+    CHECK_EQUAL(number % per_thread, expected);
     ++expected;
   }
 }
 
-TB_CASE(CLO, 10, kNeeds, "closure_reserve.4 E1", "a size beyond any queue is out of range, and the stream goes on") {
+TB_CASE(CLO, 10, needs, "closure_reserve.4 E1", "a size beyond any queue is out of range, and the stream goes on") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Log log;
@@ -280,7 +279,7 @@ TB_CASE(CLO, 10, kNeeds, "closure_reserve.4 E1", "a size beyond any queue is out
   CHECK_EQUAL(log.runs.load(), 1);
 }
 
-TB_CASE(CLO, 11, kNeeds, "closure_reserve.1", "storage of any size is aligned and nobody else's") {
+TB_CASE(CLO, 11, needs, "closure_reserve.1", "storage of any size is aligned and nobody else's") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   struct Reserve {
@@ -301,7 +300,7 @@ TB_CASE(CLO, 11, kNeeds, "closure_reserve.1", "storage of any size is aligned an
   stream.synchronize();
 }
 
-TB_CASE(CLO, 12, kNeeds, "closure_commit.1", "a closure is told its stream and device, and room for a text") {
+TB_CASE(CLO, 12, needs, "closure_commit.1", "a closure is told its stream and device, and room for a text") {
   auto [api, self] = driver_of(kit);
   for (int32_t device = 0; device < kit.device_count(); ++device) {
     Stream stream(kit, device);
@@ -340,19 +339,19 @@ void end_a_reserve_before_a_full_queue(Kit &kit, bool commits) {
     CHECK_OK(api.closure_cancel(self, stream, first));
   filling.join();
   stream.synchronize();
-  std::vector<int> expected(Filling::kCount);
+  std::vector<int> expected(Filling::element_count);
   std::iota(expected.begin(), expected.end(), 0);
   if (commits) expected.insert(expected.begin(), -1);
   CHECK(log.ran == expected);
   CHECK(log.destroyed == expected);
 }
 
-TB_CASE(CLO, 13, kNeeds, "closure_reserve.2 closure_reserve.3",
+TB_CASE(CLO, 13, needs, "closure_reserve.2 closure_reserve.3",
         "a commit gets in while another thread waits for the room that it makes") {
   end_a_reserve_before_a_full_queue(kit, true);
 }
 
-TB_CASE(CLO, 14, kNeeds, "closure_reserve.2 closure_reserve.3",
+TB_CASE(CLO, 14, needs, "closure_reserve.2 closure_reserve.3",
         "a cancel gets in while another thread waits for the room that it makes") {
   end_a_reserve_before_a_full_queue(kit, false);
 }

@@ -1,10 +1,10 @@
-// clo_next.cpp -- CLO: closures that look at those behind them.
-#include "probe.h"
+// CLO: closures that look at those behind them.
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC | TB_GROUP_CLOSURE;
+constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_CLOSURE;
 
 // What a looking closure was given until there was nothing more, and how many others ran.
 struct Log {
@@ -49,7 +49,7 @@ void commit(Kit &kit, tb_stream *stream, void *storage, const tb_closure &closur
   CHECK_OK(kit.api().closure_commit(kit.self(), stream, storage, &closure));
 }
 
-TB_CASE(CLO, 15, kNeeds, "closure_commit.4", "a closure sees those behind it, as far as they are committed") {
+TB_CASE(CLO, 15, needs, "closure_commit.4", "a closure sees those behind it, as far as they are committed") {
   for (int round = 0; round < 50; ++round) { // all places in a queue
     Stream stream(kit);
     Log log;
@@ -78,7 +78,7 @@ TB_CASE(CLO, 15, kNeeds, "closure_commit.4", "a closure sees those behind it, as
   }
 }
 
-TB_CASE(CLO, 16, kNeeds, "closure_commit.4", "work of the driver's own ends what a closure sees, or is seen") {
+TB_CASE(CLO, 16, needs, "closure_commit.4", "work of the driver's own ends what a closure sees, or is seen") {
   Block word(kit, 4);
   Stream stream(kit);
   Log log;

@@ -1,75 +1,75 @@
-// con.cpp -- CON: races. What the rules allow at once, done at once; ThreadSanitizer sees open drivers do it.
+// CON: races. What the rules allow at once, done at once; ThreadSanitizer sees open drivers do it.
 #include <latch>
 #include <set>
 #include <string>
 
-#include "probe.h"
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
 
 TB_CASE(CON, 01, TB_GROUP_CORE, "T1 mem_alloc.4", "eight threads allocate and free, and no live blocks overlap") {
-  constexpr int kThreads = 8, kRounds = 200, kLive = 16;
+  constexpr int thread_total = 8, round_count = 200, most_live = 16;
   Threads threads;
-  for (int thread = 0; thread < kThreads; ++thread)
+  for (int thread = 0; thread < thread_total; ++thread)
     threads.start([&, thread] {
-      std::vector<std::unique_ptr<Block>> live(kLive);
-      for (int round = 0; round < kRounds; ++round) {
-        auto &place = live[static_cast<size_t>(round % kLive)];
+      std::vector<std::unique_ptr<Block>> live(most_live);
+      for (int round = 0; round < round_count; ++round) {
+        auto &place = live[static_cast<size_t>(round % most_live)];
         if (place) // nobody else wrote it
-          CHECK_EQUAL(read_word(kit, place->data()), static_cast<uint32_t>(thread * kRounds + round - kLive));
+          CHECK_EQUAL(read_word(kit, place->data()), static_cast<uint32_t>(thread * round_count + round - most_live));
         place.reset();
         place = std::make_unique<Block>(kit, 64 + static_cast<uint64_t>(round * 40));
-        write_words(kit, place->data(), {static_cast<uint32_t>(thread * kRounds + round)});
+        write_words(kit, place->data(), {static_cast<uint32_t>(thread * round_count + round)});
       }
     });
   threads.join();
 }
 
 TB_CASE(CON, 02, TB_GROUP_ASYNC, "T3 stream_create.2", "eight threads enqueue on one stream: all of it is there") {
-  constexpr uint32_t kThreads = 8, kEach = 300;
-  Block words(kit, 4 * kThreads * kEach);
+  constexpr uint32_t thread_total = 8, per_thread = 300;
+  Block words(kit, 4 * thread_total * per_thread);
   words.fill(0);
   Stream stream(kit);
   Threads threads;
-  for (uint32_t thread = 0; thread < kThreads; ++thread)
+  for (uint32_t thread = 0; thread < thread_total; ++thread)
     threads.start([&, thread] {
-      for (uint32_t i = 0; i < kEach; ++i) {
-        const uint32_t place = thread * kEach + i;
+      for (uint32_t i = 0; i < per_thread; ++i) {
+        const uint32_t place = thread * per_thread + i;
         set_word(kit, stream, words.data() + 4 * place, UINT32_MAX);
         set_word(kit, stream, words.data() + 4 * place, place + 1); // its own order holds
       }
     });
   threads.join();
   stream.synchronize();
-  const auto got = read_words(kit, words.data(), kThreads * kEach);
+  const auto got = read_words(kit, words.data(), thread_total * per_thread);
   for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i + 1);
 }
 
 TB_CASE(CON, 03, TB_GROUP_ASYNC, "T1 T3 stream_destroy.1", "streams are created and destroyed while others run") {
-  constexpr uint32_t kThreads = 6, kRounds = 60;
+  constexpr uint32_t thread_total = 6, round_count = 60;
   auto [api, self] = driver_of(kit);
-  Block words(kit, 4 * kThreads * kRounds);
+  Block words(kit, 4 * thread_total * round_count);
   words.fill(0);
   Threads threads;
-  for (uint32_t thread = 0; thread < kThreads; ++thread)
+  for (uint32_t thread = 0; thread < thread_total; ++thread)
     threads.start([&, thread] {
-      for (uint32_t round = 0; round < kRounds; ++round) {
+      for (uint32_t round = 0; round < round_count; ++round) {
         Stream stream(kit);
-        set_word(kit, stream, words.data() + 4 * (thread * kRounds + round), round + 1);
+        set_word(kit, stream, words.data() + 4 * (thread * round_count + round), round + 1);
       } // without waiting
     });
   threads.join();
   CHECK_OK(api.device_synchronize(self, 0)); // also streams that are gone
-  const auto got = read_words(kit, words.data(), kThreads * kRounds);
-  for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i % kRounds + 1);
+  const auto got = read_words(kit, words.data(), thread_total * round_count);
+  for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i % round_count + 1);
 }
 
 TB_CASE(CON, 04, TB_GROUP_ASYNC, "stream_wait_event.1 T3", "two threads hand a word to and fro by events, 2000 times",
         .seconds = 60) {
   auto [api, self] = driver_of(kit);
-  constexpr uint32_t kRounds = 1000;
-  Block words(kit, 4 * (2 * kRounds + 1));
+  constexpr uint32_t round_count = 1000;
+  Block words(kit, 4 * (2 * round_count + 1));
   words.fill(0);
   write_words(kit, words.data(), {4});
   Stream streams[2] = {Stream(kit), Stream(kit)};
@@ -78,7 +78,7 @@ TB_CASE(CON, 04, TB_GROUP_ASYNC, "stream_wait_event.1 T3", "two threads hand a w
   Threads threads;
   for (uint32_t who = 0; who < 2; ++who)
     threads.start([&, who, api = &api, self = self] {
-      for (uint32_t step = who; step < 2 * kRounds; step += 2) {
+      for (uint32_t step = who; step < 2 * round_count; step += 2) {
         for (double late = seconds_now() + 10; turn != step;) {
           if (seconds_now() > late) throw Failed("the other thread has stopped");
           std::this_thread::yield();
@@ -92,7 +92,7 @@ TB_CASE(CON, 04, TB_GROUP_ASYNC, "stream_wait_event.1 T3", "two threads hand a w
   threads.join();
   streams[0].synchronize();
   streams[1].synchronize();
-  CHECK_EQUAL(read_word(kit, words.data() + 4 * 2 * kRounds), 4u);
+  CHECK_EQUAL(read_word(kit, words.data() + 4 * 2 * round_count), 4u);
 }
 
 TB_CASE(CON, 05, TB_GROUP_ASYNC, "device_synchronize.2 stream_synchronize.1",
@@ -249,18 +249,18 @@ TB_CASE(CON, 10, TB_GROUP_CORE, "device_get_info.1 device_count.2 T1", "eight th
 }
 
 TB_CASE(CON, 11, TB_GROUP_CORE, "T1 mem_free.1", "an address may be another thread's before its free has returned") {
-  constexpr int kThreads = 8, kRounds = 200;
-  constexpr uint64_t kSize = 1 << 14; // one for all, so that addresses come again
+  constexpr int thread_total = 8, round_count = 200;
+  constexpr uint64_t block_bytes = 1 << 14; // one for all, so that addresses come again
   auto [api, self] = driver_of(kit);
-  std::latch begin(kThreads);
+  std::latch begin(thread_total);
   Threads threads;
-  for (int thread = 0; thread < kThreads; ++thread)
+  for (int thread = 0; thread < thread_total; ++thread)
     threads.start([&kit, &begin, api = &api, self = self] {
       begin.arrive_and_wait();
       void *held = nullptr; // over another free, so that whoever forgets it late meets it alive
-      for (int round = 0; round < kRounds; ++round) {
+      for (int round = 0; round < round_count; ++round) {
         void *block = nullptr;
-        CHECK_OK(api->mem_alloc(self, 0, kSize, 0, &block));
+        CHECK_OK(api->mem_alloc(self, 0, block_bytes, 0, &block));
         CHECK_OK(api->mem_free(self, 0, held));
         held = block;
       }

@@ -1,7 +1,7 @@
-// cpy.cpp -- cases about copies and sets of the group CORE.
+// Cases about copies and sets of the group CORE.
 #include <cstring>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 namespace {

@@ -1,8 +1,8 @@
-// dev.cpp -- cases about devices: their number, their facts, their ordinals.
+// Cases about devices: their number, their facts, their ordinals.
 #include <limits>
 #include <set>
 
-#include "arguments.h"
+#include "contract/cases/arguments.h"
 
 namespace tb::contract {
 namespace {

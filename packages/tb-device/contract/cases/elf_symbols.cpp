@@ -1,5 +1,5 @@
-// elf_symbols.cpp -- reads the dynamic symbol table of an ELF file.
-#include "elf_symbols.h"
+// Reads the dynamic symbol table of an ELF file.
+#include "contract/cases/elf_symbols.h"
 
 #include <elf.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "case.h"
+#include "contract/case.h"
 
 namespace tb::contract {
 namespace {

@@ -1,4 +1,4 @@
-// elf_symbols.h -- the names that a shared library exports.
+// The names that a shared library exports.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// err.cpp -- cases about failures: what every function promises when it fails, and failures of queued work.
+// Cases about failures: what every function promises when it fails, and failures of queued work.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,12 +7,12 @@
 #include <limits>
 #include <set>
 
-#include "arguments.h"
+#include "contract/cases/arguments.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr int32_t kNoDevice = std::numeric_limits<int32_t>::max();
+constexpr int32_t no_device = std::numeric_limits<int32_t>::max();
 
 // Failing calls of functions that name no device, so that nothing but their own arguments can be wrong. Each gives its
 // status and says whether its out-parameter kept the value from before.
@@ -21,7 +21,7 @@ struct OwnFailure {
   tb_status (*call)(Kit &kit, bool *untouched);
 };
 
-void *const kNobodys = reinterpret_cast<void *>(uintptr_t(64));
+void *const nobodys = reinterpret_cast<void *>(uintptr_t(64));
 
 template <class T, class Call> tb_status kept(bool *untouched, T before, Call call) {
   T out = before;
@@ -42,19 +42,19 @@ const OwnFailure own_failures[] = {
        tb_pointer_info info{};
        info.struct_size = sizeof info;
        info.size = 77;
-       const tb_status status = kit.api().mem_get_info(kit.self(), kNobodys, &info);
+       const tb_status status = kit.api().mem_get_info(kit.self(), nobodys, &info);
        *untouched = info.size == 77 && !info.base && !info.kind && !info.device;
        return status;
      }},
     {"mem_alloc_async",
      [](Kit &kit, bool *untouched) {
-       return kept(untouched, kNobodys, [&](void **out) {
+       return kept(untouched, nobodys, [&](void **out) {
          return kit.api().mem_alloc_async(kit.self(), kit.default_stream(), uint64_t(1) << 60, 0, out);
        });
      }},
     {"vmm_reserve",
      [](Kit &kit, bool *untouched) {
-       return kept(untouched, kNobodys,
+       return kept(untouched, nobodys,
                    [&](void **out) { return kit.api().vmm_reserve(kit.self(), uint64_t(1) << 62, 0, nullptr, out); });
      }},
     {"event_elapsed_ns",
@@ -65,7 +65,7 @@ const OwnFailure own_failures[] = {
      }},
     {"closure_reserve",
      [](Kit &kit, bool *untouched) {
-       return kept(untouched, kNobodys, [&](void **out) {
+       return kept(untouched, nobodys, [&](void **out) {
          return kit.api().closure_reserve(kit.self(), kit.default_stream(), uint64_t(1) << 40, out);
        });
      }},
@@ -133,7 +133,7 @@ TB_CASE(ERR, 01, TB_GROUP_CORE, "E1", "a failing call leaves its out-parameters 
     tb_status status = TB_OK;
     bool untouched = false;
     if (device != names.end()) {
-      status = *arguments.call(slot, Spoil::device, static_cast<size_t>(device - names.begin()), kNoDevice);
+      status = *arguments.call(slot, Spoil::device, static_cast<size_t>(device - names.begin()), no_device);
       untouched = arguments.out_untouched();
     } else if (own != std::end(own_failures)) {
       status = own->call(kit, &untouched);
@@ -151,7 +151,7 @@ TB_CASE(ERR, 01, TB_GROUP_CORE, "E1", "a failing call leaves its out-parameters 
 
 TB_CASE(ERR, 02, TB_GROUP_CORE, "E2", "a failing call sets its text, in its own thread", .own_process = true) {
   Arguments arguments(kit);
-  for_each_device(arguments, {kNoDevice}, [&](const SlotCall &slot, tb_status status) {
+  for_each_device(arguments, {no_device}, [&](const SlotCall &slot, tb_status status) {
     const ErrorText error = kit.take_error();
     if (status == TB_OK) throw Failed(slot.name + " succeeds on device 2147483647 (rule E7)");
     if (error.text.empty()) throw Failed(slot.name + " failed, but set no text");
@@ -160,7 +160,7 @@ TB_CASE(ERR, 02, TB_GROUP_CORE, "E2", "a failing call sets its text, in its own 
   });
   // Two threads fail at once: each has its own.
   Threads threads;
-  for (int32_t bad : {-1, kNoDevice})
+  for (int32_t bad : {-1, no_device})
     threads.start([&kit, bad] {
       tb_device_info info{};
       info.struct_size = sizeof info;
@@ -174,7 +174,7 @@ TB_CASE(ERR, 03, TB_GROUP_CORE, "E3", "a success leaves no text behind") {
   int32_t count = 0;
   tb_device_info info{};
   info.struct_size = sizeof info;
-  CHECK_STATUS(kit.api().device_get_info(kit.self(), kNoDevice, &info), TB_OUT_OF_RANGE);
+  CHECK_STATUS(kit.api().device_get_info(kit.self(), no_device, &info), TB_OUT_OF_RANGE);
   kit.take_error();
   CHECK(kit.api().device_count(kit.self(), &count) == TB_OK);
   CHECK_EQUAL(kit.take_error().calls, 0u);
@@ -239,7 +239,7 @@ TB_CASE(ERR, 09, TB_GROUP_CORE, "E5", "the driver prints nothing") {
   try {
     Opened second(kit.target(), kit.options());
     Arguments arguments(kit);
-    for_each_device(arguments, {kNoDevice}, [](const SlotCall &, tb_status) {});
+    for_each_device(arguments, {no_device}, [](const SlotCall &, tb_status) {});
     void *block = nullptr;
     CHECK_STATUS(kit.api().mem_alloc(kit.self(), 0, uint64_t(1) << 60, 0, &block), TB_OUT_OF_MEMORY);
   } catch (...) {
@@ -251,7 +251,7 @@ TB_CASE(ERR, 09, TB_GROUP_CORE, "E5", "the driver prints nothing") {
 
 TB_CASE(ERR, 10, TB_GROUP_CORE, "E6", "only statuses of the list are returned") {
   Arguments arguments(kit);
-  for_each_device(arguments, {-1, std::numeric_limits<int32_t>::min(), kit.device_count(), kNoDevice},
+  for_each_device(arguments, {-1, std::numeric_limits<int32_t>::min(), kit.device_count(), no_device},
                   [&](const SlotCall &slot, tb_status status) {
                     kit.check_status(status, status, slot.name.c_str(), __FILE__, __LINE__);
                   });

@@ -1,5 +1,5 @@
-// evt.cpp -- EVT: the point an event stands for, who waits for it, and what happens to it.
-#include "probe.h"
+// EVT: the point an event stands for, who waits for it, and what happens to it.
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
@@ -38,7 +38,7 @@ TB_CASE(EVT, 03, TB_GROUP_ASYNC, "event_record.1", "work enqueued after the reco
   set_word(kit, stream, word.data(), 3);
   CHECK_OK(api.event_record(self, before, stream));
   Gate gate(kit, stream);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   CHECK_OK(api.event_record(self, after, stream));
   CHECK_OK(api.event_synchronize(self, before));
   CHECK(!rescue.opened());
@@ -54,7 +54,7 @@ TB_CASE(EVT, 04, TB_GROUP_ASYNC, "event_record.2",
   CHECK_OK(api.event_record(self, event, idle));
   CHECK_OK(api.event_synchronize(self, event));
   Gate gate(kit, held);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   CHECK_OK(api.event_record(self, event, held));
   CHECK_EQUAL(api.event_query(self, event), tb_status(TB_NOT_READY));
   CHECK_OK(api.event_record(self, event, idle));
@@ -92,7 +92,7 @@ TB_CASE(EVT, 06, TB_GROUP_ASYNC, "event_record.3 stream_wait_event.1",
   CHECK_OK(api.event_record(self, event, first));
   CHECK_OK(api.stream_wait_event(self, waits, event));
   Gate gate(kit, held);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   CHECK_OK(api.event_record(self, event, held));
   set_word(kit, waits, word.data(), 6);
   waits.synchronize();
@@ -107,7 +107,7 @@ TB_CASE(EVT, 07, TB_GROUP_ASYNC, "event_destroy.1", "a wait holds though its eve
   to.fill(0);
   Stream first(kit), second(kit);
   Gate gate(kit, first);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   set_word(kit, first, from.data(), 7);
   {
     Event event(kit);
@@ -176,7 +176,7 @@ TB_CASE(EVT, 10, TB_GROUP_ASYNC, "event_query.2", "query never blocks") {
   Stream stream(kit);
   Event event(kit);
   Gate gate(kit, stream);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   CHECK_OK(api.event_record(self, event, stream));
   for (int i = 0; i < 1000; ++i) CHECK_EQUAL(api.event_query(self, event), tb_status(TB_NOT_READY));
   CHECK(!rescue.opened());

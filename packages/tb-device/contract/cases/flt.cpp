@@ -1,10 +1,10 @@
-// flt.cpp -- cases about faults: a small client of the table, called through the layer fault, survives each call's
+// Cases about faults: a small client of the table, called through the layer fault, survives each call's
 // failure, and the driver is afterwards as it was.
 #include <atomic>
 
-#include "fault.h"
-#include "layered.h"
-#include "leak.h"
+#include "contract/cases/layered.h"
+#include "layers/fault.h"
+#include "layers/leak.h"
 
 namespace tb::contract {
 namespace {

@@ -1,12 +1,12 @@
-// gra.cpp -- GRA: capturing the work of a stream.
-#include "captured.h"
+// GRA: capturing the work of a stream.
+#include "contract/cases/captured.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC;
+constexpr uint64_t needs = TB_GROUP_ASYNC;
 
-TB_CASE(GRA, 01, kNeeds, "capture_begin.1 capture_end.1 graph_launch.1 graph_instantiate.1",
+TB_CASE(GRA, 01, needs, "capture_begin.1 capture_end.1 graph_launch.1 graph_instantiate.1",
         "captured work runs at each launch, and not before", .level = 4) {
   Block words(kit, 8);
   words.fill(0);
@@ -28,7 +28,7 @@ TB_CASE(GRA, 01, kNeeds, "capture_begin.1 capture_end.1 graph_launch.1 graph_ins
   }
 }
 
-TB_CASE(GRA, 02, kNeeds, "capture_begin.2", "work queued before the capture runs, and is not part of it", .level = 4) {
+TB_CASE(GRA, 02, needs, "capture_begin.2", "work queued before the capture runs, and is not part of it", .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
   Block words(kit, 8);
@@ -52,7 +52,7 @@ TB_CASE(GRA, 02, kNeeds, "capture_begin.2", "work queued before the capture runs
   CHECK(read_words(kit, words.data(), 2) == std::vector<uint32_t>({0, 3}));
 }
 
-TB_CASE(GRA, 03, kNeeds, "capture_begin.3", "a capturing stream and the default stream begin no capture", .level = 4) {
+TB_CASE(GRA, 03, needs, "capture_begin.3", "a capturing stream and the default stream begin no capture", .level = 4) {
   const tb_graph_api &graphs = kit.graph();
   Block word(kit, 4);
   Stream stream(kit);
@@ -66,7 +66,7 @@ TB_CASE(GRA, 03, kNeeds, "capture_begin.3", "a capturing stream and the default 
   CHECK_EQUAL(graph.nodes(), uint64_t(2));
 }
 
-TB_CASE(GRA, 04, kNeeds, "capture_begin.4", "other streams run while one captures", .level = 4) {
+TB_CASE(GRA, 04, needs, "capture_begin.4", "other streams run while one captures", .level = 4) {
   Block words(kit, 8);
   words.fill(0);
   Stream captures(kit), runs(kit);
@@ -80,7 +80,7 @@ TB_CASE(GRA, 04, kNeeds, "capture_begin.4", "other streams run while one capture
   CHECK_EQUAL(graph.nodes(), uint64_t(1));
 }
 
-TB_CASE(GRA, 05, kNeeds, "capture_begin.5",
+TB_CASE(GRA, 05, needs, "capture_begin.5",
         "a capturing stream and its device are not waited for, and the capture goes on", .level = 4) {
   auto [api, self] = driver_of(kit);
   Block word(kit, 4);
@@ -101,7 +101,7 @@ TB_CASE(GRA, 05, kNeeds, "capture_begin.5",
   CHECK_EQUAL(read_word(kit, word.data()), 5u);
 }
 
-TB_CASE(GRA, 06, kNeeds, "capture_is_active.1", "a stream captures from begin to end, also one that joined",
+TB_CASE(GRA, 06, needs, "capture_is_active.1", "a stream captures from begin to end, also one that joined",
         .level = 4) {
   kit.graph();
   Stream stream(kit), joins(kit);
@@ -119,7 +119,7 @@ TB_CASE(GRA, 06, kNeeds, "capture_is_active.1", "a stream captures from begin to
   joins.synchronize();
 }
 
-TB_CASE(GRA, 07, kNeeds, "capture_end.2 E1", "a stream that does not capture, or only joined, ends no capture",
+TB_CASE(GRA, 07, needs, "capture_end.2 E1", "a stream that does not capture, or only joined, ends no capture",
         .level = 4) {
   const tb_graph_api &graphs = kit.graph();
   tb_stream *const default_stream = kit.default_stream();
@@ -135,7 +135,7 @@ TB_CASE(GRA, 07, kNeeds, "capture_end.2 E1", "a stream that does not capture, or
   Graph whole(kit, stream); // it went on
 }
 
-TB_CASE(GRA, 08, kNeeds, "capture_end.3", "a joined stream that was not waited for drops the capture", .level = 4) {
+TB_CASE(GRA, 08, needs, "capture_end.3", "a joined stream that was not waited for drops the capture", .level = 4) {
   const tb_graph_api &graphs = kit.graph();
   Block words(kit, 8);
   words.fill(0);
@@ -157,7 +157,7 @@ TB_CASE(GRA, 08, kNeeds, "capture_end.3", "a joined stream that was not waited f
   CHECK_EQUAL(read_word(kit, words.data()), 9u);
 }
 
-TB_CASE(GRA, 09, kNeeds, "graph_node_count.1", "nodes are the calls that enqueue; events and waits are not",
+TB_CASE(GRA, 09, needs, "graph_node_count.1", "nodes are the calls that enqueue; events and waits are not",
         .level = 4) {
   kit.graph();
   Block words(kit, 16);
@@ -182,7 +182,7 @@ TB_CASE(GRA, 09, kNeeds, "graph_node_count.1", "nodes are the calls that enqueue
   CHECK_EQUAL(graph.nodes(), uint64_t(4));
 }
 
-TB_CASE(GRA, 10, kNeeds, "mem_set.2 mem_copy.6 graph_node_count.1",
+TB_CASE(GRA, 10, needs, "mem_set.2 mem_copy.6 graph_node_count.1",
         "arguments are checked while capturing, and what is refused is no node", .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
@@ -196,7 +196,7 @@ TB_CASE(GRA, 10, kNeeds, "mem_set.2 mem_copy.6 graph_node_count.1",
   CHECK_EQUAL(graph.nodes(), uint64_t(1));
 }
 
-TB_CASE(GRA, 11, kNeeds, "capture_begin.1 graph_launch.1",
+TB_CASE(GRA, 11, needs, "capture_begin.1 graph_launch.1",
         "streams that joined are part of the graph, in the order of the events", .level = 4) {
   kit.graph();
   Block words(kit, 16);

@@ -1,10 +1,10 @@
-// gra_launch.cpp -- GRA: launching and updating executables.
-#include "captured.h"
+// GRA: launching and updating executables.
+#include "contract/cases/captured.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC;
+constexpr uint64_t needs = TB_GROUP_ASYNC;
 
 // A closure that counts, in an order that can be looked at.
 struct Counts {
@@ -32,7 +32,7 @@ void count(Kit &kit, tb_stream *stream, Counts &counts) {
   CHECK_OK(kit.api().closure_commit(kit.self(), stream, storage, &closure));
 }
 
-TB_CASE(GRA, 20, kNeeds, "graph_destroy.1 graph_instantiate.2", "a graph gives several executables, which outlive it",
+TB_CASE(GRA, 20, needs, "graph_destroy.1 graph_instantiate.2", "a graph gives several executables, which outlive it",
         .level = 4) {
   kit.graph();
   Block word(kit, 4);
@@ -55,7 +55,7 @@ TB_CASE(GRA, 20, kNeeds, "graph_destroy.1 graph_instantiate.2", "a graph gives s
   CHECK_EQUAL(read_word(kit, word.data()), 20u);
 }
 
-TB_CASE(GRA, 21, kNeeds, "graph_launch.2", "pointers are used anew at each launch, values are those of the capture",
+TB_CASE(GRA, 21, needs, "graph_launch.2", "pointers are used anew at each launch, values are those of the capture",
         .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
@@ -78,10 +78,10 @@ TB_CASE(GRA, 21, kNeeds, "graph_launch.2", "pointers are used anew at each launc
   }
 }
 
-TB_CASE(GRA, 22, kNeeds, "graph_launch.1 T5", "launches are queued, in the order of their stream", .level = 4) {
+TB_CASE(GRA, 22, needs, "graph_launch.1 T5", "launches are queued, in the order of their stream", .level = 4) {
   kit.graph();
-  constexpr uint32_t kRounds = 50;
-  Block word(kit, 8), log(kit, 8 * kRounds);
+  constexpr uint32_t round_count = 50;
+  Block word(kit, 8), log(kit, 8 * round_count);
   log.fill(0);
   Stream stream(kit);
   begin_capture(kit, stream);
@@ -89,8 +89,8 @@ TB_CASE(GRA, 22, kNeeds, "graph_launch.1 T5", "launches are queued, in the order
   Graph graph(kit, stream);
   Executable executable(kit, graph);
   Gate gate(kit, stream);
-  OpensLater rescue(gate, kTooLate);
-  for (uint32_t i = 0; i < kRounds; ++i) {
+  OpensLater rescue(gate, too_late);
+  for (uint32_t i = 0; i < round_count; ++i) {
     set_word(kit, stream, word.data(), i + 1);
     executable.launch(stream);
     copy_word(kit, stream, log.data() + 4 * i, word.data() + 4);
@@ -99,12 +99,11 @@ TB_CASE(GRA, 22, kNeeds, "graph_launch.1 T5", "launches are queued, in the order
   check_held(kit, stream);
   gate.open();
   stream.synchronize();
-  const auto got = read_words(kit, log.data(), kRounds);
-  for (uint32_t i = 0; i < kRounds; ++i) CHECK_EQUAL(got[i], i + 1);
+  const auto got = read_words(kit, log.data(), round_count);
+  for (uint32_t i = 0; i < round_count; ++i) CHECK_EQUAL(got[i], i + 1);
 }
 
-TB_CASE(GRA, 23, kNeeds, "graph_launch.1 stream_wait_event.1", "events order other streams after a launch",
-        .level = 4) {
+TB_CASE(GRA, 23, needs, "graph_launch.1 stream_wait_event.1", "events order other streams after a launch", .level = 4) {
   kit.graph();
   Block words(kit, 8);
   words.fill(0);
@@ -123,7 +122,7 @@ TB_CASE(GRA, 23, kNeeds, "graph_launch.1 stream_wait_event.1", "events order oth
   CHECK_EQUAL(read_word(kit, words.data() + 4), 23u);
 }
 
-TB_CASE(GRA, 24, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3",
+TB_CASE(GRA, 24, needs | TB_GROUP_CLOSURE, "graph_launch.3",
         "closures run once a launch, and are destroyed once, with the last that has them", .level = 4) {
   kit.graph();
   Counts counts;
@@ -148,7 +147,7 @@ TB_CASE(GRA, 24, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3",
   CHECK_EQUAL(counts.destroys.load(), 1);
 }
 
-TB_CASE(GRA, 25, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3 capture_end.3",
+TB_CASE(GRA, 25, needs | TB_GROUP_CLOSURE, "graph_launch.3 capture_end.3",
         "closures of a graph that is never launched are destroyed, not run", .level = 4) {
   const tb_graph_api &graphs = kit.graph();
   Counts dropped, unused;
@@ -169,8 +168,8 @@ TB_CASE(GRA, 25, kNeeds | TB_GROUP_CLOSURE, "graph_launch.3 capture_end.3",
   CHECK_EQUAL(dropped.runs + unused.runs, 0);
 }
 
-TB_CASE(GRA, 26, kNeeds | TB_GROUP_CLOSURE, "graph_launch.4",
-        "launches of one executable never overlap, on any streams", .level = 4) {
+TB_CASE(GRA, 26, needs | TB_GROUP_CLOSURE, "graph_launch.4", "launches of one executable never overlap, on any streams",
+        .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
   Counts counts;
@@ -185,7 +184,7 @@ TB_CASE(GRA, 26, kNeeds | TB_GROUP_CLOSURE, "graph_launch.4",
   CHECK_EQUAL(counts.most_inside.load(), 1);
 }
 
-TB_CASE(GRA, 27, kNeeds | TB_GROUP_CLOSURE, "graph_launch.5 E4",
+TB_CASE(GRA, 27, needs | TB_GROUP_CLOSURE, "graph_launch.5 E4",
         "a failing node is told at the next synchronise, once a launch", .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
@@ -221,7 +220,7 @@ void capture_pair(Kit &kit, tb_stream *stream, uint8_t *words, uint32_t value, b
     set_word(kit, stream, words + 4, value + 1);
 }
 
-TB_CASE(GRA, 28, kNeeds, "graph_update.1", "an executable takes over another graph's arguments from its next launch on",
+TB_CASE(GRA, 28, needs, "graph_update.1", "an executable takes over another graph's arguments from its next launch on",
         .level = 4) {
   auto [api, self] = driver_of(kit);
   const tb_graph_api &graphs = kit.graph();
@@ -250,7 +249,7 @@ TB_CASE(GRA, 28, kNeeds, "graph_update.1", "an executable takes over another gra
   CHECK(read_words(kit, second.data(), 2) == std::vector<uint32_t>({282, 283}));
 }
 
-TB_CASE(GRA, 29, kNeeds, "graph_update.2", "a graph of another shape is refused, and the executable is as it was",
+TB_CASE(GRA, 29, needs, "graph_update.2", "a graph of another shape is refused, and the executable is as it was",
         .level = 4) {
   auto [api, self] = driver_of(kit);
   const tb_graph_api &graphs = kit.graph();
@@ -298,7 +297,7 @@ TB_CASE(GRA, 29, kNeeds, "graph_update.2", "a graph of another shape is refused,
   CHECK(read_words(kit, others.data(), 3) == std::vector<uint32_t>(3, 0));
 }
 
-TB_CASE(GRA, 30, kNeeds, "graph_exec_destroy.1", "launches queued before the executable is destroyed still complete",
+TB_CASE(GRA, 30, needs, "graph_exec_destroy.1", "launches queued before the executable is destroyed still complete",
         .level = 4) {
   kit.graph();
   Block word(kit, 4);
@@ -306,7 +305,7 @@ TB_CASE(GRA, 30, kNeeds, "graph_exec_destroy.1", "launches queued before the exe
   Stream stream(kit);
   {
     Gate gate(kit, stream);
-    OpensLater opener(gate, kSoon); // destroying may wait
+    OpensLater opener(gate, soon); // destroying may wait
     Stream captures(kit);
     begin_capture(kit, captures);
     set_word(kit, captures, word.data(), 30);

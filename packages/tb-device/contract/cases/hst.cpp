@@ -1,10 +1,10 @@
-// hst.cpp -- HST: functions of the host in stream order.
-#include "probe.h"
+// HST: functions of the host in stream order.
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC | TB_GROUP_HOSTCALL;
+constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_HOSTCALL;
 
 // What the calls saw, in the order in which they ran.
 struct Log {
@@ -37,7 +37,7 @@ void queue(Kit &kit, tb_stream *stream, Log &log, int number) {
       new Call{&log, number}));
 }
 
-TB_CASE(HST, 01, kNeeds, "stream_host_call.1", "a host call runs once, with TB_OK") {
+TB_CASE(HST, 01, needs, "stream_host_call.1", "a host call runs once, with TB_OK") {
   Stream stream(kit);
   Log log;
   queue(kit, stream, log, 1);
@@ -48,18 +48,18 @@ TB_CASE(HST, 01, kNeeds, "stream_host_call.1", "a host call runs once, with TB_O
   CHECK_EQUAL(lines[0].status, tb_status(TB_OK));
 }
 
-TB_CASE(HST, 02, kNeeds, "stream_host_call.1", "host calls run in the order of their stream") {
-  constexpr int kCount = 1000;
+TB_CASE(HST, 02, needs, "stream_host_call.1", "host calls run in the order of their stream") {
+  constexpr int element_count = 1000;
   Stream stream(kit);
   Log log;
-  for (int i = 0; i < kCount; ++i) queue(kit, stream, log, i);
+  for (int i = 0; i < element_count; ++i) queue(kit, stream, log, i);
   stream.synchronize();
   const auto lines = log.taken();
-  CHECK_EQUAL(lines.size(), size_t(kCount));
-  for (int i = 0; i < kCount; ++i) CHECK_EQUAL(lines[static_cast<size_t>(i)].number, i);
+  CHECK_EQUAL(lines.size(), size_t(element_count));
+  for (int i = 0; i < element_count; ++i) CHECK_EQUAL(lines[static_cast<size_t>(i)].number, i);
 }
 
-TB_CASE(HST, 03, kNeeds, "stream_host_call.2", "a host call runs on a driver's thread, never inside the call") {
+TB_CASE(HST, 03, needs, "stream_host_call.2", "a host call runs on a driver's thread, never inside the call") {
   Stream stream(kit);
   Log log;
   for (int i = 0; i < 100; ++i) {
@@ -70,7 +70,7 @@ TB_CASE(HST, 03, kNeeds, "stream_host_call.2", "a host call runs on a driver's t
   for (const auto &line : log.taken()) CHECK(line.thread != std::this_thread::get_id());
 }
 
-TB_CASE(HST, 04, kNeeds, "stream_host_call.4 T5", "later work of the stream waits for the host call") {
+TB_CASE(HST, 04, needs, "stream_host_call.4 T5", "later work of the stream waits for the host call") {
   auto [api, self] = driver_of(kit);
   Block word(kit, 4);
   word.fill(0);
@@ -114,7 +114,7 @@ TB_CASE(HST, 04, kNeeds, "stream_host_call.4 T5", "later work of the stream wait
   CHECK_EQUAL(read_word(kit, word.data()), 4u);
 }
 
-TB_CASE(HST, 05, kNeeds | TB_GROUP_CLOSURE, "stream_host_call.3",
+TB_CASE(HST, 05, needs | TB_GROUP_CLOSURE, "stream_host_call.3",
         "a host call also runs after a failure, with its status") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
@@ -137,15 +137,15 @@ TB_CASE(HST, 05, kNeeds | TB_GROUP_CLOSURE, "stream_host_call.3",
   CHECK_EQUAL(lines[2].status, tb_status(TB_OK));
 }
 
-TB_CASE(HST, 06, kNeeds, "stream_host_call.1", "ten thousand host calls of eight threads all run") {
-  constexpr int kThreads = 8, kEach = 1250;
+TB_CASE(HST, 06, needs, "stream_host_call.1", "ten thousand host calls of eight threads all run") {
+  constexpr int thread_total = 8, per_thread = 1250;
   std::atomic<int> ran{0}, failed{0};
   auto [api, self] = driver_of(kit);
   Threads threads;
-  for (int i = 0; i < kThreads; ++i)
+  for (int i = 0; i < thread_total; ++i)
     threads.start([&, api = &api, self = self] {
       Stream stream(kit);
-      for (int k = 0; k < kEach; ++k)
+      for (int k = 0; k < per_thread; ++k)
         if (api->stream_host_call(
                 self, stream, [](void *user, tb_status) { ++*static_cast<std::atomic<int> *>(user); }, &ran) != TB_OK)
           ++failed;
@@ -153,10 +153,10 @@ TB_CASE(HST, 06, kNeeds, "stream_host_call.1", "ten thousand host calls of eight
     });
   threads.join();
   CHECK_EQUAL(failed.load(), 0);
-  CHECK_EQUAL(ran.load(), kThreads * kEach);
+  CHECK_EQUAL(ran.load(), thread_total * per_thread);
 }
 
-TB_CASE(HST, 07, kNeeds, "stream_host_call.1 stream_destroy.1", "a host call of a destroyed stream still runs, once") {
+TB_CASE(HST, 07, needs, "stream_host_call.1 stream_destroy.1", "a host call of a destroyed stream still runs, once") {
   auto [api, self] = driver_of(kit);
   Log log;
   Event done(kit);
@@ -169,16 +169,16 @@ TB_CASE(HST, 07, kNeeds, "stream_host_call.1 stream_destroy.1", "a host call of 
   CHECK_EQUAL(log.taken().size(), size_t(100));
 }
 
-TB_CASE(HST, 08, kNeeds, "stream_host_call.1", "a host call sees what the stream's work before it has written") {
+TB_CASE(HST, 08, needs, "stream_host_call.1", "a host call sees what the stream's work before it has written") {
   auto [api, self] = driver_of(kit);
-  constexpr uint32_t kRounds = 200;
+  constexpr uint32_t round_count = 200;
   Block word(kit, 4);
   Stream stream(kit);
   struct Round {
     uint32_t landed = UINT32_MAX, seen = UINT32_MAX;
   };
-  std::vector<Round> rounds(kRounds);
-  for (uint32_t i = 0; i < kRounds; ++i) {
+  std::vector<Round> rounds(round_count);
+  for (uint32_t i = 0; i < round_count; ++i) {
     set_word(kit, stream, word.data(), i);
     CHECK_OK(api.mem_copy(self, 0, stream, &rounds[i].landed, word.data(), 4, TB_COPY_DEVICE_TO_HOST));
     CHECK_OK(api.stream_host_call(
@@ -190,7 +190,7 @@ TB_CASE(HST, 08, kNeeds, "stream_host_call.1", "a host call sees what the stream
         &rounds[i]));
   }
   stream.synchronize();
-  for (uint32_t i = 0; i < kRounds; ++i) CHECK_EQUAL(rounds[i].seen, i);
+  for (uint32_t i = 0; i < round_count; ++i) CHECK_EQUAL(rounds[i].seen, i);
 }
 
 } // namespace

@@ -1,16 +1,16 @@
-// ipc.cpp -- IPC: memory and events of another process.
+// IPC: memory and events of another process.
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 
-#include "child.h"
-#include "probe.h"
+#include "contract/cases/probe.h"
+#include "contract/child.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC | TB_GROUP_IPC;
-constexpr uint64_t kSize = 1 << 16;
+constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_IPC;
+constexpr uint64_t block_bytes = 1 << 16;
 
 // Handles are plain bytes: they travel as text.
 std::string bytes_of(const tb_ipc_handle &handle) {
@@ -67,7 +67,7 @@ TB_CHILD(ipc_memory) {
   void *memory = nullptr;
   CHECK_OK(api.ipc_import_memory(self, 0, &handle, &memory));
   auto *bytes = static_cast<uint8_t *>(memory);
-  parent.send(std::to_string(read_word(kit, bytes)) + " " + std::to_string(read_word(kit, bytes + kSize - 4)));
+  parent.send(std::to_string(read_word(kit, bytes)) + " " + std::to_string(read_word(kit, bytes + block_bytes - 4)));
   CHECK_EQUAL(parent.receive(), std::string("write"));
   write_words(kit, bytes + 4, {1002});
   parent.send("written");
@@ -76,12 +76,12 @@ TB_CHILD(ipc_memory) {
   CHECK_OK(api.ipc_close_memory(self, memory));
 }
 
-TB_CASE(IPC, 01, kNeeds, "ipc_export_memory.1 ipc_import_memory.1 ipc_close_memory.1",
+TB_CASE(IPC, 01, needs, "ipc_export_memory.1 ipc_import_memory.1 ipc_close_memory.1",
         "another process sees the same memory, both ways") {
-  Block block(kit, kSize);
+  Block block(kit, block_bytes);
   block.fill(0);
   write_words(kit, block.data(), {1001});
-  write_words(kit, block.data() + kSize - 4, {1009});
+  write_words(kit, block.data() + block_bytes - 4, {1009});
   Child child(kit, "ipc_memory");
   child.send(bytes_of(exported(kit, block.data())));
   CHECK_EQUAL(child.receive(), std::string("1001 1009"));
@@ -95,10 +95,10 @@ TB_CASE(IPC, 01, kNeeds, "ipc_export_memory.1 ipc_import_memory.1 ipc_close_memo
   CHECK_EQUAL(read_word(kit, block.data()), 1003u); // closing there left it alone
 }
 
-TB_CASE(IPC, 02, kNeeds, "ipc_import_memory.1",
+TB_CASE(IPC, 02, needs, "ipc_import_memory.1",
         "importing in the exporting process is refused, or gives the same memory") {
   auto [api, self] = driver_of(kit);
-  Block block(kit, kSize);
+  Block block(kit, block_bytes);
   write_words(kit, block.data(), {2});
   const tb_ipc_handle handle = exported(kit, block.data());
   void *memory = nullptr;
@@ -117,9 +117,9 @@ TB_CASE(IPC, 02, kNeeds, "ipc_import_memory.1",
   kit.state("a process imports its own memory");
 }
 
-TB_CASE(IPC, 03, kNeeds, "ipc_close_memory.2", "closing what was not imported is refused") {
+TB_CASE(IPC, 03, needs, "ipc_close_memory.2", "closing what was not imported is refused") {
   auto [api, self] = driver_of(kit);
-  Block block(kit, kSize);
+  Block block(kit, block_bytes);
   write_words(kit, block.data(), {3});
   check_forged(kit, api.ipc_close_memory(self, block.data()));
   int local = 0;
@@ -129,13 +129,13 @@ TB_CASE(IPC, 03, kNeeds, "ipc_close_memory.2", "closing what was not imported is
 
 // Exports memory, and frees it when told.
 TB_CHILD(ipc_owner) {
-  Block block(kit, kSize);
+  Block block(kit, block_bytes);
   block.fill(0x44);
   parent.send(bytes_of(exported(kit, block.data())));
   parent.receive();
 }
 
-TB_CASE(IPC, 04, kNeeds, "ipc_import_memory.3",
+TB_CASE(IPC, 04, needs, "ipc_import_memory.3",
         "imported memory stays when its owner frees it, and when its owner is killed") {
   auto [api, self] = driver_of(kit);
   for (const bool killed : {false, true}) {
@@ -149,7 +149,7 @@ TB_CASE(IPC, 04, kNeeds, "ipc_import_memory.3",
       owner.send("free it");
       owner.finish();
     }
-    CHECK_EQUAL(read_word(kit, memory.data() + kSize - 4), 0x44444444u);
+    CHECK_EQUAL(read_word(kit, memory.data() + block_bytes - 4), 0x44444444u);
     write_words(kit, memory.data(), {4});
     CHECK_EQUAL(read_word(kit, memory.data()), 4u);
   }
@@ -197,7 +197,7 @@ TB_CHILD(ipc_event) {
   CHECK_OK(api.event_destroy(self, event));
 }
 
-TB_CASE(IPC, 05, kNeeds, "ipc_import_event.1 ipc_export_event.1",
+TB_CASE(IPC, 05, needs, "ipc_import_event.1 ipc_export_event.1",
         "another process sees the records of an event, and waits for them") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
@@ -216,7 +216,7 @@ TB_CASE(IPC, 05, kNeeds, "ipc_import_event.1 ipc_export_event.1",
   CHECK_OK(api.event_query(self, event));
 }
 
-TB_CASE(IPC, 06, kNeeds, "ipc_import_memory.2 ipc_import_event.2 E1", "a handle that nobody exported is refused") {
+TB_CASE(IPC, 06, needs, "ipc_import_memory.2 ipc_import_event.2 E1", "a handle that nobody exported is refused") {
   auto [api, self] = driver_of(kit);
   tb_ipc_handle blank = empty_handle(), noise = empty_handle();
   for (size_t i = 0; i < sizeof noise.bytes; ++i) noise.bytes[i] = static_cast<uint8_t>(37 * i + 11);
@@ -234,7 +234,7 @@ TB_CASE(IPC, 06, kNeeds, "ipc_import_memory.2 ipc_import_event.2 E1", "a handle 
   check_forged(kit, api.ipc_import_memory(self, 0, &handle, &memory));
 }
 
-TB_CASE(IPC, 07, kNeeds, "ipc_export_event.1 E1", "an event made without the flag is not exported") {
+TB_CASE(IPC, 07, needs, "ipc_export_event.1 E1", "an event made without the flag is not exported") {
   auto [api, self] = driver_of(kit);
   Event event(kit);
   tb_ipc_handle handle = empty_handle();
@@ -242,12 +242,12 @@ TB_CASE(IPC, 07, kNeeds, "ipc_export_event.1 E1", "an event made without the fla
   for (const uint8_t byte : handle.bytes) CHECK_EQUAL(int(byte), 0);
 }
 
-TB_CASE(IPC, 08, kNeeds, "ipc_export_memory.1 ipc_close_memory.1",
+TB_CASE(IPC, 08, needs, "ipc_export_memory.1 ipc_close_memory.1",
         "three processes share a block, and each closes its own") {
-  Block block(kit, kSize);
+  Block block(kit, block_bytes);
   for (int round = 0; round < 2; ++round) {
     write_words(kit, block.data(), {8});
-    write_words(kit, block.data() + kSize - 4, {9});
+    write_words(kit, block.data() + block_bytes - 4, {9});
     const std::string handle = bytes_of(exported(kit, block.data()));
     Child first(kit, "ipc_memory"), second(kit, "ipc_memory");
     for (Child *child : {&first, &second}) {

@@ -1,9 +1,9 @@
-// layered.h -- the open driver with layers around it, for one case: the same handles, called through the layers.
+// The open driver with layers around it, for one case: the same handles, called through the layers.
 #pragma once
 
-#include "kit.h"
-#include "layers.h"
-#include "stack.h"
+#include "contract/kit.h"
+#include "layers/layers.h"
+#include "layers/stack.h"
 
 namespace tb::contract {
 

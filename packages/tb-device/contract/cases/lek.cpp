@@ -1,27 +1,27 @@
-// lek.cpp -- cases about what stays behind: memory, descriptors, threads, objects.
+// Cases about what stays behind: memory, descriptors, threads, objects.
 #include <atomic>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 namespace {
 
 // What is kept for good over ten thousand objects: less than a hundred bytes each.
-constexpr uint64_t kAllowedGrowth = 1'000'000;
-constexpr int kRounds = 10'000;
-constexpr int kBatches = 6;
+constexpr uint64_t allowed_growth = 1'000'000;
+constexpr int round_count = 10'000;
+constexpr int batches = 6;
 
 // A pool or a quarantine grows to its bound and stays there; a leak grows with every batch.
 template <class Once> void stays_flat(Kit &kit, const char *what, Once once) {
   uint64_t growth = 0;
-  for (int batch = 0; batch < kBatches; ++batch) {
+  for (int batch = 0; batch < batches; ++batch) {
     const uint64_t before = resident_bytes();
-    for (int i = 0; i < kRounds; ++i) once();
+    for (int i = 0; i < round_count; ++i) once();
     kit.synchronize(kit.default_stream());
     const uint64_t after = resident_bytes();
     count_check();
     growth = after > before ? after - before : 0;
-    if (batch > 0 && growth <= kAllowedGrowth) return;
+    if (batch > 0 && growth <= allowed_growth) return;
   }
   throw Failed(std::string(what) + ": memory still grows by " + std::to_string(growth) +
                " bytes with each ten thousand of them");

@@ -1,10 +1,10 @@
-// mem.cpp -- cases about device memory of the group CORE.
+// Cases about device memory of the group CORE.
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
 
-#include "child.h"
+#include "contract/child.h"
 
 namespace tb::contract {
 namespace {
@@ -34,9 +34,9 @@ void free_all(Kit &kit, const std::vector<void *> &blocks) {
   for (void *block : blocks) CHECK_OK(kit.api().mem_free(kit.self(), 0, block));
 }
 
-constexpr uint64_t kSecretBytes = uint64_t(8) << 20;
-constexpr std::array<uint8_t, 16> kSecret = {0x9E, 0x37, 0x79, 0xB9, 0x7F, 0x4A, 0x7C, 0x15,
-                                             0xF3, 0x9C, 0xC0, 0x60, 0x5C, 0xED, 0xC8, 0x34};
+constexpr uint64_t secret_bytes = uint64_t(8) << 20;
+constexpr std::array<uint8_t, 16> secret = {0x9E, 0x37, 0x79, 0xB9, 0x7F, 0x4A, 0x7C, 0x15,
+                                            0xF3, 0x9C, 0xC0, 0x60, 0x5C, 0xED, 0xC8, 0x34};
 
 } // namespace
 
@@ -156,7 +156,7 @@ TB_CASE(MEM, 13, TB_GROUP_CORE, "mem_free.1 mem_alloc.3", "the device is filled 
 
 TB_CHILD(leave_secret) {
   std::vector<uint8_t> bytes;
-  while (bytes.size() < kSecretBytes) bytes.insert(bytes.end(), kSecret.begin(), kSecret.end());
+  while (bytes.size() < secret_bytes) bytes.insert(bytes.end(), secret.begin(), secret.end());
   {
     kit::Block block(kit, bytes.size());
     block.write(bytes);
@@ -170,9 +170,9 @@ TB_CASE(MEM, 17, TB_GROUP_CORE, "mem_alloc.6", "memory never holds what another 
   CHECK_EQUAL(child.receive(), std::string("left"));
   child.finish();
   for (int i = 0; i < 8; ++i) {
-    kit::Block block(kit, kSecretBytes);
+    kit::Block block(kit, secret_bytes);
     const std::vector<uint8_t> found = block.read();
-    CHECK(std::search(found.begin(), found.end(), kSecret.begin(), kSecret.end()) == found.end());
+    CHECK(std::search(found.begin(), found.end(), secret.begin(), secret.end()) == found.end());
   }
 }
 

@@ -1,9 +1,9 @@
-// mis.cpp -- cases about misuse: the layer validate refuses it with a text, the driver never sees it, and right use of
+// Cases about misuse: the layer validate refuses it with a text, the driver never sees it, and right use of
 // the same functions still passes.
 #include <atomic>
 #include <utility>
 
-#include "layered.h"
+#include "contract/cases/layered.h"
 
 namespace tb::contract {
 namespace {

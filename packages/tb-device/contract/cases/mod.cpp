@@ -1,4 +1,4 @@
-// mod.cpp -- MOD: loading kernels and launching them. The image is the one of kernels.h, made for the device.
+// MOD: loading kernels and launching them. The image is the one of kernels.h, made for the device.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -6,12 +6,12 @@
 #include <tuple>
 #include <utility>
 
-#include "probe.h"
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC | TB_GROUP_MODULE;
+constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_MODULE;
 
 std::vector<char> image_of(Kit &kit) {
   const std::string &path = kit.target().image;
@@ -86,19 +86,19 @@ void fill(Kit &kit, tb_stream *stream, tb_function *function, void *dst, uint32_
   CHECK_OK(launch.on(kit, stream, function));
 }
 
-TB_CASE(MOD, 01, kNeeds, "module_load.1 module_function.1 launch.1", "a kernel is loaded, found and launched") {
-  constexpr uint32_t kCount = 1000; // the last block is not full
+TB_CASE(MOD, 01, needs, "module_load.1 module_function.1 launch.1", "a kernel is loaded, found and launched") {
+  constexpr uint32_t element_count = 1000; // the last block is not full
   const Module module(kit);
-  Block words(kit, 4 * (kCount + 24));
+  Block words(kit, 4 * (element_count + 24));
   words.fill(0);
   tb_stream *stream = kit.default_stream();
-  fill(kit, stream, module.function("tb_contract_fill"), words.data(), 77, kCount);
+  fill(kit, stream, module.function("tb_contract_fill"), words.data(), 77, element_count);
   kit.synchronize(stream);
-  const auto got = read_words(kit, words.data(), kCount + 24);
-  for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i < kCount ? 77u : 0u);
+  const auto got = read_words(kit, words.data(), element_count + 24);
+  for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i < element_count ? 77u : 0u);
 }
 
-TB_CASE(MOD, 02, kNeeds, "module_load.2 E1", "what is no image is refused, with what the loader says") {
+TB_CASE(MOD, 02, needs, "module_load.2 E1", "what is no image is refused, with what the loader says") {
   auto [api, self] = driver_of(kit);
   tb_module *module = nullptr;
   std::vector<char> image(4096, 'x');
@@ -111,7 +111,7 @@ TB_CASE(MOD, 02, kNeeds, "module_load.2 E1", "what is no image is refused, with 
   CHECK(module == nullptr);
 }
 
-TB_CASE(MOD, 03, kNeeds, "module_function.2 module_global.2 E1", "an unknown function or variable is not found") {
+TB_CASE(MOD, 03, needs, "module_function.2 module_global.2 E1", "an unknown function or variable is not found") {
   auto [api, self] = driver_of(kit);
   const Module module(kit);
   tb_function *function = nullptr;
@@ -127,7 +127,7 @@ TB_CASE(MOD, 03, kNeeds, "module_function.2 module_global.2 E1", "an unknown fun
   CHECK_EQUAL(size, uint64_t(5));
 }
 
-TB_CASE(MOD, 04, kNeeds, "function_get_info.1 launch.3",
+TB_CASE(MOD, 04, needs, "function_get_info.1 launch.3",
         "a block has as many threads as the function says, and no more") {
   auto [api, self] = driver_of(kit);
   const Module module(kit);
@@ -153,7 +153,7 @@ TB_CASE(MOD, 04, kNeeds, "function_get_info.1 launch.3",
   CHECK_EQUAL(read_word(kit, words.data() + 4 * (2 * uint64_t(info.max_threads) - 1)), 1u);
 }
 
-TB_CASE(MOD, 05, kNeeds, "launch.2 T5", "argument values are taken during the launch") {
+TB_CASE(MOD, 05, needs, "launch.2 T5", "argument values are taken during the launch") {
   const Module module(kit);
   tb_function *function = module.function("tb_contract_fill");
   Block words(kit, 64), other(kit, 64);
@@ -161,7 +161,7 @@ TB_CASE(MOD, 05, kNeeds, "launch.2 T5", "argument values are taken during the la
   other.fill(0);
   Stream stream(kit);
   Gate gate(kit, stream);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   Launch<void *, uint32_t, uint32_t> launch(1, 16, words.data(), 5, 16);
   CHECK_OK(launch.on(kit, stream, function));
   launch.values() = {other.data(), 6, 3}; // the caller's memory again
@@ -173,7 +173,7 @@ TB_CASE(MOD, 05, kNeeds, "launch.2 T5", "argument values are taken during the la
   CHECK(read_words(kit, other.data(), 16) == std::vector<uint32_t>(16, 0));
 }
 
-TB_CASE(MOD, 06, kNeeds, "launch.3", "a grid or block of 0 is refused") {
+TB_CASE(MOD, 06, needs, "launch.3", "a grid or block of 0 is refused") {
   const Module module(kit);
   tb_function *function = module.function("tb_contract_index");
   Block words(kit, 64);
@@ -187,12 +187,12 @@ TB_CASE(MOD, 06, kNeeds, "launch.3", "a grid or block of 0 is refused") {
   }
 }
 
-TB_CASE(MOD, 07, kNeeds, "module_unload.1", "launches queued before the module is unloaded still complete") {
+TB_CASE(MOD, 07, needs, "module_unload.1", "launches queued before the module is unloaded still complete") {
   Block words(kit, 4 * 320);
   words.fill(0);
   Stream stream(kit);
   Gate gate(kit, stream);
-  OpensLater opener(gate, kSoon); // unloading may wait for them
+  OpensLater opener(gate, soon); // unloading may wait for them
   {
     Module module(kit);
     tb_function *function = module.function("tb_contract_fill");
@@ -204,7 +204,7 @@ TB_CASE(MOD, 07, kNeeds, "module_unload.1", "launches queued before the module i
   for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i / 32 + 1);
 }
 
-TB_CASE(MOD, 08, kNeeds, "module_load.1", "one image is loaded on two devices, and twice on one") {
+TB_CASE(MOD, 08, needs, "module_load.1", "one image is loaded on two devices, and twice on one") {
   kit.need_devices(2);
   const Module first(kit, 0), second(kit, 1), again(kit, 0);
   const Module *modules[] = {&first, &second, &again};
@@ -218,7 +218,7 @@ TB_CASE(MOD, 08, kNeeds, "module_load.1", "one image is loaded on two devices, a
   }
 }
 
-TB_CASE(MOD, 09, kNeeds, "module_global.1", "a variable has an address on the device and a size") {
+TB_CASE(MOD, 09, needs, "module_global.1", "a variable has an address on the device and a size") {
   auto [api, self] = driver_of(kit);
   kit.need(api.module_global, "module_global");
   const Module module(kit);
@@ -234,7 +234,7 @@ TB_CASE(MOD, 09, kNeeds, "module_global.1", "a variable has an address on the de
   CHECK_EQUAL(read_word(kit, address), 42u);
 }
 
-TB_CASE(MOD, 10, kNeeds, "module_load.3", "the image's memory is the caller's again after the load") {
+TB_CASE(MOD, 10, needs, "module_load.3", "the image's memory is the caller's again after the load") {
   auto [api, self] = driver_of(kit);
   tb_module *module = nullptr;
   {
@@ -251,24 +251,24 @@ TB_CASE(MOD, 10, kNeeds, "module_load.3", "the image's memory is the caller's ag
   CHECK(read_words(kit, words.data(), 32) == std::vector<uint32_t>(32, 10));
 }
 
-TB_CASE(MOD, 11, kNeeds, "launch.1 stream_create.2", "launches run in the order of the stream, with copies and sets") {
+TB_CASE(MOD, 11, needs, "launch.1 stream_create.2", "launches run in the order of the stream, with copies and sets") {
   const Module module(kit);
   tb_function *function = module.function("tb_contract_fill");
-  constexpr uint32_t kRounds = 100;
-  Block word(kit, 4), log(kit, 8 * kRounds);
+  constexpr uint32_t round_count = 100;
+  Block word(kit, 4), log(kit, 8 * round_count);
   Stream stream(kit);
-  for (uint32_t i = 0; i < kRounds; ++i) {
+  for (uint32_t i = 0; i < round_count; ++i) {
     fill(kit, stream, function, word.data(), 2 * i, 1);
     copy_word(kit, stream, log.data() + 8 * i, word.data());
     set_word(kit, stream, word.data(), 2 * i + 1);
     copy_word(kit, stream, log.data() + 8 * i + 4, word.data());
   }
   stream.synchronize();
-  const auto got = read_words(kit, log.data(), 2 * kRounds);
+  const auto got = read_words(kit, log.data(), 2 * round_count);
   for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i);
 }
 
-TB_CASE(MOD, 12, kNeeds, "launch.1", "each block knows its place, and the device adds floats") {
+TB_CASE(MOD, 12, needs, "launch.1", "each block knows its place, and the device adds floats") {
   const Module module(kit);
   Block words(kit, 4 * 256);
   words.fill(0xff);
@@ -291,7 +291,7 @@ TB_CASE(MOD, 12, kNeeds, "launch.1", "each block knows its place, and the device
   for (size_t i = 0; i < 100; ++i) CHECK_EQUAL(sum[i], left[i] + right[i]);
 }
 
-TB_CASE(MOD, 13, kNeeds, "E4 launch.1", "a kernel that fails is told at the next synchronise, once") {
+TB_CASE(MOD, 13, needs, "E4 launch.1", "a kernel that fails is told at the next synchronise, once") {
   auto [api, self] = driver_of(kit);
   const Module module(kit);
   tb_function *function = nullptr;

@@ -1,11 +1,11 @@
-// nat.cpp -- NAT: the vendor's own stream handles.
-#include "child.h"
-#include "probe.h"
+// NAT: the vendor's own stream handles.
+#include "contract/cases/probe.h"
+#include "contract/child.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
+constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
 
 uint64_t native_of(Kit &kit, tb_stream *stream) {
   uint64_t native = 0;
@@ -29,7 +29,7 @@ private:
   tb_stream *stream_ = nullptr;
 };
 
-TB_CASE(NAT, 01, kNeeds, "stream_native.1", "a stream's native handle is the same each time, and its own") {
+TB_CASE(NAT, 01, needs, "stream_native.1", "a stream's native handle is the same each time, and its own") {
   Stream first(kit), second(kit);
   const uint64_t native = native_of(kit, first);
   Block word(kit, 4);
@@ -40,29 +40,29 @@ TB_CASE(NAT, 01, kNeeds, "stream_native.1", "a stream's native handle is the sam
   CHECK(native_of(kit, kit.default_stream()) != native);
 }
 
-TB_CASE(NAT, 02, kNeeds, "stream_wrap.1", "work on the wrapper and on the wrapped is in one order") {
-  constexpr uint32_t kRounds = 100;
-  Block word(kit, 4), log(kit, 8 * kRounds);
+TB_CASE(NAT, 02, needs, "stream_wrap.1", "work on the wrapper and on the wrapped is in one order") {
+  constexpr uint32_t round_count = 100;
+  Block word(kit, 4), log(kit, 8 * round_count);
   Stream stream(kit);
   Wrapped wrapper(kit, native_of(kit, stream));
   {
     Gate gate(kit, stream);
-    for (uint32_t i = 0; i < kRounds; ++i) {
+    for (uint32_t i = 0; i < round_count; ++i) {
       set_word(kit, stream, word.data(), 2 * i);
       copy_word(kit, wrapper, log.data() + 8 * i, word.data());
       set_word(kit, wrapper, word.data(), 2 * i + 1);
       copy_word(kit, stream, log.data() + 8 * i + 4, word.data());
     }
     check_held(kit, wrapper);
-    OpensLater opener(gate, kSoon);
+    OpensLater opener(gate, soon);
     kit.synchronize(wrapper);
     CHECK(opener.opened());
   }
-  const auto got = read_words(kit, log.data(), 2 * kRounds);
+  const auto got = read_words(kit, log.data(), 2 * round_count);
   for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i);
 }
 
-TB_CASE(NAT, 03, kNeeds, "stream_wrap.2", "destroying the wrapper leaves the native stream alone") {
+TB_CASE(NAT, 03, needs, "stream_wrap.2", "destroying the wrapper leaves the native stream alone") {
   Block word(kit, 8);
   Stream stream(kit);
   const uint64_t native = native_of(kit, stream);
@@ -82,7 +82,7 @@ TB_CASE(NAT, 03, kNeeds, "stream_wrap.2", "destroying the wrapper leaves the nat
   CHECK_EQUAL(read_word(kit, word.data()), 33u);
 }
 
-TB_CASE(NAT, 04, kNeeds, "stream_wrap.1 stream_wait_event.1", "events recorded on a wrapper order other streams") {
+TB_CASE(NAT, 04, needs, "stream_wrap.1 stream_wait_event.1", "events recorded on a wrapper order other streams") {
   auto [api, self] = driver_of(kit);
   Block from(kit, 4), to(kit, 4);
   from.fill(0);
@@ -117,7 +117,7 @@ TB_CHILD(nat_unknown) {
   parent.send("refused");
 }
 
-TB_CASE(NAT, 05, kNeeds, "stream_wrap.3", "no native stream: refused, where the vendor's library can tell") {
+TB_CASE(NAT, 05, needs, "stream_wrap.3", "no native stream: refused, where the vendor's library can tell") {
   Child child(kit, "nat_unknown");
   std::string then = "not noticed, and ends the process";
   try {

@@ -1,13 +1,13 @@
-// pin.cpp -- PIN: host memory that the device reads and writes directly.
+// PIN: host memory that the device reads and writes directly.
 #include <cstring>
 #include <set>
 
-#include "probe.h"
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_PIN;
+constexpr uint64_t needs = TB_GROUP_PIN;
 
 class Pinned {
 public:
@@ -46,51 +46,52 @@ void round_trip(Kit &kit, uint8_t *host, uint64_t size, uint8_t seed) {
   CHECK_EQUAL(wrong, uint64_t(0));
 }
 
-TB_CASE(PIN, 01, kNeeds, "mem_alloc_host.1", "the host writes and reads pinned memory, the device copies it") {
+TB_CASE(PIN, 01, needs, "mem_alloc_host.1", "the host writes and reads pinned memory, the device copies it") {
   for (const uint64_t size : {1, 4095, 65536, 1 << 20}) {
     Pinned pinned(kit, size);
     round_trip(kit, pinned.data(), size, static_cast<uint8_t>(size));
   }
 }
 
-TB_CASE(PIN, 02, kNeeds, "mem_free_host.1", "freeing NULL is a no-op") {
+TB_CASE(PIN, 02, needs, "mem_free_host.1", "freeing NULL is a no-op") {
   auto [api, self] = driver_of(kit);
   for (int i = 0; i < 3; ++i) CHECK_OK(api.mem_free_host(self, nullptr));
 }
 
-TB_CASE(PIN, 03, kNeeds | TB_GROUP_ASYNC, "mem_alloc_host.2 T5", "copies from and to pinned memory do not block") {
+TB_CASE(PIN, 03, needs | TB_GROUP_ASYNC, "mem_alloc_host.2 T5", "copies from and to pinned memory do not block") {
   auto [api, self] = driver_of(kit);
-  constexpr uint64_t kSize = 1 << 20;
-  Pinned from(kit, kSize), to(kit, kSize);
-  std::memset(from.data(), 3, kSize);
-  std::memset(to.data(), 0, kSize);
-  Block block(kit, kSize);
+  constexpr uint64_t block_bytes = 1 << 20;
+  Pinned from(kit, block_bytes), to(kit, block_bytes);
+  std::memset(from.data(), 3, block_bytes);
+  std::memset(to.data(), 0, block_bytes);
+  Block block(kit, block_bytes);
   Stream stream(kit);
   Gate gate(kit, stream);
-  OpensLater rescue(gate, kTooLate);
-  CHECK_OK(api.mem_copy(self, 0, stream, block.data(), from.data(), kSize, TB_COPY_HOST_TO_DEVICE));
-  CHECK_OK(api.mem_copy(self, 0, stream, to.data(), block.data(), kSize, TB_COPY_DEVICE_TO_HOST));
+  OpensLater rescue(gate, too_late);
+  CHECK_OK(api.mem_copy(self, 0, stream, block.data(), from.data(), block_bytes, TB_COPY_HOST_TO_DEVICE));
+  CHECK_OK(api.mem_copy(self, 0, stream, to.data(), block.data(), block_bytes, TB_COPY_DEVICE_TO_HOST));
   CHECK(!rescue.opened());
   check_held(kit, stream);
   CHECK_EQUAL(int(to.data()[0]), 0);
   gate.open();
   stream.synchronize();
   CHECK_EQUAL(int(to.data()[0]), 3);
-  CHECK_EQUAL(int(to.data()[kSize - 1]), 3);
+  CHECK_EQUAL(int(to.data()[block_bytes - 1]), 3);
 }
 
-TB_CASE(PIN, 04, kNeeds, "mem_alloc_host.1", "live pinned blocks never overlap") {
+TB_CASE(PIN, 04, needs, "mem_alloc_host.1", "live pinned blocks never overlap") {
   std::vector<std::unique_ptr<Pinned>> blocks;
-  constexpr uint64_t kSize = 1000;
+  constexpr uint64_t block_bytes = 1000;
   for (int i = 0; i < 100; ++i) {
-    blocks.push_back(std::make_unique<Pinned>(kit, kSize));
-    std::memset(blocks.back()->data(), i, kSize);
+    blocks.push_back(std::make_unique<Pinned>(kit, block_bytes));
+    std::memset(blocks.back()->data(), i, block_bytes);
   }
   for (int i = 0; i < 100; ++i)
-    for (uint64_t byte = 0; byte < kSize; ++byte) CHECK_EQUAL(int(blocks[static_cast<size_t>(i)]->data()[byte]), i);
+    for (uint64_t byte = 0; byte < block_bytes; ++byte)
+      CHECK_EQUAL(int(blocks[static_cast<size_t>(i)]->data()[byte]), i);
 }
 
-TB_CASE(PIN, 05, kNeeds, "mem_register_host.1 mem_unregister_host.1",
+TB_CASE(PIN, 05, needs, "mem_register_host.1 mem_unregister_host.1",
         "registered memory is copied, and keeps its bytes after") {
   auto [api, self] = driver_of(kit);
   kit.need(api.mem_register_host, "mem_register_host");
@@ -105,26 +106,27 @@ TB_CASE(PIN, 05, kNeeds, "mem_register_host.1 mem_unregister_host.1",
   round_trip(kit, pages.data, pages.size, 6); // as pageable memory
 }
 
-TB_CASE(PIN, 06, kNeeds, "mem_register_host.2", "registering over a registered range is refused") {
+TB_CASE(PIN, 06, needs, "mem_register_host.2", "registering over a registered range is refused") {
   auto [api, self] = driver_of(kit);
   kit.need(api.mem_register_host, "mem_register_host");
-  constexpr uint64_t kPart = 1 << 16;
-  Pages pages(4 * kPart);
-  CHECK_OK(api.mem_register_host(self, 0, pages.data + kPart, 2 * kPart, 0));
+  constexpr uint64_t part_bytes = 1 << 16;
+  Pages pages(4 * part_bytes);
+  CHECK_OK(api.mem_register_host(self, 0, pages.data + part_bytes, 2 * part_bytes, 0));
   struct Range {
     uint64_t offset, size;
   };
-  for (const Range &range : {Range{kPart, 2 * kPart}, Range{0, 2 * kPart}, Range{2 * kPart, 2 * kPart},
-                             Range{0, 4 * kPart}, Range{2 * kPart, kPart}})
+  for (const Range &range :
+       {Range{part_bytes, 2 * part_bytes}, Range{0, 2 * part_bytes}, Range{2 * part_bytes, 2 * part_bytes},
+        Range{0, 4 * part_bytes}, Range{2 * part_bytes, part_bytes}})
     CHECK_STATUS(api.mem_register_host(self, 0, pages.data + range.offset, range.size, 0), TB_ALREADY_EXISTS);
-  CHECK_OK(api.mem_register_host(self, 0, pages.data, kPart, 0)); // neighbours do not overlap
+  CHECK_OK(api.mem_register_host(self, 0, pages.data, part_bytes, 0)); // neighbours do not overlap
   CHECK_OK(api.mem_unregister_host(self, pages.data));
-  CHECK_OK(api.mem_unregister_host(self, pages.data + kPart));
-  CHECK_OK(api.mem_register_host(self, 0, pages.data, 4 * kPart, 0)); // and the range is free again
+  CHECK_OK(api.mem_unregister_host(self, pages.data + part_bytes));
+  CHECK_OK(api.mem_register_host(self, 0, pages.data, 4 * part_bytes, 0)); // and the range is free again
   CHECK_OK(api.mem_unregister_host(self, pages.data));
 }
 
-TB_CASE(PIN, 07, kNeeds, "mem_register_host.2", "registering a block of mem_alloc_host is refused") {
+TB_CASE(PIN, 07, needs, "mem_register_host.2", "registering a block of mem_alloc_host is refused") {
   auto [api, self] = driver_of(kit);
   kit.need(api.mem_register_host, "mem_register_host");
   Pinned pinned(kit, 1 << 16);
@@ -132,7 +134,7 @@ TB_CASE(PIN, 07, kNeeds, "mem_register_host.2", "registering a block of mem_allo
   round_trip(kit, pinned.data(), 1 << 16, 7); // as it was
 }
 
-TB_CASE(PIN, 08, kNeeds, "mem_unregister_host.2", "unregistering what is not registered is refused") {
+TB_CASE(PIN, 08, needs, "mem_unregister_host.2", "unregistering what is not registered is refused") {
   auto [api, self] = driver_of(kit);
   kit.need(api.mem_unregister_host, "mem_unregister_host");
   Pages pages(1 << 16);

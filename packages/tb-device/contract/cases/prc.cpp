@@ -1,19 +1,19 @@
-// prc.cpp -- cases about processes and drivers: their ends, their signals. Those about fork are the host's (rule T6).
+// Cases about processes and drivers: their ends, their signals. Those about fork are the host's (rule T6).
 #include <signal.h>
 
 #include <atomic>
 #include <cstdlib>
 
-#include "child.h"
+#include "contract/child.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kBytes = 1 << 16;
+constexpr uint64_t byte_count = 1 << 16;
 
 void round_trip(Kit &kit) {
-  Block block(kit, kBytes);
-  const std::vector<uint8_t> sent(kBytes, 0x5C);
+  Block block(kit, byte_count);
+  const std::vector<uint8_t> sent(byte_count, 0x5C);
   block.write(sent);
   CHECK(block.read() == sent);
 }
@@ -36,9 +36,9 @@ TB_CASE(PRC, 02, TB_GROUP_CORE, "T6 mem_alloc.6", "a process started while the d
 TB_CHILD(exit_with_work) {
   tb_stream *stream = kit.default_stream();
   static void *block = nullptr;
-  CHECK_OK(kit.api().mem_alloc(kit.self(), 0, kBytes, 0, &block));
+  CHECK_OK(kit.api().mem_alloc(kit.self(), 0, byte_count, 0, &block));
   submit_delay(kit, stream, 200);
-  CHECK_OK(kit.api().mem_set(kit.self(), 0, stream, block, 1, 1, kBytes));
+  CHECK_OK(kit.api().mem_set(kit.self(), 0, stream, block, 1, 1, byte_count));
   parent.send("queued");
   std::exit(0); // with the driver open, work queued and memory alive
 }

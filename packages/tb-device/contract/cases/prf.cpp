@@ -1,8 +1,8 @@
-// prf.cpp -- PRF: floors of speed. Told as warnings unless asked for; each takes the best of several tries, so that a
+// PRF: floors of speed. Told as warnings unless asked for; each takes the best of several tries, so that a
 // busy machine is not taken for a slow driver.
 #include <algorithm>
 
-#include "probe.h"
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
@@ -66,14 +66,14 @@ TB_CASE(PRF, 03, TB_GROUP_CORE, "mem_alloc.4 mem_free.1", "a small block is allo
 TB_CASE(PRF, 04, TB_GROUP_PIN, "mem_alloc_host.2", "pinned memory is copied at least half as fast as pageable",
         .warn = true) {
   auto [api, self] = driver_of(kit);
-  constexpr uint64_t kSize = 8 << 20;
-  Block block(kit, kSize);
-  std::vector<uint8_t> pageable(kSize, 1);
+  constexpr uint64_t block_bytes = 8 << 20;
+  Block block(kit, block_bytes);
+  std::vector<uint8_t> pageable(block_bytes, 1);
   void *pinned = nullptr;
-  CHECK_OK(api.mem_alloc_host(self, 0, kSize, 0, &pinned));
+  CHECK_OK(api.mem_alloc_host(self, 0, block_bytes, 0, &pinned));
   const auto copy_from = [&](const void *src) {
     return best_seconds(2, [&](int count) {
-      for (int i = 0; i < count; ++i) kit.to_device(block.data(), src, kSize);
+      for (int i = 0; i < count; ++i) kit.to_device(block.data(), src, block_bytes);
     });
   };
   copy_from(pinned); // its pages are touched
@@ -96,7 +96,7 @@ TB_CASE(PRF, 05, TB_GROUP_ASYNC, "stream_wait_event.4 T2", "a wait on one stream
   const double alone = work();
   Event event(kit);
   Gate gate(kit, first);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   CHECK_OK(api.event_record(self, event, first));
   CHECK_OK(api.stream_wait_event(self, waits, event));
   set_word(kit, waits, words.data() + 4, 2);

@@ -1,5 +1,5 @@
-// probe.cpp -- words on the device, and waits that cannot hang.
-#include "probe.h"
+// Words on the device, and waits that cannot hang.
+#include "contract/cases/probe.h"
 
 #include <sys/resource.h>
 

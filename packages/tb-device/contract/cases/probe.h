@@ -1,4 +1,4 @@
-// probe.h -- what the cases share: the table under a short name, words on the device, and waits that cannot hang.
+// What the cases share: the table under a short name, words on the device, and waits that cannot hang.
 //
 // A case holds at most one Gate closed at a time, and queues no host function on other streams meanwhile: many devices
 // run the host functions of all streams on one thread.
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 
@@ -51,7 +51,7 @@ private:
   std::atomic<bool> opened_{false};
   std::thread thread_;
 };
-constexpr double kSoon = 0.03, kTooLate = 3;
+constexpr double soon = 0.03, too_late = 3;
 
 // The stream has work that cannot end yet. Looks for a while: a driver that runs it early is seen, an honest one never.
 void check_held(Kit &kit, tb_stream *stream, std::source_location where = std::source_location::current());

@@ -1,5 +1,5 @@
-// ptr.cpp -- PTR: what a pointer is.
-#include "probe.h"
+// PTR: what a pointer is.
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {

@@ -1,12 +1,12 @@
-// soa.cpp -- SOA: memory that is allocated and given back in stream order.
+// SOA: memory that is allocated and given back in stream order.
 #include <set>
 
-#include "probe.h"
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC | TB_GROUP_SOA;
+constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_SOA;
 
 uint8_t *allocate(Kit &kit, tb_stream *stream, uint64_t size) {
   void *memory = nullptr;
@@ -15,13 +15,13 @@ uint8_t *allocate(Kit &kit, tb_stream *stream, uint64_t size) {
   return static_cast<uint8_t *>(memory);
 }
 
-TB_CASE(SOA, 01, kNeeds, "mem_alloc_async.1", "work enqueued after the call uses the memory") {
+TB_CASE(SOA, 01, needs, "mem_alloc_async.1", "work enqueued after the call uses the memory") {
   auto [api, self] = driver_of(kit);
   Block result(kit, 4);
   result.fill(0);
   Stream stream(kit);
   Gate gate(kit, stream); // the memory is asked for, used and given back before the stream has begun
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   uint8_t *memory = allocate(kit, stream, 1 << 20);
   set_word(kit, stream, memory + (1 << 20) - 4, 101);
   copy_word(kit, stream, result.data(), memory + (1 << 20) - 4);
@@ -32,7 +32,7 @@ TB_CASE(SOA, 01, kNeeds, "mem_alloc_async.1", "work enqueued after the call uses
   CHECK_EQUAL(read_word(kit, result.data()), 101u);
 }
 
-TB_CASE(SOA, 02, kNeeds, "mem_alloc_async.2", "aligned as mem_alloc's; size 0 is a pointer of its own") {
+TB_CASE(SOA, 02, needs, "mem_alloc_async.2", "aligned as mem_alloc's; size 0 is a pointer of its own") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   std::set<uint8_t *> live;
@@ -46,24 +46,24 @@ TB_CASE(SOA, 02, kNeeds, "mem_alloc_async.2", "aligned as mem_alloc's; size 0 is
   stream.synchronize();
 }
 
-TB_CASE(SOA, 03, kNeeds, "mem_free_async.1",
+TB_CASE(SOA, 03, needs, "mem_free_async.1",
         "memory is not given to another stream before its own has passed the free") {
   auto [api, self] = driver_of(kit);
-  constexpr uint64_t kSize = 1 << 16;
-  Block result(kit, kSize);
+  constexpr uint64_t block_bytes = 1 << 16;
+  Block result(kit, block_bytes);
   result.fill(0);
   Stream first(kit), second(kit);
   std::vector<uint8_t *> others;
-  uint8_t *memory = allocate(kit, first, kSize);
+  uint8_t *memory = allocate(kit, first, block_bytes);
   Gate gate(kit, first);
-  OpensLater rescue(gate, kTooLate);
-  CHECK_OK(api.mem_set(self, 0, first, memory, 0x33, 1, kSize));
-  CHECK_OK(api.mem_copy(self, 0, first, result.data(), memory, kSize, TB_COPY_DEVICE_TO_DEVICE));
+  OpensLater rescue(gate, too_late);
+  CHECK_OK(api.mem_set(self, 0, first, memory, 0x33, 1, block_bytes));
+  CHECK_OK(api.mem_copy(self, 0, first, result.data(), memory, block_bytes, TB_COPY_DEVICE_TO_DEVICE));
   CHECK_OK(api.mem_free_async(self, first, memory));
   for (int i = 0; i < 16; ++i) {
-    others.push_back(allocate(kit, second, kSize));
-    CHECK(others.back() + kSize <= memory || memory + kSize <= others.back());
-    CHECK_OK(api.mem_set(self, 0, second, others.back(), 0x99, 1, kSize));
+    others.push_back(allocate(kit, second, block_bytes));
+    CHECK(others.back() + block_bytes <= memory || memory + block_bytes <= others.back());
+    CHECK_OK(api.mem_set(self, 0, second, others.back(), 0x99, 1, block_bytes));
   }
   second.synchronize();
   CHECK(!rescue.opened());
@@ -74,26 +74,26 @@ TB_CASE(SOA, 03, kNeeds, "mem_free_async.1",
   second.synchronize();
 }
 
-TB_CASE(SOA, 04, kNeeds, "mem_free_async.2", "freeing NULL is a no-op") {
+TB_CASE(SOA, 04, needs, "mem_free_async.2", "freeing NULL is a no-op") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   for (int i = 0; i < 3; ++i) CHECK_OK(api.mem_free_async(self, stream, nullptr));
   stream.synchronize();
 }
 
-TB_CASE(SOA, 05, kNeeds, "mem_free_async.1 device_memory_info.2",
+TB_CASE(SOA, 05, needs, "mem_free_async.1 device_memory_info.2",
         "the memory is back when the stream has passed the free") {
   auto [api, self] = driver_of(kit);
   kit.need(api.device_memory_info, "device_memory_info");
   Stream stream(kit);
   uint64_t before = 0, during = 0, after = 0, total = 0;
   CHECK_OK(api.device_memory_info(self, 0, &before, &total));
-  constexpr uint64_t kSize = 8 << 20;
+  constexpr uint64_t block_bytes = 8 << 20;
   for (int round = 0; round < 20; ++round) {
-    uint8_t *memory = allocate(kit, stream, kSize);
+    uint8_t *memory = allocate(kit, stream, block_bytes);
     stream.synchronize();
     CHECK_OK(api.device_memory_info(self, 0, &during, &total));
-    CHECK(during + kSize <= before);
+    CHECK(during + block_bytes <= before);
     CHECK_OK(api.mem_free_async(self, stream, memory));
     stream.synchronize();
   }
@@ -101,7 +101,7 @@ TB_CASE(SOA, 05, kNeeds, "mem_free_async.1 device_memory_info.2",
   CHECK_EQUAL(after, before);
 }
 
-TB_CASE(SOA, 06, kNeeds, "mem_alloc_async.2 mem_alloc.3 E1",
+TB_CASE(SOA, 06, needs, "mem_alloc_async.2 mem_alloc.3 E1",
         "too much is out of memory, whatever the size, and the stream goes on") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);

@@ -1,7 +1,7 @@
-// str.cpp -- STR: the default stream, creating and destroying, order within a stream, queries and synchronising.
+// STR: the default stream, creating and destroying, order within a stream, queries and synchronising.
 #include <set>
 
-#include "probe.h"
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
@@ -27,18 +27,18 @@ TB_CASE(STR, 01, TB_GROUP_ASYNC, "stream_default.1 T1", "the default stream is t
 
 TB_CASE(STR, 02, TB_GROUP_ASYNC, "stream_create.4", "a thousand streams live at once, and each works", .seconds = 60) {
   auto [api, self] = driver_of(kit);
-  constexpr uint32_t kCount = 1000;
-  Block block(kit, 4 * kCount);
+  constexpr uint32_t element_count = 1000;
+  Block block(kit, 4 * element_count);
   block.fill(0);
   std::vector<std::unique_ptr<Stream>> streams;
-  for (uint32_t i = 0; i < kCount; ++i) streams.push_back(std::make_unique<Stream>(kit));
+  for (uint32_t i = 0; i < element_count; ++i) streams.push_back(std::make_unique<Stream>(kit));
   std::set<tb_stream *> handles;
   for (const auto &stream : streams) handles.insert(*stream);
-  CHECK_EQUAL(handles.size(), size_t(kCount));
-  for (uint32_t i = 0; i < kCount; ++i) set_word(kit, *streams[i], block.data() + 4 * i, i + 1);
+  CHECK_EQUAL(handles.size(), size_t(element_count));
+  for (uint32_t i = 0; i < element_count; ++i) set_word(kit, *streams[i], block.data() + 4 * i, i + 1);
   CHECK_OK(api.device_synchronize(self, 0));
-  const std::vector<uint32_t> got = read_words(kit, block.data(), kCount);
-  for (uint32_t i = 0; i < kCount; ++i) CHECK_EQUAL(got[i], i + 1);
+  const std::vector<uint32_t> got = read_words(kit, block.data(), element_count);
+  for (uint32_t i = 0; i < element_count; ++i) CHECK_EQUAL(got[i], i + 1);
 }
 
 TB_CASE(STR, 03, TB_GROUP_ASYNC, "stream_create.1", "every priority is taken: out of range is clamped") {
@@ -55,17 +55,17 @@ TB_CASE(STR, 03, TB_GROUP_ASYNC, "stream_create.1", "every priority is taken: ou
 }
 
 TB_CASE(STR, 04, TB_GROUP_ASYNC, "stream_create.2", "work of one stream runs in the order of the calls") {
-  constexpr uint32_t kRounds = 500;
-  Block word(kit, 4), log(kit, 4 * kRounds);
+  constexpr uint32_t round_count = 500;
+  Block word(kit, 4), log(kit, 4 * round_count);
   log.fill(0xee);
   Stream stream(kit);
-  for (uint32_t i = 0; i < kRounds; ++i) {
+  for (uint32_t i = 0; i < round_count; ++i) {
     set_word(kit, stream, word.data(), i);
     copy_word(kit, stream, log.data() + 4 * i, word.data());
   }
   stream.synchronize();
-  const std::vector<uint32_t> got = read_words(kit, log.data(), kRounds);
-  for (uint32_t i = 0; i < kRounds; ++i) CHECK_EQUAL(got[i], i);
+  const std::vector<uint32_t> got = read_words(kit, log.data(), round_count);
+  for (uint32_t i = 0; i < round_count; ++i) CHECK_EQUAL(got[i], i);
 }
 
 TB_CASE(STR, 05, TB_GROUP_ASYNC, "stream_create.3 T2", "a stream runs while another is held") {
@@ -73,7 +73,7 @@ TB_CASE(STR, 05, TB_GROUP_ASYNC, "stream_create.3 T2", "a stream runs while anot
   word.fill(0);
   Stream held(kit), free(kit);
   Gate gate(kit, held);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   set_word(kit, free, word.data(), 7);
   free.synchronize();
   CHECK(!rescue.opened());
@@ -84,7 +84,7 @@ TB_CASE(STR, 06, TB_GROUP_ASYNC, "stream_query.2", "query never blocks") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Gate gate(kit, stream);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   for (int i = 0; i < 1000; ++i) CHECK_EQUAL(api.stream_query(self, stream), tb_status(TB_NOT_READY));
   CHECK(!rescue.opened());
 }
@@ -112,7 +112,7 @@ TB_CASE(STR, 08, TB_GROUP_ASYNC, "stream_synchronize.1", "synchronise returns wh
   Stream stream(kit);
   Gate gate(kit, stream);
   set_word(kit, stream, word.data(), 5);
-  OpensLater opener(gate, kSoon);
+  OpensLater opener(gate, soon);
   CHECK_OK(api.stream_synchronize(self, stream));
   CHECK(opener.opened());
   CHECK_EQUAL(read_word(kit, word.data()), 5u);
@@ -128,7 +128,7 @@ TB_CASE(STR, 09, TB_GROUP_ASYNC, "T5", "functions that enqueue return without wa
   Event event(kit);
   {
     Gate gate(kit, stream);
-    OpensLater rescue(gate, kTooLate);
+    OpensLater rescue(gate, too_late);
     for (int i = 0; i < 100; ++i) {
       CHECK_OK(api.mem_set(self, 0, stream, from.data(), 0x0101u * static_cast<uint32_t>(i), 2, 2048));
       CHECK_OK(api.mem_copy(self, 0, stream, to.data(), from.data(), 4096, TB_COPY_DEVICE_TO_DEVICE));
@@ -155,7 +155,7 @@ TB_CASE(STR, 10, TB_GROUP_ASYNC, "device_synchronize.1", "device_synchronize wai
     set_word(kit, *stream, word.data(), 6);
   });
   threads.join();
-  OpensLater opener(*gate, kSoon);
+  OpensLater opener(*gate, soon);
   CHECK_OK(api.device_synchronize(self, 0));
   CHECK(opener.opened());
   CHECK_OK(api.stream_query(self, *stream));
@@ -172,7 +172,7 @@ struct HeldAndDestroyed {
     CHECK_OK(api.stream_wait_event(self, stream, start));
     for (uint32_t value = 1; value <= 50; ++value) set_word(kit, stream, word, value);
     CHECK_OK(api.event_record(self, done, stream));
-    OpensLater rescue(gate, kTooLate);
+    OpensLater rescue(gate, too_late);
     CHECK_OK(api.stream_destroy(self, stream));
     waited = rescue.opened();
   }
@@ -229,7 +229,7 @@ TB_CASE(STR, 15, TB_GROUP_ASYNC, "device_synchronize.1 T4", "synchronising a dev
   kit.need_devices(2);
   Stream held(kit, 1);
   Gate gate(kit, held);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   CHECK_OK(api.device_synchronize(self, 0));
   CHECK(!rescue.opened());
   CHECK_EQUAL(api.stream_query(self, held), tb_status(TB_NOT_READY));

@@ -1,5 +1,5 @@
-// str_waits.cpp -- STR: order across streams and devices, by events.
-#include "probe.h"
+// STR: order across streams and devices, by events.
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
@@ -34,7 +34,7 @@ TB_CASE(STR, 21, TB_GROUP_ASYNC, "stream_wait_event.1", "only work enqueued afte
   Stream first(kit), second(kit);
   Event passed(kit);
   Gate gate(kit, first);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   set_word(kit, second, early.data(), 1);
   CHECK_OK(kit.api().event_record(kit.self(), passed, second));
   order(kit, first, second);
@@ -78,7 +78,7 @@ TB_CASE(STR, 24, TB_GROUP_ASYNC, "stream_wait_event.4", "streams that did not as
   Block word(kit, 4);
   Stream first(kit), waits(kit), free(kit);
   Gate gate(kit, first);
-  OpensLater rescue(gate, kTooLate);
+  OpensLater rescue(gate, too_late);
   order(kit, first, waits);
   set_word(kit, free, word.data(), 24);
   free.synchronize();
@@ -91,20 +91,20 @@ TB_CASE(STR, 24, TB_GROUP_ASYNC, "stream_wait_event.4", "streams that did not as
 }
 
 TB_CASE(STR, 25, TB_GROUP_ASYNC, "stream_wait_event.1 stream_create.2", "a chain of a thousand waits keeps its order") {
-  constexpr uint32_t kLength = 1000;
-  Block words(kit, 4 * (kLength + 1));
+  constexpr uint32_t length = 1000;
+  Block words(kit, 4 * (length + 1));
   words.fill(0);
   Stream streams[3] = {Stream(kit), Stream(kit), Stream(kit)};
   Gate gate(kit, streams[0]);
   set_word(kit, streams[0], words.data(), 25);
-  for (uint32_t i = 0; i < kLength; ++i) {
+  for (uint32_t i = 0; i < length; ++i) {
     Stream &from = streams[i % 3], &to = streams[(i + 1) % 3];
     order(kit, from, to);
     copy_word(kit, to, words.data() + 4 * (i + 1), words.data() + 4 * i);
   }
   gate.open();
-  streams[kLength % 3].synchronize();
-  CHECK_EQUAL(read_word(kit, words.data() + 4 * kLength), 25u);
+  streams[length % 3].synchronize();
+  CHECK_EQUAL(read_word(kit, words.data() + 4 * length), 25u);
 }
 
 TB_CASE(STR, 26, TB_GROUP_ASYNC, "stream_wait_event.1",
@@ -145,7 +145,7 @@ TB_CASE(STR, 28, TB_GROUP_ASYNC, "stream_synchronize.1 stream_wait_event.1",
   Stream first(kit), second(kit);
   Gate gate(kit, first);
   order(kit, first, second);
-  OpensLater opener(gate, kSoon);
+  OpensLater opener(gate, soon);
   second.synchronize();
   CHECK(opener.opened());
 }

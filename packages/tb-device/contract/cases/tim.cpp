@@ -1,10 +1,10 @@
-// tim.cpp -- TIM: time between two events.
-#include "probe.h"
+// TIM: time between two events.
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_ASYNC | TB_GROUP_TIMING;
+constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_TIMING;
 
 int64_t elapsed(Kit &kit, tb_event *start, tb_event *end) {
   int64_t nanoseconds = INT64_MIN;
@@ -12,7 +12,7 @@ int64_t elapsed(Kit &kit, tb_event *start, tb_event *end) {
   return nanoseconds;
 }
 
-TB_CASE(TIM, 01, kNeeds, "event_elapsed_ns.1", "the time between two records is what the work took") {
+TB_CASE(TIM, 01, needs, "event_elapsed_ns.1", "the time between two records is what the work took") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Event start(kit, TB_EVENT_TIMING), middle(kit, TB_EVENT_TIMING), end(kit, TB_EVENT_TIMING);
@@ -41,7 +41,7 @@ TB_CASE(TIM, 01, kNeeds, "event_elapsed_ns.1", "the time between two records is 
   CHECK(gap >= -3000 && gap <= 3000);
 }
 
-TB_CASE(TIM, 02, kNeeds, "event_elapsed_ns.2 E1", "before the work is done the time is not ready, and out untouched") {
+TB_CASE(TIM, 02, needs, "event_elapsed_ns.2 E1", "before the work is done the time is not ready, and out untouched") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Event start(kit, TB_EVENT_TIMING), end(kit, TB_EVENT_TIMING);
@@ -59,7 +59,7 @@ TB_CASE(TIM, 02, kNeeds, "event_elapsed_ns.2 E1", "before the work is done the t
   CHECK(elapsed(kit, start, end) > 0);
 }
 
-TB_CASE(TIM, 03, kNeeds, "event_elapsed_ns.3", "events without the flag, or never recorded, have no time") {
+TB_CASE(TIM, 03, needs, "event_elapsed_ns.3", "events without the flag, or never recorded, have no time") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Event timed(kit, TB_EVENT_TIMING), plain(kit), never(kit, TB_EVENT_TIMING);
@@ -74,7 +74,7 @@ TB_CASE(TIM, 03, kNeeds, "event_elapsed_ns.3", "events without the flag, or neve
   CHECK_EQUAL(out, int64_t(1234));
 }
 
-TB_CASE(TIM, 04, kNeeds, "event_elapsed_ns.1 event_record.2", "a second record moves the time with the point") {
+TB_CASE(TIM, 04, needs, "event_elapsed_ns.1 event_record.2", "a second record moves the time with the point") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Event start(kit, TB_EVENT_TIMING), end(kit, TB_EVENT_TIMING);
@@ -91,7 +91,7 @@ TB_CASE(TIM, 04, kNeeds, "event_elapsed_ns.1 event_record.2", "a second record m
   CHECK(elapsed(kit, end, start) >= 0); // it is the later one now
 }
 
-TB_CASE(TIM, 05, kNeeds, "event_elapsed_ns.1", "times of a hundred records in a row never go back") {
+TB_CASE(TIM, 05, needs, "event_elapsed_ns.1", "times of a hundred records in a row never go back") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Block word(kit, 4);

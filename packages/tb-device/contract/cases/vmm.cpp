@@ -1,11 +1,11 @@
-// vmm.cpp -- VMM: addresses apart from memory.
-#include "child.h"
-#include "vmm_range.h"
+// VMM: addresses apart from memory.
+#include "contract/cases/vmm_range.h"
+#include "contract/child.h"
 
 namespace tb::contract {
 namespace {
 
-constexpr uint64_t kNeeds = TB_GROUP_VMM;
+constexpr uint64_t needs = TB_GROUP_VMM;
 
 uint64_t free_memory(Kit &kit) {
   kit.need(kit.api().device_memory_info, "device_memory_info");
@@ -14,7 +14,7 @@ uint64_t free_memory(Kit &kit) {
   return free;
 }
 
-TB_CASE(VMM, 01, kNeeds, "vmm_granularity.1", "granularities are powers of two, the minimum at most the recommended") {
+TB_CASE(VMM, 01, needs, "vmm_granularity.1", "granularities are powers of two, the minimum at most the recommended") {
   for (int32_t device = 0; device < kit.device_count(); ++device) {
     const Granularity unit(kit, device);
     CHECK(unit.minimum > 0);
@@ -24,7 +24,7 @@ TB_CASE(VMM, 01, kNeeds, "vmm_granularity.1", "granularities are powers of two, 
   }
 }
 
-TB_CASE(VMM, 02, kNeeds, "vmm_reserve.1", "a range larger than the memory is reserved, and costs none") {
+TB_CASE(VMM, 02, needs, "vmm_reserve.1", "a range larger than the memory is reserved, and costs none") {
   const Granularity unit(kit);
   const uint64_t before = kit.api().device_memory_info ? free_memory(kit) : 0;
   const uint64_t size = (2 * kit.info().total_memory / unit.minimum + 1) * unit.minimum;
@@ -33,7 +33,7 @@ TB_CASE(VMM, 02, kNeeds, "vmm_reserve.1", "a range larger than the memory is res
   if (kit.api().device_memory_info) CHECK_EQUAL(free_memory(kit), before);
 }
 
-TB_CASE(VMM, 03, kNeeds, "vmm_reserve.2 vmm_reserve.3", "a range is aligned as asked, with and without a hint") {
+TB_CASE(VMM, 03, needs, "vmm_reserve.2 vmm_reserve.3", "a range is aligned as asked, with and without a hint") {
   const Granularity unit(kit);
   for (uint64_t alignment = unit.minimum; alignment <= 64 * unit.minimum; alignment *= 4) {
     Range range(kit, 2 * unit.minimum, alignment);
@@ -44,7 +44,7 @@ TB_CASE(VMM, 03, kNeeds, "vmm_reserve.2 vmm_reserve.3", "a range is aligned as a
   }
 }
 
-TB_CASE(VMM, 04, kNeeds, "vmm_set_access.1", "mapped memory with access is used by copies and sets, to the last byte") {
+TB_CASE(VMM, 04, needs, "vmm_set_access.1", "mapped memory with access is used by copies and sets, to the last byte") {
   const uint64_t size = 2 * Granularity(kit).minimum;
   Range range(kit, size);
   Physical physical(kit, size);
@@ -57,7 +57,7 @@ TB_CASE(VMM, 04, kNeeds, "vmm_set_access.1", "mapped memory with access is used 
   CHECK_EQUAL(got.back(), 4u);
 }
 
-TB_CASE(VMM, 05, kNeeds, "vmm_unmap.2", "addresses are mapped again, and show the memory's own bytes") {
+TB_CASE(VMM, 05, needs, "vmm_unmap.2", "addresses are mapped again, and show the memory's own bytes") {
   const uint64_t size = Granularity(kit).minimum;
   Range range(kit, size);
   Physical first(kit, size), second(kit, size);
@@ -70,7 +70,7 @@ TB_CASE(VMM, 05, kNeeds, "vmm_unmap.2", "addresses are mapped again, and show th
   }
 }
 
-TB_CASE(VMM, 06, kNeeds, "vmm_map.1", "memory mapped at two addresses shows the same bytes") {
+TB_CASE(VMM, 06, needs, "vmm_map.1", "memory mapped at two addresses shows the same bytes") {
   const uint64_t unit = Granularity(kit).minimum;
   Range range(kit, 4 * unit);
   Physical physical(kit, 2 * unit);
@@ -82,7 +82,7 @@ TB_CASE(VMM, 06, kNeeds, "vmm_map.1", "memory mapped at two addresses shows the 
   CHECK_EQUAL(read_word(kit, range.at(0)), 62u);
 }
 
-TB_CASE(VMM, 07, kNeeds, "vmm_map.1", "a mapping may begin inside the memory") {
+TB_CASE(VMM, 07, needs, "vmm_map.1", "a mapping may begin inside the memory") {
   const uint64_t unit = Granularity(kit).minimum;
   Range range(kit, 4 * unit);
   Physical physical(kit, 2 * unit);
@@ -103,7 +103,7 @@ TB_CASE(VMM, 07, kNeeds, "vmm_map.1", "a mapping may begin inside the memory") {
   CHECK_EQUAL(read_word(kit, range.at(2 * unit)), 72u);
 }
 
-TB_CASE(VMM, 08, kNeeds, "vmm_map.3", "mapping over a mapping, or outside a reservation, is refused") {
+TB_CASE(VMM, 08, needs, "vmm_map.3", "mapping over a mapping, or outside a reservation, is refused") {
   auto [api, self] = driver_of(kit);
   const uint64_t unit = Granularity(kit).minimum;
   Range range(kit, 4 * unit);
@@ -120,7 +120,7 @@ TB_CASE(VMM, 08, kNeeds, "vmm_map.3", "mapping over a mapping, or outside a rese
   CHECK_STATUS(api.vmm_map(self, range.at(3 * unit), 2 * unit, other, 0), TB_INVALID_ARGUMENT); // past its end
 }
 
-TB_CASE(VMM, 09, kNeeds, "vmm_release.1 vmm_release.2", "a range with mappings, or a part of one, is not released") {
+TB_CASE(VMM, 09, needs, "vmm_release.1 vmm_release.2", "a range with mappings, or a part of one, is not released") {
   auto [api, self] = driver_of(kit);
   const uint64_t unit = Granularity(kit).minimum;
   Range range(kit, 4 * unit);
@@ -136,7 +136,7 @@ TB_CASE(VMM, 09, kNeeds, "vmm_release.1 vmm_release.2", "a range with mappings, 
   CHECK_STATUS(api.vmm_release(self, range.at(unit), 3 * unit), TB_INVALID_ARGUMENT);
 }
 
-TB_CASE(VMM, 10, kNeeds, "vmm_create.1 vmm_destroy.1", "memory is charged, and lives until its last unmap") {
+TB_CASE(VMM, 10, needs, "vmm_create.1 vmm_destroy.1", "memory is charged, and lives until its last unmap") {
   const uint64_t unit = Granularity(kit).recommended;
   const uint64_t before = free_memory(kit);
   Range range(kit, 2 * unit);
@@ -164,7 +164,7 @@ TB_CASE(VMM, 10, kNeeds, "vmm_create.1 vmm_destroy.1", "memory is charged, and l
   CHECK_EQUAL(free_memory(kit), before);
 }
 
-TB_CASE(VMM, 11, kNeeds, "vmm_create.2 E1", "a size that is no multiple of the granularity is refused") {
+TB_CASE(VMM, 11, needs, "vmm_create.2 E1", "a size that is no multiple of the granularity is refused") {
   auto [api, self] = driver_of(kit);
   const uint64_t unit = Granularity(kit).minimum;
   tb_physical *physical = nullptr;
@@ -174,7 +174,7 @@ TB_CASE(VMM, 11, kNeeds, "vmm_create.2 E1", "a size that is no multiple of the g
   }
 }
 
-TB_CASE(VMM, 12, kNeeds, "vmm_create.1 mem_alloc.3 E1",
+TB_CASE(VMM, 12, needs, "vmm_create.1 mem_alloc.3 E1",
         "more than the device has is out of memory, and the driver goes on") {
   auto [api, self] = driver_of(kit);
   const uint64_t unit = Granularity(kit).minimum;
@@ -185,7 +185,7 @@ TB_CASE(VMM, 12, kNeeds, "vmm_create.1 mem_alloc.3 E1",
   Physical small(kit, unit);
 }
 
-TB_CASE(VMM, 13, kNeeds, "vmm_unmap.1", "a part of a mapping is not unmapped") {
+TB_CASE(VMM, 13, needs, "vmm_unmap.1", "a part of a mapping is not unmapped") {
   auto [api, self] = driver_of(kit);
   const uint64_t unit = Granularity(kit).minimum;
   Range range(kit, 4 * unit);
@@ -198,7 +198,7 @@ TB_CASE(VMM, 13, kNeeds, "vmm_unmap.1", "a part of a mapping is not unmapped") {
   CHECK_EQUAL(read_word(kit, range.at(2 * unit)), 131u);
 }
 
-TB_CASE(VMM, 14, kNeeds, "vmm_set_access.2", "access for a range with a gap, or of an unknown kind, is refused") {
+TB_CASE(VMM, 14, needs, "vmm_set_access.2", "access for a range with a gap, or of an unknown kind, is refused") {
   auto [api, self] = driver_of(kit);
   const uint64_t unit = Granularity(kit).minimum;
   const int32_t device = 0;
@@ -214,13 +214,13 @@ TB_CASE(VMM, 14, kNeeds, "vmm_set_access.2", "access for a range with a gap, or 
   CHECK_OK(api.vmm_set_access(self, range.at(0), 3 * unit, &device, 1, 3));
 }
 
-TB_CASE(VMM, 15, kNeeds | TB_GROUP_ASYNC, "vmm_map.1 T2", "a range grows while a stream works on it") {
+TB_CASE(VMM, 15, needs | TB_GROUP_ASYNC, "vmm_map.1 T2", "a range grows while a stream works on it") {
   auto [api, self] = driver_of(kit);
   const uint64_t unit = Granularity(kit).minimum;
-  constexpr uint64_t kSteps = 16;
-  Range range(kit, kSteps * unit);
+  constexpr uint64_t steps = 16;
+  Range range(kit, steps * unit);
   Stream stream(kit);
-  for (uint64_t step = 0; step < kSteps; ++step) {
+  for (uint64_t step = 0; step < steps; ++step) {
     {
       Physical physical(kit, unit);
       range.map(step * unit, unit, physical);
@@ -229,8 +229,7 @@ TB_CASE(VMM, 15, kNeeds | TB_GROUP_ASYNC, "vmm_map.1 T2", "a range grows while a
     CHECK_OK(api.mem_set(self, 0, stream, range.at(0), static_cast<uint32_t>(step), 4, (step + 1) * unit / 4));
   }
   stream.synchronize();
-  for (uint64_t step = 0; step < kSteps; ++step)
-    CHECK_EQUAL(read_word(kit, range.at(step * unit)), uint32_t(kSteps - 1));
+  for (uint64_t step = 0; step < steps; ++step) CHECK_EQUAL(read_word(kit, range.at(step * unit)), uint32_t(steps - 1));
 }
 
 // Uses memory that it may not use, after "ready": an error is sent, a crash ends the process.
@@ -277,16 +276,16 @@ void check_forbidden(Kit &kit, const char *what) {
             (then == "crashed" ? " ends the process" : " is an error"));
 }
 
-TB_CASE(VMM, 16, kNeeds, "vmm_map.2", "a fresh mapping has no access: its use is an error or ends the process") {
+TB_CASE(VMM, 16, needs, "vmm_map.2", "a fresh mapping has no access: its use is an error or ends the process") {
   check_forbidden(kit, "freshly mapped");
 }
 
-TB_CASE(VMM, 17, kNeeds, "vmm_unmap.2 vmm_reserve.1", "addresses without memory cannot be read") {
+TB_CASE(VMM, 17, needs, "vmm_unmap.2 vmm_reserve.1", "addresses without memory cannot be read") {
   check_forbidden(kit, "only reserved");
   check_forbidden(kit, "unmapped again");
 }
 
-TB_CASE(VMM, 18, kNeeds, "vmm_set_access.1", "access taken away is gone") { check_forbidden(kit, "without access"); }
+TB_CASE(VMM, 18, needs, "vmm_set_access.1", "access taken away is gone") { check_forbidden(kit, "without access"); }
 
 } // namespace
 } // namespace tb::contract

@@ -1,9 +1,9 @@
-// vmm_range.h -- address ranges and physical memory that cases hold, given back in the right order.
+// Address ranges and physical memory that cases hold, given back in the right order.
 #pragma once
 
 #include <utility>
 
-#include "probe.h"
+#include "contract/cases/probe.h"
 
 namespace tb::contract {
 

@@ -1,7 +1,7 @@
-// abi.cpp -- drivers whose table breaks a rule.
+// Drivers whose table breaks a rule.
 #include <cstring>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 

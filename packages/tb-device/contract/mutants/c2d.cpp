@@ -1,5 +1,5 @@
-// c2d.cpp -- drivers whose pitched copies break a rule.
-#include "mutant.h"
+// Drivers whose pitched copies break a rule.
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,4 +1,4 @@
-// clo.cpp -- drivers whose closures break a rule.
+// Drivers whose closures break a rule.
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -6,7 +6,7 @@
 #include <new>
 #include <thread>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,4 +1,4 @@
-// con.cpp -- drivers that break a rule only when threads race.
+// Drivers that break a rule only when threads race.
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

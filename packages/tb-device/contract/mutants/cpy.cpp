@@ -1,8 +1,8 @@
-// cpy.cpp -- drivers whose copies and sets break a rule.
+// Drivers whose copies and sets break a rule.
 #include <algorithm>
 #include <cstdint>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 

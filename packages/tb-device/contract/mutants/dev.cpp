@@ -1,8 +1,8 @@
-// dev.cpp -- drivers that tell wrong facts about their devices.
+// Drivers that tell wrong facts about their devices.
 #include <atomic>
 #include <cstring>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,9 +1,9 @@
-// err.cpp -- drivers that fail in a wrong way.
+// Drivers that fail in a wrong way.
 #include <atomic>
 #include <cstdio>
 
-#include "kit.h"
-#include "mutant.h"
+#include "contract/kit.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 

@@ -1,9 +1,9 @@
-// evt.cpp -- drivers whose events break a rule.
+// Drivers whose events break a rule.
 #include <map>
 #include <mutex>
 #include <vector>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

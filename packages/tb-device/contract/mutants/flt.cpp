@@ -1,5 +1,5 @@
-// flt.cpp -- drivers that do not survive a client's failure paths.
-#include "mutant.h"
+// Drivers that do not survive a client's failure paths.
+#include "contract/mutant.h"
 
 namespace tb::contract {
 

@@ -1,7 +1,7 @@
-// gra.cpp -- drivers whose graphs break a rule.
+// Drivers whose graphs break a rule.
 #include <cstring>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 #include "tb/graph.h"
 
 namespace tb::contract {

@@ -1,8 +1,8 @@
-// hst.cpp -- drivers whose host calls break a rule.
+// Drivers whose host calls break a rule.
 #include <map>
 #include <mutex>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,9 +1,9 @@
-// ipc.cpp -- drivers whose sharing between processes breaks a rule.
+// Drivers whose sharing between processes breaks a rule.
 #include <cstring>
 #include <map>
 #include <mutex>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {
@@ -16,9 +16,9 @@ TB_MUTANT(import_copies, "cpu", "ipc_import_memory.1", "IPC-01", "an import give
   api.ipc_import_memory = [](tb_driver *self, int32_t device, const tb_ipc_handle *handle, void **out) {
     void *imported = nullptr, *copy = nullptr;
     if (const tb_status status = real().ipc_import_memory(self, device, handle, &imported)) return status;
-    constexpr uint64_t kSize = 1 << 16; // what the case exports
-    if (const tb_status status = real().mem_alloc(self, device, kSize, 0, &copy)) return status;
-    std::memcpy(copy, imported, kSize);
+    constexpr uint64_t block_bytes = 1 << 16; // what the case exports
+    if (const tb_status status = real().mem_alloc(self, device, block_bytes, 0, &copy)) return status;
+    std::memcpy(copy, imported, block_bytes);
     std::lock_guard lock(mutex);
     copies[copy] = imported;
     *out = copy;

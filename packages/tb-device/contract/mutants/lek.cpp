@@ -1,4 +1,4 @@
-// lek.cpp -- drivers that keep what they should give back.
+// Drivers that keep what they should give back.
 #include <unistd.h>
 
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 

@@ -1,11 +1,11 @@
-// mem.cpp -- drivers whose device memory breaks a rule.
+// Drivers whose device memory breaks a rule.
 #include <cstring>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <vector>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,5 +1,5 @@
-// mis.cpp -- drivers that do wrong what the cases about misuse find right.
-#include "mutant.h"
+// Drivers that do wrong what the cases about misuse find right.
+#include "contract/mutant.h"
 
 namespace tb::contract {
 

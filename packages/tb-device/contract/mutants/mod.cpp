@@ -1,7 +1,7 @@
-// mod.cpp -- drivers whose modules break a rule.
+// Drivers whose modules break a rule.
 #include <new>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,7 +1,7 @@
-// nat.cpp -- drivers whose native streams break a rule.
+// Drivers whose native streams break a rule.
 #include <atomic>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,5 +1,5 @@
-// pee.cpp -- drivers whose peers break a rule.
-#include "mutant.h"
+// Drivers whose peers break a rule.
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,7 +1,7 @@
-// pin.cpp -- drivers whose host memory breaks a rule.
+// Drivers whose host memory breaks a rule.
 #include <cstring>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,10 +1,10 @@
-// prc.cpp -- drivers that disturb the process they are in.
+// Drivers that disturb the process they are in.
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 

@@ -1,5 +1,5 @@
-// ptr.cpp -- drivers that tell wrong things about pointers.
-#include "mutant.h"
+// Drivers that tell wrong things about pointers.
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,8 +1,8 @@
-// soa.cpp -- drivers whose stream-ordered memory breaks a rule.
+// Drivers whose stream-ordered memory breaks a rule.
 #include <map>
 #include <mutex>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

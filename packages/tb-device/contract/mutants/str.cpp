@@ -1,11 +1,11 @@
-// str.cpp -- drivers whose streams break a rule.
+// Drivers whose streams break a rule.
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 
-#include "mutant.h"
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

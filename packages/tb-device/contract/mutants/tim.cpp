@@ -1,5 +1,5 @@
-// tim.cpp -- drivers whose times break a rule.
-#include "mutant.h"
+// Drivers whose times break a rule.
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

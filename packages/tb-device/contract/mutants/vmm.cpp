@@ -1,5 +1,5 @@
-// vmm.cpp -- drivers whose virtual memory breaks a rule.
-#include "mutant.h"
+// Drivers whose virtual memory breaks a rule.
+#include "contract/mutant.h"
 
 namespace tb::contract {
 namespace {

@@ -1,10 +1,10 @@
-// capture.cpp -- collecting the work of streams into a graph.
-#include "capture.h"
+// Collecting the work of streams into a graph.
+#include "drivers/cpu/capture.h"
 
 #include <algorithm>
 
-#include "device.h"
-#include "error_text.h"
+#include "drivers/cpu/device.h"
+#include "drivers/cpu/error_text.h"
 
 namespace tb::cpu {
 

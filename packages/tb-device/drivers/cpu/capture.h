@@ -1,15 +1,14 @@
-// capture.h -- a capture in progress: the streams that take part and the nodes so far.
+// A capture in progress: the streams that take part and the nodes so far.
 //
 // Begun on one stream, its origin; a stream that waits for an event recorded in the capture joins it. Who came after
 // whom is kept as one count per stream, so that the end can tell whether the origin waited for every joined stream.
-#ifndef TB_CPU_CAPTURE_H
-#define TB_CPU_CAPTURE_H
+#pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
 
-#include "graph.h"
+#include "drivers/cpu/graph.h"
 
 namespace tb::cpu {
 
@@ -56,4 +55,3 @@ struct CapturedPoint {
 };
 
 } // namespace tb::cpu
-#endif

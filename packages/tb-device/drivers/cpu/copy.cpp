@@ -1,10 +1,10 @@
-// copy.cpp -- the copies, fills and host calls that streams run.
-#include "copy.h"
+// The copies, fills and host calls that streams run.
+#include "drivers/cpu/copy.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "stream.h"
+#include "drivers/cpu/stream.h"
 
 namespace tb::cpu {
 

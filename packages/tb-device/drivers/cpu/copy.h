@@ -1,6 +1,5 @@
-// copy.h -- the copies and fills that streams run.
-#ifndef TB_CPU_COPY_H
-#define TB_CPU_COPY_H
+// The copies and fills that streams run.
+#pragma once
 
 #include <cstdint>
 
@@ -45,4 +44,3 @@ struct HostCallWork {
 };
 
 } // namespace tb::cpu
-#endif

@@ -1,12 +1,11 @@
-// device.h -- one device: its share of the host's memory and its default stream.
-#ifndef TB_CPU_DEVICE_H
-#define TB_CPU_DEVICE_H
+// One device: its share of the host's memory and its default stream.
+#pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include "failure.h"
-#include "options.h"
+#include "drivers/cpu/failure.h"
+#include "drivers/cpu/options.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {
@@ -44,7 +43,7 @@ public:
   const tb_host *host() const noexcept { return host_; }
   int32_t number() const noexcept { return number_; }
   uint32_t worker_spin() const noexcept { return spin_; }
-  uint32_t waiter_spin() const noexcept { return spin_ / Options::kWaiterShare; }
+  uint32_t waiter_spin() const noexcept { return spin_ / Options::waiter_share; }
   Budget &budget() noexcept { return budget_; }
   // Host threads in device_synchronize.
   std::atomic<uint32_t> &waiting() noexcept { return waiting_; }
@@ -62,4 +61,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

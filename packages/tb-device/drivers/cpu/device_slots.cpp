@@ -1,11 +1,11 @@
-// device_slots.cpp -- the table's functions about devices and the driver itself (CORE).
+// The table's functions about devices and the driver itself (CORE).
 #include <cstdio>
 #include <cstring>
 #include <string_view>
 
-#include "driver.h"
-#include "graph_slots.h"
-#include "machine.h"
+#include "drivers/cpu/driver.h"
+#include "drivers/cpu/graph_slots.h"
+#include "drivers/cpu/machine.h"
 
 #ifndef TB_PACKAGE_VERSION
 #define TB_PACKAGE_VERSION "unversioned"
@@ -97,7 +97,7 @@ tb_status device_get_info(tb_driver *self, int32_t number, tb_device_info *out) 
     info.uuid[15] = static_cast<uint8_t>(number);
     info.total_memory = device->budget().limit();
     info.max_allocation = info.total_memory;
-    info.alignment = Memory::kAlignment;
+    info.alignment = Memory::block_alignment;
     info.compute_units = usable_processors();
     info.priority_least = 0;
     info.priority_greatest = -1;
@@ -128,9 +128,9 @@ tb_status device_query(tb_driver *self, int32_t number, const char *key, int64_t
     if (asked == "cpu.spin") {
       *out = driver.options.spin;
     } else if (asked == "cpu.queue_bytes") {
-      *out = static_cast<int64_t>(Ring::kGranules * Ring::kGranule);
+      *out = static_cast<int64_t>(Ring::granule_count * Ring::granule_bytes);
     } else if (asked == "cpu.largest_closure") {
-      *out = static_cast<int64_t>(Ring::kLargest);
+      *out = static_cast<int64_t>(Ring::largest);
     } else if (asked == "cpu.workers") {
       *out = static_cast<int64_t>(driver.streams.worker_count());
     } else {

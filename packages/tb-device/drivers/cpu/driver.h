@@ -1,6 +1,5 @@
-// driver.h -- the CPU driver's `self`, and its functions as the table has them.
-#ifndef TB_CPU_DRIVER_INTERNAL_H
-#define TB_CPU_DRIVER_INTERNAL_H
+// The CPU driver's `self`, and its functions as the table has them.
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -9,15 +8,15 @@
 #include <mutex>
 #include <vector>
 
-#include "device.h"
-#include "error_text.h"
-#include "event.h"
-#include "exports.h"
-#include "give.h"
-#include "memory_blocks.h"
-#include "options.h"
-#include "stream_list.h"
-#include "virtual_memory.h"
+#include "drivers/cpu/device.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/event.h"
+#include "drivers/cpu/exports.h"
+#include "drivers/cpu/give.h"
+#include "drivers/cpu/memory_blocks.h"
+#include "drivers/cpu/options.h"
+#include "drivers/cpu/stream_list.h"
+#include "drivers/cpu/virtual_memory.h"
 
 namespace tb::cpu {
 
@@ -69,4 +68,3 @@ namespace slots {
 } // namespace slots
 
 } // namespace tb::cpu
-#endif

@@ -1,6 +1,5 @@
-// elsewhere.h -- on which processor a thread that sleeps wakes up.
-#ifndef TB_CPU_ELSEWHERE_H
-#define TB_CPU_ELSEWHERE_H
+// On which processor a thread that sleeps wakes up.
+#pragma once
 
 #include <sched.h>
 #include <sys/types.h>
@@ -46,4 +45,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

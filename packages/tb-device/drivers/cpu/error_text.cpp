@@ -1,5 +1,5 @@
-// error_text.cpp -- failing with a text.
-#include "error_text.h"
+// Failing with a text.
+#include "drivers/cpu/error_text.h"
 
 #include <cstdarg>
 #include <cstdio>

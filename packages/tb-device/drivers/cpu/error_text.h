@@ -1,6 +1,5 @@
-// error_text.h -- failing with a text, and keeping exceptions inside.
-#ifndef TB_CPU_ERROR_TEXT_H
-#define TB_CPU_ERROR_TEXT_H
+// Failing with a text, and keeping exceptions inside.
+#pragma once
 
 #include <cstdint>
 #include <exception>
@@ -36,4 +35,3 @@ template <class Body> tb_status guarded(const tb_host *host, Body &&body) noexce
 }
 
 } // namespace tb::cpu
-#endif

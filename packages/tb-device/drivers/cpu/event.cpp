@@ -1,13 +1,13 @@
-// event.cpp -- recording events and waiting for them on a stream.
-#include "event.h"
+// Recording events and waiting for them on a stream.
+#include "drivers/cpu/event.h"
 
 #include <chrono>
 #include <cstdio>
 
-#include "capture.h"
-#include "device.h"
-#include "error_text.h"
-#include "host_wait.h"
+#include "drivers/cpu/capture.h"
+#include "drivers/cpu/device.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/host_wait.h"
 
 namespace tb::cpu {
 
@@ -52,7 +52,7 @@ struct WaitSharedWork {
   uint64_t number;
   tb_status run(const tb_closure_context *context) {
     const tb_status status = event->ask(number, true);
-    if (status) std::snprintf(context->error_text, context->error_capacity, "%s", SharedEvent::kLost);
+    if (status) std::snprintf(context->error_text, context->error_capacity, "%s", SharedEvent::lost);
     return status;
   }
 };
@@ -109,7 +109,7 @@ tb_status Event::refuse_captured(const Point &point) const {
 tb_status Event::query() const {
   if (imported_) {
     const tb_status status = shared_->ask(shared_->last_record(), false);
-    return status == TB_DATA_LOSS ? fail(host_, status, "%s", SharedEvent::kLost) : status;
+    return status == TB_DATA_LOSS ? fail(host_, status, "%s", SharedEvent::lost) : status;
   }
   const Point point = this->point();
   if (const tb_status status = refuse_captured(point)) return status;
@@ -119,7 +119,7 @@ tb_status Event::query() const {
 tb_status Event::synchronize() const {
   if (imported_) {
     const tb_status status = shared_->ask(shared_->last_record(), true);
-    return status ? fail(host_, status, "%s", SharedEvent::kLost) : status;
+    return status ? fail(host_, status, "%s", SharedEvent::lost) : status;
   }
   const Point point = this->point();
   if (const tb_status status = refuse_captured(point)) return status;

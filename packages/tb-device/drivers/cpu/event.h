@@ -1,15 +1,14 @@
-// event.h -- an event: a stream and a position in it.
+// An event: a stream and a position in it.
 //
 // Recording queues nothing, except for events with timing, whose record stamps the clock.
-#ifndef TB_CPU_EVENT_H
-#define TB_CPU_EVENT_H
+#pragma once
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
 
-#include "shared_event.h"
-#include "stream.h"
+#include "drivers/cpu/shared_event.h"
+#include "drivers/cpu/stream.h"
 
 namespace tb::cpu {
 
@@ -61,4 +60,3 @@ private:
 tb_status wait_for_point(Stream &stream, Event::Point point);
 
 } // namespace tb::cpu
-#endif

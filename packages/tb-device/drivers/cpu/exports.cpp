@@ -1,5 +1,5 @@
-// exports.cpp -- handing files to other processes of the same user.
-#include "exports.h"
+// Handing files to other processes of the same user.
+#include "drivers/cpu/exports.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,15 +13,15 @@
 #include <cstring>
 #include <system_error>
 
-#include "error_text.h"
-#include "signals.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/signals.h"
 
 namespace tb::cpu {
 
 namespace {
 
-constexpr uint32_t kMagic = 0x49425431; // "1TBI" in memory
-constexpr timeval kPatience = {5, 0};   // with a process that is stopped
+constexpr uint32_t magic_number = 0x49425431; // "1TBI" in memory
+constexpr timeval patience_limit = {5, 0};    // with a process that is stopped
 
 // tb_ipc_handle.bytes
 struct Content {
@@ -58,8 +58,8 @@ File connect_to(const Exports::Token &exporter) {
   const socklen_t length = address_of(exporter, &address);
   File connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection) return connection;
-  setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-  setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience_limit, sizeof patience_limit);
+  setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &patience_limit, sizeof patience_limit);
   if (connect(connection.get(), reinterpret_cast<sockaddr *>(&address), length) != 0) return File();
   return connection;
 }
@@ -154,7 +154,7 @@ void Exports::withdraw(const Token &token) noexcept {
 }
 
 void Exports::write_handle(const Token &token, Kind kind, uint64_t size, tb_ipc_handle *out) const {
-  Content content = {kMagic, kind, name_, token, size, {}, 0};
+  Content content = {magic_number, kind, name_, token, size, {}, 0};
   content.checksum = checksum(content);
   std::memcpy(out->bytes, &content, sizeof content);
 }
@@ -198,7 +198,7 @@ void Exports::answer(int connection) {
 tb_status Exports::fetch(const tb_host *host, const tb_ipc_handle &handle, Kind kind, File *out, uint64_t *out_size) {
   Content content;
   std::memcpy(&content, handle.bytes, sizeof content);
-  if (content.magic != kMagic || content.checksum != checksum(content))
+  if (content.magic != magic_number || content.checksum != checksum(content))
     return fail(host, TB_INVALID_ARGUMENT, "these bytes are no handle that a CPU driver exported");
   if (content.kind != kind)
     return fail(host, TB_INVALID_ARGUMENT, "the handle is of %s, not of %s",

@@ -1,10 +1,9 @@
-// exports.h -- handing files to other processes of the same user, for whoever shows the token.
+// Handing files to other processes of the same user, for whoever shows the token.
 //
 // A handle names the exporting driver (a socket in the abstract namespace, so that nothing is left behind when the
 // process dies) and holds a random token. A thread, started by the first export, sends the token's file over that
 // socket. Handles carry a checksum: what was not exported is told apart from what is gone.
-#ifndef TB_CPU_EXPORTS_H
-#define TB_CPU_EXPORTS_H
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -13,7 +12,7 @@
 #include <mutex>
 #include <thread>
 
-#include "shared_file.h"
+#include "drivers/cpu/shared_file.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {
@@ -66,4 +65,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

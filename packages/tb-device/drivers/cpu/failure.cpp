@@ -1,5 +1,5 @@
-// failure.cpp -- what went wrong in queued work, kept until one synchronise has told it.
-#include "failure.h"
+// What went wrong in queued work, kept until one synchronise has told it.
+#include "drivers/cpu/failure.h"
 
 #include <cstdio>
 

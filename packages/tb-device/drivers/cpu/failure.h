@@ -1,6 +1,5 @@
-// failure.h -- what went wrong in queued work, kept until one synchronise has told it.
-#ifndef TB_CPU_FAILURE_H
-#define TB_CPU_FAILURE_H
+// What went wrong in queued work, kept until one synchronise has told it.
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -38,4 +37,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

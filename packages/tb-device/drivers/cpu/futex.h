@@ -1,6 +1,5 @@
-// futex.h -- sleeping on a 32-bit word, and the pause of a spin loop.
-#ifndef TB_CPU_FUTEX_H
-#define TB_CPU_FUTEX_H
+// Sleeping on a 32-bit word, and the pause of a spin loop.
+#pragma once
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -55,4 +54,3 @@ inline void pause() noexcept {
 }
 
 } // namespace tb::cpu
-#endif

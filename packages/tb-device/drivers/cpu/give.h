@@ -1,8 +1,7 @@
-// give.h -- an info struct for the caller, for the drivers that are built in.
-#ifndef TB_CPU_GIVE_H
-#define TB_CPU_GIVE_H
+// An info struct for the caller, for the drivers that are built in.
+#pragma once
 
-#include "error_text.h"
+#include "drivers/cpu/error_text.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {
@@ -18,4 +17,3 @@ template <class Info> tb_status give(const tb_host *host, Info info, Info *out) 
 }
 
 } // namespace tb::cpu
-#endif

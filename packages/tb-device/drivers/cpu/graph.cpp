@@ -1,10 +1,10 @@
-// graph.cpp -- running captured work.
-#include "graph.h"
+// Running captured work.
+#include "drivers/cpu/graph.h"
 
 #include <cstddef>
 
-#include "device.h"
-#include "error_text.h"
+#include "drivers/cpu/device.h"
+#include "drivers/cpu/error_text.h"
 
 namespace tb::cpu {
 

@@ -1,17 +1,16 @@
-// graph.h -- captured work: its nodes, and the executables that replay them (the extension tb.graph).
+// Captured work: its nodes, and the executables that replay them (the extension tb.graph).
 //
 // A node is a closure, exactly as the queue of a stream would hold it, in storage of its own. A launch queues one
 // closure, which runs the nodes in the order of their capture: a valid order, also where streams forked and joined.
-#ifndef TB_CPU_GRAPH_H
-#define TB_CPU_GRAPH_H
+#pragma once
 
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "event.h"
-#include "stream.h"
+#include "drivers/cpu/event.h"
+#include "drivers/cpu/stream.h"
 #include "tb/graph.h"
 
 namespace tb::cpu {
@@ -76,4 +75,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

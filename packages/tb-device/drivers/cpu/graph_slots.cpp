@@ -1,8 +1,8 @@
-// graph_slots.cpp -- the functions of the extension tb.graph.
-#include "graph_slots.h"
+// The functions of the extension tb.graph.
+#include "drivers/cpu/graph_slots.h"
 
-#include "capture.h"
-#include "driver.h"
+#include "drivers/cpu/capture.h"
+#include "drivers/cpu/driver.h"
 
 namespace tb::cpu {
 

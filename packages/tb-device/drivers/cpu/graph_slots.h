@@ -1,6 +1,5 @@
-// graph_slots.h -- the extension tb.graph as get_extension gives it.
-#ifndef TB_CPU_GRAPH_SLOTS_H
-#define TB_CPU_GRAPH_SLOTS_H
+// The extension tb.graph as get_extension gives it.
+#pragma once
 
 #include "tb/graph.h"
 
@@ -10,4 +9,3 @@ namespace tb::cpu {
 tb_graph_api graph_table();
 
 } // namespace tb::cpu
-#endif

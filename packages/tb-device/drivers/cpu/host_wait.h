@@ -1,6 +1,5 @@
-// host_wait.h -- what the host gives up while a call waits for room in a queue, for the drivers that are built in.
-#ifndef TB_CPU_HOST_WAIT_H
-#define TB_CPU_HOST_WAIT_H
+// What the host gives up while a call waits for room in a queue, for the drivers that are built in.
+#pragma once
 
 #include <cstddef>
 
@@ -29,4 +28,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

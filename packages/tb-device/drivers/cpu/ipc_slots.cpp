@@ -1,6 +1,6 @@
-// ipc_slots.cpp -- the table's functions about sharing with other processes (IPC).
-#include "driver.h"
-#include "exports.h"
+// The table's functions about sharing with other processes (IPC).
+#include "drivers/cpu/driver.h"
+#include "drivers/cpu/exports.h"
 
 namespace tb::cpu::slots {
 

@@ -1,22 +1,22 @@
-// launch.cpp -- launches of kernels in stream order.
+// Launches of kernels in stream order.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
-#include "device.h"
-#include "error_text.h"
-#include "module.h"
-#include "stream.h"
+#include "drivers/cpu/device.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/module.h"
+#include "drivers/cpu/stream.h"
 
 namespace tb::cpu {
 
 namespace {
 
-constexpr uint64_t kValueAlignment = 16; // of every argument's value, enough for any C type
+constexpr uint64_t value_alignment = 16; // of every argument's value, enough for any C type
 
-uint64_t padded(uint64_t size) { return (size + kValueAlignment - 1) / kValueAlignment * kValueAlignment; }
+uint64_t padded(uint64_t size) { return (size + value_alignment - 1) / value_alignment * value_alignment; }
 
 struct Free {
   void operator()(void *memory) const noexcept { std::free(memory); }
@@ -24,7 +24,7 @@ struct Free {
 using SharedMemory = std::unique_ptr<void, Free>;
 
 // Followed in its storage by a pointer to each value, the sizes, and the values.
-struct alignas(kValueAlignment) LaunchWork {
+struct alignas(value_alignment) LaunchWork {
   static constexpr char name[] = "launch";
   Ref<Module> module; // also keeps the function
   const Function *function;
@@ -86,7 +86,7 @@ tb_status launch(Stream &stream, Function &function, const tb_launch &config) {
   for (uint32_t number = 0; number < config.arg_count; ++number) {
     if (!config.args[number])
       return fail(host, TB_INVALID_ARGUMENT, "launch of %.200s: args[%u] is NULL", function.name, number);
-    if (config.arg_sizes[number] > Ring::kLargest)
+    if (config.arg_sizes[number] > Ring::largest)
       return fail(host, TB_OUT_OF_RANGE, "launch of %.200s: argument %u of %llu bytes is larger than half the queue",
                   function.name, number, static_cast<unsigned long long>(config.arg_sizes[number]));
     total += padded(config.arg_sizes[number]);

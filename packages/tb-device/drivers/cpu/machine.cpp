@@ -1,5 +1,5 @@
-// machine.cpp -- facts about the machine the process runs on.
-#include "machine.h"
+// Facts about the machine the process runs on.
+#include "drivers/cpu/machine.h"
 
 #include <sched.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
-// machine.h -- facts about the machine the process runs on.
-#ifndef TB_CPU_MACHINE_H
-#define TB_CPU_MACHINE_H
+// Facts about the machine the process runs on.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -14,4 +13,3 @@ void processor_name(char *out, size_t size) noexcept;
 const char *processor_architecture() noexcept; // "x86-64", "aarch64"
 
 } // namespace tb::cpu
-#endif

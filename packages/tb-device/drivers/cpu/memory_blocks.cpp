@@ -1,5 +1,5 @@
-// memory_blocks.cpp -- blocks of device and pinned host memory.
-#include "memory_blocks.h"
+// Blocks of device and pinned host memory.
+#include "drivers/cpu/memory_blocks.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "error_text.h"
+#include "drivers/cpu/error_text.h"
 
 namespace tb::cpu {
 
 namespace {
 
-constexpr uint64_t kPage = 65536; // a multiple of every system's page
+constexpr uint64_t page_bytes = 65536; // a multiple of every system's page
 
 uint64_t round_up(uint64_t size, uint64_t unit) { return (size + unit - 1) / unit * unit; }
 
@@ -27,13 +27,13 @@ uint64_t system_page() {
 // Of a block of device memory from the heap: pages of its own, as an export moves pages.
 uint64_t whole_pages(uint64_t size) { return round_up(std::max<uint64_t>(size, 1), system_page()); }
 
-// `size` bytes at a multiple of kHugePage, of the file unless that is -1; NULL with errno.
+// `size` bytes at a multiple of huge_page, of the file unless that is -1; NULL with errno.
 void *map_huge(uint64_t size, int file) {
-  const uint64_t span = size + Memory::kHugePage;
+  const uint64_t span = size + Memory::huge_page;
   void *memory = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
-  const uintptr_t block = round_up(start, Memory::kHugePage);
+  const uintptr_t block = round_up(start, Memory::huge_page);
   if (block > start) munmap(memory, block - start);
   if (const uint64_t tail = start + span - (block + size)) munmap(reinterpret_cast<void *>(block + size), tail);
   if (file >= 0 && mmap(reinterpret_cast<void *>(block), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
@@ -61,11 +61,11 @@ tb_status Memory::allocate(Device &device, uint64_t size, int32_t kind, void **o
   const ByteText asked(size), limit(device.budget().limit()), used(device.budget().used());
   const bool charge = kind == TB_POINTER_DEVICE;
   const bool absurd = size > (uint64_t(1) << 56); // rounding up must not overflow
-  const bool huge = size >= kHugePage;
-  const uint64_t unit = huge ? kPage : charge ? system_page() : kAlignment;
+  const bool huge = size >= huge_page;
+  const uint64_t unit = huge ? page_bytes : charge ? system_page() : block_alignment;
   const uint64_t whole = absurd ? size : round_up(std::max<uint64_t>(size, 1), unit);
   // Charged to the alignment, as asked: the rest of the last page is the system's doing.
-  const uint64_t charged = charge ? (absurd ? size : round_up(std::max<uint64_t>(size, 1), kAlignment)) : 0;
+  const uint64_t charged = charge ? (absurd ? size : round_up(std::max<uint64_t>(size, 1), block_alignment)) : 0;
   if (charge && !device.budget().charge(charged))
     return fail(host_, TB_OUT_OF_MEMORY,
                 "%s on device %d does not fit: its limit is %s and %s of it are in use. Free memory, or raise the "
@@ -206,7 +206,7 @@ tb_status Memory::import_block(Device &device, const File &file, uint64_t size, 
   if (fstat(file.get(), &facts) != 0 || static_cast<uint64_t>(facts.st_size) < size)
     return fail(host_, TB_INVALID_ARGUMENT, "the handle's memory is smaller than it says");
   const uint64_t whole = static_cast<uint64_t>(facts.st_size);
-  void *memory = whole >= kHugePage ? map_huge(whole, file.get())
+  void *memory = whole >= huge_page ? map_huge(whole, file.get())
                                     : mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (!memory || memory == MAP_FAILED)
     return fail_native(host_, TB_OUT_OF_MEMORY, errno, "the system gives no addresses for %s of another process",

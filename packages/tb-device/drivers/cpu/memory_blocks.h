@@ -1,23 +1,22 @@
-// memory_blocks.h -- blocks of device and pinned host memory, and the map from addresses to them.
-#ifndef TB_CPU_MEMORY_BLOCKS_H
-#define TB_CPU_MEMORY_BLOCKS_H
+// Blocks of device and pinned host memory, and the map from addresses to them.
+#pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 
-#include "device.h"
-#include "exports.h"
+#include "drivers/cpu/device.h"
+#include "drivers/cpu/exports.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {
 
 class Memory {
 public:
-  static constexpr uint64_t kAlignment = 64;
+  static constexpr uint64_t block_alignment = 64;
   // Blocks from here on start at a huge page and ask for them: a first touch of 2 MiB took 0.20 ms instead of 0.79 ms.
-  static constexpr uint64_t kHugePage = uint64_t(2) << 20;
+  static constexpr uint64_t huge_page = uint64_t(2) << 20;
 
   Memory(const tb_host *host, Exports &exports) : host_(host), exports_(exports) {}
 
@@ -72,4 +71,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

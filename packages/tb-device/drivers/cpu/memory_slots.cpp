@@ -1,7 +1,7 @@
-// memory_slots.cpp -- the table's functions about memory: blocks, copies, fills, virtual memory (CORE, PIN, PTR, SOA,
+// The table's functions about memory: blocks, copies, fills, virtual memory (CORE, PIN, PTR, SOA,
 // COPY2D, PEER's copy, VMM).
-#include "copy.h"
-#include "driver.h"
+#include "drivers/cpu/copy.h"
+#include "drivers/cpu/driver.h"
 
 namespace tb::cpu {
 
@@ -203,7 +203,7 @@ tb_status vmm_granularity(tb_driver *self, int32_t number, uint64_t *out_minimum
     if (!driver.device(number)) return TB_OUT_OF_RANGE;
     if (const tb_status status = driver.require(out_minimum, "out_minimum")) return status;
     if (const tb_status status = driver.require(out_recommended, "out_recommended")) return status;
-    *out_minimum = *out_recommended = VirtualMemory::kGranularity;
+    *out_minimum = *out_recommended = VirtualMemory::granularity;
     return TB_OK;
   });
 }

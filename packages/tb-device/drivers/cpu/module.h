@@ -1,8 +1,7 @@
-// module.h -- loaded kernels: shared objects of the host (tb/host_kernel.h) and their launches.
+// Loaded kernels: shared objects of the host (tb/host_kernel.h) and their launches.
 //
 // A module lives until module_unload and until the last launch that was queued or captured is gone.
-#ifndef TB_CPU_MODULE_H
-#define TB_CPU_MODULE_H
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -10,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "reference.h"
+#include "drivers/cpu/reference.h"
 #include "tb/host_kernel.h"
 
 namespace tb::cpu {
@@ -68,4 +67,3 @@ private:
 tb_status launch(Stream &stream, Function &function, const tb_launch &config);
 
 } // namespace tb::cpu
-#endif

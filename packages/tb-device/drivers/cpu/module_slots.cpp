@@ -1,6 +1,6 @@
-// module_slots.cpp -- the table's functions about loadable kernels (MODULE).
-#include "driver.h"
-#include "module.h"
+// The table's functions about loadable kernels (MODULE).
+#include "drivers/cpu/driver.h"
+#include "drivers/cpu/module.h"
 
 namespace tb::cpu::slots {
 

@@ -1,6 +1,5 @@
-// openmp.h -- the team of OpenMP threads that kernels have left the calling thread.
-#ifndef TB_CPU_OPENMP_H
-#define TB_CPU_OPENMP_H
+// The team of OpenMP threads that kernels have left the calling thread.
+#pragma once
 
 #include <dlfcn.h>
 
@@ -17,4 +16,3 @@ inline void release_team() noexcept {
 }
 
 } // namespace tb::cpu
-#endif

@@ -1,12 +1,12 @@
-// options.cpp -- reads the driver's options.
-#include "options.h"
+// Reads the driver's options.
+#include "drivers/cpu/options.h"
 
 #include <cctype>
 #include <charconv>
 #include <cstring>
 
-#include "error_text.h"
-#include "machine.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/machine.h"
 
 namespace tb::cpu {
 
@@ -57,13 +57,13 @@ tb_status read_options(const tb_host *host, Options *out) {
   uint64_t devices = static_cast<uint64_t>(options.devices), spin = options.spin;
   options.memory = total_memory();
   if (const tb_status status =
-          read(host, "devices", "a whole number from 1 to 64", false, 1, Options::kMaximumDevices, &devices))
+          read(host, "devices", "a whole number from 1 to 64", false, 1, Options::maximum_devices, &devices))
     return status;
   if (const tb_status status = read(host, "memory", "a number of bytes above 0, also with K, M or G as in \"512M\"",
                                     true, 1, UINT64_MAX / 2, &options.memory))
     return status;
   if (const tb_status status =
-          read(host, "spin", "a whole number of pauses from 0 to 1000000", false, 0, Options::kMaximumSpin, &spin))
+          read(host, "spin", "a whole number of pauses from 0 to 1000000", false, 0, Options::maximum_spin, &spin))
     return status;
   options.devices = static_cast<int32_t>(devices);
   options.spin = static_cast<uint32_t>(spin);

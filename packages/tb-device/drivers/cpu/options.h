@@ -1,6 +1,5 @@
-// options.h -- the driver's options, read once at open.
-#ifndef TB_CPU_OPTIONS_H
-#define TB_CPU_OPTIONS_H
+// The driver's options, read once at open.
+#pragma once
 
 #include <cstdint>
 
@@ -9,9 +8,9 @@
 namespace tb::cpu {
 
 struct Options {
-  static constexpr uint64_t kMaximumDevices = 64; // access rights are bits of one word
-  static constexpr uint64_t kMaximumSpin = 1000000;
-  static constexpr uint32_t kWaiterShare = 8;
+  static constexpr uint64_t maximum_devices = 64; // access rights are bits of one word
+  static constexpr uint64_t maximum_spin = 1000000;
+  static constexpr uint32_t waiter_share = 8;
 
   int32_t devices = 1;
   uint64_t memory = 0; // bytes for each device
@@ -25,4 +24,3 @@ struct Options {
 tb_status read_options(const tb_host *host, Options *out);
 
 } // namespace tb::cpu
-#endif

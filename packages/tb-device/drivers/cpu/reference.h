@@ -1,6 +1,5 @@
-// reference.h -- a counted reference to an object that counts by itself (retain, release).
-#ifndef TB_CPU_REFERENCE_H
-#define TB_CPU_REFERENCE_H
+// A counted reference to an object that counts by itself (retain, release).
+#pragma once
 
 #include <utility>
 
@@ -39,4 +38,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

@@ -1,13 +1,13 @@
-// ring.cpp -- the queue behind a stream. The protocol is in ring.h.
-#include "ring.h"
+// The queue behind a stream. The protocol is in ring.h.
+#include "drivers/cpu/ring.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 
-#include "elsewhere.h"
-#include "futex.h"
-#include "openmp.h"
+#include "drivers/cpu/elsewhere.h"
+#include "drivers/cpu/futex.h"
+#include "drivers/cpu/openmp.h"
 
 namespace tb::cpu {
 
@@ -17,8 +17,8 @@ constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
 constexpr auto relaxed = std::memory_order_relaxed;
 
-constexpr uint64_t kPayloadBytes = Ring::kGranules * Ring::kGranule;
-constexpr uint64_t kEntryBytes = Ring::kGranules * sizeof(Ring::Entry);
+constexpr uint64_t payload_bytes = Ring::granule_count * Ring::granule_bytes;
+constexpr uint64_t entry_bytes = Ring::granule_count * sizeof(Ring::Entry);
 
 // Takes a line from the other processor. The builtin asks for a mere copy unless the compiler may assume newer
 // processors than x86-64's first; the first ones skip the instruction.
@@ -32,18 +32,18 @@ void fetch_to_write(const void *line) noexcept {
 } // namespace
 
 std::byte *Ring::map_memory() noexcept {
-  void *memory = mmap(nullptr, kPayloadBytes + kEntryBytes, PROT_READ | PROT_WRITE,
+  void *memory = mmap(nullptr, payload_bytes + entry_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte *>(memory);
 }
 
-void Ring::unmap_memory(std::byte *memory) noexcept { munmap(memory, kPayloadBytes + kEntryBytes); }
+void Ring::unmap_memory(std::byte *memory) noexcept { munmap(memory, payload_bytes + entry_bytes); }
 
 void Ring::use_memory(std::byte *memory) noexcept {
   payload_ = memory;
   // Fresh pages are zero, and zero is an empty entry: nothing is touched before it is used.
-  static_assert(kEmpty == 0);
-  entries_.store(reinterpret_cast<Entry *>(memory + kPayloadBytes), release);
+  static_assert(empty == 0);
+  entries_.store(reinterpret_cast<Entry *>(memory + payload_bytes), release);
 }
 
 void Ring::release_memory() noexcept {
@@ -53,35 +53,35 @@ void Ring::release_memory() noexcept {
 }
 
 Ring::Entry &Ring::entry_of(const void *storage) const noexcept {
-  return entries()[(static_cast<const std::byte *>(storage) - payload_) / kGranule];
+  return entries()[(static_cast<const std::byte *>(storage) - payload_) / granule_bytes];
 }
 
 bool Ring::owns(const void *storage) const noexcept {
   const uint64_t offset = reinterpret_cast<uintptr_t>(storage) - reinterpret_cast<uintptr_t>(payload_);
-  return has_memory() && offset < kPayloadBytes && offset % kGranule == 0;
+  return has_memory() && offset < payload_bytes && offset % granule_bytes == 0;
 }
 
 void *Ring::reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers,
                     uint64_t &end) noexcept {
-  static_assert(kGap % 2 == 0);
-  const uint64_t used = std::max<uint64_t>((size + kGranule - 1) / kGranule, 1);
-  const uint64_t granules = (used + 1) / 2 * 2 + kGap; // lines come in pairs
+  static_assert(gap_granules % 2 == 0);
+  const uint64_t used = std::max<uint64_t>((size + granule_bytes - 1) / granule_bytes, 1);
+  const uint64_t granules = (used + 1) / 2 * 2 + gap_granules; // lines come in pairs
   uint64_t tail = tail_.load(relaxed);
   for (;;) {
-    const uint64_t offset = tail % kGranules;
-    const uint64_t skip = offset + granules > kGranules ? kGranules - offset : 0;
+    const uint64_t offset = tail % granule_count;
+    const uint64_t skip = offset + granules > granule_count ? granule_count - offset : 0;
     const uint64_t next = tail + skip + granules;
     // Signed: with a tail that other producers have left behind, the head may be ahead. Then the exchange fails.
     const auto full = [next](uint64_t head) {
-      return static_cast<int64_t>(next - head) > static_cast<int64_t>(kGranules);
+      return static_cast<int64_t>(next - head) > static_cast<int64_t>(granule_count);
     };
     if (full(known_head_.load(acquire))) {
       const uint64_t head = head_.load(acquire);
       if (full(head)) {
         if (!may_wait) return nullptr;
         // Once asleep, sleep until a quarter is free: a wake-up per record would cost more than the work.
-        const uint64_t strict = next - kGranules;
-        wait_for_room(strict, std::max(strict, std::min(tail, strict + kGranules / 4)), spin, sleepers);
+        const uint64_t strict = next - granule_count;
+        wait_for_room(strict, std::max(strict, std::min(tail, strict + granule_count / 4)), spin, sleepers);
         tail = tail_.load(relaxed);
         continue;
       }
@@ -91,19 +91,19 @@ void *Ring::reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uin
     if (skip) {
       Entry &entry = entries()[offset];
       entry.granules = static_cast<uint32_t>(skip);
-      publish(entry, kSkip);
+      publish(entry, skipped);
     }
-    const uint64_t start = (tail + skip) % kGranules;
+    const uint64_t start = (tail + skip) % granule_count;
     entries()[start].granules = static_cast<uint32_t>(granules);
     fetch_ahead(start + granules);
     end = next;
-    return payload_ + start * kGranule;
+    return payload_ + start * granule_bytes;
   }
 }
 
 void Ring::fetch_ahead(uint64_t granule) const noexcept {
-  if (granule + kAhead > kGranules) return;
-  for (uint64_t next = granule; next < granule + kAhead; ++next) fetch_to_write(payload_ + next * kGranule);
+  if (granule + ahead > granule_count) return;
+  for (uint64_t next = granule; next < granule + ahead; ++next) fetch_to_write(payload_ + next * granule_bytes);
   fetch_to_write(&entries()[granule]);
 }
 
@@ -120,7 +120,7 @@ void Ring::wait_for_room(uint64_t strict, uint64_t relaxed_position, uint32_t sp
 
 void Ring::publish(Entry &entry, State state) noexcept {
   const pid_t consumer = consumer_.load(relaxed); // before: afterwards the ring may be gone
-  if (entry.state.exchange(state, seq_cst) != kSleeping) [[likely]]
+  if (entry.state.exchange(state, seq_cst) != sleeping) [[likely]]
     return;
   const Elsewhere elsewhere(consumer);
   futex_wake_one(entry.state);
@@ -129,45 +129,45 @@ void Ring::publish(Entry &entry, State state) noexcept {
 void Ring::commit(void *storage, const tb_closure *closure) noexcept {
   Entry &entry = entry_of(storage);
   entry.closure = closure;
-  publish(entry, kReady);
+  publish(entry, ready);
 }
 
-void Ring::cancel(void *storage) noexcept { publish(entry_of(storage), kCancelled); }
+void Ring::cancel(void *storage) noexcept { publish(entry_of(storage), cancelled); }
 
 Ring::Entry *Ring::next(uint32_t spin) noexcept {
   bool rested = false;
   const uint64_t head = head_.load(relaxed);
-  Entry &entry = entries()[head % kGranules];
+  Entry &entry = entries()[head % granule_count];
   for (uint32_t turn = 0;;) {
     const uint32_t state = entry.state.load(acquire);
-    if (state != kEmpty && state != kSleeping) return &entry;
+    if (state != empty && state != sleeping) return &entry;
     if (turn < spin) {
-      const uint32_t end = turn + kPausesPerLook;
+      const uint32_t end = turn + pauses_per_look;
       do pause();
       while (++turn < end && waiters_.load(relaxed) == 0);
       continue;
     }
     static thread_local const auto this_thread = static_cast<pid_t>(syscall(SYS_gettid));
     consumer_.store(this_thread, relaxed);
-    uint32_t expected = kEmpty;
-    if (state == kEmpty && !entry.state.compare_exchange_strong(expected, kSleeping, seq_cst)) continue;
+    uint32_t expected = empty;
+    if (state == empty && !entry.state.compare_exchange_strong(expected, sleeping, seq_cst)) continue;
     // After the mark, so that end() either sees the mark or is seen here.
     if (ended() && tail() == head) return nullptr;
-    sleep(entry.state, kSleeping, rested);
+    sleep(entry.state, sleeping, rested);
     Elsewhere::wait_until_over(); // threads that work makes meanwhile would be barred for good
   }
 }
 
 Ring::Entry *Ring::following(const Entry &entry) const noexcept {
-  const uint64_t first = head_.load(relaxed) % kGranules;
+  const uint64_t first = head_.load(relaxed) % granule_count;
   const Entry *last = &entry;
   for (;;) {
-    const uint64_t granule = (last - entries() + last->granules) % kGranules;
+    const uint64_t granule = (last - entries() + last->granules) % granule_count;
     if (granule == first) return nullptr; // once around a full ring
     Entry &next = entries()[granule];
     const uint32_t state = next.state.load(acquire);
-    if (state == kReady) return &next;
-    if (state != kSkip && state != kCancelled) return nullptr;
+    if (state == ready) return &next;
+    if (state != skipped && state != cancelled) return nullptr;
     last = &next;
   }
 }
@@ -182,7 +182,7 @@ void Ring::sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &rested) n
 
 void Ring::finish(Entry &entry) noexcept {
   const uint64_t head = head_.load(relaxed) + entry.granules;
-  entry.state.store(kEmpty, relaxed); // seen by the next reserve of this granule through the head
+  entry.state.store(empty, relaxed); // seen by the next reserve of this granule through the head
   head_.store(head, seq_cst);
   if (head < wake_at_.load(seq_cst)) return;
   wake_at_.store(UINT64_MAX, seq_cst);
@@ -217,9 +217,9 @@ void Ring::wait_counted(uint64_t position, uint32_t spin) noexcept {
 void Ring::end() noexcept {
   ended_.store(true, seq_cst);
   if (!has_memory()) return;
-  Entry &entry = entries()[head_.load(seq_cst) % kGranules];
-  uint32_t expected = kSleeping;
-  if (entry.state.compare_exchange_strong(expected, kEmpty, seq_cst)) futex_wake_one(entry.state);
+  Entry &entry = entries()[head_.load(seq_cst) % granule_count];
+  uint32_t expected = sleeping;
+  if (entry.state.compare_exchange_strong(expected, empty, seq_cst)) futex_wake_one(entry.state);
 }
 
 } // namespace tb::cpu

@@ -1,4 +1,4 @@
-// ring.h -- the queue behind a stream: closures built in place, many producers, one consumer.
+// The queue behind a stream: closures built in place, many producers, one consumer.
 //
 // Space is handed out in granules of 64 bytes by one compare-and-swap on the tail, a position that only grows. Each
 // granule has an Entry in an array apart, so payload bytes are never mistaken for state; only the entry of a record's
@@ -10,8 +10,7 @@
 // Sleeping. The consumer sleeps on the state word of the entry it waits for; the producer's commit is an exchange on
 // the same word and so learns whether to wake. Waiters lower `wake_at_` to their position before they sleep, and the
 // consumer makes no system call before the head reaches it.
-#ifndef TB_CPU_RING_H
-#define TB_CPU_RING_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -25,20 +24,20 @@ namespace tb::cpu {
 
 class Ring {
 public:
-  static constexpr uint64_t kGranule = TB_CLOSURE_ALIGNMENT;
-  static constexpr uint64_t kGranules = 16384; // 1 MiB: more than a thousand operators ahead of the worker
-  static constexpr uint64_t kAhead = 8;        // granules; an operator takes about six
+  static constexpr uint64_t granule_bytes = TB_CLOSURE_ALIGNMENT;
+  static constexpr uint64_t granule_count = 16384; // 1 MiB: more than a thousand operators ahead of the worker
+  static constexpr uint64_t ahead = 8;             // granules; an operator takes about six
   // Granules at least that lie unused behind each record. The consumer's processor fetches more than the lines it was
   // asked for, neighbours in pairs and what follows: without a gap it takes those the producer is about to write.
-  static constexpr uint64_t kGap = 4;
+  static constexpr uint64_t gap_granules = 4;
   // Between two looks of an idle consumer for which nobody waits, 4 to 14 us: each look takes the entry's line from the
   // producer that is about to write it, which then waits for it longer than the consumer does. Who waits makes it look at
   // once: the count of waiters is in a line that nobody writes meanwhile.
-  static constexpr uint32_t kPausesPerLook = 256;
+  static constexpr uint32_t pauses_per_look = 256;
   // A record with its gap and the longest skip before it must fit in an empty ring.
-  static constexpr uint64_t kLargest = (kGranules / 2 - 2 * kGap) * kGranule;
+  static constexpr uint64_t largest = (granule_count / 2 - 2 * gap_granules) * granule_bytes;
 
-  enum State : uint32_t { kEmpty = 0, kSleeping, kReady, kSkip, kCancelled };
+  enum State : uint32_t { empty = 0, sleeping, ready, skipped, cancelled };
   struct Entry {
     std::atomic<uint32_t> state;
     uint32_t granules;
@@ -59,7 +58,7 @@ public:
 
   // ---- producers, any thread ----
 
-  // Storage of `size` bytes (at most kLargest); `end` is the position after the record. When the ring is full: waits,
+  // Storage of `size` bytes (at most largest); `end` is the position after the record. When the ring is full: waits,
   // counting itself in `sleepers` while it sleeps, or gives NULL where may_wait is false. A thread must not reserve
   // while it holds an uncommitted reserve of the same ring: a full ring would wait for that one.
   void *reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers, uint64_t &end) noexcept;
@@ -78,7 +77,7 @@ public:
 
   // The committed record at the head, waiting for one; NULL once the ring was ended and everything reserved is done.
   Entry *next(uint32_t spin) noexcept;
-  void *storage(const Entry &entry) const noexcept { return payload_ + (&entry - entries()) * kGranule; }
+  void *storage(const Entry &entry) const noexcept { return payload_ + (&entry - entries()) * granule_bytes; }
   // The committed record behind `entry`, which next() or this gave; NULL while there is none.
   Entry *following(const Entry &entry) const noexcept;
   Entry *following(const void *storage) const noexcept { return following(entry_of(storage)); }
@@ -117,4 +116,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

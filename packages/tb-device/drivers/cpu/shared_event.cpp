@@ -1,5 +1,5 @@
-// shared_event.cpp -- the part of an event that other processes see.
-#include "shared_event.h"
+// The part of an event that other processes see.
+#include "drivers/cpu/shared_event.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,23 +9,23 @@
 #include <cstring>
 #include <new>
 
-#include "error_text.h"
-#include "futex.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/futex.h"
 
 namespace tb::cpu {
 
 struct SharedEvent::Page {
   std::atomic<uint64_t> last_record;
-  std::atomic<uint32_t> wakes;               // what importers sleep on
-  std::atomic<uint32_t> sleepers;            // stays too high when one is killed: costs a system call a record
-  std::atomic<uint64_t> completed[kPending]; // by number modulo kPending, the newest that is complete
+  std::atomic<uint32_t> wakes;              // what importers sleep on
+  std::atomic<uint32_t> sleepers;           // stays too high when one is killed: costs a system call a record
+  std::atomic<uint64_t> completed[pending]; // by number modulo pending, the newest that is complete
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "processes share it");
 
 namespace {
 
-constexpr uint64_t kPageBytes = 65536; // a whole page on every system
-constexpr timespec kLookAtOwner = {0, 100'000'000};
+constexpr uint64_t page_bytes = 65536; // a whole page on every system
+constexpr timespec look_at_owner = {0, 100'000'000};
 
 struct flock whole_file(short type) {
   struct flock lock = {};
@@ -35,16 +35,16 @@ struct flock whole_file(short type) {
 }
 
 void *map_page(int file) {
-  void *memory = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void *memory = mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
 } // namespace
 
 tb_status SharedEvent::create(const tb_host *host, std::shared_ptr<SharedEvent> *out) {
-  static_assert(sizeof(Page) <= kPageBytes);
+  static_assert(sizeof(Page) <= page_bytes);
   File file;
-  if (const tb_status status = make_shared_file(host, kPageBytes, &file)) return status;
+  if (const tb_status status = make_shared_file(host, page_bytes, &file)) return status;
   struct flock lock = whole_file(F_WRLCK);
   if (fcntl(file.get(), F_OFD_SETLK, &lock) != 0)
     return fail_native(host, TB_UNAVAILABLE, errno, "the system gives no file lock (%s)", std::strerror(errno));
@@ -55,19 +55,19 @@ tb_status SharedEvent::create(const tb_host *host, std::shared_ptr<SharedEvent> 
 }
 
 tb_status SharedEvent::open(const tb_host *host, File file, uint64_t size, std::shared_ptr<SharedEvent> *out) {
-  if (size != kPageBytes) return fail(host, TB_INVALID_ARGUMENT, "the handle's event is of another driver version");
+  if (size != page_bytes) return fail(host, TB_INVALID_ARGUMENT, "the handle's event is of another driver version");
   void *memory = map_page(file.get());
   if (!memory) return fail_native(host, TB_OUT_OF_MEMORY, errno, "the system gives no memory for a shared event");
   out->reset(new SharedEvent(host, std::move(file), static_cast<Page *>(memory)));
   return TB_OK;
 }
 
-SharedEvent::~SharedEvent() { munmap(page_, kPageBytes); }
+SharedEvent::~SharedEvent() { munmap(page_, page_bytes); }
 
 tb_status SharedEvent::export_to(Exports &exports, tb_ipc_handle *out) {
   std::lock_guard lock(export_mutex_);
   if (!publication_) {
-    if (const tb_status status = exports.publish(file_.get(), Exports::Kind::event, kPageBytes, &publication_))
+    if (const tb_status status = exports.publish(file_.get(), Exports::Kind::event, page_bytes, &publication_))
       return status;
   }
   publication_->write_handle(out);
@@ -76,10 +76,10 @@ tb_status SharedEvent::export_to(Exports &exports, tb_ipc_handle *out) {
 
 tb_status SharedEvent::next_number(uint64_t *out) {
   const uint64_t number = page_->last_record.load() + 1;
-  if (number > kPending && !done(number - kPending))
+  if (number > pending && !done(number - pending))
     return fail(host_, TB_UNAVAILABLE,
                 "%llu records of the shared event are pending: synchronise before recording it again",
-                static_cast<unsigned long long>(kPending));
+                static_cast<unsigned long long>(pending));
   *out = number;
   return TB_OK;
 }
@@ -87,7 +87,7 @@ tb_status SharedEvent::next_number(uint64_t *out) {
 void SharedEvent::publish_record(uint64_t number) noexcept { page_->last_record.store(number); }
 
 void SharedEvent::complete(uint64_t number) noexcept {
-  page_->completed[number % kPending].store(number);
+  page_->completed[number % pending].store(number);
   page_->wakes.fetch_add(1);
   if (page_->sleepers.load() != 0) shared_futex_wake_all(page_->wakes);
 }
@@ -95,7 +95,7 @@ void SharedEvent::complete(uint64_t number) noexcept {
 uint64_t SharedEvent::last_record() const noexcept { return page_->last_record.load(); }
 
 bool SharedEvent::done(uint64_t number) const noexcept {
-  return number == 0 || page_->completed[number % kPending].load() >= number;
+  return number == 0 || page_->completed[number % pending].load() >= number;
 }
 
 bool SharedEvent::owner_lives() const noexcept {
@@ -110,7 +110,7 @@ tb_status SharedEvent::ask(uint64_t number, bool wait) const noexcept {
     if (!owner_lives()) return done(number) ? TB_OK : TB_DATA_LOSS; // its last store may have come in between
     if (!wait) return TB_NOT_READY;
     page_->sleepers.fetch_add(1);
-    shared_futex_wait(page_->wakes, wakes, kLookAtOwner);
+    shared_futex_wait(page_->wakes, wakes, look_at_owner);
     page_->sleepers.fetch_sub(1);
   }
 }

@@ -1,25 +1,24 @@
-// shared_event.h -- the part of an event that other processes see: numbers of records made and of records completed.
+// The part of an event that other processes see: numbers of records made and of records completed.
 //
 // One page of shared memory. The exporter numbers its records from 1 and stores each number when the record's point has
 // passed; importers read, and sleep on a word that the exporter bumps. The exporter holds a lock on its file for as long
 // as it may still store; the system lets go of it when the process dies, and importers then stop waiting.
-#ifndef TB_CPU_SHARED_EVENT_H
-#define TB_CPU_SHARED_EVENT_H
+#pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 
-#include "exports.h"
-#include "shared_file.h"
+#include "drivers/cpu/exports.h"
+#include "drivers/cpu/shared_file.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {
 
 class SharedEvent {
 public:
-  static constexpr uint64_t kPending = 256; // records that may be under way at once, on streams of different speed
+  static constexpr uint64_t pending = 256; // records that may be under way at once, on streams of different speed
 
   static tb_status create(const tb_host *host, std::shared_ptr<SharedEvent> *out);
   static tb_status open(const tb_host *host, File file, uint64_t size, std::shared_ptr<SharedEvent> *out);
@@ -39,7 +38,7 @@ public:
   bool done(uint64_t number) const noexcept;
   // TB_OK once done; TB_NOT_READY when `wait` is false; TB_DATA_LOSS when the exporter has ended before. No text is set.
   tb_status ask(uint64_t number, bool wait) const noexcept;
-  static constexpr char kLost[] = "the process that exported the event has ended before its record completed";
+  static constexpr char lost[] = "the process that exported the event has ended before its record completed";
 
 private:
   struct Page;
@@ -54,4 +53,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

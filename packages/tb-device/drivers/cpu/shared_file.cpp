@@ -1,5 +1,5 @@
-// shared_file.cpp -- files of the system's memory, and moving pages into one.
-#include "shared_file.h"
+// Files of the system's memory, and moving pages into one.
+#include "drivers/cpu/shared_file.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "error_text.h"
+#include "drivers/cpu/error_text.h"
 
 #ifndef MADV_POPULATE_READ // Linux 5.14
 #define MADV_POPULATE_READ 22

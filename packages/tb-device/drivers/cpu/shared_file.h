@@ -1,6 +1,5 @@
-// shared_file.h -- memory that another process can map: a file of the system's memory, and moving pages into one.
-#ifndef TB_CPU_SHARED_FILE_H
-#define TB_CPU_SHARED_FILE_H
+// Memory that another process can map: a file of the system's memory, and moving pages into one.
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -39,4 +38,3 @@ bool can_move_pages() noexcept;
 tb_status move_into_file(const tb_host *host, void *address, uint64_t size, File *out);
 
 } // namespace tb::cpu
-#endif

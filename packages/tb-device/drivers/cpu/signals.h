@@ -1,6 +1,5 @@
-// signals.h -- threads of the driver are never picked for the process's signals.
-#ifndef TB_CPU_SIGNALS_H
-#define TB_CPU_SIGNALS_H
+// Threads of the driver are never picked for the process's signals.
+#pragma once
 
 #include <pthread.h>
 
@@ -26,4 +25,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

@@ -1,5 +1,5 @@
-// stream.cpp -- the worker thread of a stream.
-#include "stream.h"
+// The worker thread of a stream.
+#include "drivers/cpu/stream.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -9,11 +9,11 @@
 #include <exception>
 #include <system_error>
 
-#include "capture.h"
-#include "device.h"
-#include "error_text.h"
-#include "host_wait.h"
-#include "signals.h"
+#include "drivers/cpu/capture.h"
+#include "drivers/cpu/device.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/host_wait.h"
+#include "drivers/cpu/signals.h"
 
 namespace tb::cpu {
 
@@ -31,9 +31,9 @@ bool is_failure(tb_status status) {
 Stream *Stream::running() noexcept { return running_stream; }
 
 tb_status Stream::reserve(uint64_t size, void **out, uint64_t &end) {
-  if (size > Ring::kLargest) [[unlikely]]
+  if (size > Ring::largest) [[unlikely]]
     return fail(device_.host(), TB_OUT_OF_RANGE, "a closure of %llu bytes is larger than half the queue, %llu bytes",
-                static_cast<unsigned long long>(size), static_cast<unsigned long long>(Ring::kLargest));
+                static_cast<unsigned long long>(size), static_cast<unsigned long long>(Ring::largest));
   if (capturing()) [[unlikely]] {
     tb_status status = TB_OK;
     if (const auto capture = this->capture(); capture && capture->reserve(*this, size, out, &status)) return status;
@@ -95,7 +95,7 @@ void Stream::work() {
   context.error_capacity = sizeof error_text;
   context.next = &next_queued;
   while (Ring::Entry *entry = ring_.next(device_.worker_spin())) {
-    if (entry->state.load(std::memory_order_relaxed) == Ring::kReady) {
+    if (entry->state.load(std::memory_order_relaxed) == Ring::ready) {
       running_end_ = ring_.end_of(*entry);
       running_ = entry;
       run_closure(*entry->closure, ring_.storage(*entry), context);

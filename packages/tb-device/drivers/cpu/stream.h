@@ -1,10 +1,9 @@
-// stream.h -- a stream: a ring of closures and the one thread that runs them.
+// A stream: a ring of closures and the one thread that runs them.
 //
 // The thread starts at the first reserve. Destroying a stream ends the ring; the thread drains it and leaves, and the
 // driver joins it later. The object itself lives as long as anything refers to it: the driver's list, events recorded
 // on it, waits queued for it.
-#ifndef TB_CPU_STREAM_H
-#define TB_CPU_STREAM_H
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -13,9 +12,9 @@
 #include <thread>
 #include <utility>
 
-#include "failure.h"
-#include "reference.h"
-#include "ring.h"
+#include "drivers/cpu/failure.h"
+#include "drivers/cpu/reference.h"
+#include "drivers/cpu/ring.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {
@@ -140,7 +139,7 @@ tb_status enqueue(Stream &stream, uint64_t size, Construct &&construct, uint64_t
       sizeof(tb_closure), 0, Stored::name,
       [](void *storage, const tb_closure_context *context) { return static_cast<Stored *>(storage)->run(context); },
       [](void *storage) { static_cast<Stored *>(storage)->~Stored(); }};
-  static_assert(noexcept(construct(nullptr)) && alignof(Stored) <= Ring::kGranule);
+  static_assert(noexcept(construct(nullptr)) && alignof(Stored) <= Ring::granule_bytes);
   void *storage = nullptr;
   uint64_t end = 0;
   if (const tb_status status = stream.reserve(size, &storage, end)) return status;
@@ -158,4 +157,3 @@ template <class Work> tb_status enqueue(Stream &stream, Work &&work, uint64_t *o
 }
 
 } // namespace tb::cpu
-#endif

@@ -1,9 +1,9 @@
-// stream_list.cpp -- every stream of the driver whose worker may still run.
-#include "stream_list.h"
+// Every stream of the driver whose worker may still run.
+#include "drivers/cpu/stream_list.h"
 
 #include <algorithm>
 
-#include "device.h"
+#include "drivers/cpu/device.h"
 
 namespace tb::cpu {
 

@@ -1,11 +1,10 @@
-// stream_list.h -- every stream of the driver whose worker may still run.
-#ifndef TB_CPU_STREAM_LIST_H
-#define TB_CPU_STREAM_LIST_H
+// Every stream of the driver whose worker may still run.
+#pragma once
 
 #include <mutex>
 #include <vector>
 
-#include "stream.h"
+#include "drivers/cpu/stream.h"
 
 namespace tb::cpu {
 
@@ -45,4 +44,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

@@ -1,7 +1,7 @@
-// stream_slots.cpp -- the table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, NATIVE,
+// The table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, NATIVE,
 // CLOSURE).
-#include "copy.h"
-#include "driver.h"
+#include "drivers/cpu/copy.h"
+#include "drivers/cpu/driver.h"
 
 namespace tb::cpu::slots {
 

@@ -1,9 +1,9 @@
-// table.cpp -- opening the CPU driver and the table it gives.
+// Opening the CPU driver and the table it gives.
 #include <string_view>
 
-#include "cpu_driver.h"
-#include "driver.h"
-#include "shared_file.h"
+#include "drivers/cpu/cpu_driver.h"
+#include "drivers/cpu/driver.h"
+#include "drivers/cpu/shared_file.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define TB_CPU_SANITIZER "thread sanitizer"
@@ -19,12 +19,13 @@
 namespace tb::cpu {
 namespace {
 
-constexpr uint64_t kGroups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_PTR | TB_GROUP_SOA |
-                             TB_GROUP_COPY2D | TB_GROUP_VMM | TB_GROUP_PEER | TB_GROUP_HOSTCALL | TB_GROUP_NATIVE |
-                             TB_GROUP_TIMING | TB_GROUP_MODULE | TB_GROUP_IPC | TB_GROUP_CLOSURE;
+constexpr uint64_t offered_groups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_PTR | TB_GROUP_SOA |
+                                    TB_GROUP_COPY2D | TB_GROUP_VMM | TB_GROUP_PEER | TB_GROUP_HOSTCALL |
+                                    TB_GROUP_NATIVE | TB_GROUP_TIMING | TB_GROUP_MODULE | TB_GROUP_IPC |
+                                    TB_GROUP_CLOSURE;
 
 // Every group; IPC where the system lets it work.
-uint64_t groups() { return can_move_pages() ? kGroups : kGroups & ~uint64_t(TB_GROUP_IPC); }
+uint64_t groups() { return can_move_pages() ? offered_groups : offered_groups & ~uint64_t(TB_GROUP_IPC); }
 
 tb_driver_api make_table() {
   tb_driver_api table = {};

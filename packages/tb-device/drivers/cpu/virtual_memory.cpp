@@ -1,5 +1,5 @@
-// virtual_memory.cpp -- reservations, physical memory and mappings over memfd.
-#include "virtual_memory.h"
+// Reservations, physical memory and mappings over memfd.
+#include "drivers/cpu/virtual_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <cstring>
 
-#include "error_text.h"
+#include "drivers/cpu/error_text.h"
 
 namespace tb::cpu {
 
 namespace {
 
-constexpr uint64_t kLargest = uint64_t(1) << 56; // sums of two sizes never overflow
+constexpr uint64_t largest = uint64_t(1) << 56; // sums of two sizes never overflow
 
 void *pointer_to(uintptr_t address) { return reinterpret_cast<void *>(address); }
 unsigned long long number(uint64_t value) { return value; }
@@ -36,11 +36,11 @@ int VirtualMemory::Mapping::protection() const noexcept {
 }
 
 tb_status VirtualMemory::check_range(const char *what, uintptr_t address, uint64_t size) const {
-  if (size != 0 && size <= kLargest && size % kGranularity == 0 && address % kGranularity == 0) return TB_OK;
+  if (size != 0 && size <= largest && size % granularity == 0 && address % granularity == 0) return TB_OK;
   return fail(host_, TB_INVALID_ARGUMENT,
               "%s: %llu bytes at %p are not a multiple of the granularity, %llu bytes, "
               "above 0",
-              what, number(size), pointer_to(address), number(kGranularity));
+              what, number(size), pointer_to(address), number(granularity));
 }
 
 bool VirtualMemory::inside_reservation(uintptr_t address, uint64_t size) const {
@@ -81,10 +81,10 @@ tb_status VirtualMemory::whole_mappings(uintptr_t address, uint64_t size, bool g
 
 tb_status VirtualMemory::reserve(uint64_t size, uint64_t alignment, void *hint, void **out) {
   if (const tb_status status = check_range("vmm_reserve", 0, size)) return status;
-  if (alignment == 0) alignment = kGranularity;
-  if ((alignment & (alignment - 1)) != 0 || alignment > kLargest)
+  if (alignment == 0) alignment = granularity;
+  if ((alignment & (alignment - 1)) != 0 || alignment > largest)
     return fail(host_, TB_INVALID_ARGUMENT, "alignment %llu is not a power of two", number(alignment));
-  if (alignment < kGranularity) alignment = kGranularity;
+  if (alignment < granularity) alignment = granularity;
   const uint64_t span = size + alignment;
   void *memory = mmap(hint, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
@@ -166,11 +166,11 @@ tb_status VirtualMemory::map(void *address, uint64_t size, tb_physical *handle, 
   const uintptr_t start = reinterpret_cast<uintptr_t>(address);
   std::lock_guard lock(mutex_);
   if (const tb_status status = check_range("vmm_map", start, size)) return status;
-  if (offset % kGranularity != 0 || offset > physical->size || size > physical->size - offset)
+  if (offset % granularity != 0 || offset > physical->size || size > physical->size - offset)
     return fail(host_, TB_OUT_OF_RANGE,
                 "%llu bytes at offset %llu do not lie in the physical memory's %llu bytes, or "
                 "the offset is not a multiple of the granularity, %llu",
-                number(size), number(offset), number(physical->size), number(kGranularity));
+                number(size), number(offset), number(physical->size), number(granularity));
   if (!inside_reservation(start, size))
     return fail(host_, TB_INVALID_ARGUMENT, "%llu bytes at %p do not lie in one reservation", number(size), address);
   if (overlaps_mapping(start, size))

@@ -1,24 +1,23 @@
-// virtual_memory.h -- addresses apart from memory: reservations, physical memory, mappings.
+// Addresses apart from memory: reservations, physical memory, mappings.
 //
 // Physical memory is a range of one sparse memfd per device (a descriptor per object would run into the limit of open
 // files). Ranges are handed out upwards and never again, a freed one is punched out: 2^63 bytes of file last for ever.
 // Devices share the process's page tables, so a page is accessible as soon as one device has access.
-#ifndef TB_CPU_VIRTUAL_MEMORY_H
-#define TB_CPU_VIRTUAL_MEMORY_H
+#pragma once
 
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <vector>
 
-#include "device.h"
+#include "drivers/cpu/device.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {
 
 class VirtualMemory {
 public:
-  static constexpr uint64_t kGranularity = uint64_t(2) << 20;
+  static constexpr uint64_t granularity = uint64_t(2) << 20;
 
   explicit VirtualMemory(const tb_host *host) : host_(host) {}
   ~VirtualMemory();
@@ -78,4 +77,3 @@ private:
 };
 
 } // namespace tb::cpu
-#endif

@@ -1,5 +1,5 @@
-// copy_slots.cpp -- the table's copies and sets (CORE, COPY2D, PEER).
-#include "driver.h"
+// The table's copies and sets (CORE, COPY2D, PEER).
+#include "drivers/cuda/driver.h"
 
 namespace tb::cuda {
 namespace {

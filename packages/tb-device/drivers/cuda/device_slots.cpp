@@ -1,16 +1,16 @@
-// device_slots.cpp -- the table's functions about the driver and its devices (CORE), and their end.
+// The table's functions about the driver and its devices (CORE), and their end.
 #include <cstdio>
 #include <cstring>
 
-#include "driver.h"
+#include "drivers/cuda/driver.h"
 
 namespace tb::cuda {
 namespace {
 
-constexpr uint32_t kAlignment = 256; // of cuMemAlloc
+constexpr uint32_t block_alignment = 256; // of cuMemAlloc
 // Streams' priorities where there are any: the most levels that devices have had. Asking would take a context, and
 // cuStreamCreateWithPriority takes what a device lacks for the nearest that it has.
-constexpr int32_t kGreatest = -5;
+constexpr int32_t greatest = -5;
 
 // No questions that need a context.
 tb_status describe(Driver &driver, Device &device, tb_device_info *info) {
@@ -27,12 +27,12 @@ tb_status describe(Driver &driver, Device &device, tb_device_info *info) {
   status = driver.told(device, api.cuDeviceGetName(info->name, sizeof info->name, device.native), "cuDeviceGetName");
   info->name[sizeof info->name - 1] = 0;
   info->total_memory = info->max_allocation = total;
-  info->alignment = kAlignment;
+  info->alignment = block_alignment;
   const int major = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   const int minor = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   std::snprintf(info->arch, sizeof info->arch, "sm_%d%d", major, minor);
   info->compute_units = static_cast<uint32_t>(ask(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-  info->priority_greatest = ask(CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) ? kGreatest : 0;
+  info->priority_greatest = ask(CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) ? greatest : 0;
   info->pci_domain = ask(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
   info->pci_bus = ask(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
   info->pci_device = ask(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
@@ -46,7 +46,7 @@ struct Fact {
   int attribute;
 };
 
-constexpr Fact kFacts[] = {
+constexpr Fact facts[] = {
     {"cuda.compute_capability_major", CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
     {"cuda.compute_capability_minor", CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
     {"cuda.warp_size", CU_DEVICE_ATTRIBUTE_WARP_SIZE},
@@ -178,7 +178,7 @@ tb_status device_query(tb_driver *self, int32_t number, const char *key, int64_t
       *out = driver.api.version;
       return TB_OK;
     }
-    for (const Fact &fact : kFacts) {
+    for (const Fact &fact : facts) {
       if (std::strcmp(key, fact.key) != 0) continue;
       int value = 0;
       status = driver.told(*device, driver.api.cuDeviceGetAttribute(&value, fact.attribute, device->native),

@@ -1,5 +1,5 @@
-// driver.cpp -- what every function of the table begins with: devices, contexts, statuses.
-#include "driver.h"
+// What every function of the table begins with: devices, contexts, statuses.
+#include "drivers/cuda/driver.h"
 
 #include <cstdio>
 

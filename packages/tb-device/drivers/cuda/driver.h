@@ -1,6 +1,5 @@
-// driver.h -- the CUDA driver's `self`, its devices and handles, and its functions as the table has them.
-#ifndef TB_CUDA_DRIVER_INTERNAL_H
-#define TB_CUDA_DRIVER_INTERNAL_H
+// The CUDA driver's `self`, its devices and handles, and its functions as the table has them.
+#pragma once
 
 #include <atomic>
 #include <initializer_list>
@@ -13,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/error_text.h"
-#include "cpu/give.h"
-#include "library.h"
-#include "status.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/give.h"
+#include "drivers/cuda/library.h"
+#include "drivers/cuda/status.h"
 #include "tb/driver.h"
 #include "tb/graph.h"
 
@@ -241,4 +240,3 @@ namespace slots {
 } // namespace slots
 
 } // namespace tb::cuda
-#endif

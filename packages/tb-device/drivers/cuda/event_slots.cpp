@@ -1,7 +1,7 @@
-// event_slots.cpp -- the table's functions about events (ASYNC, TIMING).
+// The table's functions about events (ASYNC, TIMING).
 #include <cmath>
 
-#include "driver.h"
+#include "drivers/cuda/driver.h"
 
 namespace tb::cuda::slots {
 

@@ -1,8 +1,8 @@
-// graph_slots.cpp -- the functions of the extension tb.graph.
+// The functions of the extension tb.graph.
 //
 // libcuda drops a capture at the first wrong call, where the extension lets it go on: such calls are refused here, before
 // libcuda sees them.
-#include "driver.h"
+#include "drivers/cuda/driver.h"
 
 namespace tb::cuda {
 namespace graph {

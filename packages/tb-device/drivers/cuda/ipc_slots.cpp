@@ -1,16 +1,16 @@
-// ipc_slots.cpp -- the table's functions for other processes (IPC).
+// The table's functions for other processes (IPC).
 //
 // A handle holds CUDA's own 64 bytes, and before them what CUDA's lack: what it is of, which device, and a checksum by
 // which a handle that nobody made is told apart from one whose maker is gone.
 #include <cstring>
 
-#include "driver.h"
+#include "drivers/cuda/driver.h"
 
 namespace tb::cuda {
 namespace {
 
 enum class Kind : uint32_t { memory = 1, event = 2 };
-constexpr uint64_t kMagic = 0x6364757463706974; // "tipctudc"
+constexpr uint64_t magic_number = 0x6364757463706974; // "tipctudc"
 
 struct Envelope {
   uint64_t magic;
@@ -31,7 +31,7 @@ uint32_t checksum_of(Envelope envelope) { // FNV-1a
 }
 
 template <class Native> void write(const Device &device, Kind kind, const Native &native, tb_ipc_handle *out) {
-  Envelope envelope{kMagic, kind, 0, device.uuid, {}};
+  Envelope envelope{magic_number, kind, 0, device.uuid, {}};
   static_assert(sizeof native == sizeof envelope.native);
   std::memcpy(envelope.native, &native, sizeof native);
   envelope.checksum = checksum_of(envelope);
@@ -42,7 +42,7 @@ template <class Native>
 tb_status read(const Driver &driver, const Device &device, Kind kind, const tb_ipc_handle &handle, Native *out) {
   Envelope envelope;
   std::memcpy(&envelope, handle.bytes, sizeof envelope);
-  if (envelope.magic != kMagic || envelope.checksum != checksum_of(envelope) || envelope.kind != kind)
+  if (envelope.magic != magic_number || envelope.checksum != checksum_of(envelope) || envelope.kind != kind)
     return fail(driver.host, TB_INVALID_ARGUMENT, "this is no handle of %s that the CUDA driver exported",
                 kind == Kind::memory ? "memory" : "an event");
   if (std::memcmp(&device.uuid, &envelope.device, sizeof device.uuid) != 0)

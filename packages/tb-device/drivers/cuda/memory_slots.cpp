@@ -1,6 +1,6 @@
-// memory_slots.cpp -- the table's functions about memory: blocks, host memory, pointers, stream-ordered memory (CORE,
+// The table's functions about memory: blocks, host memory, pointers, stream-ordered memory (CORE,
 // PIN, PTR, SOA).
-#include "driver.h"
+#include "drivers/cuda/driver.h"
 
 namespace tb::cuda {
 namespace {

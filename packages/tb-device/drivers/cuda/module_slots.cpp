@@ -1,8 +1,8 @@
-// module_slots.cpp -- the table's functions about kernels (MODULE).
+// The table's functions about kernels (MODULE).
 #include <climits>
 #include <cstring>
 
-#include "driver.h"
+#include "drivers/cuda/driver.h"
 
 namespace tb::cuda {
 namespace {
@@ -33,8 +33,8 @@ bool is_cut_off(const void *image, uint64_t size) {
   if (size >= 16 && read<uint32_t>(image, 0) == 0xBA55ED50) // a fatbinary: header size, then that of the rest
     return read<uint16_t>(image, 6) + read<uint64_t>(image, 8) > size;
   if (!is_elf(image, size)) return false; // PTX ends with the zero that is put after it
-  constexpr uint64_t kHeader = 64;        // of a 64-bit ELF file; its tables of segments and sections
-  if (size < kHeader) return true;
+  constexpr uint64_t header = 64;         // of a 64-bit ELF file; its tables of segments and sections
+  if (size < header) return true;
   const auto ends = [&](uint64_t offset, uint64_t entry, uint64_t count) {
     const uint64_t begin = read<uint64_t>(image, offset);
     const uint64_t length = uint64_t(read<uint16_t>(image, entry)) * read<uint16_t>(image, count);

@@ -1,8 +1,8 @@
-// status.cpp -- which result is which status.
-#include "status.h"
+// Which result is which status.
+#include "drivers/cuda/status.h"
 
-#include "cpu/error_text.h"
-#include "library.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cuda/library.h"
 
 namespace tb::cuda {
 

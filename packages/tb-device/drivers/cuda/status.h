@@ -1,8 +1,7 @@
-// status.h -- CUDA's results as statuses of the table, with the library's own names and texts.
-#ifndef TB_CUDA_STATUS_H
-#define TB_CUDA_STATUS_H
+// CUDA's results as statuses of the table, with the library's own names and texts.
+#pragma once
 
-#include "cuda_api.h"
+#include "drivers/cuda/cuda_api.h"
 #include "tb/driver.h"
 
 namespace tb::cuda {
@@ -17,4 +16,3 @@ tb_status fail_cuda(const tb_host *host, const Api &api, tb_status status, CUres
                     const char *remedy = nullptr);
 
 } // namespace tb::cuda
-#endif

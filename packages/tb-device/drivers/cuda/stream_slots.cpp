@@ -1,5 +1,5 @@
-// stream_slots.cpp -- the table's functions about streams (ASYNC, HOSTCALL, NATIVE).
-#include "driver.h"
+// The table's functions about streams (ASYNC, HOSTCALL, NATIVE).
+#include "drivers/cuda/driver.h"
 
 namespace tb::cuda {
 namespace {

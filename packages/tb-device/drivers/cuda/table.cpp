@@ -1,6 +1,6 @@
-// table.cpp -- opening the CUDA driver and the table it gives: the groups that this libcuda and these devices allow.
-#include "cuda_driver.h"
-#include "driver.h"
+// Opening the CUDA driver and the table it gives: the groups that this libcuda and these devices allow.
+#include "drivers/cuda/cuda_driver.h"
+#include "drivers/cuda/driver.h"
 
 #ifndef TB_PACKAGE_VERSION
 #define TB_PACKAGE_VERSION "unversioned"
@@ -14,13 +14,13 @@ struct Offer {
   Need need;
 };
 
-constexpr Offer kOffers[] = {
+constexpr Offer offers[] = {
     {TB_GROUP_ASYNC, Need::ASYNC},   {TB_GROUP_PIN, Need::PIN},           {TB_GROUP_PTR, Need::PTR},
     {TB_GROUP_SOA, Need::SOA},       {TB_GROUP_COPY2D, Need::COPY2D},     {TB_GROUP_VMM, Need::VMM},
     {TB_GROUP_PEER, Need::PEER},     {TB_GROUP_HOSTCALL, Need::HOSTCALL}, {TB_GROUP_NATIVE, Need::NATIVE},
     {TB_GROUP_TIMING, Need::TIMING}, {TB_GROUP_MODULE, Need::MODULE},     {TB_GROUP_IPC, Need::IPC},
 };
-constexpr uint64_t kNeedAsync =
+constexpr uint64_t need_async =
     TB_GROUP_SOA | TB_GROUP_HOSTCALL | TB_GROUP_NATIVE | TB_GROUP_TIMING | TB_GROUP_MODULE | TB_GROUP_IPC;
 
 // All devices say so.
@@ -37,9 +37,9 @@ bool all_have(const Driver &driver, int attribute) {
 
 uint64_t offered(const Driver &driver) {
   uint64_t groups = TB_GROUP_CORE;
-  for (const Offer &offer : kOffers)
+  for (const Offer &offer : offers)
     if (driver.api.has(offer.need)) groups |= offer.group;
-  if (!(groups & TB_GROUP_ASYNC)) groups &= ~kNeedAsync;
+  if (!(groups & TB_GROUP_ASYNC)) groups &= ~need_async;
   if (!all_have(driver, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) groups &= ~uint64_t(TB_GROUP_VMM);
   if (!all_have(driver, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)) groups &= ~uint64_t(TB_GROUP_SOA);
   return groups;

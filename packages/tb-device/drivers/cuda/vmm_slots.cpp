@@ -1,7 +1,7 @@
-// vmm_slots.cpp -- the table's functions about addresses apart from memory (VMM).
+// The table's functions about addresses apart from memory (VMM).
 //
 // What is reserved and mapped is kept here as well: libcuda gives CUDA_ERROR_INVALID_VALUE for every wrong use.
-#include "driver.h"
+#include "drivers/cuda/driver.h"
 
 namespace tb::cuda {
 namespace {

@@ -1,4 +1,4 @@
-// copy_slots.cpp -- the table's functions that move and fill bytes (CORE, COPY2D, PEER's copy).
+// The table's functions that move and fill bytes (CORE, COPY2D, PEER's copy).
 //
 // Two habits of the library are hidden here. A queued copy from or to memory that is not pinned is done before the call
 // returns, whatever the stream still has to do: such copies wait for the stream and copy then. And the engine copies in
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "driver.h"
+#include "drivers/npu/driver.h"
 
 namespace tb::npu {
 namespace {
@@ -19,20 +19,20 @@ bool pinned(Driver &driver, const void *pointer, uint64_t size) {
   // Pinned by somebody else.
   acl::PointerAttributes first = {}, last = {};
   driver.call(driver.library.aclrtPointerGetAttributes, pointer, &first);
-  if (first.location.type != acl::kLocationHost) return false;
+  if (first.location.type != acl::location_host) return false;
   driver.call(driver.library.aclrtPointerGetAttributes,
               static_cast<const void *>(static_cast<const char *>(pointer) + size - 1), &last);
-  return last.location.type == acl::kLocationHost;
+  return last.location.type == acl::location_host;
 }
 
 int32_t native_kind(int32_t kind) {
   switch (kind) {
   case TB_COPY_HOST_TO_DEVICE:
-    return acl::kHostToDevice;
+    return acl::host_to_device;
   case TB_COPY_DEVICE_TO_HOST:
-    return acl::kDeviceToHost;
+    return acl::device_to_host;
   case TB_COPY_DEVICE_TO_DEVICE:
-    return acl::kDeviceToDevice;
+    return acl::device_to_device;
   }
   refuse(TB_INVALID_ARGUMENT, "copy kind %d is none of 1 (host to device), 2 (device to host), 3 (device to device)",
          kind);
@@ -45,8 +45,8 @@ void enqueue_copy(Driver &driver, Stream &stream, void *dst, const void *src, ui
 void copy_overlapping(Driver &driver, Stream &stream, void *dst, const void *src, uint64_t size) {
   const Scratch::Piece third = driver.scratch.device_block(stream.device, size);
   try {
-    enqueue_copy(driver, stream, third.memory, src, size, acl::kDeviceToDevice);
-    enqueue_copy(driver, stream, dst, third.memory, size, acl::kDeviceToDevice);
+    enqueue_copy(driver, stream, third.memory, src, size, acl::device_to_device);
+    enqueue_copy(driver, stream, dst, third.memory, size, acl::device_to_device);
   } catch (...) {
     driver.library.aclrtSynchronizeStream(stream.native); // the first copy may be queued
     driver.scratch.give_back(third);
@@ -57,8 +57,8 @@ void copy_overlapping(Driver &driver, Stream &stream, void *dst, const void *src
 
 // With the device bound.
 void copy(Driver &driver, Stream &stream, void *dst, const void *src, uint64_t size, int32_t kind) {
-  if (kind != acl::kDeviceToDevice) {
-    if (pinned(driver, kind == acl::kHostToDevice ? src : dst, size))
+  if (kind != acl::device_to_device) {
+    if (pinned(driver, kind == acl::host_to_device ? src : dst, size))
       return enqueue_copy(driver, stream, dst, src, size, kind);
     driver.call(driver.library.aclrtSynchronizeStream, stream.native); // a failure before the copy stops it
     return driver.call(driver.library.aclrtMemcpy, dst, size_t(size), src, size_t(size), kind);
@@ -74,10 +74,10 @@ void copy(Driver &driver, Stream &stream, void *dst, const void *src, uint64_t s
 // The library fills with one byte only: the pattern's first page comes from the host, the rest from what is there.
 void fill_pattern(Driver &driver, Stream &stream, void *dst, uint32_t pattern, uint32_t width, uint64_t size) {
   Scratch::Piece page = driver.scratch.pinned_page(stream.device);
-  uint64_t filled = std::min(size, Scratch::kPage);
+  uint64_t filled = std::min(size, Scratch::page_bytes);
   for (uint64_t at = 0; at < filled; at += width) std::memcpy(static_cast<char *>(page.memory) + at, &pattern, width);
   try {
-    enqueue_copy(driver, stream, dst, page.memory, filled, acl::kHostToDevice);
+    enqueue_copy(driver, stream, dst, page.memory, filled, acl::host_to_device);
   } catch (...) {
     driver.scratch.give_back(page);
     throw;
@@ -85,7 +85,7 @@ void fill_pattern(Driver &driver, Stream &stream, void *dst, uint32_t pattern, u
   driver.scratch.passes(page, stream.native);
   for (; filled < size; filled += std::min(filled, size - filled))
     enqueue_copy(driver, stream, static_cast<char *>(dst) + filled, dst, std::min(filled, size - filled),
-                 acl::kDeviceToDevice);
+                 acl::device_to_device);
 }
 
 } // namespace
@@ -140,10 +140,10 @@ tb_status mem_copy_2d(tb_driver *self, int32_t device, tb_stream *handle, const 
              static_cast<unsigned long long>(c.width), static_cast<unsigned long long>(c.dst_pitch),
              static_cast<unsigned long long>(c.src_pitch));
     const Bound bound = driver.bind(device);
-    const bool to_device = kind == acl::kHostToDevice;
+    const bool to_device = kind == acl::host_to_device;
     const uint64_t host_size = (c.height - 1) * (to_device ? c.src_pitch : c.dst_pitch) + c.width;
     // Between host and device only.
-    if (kind != acl::kDeviceToDevice && pinned(driver, to_device ? c.src : c.dst, host_size))
+    if (kind != acl::device_to_device && pinned(driver, to_device ? c.src : c.dst, host_size))
       return driver.call(driver.library.aclrtMemcpy2dAsync, c.dst, size_t(std::max(c.dst_pitch, c.width)), c.src,
                          size_t(std::max(c.src_pitch, c.width)), size_t(c.width), size_t(c.height), kind,
                          stream.native);
@@ -171,7 +171,7 @@ tb_status peer_copy(tb_driver *self, tb_stream *handle, void *dst, int32_t dst_d
       driver.connect(src_device, dst_device);
     }
     const Bound bound = driver.bind(stream.device);
-    copy(driver, stream, dst, src, size, acl::kDeviceToDevice);
+    copy(driver, stream, dst, src, size, acl::device_to_device);
   });
 }
 

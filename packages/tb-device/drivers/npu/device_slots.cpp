@@ -1,10 +1,10 @@
-// device_slots.cpp -- the table's functions about the driver, its devices and peers (CORE, PEER).
+// The table's functions about the driver, its devices and peers (CORE, PEER).
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
 
-#include "driver.h"
+#include "drivers/npu/driver.h"
 
 #ifndef TB_PACKAGE_VERSION
 #define TB_PACKAGE_VERSION "unversioned"
@@ -22,10 +22,11 @@ int64_t device_fact(Driver &driver, int32_t device, int32_t attribute) {
 
 // Without aclrtGetDeviceInfo only a device that is set tells.
 uint64_t total_memory(Driver &driver, int32_t device) {
-  if (driver.library.aclrtGetDeviceInfo) return static_cast<uint64_t>(device_fact(driver, device, acl::kTotalMemory));
+  if (driver.library.aclrtGetDeviceInfo)
+    return static_cast<uint64_t>(device_fact(driver, device, acl::total_memory_key));
   const Bound bound = driver.bind(device);
   size_t free = 0, total = 0;
-  driver.call(driver.library.aclrtGetMemInfo, int32_t(acl::kHbm), &free, &total);
+  driver.call(driver.library.aclrtGetMemInfo, int32_t(acl::hbm), &free, &total);
   return total;
 }
 
@@ -33,10 +34,10 @@ struct Fact {
   std::string_view key;
   int32_t attribute;
 };
-constexpr Fact facts[] = {{"npu.ai_cores", acl::kAiCores},
-                          {"npu.cube_cores", acl::kCubeCores},
-                          {"npu.vector_cores", acl::kVectorCores},
-                          {"npu.l2_bytes", acl::kL2Bytes}};
+constexpr Fact facts[] = {{"npu.ai_cores", acl::ai_cores},
+                          {"npu.cube_cores", acl::cube_cores},
+                          {"npu.vector_cores", acl::vector_cores},
+                          {"npu.l2_bytes", acl::l2_bytes}};
 
 } // namespace
 
@@ -97,7 +98,7 @@ tb_status device_get_info(tb_driver *self, int32_t device, tb_device_info *out) 
     info.total_memory = info.max_allocation = total_memory(driver, device);
     info.alignment = 64; // of aclrtMalloc
     if (library.aclrtGetDeviceInfo)
-      info.compute_units = static_cast<uint32_t>(device_fact(driver, device, acl::kAiCores));
+      info.compute_units = static_cast<uint32_t>(device_fact(driver, device, acl::ai_cores));
     info.pci_domain = info.pci_bus = info.pci_device = info.numa_node = -1; // not asked for
     return cpu::give(driver.host, info, out);
   });
@@ -110,7 +111,7 @@ tb_status device_memory_info(tb_driver *self, int32_t device, uint64_t *out_free
     driver.need(out_total, "out_total");
     const Bound bound = driver.bind(device);
     size_t free = 0, total = 0;
-    driver.call(driver.library.aclrtGetMemInfo, int32_t(acl::kHbm), &free, &total);
+    driver.call(driver.library.aclrtGetMemInfo, int32_t(acl::hbm), &free, &total);
     const uint64_t known = total_memory(driver, device);
     *out_free = std::min<uint64_t>(free, known);
     *out_total = known;

@@ -1,5 +1,5 @@
-// driver.cpp -- the driver's `self`: what all functions check, and its streams.
-#include "driver.h"
+// The driver's `self`: what all functions check, and its streams.
+#include "drivers/npu/driver.h"
 
 #include <utility>
 
@@ -61,7 +61,7 @@ Stream *Driver::create_stream(int32_t device, Stream::Kind kind) {
   auto stream = std::make_unique<Stream>(Stream{device, nullptr, kind});
   // Priority 0: the library's document calls the parameter unused.
   call(library.aclrtCreateStreamWithConfig, &stream->native, 0u,
-       uint32_t(acl::kStreamFastLaunch | acl::kStreamFastSync));
+       uint32_t(acl::stream_fast_launch | acl::stream_fast_sync));
   return stream.release();
 }
 
@@ -90,9 +90,9 @@ void Driver::retire(Stream *stream) {
 bool Driver::is_idle(const Stream &stream) {
   try {
     const Bound bound = bind(stream.device);
-    int32_t status = acl::kStreamNotReady;
+    int32_t status = acl::stream_not_ready;
     call(library.aclrtStreamQuery, stream.native, &status);
-    return status == acl::kStreamComplete;
+    return status == acl::stream_complete;
   } catch (const Failure &failure) {
     if (host->log) host->log(2, failure.what());
     return false; // asked again at the next sweep

@@ -1,6 +1,5 @@
-// driver.h -- the NPU driver's `self`, its streams and events, and its functions as the table has them.
-#ifndef TB_NPU_DRIVER_INTERNAL_H
-#define TB_NPU_DRIVER_INTERNAL_H
+// The NPU driver's `self`, its streams and events, and its functions as the table has them.
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -11,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/give.h"
-#include "ranges.h"
-#include "runtime.h"
-#include "scratch.h"
+#include "drivers/cpu/give.h"
+#include "drivers/npu/ranges.h"
+#include "drivers/npu/runtime.h"
+#include "drivers/npu/scratch.h"
+#include "drivers/npu/virtual_memory.h"
 #include "tb/driver.h"
-#include "virtual_memory.h"
 
 namespace tb::npu {
 
@@ -144,4 +143,3 @@ namespace slots {
 } // namespace slots
 
 } // namespace tb::npu
-#endif

@@ -1,5 +1,5 @@
-// event.cpp -- events of the library, of the new kind or the old.
-#include "driver.h"
+// Events of the library, of the new kind or the old.
+#include "drivers/npu/driver.h"
 
 namespace tb::npu {
 
@@ -7,7 +7,7 @@ namespace tb::npu {
 NativeEvent::NativeEvent(Runtime &runtime, int32_t device, bool timing, const tb_host *host)
     : runtime_(runtime), device_(device), host_(host) {
   const Library &library = runtime.library;
-  const uint32_t flags = timing ? acl::kEventSync | acl::kEventTimeLine : acl::kEventSync;
+  const uint32_t flags = timing ? acl::event_sync | acl::event_time_line : acl::event_sync;
   runtime.call(library.aclrtCreateEventExWithFlag ? library.aclrtCreateEventExWithFlag
                                                   : library.aclrtCreateEventWithFlag,
                &native, flags);

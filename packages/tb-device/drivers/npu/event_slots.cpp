@@ -1,7 +1,7 @@
-// event_slots.cpp -- the table's functions about events (ASYNC, TIMING).
+// The table's functions about events (ASYNC, TIMING).
 #include <utility>
 
-#include "driver.h"
+#include "drivers/npu/driver.h"
 
 namespace tb::npu {
 namespace {
@@ -13,9 +13,9 @@ Event &event_of(Driver &driver, tb_event *handle, const char *name = "event") {
 
 // With the device bound.
 bool passed(Driver &driver, const NativeEvent &point) {
-  int32_t status = acl::kEventNotReady;
+  int32_t status = acl::event_not_ready;
   driver.call(driver.library.aclrtQueryEventStatus, point.native, &status);
-  return status == acl::kEventComplete;
+  return status == acl::event_complete;
 }
 
 } // namespace
@@ -99,7 +99,7 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start_handle, tb_event *en
     float milliseconds = 0;
     const Library &library = driver.library;
     acl::Error error = library.aclrtEventElapsedTime(&milliseconds, from->native, to->native);
-    if (error == acl::kTimestampReversed) { // told as an error: asked the other way round
+    if (error == acl::timestamp_reversed) { // told as an error: asked the other way round
       error = library.aclrtEventElapsedTime(&milliseconds, to->native, from->native);
       milliseconds = -milliseconds;
     }

@@ -1,5 +1,5 @@
-// failure.cpp -- the library's error codes: what they mean, what status they are, what to do.
-#include "failure.h"
+// The library's error codes: what they mean, what status they are, what to do.
+#include "drivers/npu/failure.h"
 
 #include <cstdarg>
 #include <cstdio>

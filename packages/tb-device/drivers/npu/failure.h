@@ -1,11 +1,10 @@
-// failure.h -- failures inside the driver: exceptions, turned into a status and a text where a function of the table ends.
-#ifndef TB_NPU_FAILURE_H
-#define TB_NPU_FAILURE_H
+// Failures inside the driver: exceptions, turned into a status and a text where a function of the table ends.
+#pragma once
 
 #include <exception>
 #include <string>
 
-#include "acl.h"
+#include "drivers/npu/acl.h"
 #include "tb/driver.h"
 
 namespace tb::npu {
@@ -26,4 +25,3 @@ tb_status status_of(acl::Error error);
 Failure failure_of(const char *function, acl::Error error, const char *said);
 
 } // namespace tb::npu
-#endif

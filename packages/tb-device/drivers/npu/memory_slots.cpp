@@ -1,5 +1,5 @@
-// memory_slots.cpp -- the table's functions about blocks, pinned memory and addresses (CORE, PIN, PTR, VMM).
-#include "driver.h"
+// The table's functions about blocks, pinned memory and addresses (CORE, PIN, PTR, VMM).
+#include "drivers/npu/driver.h"
 
 namespace tb::npu {
 namespace {
@@ -45,7 +45,7 @@ tb_status mem_alloc(tb_driver *self, int32_t device, uint64_t size, uint64_t fla
     const uint64_t asked = size ? size : 1; // the library gives nothing for 0
     // The older function adds 32 bytes of its own, which operators may write.
     driver.call(library.aclrtMallocAlign32 ? library.aclrtMallocAlign32 : library.aclrtMalloc, &memory, size_t(asked),
-                int32_t(acl::kHugePagesFirst));
+                int32_t(acl::huge_pages_first));
     driver.ranges.add(memory, asked, Kind::device, device);
     *out = memory;
   });
@@ -95,7 +95,7 @@ tb_status mem_register_host(tb_driver *self, int32_t device, void *pointer, uint
       refuse(TB_ALREADY_EXISTS, "%p and %llu bytes overlap memory that is pinned already", pointer,
              static_cast<unsigned long long>(size));
     void *on_device = nullptr;
-    const acl::Error error = driver.library.aclrtHostRegister(pointer, size, int32_t(acl::kRegisterMapped), &on_device);
+    const acl::Error error = driver.library.aclrtHostRegister(pointer, size, int32_t(acl::register_mapped), &on_device);
     if (!error) return;
     driver.ranges.take(pointer, Kind::registered);
     driver.runtime->fail(driver.library.aclrtHostRegister.name, error);
@@ -137,8 +137,8 @@ tb_status vmm_granularity(tb_driver *self, int32_t device, uint64_t *out_minimum
     driver.need_device(device);
     driver.need(out_minimum, "out_minimum");
     driver.need(out_recommended, "out_recommended");
-    const uint64_t minimum = driver.virtual_memory.granule(device, acl::kMinimum);
-    *out_recommended = driver.virtual_memory.granule(device, acl::kRecommended);
+    const uint64_t minimum = driver.virtual_memory.granule(device, acl::minimum_option);
+    *out_recommended = driver.virtual_memory.granule(device, acl::recommended);
     *out_minimum = minimum;
   });
 }

@@ -1,5 +1,5 @@
-// ranges.cpp -- the memory that the driver has given out, by address.
-#include "ranges.h"
+// The memory that the driver has given out, by address.
+#include "drivers/npu/ranges.h"
 
 namespace tb::npu {
 namespace {

@@ -1,7 +1,6 @@
-// ranges.h -- the memory that the driver has given out, by address. The library knows what kind of memory a pointer is,
+// The memory that the driver has given out, by address. The library knows what kind of memory a pointer is,
 // but not where its block begins.
-#ifndef TB_NPU_RANGES_H
-#define TB_NPU_RANGES_H
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -49,4 +48,3 @@ private:
 };
 
 } // namespace tb::npu
-#endif

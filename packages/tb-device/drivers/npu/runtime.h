@@ -1,9 +1,8 @@
-// runtime.h -- what all drivers of the process share of one libascendcl: its initialisation and the devices it has set.
+// What all drivers of the process share of one libascendcl: its initialisation and the devices it has set.
 //
 // The library binds a device to a thread. No function of the table may depend on what its thread did before, so each
 // that calls the library holds a Bound, which makes the device current and puts back what was.
-#ifndef TB_NPU_RUNTIME_H
-#define TB_NPU_RUNTIME_H
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -11,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "failure.h"
-#include "library.h"
+#include "drivers/npu/failure.h"
+#include "drivers/npu/library.h"
 
 namespace tb::npu {
 
@@ -98,4 +97,3 @@ acl::Error Runtime::give_back(int32_t device, const tb_host *host, const F &func
 }
 
 } // namespace tb::npu
-#endif

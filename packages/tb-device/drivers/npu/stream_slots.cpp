@@ -1,5 +1,5 @@
-// stream_slots.cpp -- the table's functions about streams (ASYNC, HOSTCALL, NATIVE).
-#include "driver.h"
+// The table's functions about streams (ASYNC, HOSTCALL, NATIVE).
+#include "drivers/npu/driver.h"
 
 namespace tb::npu {
 namespace {
@@ -71,9 +71,9 @@ tb_status stream_query(tb_driver *self, tb_stream *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     const Stream &stream = stream_of(driver, handle);
     const Bound bound = driver.bind(stream.device);
-    int32_t status = acl::kStreamNotReady;
+    int32_t status = acl::stream_not_ready;
     driver.call(driver.library.aclrtStreamQuery, stream.native, &status);
-    if (status != acl::kStreamComplete) return TB_NOT_READY;
+    if (status != acl::stream_complete) return TB_NOT_READY;
     driver.call(driver.library.aclrtSynchronizeStream, stream.native); // returns at once, and tells failures
     return TB_OK;
   });

@@ -1,9 +1,9 @@
-// table.cpp -- opening the NPU driver, and the table that it gives: what the library at hand can do.
-#include "npu_driver.h"
+// Opening the NPU driver, and the table that it gives: what the library at hand can do.
+#include "drivers/npu/npu_driver.h"
 
 #include <string_view>
 
-#include "driver.h"
+#include "drivers/npu/driver.h"
 
 #ifndef TB_PACKAGE_VERSION
 #define TB_PACKAGE_VERSION "unversioned"

@@ -1,5 +1,5 @@
-// virtual_memory.cpp -- addresses apart from memory.
-#include "virtual_memory.h"
+// Addresses apart from memory.
+#include "drivers/npu/virtual_memory.h"
 
 #include <algorithm>
 
@@ -12,8 +12,8 @@ unsigned long long number(uint64_t value) { return value; }
 
 acl::PhysicalProperties properties(int32_t device) {
   acl::PhysicalProperties properties = {};
-  properties.attribute = acl::kHbmHuge;
-  properties.location = {static_cast<uint32_t>(device), acl::kLocationDevice};
+  properties.attribute = acl::hbm_huge;
+  properties.location = {static_cast<uint32_t>(device), acl::location_device};
   return properties;
 }
 
@@ -53,7 +53,7 @@ uint64_t VirtualMemory::granule(int32_t device, int32_t option) {
 }
 
 void *VirtualMemory::reserve(uint64_t size, uint64_t alignment) {
-  const uint64_t unit = granule(0, acl::kMinimum);
+  const uint64_t unit = granule(0, acl::minimum_option);
   if (size == 0 || size % unit)
     refuse(TB_INVALID_ARGUMENT, "a range of %llu bytes is not made of whole granules of %llu", number(size),
            number(unit));
@@ -86,7 +86,7 @@ void VirtualMemory::release(void *base, uint64_t size) {
 }
 
 std::shared_ptr<Physical> *VirtualMemory::create(int32_t device, uint64_t size) {
-  const uint64_t unit = granule(device, acl::kMinimum);
+  const uint64_t unit = granule(device, acl::minimum_option);
   if (size == 0 || size % unit)
     refuse(TB_INVALID_ARGUMENT, "%llu bytes are not made of whole granules of %llu", number(size), number(unit));
   auto physical =

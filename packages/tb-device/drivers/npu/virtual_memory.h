@@ -1,17 +1,16 @@
-// virtual_memory.h -- addresses apart from memory (VMM), over a library whose rules are narrower than the table's.
+// Addresses apart from memory (VMM), over a library whose rules are narrower than the table's.
 //
 // The library maps whole pieces of memory only, and a mapping is usable at once. So memory is made of pieces of one
 // granule, each mapped by itself, and a piece is mapped when access is given, not before. The library ignores alignment:
 // a larger range is reserved.
-#ifndef TB_NPU_VIRTUAL_MEMORY_H
-#define TB_NPU_VIRTUAL_MEMORY_H
+#pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "runtime.h"
+#include "drivers/npu/runtime.h"
 
 namespace tb::npu {
 
@@ -81,4 +80,3 @@ private:
 };
 
 } // namespace tb::npu
-#endif

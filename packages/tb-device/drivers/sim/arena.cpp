@@ -1,5 +1,5 @@
-// arena.cpp -- the two mappings of a device's memory.
-#include "arena.h"
+// The two mappings of a device's memory.
+#include "drivers/sim/arena.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,10 +13,10 @@ namespace tb::sim {
 
 namespace {
 
-constexpr uint64_t kUnit = uint64_t(2) << 20;
-constexpr uint64_t kPage = 65536; // a multiple of every system's page
+constexpr uint64_t unit_bytes = uint64_t(2) << 20;
+constexpr uint64_t page_bytes = 65536; // a multiple of every system's page
 // Addresses for each byte of capacity: room for the quarantine and against fragmentation, and they cost nothing.
-constexpr uint64_t kAddresses = 4;
+constexpr uint64_t addresses = 4;
 
 uint64_t round_up(uint64_t size, uint64_t unit) { return (size + unit - 1) / unit * unit; }
 
@@ -30,8 +30,8 @@ std::byte *map(int file, uint64_t size, int protection) {
 } // namespace
 
 Arena::Arena(uint64_t capacity, bool isolated)
-    : blocks_(round_up(kAddresses * capacity, kUnit) + 16 * kUnit),
-      size_(blocks_ + round_up(kAddresses * capacity, kUnit) + 16 * kUnit), isolated_(isolated) {
+    : blocks_(round_up(addresses * capacity, unit_bytes) + 16 * unit_bytes),
+      size_(blocks_ + round_up(addresses * capacity, unit_bytes) + 16 * unit_bytes), isolated_(isolated) {
   file_ = memfd_create("tb-sim-device", MFD_CLOEXEC);
   if (file_ < 0) refuse("no file in memory for a device's memory");
   if (ftruncate(file_, static_cast<off_t>(size_)) == 0 &&
@@ -52,18 +52,18 @@ Arena::~Arena() {
 }
 
 void Arena::punch(uint64_t begin, uint64_t size) noexcept {
-  const uint64_t first = round_up(begin, kPage), last = (begin + size) / kPage * kPage;
+  const uint64_t first = round_up(begin, page_bytes), last = (begin + size) / page_bytes * page_bytes;
   if (first >= last) return;
   fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
             static_cast<off_t>(last - first));
 }
 
 void Arena::open(uint64_t end) noexcept {
-  if (isolated_ && end) mprotect(outer_, std::min(round_up(end, kPage), blocks_), PROT_READ | PROT_WRITE);
+  if (isolated_ && end) mprotect(outer_, std::min(round_up(end, page_bytes), blocks_), PROT_READ | PROT_WRITE);
 }
 
 void Arena::shut(uint64_t end) noexcept {
-  if (isolated_ && end) mprotect(outer_, std::min(round_up(end, kPage), blocks_), PROT_NONE);
+  if (isolated_ && end) mprotect(outer_, std::min(round_up(end, page_bytes), blocks_), PROT_NONE);
 }
 
 } // namespace tb::sim

@@ -1,10 +1,9 @@
-// arena.h -- one device's memory: a file in memory, mapped twice.
+// One device's memory: a file in memory, mapped twice.
 //
 // Callers get addresses of the first mapping, which the host cannot touch while the device is isolated; the driver works
 // through the second. Behind the part for blocks the file has a part for vmm_create, which only the second mapping and
 // the callers' own mappings (virtual_memory.h) show.
-#ifndef TB_SIM_ARENA_H
-#define TB_SIM_ARENA_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -42,4 +41,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

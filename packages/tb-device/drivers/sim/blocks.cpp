@@ -1,5 +1,5 @@
-// blocks.cpp -- allocating, freeing and checking the blocks of one device.
-#include "blocks.h"
+// Allocating, freeing and checking the blocks of one device.
+#include "drivers/sim/blocks.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,16 +10,16 @@ namespace tb::sim {
 
 namespace {
 
-constexpr uint64_t kUnit = 128;            // regions start and end at its multiples
-constexpr uint64_t kFront = 128 + 64;      // red zone before a block; makes its address an odd multiple of 64
-constexpr uint64_t kBack = 128;            // red zone after it, at least
-constexpr uint64_t kQuarantine = 8u << 20; // bytes of freed memory that keep their poison; the last block always does
+constexpr uint64_t unit_bytes = 128;       // regions start and end at its multiples
+constexpr uint64_t front_guard = 128 + 64; // red zone before a block; makes its address an odd multiple of 64
+constexpr uint64_t back_guard = 128;       // red zone after it, at least
+constexpr uint64_t quarantine = 8u << 20;  // bytes of freed memory that keep their poison; the last block always does
 
 uint64_t round_up(uint64_t size, uint64_t unit) { return (size + unit - 1) / unit * unit; }
 
 // The first byte of [begin, end) that is not a red zone's, or end.
 const std::byte *first_damaged(const std::byte *begin, const std::byte *end) {
-  return std::find_if(begin, end, [](std::byte byte) { return byte != std::byte(kRedZone); });
+  return std::find_if(begin, end, [](std::byte byte) { return byte != std::byte(red_zone); });
 }
 
 } // namespace
@@ -30,8 +30,8 @@ Blocks::Blocks(int32_t device, const Options &options)
 
 bool Blocks::allocate(uint64_t size, void **out) {
   if (size > capacity_) return false;
-  const uint64_t charged = round_up(std::max<uint64_t>(size, 1), kAlignment);
-  const uint64_t region_size = round_up(kFront + size + kBack, kUnit);
+  const uint64_t charged = round_up(std::max<uint64_t>(size, 1), block_alignment);
+  const uint64_t region_size = round_up(front_guard + size + back_guard, unit_bytes);
   Block block;
   {
     std::lock_guard lock(mutex_);
@@ -42,7 +42,7 @@ bool Blocks::allocate(uint64_t size, void **out) {
       region = extents_.take(region_size);
     }
     if (!region) return false;
-    block = {*region, region_size, *region + kFront, size, charged};
+    block = {*region, region_size, *region + front_guard, size, charged};
     blocks_.emplace(block.region, block);
     used_ += charged;
     ++live_;
@@ -54,9 +54,9 @@ bool Blocks::allocate(uint64_t size, void **out) {
   // Nobody else has the region yet: written without the lock.
   std::byte *inner = arena_.inner(0);
   const uint64_t end = block.begin + size;
-  std::memset(inner + block.region, kRedZone, kFront);
-  std::memset(inner + block.begin, kPoisonNew, size);
-  std::memset(inner + end, kRedZone, block.region + region_size - end);
+  std::memset(inner + block.region, red_zone, front_guard);
+  std::memset(inner + block.begin, poison_new, size);
+  std::memset(inner + end, red_zone, block.region + region_size - end);
   std::lock_guard lock(mutex_);
   blocks_.at(block.region).armed = true;
   *out = arena_.address(block.begin);
@@ -66,7 +66,7 @@ bool Blocks::allocate(uint64_t size, void **out) {
 void Blocks::poison(void *address) {
   const auto found = find(reinterpret_cast<uintptr_t>(address));
   if (found && found->block.state != State::gone)
-    std::memset(arena_.inner(found->block.begin), kPoisonNew, found->block.size);
+    std::memset(arena_.inner(found->block.begin), poison_new, found->block.size);
 }
 
 Blocks::Map::iterator Blocks::holding(uint64_t offset) {
@@ -109,7 +109,7 @@ std::optional<std::string> Blocks::bury(void *address) {
     text = damage(found->second);
     block = found->second;
   }
-  std::memset(arena_.inner(block.region), kPoisonFreed, block.region_size);
+  std::memset(arena_.inner(block.region), poison_freed, block.region_size);
   std::lock_guard lock(mutex_);
   const auto found = blocks_.find(block.region);
   found->second.state = State::dead;
@@ -121,7 +121,7 @@ std::optional<std::string> Blocks::bury(void *address) {
 }
 
 void Blocks::expire(bool all) {
-  while (!quarantine_.empty() && (all || (quarantined_ > kQuarantine && quarantine_.size() > 1))) {
+  while (!quarantine_.empty() && (all || (quarantined_ > quarantine && quarantine_.size() > 1))) {
     const auto oldest = blocks_.find(quarantine_.front());
     quarantine_.pop_front();
     quarantined_ -= oldest->second.region_size;
@@ -161,8 +161,8 @@ std::optional<std::string> Blocks::damage(Block &block) {
         static_cast<unsigned long long>(begin - before), static_cast<unsigned long long>(block.size),
         static_cast<void *>(arena_.address(block.begin)), device_);
   }
-  std::memset(front, kRedZone, static_cast<size_t>(begin - front)); // told once
-  std::memset(end, kRedZone, static_cast<size_t>(back - end));
+  std::memset(front, red_zone, static_cast<size_t>(begin - front)); // told once
+  std::memset(end, red_zone, static_cast<size_t>(back - end));
   return text;
 }
 

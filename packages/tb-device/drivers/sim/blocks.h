@@ -1,10 +1,9 @@
-// blocks.h -- the blocks of one device's memory: poison, red zones, quarantine, and the count of what is in use.
+// The blocks of one device's memory: poison, red zones, quarantine, and the count of what is in use.
 //
 // A block lives through four states. Live: the caller's. Freed: mem_free was called; work that was chosen to run before
 // that call still sees the data. Dead: poisoned, kept in quarantine so that late uses can be named. Gone: lost with its
 // device; the caller may still free it.
-#ifndef TB_SIM_BLOCKS_H
-#define TB_SIM_BLOCKS_H
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -13,19 +12,19 @@
 #include <optional>
 #include <string>
 
-#include "arena.h"
-#include "extents.h"
-#include "options.h"
+#include "drivers/sim/arena.h"
+#include "drivers/sim/extents.h"
+#include "drivers/sim/options.h"
 #include "tb/driver.h"
 
 namespace tb::sim {
 
-constexpr int kPoisonNew = 0xCB, kPoisonFreed = 0xDD, kRedZone = 0xFD;
+constexpr int poison_new = 0xCB, poison_freed = 0xDD, red_zone = 0xFD;
 
 class Blocks {
 public:
   // No more than the ABI promises: a block starts at an odd multiple, so that programs that need more notice.
-  static constexpr uint64_t kAlignment = 64;
+  static constexpr uint64_t block_alignment = 64;
 
   Blocks(int32_t device, const Options &options);
 
@@ -99,4 +98,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

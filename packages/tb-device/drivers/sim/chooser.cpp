@@ -1,20 +1,20 @@
-// chooser.cpp -- how a seed becomes choices.
-#include "chooser.h"
+// How a seed becomes choices.
+#include "drivers/sim/chooser.h"
 
 #include <algorithm>
 
-#include "queue.h"
+#include "drivers/sim/queue.h"
 
 namespace tb::sim {
 
 namespace {
-constexpr uint32_t kEarly[] = {0, 0, 64, 200};
-constexpr uint32_t kStray[] = {0, 64, 128, 128};
-constexpr uint32_t kRankChange = 16; // of 256 picks
+constexpr uint32_t early[] = {0, 0, 64, 200};
+constexpr uint32_t stray[] = {0, 64, 128, 128};
+constexpr uint32_t rank_change = 16; // of 256 picks
 } // namespace
 
 Chooser::Chooser(uint64_t seed)
-    : random_(seed), early_(kEarly[seed % 4]), stray_(kStray[seed % 4]), ranked_(seed / 4 % 2) {}
+    : random_(seed), early_(early[seed % 4]), stray_(stray[seed % 4]), ranked_(seed / 4 % 2) {}
 
 uint64_t Chooser::steps_at_enqueue() {
   if (!random_.chance(early_)) return 0;
@@ -29,7 +29,7 @@ Queue *Chooser::pick(const std::vector<Queue *> &candidates) {
   // others, "A randomized scheduler with probabilistic guarantees of finding bugs", 2010).
   Queue *best = *std::max_element(candidates.begin(), candidates.end(),
                                   [](const Queue *left, const Queue *right) { return left->rank < right->rank; });
-  if (random_.chance(kRankChange)) best->rank = new_rank();
+  if (random_.chance(rank_change)) best->rank = new_rank();
   return best;
 }
 

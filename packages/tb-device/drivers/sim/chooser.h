@@ -1,12 +1,11 @@
-// chooser.h -- the choices of the scheduler: when to run something, and which stream.
-#ifndef TB_SIM_CHOOSER_H
-#define TB_SIM_CHOOSER_H
+// The choices of the scheduler: when to run something, and which stream.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "random.h"
+#include "drivers/sim/random.h"
 
 namespace tb::sim {
 
@@ -35,4 +34,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

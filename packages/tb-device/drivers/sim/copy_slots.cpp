@@ -1,5 +1,5 @@
-// copy_slots.cpp -- the table's functions that copy and set memory (CORE, COPY2D, PEER's copy).
-#include "driver.h"
+// The table's functions that copy and set memory (CORE, COPY2D, PEER's copy).
+#include "drivers/sim/driver.h"
 
 namespace tb::sim {
 

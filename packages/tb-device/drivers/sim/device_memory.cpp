@@ -1,10 +1,10 @@
-// device_memory.cpp -- from callers' addresses to the driver's own, with what is wrong about them.
-#include "device_memory.h"
+// From callers' addresses to the driver's own, with what is wrong about them.
+#include "drivers/sim/device_memory.h"
 
 #include <algorithm>
 #include <cstdio>
 
-#include "fault.h"
+#include "drivers/sim/fault.h"
 
 namespace tb::sim {
 

@@ -1,6 +1,5 @@
-// device_memory.h -- everything that an address can be, and where the driver finds what is there.
-#ifndef TB_SIM_DEVICE_MEMORY_H
-#define TB_SIM_DEVICE_MEMORY_H
+// Everything that an address can be, and where the driver finds what is there.
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -8,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "blocks.h"
-#include "options.h"
-#include "pinned.h"
+#include "drivers/sim/blocks.h"
+#include "drivers/sim/options.h"
+#include "drivers/sim/pinned.h"
+#include "drivers/sim/virtual_memory.h"
 #include "tb/driver.h"
-#include "virtual_memory.h"
 
 namespace tb::sim {
 
@@ -71,4 +70,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

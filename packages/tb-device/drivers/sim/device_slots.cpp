@@ -1,10 +1,10 @@
-// device_slots.cpp -- the table's functions about devices, peers and the driver itself (CORE, PEER).
+// The table's functions about devices, peers and the driver itself (CORE, PEER).
 #include <cstdio>
 #include <cstring>
 #include <string_view>
 
-#include "cpu/machine.h"
-#include "driver.h"
+#include "drivers/cpu/machine.h"
+#include "drivers/sim/driver.h"
 
 #ifndef TB_PACKAGE_VERSION
 #define TB_PACKAGE_VERSION "unversioned"
@@ -74,7 +74,7 @@ tb_status device_get_info(tb_driver *self, int32_t number, tb_device_info *out) 
     info.uuid[15] = static_cast<uint8_t>(number);
     info.total_memory = driver.options.capacity;
     info.max_allocation = driver.options.capacity;
-    info.alignment = Blocks::kAlignment;
+    info.alignment = Blocks::block_alignment;
     info.compute_units = 1; // one thread runs all work
     info.priority_least = 0;
     info.priority_greatest = -1;

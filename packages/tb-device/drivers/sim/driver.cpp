@@ -1,5 +1,5 @@
-// driver.cpp -- handles, failures and what a synchronise tells.
-#include "driver.h"
+// Handles, failures and what a synchronise tells.
+#include "drivers/sim/driver.h"
 
 namespace tb::sim {
 

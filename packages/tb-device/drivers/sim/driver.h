@@ -1,6 +1,5 @@
-// driver.h -- the sim driver's `self`, its handles, and its functions as the table has them.
-#ifndef TB_SIM_DRIVER_INTERNAL_H
-#define TB_SIM_DRIVER_INTERNAL_H
+// The sim driver's `self`, its handles, and its functions as the table has them.
+#pragma once
 
 #include <algorithm>
 #include <cstring>
@@ -10,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/device.h"
-#include "cpu/error_text.h"
-#include "cpu/give.h"
-#include "cpu/module.h"
-#include "device_memory.h"
-#include "operations.h"
-#include "options.h"
-#include "queue.h"
-#include "scheduler.h"
+#include "drivers/cpu/device.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/give.h"
+#include "drivers/cpu/module.h"
+#include "drivers/sim/device_memory.h"
+#include "drivers/sim/operations.h"
+#include "drivers/sim/options.h"
+#include "drivers/sim/queue.h"
+#include "drivers/sim/scheduler.h"
 
 namespace tb::sim {
 
@@ -138,4 +137,3 @@ namespace slots {
 tb_status get_sim_extension(Driver &driver, uint32_t version, void *table, uint32_t size);
 
 } // namespace tb::sim
-#endif

@@ -1,5 +1,5 @@
-// event_slots.cpp -- the table's functions about events (ASYNC, TIMING).
-#include "driver.h"
+// The table's functions about events (ASYNC, TIMING).
+#include "drivers/sim/driver.h"
 
 namespace tb::sim::slots {
 

@@ -1,9 +1,9 @@
-// extension.cpp -- the extension "tb.sim".
+// The extension "tb.sim".
 #include <algorithm>
 #include <cstring>
 
-#include "driver.h"
-#include "sim_extension.h"
+#include "drivers/sim/driver.h"
+#include "drivers/sim/sim_extension.h"
 
 namespace tb::sim {
 

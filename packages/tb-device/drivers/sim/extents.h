@@ -1,6 +1,5 @@
-// extents.h -- which parts of a device's memory file are free.
-#ifndef TB_SIM_EXTENTS_H
-#define TB_SIM_EXTENTS_H
+// Which parts of a device's memory file are free.
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -58,4 +57,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

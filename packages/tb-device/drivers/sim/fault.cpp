@@ -1,8 +1,8 @@
-// fault.cpp -- the handler of SIGSEGV for isolated device memory.
+// The handler of SIGSEGV for isolated device memory.
 //
 // It runs where a thread has just touched memory that it must not touch: the process is about to end, unless somebody
 // before us handles such faults. So it takes locks only by trying, and allocates nothing.
-#include "fault.h"
+#include "drivers/sim/fault.h"
 
 #include <unistd.h>
 
@@ -11,14 +11,14 @@
 #include <cstdio>
 #include <mutex>
 
-#include "device_memory.h"
+#include "drivers/sim/device_memory.h"
 
 namespace tb::sim {
 
 namespace {
 
-constexpr size_t kMost = 64; // drivers open at once that get a text; further ones get only the fault
-std::atomic<Memory *> watched[kMost];
+constexpr size_t most_entries = 64; // drivers open at once that get a text; further ones get only the fault
+std::atomic<Memory *> watched[most_entries];
 std::mutex install_mutex;
 int watched_count = 0;
 bool installed = false; // also while another handler, which knows ours as the one before it, lies over it

@@ -1,6 +1,5 @@
-// fault.h -- says on stderr which device memory the host touched, before the process's own handler of the fault runs.
-#ifndef TB_SIM_FAULT_H
-#define TB_SIM_FAULT_H
+// Says on stderr which device memory the host touched, before the process's own handler of the fault runs.
+#pragma once
 
 namespace tb::sim {
 
@@ -11,4 +10,3 @@ void watch_faults(Memory *memory);
 void unwatch_faults(Memory *memory) noexcept;
 
 } // namespace tb::sim
-#endif

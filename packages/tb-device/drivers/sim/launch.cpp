@@ -1,5 +1,5 @@
-// launch.cpp -- running a kernel's blocks, in an order of the scheduler's liking.
-#include "launch.h"
+// Running a kernel's blocks, in an order of the scheduler's liking.
+#include "drivers/sim/launch.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -17,7 +17,7 @@ LaunchOperation::LaunchOperation(std::shared_ptr<Stream> stream, const cpu::Func
     : Operation(std::move(stream)), module_(function.module), function_(function) {
   uint64_t total = 0;
   for (uint32_t number = 0; number < config.arg_count; ++number)
-    total += padded(config.arg_sizes[number], kValueAlignment);
+    total += padded(config.arg_sizes[number], value_alignment);
   values_.resize(padded(total, sizeof(Line)) / sizeof(Line));
   auto *value = reinterpret_cast<std::byte *>(values_.data());
   for (uint32_t number = 0; number < config.arg_count; ++number) {
@@ -25,7 +25,7 @@ LaunchOperation::LaunchOperation(std::shared_ptr<Stream> stream, const cpu::Func
     std::memcpy(value, config.args[number], size);
     args_.push_back(value);
     arg_sizes_.push_back(size);
-    value += padded(size, kValueAlignment);
+    value += padded(size, value_alignment);
   }
   call_.struct_size = sizeof call_;
   call_.arg_count = config.arg_count;

@@ -1,12 +1,11 @@
-// launch.h -- a launch of a kernel in an image that the CPU driver's loader has loaded (tb/host_kernel.h).
-#ifndef TB_SIM_LAUNCH_H
-#define TB_SIM_LAUNCH_H
+// A launch of a kernel in an image that the CPU driver's loader has loaded (tb/host_kernel.h).
+#pragma once
 
 #include <memory>
 #include <vector>
 
-#include "cpu/module.h"
-#include "operation.h"
+#include "drivers/cpu/module.h"
+#include "drivers/sim/operation.h"
 
 namespace tb::sim {
 
@@ -19,7 +18,7 @@ public:
   bool is_function() const noexcept override { return true; }
 
 private:
-  static constexpr uint64_t kValueAlignment = 16; // of every argument's value, enough for any C type
+  static constexpr uint64_t value_alignment = 16; // of every argument's value, enough for any C type
   struct alignas(TB_HOST_KERNEL_ALIGNMENT) Line {
     std::byte bytes[TB_HOST_KERNEL_ALIGNMENT];
   };
@@ -33,4 +32,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

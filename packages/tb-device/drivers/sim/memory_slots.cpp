@@ -1,6 +1,6 @@
-// memory_slots.cpp -- the table's functions about memory: blocks, pinned memory, pointers, stream-ordered memory (CORE,
+// The table's functions about memory: blocks, pinned memory, pointers, stream-ordered memory (CORE,
 // PIN, PTR, SOA).
-#include "driver.h"
+#include "drivers/sim/driver.h"
 
 namespace tb::sim {
 
@@ -8,13 +8,13 @@ namespace {
 
 // Memory that was freed in the order of streams which nothing has made run yet: an allocation that fails for want of it
 // waits so long for that work.
-constexpr std::chrono::milliseconds kReclaim{200};
+constexpr std::chrono::milliseconds reclaim{200};
 
 tb_status allocate(Driver &driver, const Device &device, uint64_t size, void **out) {
   Blocks &blocks = *driver.memory.devices[static_cast<size_t>(device.number)];
   if (blocks.allocate(size, out)) return TB_OK;
   if (size <= blocks.capacity() && !Scheduler::inside_any()) {
-    driver.scheduler.drain(kReclaim);
+    driver.scheduler.drain(reclaim);
     if (blocks.allocate(size, out)) return TB_OK;
   }
   using cpu::ByteText;

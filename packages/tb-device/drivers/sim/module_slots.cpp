@@ -1,6 +1,6 @@
-// module_slots.cpp -- the table's functions about loadable kernels (MODULE). Images are the CPU driver's.
-#include "driver.h"
-#include "launch.h"
+// The table's functions about loadable kernels (MODULE). Images are the CPU driver's.
+#include "drivers/sim/driver.h"
+#include "drivers/sim/launch.h"
 
 namespace tb::sim {
 
@@ -32,7 +32,7 @@ tb_status check_launch(Driver &driver, const Function &function, const Device &d
   if (config.arg_count && !config.arg_sizes) return refuse("arg_sizes is NULL");
   for (uint32_t number = 0; number < config.arg_count; ++number) {
     if (!config.args[number]) return refuse("args[" + std::to_string(number) + "] is NULL");
-    if (config.arg_sizes[number] > Queue::kLargestClosure)
+    if (config.arg_sizes[number] > Queue::largest_closure)
       return fail(driver.host, TB_OUT_OF_RANGE, "launch of %.200s: argument %u is larger than half the queue",
                   function.name, number);
   }

@@ -1,12 +1,11 @@
-// operation.h -- one piece of queued work.
-#ifndef TB_SIM_OPERATION_H
-#define TB_SIM_OPERATION_H
+// One piece of queued work.
+#pragma once
 
 #include <cstdint>
 #include <memory>
 
-#include "device_memory.h"
-#include "queue.h"
+#include "drivers/sim/device_memory.h"
+#include "drivers/sim/queue.h"
 #include "tb/driver.h"
 
 namespace tb::sim {
@@ -44,4 +43,3 @@ public:
 };
 
 } // namespace tb::sim
-#endif

@@ -1,5 +1,5 @@
-// operations.cpp -- what each kind of queued work does.
-#include "operations.h"
+// What each kind of queued work does.
+#include "drivers/sim/operations.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,11 +1,10 @@
-// operations.h -- the kinds of queued work.
-#ifndef TB_SIM_OPERATIONS_H
-#define TB_SIM_OPERATIONS_H
+// The kinds of queued work.
+#pragma once
 
 #include <memory>
 #include <string>
 
-#include "operation.h"
+#include "drivers/sim/operation.h"
 #include "tb/driver.h"
 
 namespace tb::sim {
@@ -117,4 +116,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

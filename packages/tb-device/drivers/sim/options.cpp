@@ -1,10 +1,10 @@
-// options.cpp -- reads the sim driver's options.
-#include "options.h"
+// Reads the sim driver's options.
+#include "drivers/sim/options.h"
 
 #include <charconv>
 #include <string_view>
 
-#include "cpu/error_text.h"
+#include "drivers/cpu/error_text.h"
 
 namespace tb::sim {
 
@@ -67,9 +67,9 @@ tb_status read_options(const tb_host *host, Options *out) {
   Options options;
   Reader reader(host);
   uint64_t devices = static_cast<uint64_t>(options.devices), isolated = 1, fault_text = 1;
-  reader.read("devices", "a whole number from 1 to 8", false, 1, Options::kMaximumDevices, &devices);
+  reader.read("devices", "a whole number from 1 to 8", false, 1, Options::maximum_devices, &devices);
   reader.read("capacity", "a number of bytes from 64KiB to 256GiB, with K, M, G or KiB, MiB, GiB", true,
-              Options::kLeastCapacity, Options::kLargestCapacity, &options.capacity);
+              Options::least_capacity, Options::largest_capacity, &options.capacity);
   reader.read("latency", "a whole number of microseconds up to 10000000", false, 0, 10000000, &options.latency);
   reader.read("bandwidth", "a number of bytes per second, with K, M, G or KiB, MiB, GiB; 0 is no limit", true, 0,
               UINT64_MAX, &options.bandwidth);

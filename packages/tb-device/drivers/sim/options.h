@@ -1,6 +1,5 @@
-// options.h -- the sim driver's options, read once at open. sim_driver.h describes them.
-#ifndef TB_SIM_OPTIONS_H
-#define TB_SIM_OPTIONS_H
+// The sim driver's options, read once at open. sim_driver.h describes them.
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -10,8 +9,8 @@
 namespace tb::sim {
 
 struct Options {
-  static constexpr uint64_t kMaximumDevices = 8;
-  static constexpr uint64_t kLeastCapacity = uint64_t(64) << 10, kLargestCapacity = uint64_t(256) << 30;
+  static constexpr uint64_t maximum_devices = 8;
+  static constexpr uint64_t least_capacity = uint64_t(64) << 10, largest_capacity = uint64_t(256) << 30;
 
   int32_t devices = 2;
   uint64_t capacity = uint64_t(256) << 20;
@@ -29,4 +28,3 @@ struct Options {
 tb_status read_options(const tb_host *host, Options *out);
 
 } // namespace tb::sim
-#endif

@@ -1,12 +1,12 @@
-// pinned.cpp -- pinned and registered host memory.
-#include "pinned.h"
+// Pinned and registered host memory.
+#include "drivers/sim/pinned.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-#include "blocks.h"
-#include "cpu/error_text.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/sim/blocks.h"
 
 namespace tb::sim {
 
@@ -14,17 +14,17 @@ using cpu::ByteText;
 using cpu::fail;
 
 namespace {
-constexpr uint64_t kQuarantine = 4u << 20; // bytes
+constexpr uint64_t quarantine = 4u << 20; // bytes
 }
 
 void Pinned::Release::operator()(std::byte *memory) const noexcept { std::free(memory); }
 
 tb_status Pinned::allocate(int32_t device, uint64_t size, void **out) {
   const bool absurd = size > (uint64_t(1) << 46); // rounding up must not overflow
-  const uint64_t whole = (std::max<uint64_t>(size, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  Owned memory(absurd ? nullptr : static_cast<std::byte *>(std::aligned_alloc(kAlignment, whole)));
+  const uint64_t whole = (std::max<uint64_t>(size, 1) + block_alignment - 1) / block_alignment * block_alignment;
+  Owned memory(absurd ? nullptr : static_cast<std::byte *>(std::aligned_alloc(block_alignment, whole)));
   if (!memory) return fail(host_, TB_OUT_OF_MEMORY, "the system refused %s of pinned host memory", ByteText(size).text);
-  std::memset(memory.get(), kPoisonNew, whole);
+  std::memset(memory.get(), poison_new, whole);
   std::byte *address = memory.get();
   std::lock_guard lock(mutex_);
   ranges_.emplace(reinterpret_cast<uintptr_t>(address), Range{size, device, std::move(memory)});
@@ -55,11 +55,11 @@ void Pinned::bury(void *pointer) {
   std::deque<Dead> expired; // freed after the lock
   std::lock_guard lock(mutex_);
   const auto found = freed_.find(pointer);
-  std::memset(pointer, kPoisonFreed, found->second.size);
+  std::memset(pointer, poison_freed, found->second.size);
   quarantined_ += found->second.size;
   quarantine_.push_back(std::move(found->second));
   freed_.erase(found);
-  while (quarantined_ > kQuarantine && quarantine_.size() > 1) {
+  while (quarantined_ > quarantine && quarantine_.size() > 1) {
     quarantined_ -= quarantine_.front().size;
     expired.push_back(std::move(quarantine_.front()));
     quarantine_.pop_front();

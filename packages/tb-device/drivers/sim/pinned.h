@@ -1,8 +1,7 @@
-// pinned.h -- host memory that the device reads and writes directly: allocated here, or the caller's own.
+// Host memory that the device reads and writes directly: allocated here, or the caller's own.
 //
 // Freed memory is poisoned and kept a while, so that a copy that still runs reads poison instead of another's data.
-#ifndef TB_SIM_PINNED_H
-#define TB_SIM_PINNED_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace tb::sim {
 
 class Pinned {
 public:
-  static constexpr uint64_t kAlignment = 64;
+  static constexpr uint64_t block_alignment = 64;
 
   explicit Pinned(const tb_host *host) : host_(host) {}
 
@@ -60,4 +59,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

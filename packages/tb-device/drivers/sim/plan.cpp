@@ -1,7 +1,7 @@
-// plan.cpp -- the scheduler's choices: which stream runs next, and when.
+// The scheduler's choices: which stream runs next, and when.
 #include <algorithm>
 
-#include "scheduler.h"
+#include "drivers/sim/scheduler.h"
 
 namespace tb::sim {
 

@@ -1,17 +1,16 @@
-// queue.h -- the operations of one stream, and the handles that name it.
+// The operations of one stream, and the handles that name it.
 //
 // A queue has three positions, which only grow: what was enqueued (tail), what the scheduler has chosen to run
 // (planned), and what has run (done). Work is in order, so "done at position p" is all that events and waits need.
 // Everything here is guarded by the scheduler's lock, except the failures, which have their own.
-#ifndef TB_SIM_QUEUE_H
-#define TB_SIM_QUEUE_H
+#pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 
-#include "cpu/failure.h"
+#include "drivers/cpu/failure.h"
 #include "tb/driver.h"
 
 namespace tb::sim {
@@ -33,8 +32,8 @@ public:
   Queue(Device &device, uint32_t number, uint32_t rank) : device(device), number(number), rank(rank) {}
 
   // Of the queue's room, as the CPU driver counts it: 64 bytes each, 1 MiB in all.
-  static constexpr uint64_t kUnits = 16384;
-  static constexpr uint64_t kLargestClosure = kUnits / 2 * TB_CLOSURE_ALIGNMENT;
+  static constexpr uint64_t room_units = 16384;
+  static constexpr uint64_t largest_closure = room_units / 2 * TB_CLOSURE_ALIGNMENT;
 
   Device &device;
   const uint32_t number; // as schedules name it, and the native handle less one
@@ -78,4 +77,3 @@ struct Event {
 };
 
 } // namespace tb::sim
-#endif

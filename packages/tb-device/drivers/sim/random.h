@@ -1,6 +1,5 @@
-// random.h -- the generator of the scheduler's choices: the same numbers for a seed on every machine.
-#ifndef TB_SIM_RANDOM_H
-#define TB_SIM_RANDOM_H
+// The generator of the scheduler's choices: the same numbers for a seed on every machine.
+#pragma once
 
 #include <cstdint>
 
@@ -26,4 +25,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

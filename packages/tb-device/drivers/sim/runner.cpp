@@ -1,11 +1,11 @@
-// runner.cpp -- the scheduler's threads: running the plan, and minding the clock.
+// The scheduler's threads: running the plan, and minding the clock.
 #include <pthread.h>
 
 #include <csignal>
 #include <cstdio>
 #include <exception>
 
-#include "scheduler.h"
+#include "drivers/sim/scheduler.h"
 
 namespace tb::sim {
 
@@ -13,7 +13,7 @@ namespace {
 
 thread_local const Queue *inside_queue = nullptr;
 
-constexpr std::chrono::milliseconds kTick{5};
+constexpr std::chrono::milliseconds tick{5};
 
 // The process's signals are for its own threads: Python's handlers expect the main thread. Those that a thread raises
 // by its own doing stay.
@@ -194,7 +194,7 @@ void Scheduler::pace(uint64_t bytes) const {
 }
 
 // The runner is inside a function that has had its time.
-bool Scheduler::stalled() const { return in_function_ && Clock::now() - busy_since_ > kPatience; }
+bool Scheduler::stalled() const { return in_function_ && Clock::now() - busy_since_ > patience_limit; }
 
 void Scheduler::join_left(Lock &lock) {
   std::vector<std::thread> ended;
@@ -229,7 +229,7 @@ void Scheduler::watch() {
       tick_.wait(lock);
       clock_sleeps_ = false;
     } else {
-      tick_.wait_for(lock, kTick);
+      tick_.wait_for(lock, tick);
       let_idle_run();
       if (stalled() && next_step() != plan_.end()) start_runner();
     }

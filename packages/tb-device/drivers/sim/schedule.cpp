@@ -1,5 +1,5 @@
-// schedule.cpp -- writing and reading the text of a schedule.
-#include "schedule.h"
+// Writing and reading the text of a schedule.
+#include "drivers/sim/schedule.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@ namespace tb::sim {
 
 namespace {
 
-constexpr std::string_view kCut = "...";
+constexpr std::string_view cut = "...";
 
 template <class Number> bool take_number(std::string_view *text, Number *out) {
   const auto [rest, error] = std::from_chars(text->data(), text->data() + text->size(), *out);
@@ -23,7 +23,7 @@ template <class Number> bool take_number(std::string_view *text, Number *out) {
 void Schedule::add(uint64_t call, uint32_t stream) {
   if (!runs_.empty() && runs_.back().call == call && runs_.back().stream == stream) {
     ++runs_.back().count;
-  } else if (runs_.size() < kMost) {
+  } else if (runs_.size() < most_entries) {
     runs_.push_back({call, stream, 1});
   } else {
     cut_ = true;
@@ -40,7 +40,7 @@ std::string Schedule::text() const {
     text += std::to_string(run.stream);
     if (run.count > 1) text += 'x' + std::to_string(run.count);
   }
-  if (cut_) text.append(" ").append(kCut);
+  if (cut_) text.append(" ").append(cut);
   return text;
 }
 
@@ -49,7 +49,7 @@ bool Schedule::parse(const std::string &whole, std::vector<Run> *out) {
   uint64_t call = 0;
   while (true) {
     text.remove_prefix(std::min(text.find_first_not_of(" \n\t"), text.size()));
-    if (text.empty() || text == kCut) return true;
+    if (text.empty() || text == cut) return true;
     if (text[0] == '+') {
       text.remove_prefix(1);
       uint64_t calls;

@@ -1,9 +1,8 @@
-// schedule.h -- the order in which streams ran, as a text that can be replayed.
+// The order in which streams ran, as a text that can be replayed.
 //
 // Tokens apart by spaces: "+N" says that N calls of the driver went by, "S" that stream S ran an operation, "SxN" that it
 // ran N in a row. Streams are numbered in the order of their making, the devices' default streams first.
-#ifndef TB_SIM_SCHEDULE_H
-#define TB_SIM_SCHEDULE_H
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -25,10 +24,9 @@ public:
   static bool parse(const std::string &text, std::vector<Run> *out);
 
 private:
-  static constexpr size_t kMost = size_t(1) << 19; // runs; 8 MiB
+  static constexpr size_t most_entries = size_t(1) << 19; // runs; 8 MiB
   std::vector<Run> runs_;
   bool cut_ = false;
 };
 
 } // namespace tb::sim
-#endif

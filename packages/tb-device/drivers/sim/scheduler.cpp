@@ -1,12 +1,12 @@
-// scheduler.cpp -- the scheduler's calls: queueing work, waiting for it, asking about it.
-#include "scheduler.h"
+// The scheduler's calls: queueing work, waiting for it, asking about it.
+#include "drivers/sim/scheduler.h"
 
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
 
-#include "cpu/error_text.h"
-#include "cpu/host_wait.h"
+#include "drivers/cpu/error_text.h"
+#include "drivers/cpu/host_wait.h"
 
 namespace tb::sim {
 
@@ -85,7 +85,7 @@ tb_status Scheduler::enqueue(const std::shared_ptr<Queue> &queue, std::shared_pt
                              uint64_t *position) {
   std::optional<cpu::HostWait> waiting; // outlives the lock: what the host gave up is not taken back with it held
   Lock lock(mutex_);
-  const auto fits = [&] { return queue->units + operation->units <= Queue::kUnits || queue->lost(); };
+  const auto fits = [&] { return queue->units + operation->units <= Queue::room_units || queue->lost(); };
   if (!fits()) {
     if (inside(*queue))
       return cpu::fail(host_, TB_FAILED_PRECONDITION,
@@ -164,9 +164,9 @@ bool Scheduler::query(const Target &target) {
   Queue &queue = *target.queue;
   const auto done = [&] { return queue.done >= target.position; };
   // No work that takes long is waited for, and none is waited for twice.
-  if (!done() && queue.planned >= target.position && (!busy_ || Clock::now() - busy_since_ < kGlance)) {
+  if (!done() && queue.planned >= target.position && (!busy_ || Clock::now() - busy_since_ < glance)) {
     queue.wake_at = std::min(queue.wake_at, target.position);
-    done_.wait_for(lock, kGlance, done);
+    done_.wait_for(lock, glance, done);
   }
   return done();
 }
@@ -230,16 +230,16 @@ std::string Scheduler::schedule() {
 std::string Scheduler::description() { return "seed=" + std::to_string(options_.seed) + " schedule=" + schedule(); }
 
 std::string Scheduler::suffix() {
-  constexpr size_t kLongest = 400; // of a text that has room for about 900 characters
+  constexpr size_t longest = 400; // of a text that has room for about 900 characters
   const std::string whole = description();
-  if (whole.size() <= kLongest) return "; " + whole;
+  if (whole.size() <= longest) return "; " + whole;
   return "; seed=" + std::to_string(options_.seed) + " schedule=(long: in the log at close with TB_LOG=info)";
 }
 
 void Scheduler::note_problem(std::string text) {
-  constexpr size_t kMost = 100;
+  constexpr size_t most_entries = 100;
   Lock lock(mutex_);
-  if (problems_.size() < kMost) problems_.push_back(std::move(text));
+  if (problems_.size() < most_entries) problems_.push_back(std::move(text));
 }
 
 std::vector<std::string> Scheduler::problems() {

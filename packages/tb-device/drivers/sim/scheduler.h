@@ -1,14 +1,13 @@
-// scheduler.h -- chooses the order of all work of a driver, and runs it.
+// Chooses the order of all work of a driver, and runs it.
 //
 // Choosing and running are apart. Each call of the driver is a point of choice: there, under the lock, the scheduler
 // appends steps to the plan, by the seed and by what host threads wait for, as if each step were done at once. A thread
 // of its own then runs the plan in that order. So the choices depend on the calls alone, never on how fast work runs.
 //
-// Functions of the host may block until something else happens. A clock thread sees one that has run for kPatience, and
+// Functions of the host may block until something else happens. A clock thread sees one that has run for patience_limit, and
 // starts another thread that takes over the rest of the plan: what waits for the blocked stream is passed over, what
 // does not runs on. The same thread lets everything queued run when nobody has called for the option "idle".
-#ifndef TB_SIM_SCHEDULER_H
-#define TB_SIM_SCHEDULER_H
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -21,20 +20,20 @@
 #include <thread>
 #include <vector>
 
-#include "chooser.h"
-#include "device_memory.h"
-#include "operation.h"
-#include "options.h"
-#include "queue.h"
-#include "schedule.h"
+#include "drivers/sim/chooser.h"
+#include "drivers/sim/device_memory.h"
+#include "drivers/sim/operation.h"
+#include "drivers/sim/options.h"
+#include "drivers/sim/queue.h"
+#include "drivers/sim/schedule.h"
 
 namespace tb::sim {
 
 class Scheduler {
 public:
-  static constexpr std::chrono::milliseconds kPatience{50};
+  static constexpr std::chrono::milliseconds patience_limit{50};
   // A query waits so long for work that is chosen already, so that its answer does not depend on luck.
-  static constexpr std::chrono::microseconds kGlance{200};
+  static constexpr std::chrono::microseconds glance{200};
 
   struct Target {
     std::shared_ptr<Queue> queue;
@@ -159,4 +158,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

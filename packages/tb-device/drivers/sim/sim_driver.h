@@ -1,4 +1,4 @@
-// sim_driver.h -- entry of the sim driver: the CPU driver's hostile twin, for finding bugs in programs that use devices.
+// Entry of the sim driver: the CPU driver's hostile twin, for finding bugs in programs that use devices.
 //
 // The contract is tb_driver_open_v1's (tb/driver.h). It may be opened several times; each self is a world of its own,
 // with a scheduler thread and a clock thread. Never chosen automatically. docs/sim.md says how to use it.
@@ -19,8 +19,7 @@
 //   lose_after  the device is lost at the Nth operation that runs; default 0, which is never
 //   idle        milliseconds without a call after which everything queued runs; default 50. Only this depends on time: a
 //               program that pauses for longer gets the same order at each run with a larger number
-#ifndef TB_SIM_DRIVER_H
-#define TB_SIM_DRIVER_H
+#pragma once
 
 #include "tb/driver.h"
 
@@ -32,5 +31,4 @@ tb_status tb_sim_driver_open_v1(const tb_host *host, tb_driver_api *api, tb_driv
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,6 @@
-// stream_slots.cpp -- the table's functions about streams, and the work that the host gives them (ASYNC, HOSTCALL,
+// The table's functions about streams, and the work that the host gives them (ASYNC, HOSTCALL,
 // NATIVE, CLOSURE).
-#include "driver.h"
+#include "drivers/sim/driver.h"
 
 namespace tb::sim::slots {
 
@@ -101,9 +101,9 @@ tb_status closure_reserve(tb_driver *self, tb_stream *handle, uint64_t size, voi
     const auto stream = driver.usable(handle, &status);
     if (!stream) return status;
     if ((status = driver.require(out, "out"))) return status;
-    if (size > Queue::kLargestClosure)
+    if (size > Queue::largest_closure)
       return fail(driver.host, TB_OUT_OF_RANGE, "a closure of %llu bytes is larger than half the queue, %llu bytes",
-                  static_cast<unsigned long long>(size), static_cast<unsigned long long>(Queue::kLargestClosure));
+                  static_cast<unsigned long long>(size), static_cast<unsigned long long>(Queue::largest_closure));
     auto closure = std::make_shared<ClosureOperation>(stream, size);
     void *storage = closure->storage();
     driver.open_closure(closure);

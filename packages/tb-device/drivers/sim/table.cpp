@@ -1,6 +1,6 @@
-// table.cpp -- opening the sim driver and the table it gives.
-#include "driver.h"
-#include "sim_driver.h"
+// Opening the sim driver and the table it gives.
+#include "drivers/sim/driver.h"
+#include "drivers/sim/sim_driver.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define TB_SIM_SANITIZER "thread sanitizer"
@@ -16,19 +16,19 @@
 namespace tb::sim {
 namespace {
 
-constexpr uint64_t kGroups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_PTR | TB_GROUP_SOA |
-                             TB_GROUP_COPY2D | TB_GROUP_VMM | TB_GROUP_PEER | TB_GROUP_HOSTCALL | TB_GROUP_NATIVE |
-                             TB_GROUP_TIMING | TB_GROUP_MODULE | TB_GROUP_CLOSURE;
+constexpr uint64_t offered_groups = TB_GROUP_CORE | TB_GROUP_ASYNC | TB_GROUP_PIN | TB_GROUP_PTR | TB_GROUP_SOA |
+                                    TB_GROUP_COPY2D | TB_GROUP_VMM | TB_GROUP_PEER | TB_GROUP_HOSTCALL |
+                                    TB_GROUP_NATIVE | TB_GROUP_TIMING | TB_GROUP_MODULE | TB_GROUP_CLOSURE;
 
 tb_driver_api make_table() {
   tb_driver_api table = {};
   table.struct_size = sizeof table;
   table.abi_major = TB_ABI_MAJOR;
   table.abi_minor = TB_ABI_MINOR;
-  table.groups = kGroups;
+  table.groups = offered_groups;
   table.build_id = "tb-device " TB_PACKAGE_VERSION ", " __VERSION__ ", " TB_SIM_SANITIZER;
 #define TB_SLOT(group, need, name, parameters, arguments)                                                              \
-  if constexpr ((kGroups & TB_GROUP_##group) != 0) table.name = slots::name;
+  if constexpr ((offered_groups & TB_GROUP_##group) != 0) table.name = slots::name;
 #define TB_SLOT0(group, need, name) TB_SLOT(group, need, name, (), ())
 #include "tb/driver_slots.inc"
 #undef TB_SLOT0

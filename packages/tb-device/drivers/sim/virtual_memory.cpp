@@ -1,5 +1,5 @@
-// virtual_memory.cpp -- reserving addresses, and mapping parts of the devices' files there.
-#include "virtual_memory.h"
+// Reserving addresses, and mapping parts of the devices' files there.
+#include "drivers/sim/virtual_memory.h"
 
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "cpu/error_text.h"
+#include "drivers/cpu/error_text.h"
 
 namespace tb::sim {
 
@@ -18,7 +18,7 @@ using cpu::fail_native;
 
 namespace {
 
-constexpr uint64_t kLargest = uint64_t(1) << 46; // sums of sizes never overflow, and no machine has more addresses
+constexpr uint64_t largest = uint64_t(1) << 46; // sums of sizes never overflow, and no machine has more addresses
 
 void *pointer_to(uintptr_t address) { return reinterpret_cast<void *>(address); }
 unsigned long long number(uint64_t value) { return value; }
@@ -28,7 +28,7 @@ unsigned long long number(uint64_t value) { return value; }
 VirtualMemory::VirtualMemory(const tb_host *host, std::vector<std::unique_ptr<Blocks>> &devices, bool isolated)
     : host_(host), devices_(devices), isolated_(isolated) {
   for (const auto &device : devices) {
-    const uint64_t begin = (device->arena().blocks_end() + kGranularity - 1) / kGranularity * kGranularity;
+    const uint64_t begin = (device->arena().blocks_end() + granularity - 1) / granularity * granularity;
     extents_.emplace_back(begin, device->arena().end());
   }
 }
@@ -38,10 +38,10 @@ VirtualMemory::~VirtualMemory() {
 }
 
 tb_status VirtualMemory::check_range(const char *what, uintptr_t address, uint64_t size) const {
-  if (size != 0 && size <= kLargest && size % kGranularity == 0 && address % kGranularity == 0) return TB_OK;
+  if (size != 0 && size <= largest && size % granularity == 0 && address % granularity == 0) return TB_OK;
   return fail(host_, TB_INVALID_ARGUMENT,
               "%s: %llu bytes at %p are not a multiple of the granularity, %llu bytes, above 0", what, number(size),
-              pointer_to(address), number(kGranularity));
+              pointer_to(address), number(granularity));
 }
 
 bool VirtualMemory::inside_reservation(uintptr_t address, uint64_t size) const {
@@ -98,11 +98,11 @@ bool VirtualMemory::protect(uintptr_t address, const Mapping &mapping) const {
 
 tb_status VirtualMemory::reserve(uint64_t size, uint64_t alignment, void *hint, void **out) {
   if (const tb_status status = check_range("vmm_reserve", 0, size)) return status;
-  if (alignment == 0) alignment = kGranularity;
-  if ((alignment & (alignment - 1)) != 0 || alignment > kLargest)
+  if (alignment == 0) alignment = granularity;
+  if ((alignment & (alignment - 1)) != 0 || alignment > largest)
     return fail(host_, TB_INVALID_ARGUMENT, "alignment %llu is not a power of two that an address can have",
                 number(alignment));
-  alignment = std::max(alignment, kGranularity);
+  alignment = std::max(alignment, granularity);
   const uint64_t span = size + alignment;
   void *memory = mmap(hint, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
@@ -152,7 +152,7 @@ tb_status VirtualMemory::create(int32_t number_of_device, uint64_t size, tb_phys
                 ByteText(size).text, number_of_device, ByteText(device.capacity()).text, ByteText(device.used()).text);
   }
   physical->offset = *place;
-  std::memset(device.inner(*place), kPoisonNew, size);
+  std::memset(device.inner(*place), poison_new, size);
   auto *handle = reinterpret_cast<tb_physical *>(physical.get());
   physicals_.emplace(handle, std::move(physical));
   ++handles_;
@@ -196,11 +196,11 @@ tb_status VirtualMemory::map(void *address, uint64_t size, tb_physical *handle, 
   if (physical.gone)
     return fail(host_, TB_DEVICE_LOST, "the physical memory was lost with device %d: destroy it", physical.device);
   if (const tb_status status = check_range("vmm_map", start, size)) return status;
-  if (offset % kGranularity != 0 || offset > physical.size || size > physical.size - offset)
+  if (offset % granularity != 0 || offset > physical.size || size > physical.size - offset)
     return fail(host_, TB_OUT_OF_RANGE,
                 "%llu bytes at offset %llu do not lie in the physical memory's %llu bytes, or the offset is not a "
                 "multiple of the granularity, %llu",
-                number(size), number(offset), number(physical.size), number(kGranularity));
+                number(size), number(offset), number(physical.size), number(granularity));
   if (!inside_reservation(start, size))
     return fail(host_, TB_INVALID_ARGUMENT, "%llu bytes at %p do not lie in one reservation", number(size), address);
   if (overlaps_mapping(start, size))

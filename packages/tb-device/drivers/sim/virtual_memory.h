@@ -1,9 +1,8 @@
-// virtual_memory.h -- addresses apart from memory: reservations, physical memory, mappings.
+// Addresses apart from memory: reservations, physical memory, mappings.
 //
 // Physical memory is a part of its device's file. A mapping shows it at the caller's address with the access that was
 // granted, but only while functions of the host run; the driver itself works through the arena's inner mapping.
-#ifndef TB_SIM_VIRTUAL_MEMORY_H
-#define TB_SIM_VIRTUAL_MEMORY_H
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -12,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "blocks.h"
+#include "drivers/sim/blocks.h"
 #include "tb/driver.h"
 
 namespace tb::sim {
 
 class VirtualMemory {
 public:
-  static constexpr uint64_t kGranularity = 65536; // a multiple of every system's page
+  static constexpr uint64_t granularity = 65536; // a multiple of every system's page
 
   VirtualMemory(const tb_host *host, std::vector<std::unique_ptr<Blocks>> &devices, bool isolated);
   ~VirtualMemory();
@@ -97,4 +96,3 @@ private:
 };
 
 } // namespace tb::sim
-#endif

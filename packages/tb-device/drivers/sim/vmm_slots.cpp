@@ -1,5 +1,5 @@
-// vmm_slots.cpp -- the table's functions about addresses apart from memory (VMM).
-#include "driver.h"
+// The table's functions about addresses apart from memory (VMM).
+#include "drivers/sim/driver.h"
 
 namespace tb::sim::slots {
 
@@ -9,7 +9,7 @@ tb_status vmm_granularity(tb_driver *self, int32_t number, uint64_t *out_minimum
     if (!driver.device(number, &status)) return status;
     if ((status = driver.require(out_minimum, "out_minimum"))) return status;
     if ((status = driver.require(out_recommended, "out_recommended"))) return status;
-    *out_minimum = *out_recommended = VirtualMemory::kGranularity;
+    *out_minimum = *out_recommended = VirtualMemory::granularity;
     return TB_OK;
   });
 }

@@ -1,4 +1,4 @@
-// bench_layers.cpp -- what a call costs directly, through the host's table without layers, and through each layer.
+// What a call costs directly, through the host's table without layers, and through each layer.
 //
 // Medians over interleaved rounds: what else runs on the machine hits all alike. Figures are nanoseconds a call.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// bench_ring.cpp -- measures the closure queue: cost of a submit, latency of submit and synchronise. Not a test.
+// Measures the closure queue: cost of a submit, latency of submit and synchronise. Not a test.
 //
 //   bench_ring [spin ...]     prints nanoseconds, the median of several repeats, for each value of the option "spin"
 #include <algorithm>

@@ -1,9 +1,8 @@
-// layered_driver.h -- the CPU driver with layers around it, as a host puts them there.
-#ifndef TB_TEST_LAYERED_DRIVER_H
-#define TB_TEST_LAYERED_DRIVER_H
+// The CPU driver with layers around it, as a host puts them there.
+#pragma once
 
-#include "../../layers/layers.h"
-#include "../../layers/stack.h"
+#include "layers/layers.h"
+#include "layers/stack.h"
 #include "opened_driver.h"
 
 namespace test {
@@ -32,5 +31,3 @@ struct LayeredDriver : OpenedDriver {
       check::that(told.find(part) != std::string::npos, (std::string(part) + "  in  " + told).c_str(), __FILE__,       \
                   __LINE__);                                                                                           \
   } while (false)
-
-#endif

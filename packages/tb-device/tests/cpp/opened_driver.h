@@ -1,6 +1,5 @@
-// opened_driver.h -- the CPU driver as a host opens it, for tests: options, error text, handles that free themselves.
-#ifndef TB_TEST_OPENED_DRIVER_H
-#define TB_TEST_OPENED_DRIVER_H
+// The CPU driver as a host opens it, for tests: options, error text, handles that free themselves.
+#pragma once
 
 #include <atomic>
 #include <cstdio>
@@ -12,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "../../drivers/cpu/cpu_driver.h"
+#include "drivers/cpu/cpu_driver.h"
 
 namespace test {
 
@@ -126,4 +125,3 @@ struct Gate {
 };
 
 } // namespace test
-#endif

@@ -1,12 +1,11 @@
-// opened_sim.h -- the sim driver as a host opens it, for tests, and what it tells of itself.
-#ifndef TB_TEST_OPENED_SIM_H
-#define TB_TEST_OPENED_SIM_H
+// The sim driver as a host opens it, for tests, and what it tells of itself.
+#pragma once
 
 #include <string>
 #include <vector>
 
-#include "../../drivers/sim/sim_driver.h"
-#include "../../drivers/sim/sim_extension.h"
+#include "drivers/sim/sim_driver.h"
+#include "drivers/sim/sim_extension.h"
 #include "opened_driver.h"
 
 namespace test {
@@ -51,4 +50,3 @@ struct OpenedSim : OpenedDriver {
 };
 
 } // namespace test
-#endif

@@ -1,4 +1,4 @@
-// test_copy.cpp -- copies and fills: every alignment, ragged sizes, neighbours, order, two dimensions, peers.
+// Copies and fills: every alignment, ragged sizes, neighbours, order, two dimensions, peers.
 #include <cstring>
 #include <numeric>
 #include <vector>

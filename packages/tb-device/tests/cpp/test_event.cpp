@@ -1,4 +1,4 @@
-// test_event.cpp -- events: points in streams, re-record, timing, blocking waits.
+// Events: points in streams, re-record, timing, blocking waits.
 #include <ctime>
 #include <vector>
 

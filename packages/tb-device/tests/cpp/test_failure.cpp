@@ -1,4 +1,4 @@
-// test_failure.cpp -- failures of queued work: told once, with the operation's name, and the device stays usable.
+// Failures of queued work: told once, with the operation's name, and the device stays usable.
 #include <memory>
 #include <stdexcept>
 

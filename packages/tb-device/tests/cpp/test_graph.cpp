@@ -1,4 +1,4 @@
-// test_graph.cpp -- the extension tb.graph: capture, replay, forks and joins, update, failures.
+// The extension tb.graph: capture, replay, forks and joins, update, failures.
 #include <cstring>
 #include <memory>
 #include <vector>

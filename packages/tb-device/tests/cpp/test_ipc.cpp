@@ -1,4 +1,4 @@
-// test_ipc.cpp -- memory and events between processes: each case spawns this program again as the other process.
+// Memory and events between processes: each case spawns this program again as the other process.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ using test::OpenedDriver;
 
 namespace {
 
-constexpr uint64_t kMiB = uint64_t(1) << 20;
+constexpr uint64_t mi_b = uint64_t(1) << 20;
 
 // A child process between whose standard streams and us bytes go; it runs the role `name` of roles().
 class Peer {
@@ -163,7 +163,7 @@ int run_role(const std::string &name) {
 
 CASE(memory_of_every_size_is_the_same_in_both_processes_and_outlives_its_owners_free) {
   OpenedDriver driver;
-  for (const uint64_t size : {uint64_t(1), uint64_t(100), uint64_t(5000), 2 * kMiB, 5 * kMiB + 3}) {
+  for (const uint64_t size : {uint64_t(1), uint64_t(100), uint64_t(5000), 2 * mi_b, 5 * mi_b + 3}) {
     void *neighbours[] = {driver.allocate(64), nullptr, driver.allocate(64)};
     auto *data = static_cast<uint8_t *>(driver.allocate(size));
     neighbours[1] = driver.allocate(64);
@@ -202,15 +202,15 @@ CASE(memory_of_every_size_is_the_same_in_both_processes_and_outlives_its_owners_
 
 CASE(an_export_loses_no_write_of_work_that_runs_meanwhile) {
   OpenedDriver driver;
-  constexpr uint64_t kWords = 32 * kMiB / sizeof(uint64_t), kStep = 4096 / sizeof(uint64_t);
+  constexpr uint64_t words = 32 * mi_b / sizeof(uint64_t), step = 4096 / sizeof(uint64_t);
   for (int round = 0; round < 3; ++round) {
-    auto *data = static_cast<uint64_t *>(driver.allocate(kWords * sizeof(uint64_t)));
+    auto *data = static_cast<uint64_t *>(driver.allocate(words * sizeof(uint64_t)));
     std::atomic<bool> begun{false}, end{false};
     uint64_t turns = 0;
     // Each word counts the turns: a write that went to pages that were replaced leaves a word behind.
     driver.submit(driver.default_stream(), [&] {
       for (; !end.load() || turns < 3; ++turns, begun.store(true))
-        for (uint64_t word = 0; word < kWords; word += kStep)
+        for (uint64_t word = 0; word < words; word += step)
           *static_cast<volatile uint64_t *>(data + word) = data[word] + 1;
     });
     while (!begun.load()) std::this_thread::yield();
@@ -219,7 +219,7 @@ CASE(an_export_loses_no_write_of_work_that_runs_meanwhile) {
     end.store(true);
     CHECK_EQUAL(driver.api.stream_synchronize(driver.self, driver.default_stream()), TB_OK);
     uint64_t behind = 0;
-    for (uint64_t word = 0; word < kWords; word += kStep) behind += data[word] != turns;
+    for (uint64_t word = 0; word < words; word += step) behind += data[word] != turns;
     CHECK_EQUAL(behind, 0u);
     CHECK_EQUAL(driver.api.mem_free(driver.self, 0, data), TB_OK);
   }
@@ -227,15 +227,15 @@ CASE(an_export_loses_no_write_of_work_that_runs_meanwhile) {
 
 CASE(the_exporting_process_may_import_its_own_memory_as_a_second_address) {
   OpenedDriver driver;
-  auto *data = static_cast<uint8_t *>(driver.allocate(3 * kMiB));
+  auto *data = static_cast<uint8_t *>(driver.allocate(3 * mi_b));
   tb_ipc_handle handle = empty_handle();
   CHECK_EQUAL(driver.api.ipc_export_memory(driver.self, data, &handle), TB_OK);
   void *alias = nullptr;
   CHECK_EQUAL(driver.api.ipc_import_memory(driver.self, 0, &handle, &alias), TB_OK);
   CHECK(alias != data);
-  CHECK_EQUAL(reinterpret_cast<uintptr_t>(alias) % (2 * kMiB), 0u);
-  data[3 * kMiB - 1] = 99;
-  CHECK_EQUAL(static_cast<uint8_t *>(alias)[3 * kMiB - 1], 99);
+  CHECK_EQUAL(reinterpret_cast<uintptr_t>(alias) % (2 * mi_b), 0u);
+  data[3 * mi_b - 1] = 99;
+  CHECK_EQUAL(static_cast<uint8_t *>(alias)[3 * mi_b - 1], 99);
   CHECK_EQUAL(driver.api.ipc_close_memory(driver.self, alias), TB_OK);
   CHECK_EQUAL(driver.api.mem_free(driver.self, 0, data), TB_OK);
 }

@@ -1,11 +1,11 @@
-// test_layer_fault.cpp -- chosen calls fail, late or hang, and nothing else changes.
+// Chosen calls fail, late or hang, and nothing else changes.
 #include <chrono>
 #include <thread>
 #include <vector>
 
-#include "../../layers/fault.h"
 #include "check.h"
 #include "layered_driver.h"
+#include "layers/fault.h"
 
 using tb::layers::Fault;
 using test::LayeredDriver;

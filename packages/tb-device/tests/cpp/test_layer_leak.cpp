@@ -1,10 +1,10 @@
-// test_layer_leak.cpp -- the layer leak lists exactly what is alive.
+// The layer leak lists exactly what is alive.
 #include <thread>
 #include <vector>
 
-#include "../../layers/leak.h"
 #include "check.h"
 #include "layered_driver.h"
+#include "layers/leak.h"
 
 using tb::layers::Kind;
 using tb::layers::Leak;

@@ -1,4 +1,4 @@
-// test_layer_serialise.cpp -- one call at a time reaches the driver, and waiting lets others in.
+// One call at a time reaches the driver, and waiting lets others in.
 #include <thread>
 #include <vector>
 

@@ -1,12 +1,12 @@
-// test_layer_trace.cpp -- every call stands in the file, and the replay driver answers a program that makes the same calls.
+// Every call stands in the file, and the replay driver answers a program that makes the same calls.
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <vector>
 
-#include "../../layers/replay.h"
 #include "check.h"
 #include "layered_driver.h"
+#include "layers/replay.h"
 
 namespace {
 

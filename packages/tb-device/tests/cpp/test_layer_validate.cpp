@@ -1,4 +1,4 @@
-// test_layer_validate.cpp -- misuse is refused with a text that names the handle and the calls; right use passes.
+// Misuse is refused with a text that names the handle and the calls; right use passes.
 #include <fstream>
 #include <iterator>
 #include <thread>

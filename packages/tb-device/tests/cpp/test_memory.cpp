@@ -1,4 +1,4 @@
-// test_memory.cpp -- blocks: alignment, limits, figures in error texts, what a pointer is, pinned and registered memory.
+// Blocks: alignment, limits, figures in error texts, what a pointer is, pinned and registered memory.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -10,7 +10,7 @@ using test::OpenedDriver;
 using test::Options;
 
 namespace {
-constexpr uint64_t kMiB = uint64_t(1) << 20;
+constexpr uint64_t mi_b = uint64_t(1) << 20;
 
 uint64_t free_bytes(OpenedDriver &driver, int32_t device = 0) {
   uint64_t free = 0, total = 0;
@@ -29,8 +29,8 @@ char *bytes(void *pointer) { return static_cast<char *>(pointer); }
 CASE(blocks_are_aligned_distinct_and_wholly_usable) {
   OpenedDriver driver;
   std::vector<std::pair<char *, uint64_t>> blocks;
-  for (uint64_t size : {uint64_t(1), uint64_t(7), uint64_t(63), uint64_t(64), uint64_t(4097), 2 * kMiB - 1, 2 * kMiB,
-                        2 * kMiB + 1, 9 * kMiB + 5}) {
+  for (uint64_t size : {uint64_t(1), uint64_t(7), uint64_t(63), uint64_t(64), uint64_t(4097), 2 * mi_b - 1, 2 * mi_b,
+                        2 * mi_b + 1, 9 * mi_b + 5}) {
     char *block = bytes(driver.allocate(size));
     CHECK_EQUAL(reinterpret_cast<uintptr_t>(block) % 64, 0u);
     std::memset(block, 0x5a, size);
@@ -55,24 +55,24 @@ CASE(size_zero_gives_a_unique_pointer_to_free) {
 
 CASE(the_limit_holds_with_figures_and_the_device_stays_usable) {
   OpenedDriver driver(Options{{"memory", "64M"}, {"devices", "2"}});
-  CHECK_EQUAL(free_bytes(driver), 64 * kMiB);
-  void *block = driver.allocate(40 * kMiB);
-  CHECK_EQUAL(free_bytes(driver), 24 * kMiB);
+  CHECK_EQUAL(free_bytes(driver), 64 * mi_b);
+  void *block = driver.allocate(40 * mi_b);
+  CHECK_EQUAL(free_bytes(driver), 24 * mi_b);
   void *untouched = &driver;
-  CHECK_EQUAL(driver.api.mem_alloc(driver.self, 0, 30 * kMiB, 0, &untouched), TB_OUT_OF_MEMORY);
+  CHECK_EQUAL(driver.api.mem_alloc(driver.self, 0, 30 * mi_b, 0, &untouched), TB_OUT_OF_MEMORY);
   CHECK(untouched == &driver);
   const std::string text = test::take_error();
   for (const char *part : {"30.00 MiB", "64.00 MiB", "40.00 MiB", "device 0"})
     CHECK(text.find(part) != std::string::npos);
-  void *exact = driver.allocate(24 * kMiB);
+  void *exact = driver.allocate(24 * mi_b);
   CHECK_EQUAL(free_bytes(driver), 0u);
   CHECK_EQUAL(driver.api.mem_alloc(driver.self, 0, 1, 0, &untouched), TB_OUT_OF_MEMORY);
-  void *other = driver.allocate(64 * kMiB, 1); // each device has its own limit
+  void *other = driver.allocate(64 * mi_b, 1); // each device has its own limit
   CHECK_EQUAL(driver.api.mem_free(driver.self, 0, exact), TB_OK);
   CHECK_EQUAL(driver.api.mem_free(driver.self, 0, block), TB_OK);
   CHECK_EQUAL(driver.api.mem_free(driver.self, 1, other), TB_OK);
-  CHECK_EQUAL(free_bytes(driver), 64 * kMiB);
-  CHECK_EQUAL(free_bytes(driver, 1), 64 * kMiB);
+  CHECK_EQUAL(free_bytes(driver), 64 * mi_b);
+  CHECK_EQUAL(free_bytes(driver, 1), 64 * mi_b);
 }
 
 CASE(absurd_sizes_are_out_of_memory) {
@@ -117,7 +117,7 @@ CASE(eight_threads_never_pass_the_limit_and_give_everything_back) {
   for (auto &thread : threads) thread.join();
   CHECK_EQUAL(wrong.load(), 0);
   CHECK(refused.load() > 0);
-  CHECK_EQUAL(free_bytes(driver), kMiB);
+  CHECK_EQUAL(free_bytes(driver), mi_b);
 }
 
 CASE(freeing_what_is_not_a_block_is_refused_with_the_reason) {
@@ -188,8 +188,8 @@ CASE(registered_host_memory_is_known_and_overlaps_are_refused) {
 CASE(pinned_memory_is_not_charged_to_the_device) {
   OpenedDriver driver(Options{{"memory", "1M"}});
   void *pinned = nullptr;
-  CHECK_EQUAL(driver.api.mem_alloc_host(driver.self, 0, 8 * kMiB, 0, &pinned), TB_OK);
-  CHECK_EQUAL(free_bytes(driver), kMiB);
-  std::memset(pinned, 1, 8 * kMiB);
+  CHECK_EQUAL(driver.api.mem_alloc_host(driver.self, 0, 8 * mi_b, 0, &pinned), TB_OK);
+  CHECK_EQUAL(free_bytes(driver), mi_b);
+  std::memset(pinned, 1, 8 * mi_b);
   CHECK_EQUAL(driver.api.mem_free_host(driver.self, pinned), TB_OK);
 }

@@ -1,4 +1,4 @@
-// test_modules.cpp -- kernels from shared objects: loading, looking up, launching, failing, unloading.
+// Kernels from shared objects: loading, looking up, launching, failing, unloading.
 #include <fstream>
 #include <iterator>
 #include <vector>

@@ -1,4 +1,4 @@
-// test_native.cpp -- native handles of streams, and second handles on one stream.
+// Native handles of streams, and second handles on one stream.
 #include <vector>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-// test_npu.cpp -- the NPU driver on the simulated libascendcl from many threads at once, for the sanitizers.
+// The NPU driver on the simulated libascendcl from many threads at once, for the sanitizers.
 #define TB_TEST_OWN_MAIN
 #include <dlfcn.h>
 
@@ -7,15 +7,15 @@
 #include <mutex>
 #include <vector>
 
-#include "../../drivers/npu/npu_driver.h"
 #include "check.h"
+#include "drivers/npu/npu_driver.h"
 #include "opened_driver.h"
 
 using test::OpenedDriver;
 
 namespace {
 
-constexpr uint64_t kBytes = 1 << 14, kGranule = 2 << 20;
+constexpr uint64_t byte_count = 1 << 14, granule_bytes = 2 << 20;
 constexpr const char *library = TB_TEST_ASCENDCL;
 
 struct Npu : OpenedDriver {
@@ -65,11 +65,12 @@ CASE(eight_threads_use_both_devices_and_one_stream) {
       const int32_t device = number % 2;
       tb_stream *own = npu.create_stream(device);
       void *pinned = nullptr;
-      npu.ok(npu.api.mem_alloc_host(npu.self, device, kBytes, 0, &pinned));
+      npu.ok(npu.api.mem_alloc_host(npu.self, device, byte_count, 0, &pinned));
       for (int round = 0; round < 20; ++round) {
-        void *block = npu.allocate(kBytes, device);
-        npu.ok(npu.api.mem_set(npu.self, device, own, block, 0x0102u * static_cast<uint32_t>(number), 4, kBytes / 4));
-        npu.ok(npu.api.mem_copy(npu.self, device, own, pinned, block, kBytes, TB_COPY_DEVICE_TO_HOST));
+        void *block = npu.allocate(byte_count, device);
+        npu.ok(
+            npu.api.mem_set(npu.self, device, own, block, 0x0102u * static_cast<uint32_t>(number), 4, byte_count / 4));
+        npu.ok(npu.api.mem_copy(npu.self, device, own, pinned, block, byte_count, TB_COPY_DEVICE_TO_HOST));
         npu.ok(npu.api.event_record(npu.self, event, shared));
         npu.ok(npu.api.stream_wait_event(npu.self, own, event));
         npu.api.event_query(npu.self, event);
@@ -99,17 +100,17 @@ CASE(eight_threads_map_memory_and_call_the_host) {
       for (int round = 0; round < 5; ++round) {
         void *range = nullptr;
         tb_physical *physical = nullptr;
-        npu.ok(npu.api.vmm_reserve(npu.self, 2 * kGranule, 0, nullptr, &range));
-        npu.ok(npu.api.vmm_create(npu.self, device, kGranule, 0, &physical));
-        npu.ok(npu.api.vmm_map(npu.self, range, kGranule, physical, 0));
+        npu.ok(npu.api.vmm_reserve(npu.self, 2 * granule_bytes, 0, nullptr, &range));
+        npu.ok(npu.api.vmm_create(npu.self, device, granule_bytes, 0, &physical));
+        npu.ok(npu.api.vmm_map(npu.self, range, granule_bytes, physical, 0));
         npu.ok(npu.api.vmm_destroy(npu.self, physical));
-        npu.ok(npu.api.vmm_set_access(npu.self, range, kGranule, &device, 1, 3));
-        npu.ok(npu.api.mem_set(npu.self, device, stream, range, 1, 1, kGranule));
+        npu.ok(npu.api.vmm_set_access(npu.self, range, granule_bytes, &device, 1, 3));
+        npu.ok(npu.api.mem_set(npu.self, device, stream, range, 1, 1, granule_bytes));
         npu.ok(npu.api.stream_host_call(
             npu.self, stream, [](void *user, tb_status) { ++*static_cast<std::atomic<int> *>(user); }, &calls));
         npu.ok(npu.api.stream_synchronize(npu.self, stream));
-        npu.ok(npu.api.vmm_unmap(npu.self, range, kGranule));
-        npu.ok(npu.api.vmm_release(npu.self, range, 2 * kGranule));
+        npu.ok(npu.api.vmm_unmap(npu.self, range, granule_bytes));
+        npu.ok(npu.api.vmm_release(npu.self, range, 2 * granule_bytes));
       }
       npu.ok(npu.api.stream_destroy(npu.self, stream));
     };
@@ -128,9 +129,9 @@ CASE(drivers_are_opened_and_closed_while_others_work) {
                     std::lock_guard lock(opening);
                     npu = std::make_unique<Npu>();
                   }
-                  void *block = npu->allocate(kBytes, number % 2);
+                  void *block = npu->allocate(byte_count, number % 2);
                   tb_stream *stream = npu->default_stream(number % 2);
-                  npu->ok(npu->api.mem_set(npu->self, number % 2, stream, block, 1, 1, kBytes));
+                  npu->ok(npu->api.mem_set(npu->self, number % 2, stream, block, 1, 1, byte_count));
                   npu->ok(npu->api.stream_synchronize(npu->self, stream));
                   npu->ok(npu->api.mem_free(npu->self, number % 2, block));
                 }

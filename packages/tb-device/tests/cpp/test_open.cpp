@@ -1,4 +1,4 @@
-// test_open.cpp -- opening, options, the table, info structs, arguments out of range, close.
+// Opening, options, the table, info structs, arguments out of range, close.
 #include <cstddef>
 #include <cstring>
 #include <vector>

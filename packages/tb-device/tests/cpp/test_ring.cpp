@@ -1,4 +1,4 @@
-// test_ring.cpp -- the closure queue: order, wrap-around, back-pressure, cancel, many producers.
+// The closure queue: order, wrap-around, back-pressure, cancel, many producers.
 #include <sched.h>
 
 #include <cstdint>
@@ -47,17 +47,17 @@ CASE(closures_of_one_producer_run_in_order) {
 CASE(four_producers_keep_their_own_order_and_lose_nothing) {
   OpenedDriver driver;
   tb_stream *stream = driver.default_stream();
-  constexpr int kEach = 20000;
+  constexpr int per_thread = 20000;
   std::vector<std::pair<int, int>> order; // only the worker touches it
   std::vector<std::thread> producers;
   for (int producer = 0; producer < 4; ++producer)
     producers.emplace_back([&, producer] {
-      for (int number = 0; number < kEach; ++number)
+      for (int number = 0; number < per_thread; ++number)
         driver.submit(stream, [&order, producer, number] { order.emplace_back(producer, number); });
     });
   for (auto &producer : producers) producer.join();
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
-  CHECK_EQUAL(order.size(), 4u * kEach);
+  CHECK_EQUAL(order.size(), 4u * per_thread);
   int next[4] = {};
   for (const auto &[producer, number] : order) CHECK_EQUAL(next[producer]++, number);
 }
@@ -68,8 +68,8 @@ CASE(mixed_sizes_survive_many_wraps) {
   std::vector<uint64_t> order;
   std::atomic<int> destroyed{0};
   std::minstd_rand random(7);
-  constexpr uint64_t kCount = 4000; // about 40 laps of 1 MiB
-  for (uint64_t number = 0; number < kCount; ++number) {
+  constexpr uint64_t element_count = 4000; // about 40 laps of 1 MiB
+  for (uint64_t number = 0; number < element_count; ++number) {
     const uint64_t size = sizeof(Sized) + random() % (number % 50 == 0 ? 400000 : 4000);
     void *storage = nullptr;
     CHECK_EQUAL(driver.api.closure_reserve(driver.self, stream, size, &storage), TB_OK);
@@ -79,9 +79,9 @@ CASE(mixed_sizes_survive_many_wraps) {
     CHECK_EQUAL(driver.api.closure_commit(driver.self, stream, storage, &sized_closure), TB_OK);
   }
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
-  CHECK_EQUAL(order.size(), kCount);
-  for (uint64_t number = 0; number < kCount; ++number) CHECK_EQUAL(order[number], number);
-  CHECK_EQUAL(destroyed.load(), static_cast<int>(kCount));
+  CHECK_EQUAL(order.size(), element_count);
+  for (uint64_t number = 0; number < element_count; ++number) CHECK_EQUAL(order[number], number);
+  CHECK_EQUAL(destroyed.load(), static_cast<int>(element_count));
 }
 
 CASE(sizes_up_to_the_stated_one_fit_and_larger_ones_are_refused) {

@@ -1,4 +1,4 @@
-// test_sim_bugs.cpp -- programs with one planted bug each: the sim driver finds every one within 200 seeds, replaying the
+// Programs with one planted bug each: the sim driver finds every one within 200 seeds, replaying the
 // schedule finds it again, and the correct program is clean for all 200.
 #include <cstdio>
 #include <functional>
@@ -11,12 +11,12 @@ using test::Options;
 
 namespace {
 
-constexpr uint64_t kSeeds = 200;
-constexpr size_t kSize = 256;
+constexpr uint64_t seeds = 200;
+constexpr size_t block_bytes = 256;
 
 // Reads what the device may still be writing: that race is the bug that is looked for.
 __attribute__((no_sanitize("thread"))) bool holds(const volatile uint8_t *bytes, uint8_t value) {
-  for (size_t place = 0; place < kSize; ++place)
+  for (size_t place = 0; place < block_bytes; ++place)
     if (bytes[place] != value) return false;
   return true;
 }
@@ -33,19 +33,19 @@ struct Program {
     tb_driver *self = driver.self;
     tb_stream *writer = driver.create_stream(), *reader = driver.create_stream();
     tb_event *written = driver.create_event(), *used = driver.create_event();
-    void *buffer = nullptr, *result = driver.allocate(kSize);
-    alignas(64) uint8_t host[kSize] = {};
-    driver.ok(api.mem_set(self, 0, writer, result, 1, 1, kSize));
-    driver.ok(api.mem_alloc_async(self, writer, kSize, 0, &buffer));
+    void *buffer = nullptr, *result = driver.allocate(block_bytes);
+    alignas(64) uint8_t host[block_bytes] = {};
+    driver.ok(api.mem_set(self, 0, writer, result, 1, 1, block_bytes));
+    driver.ok(api.mem_alloc_async(self, writer, block_bytes, 0, &buffer));
     if (!records_last) driver.ok(api.event_record(self, written, writer));
-    driver.ok(api.mem_set(self, 0, writer, buffer, 42, 1, kSize));
+    driver.ok(api.mem_set(self, 0, writer, buffer, 42, 1, block_bytes));
     if (records_last) driver.ok(api.event_record(self, written, writer));
     if (waits) driver.ok(api.stream_wait_event(self, reader, written));
-    driver.ok(api.mem_copy(self, 0, reader, result, buffer, kSize, TB_COPY_DEVICE_TO_DEVICE));
+    driver.ok(api.mem_copy(self, 0, reader, result, buffer, block_bytes, TB_COPY_DEVICE_TO_DEVICE));
     driver.ok(api.event_record(self, used, reader));
     if (keeps_memory) driver.ok(api.stream_wait_event(self, writer, used));
     driver.ok(api.mem_free_async(self, writer, buffer));
-    driver.ok(api.mem_copy(self, 0, reader, host, result, kSize, TB_COPY_DEVICE_TO_HOST));
+    driver.ok(api.mem_copy(self, 0, reader, host, result, block_bytes, TB_COPY_DEVICE_TO_HOST));
     bool right = true;
     if (synchronises) right = api.stream_synchronize(self, reader) == TB_OK;
     right = holds(host, 42) && right;
@@ -61,20 +61,20 @@ struct Program {
 Options patient(uint64_t seed) { return {{"seed", std::to_string(seed)}, {"idle", "60000"}}; }
 
 void finds(const char *bug, const Program &program) {
-  uint64_t found = 0, first = kSeeds;
+  uint64_t found = 0, first = seeds;
   std::string first_schedule;
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
     OpenedSim driver(patient(seed));
     if (program.run(driver)) continue;
     ++found;
-    if (first < kSeeds) continue;
+    if (first < seeds) continue;
     first = seed;
     first_schedule = driver.schedule();
   }
   std::printf("%s: first found at seed=%llu schedule=%s; %llu of %llu seeds find it\n", bug,
               static_cast<unsigned long long>(first), first_schedule.c_str(), static_cast<unsigned long long>(found),
-              static_cast<unsigned long long>(kSeeds));
-  CHECK(first < kSeeds);
+              static_cast<unsigned long long>(seeds));
+  CHECK(first < seeds);
   for (int turn = 0; turn < 3; ++turn) {
     Options other = patient(static_cast<uint64_t>(1000 + turn));
     other["schedule"] = first_schedule;
@@ -87,7 +87,7 @@ void finds(const char *bug, const Program &program) {
 } // namespace
 
 CASE(the_correct_program_is_clean_for_all_seeds) {
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
     OpenedSim driver(patient(seed));
     CHECK(Program().run(driver));
   }

@@ -1,4 +1,4 @@
-// test_sim_memory.cpp -- the sim driver's memory: isolated, poisoned, guarded, limited.
+// The sim driver's memory: isolated, poisoned, guarded, limited.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// test_sim_schedule.cpp -- the sim driver's scheduler: late, legal, repeatable, and always ending.
+// The sim driver's scheduler: late, legal, repeatable, and always ending.
 #include <chrono>
 #include <set>
 #include <thread>

@@ -1,4 +1,4 @@
-// test_stream.cpp -- streams: order within and between them, waits, destroy, synchronise, waiters, threads.
+// Streams: order within and between them, waits, destroy, synchronise, waiters, threads.
 #include <cstring>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// test_stream_memory.cpp -- memory that is allocated and freed in stream order.
+// Memory that is allocated and freed in stream order.
 #include <cstring>
 
 #include "check.h"
