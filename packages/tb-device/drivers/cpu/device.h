@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "drivers/cpu/failure.h"
+#include "drivers/common/failure.h"
 #include "drivers/cpu/options.h"
 #include "tb/driver.h"
 

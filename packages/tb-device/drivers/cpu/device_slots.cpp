@@ -3,9 +3,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "drivers/common/machine.h"
 #include "drivers/cpu/driver.h"
 #include "drivers/cpu/graph_slots.h"
-#include "drivers/cpu/machine.h"
 
 #ifndef TB_PACKAGE_VERSION
 #define TB_PACKAGE_VERSION "unversioned"

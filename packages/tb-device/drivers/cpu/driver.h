@@ -8,11 +8,11 @@
 #include <mutex>
 #include <vector>
 
+#include "drivers/common/error_text.h"
+#include "drivers/common/info_struct.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/error_text.h"
 #include "drivers/cpu/event.h"
 #include "drivers/cpu/exports.h"
-#include "drivers/cpu/give.h"
 #include "drivers/cpu/memory_blocks.h"
 #include "drivers/cpu/options.h"
 #include "drivers/cpu/stream_list.h"

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cstdio>
 
+#include "drivers/common/error_text.h"
+#include "drivers/common/host_wait.h"
 #include "drivers/cpu/capture.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/error_text.h"
-#include "drivers/cpu/host_wait.h"
 
 namespace tb::cpu {
 

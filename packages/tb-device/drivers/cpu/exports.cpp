@@ -13,8 +13,8 @@
 #include <cstring>
 #include <system_error>
 
-#include "drivers/cpu/error_text.h"
-#include "drivers/cpu/signals.h"
+#include "drivers/common/error_text.h"
+#include "drivers/common/signals.h"
 
 namespace tb::cpu {
 

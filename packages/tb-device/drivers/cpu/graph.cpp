@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
+#include "drivers/common/error_text.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/error_text.h"
 
 namespace tb::cpu {
 

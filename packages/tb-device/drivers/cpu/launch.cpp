@@ -5,9 +5,9 @@
 #include <cstring>
 #include <memory>
 
+#include "drivers/common/error_text.h"
+#include "drivers/common/host_module.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/error_text.h"
-#include "drivers/cpu/module.h"
 #include "drivers/cpu/stream.h"
 
 namespace tb::cpu {

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 
 namespace tb::cpu {
 

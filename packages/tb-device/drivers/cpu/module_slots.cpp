@@ -1,6 +1,6 @@
 // The table's functions about loadable kernels (MODULE).
+#include "drivers/common/host_module.h"
 #include "drivers/cpu/driver.h"
-#include "drivers/cpu/module.h"
 
 namespace tb::cpu::slots {
 

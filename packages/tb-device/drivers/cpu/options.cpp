@@ -5,8 +5,8 @@
 #include <charconv>
 #include <cstring>
 
-#include "drivers/cpu/error_text.h"
-#include "drivers/cpu/machine.h"
+#include "drivers/common/error_text.h"
+#include "drivers/common/machine.h"
 
 namespace tb::cpu {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <new>
 
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 #include "drivers/cpu/futex.h"
 
 namespace tb::cpu {

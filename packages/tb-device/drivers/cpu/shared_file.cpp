@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 
 #ifndef MADV_POPULATE_READ // Linux 5.14
 #define MADV_POPULATE_READ 22

@@ -9,11 +9,11 @@
 #include <exception>
 #include <system_error>
 
+#include "drivers/common/error_text.h"
+#include "drivers/common/host_wait.h"
+#include "drivers/common/signals.h"
 #include "drivers/cpu/capture.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/error_text.h"
-#include "drivers/cpu/host_wait.h"
-#include "drivers/cpu/signals.h"
 
 namespace tb::cpu {
 

@@ -12,8 +12,8 @@
 #include <thread>
 #include <utility>
 
-#include "drivers/cpu/failure.h"
-#include "drivers/cpu/reference.h"
+#include "drivers/common/failure.h"
+#include "drivers/common/reference.h"
 #include "drivers/cpu/ring.h"
 #include "tb/driver.h"
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "drivers/cpu/error_text.h"
-#include "drivers/cpu/give.h"
+#include "drivers/common/error_text.h"
+#include "drivers/common/info_struct.h"
 #include "drivers/cuda/library.h"
 #include "drivers/cuda/status.h"
 #include "tb/driver.h"

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 #include "drivers/cuda/status.h"
 
 namespace tb::cuda {

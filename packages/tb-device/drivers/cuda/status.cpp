@@ -1,7 +1,7 @@
 // Which result is which status.
 #include "drivers/cuda/status.h"
 
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 #include "drivers/cuda/library.h"
 
 namespace tb::cuda {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "drivers/cpu/give.h"
+#include "drivers/common/info_struct.h"
 #include "drivers/npu/ranges.h"
 #include "drivers/npu/runtime.h"
 #include "drivers/npu/scratch.h"

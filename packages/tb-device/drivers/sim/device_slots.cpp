@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "drivers/cpu/machine.h"
+#include "drivers/common/machine.h"
 #include "drivers/sim/driver.h"
 
 #ifndef TB_PACKAGE_VERSION

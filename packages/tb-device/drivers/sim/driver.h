@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "drivers/common/error_text.h"
+#include "drivers/common/host_module.h"
+#include "drivers/common/info_struct.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/error_text.h"
-#include "drivers/cpu/give.h"
-#include "drivers/cpu/module.h"
 #include "drivers/sim/device_memory.h"
 #include "drivers/sim/operations.h"
 #include "drivers/sim/options.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "drivers/cpu/module.h"
+#include "drivers/common/host_module.h"
 #include "drivers/sim/operation.h"
 
 namespace tb::sim {

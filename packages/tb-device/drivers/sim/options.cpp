@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 
 namespace tb::sim {
 

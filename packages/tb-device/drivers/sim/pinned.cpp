@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 #include "drivers/sim/blocks.h"
 
 namespace tb::sim {

@@ -10,7 +10,7 @@
 #include <deque>
 #include <memory>
 
-#include "drivers/cpu/failure.h"
+#include "drivers/common/failure.h"
 #include "tb/driver.h"
 
 namespace tb::sim {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "drivers/cpu/error_text.h"
-#include "drivers/cpu/host_wait.h"
+#include "drivers/common/error_text.h"
+#include "drivers/common/host_wait.h"
 
 namespace tb::sim {
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 
 namespace tb::sim {
 

@@ -1,5 +1,5 @@
 // Facts about the machine the process runs on.
-#include "drivers/cpu/machine.h"
+#include "drivers/common/machine.h"
 
 #include <sched.h>
 #include <unistd.h>

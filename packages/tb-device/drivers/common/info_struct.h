@@ -1,7 +1,7 @@
 // An info struct for the caller, for the drivers that are built in.
 #pragma once
 
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {

@@ -1,5 +1,5 @@
 // Loading shared objects from memory, and what they export.
-#include "drivers/cpu/module.h"
+#include "drivers/common/host_module.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "drivers/common/error_text.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/error_text.h"
 
 // The header of the object that this code is in, by the linker: an image must be for the same kind of machine.
 extern "C" [[gnu::visibility("hidden")]] const ElfW(Ehdr) __ehdr_start;

@@ -1,5 +1,5 @@
 // Failing with a text.
-#include "drivers/cpu/error_text.h"
+#include "drivers/common/error_text.h"
 
 #include <cstdarg>
 #include <cstdio>

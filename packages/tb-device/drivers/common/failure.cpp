@@ -1,5 +1,5 @@
 // What went wrong in queued work, kept until one synchronise has told it.
-#include "drivers/cpu/failure.h"
+#include "drivers/common/failure.h"
 
 #include <cstdio>
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "drivers/cpu/reference.h"
+#include "drivers/common/reference.h"
 #include "tb/host_kernel.h"
 
 namespace tb::cpu {
