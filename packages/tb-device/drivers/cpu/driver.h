@@ -11,12 +11,12 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/info_struct.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/event.h"
-#include "drivers/cpu/exports.h"
-#include "drivers/cpu/memory_blocks.h"
+#include "drivers/cpu/ipc/exports.h"
+#include "drivers/cpu/memory/memory_blocks.h"
+#include "drivers/cpu/memory/virtual_memory.h"
 #include "drivers/cpu/options.h"
-#include "drivers/cpu/stream_list.h"
-#include "drivers/cpu/virtual_memory.h"
+#include "drivers/cpu/stream/event.h"
+#include "drivers/cpu/stream/stream_list.h"
 
 namespace tb::cpu {
 

@@ -3,7 +3,7 @@
 
 #include "drivers/cpu/cpu_driver.h"
 #include "drivers/cpu/driver.h"
-#include "drivers/cpu/shared_file.h"
+#include "drivers/cpu/ipc/shared_file.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define TB_CPU_SANITIZER "thread sanitizer"

@@ -8,7 +8,7 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_module.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/stream.h"
+#include "drivers/cpu/stream/stream.h"
 
 namespace tb::cpu {
 

@@ -1,5 +1,5 @@
 // Files of the system's memory, and moving pages into one.
-#include "drivers/cpu/shared_file.h"
+#include "drivers/cpu/ipc/shared_file.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

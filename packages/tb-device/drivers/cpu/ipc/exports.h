@@ -12,7 +12,7 @@
 #include <mutex>
 #include <thread>
 
-#include "drivers/cpu/shared_file.h"
+#include "drivers/cpu/ipc/shared_file.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {

@@ -1,13 +1,13 @@
 // The queue behind a stream. The protocol is in ring.h.
-#include "drivers/cpu/ring.h"
+#include "drivers/cpu/stream/closure_queue.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 
-#include "drivers/cpu/elsewhere.h"
-#include "drivers/cpu/futex.h"
-#include "drivers/cpu/openmp.h"
+#include "drivers/cpu/stream/futex.h"
+#include "drivers/cpu/stream/openmp_pause.h"
+#include "drivers/cpu/stream/wake_affinity.h"
 
 namespace tb::cpu {
 

@@ -1,5 +1,5 @@
 // Every stream of the driver whose worker may still run.
-#include "drivers/cpu/stream_list.h"
+#include "drivers/cpu/stream/stream_list.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The table's functions about memory: blocks, copies, fills, virtual memory (CORE, PIN, PTR, SOA,
 // COPY2D, PEER's copy, VMM).
-#include "drivers/cpu/copy.h"
 #include "drivers/cpu/driver.h"
+#include "drivers/cpu/stream/copy.h"
 
 namespace tb::cpu {
 

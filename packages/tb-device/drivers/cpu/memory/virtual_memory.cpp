@@ -1,5 +1,5 @@
 // Reservations, physical memory and mappings over memfd.
-#include "drivers/cpu/virtual_memory.h"
+#include "drivers/cpu/memory/virtual_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

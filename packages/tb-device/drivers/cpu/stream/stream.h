@@ -14,7 +14,7 @@
 
 #include "drivers/common/failure.h"
 #include "drivers/common/reference.h"
-#include "drivers/cpu/ring.h"
+#include "drivers/cpu/stream/closure_queue.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {

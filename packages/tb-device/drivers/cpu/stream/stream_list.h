@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "drivers/cpu/stream.h"
+#include "drivers/cpu/stream/stream.h"
 
 namespace tb::cpu {
 

@@ -1,5 +1,5 @@
 // Blocks of device and pinned host memory.
-#include "drivers/cpu/memory_blocks.h"
+#include "drivers/cpu/memory/memory_blocks.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

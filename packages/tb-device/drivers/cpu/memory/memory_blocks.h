@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/exports.h"
+#include "drivers/cpu/ipc/exports.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {

@@ -1,10 +1,10 @@
 // The copies, fills and host calls that streams run.
-#include "drivers/cpu/copy.h"
+#include "drivers/cpu/stream/copy.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "drivers/cpu/stream.h"
+#include "drivers/cpu/stream/stream.h"
 
 namespace tb::cpu {
 

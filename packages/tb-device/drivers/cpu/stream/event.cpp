@@ -1,13 +1,13 @@
 // Recording events and waiting for them on a stream.
-#include "drivers/cpu/event.h"
+#include "drivers/cpu/stream/event.h"
 
 #include <chrono>
 #include <cstdio>
 
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_wait.h"
-#include "drivers/cpu/capture.h"
 #include "drivers/cpu/device.h"
+#include "drivers/cpu/graph/graph_capture.h"
 
 namespace tb::cpu {
 

@@ -1,5 +1,5 @@
 // The worker thread of a stream.
-#include "drivers/cpu/stream.h"
+#include "drivers/cpu/stream/stream.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -12,8 +12,8 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_wait.h"
 #include "drivers/common/signals.h"
-#include "drivers/cpu/capture.h"
 #include "drivers/cpu/device.h"
+#include "drivers/cpu/graph/graph_capture.h"
 
 namespace tb::cpu {
 

@@ -1,5 +1,5 @@
 // Running captured work.
-#include "drivers/cpu/graph.h"
+#include "drivers/cpu/graph/graph.h"
 
 #include <cstddef>
 

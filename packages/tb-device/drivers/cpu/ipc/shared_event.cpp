@@ -1,5 +1,5 @@
 // The part of an event that other processes see.
-#include "drivers/cpu/shared_event.h"
+#include "drivers/cpu/ipc/shared_event.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <new>
 
 #include "drivers/common/error_text.h"
-#include "drivers/cpu/futex.h"
+#include "drivers/cpu/stream/futex.h"
 
 namespace tb::cpu {
 

@@ -1,5 +1,5 @@
 // Collecting the work of streams into a graph.
-#include "drivers/cpu/capture.h"
+#include "drivers/cpu/graph/graph_capture.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The table's functions about streams, events and closures (ASYNC, TIMING, HOSTCALL, NATIVE,
 // CLOSURE).
-#include "drivers/cpu/copy.h"
 #include "drivers/cpu/driver.h"
+#include "drivers/cpu/stream/copy.h"
 
 namespace tb::cpu::slots {
 

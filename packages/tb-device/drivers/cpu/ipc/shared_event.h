@@ -10,8 +10,8 @@
 #include <memory>
 #include <mutex>
 
-#include "drivers/cpu/exports.h"
-#include "drivers/cpu/shared_file.h"
+#include "drivers/cpu/ipc/exports.h"
+#include "drivers/cpu/ipc/shared_file.h"
 #include "tb/driver.h"
 
 namespace tb::cpu {

@@ -1,5 +1,5 @@
 // Handing files to other processes of the same user.
-#include "drivers/cpu/exports.h"
+#include "drivers/cpu/ipc/exports.h"
 
 #include <fcntl.h>
 #include <pthread.h>

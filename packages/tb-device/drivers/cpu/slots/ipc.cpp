@@ -1,6 +1,6 @@
 // The table's functions about sharing with other processes (IPC).
 #include "drivers/cpu/driver.h"
-#include "drivers/cpu/exports.h"
+#include "drivers/cpu/ipc/exports.h"
 
 namespace tb::cpu::slots {
 

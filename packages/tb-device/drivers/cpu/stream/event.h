@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 
-#include "drivers/cpu/shared_event.h"
-#include "drivers/cpu/stream.h"
+#include "drivers/cpu/ipc/shared_event.h"
+#include "drivers/cpu/stream/stream.h"
 
 namespace tb::cpu {
 

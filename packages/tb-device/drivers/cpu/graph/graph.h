@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "drivers/cpu/event.h"
-#include "drivers/cpu/stream.h"
+#include "drivers/cpu/stream/event.h"
+#include "drivers/cpu/stream/stream.h"
 #include "tb/graph.h"
 
 namespace tb::cpu {

@@ -5,7 +5,7 @@
 
 #include "drivers/common/machine.h"
 #include "drivers/cpu/driver.h"
-#include "drivers/cpu/graph_slots.h"
+#include "drivers/cpu/slots/graph.h"
 
 #ifndef TB_PACKAGE_VERSION
 #define TB_PACKAGE_VERSION "unversioned"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "drivers/cpu/graph.h"
+#include "drivers/cpu/graph/graph.h"
 
 namespace tb::cpu {
 

@@ -1,8 +1,8 @@
 // The functions of the extension tb.graph.
-#include "drivers/cpu/graph_slots.h"
+#include "drivers/cpu/slots/graph.h"
 
-#include "drivers/cpu/capture.h"
 #include "drivers/cpu/driver.h"
+#include "drivers/cpu/graph/graph_capture.h"
 
 namespace tb::cpu {
 
