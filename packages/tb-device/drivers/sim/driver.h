@@ -13,11 +13,11 @@
 #include "drivers/common/host_module.h"
 #include "drivers/common/info_struct.h"
 #include "drivers/cpu/device.h"
-#include "drivers/sim/device_memory.h"
-#include "drivers/sim/operations.h"
+#include "drivers/sim/memory/device_memory.h"
 #include "drivers/sim/options.h"
-#include "drivers/sim/queue.h"
-#include "drivers/sim/scheduler.h"
+#include "drivers/sim/queue/operations.h"
+#include "drivers/sim/queue/queue.h"
+#include "drivers/sim/schedule/scheduler.h"
 
 namespace tb::sim {
 

@@ -1,6 +1,6 @@
 // The table's functions about loadable kernels (MODULE). Images are the CPU driver's.
 #include "drivers/sim/driver.h"
-#include "drivers/sim/launch.h"
+#include "drivers/sim/queue/launch.h"
 
 namespace tb::sim {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "drivers/sim/device_memory.h"
-#include "drivers/sim/queue.h"
+#include "drivers/sim/memory/device_memory.h"
+#include "drivers/sim/queue/queue.h"
 #include "tb/driver.h"
 
 namespace tb::sim {

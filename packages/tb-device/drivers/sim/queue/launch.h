@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "drivers/common/host_module.h"
-#include "drivers/sim/operation.h"
+#include "drivers/sim/queue/operation.h"
 
 namespace tb::sim {
 

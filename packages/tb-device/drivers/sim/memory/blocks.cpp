@@ -1,5 +1,5 @@
 // Allocating, freeing and checking the blocks of one device.
-#include "drivers/sim/blocks.h"
+#include "drivers/sim/memory/blocks.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,10 +1,10 @@
 // From callers' addresses to the driver's own, with what is wrong about them.
-#include "drivers/sim/device_memory.h"
+#include "drivers/sim/memory/device_memory.h"
 
 #include <algorithm>
 #include <cstdio>
 
-#include "drivers/sim/fault.h"
+#include "drivers/sim/memory/fault_handler.h"
 
 namespace tb::sim {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "drivers/sim/scheduler.h"
+#include "drivers/sim/schedule/scheduler.h"
 
 namespace tb::sim {
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <string>
 
-#include "drivers/sim/arena.h"
-#include "drivers/sim/extents.h"
+#include "drivers/sim/memory/arena.h"
+#include "drivers/sim/memory/extents.h"
 #include "drivers/sim/options.h"
 #include "tb/driver.h"
 

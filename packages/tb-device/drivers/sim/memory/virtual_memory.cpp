@@ -1,5 +1,5 @@
 // Reserving addresses, and mapping parts of the devices' files there.
-#include "drivers/sim/virtual_memory.h"
+#include "drivers/sim/memory/virtual_memory.h"
 
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
 // Running a kernel's blocks, in an order of the scheduler's liking.
-#include "drivers/sim/launch.h"
+#include "drivers/sim/queue/launch.h"
 
 #include <algorithm>
 #include <cstdio>

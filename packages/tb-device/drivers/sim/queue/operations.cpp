@@ -1,5 +1,5 @@
 // What each kind of queued work does.
-#include "drivers/sim/operations.h"
+#include "drivers/sim/queue/operations.h"
 
 #include <algorithm>
 #include <chrono>

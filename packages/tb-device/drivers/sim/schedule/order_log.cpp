@@ -1,5 +1,5 @@
 // Writing and reading the text of a schedule.
-#include "drivers/sim/schedule.h"
+#include "drivers/sim/schedule/order_log.h"
 
 #include <algorithm>
 #include <charconv>

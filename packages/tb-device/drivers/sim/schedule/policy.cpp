@@ -1,9 +1,9 @@
 // How a seed becomes choices.
-#include "drivers/sim/chooser.h"
+#include "drivers/sim/schedule/policy.h"
 
 #include <algorithm>
 
-#include "drivers/sim/queue.h"
+#include "drivers/sim/queue/queue.h"
 
 namespace tb::sim {
 

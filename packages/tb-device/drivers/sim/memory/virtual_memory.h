@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "drivers/sim/blocks.h"
+#include "drivers/sim/memory/blocks.h"
 #include "tb/driver.h"
 
 namespace tb::sim {

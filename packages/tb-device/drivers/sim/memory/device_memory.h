@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "drivers/sim/blocks.h"
+#include "drivers/sim/memory/blocks.h"
+#include "drivers/sim/memory/pinned.h"
+#include "drivers/sim/memory/virtual_memory.h"
 #include "drivers/sim/options.h"
-#include "drivers/sim/pinned.h"
-#include "drivers/sim/virtual_memory.h"
 #include "tb/driver.h"
 
 namespace tb::sim {

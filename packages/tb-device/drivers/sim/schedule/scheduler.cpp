@@ -1,5 +1,5 @@
 // The scheduler's calls: queueing work, waiting for it, asking about it.
-#include "drivers/sim/scheduler.h"
+#include "drivers/sim/schedule/scheduler.h"
 
 #include <algorithm>
 #include <optional>

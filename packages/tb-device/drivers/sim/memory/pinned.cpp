@@ -1,12 +1,12 @@
 // Pinned and registered host memory.
-#include "drivers/sim/pinned.h"
+#include "drivers/sim/memory/pinned.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "drivers/common/error_text.h"
-#include "drivers/sim/blocks.h"
+#include "drivers/sim/memory/blocks.h"
 
 namespace tb::sim {
 

@@ -1,5 +1,5 @@
 // The two mappings of a device's memory.
-#include "drivers/sim/arena.h"
+#include "drivers/sim/memory/arena.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

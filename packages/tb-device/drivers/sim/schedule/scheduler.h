@@ -20,12 +20,12 @@
 #include <thread>
 #include <vector>
 
-#include "drivers/sim/chooser.h"
-#include "drivers/sim/device_memory.h"
-#include "drivers/sim/operation.h"
+#include "drivers/sim/memory/device_memory.h"
 #include "drivers/sim/options.h"
-#include "drivers/sim/queue.h"
-#include "drivers/sim/schedule.h"
+#include "drivers/sim/queue/operation.h"
+#include "drivers/sim/queue/queue.h"
+#include "drivers/sim/schedule/order_log.h"
+#include "drivers/sim/schedule/policy.h"
 
 namespace tb::sim {
 

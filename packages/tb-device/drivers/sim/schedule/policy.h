@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "drivers/sim/random.h"
+#include "drivers/sim/schedule/random.h"
 
 namespace tb::sim {
 

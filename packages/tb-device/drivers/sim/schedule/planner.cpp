@@ -1,7 +1,7 @@
 // The scheduler's choices: which stream runs next, and when.
 #include <algorithm>
 
-#include "drivers/sim/scheduler.h"
+#include "drivers/sim/schedule/scheduler.h"
 
 namespace tb::sim {
 

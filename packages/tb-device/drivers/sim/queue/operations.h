@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "drivers/sim/operation.h"
+#include "drivers/sim/queue/operation.h"
 #include "tb/driver.h"
 
 namespace tb::sim {

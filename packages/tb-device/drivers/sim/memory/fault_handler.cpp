@@ -2,7 +2,7 @@
 //
 // It runs where a thread has just touched memory that it must not touch: the process is about to end, unless somebody
 // before us handles such faults. So it takes locks only by trying, and allocates nothing.
-#include "drivers/sim/fault.h"
+#include "drivers/sim/memory/fault_handler.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <mutex>
 
-#include "drivers/sim/device_memory.h"
+#include "drivers/sim/memory/device_memory.h"
 
 namespace tb::sim {
 
