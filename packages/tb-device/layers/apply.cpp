@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <map>
 
-#include "layers/fault.h"
+#include "layers/fault/fault.h"
+#include "layers/framework/options.h"
+#include "layers/framework/stack.h"
 #include "layers/layers.h"
-#include "layers/leak.h"
-#include "layers/options.h"
-#include "layers/serialise.h"
-#include "layers/stack.h"
-#include "layers/trace.h"
-#include "layers/validate.h"
+#include "layers/leak/leak.h"
+#include "layers/serialise/serialise.h"
+#include "layers/trace/trace.h"
+#include "layers/validate/validate.h"
 
 namespace tb::layers {
 namespace {

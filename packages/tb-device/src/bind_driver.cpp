@@ -13,7 +13,7 @@
 #include "drivers/sim/sim_driver.h"
 #include "errors.h"
 #include "gil.h"
-#include "layers/replay.h"
+#include "layers/trace/replay.h"
 #include "load.h"
 #include "process.h"
 #include "standins.h"

@@ -4,9 +4,9 @@
 
 #include "bindings.h"
 #include "errors.h"
-#include "layers/fault.h"
-#include "layers/leak.h"
-#include "layers/stack.h"
+#include "layers/fault/fault.h"
+#include "layers/framework/stack.h"
+#include "layers/leak/leak.h"
 #include "registry.h"
 
 namespace nb = nanobind;

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "errors.h"
+#include "layers/framework/stack.h"
 #include "layers/layers.h"
-#include "layers/stack.h"
 #include "standins.h"
 
 namespace tb {

@@ -3,8 +3,8 @@
 #include <atomic>
 
 #include "contract/cases/layered.h"
-#include "layers/fault.h"
-#include "layers/leak.h"
+#include "layers/fault/fault.h"
+#include "layers/leak/leak.h"
 
 namespace tb::contract {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "contract/kit.h"
+#include "layers/framework/stack.h"
 #include "layers/layers.h"
-#include "layers/stack.h"
 
 namespace tb::contract {
 

@@ -1,8 +1,8 @@
 // The CPU driver with layers around it, as a host puts them there.
 #pragma once
 
+#include "layers/framework/stack.h"
 #include "layers/layers.h"
-#include "layers/stack.h"
 #include "opened_driver.h"
 
 namespace test {

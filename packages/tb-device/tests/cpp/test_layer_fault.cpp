@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "layered_driver.h"
-#include "layers/fault.h"
+#include "layers/fault/fault.h"
 
 using tb::layers::Fault;
 using test::LayeredDriver;

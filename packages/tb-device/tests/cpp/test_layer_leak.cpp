@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "layered_driver.h"
-#include "layers/leak.h"
+#include "layers/leak/leak.h"
 
 using tb::layers::Kind;
 using tb::layers::Leak;

@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "layered_driver.h"
-#include "layers/replay.h"
+#include "layers/trace/replay.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // The layer that lets one call at a time into a driver.
-#include "layers/serialise.h"
+#include "layers/serialise/serialise.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // The layer that writes every call to a file.
-#include "layers/trace.h"
+#include "layers/trace/trace.h"
 
 #include <cerrno>
 #include <cstring>

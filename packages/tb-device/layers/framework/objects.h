@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <tuple>
 
-#include "layers/slots.h"
+#include "layers/framework/slots.h"
 
 namespace tb::layers {
 

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "layers/layer.h"
-#include "layers/objects.h"
-#include "layers/options.h"
+#include "layers/framework/layer.h"
+#include "layers/framework/objects.h"
+#include "layers/framework/options.h"
 
 namespace tb::layers {
 

@@ -1,5 +1,5 @@
 // The spec of layers taken apart, and the options of one layer read.
-#include "layers/options.h"
+#include "layers/framework/options.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // Streams, events, closures, modules and captures; what the program learned of their progress.
 #include <cinttypes>
 
-#include "layers/validate.h"
+#include "layers/validate/validate.h"
 
 namespace tb::layers {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 
-#include "layers/objects.h"
-#include "layers/sharded_map.h"
+#include "layers/framework/objects.h"
+#include "layers/framework/sharded_map.h"
 
 namespace tb::layers {
 

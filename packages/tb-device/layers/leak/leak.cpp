@@ -1,5 +1,5 @@
 // The layer that knows what is alive.
-#include "layers/leak.h"
+#include "layers/leak/leak.h"
 
 #include <algorithm>
 

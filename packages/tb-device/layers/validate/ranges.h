@@ -11,8 +11,8 @@
 #include <mutex>
 #include <optional>
 
-#include "layers/objects.h"
-#include "layers/progress.h"
+#include "layers/framework/objects.h"
+#include "layers/validate/progress.h"
 
 namespace tb::layers {
 

@@ -1,5 +1,5 @@
 // The memory and the one thread of the replay driver.
-#include "layers/replay_work.h"
+#include "layers/trace/replay_work.h"
 
 #include <sys/mman.h>
 

@@ -9,11 +9,11 @@
 // Calls are numbered from 1, all functions together. Has no options.
 #pragma once
 
-#include "layers/handles.h"
-#include "layers/layer.h"
-#include "layers/options.h"
-#include "layers/progress.h"
-#include "layers/ranges.h"
+#include "layers/framework/layer.h"
+#include "layers/framework/options.h"
+#include "layers/validate/handles.h"
+#include "layers/validate/progress.h"
+#include "layers/validate/ranges.h"
 
 namespace tb::layers {
 

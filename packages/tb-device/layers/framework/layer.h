@@ -13,7 +13,7 @@
 #include <mutex>
 #include <string>
 
-#include "layers/slots.h"
+#include "layers/framework/slots.h"
 #include "tb/driver.h"
 #include "tb/graph.h"
 

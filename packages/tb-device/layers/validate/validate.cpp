@@ -1,5 +1,5 @@
 // Arguments of calls: handles, devices, flags; and the texts that refuse them.
-#include "layers/validate.h"
+#include "layers/validate/validate.h"
 
 #include <algorithm>
 #include <cinttypes>

@@ -1,5 +1,5 @@
 // Texts of layers, and the extension's table between them.
-#include "layers/layer.h"
+#include "layers/framework/layer.h"
 
 #include <algorithm>
 #include <cstdarg>

@@ -1,5 +1,5 @@
 // What a program can know of how far its streams are.
-#include "layers/progress.h"
+#include "layers/validate/progress.h"
 
 #include <algorithm>
 

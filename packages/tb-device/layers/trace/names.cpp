@@ -1,7 +1,7 @@
 // Handles and pointers as small numbers; the little JSON that the format needs.
-#include "layers/names.h"
+#include "layers/trace/names.h"
 
-#include "layers/options.h"
+#include "layers/framework/options.h"
 
 namespace tb::layers {
 

@@ -1,5 +1,5 @@
 // The driver "replay": answers as the one that the layer trace watched.
-#include "layers/replay.h"
+#include "layers/trace/replay.h"
 
 #include <cstdarg>
 #include <cstdio>
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <fstream>
 
-#include "layers/call_text.h"
-#include "layers/options.h"
-#include "layers/replay_work.h"
+#include "layers/framework/options.h"
+#include "layers/trace/call_text.h"
+#include "layers/trace/replay_work.h"
 
 namespace tb::layers {
 namespace {

@@ -13,9 +13,9 @@
 #include <chrono>
 #include <cstdio>
 
-#include "layers/call_text.h"
-#include "layers/layer.h"
-#include "layers/options.h"
+#include "layers/framework/layer.h"
+#include "layers/framework/options.h"
+#include "layers/trace/call_text.h"
 
 namespace tb::layers {
 

@@ -1,5 +1,5 @@
 // Every handle that a driver gave, alive or ended not long ago.
-#include "layers/handles.h"
+#include "layers/validate/handles.h"
 
 namespace tb::layers {
 

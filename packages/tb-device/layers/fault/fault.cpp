@@ -1,5 +1,5 @@
 // The layer that makes chosen calls fail, late or hang.
-#include "layers/fault.h"
+#include "layers/fault/fault.h"
 
 #include <chrono>
 #include <thread>

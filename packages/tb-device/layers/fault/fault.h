@@ -22,8 +22,8 @@
 #include <condition_variable>
 #include <vector>
 
-#include "layers/layer.h"
-#include "layers/options.h"
+#include "layers/framework/layer.h"
+#include "layers/framework/options.h"
 
 namespace tb::layers {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "layers/names.h"
-#include "layers/objects.h"
+#include "layers/framework/objects.h"
+#include "layers/trace/names.h"
 
 namespace tb::layers {
 

@@ -1,5 +1,5 @@
 // The memory that a driver gave, by address.
-#include "layers/ranges.h"
+#include "layers/validate/ranges.h"
 
 namespace tb::layers {
 

@@ -1,7 +1,7 @@
 // What copies and sets may touch, and what may be given back.
 #include <cinttypes>
 
-#include "layers/validate.h"
+#include "layers/validate/validate.h"
 
 namespace tb::layers {
 namespace {

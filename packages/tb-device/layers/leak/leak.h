@@ -8,10 +8,10 @@
 #include <atomic>
 #include <vector>
 
-#include "layers/layer.h"
-#include "layers/objects.h"
-#include "layers/options.h"
-#include "layers/sharded_map.h"
+#include "layers/framework/layer.h"
+#include "layers/framework/objects.h"
+#include "layers/framework/options.h"
+#include "layers/framework/sharded_map.h"
 
 namespace tb::layers {
 
