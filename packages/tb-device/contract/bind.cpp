@@ -9,8 +9,8 @@
 #include "contract/child.h"
 #include "contract/mutant.h"
 #include "contract/run.h"
-#include "gil.h"
-#include "slots.h"
+#include "host/gil.h"
+#include "slots/slots.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

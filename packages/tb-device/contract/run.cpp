@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "slots.h"
+#include "slots/slots.h"
 
 namespace tb::contract {
 

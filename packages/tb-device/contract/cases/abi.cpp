@@ -4,7 +4,7 @@
 
 #include "contract/cases/elf_symbols.h"
 #include "contract/run.h"
-#include "slots.h"
+#include "slots/slots.h"
 
 namespace tb::contract {
 namespace {

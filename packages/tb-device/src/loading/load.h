@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "host.h"
-#include "registry.h"
+#include "host/host.h"
+#include "registry/registry.h"
 
 namespace tb {
 

@@ -1,10 +1,10 @@
 // The open drivers of the process, and how their tables begin to refuse.
-#include "registry.h"
+#include "registry/registry.h"
 
 #include <pthread.h>
 
-#include "errors.h"
-#include "standins.h"
+#include "emulation/emulation.h"
+#include "host/errors.h"
 
 namespace tb {
 

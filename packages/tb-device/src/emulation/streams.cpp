@@ -2,8 +2,8 @@
 #include <system_error>
 #include <thread>
 
-#include "errors.h"
-#include "standins.h"
+#include "emulation/emulation.h"
+#include "host/errors.h"
 
 namespace tb {
 

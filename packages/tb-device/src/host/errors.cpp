@@ -1,5 +1,5 @@
 // Status codes with a text.
-#include "errors.h"
+#include "host/errors.h"
 
 #include <atomic>
 #include <cstdarg>

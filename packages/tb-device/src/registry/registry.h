@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "slots.h"
+#include "slots/slots.h"
 #include "tb/driver.h"
 
 namespace tb {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <new>
 
-#include "errors.h"
-#include "host.h"
-#include "standins.h"
+#include "emulation/emulation.h"
+#include "host/errors.h"
+#include "host/host.h"
 
 namespace tb {
 namespace {

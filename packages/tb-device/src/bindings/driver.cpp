@@ -6,17 +6,17 @@
 
 #include <cstdio>
 
-#include "bindings.h"
+#include "bindings/bindings.h"
 #include "drivers/cpu/cpu_driver.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/npu/npu_driver.h"
 #include "drivers/sim/sim_driver.h"
-#include "errors.h"
-#include "gil.h"
+#include "emulation/emulation.h"
+#include "host/errors.h"
+#include "host/gil.h"
 #include "layers/trace/replay.h"
-#include "load.h"
-#include "process.h"
-#include "standins.h"
+#include "loading/load.h"
+#include "process/process.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -1,5 +1,5 @@
 // Whether this thread holds Python's lock, and giving it up before a wait.
-#include "gil.h"
+#include "host/gil.h"
 
 #include <dlfcn.h>
 

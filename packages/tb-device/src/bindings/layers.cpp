@@ -2,12 +2,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include "bindings.h"
-#include "errors.h"
+#include "bindings/bindings.h"
+#include "host/errors.h"
 #include "layers/fault/fault.h"
 #include "layers/framework/stack.h"
 #include "layers/leak/leak.h"
-#include "registry.h"
+#include "registry/registry.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -1,13 +1,13 @@
 // The process's default driver, each thread's current device, the table for other components, the end.
-#include "process.h"
+#include "process/process.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "errors.h"
-#include "gil.h"
-#include "host.h"
-#include "standins.h"
+#include "emulation/emulation.h"
+#include "host/errors.h"
+#include "host/gil.h"
+#include "host/host.h"
 
 namespace tb {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <cstdio>
 
-#include "bindings.h"
-#include "errors.h"
-#include "gil.h"
-#include "process.h"
+#include "bindings/bindings.h"
+#include "host/errors.h"
+#include "host/gil.h"
+#include "process/process.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -1,7 +1,7 @@
 // Completes a driver's table.
-#include "standins.h"
+#include "emulation/emulation.h"
 
-#include "errors.h"
+#include "host/errors.h"
 
 namespace tb {
 namespace {

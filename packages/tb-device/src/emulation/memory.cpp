@@ -3,8 +3,8 @@
 #include <cstring>
 #include <new>
 
-#include "errors.h"
-#include "standins.h"
+#include "emulation/emulation.h"
+#include "host/errors.h"
 
 namespace tb {
 

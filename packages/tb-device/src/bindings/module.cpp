@@ -8,10 +8,10 @@
 #include <map>
 #include <string>
 
-#include "bindings.h"
-#include "errors.h"
-#include "gil.h"
-#include "process.h"
+#include "bindings/bindings.h"
+#include "host/errors.h"
+#include "host/gil.h"
+#include "process/process.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -2,7 +2,7 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "standins.h"
+#include "emulation/emulation.h"
 
 namespace tb {
 namespace {

@@ -1,5 +1,5 @@
 // Opens a driver, checks its table, completes it.
-#include "load.h"
+#include "loading/load.h"
 
 #include <dlfcn.h>
 
@@ -9,10 +9,10 @@
 #include <set>
 #include <utility>
 
-#include "errors.h"
+#include "emulation/emulation.h"
+#include "host/errors.h"
 #include "layers/framework/stack.h"
 #include "layers/layers.h"
-#include "standins.h"
 
 namespace tb {
 namespace {

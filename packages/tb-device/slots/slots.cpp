@@ -1,5 +1,5 @@
 // The driver table as data.
-#include "slots.h"
+#include "slots/slots.h"
 
 #include "tb/component.h"
 

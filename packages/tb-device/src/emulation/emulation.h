@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "registry.h"
+#include "registry/registry.h"
 
 namespace tb {
 

@@ -4,7 +4,7 @@
 // of these: afterwards nothing is left of it.
 #include <atomic>
 
-#include "standins.h"
+#include "emulation/emulation.h"
 
 namespace tb {
 namespace {

@@ -1,5 +1,5 @@
 // What tb-device lends to drivers.
-#include "host.h"
+#include "host/host.h"
 
 #include <atomic>
 #include <cctype>
@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "errors.h"
-#include "gil.h"
+#include "host/errors.h"
+#include "host/gil.h"
 
 namespace tb {
 namespace {

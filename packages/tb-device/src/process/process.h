@@ -1,7 +1,7 @@
 // The process's default driver, each thread's current device, the table for other components, the end.
 #pragma once
 
-#include "registry.h"
+#include "registry/registry.h"
 #include "tb/component.h"
 
 namespace tb {

@@ -1,8 +1,8 @@
 // Functions of the handed-out table that may wait for queued work, called without Python's lock.
 #include <type_traits>
 
-#include "gil.h"
-#include "standins.h"
+#include "emulation/emulation.h"
+#include "host/gil.h"
 
 namespace tb {
 namespace {
