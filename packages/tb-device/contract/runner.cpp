@@ -1,6 +1,6 @@
 // The contract kit as a program, for sanitizers and debuggers. One process runs all: a crash ends it.
 //
-//   contract_runner --driver cpu|cuda|npu|sim|PATH --level N [--only TEXT] [--mutant NAME] [--layers SPEC] [--seed N]
+//   contract_runner --driver NAME|PATH --level N [--only TEXT] [--mutant NAME] [--layers SPEC] [--seed N]
 //                   [--image FILE] [--option KEY=VALUE]... [--slow] [--list]
 //   and, for cases that start a second process: --library FILE --child NAME
 //
@@ -12,10 +12,7 @@
 #include "contract/child.h"
 #include "contract/mutant.h"
 #include "contract/run.h"
-#include "drivers/cpu/cpu_driver.h"
-#include "drivers/cuda/cuda_driver.h"
-#include "drivers/npu/npu_driver.h"
-#include "drivers/sim/sim_driver.h"
+#include "drivers/builtin.h"
 
 using namespace tb::contract;
 
@@ -32,14 +29,6 @@ struct Request {
 [[noreturn]] void usage(const std::string &problem) {
   std::fprintf(stderr, "contract_runner: %s. The head of contract/runner.cpp shows the usage\n", problem.c_str());
   std::exit(2);
-}
-
-tb_driver_open_fn builtin(const std::string &name) {
-  if (name == "cpu") return tb_cpu_driver_open_v1;
-  if (name == "cuda") return tb_cuda_driver_open_v1;
-  if (name == "npu") return tb_npu_driver_open_v1;
-  if (name == "sim") return tb_sim_driver_open_v1;
-  return nullptr;
 }
 
 Request read(int count, char **arguments) {
@@ -85,7 +74,7 @@ Request read(int count, char **arguments) {
   request.target.child_command = {"/proc/self/exe"};
   if (request.child.empty()) request.options = default_options(request.target.name);
   for (const auto &[key, value] : given) request.options[key] = value;
-  request.target.open = builtin(request.target.name);
+  request.target.open = tb::drivers::builtin_entry(request.target.name);
   if (!request.target.open && request.target.library.empty() && request.target.name.find('/') == std::string::npos)
     usage("there is no driver " + request.target.name + ", and a path has a slash");
   if (!request.target.open) {

@@ -1,28 +1,17 @@
-// The driver table as data.
+// Reads the slots of a driver table.
 #include "slots/slots.h"
+
+#include <cstring>
 
 #include "tb/component.h"
 
-namespace tb {
-
-#define TB_SLOT(group, need, name, parameters, arguments)                                                              \
-  {#group, TB_GROUP_##group, need, #name, offsetof(tb_driver_api, name)},
-#define TB_SLOT0(group, need, name) {#group, TB_GROUP_##group, need, #name, offsetof(tb_driver_api, name)},
-#define REQUIRED true
-#define OPTIONAL false
-const SlotFacts slot_facts[slot_count] = {
-#include "tb/driver_slots.inc"
-};
-#undef REQUIRED
-#undef OPTIONAL
-#undef TB_SLOT
-#undef TB_SLOT0
+namespace tb::device {
 
 uint64_t slots_hash() { return tb_slots_hash(); }
 
 AnyFunction slot_value(const tb_driver_api &api, Slot slot) {
   AnyFunction value;
-  memcpy(&value, reinterpret_cast<const char *>(&api) + facts(slot).offset, sizeof value);
+  std::memcpy(&value, reinterpret_cast<const char *>(&api) + facts(slot).offset, sizeof value);
   return value;
 }
 
@@ -41,4 +30,4 @@ uint64_t groups_needed_by(uint64_t group_bit) {
   }
 }
 
-} // namespace tb
+} // namespace tb::device

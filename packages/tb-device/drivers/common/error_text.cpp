@@ -1,10 +1,10 @@
-// Failing with a text.
+// Formats the texts of failures.
 #include "drivers/common/error_text.h"
 
 #include <cstdarg>
 #include <cstdio>
 
-namespace tb::cpu {
+namespace tb::drivers {
 
 namespace {
 tb_status set(const tb_host *host, tb_status status, int code, const char *format, va_list arguments) {
@@ -39,4 +39,4 @@ ByteText::ByteText(uint64_t bytes) {
   std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers

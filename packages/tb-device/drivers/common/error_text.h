@@ -1,4 +1,4 @@
-// Failing with a text, and keeping exceptions inside.
+// Failing with a text, and turning exceptions into statuses at the driver's boundary.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers {
 
 // Sets the text of this thread's failure and returns `status`.
 [[gnu::format(printf, 3, 4)]] tb_status fail(const tb_host *host, tb_status status, const char *format, ...);
-// With the system's error number.
+// The same with the system's error number.
 [[gnu::format(printf, 4, 5)]] tb_status fail_native(const tb_host *host, tb_status status, int code, const char *format,
                                                     ...);
 
-// "1.50 GiB", for texts.
+// A size in a text: "1.50 GiB".
 struct ByteText {
   explicit ByteText(uint64_t bytes);
   char text[32];
 };
 
-// Runs the body of a function of the table; nothing is thrown across it.
+// Runs the body of a function of the table. Exceptions become statuses here, since none may cross the table.
 template <class Body> tb_status guarded(const tb_host *host, Body &&body) noexcept {
   try {
     return body();
@@ -34,4 +34,4 @@ template <class Body> tb_status guarded(const tb_host *host, Body &&body) noexce
   }
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers

@@ -1,13 +1,13 @@
-// What went wrong in queued work, kept until one synchronise has told it.
+// Keeps the failures of queued work and reports them.
 #include "drivers/common/failure.h"
 
 #include <cstdio>
 
-namespace tb::cpu {
+namespace tb::drivers {
 
 void FailureSlot::keep(std::shared_ptr<Failure> failure, uint64_t position) {
   std::lock_guard lock(mutex_);
-  if (failure_ && !failure_->told.load()) {
+  if (failure_ && !failure_->reported.load()) {
     if (failure_ != failure) failure_->later.fetch_add(1);
     return;
   }
@@ -19,10 +19,10 @@ void FailureSlot::keep(std::shared_ptr<Failure> failure, uint64_t position) {
 std::shared_ptr<Failure> FailureSlot::peek(uint64_t position) {
   if (!maybe()) return nullptr;
   std::lock_guard lock(mutex_);
-  return failure_ && position_ <= position && !failure_->told.load() ? failure_ : nullptr;
+  return failure_ && position_ <= position && !failure_->reported.load() ? failure_ : nullptr;
 }
 
-tb_status FailureSlot::tell(uint64_t position, const tb_host *host) {
+tb_status FailureSlot::report(uint64_t position, const tb_host *host) {
   if (!maybe()) return TB_OK;
   std::shared_ptr<Failure> failure;
   {
@@ -32,7 +32,7 @@ tb_status FailureSlot::tell(uint64_t position, const tb_host *host) {
     failure_ = nullptr;
     kept_.store(false, std::memory_order_release);
   }
-  if (failure->told.exchange(true)) return TB_OK;
+  if (failure->reported.exchange(true)) return TB_OK;
   const uint32_t later = failure->later.load();
   if (later == 0) {
     host->set_error(failure->status, 0, failure->text);
@@ -45,4 +45,4 @@ tb_status FailureSlot::tell(uint64_t position, const tb_host *host) {
   return failure->status;
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers

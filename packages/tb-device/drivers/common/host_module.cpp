@@ -1,4 +1,4 @@
-// Loading shared objects from memory, and what they export.
+// Loads shared objects from memory and looks up what they export.
 #include "drivers/common/host_module.h"
 
 #include <dlfcn.h>
@@ -12,17 +12,17 @@
 #include <cstring>
 
 #include "drivers/common/error_text.h"
-#include "drivers/cpu/device.h"
 
-// The header of the object that this code is in, by the linker: an image must be for the same kind of machine.
+// The linker puts the header of the object that contains this code here. An image must be for the same kind of machine.
 extern "C" [[gnu::visibility("hidden")]] const ElfW(Ehdr) __ehdr_start;
 
-namespace tb::cpu {
+namespace tb::drivers {
 
 namespace {
 
-// The loader maps what the headers say, and a page past the end of the file would end the process at its first use.
-const char *whats_wrong(const void *image, uint64_t size) {
+// What is wrong with an image, or NULL. The loader maps what the headers say, and a page past the end of the file would end
+// the process at its first use.
+const char *find_fault(const void *image, uint64_t size) {
   ElfW(Ehdr) header;
   if (size < sizeof header) return "it is too short for an ELF file";
   std::memcpy(&header, image, sizeof header);
@@ -31,7 +31,7 @@ const char *whats_wrong(const void *image, uint64_t size) {
     return "it is for another kind of machine"; // the loader would call it "no such file"
   if (header.e_phentsize != sizeof(ElfW(Phdr)) || header.e_phoff > size ||
       header.e_phnum * sizeof(ElfW(Phdr)) > size - header.e_phoff)
-    return "its program headers lie outside";
+    return "its program headers are outside";
   for (unsigned number = 0; number < header.e_phnum; ++number) {
     ElfW(Phdr) part;
     std::memcpy(&part, static_cast<const char *>(image) + header.e_phoff + number * sizeof part, sizeof part);
@@ -42,7 +42,7 @@ const char *whats_wrong(const void *image, uint64_t size) {
 
 int make_file() {
 #ifdef MFD_EXEC
-  const int file = memfd_create("tb-cpu-module", MFD_CLOEXEC | MFD_EXEC); // where the system forbids it by default
+  const int file = memfd_create("tb-cpu-module", MFD_CLOEXEC | MFD_EXEC); // a system may forbid it by default
   if (file >= 0 || errno != EINVAL) return file;
 #endif
   return memfd_create("tb-cpu-module", MFD_CLOEXEC);
@@ -70,18 +70,17 @@ Module::~Module() {
   close(file_);
 }
 
-tb_status Module::load(Device &device, const void *image, uint64_t size, Ref<Module> *out) {
-  const tb_host *host = device.host();
-  static constexpr char repair[] =
-      "An image for the CPU driver is a shared object for this machine: cc -shared -fPIC (tb/host_kernel.h)";
-  if (const char *wrong = whats_wrong(image, size))
+tb_status Module::load(const Place &place, const void *image, uint64_t size, Ref<Module> *out) {
+  const tb_host *host = place.host;
+  static constexpr char repair[] = "An image is a shared object for this machine: cc -shared -fPIC (tb/host_kernel.h)";
+  if (const char *wrong = find_fault(image, size))
     return fail(host, TB_INVALID_ARGUMENT, "the image of %llu bytes cannot be loaded: %s. %s",
                 static_cast<unsigned long long>(size), wrong, repair);
   const int file = make_file();
   if (file < 0) return fail_native(host, TB_UNAVAILABLE, errno, "the system gives no memfd for the image");
   Ref<Module> module;
   try {
-    module = Ref<Module>::adopt(new Module(device, file));
+    module = Ref<Module>::take(new Module(place, file));
   } catch (...) {
     close(file);
     throw;
@@ -103,7 +102,7 @@ tb_status Module::load(Device &device, const void *image, uint64_t size, Ref<Mod
 
 bool Module::look_up(const char *name, int type, Symbol *out) const noexcept {
   void *address = dlsym(library_, name);
-  // dlsym looks into the object's dependencies too ("malloc"), and does not tell variables from functions.
+  // dlsym also searches the object's dependencies ("malloc"), and does not distinguish variables from functions.
   Dl_info info;
   link_map *own = nullptr;
   void *holder = nullptr, *entry = nullptr;
@@ -121,14 +120,14 @@ tb_status Module::function(const char *name, Function **out) {
   if (known != functions_.end()) return *out = &known->second, TB_OK;
   Symbol symbol;
   if (!look_up(name, STT_FUNC, &symbol))
-    return fail(device_.host(), TB_NOT_FOUND,
+    return fail(place_.host, TB_NOT_FOUND,
                 "the module exports no function \"%.200s\" (in C++ it must be extern \"C\": TB_HOST_KERNEL does that)",
                 name);
   Function function = {this, nullptr, reinterpret_cast<tb_host_kernel>(symbol.address), TB_HOST_KERNEL_MAX_THREADS, 0};
   if (look_up((std::string(name) + "_info").c_str(), STT_OBJECT, &symbol)) {
     const auto *info = static_cast<const tb_host_kernel_info *>(symbol.address);
     if (info->struct_size < sizeof *info)
-      return fail(device_.host(), TB_INVALID_ARGUMENT, "%.200s_info.struct_size is %u, but its fields take %zu", name,
+      return fail(place_.host, TB_INVALID_ARGUMENT, "%.200s_info.struct_size is %u, but its fields take %zu", name,
                   info->struct_size, sizeof *info);
     if (info->max_threads) function.max_threads = info->max_threads;
     function.shared_size = info->shared_size;
@@ -142,10 +141,10 @@ tb_status Module::function(const char *name, Function **out) {
 tb_status Module::global(const char *name, void **out, uint64_t *out_size) {
   Symbol symbol;
   if (!look_up(name, STT_OBJECT, &symbol))
-    return fail(device_.host(), TB_NOT_FOUND, "the module exports no variable \"%.200s\"", name);
+    return fail(place_.host, TB_NOT_FOUND, "the module exports no variable \"%.200s\"", name);
   *out = symbol.address;
   *out_size = symbol.size;
   return TB_OK;
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers

@@ -1,4 +1,4 @@
-// Loaded kernels: shared objects of the host (tb/host_kernel.h) and their launches.
+// Loaded kernels that run on the host: images are shared objects (tb/host_kernel.h).
 //
 // A module lives until module_unload and until the last launch that was queued or captured is gone.
 #pragma once
@@ -12,11 +12,9 @@
 #include "drivers/common/reference.h"
 #include "tb/host_kernel.h"
 
-namespace tb::cpu {
+namespace tb::drivers {
 
-class Device;
 class Module;
-class Stream;
 
 struct Function {
   Module *module;
@@ -31,8 +29,14 @@ struct Function {
 
 class Module {
 public:
-  // The image is copied. Fails with the loader's text.
-  static tb_status load(Device &device, const void *image, uint64_t size, Ref<Module> *out);
+  // Where an image is loaded. `owner` distinguishes devices of the same number that belong to different drivers.
+  struct Place {
+    const tb_host *host;
+    int32_t device;
+    const void *owner;
+  };
+  // Copies the image. Fails with the loader's text.
+  static tb_status load(const Place &place, const void *image, uint64_t size, Ref<Module> *out);
   Module(const Module &) = delete;
   Module &operator=(const Module &) = delete;
 
@@ -43,27 +47,24 @@ public:
   tb_module *handle() noexcept { return reinterpret_cast<tb_module *>(this); }
   static Module *of(tb_module *handle) noexcept { return reinterpret_cast<Module *>(handle); }
 
-  Device &device() const noexcept { return device_; }
-  // Borrowed from the module. Fails with a text.
+  const Place &place() const noexcept { return place_; }
+  // The function belongs to the module. Fails with a text.
   tb_status function(const char *name, Function **out);
   tb_status global(const char *name, void **out, uint64_t *out_size);
 
 private:
-  Module(Device &device, int file) : device_(device), file_(file) {}
+  Module(const Place &place, int file) : place_(place), file_(file) {}
   ~Module();
   struct Symbol;
-  // type: STT_*. False when the object itself exports no such thing.
+  // type: STT_*. False when the object itself does not export such a symbol.
   bool look_up(const char *name, int type, Symbol *out) const noexcept;
 
-  Device &device_;
+  const Place place_;
   const int file_; // kept open: the loader knows the object by the descriptor's name
   void *library_ = nullptr;
   std::atomic<uint32_t> references_{1};
   std::mutex mutex_;
-  std::map<std::string, Function> functions_; // that were asked for
+  std::map<std::string, Function> functions_; // those that were looked up
 };
 
-// Queues a launch, arguments copied. Fails with a text.
-tb_status launch(Stream &stream, Function &function, const tb_launch &config);
-
-} // namespace tb::cpu
+} // namespace tb::drivers

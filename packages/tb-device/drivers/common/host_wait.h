@@ -1,13 +1,14 @@
-// What the host gives up while a call waits for room in a queue, for the drivers that are built in.
+// Lets the host give up Python's lock while a call of a built-in driver waits.
 #pragma once
 
 #include <cstddef>
 
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers {
 
-// While it lives the calling thread holds nothing of the host's that queued work may need. An older host has nothing.
+// While it lives, the calling thread holds nothing of the host's that queued work may need, which is Python's lock. A host
+// that is too old for tb_host.before_wait gives up nothing.
 class HostWait {
 public:
   explicit HostWait(const tb_host *host) noexcept
@@ -27,4 +28,4 @@ private:
   void *const given_up_;
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers

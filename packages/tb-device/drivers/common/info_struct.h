@@ -1,13 +1,13 @@
-// An info struct for the caller, for the drivers that are built in.
+// Copies an info struct to a caller that may know fewer of its fields.
 #pragma once
 
 #include "drivers/common/error_text.h"
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers {
 
-// Gives it as far as the caller's struct_size knows it.
-template <class Info> tb_status give(const tb_host *host, Info info, Info *out) {
+// Fills `out` as far as its struct_size reaches.
+template <class Info> tb_status fill_info(const tb_host *host, Info info, Info *out) {
   if (!out) return fail(host, TB_INVALID_ARGUMENT, "out is NULL");
   const uint32_t room = out->struct_size;
   if (room < sizeof room)
@@ -16,4 +16,4 @@ template <class Info> tb_status give(const tb_host *host, Info info, Info *out) 
   return tb_struct_fill(out, &info);
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers

@@ -1,4 +1,4 @@
-// Facts about the machine the process runs on.
+// Asks the system about the machine.
 #include "drivers/common/machine.h"
 
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace tb::cpu {
+namespace tb::drivers {
 
 uint64_t total_memory() noexcept {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -48,4 +48,4 @@ const char *processor_architecture() noexcept {
 #endif
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers

@@ -1,19 +1,19 @@
-// A counted reference to an object that counts by itself (retain, release).
+// A counted reference to an object that has retain() and release().
 #pragma once
 
 #include <utility>
 
-namespace tb::cpu {
+namespace tb::drivers {
 
 template <class T> class Ref {
 public:
   Ref() = default;
-  // Shares.
+  // Adds a count.
   explicit Ref(T *object) noexcept : object_(object) {
     if (object_) object_->retain();
   }
-  // Takes over the count that a fresh object starts with.
-  static Ref adopt(T *object) noexcept {
+  // Takes over the count with which a new object starts.
+  static Ref take(T *object) noexcept {
     Ref reference;
     reference.object_ = object;
     return reference;
@@ -37,4 +37,4 @@ private:
   T *object_ = nullptr;
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers

@@ -1,20 +1,22 @@
-// Threads of the driver are never picked for the process's signals.
+// Threads of a driver are never picked for the process's signals.
 #pragma once
 
 #include <pthread.h>
 
 #include <csignal>
+#include <initializer_list>
 
-namespace tb::cpu {
+namespace tb::drivers {
 
-// While it lives, threads that this one starts begin with every signal blocked: Python's handlers expect the main
-// thread.
+// While it lives, threads that this one starts begin with every signal blocked except for `kept`: Python's handlers expect
+// the main thread.
 class SignalsBlocked {
 public:
-  SignalsBlocked() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  explicit SignalsBlocked(std::initializer_list<int> kept = {}) noexcept {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (const int signal : kept) sigdelset(&blocked, signal);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalsBlocked(const SignalsBlocked &) = delete;
@@ -24,4 +26,4 @@ private:
   sigset_t before_;
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers

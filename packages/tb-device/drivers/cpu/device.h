@@ -8,7 +8,7 @@
 #include "drivers/cpu/options.h"
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 class Stream;
 
@@ -60,4 +60,4 @@ private:
   FailureSlot orphaned_failures_;
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -18,7 +18,7 @@
 #include "drivers/cpu/stream/event.h"
 #include "drivers/cpu/stream/stream_list.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 class Driver {
 public:
@@ -47,7 +47,7 @@ public:
   template <class Info> tb_status give(Info info, Info *out) const;
 };
 
-template <class Info> tb_status Driver::give(Info info, Info *out) const { return cpu::give(host, info, out); }
+template <class Info> tb_status Driver::give(Info info, Info *out) const { return fill_info(host, info, out); }
 
 // Runs the body with the driver, for functions of the table. Exceptions end here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
@@ -57,14 +57,6 @@ template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
 }
 
 // One function for each slot, in the file of its subject; table.cpp offers those that exist.
-namespace slots {
-#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
-#define TB_SLOT(group, need, name, parameters, arguments) tb_status name TB_SLOT_PARAMETERS parameters;
-#define TB_SLOT0(group, need, name) tb_status name(tb_driver *self);
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT0
-#undef TB_SLOT_PARAMETERS
-} // namespace slots
+#include "drivers/common/declare_slots.inc"
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -8,7 +8,7 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/machine.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace {
 
@@ -71,4 +71,4 @@ tb_status read_options(const tb_host *host, Options *out) {
   return TB_OK;
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -5,7 +5,7 @@
 
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 struct Options {
   static constexpr uint64_t maximum_devices = 64; // access rights are bits of one word
@@ -23,4 +23,4 @@ struct Options {
 // Reads "devices", "memory" and "spin"; a bad value is TB_INVALID_ARGUMENT and leaves `out` alone.
 tb_status read_options(const tb_host *host, Options *out);
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

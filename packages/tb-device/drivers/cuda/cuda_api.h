@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 
 using CUresult = int;
 using CUdevice = int;
@@ -205,4 +205,4 @@ enum : int {
   CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
 };
 
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

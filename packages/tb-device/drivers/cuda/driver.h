@@ -19,10 +19,7 @@
 #include "tb/driver.h"
 #include "tb/graph.h"
 
-namespace tb::cuda {
-
-using cpu::fail;
-using cpu::guarded;
+namespace tb::drivers::cuda {
 
 class Driver;
 struct Device;
@@ -150,8 +147,8 @@ public:
   tb_status finish(Device &device);
 
   // A result of the library's as a status, with a text.
-  tb_status told(Device &device, CUresult result, const char *function, const char *remedy = nullptr);
-  tb_status told(CUresult result, const char *function);
+  tb_status report(Device &device, CUresult result, const char *function, const char *remedy = nullptr);
+  tb_status report(CUresult result, const char *function);
   tb_status require(const void *value, const char *name) const {
     return value ? TB_OK : fail(host, TB_INVALID_ARGUMENT, "%s is NULL", name);
   }
@@ -229,14 +226,6 @@ tb_status with_object(tb_driver *self, Handle *handle, const char *what, const G
 
 tb_graph_api graph_table();
 
-namespace slots {
-#define TB_SLOT(group, need, name, parameters, arguments) tb_status name TB_SLOT_PARAMETERS parameters;
-#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
-#define TB_SLOT0(group, need, name) tb_status name(tb_driver *self);
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT_PARAMETERS
-#undef TB_SLOT0
-} // namespace slots
+#include "drivers/common/declare_slots.inc"
 
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

@@ -8,10 +8,9 @@
 #include "drivers/common/error_text.h"
 #include "drivers/cuda/status.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace {
 
-using cpu::fail;
 using GetAddress = CUresult (*)(const char *name, void **out, int version, uint64_t flags, int *status);
 using GetAddressOld = CUresult (*)(const char *name, void **out, int version, uint64_t flags); // before 12.0
 
@@ -101,4 +100,4 @@ tb_status Api::open(const tb_host *host) {
   return TB_UNAVAILABLE;
 }
 
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

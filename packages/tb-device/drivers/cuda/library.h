@@ -6,7 +6,7 @@
 #include "drivers/cuda/cuda_api.h"
 #include "tb/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 
 enum class Need {
   CORE,
@@ -43,4 +43,4 @@ private:
   tb_status find(const tb_host *host, void *library);
 };
 
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

@@ -4,7 +4,7 @@
 #include "drivers/cuda/cuda_api.h"
 #include "tb/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 
 struct Api;
 
@@ -15,4 +15,4 @@ bool is_sticky(CUresult result);
 tb_status fail_cuda(const tb_host *host, const Api &api, tb_status status, CUresult result, const char *function,
                     const char *remedy = nullptr);
 
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

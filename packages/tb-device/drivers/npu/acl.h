@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tb::npu::acl {
+namespace tb::drivers::npu::acl {
 
 using Error = int32_t; // 0 is success
 using Context = void *;
@@ -58,4 +58,4 @@ enum : Error {
   timestamp_reversed = 107007,
 };
 
-} // namespace tb::npu::acl
+} // namespace tb::drivers::npu::acl

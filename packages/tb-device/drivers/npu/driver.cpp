@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 Driver::Driver(const tb_host *host, std::shared_ptr<Runtime> shared)
     : host(host), runtime(std::move(shared)), library(runtime->library), virtual_memory(*runtime, host),
@@ -127,4 +127,4 @@ void Driver::shut_down() {
   scratch.clear();
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

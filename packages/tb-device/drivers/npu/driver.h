@@ -17,7 +17,7 @@
 #include "drivers/npu/virtual_memory.h"
 #include "tb/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 struct Stream {
   enum class Kind { created, device_default, wrapped };
@@ -132,14 +132,6 @@ template <class Body> tb_status guarded(const tb_host *host, Body &&body) noexce
 }
 
 // One function for each slot that the driver can offer; table.cpp says which of them it does.
-namespace slots {
-#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
-#define TB_SLOT(group, need, name, parameters, arguments) tb_status name TB_SLOT_PARAMETERS parameters;
-#define TB_SLOT0(group, need, name) tb_status name(tb_driver *self);
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT0
-#undef TB_SLOT_PARAMETERS
-} // namespace slots
+#include "drivers/common/declare_slots.inc"
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

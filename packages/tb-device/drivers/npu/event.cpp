@@ -1,7 +1,7 @@
 // Events of the library, of the new kind or the old.
 #include "drivers/npu/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 // SYNC on all, since any of them may be waited for; the clock only where it was asked for.
 NativeEvent::NativeEvent(Runtime &runtime, int32_t device, bool timing, const tb_host *host)
@@ -15,4 +15,4 @@ NativeEvent::NativeEvent(Runtime &runtime, int32_t device, bool timing, const tb
 
 NativeEvent::~NativeEvent() { runtime_.give_back_and_log(device_, host_, runtime_.library.aclrtDestroyEvent, native); }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

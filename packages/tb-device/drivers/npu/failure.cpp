@@ -4,7 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 struct Kind {
@@ -89,4 +89,4 @@ Failure failure_of(const char *function, acl::Error error, const char *said) {
   return Failure(status_of(error), error, text);
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

@@ -10,7 +10,7 @@
 
 #include "drivers/npu/failure.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 // Made by the vendor's kernel module; without it there is nothing that the library could talk to.
@@ -78,4 +78,4 @@ Library Library::open(const char *asked) {
                     "TB_NPU_LIBRARY");
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

@@ -6,7 +6,7 @@
 #include "drivers/npu/acl.h"
 #include "tb/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 template <class Signature> struct Function;
 // NULL where the library does not have it.
@@ -37,4 +37,4 @@ struct Library {
   bool has_peers() const { return aclrtDeviceCanAccessPeer && aclrtDeviceEnablePeerAccess; }
 };
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

@@ -9,7 +9,7 @@
 #include <optional>
 #include <shared_mutex>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 class Ranges {
 public:
@@ -47,4 +47,4 @@ private:
   std::map<uintptr_t, Range> ranges_;
 };
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 namespace {
 
@@ -130,4 +130,4 @@ Bound::~Bound() {
   if (error) runtime_.log_failure(host_, "putting back the thread's device", error);
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

@@ -13,7 +13,7 @@
 #include "drivers/npu/failure.h"
 #include "drivers/npu/library.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 class Runtime {
 public:
@@ -96,4 +96,4 @@ acl::Error Runtime::give_back(int32_t device, const tb_host *host, const F &func
   return function(argument);
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

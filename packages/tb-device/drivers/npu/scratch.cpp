@@ -5,7 +5,7 @@
 
 #include "drivers/npu/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 constexpr size_t collect_at = 64; // pending pieces: asking each for its event costs a call
 }
@@ -86,4 +86,4 @@ void Scratch::clear() noexcept {
   }
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

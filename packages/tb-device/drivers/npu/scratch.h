@@ -9,7 +9,7 @@
 
 #include "drivers/npu/runtime.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 class NativeEvent;
 
@@ -46,4 +46,4 @@ private:
   std::vector<Piece> pages_, pending_;
 };
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

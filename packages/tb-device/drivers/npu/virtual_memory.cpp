@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 uintptr_t address(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
@@ -230,4 +230,4 @@ VirtualMemory::Counts VirtualMemory::counts() {
   return {reservations_.size(), physicals_};
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

@@ -12,7 +12,7 @@
 
 #include "drivers/npu/runtime.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 // What a tb_physical is, and what its mappings hold: freed with the last of them.
 class Physical {
@@ -79,4 +79,4 @@ private:
   size_t physicals_ = 0; // handles
 };
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

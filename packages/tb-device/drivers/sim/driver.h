@@ -12,17 +12,13 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_module.h"
 #include "drivers/common/info_struct.h"
-#include "drivers/cpu/device.h"
 #include "drivers/sim/memory/device_memory.h"
 #include "drivers/sim/options.h"
 #include "drivers/sim/queue/operations.h"
 #include "drivers/sim/queue/queue.h"
 #include "drivers/sim/schedule/scheduler.h"
 
-namespace tb::sim {
-
-using cpu::fail;
-using cpu::guarded;
+namespace tb::drivers::sim {
 
 class Driver {
 public:
@@ -59,10 +55,10 @@ public:
   // Between closure_reserve and closure_commit.
   void open_closure(std::shared_ptr<ClosureOperation> closure);
   std::shared_ptr<ClosureOperation> take_closure(const Stream &stream, void *storage); // NULL: none such
-  // Loaded images. The CPU driver's loader wants a device of its own kind, of which it uses the number and the host.
-  cpu::Device &image_device(int32_t device) { return *image_devices_[static_cast<size_t>(device)]; }
-  tb_module *add_module(cpu::Ref<cpu::Module> module);
-  cpu::Ref<cpu::Module> module(tb_module *handle, tb_status *status);
+  // Where the modules of a device are loaded.
+  Module::Place place_of(int32_t device) const { return {host, device, devices[static_cast<size_t>(device)].get()}; }
+  tb_module *add_module(Ref<Module> module);
+  Ref<Module> module(tb_module *handle, tb_status *status);
   void forget_module(tb_module *handle);
   struct Counts {
     size_t modules, streams, events; // without default streams
@@ -102,19 +98,18 @@ public:
   template <class Info> tb_status give(Info info, Info *out) const;
 
 private:
-  tb_status tell(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device);
+  tb_status report_failure(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device);
 
   std::mutex mutex_; // of the handles, the events' points and the peers
   std::unordered_map<tb_stream *, std::shared_ptr<Stream>> streams_;
   std::unordered_map<tb_event *, std::shared_ptr<Event>> events_;
   std::unordered_map<void *, std::shared_ptr<ClosureOperation>> closures_; // open ones, by storage
-  std::vector<std::unique_ptr<cpu::Device>> image_devices_;
-  std::unordered_map<tb_module *, cpu::Ref<cpu::Module>> modules_;
+  std::unordered_map<tb_module *, Ref<Module>> modules_;
   std::vector<Stream *> defaults_;
   std::vector<uint32_t> peers_; // by device, a bit for each peer that was enabled
 };
 
-template <class Info> tb_status Driver::give(Info info, Info *out) const { return cpu::give(host, info, out); }
+template <class Info> tb_status Driver::give(Info info, Info *out) const { return fill_info(host, info, out); }
 
 // Runs the body with the driver, for functions of the table. Exceptions end here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
@@ -124,16 +119,8 @@ template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
 }
 
 // One function for each slot, in the file of its subject; table.cpp offers those that exist.
-namespace slots {
-#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
-#define TB_SLOT(group, need, name, parameters, arguments) tb_status name TB_SLOT_PARAMETERS parameters;
-#define TB_SLOT0(group, need, name) tb_status name(tb_driver *self);
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT0
-#undef TB_SLOT_PARAMETERS
-} // namespace slots
+#include "drivers/common/declare_slots.inc"
 
 tb_status get_sim_extension(Driver &driver, uint32_t version, void *table, uint32_t size);
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

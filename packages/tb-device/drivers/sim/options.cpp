@@ -6,11 +6,9 @@
 
 #include "drivers/common/error_text.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
-
-using cpu::fail;
 
 // How far the unit after a number shifts it; -1 for no such unit.
 int shift_of(std::string_view unit) {
@@ -88,4 +86,4 @@ tb_status read_options(const tb_host *host, Options *out) {
   return TB_OK;
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -6,7 +6,7 @@
 
 #include "tb/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 struct Options {
   static constexpr uint64_t maximum_devices = 8;
@@ -27,4 +27,4 @@ struct Options {
 // A bad value is TB_INVALID_ARGUMENT with a text, and leaves `out` alone.
 tb_status read_options(const tb_host *host, Options *out);
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -13,7 +13,7 @@
 #include <mutex>
 #include <string>
 
-#include "layers/framework/slots.h"
+#include "layers/framework/slot_kinds.h"
 #include "tb/driver.h"
 #include "tb/graph.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <tuple>
 
-#include "layers/framework/slots.h"
+#include "layers/framework/slot_kinds.h"
 
 namespace tb::layers {
 

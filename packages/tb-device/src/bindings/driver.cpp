@@ -7,21 +7,17 @@
 #include <cstdio>
 
 #include "bindings/bindings.h"
-#include "drivers/cpu/cpu_driver.h"
-#include "drivers/cuda/cuda_driver.h"
-#include "drivers/npu/npu_driver.h"
-#include "drivers/sim/sim_driver.h"
-#include "emulation/emulation.h"
+#include "drivers/builtin.h"
 #include "host/errors.h"
 #include "host/gil.h"
-#include "layers/trace/replay.h"
+#include "loading/complete_table.h"
 #include "loading/load.h"
 #include "process/process.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 nb::str text_of(const char *text, size_t size) {
@@ -48,7 +44,7 @@ template <auto Member, class... A> void wait(Driver &driver, Slot slot, int32_t 
 nb::list groups_of(const Driver &driver) {
   nb::list out;
   uint64_t seen = 0;
-  for (const SlotFacts &slot : slot_facts)
+  for (const SlotFacts &slot : driver_slots)
     if (!(seen & slot.group_bit) && driver.offers(slot.group_bit)) {
       out.append(slot.group);
       seen |= slot.group_bit;
@@ -58,7 +54,7 @@ nb::list groups_of(const Driver &driver) {
 
 nb::list functions_of(const Driver &driver) {
   nb::list out;
-  for (int i = 0; i < slot_count; ++i)
+  for (int i = 0; i < driver_slot_count; ++i)
     if (slot_value(driver.offered, static_cast<Slot>(i))) out.append(slot_facts[i].name);
   return out;
 }
@@ -252,22 +248,28 @@ Driver *load_from_python(const std::string &path, const std::string &name, const
   return load_library(path, name, options);
 }
 
-OpenFunction find_builtin(const std::string &name) {
-  if (name == "cpu") return tb_cpu_driver_open_v1;
-  if (name == "cuda") return tb_cuda_driver_open_v1;
-  if (name == "npu") return tb_npu_driver_open_v1;
-  if (name == "sim") return tb_sim_driver_open_v1;
-  if (name == "replay") return tb_replay_driver_open_v1;
-  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "built in are cpu, cuda, npu, replay and sim"};
+OpenFunction find_entry(const std::string &name) {
+  if (const OpenFunction open = drivers::builtin_entry(name)) return open;
+  std::string known;
+  for (const drivers::BuiltinDriver &driver : drivers::builtin_drivers)
+    known += (known.empty() ? "" : ", ") + std::string(driver.name);
+  throw Failure{TB_NOT_FOUND, 0, -1, name, "load", "the built-in drivers are " + known};
+}
+
+nb::list builtin_drivers() {
+  nb::list out;
+  for (const drivers::BuiltinDriver &driver : drivers::builtin_drivers)
+    out.append(nb::make_tuple(std::string(driver.name), driver.search_order));
+  return out;
 }
 
 Driver *builtin_from_python(const std::string &name, const Options &options) {
-  const OpenFunction open = find_builtin(name);
+  const OpenFunction open = find_entry(name);
   Unlocked unlocked;
   return open_embedded(open, name, options);
 }
 
-uintptr_t builtin_entry(const std::string &name) { return reinterpret_cast<uintptr_t>(find_builtin(name)); }
+uintptr_t builtin_entry(const std::string &name) { return reinterpret_cast<uintptr_t>(find_entry(name)); }
 
 } // namespace
 
@@ -324,10 +326,12 @@ void bind_driver(nb::module_ &module) {
       });
   module.def("load_library", load_from_python, "path"_a, "name"_a, "options"_a, nb::rv_policy::reference,
              "Opens a driver library. Options not given come from TB_<NAME>_<OPTION>.");
+  module.def("builtin_drivers", builtin_drivers, nb::sig("def builtin_drivers() -> list[tuple[str, int]]"),
+             "The built-in drivers by name, each with its place in the search for a default driver; 0: not searched.");
   module.def("open_builtin", builtin_from_python, "name"_a, "options"_a, nb::rv_policy::reference,
              "Opens a driver that is part of this module: cpu, cuda, npu, sim or replay.");
   module.def("builtin_entry", builtin_entry, "name"_a,
              "The address of a built-in driver's tb_driver_open_v1, for the contract kit, which opens it raw.");
 }
 
-} // namespace tb
+} // namespace tb::device

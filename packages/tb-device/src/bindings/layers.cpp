@@ -12,7 +12,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 template <class L> L &layer_of(Driver &driver) {
@@ -61,4 +61,4 @@ void bind_layers(nb::module_ &module) {
              "What the layer leak sees alive: kind, handle, bytes, number and function of the call that made it.");
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -16,7 +16,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 nb::object *exception = nullptr;      // tb_device.exceptions.exception
@@ -100,34 +100,34 @@ const tb_export exported = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
                             &device_table};
 
 } // namespace
-} // namespace tb
+} // namespace tb::device
 
 NB_MODULE(_core, module) {
   nb::set_leak_warnings(false);
-  tb::watch_fork(); // before any component's handler, which then knows whether the driver was lost
+  tb::device::watch_fork(); // before any component's handler, which then knows whether the driver was lost
   nb::register_exception_translator([](const std::exception_ptr &thrown, void *) {
     try {
       std::rethrow_exception(thrown);
-    } catch (const tb::Failure &failure) {
-      tb::raise(failure);
+    } catch (const tb::device::Failure &failure) {
+      tb::device::raise(failure);
     }
   });
   module.doc() = "The C++ core of tb_device: drivers loaded, checked and completed. Use tb_device instead.";
-  module.attr("_tb_export") = nb::capsule(&tb::exported, TB_EXPORT_CAPSULE);
-  module.def("_connect", tb::connect, "opener"_a, "exception"_a,
+  module.attr("_tb_export") = nb::capsule(&tb::device::exported, TB_EXPORT_CAPSULE);
+  module.def("_connect", tb::device::connect, "opener"_a, "exception"_a,
              "Takes the functions that open the default driver and make exceptions.");
-  module.def("_shutdown", tb::shut_down, nb::call_guard<tb::Unlocked>(),
+  module.def("_shutdown", tb::device::shut_down, nb::call_guard<tb::device::Unlocked>(),
              "Waits for all devices and closes every driver; after it every call to a driver is refused.");
-  module.def("export_facts", tb::export_facts, "capsule"_a,
+  module.def("export_facts", tb::device::export_facts, "capsule"_a,
              nb::sig("def export_facts(capsule: object) -> dict[str, object]"),
              "What a component's `_tb_export` says of itself: component, version, platform, c_api.");
-  module.def("_note_importer", tb::note_importer, "component"_a, "slots_hash"_a,
+  module.def("_note_importer", tb::device::note_importer, "component"_a, "slots_hash"_a,
              "Takes what a component that imports tb-device's table was compiled with (tb/component_python.h).");
-  module.def("importers", tb::importers, nb::sig("def importers() -> dict[str, str]"),
+  module.def("importers", tb::device::importers, nb::sig("def importers() -> dict[str, str]"),
              "The components that imported tb-device's table, each with the hash of its slot list.");
-  module.def("message", tb::message, "status"_a, "text"_a, "driver"_a, "function"_a, "device"_a, "native_code"_a,
-             "The whole text of a failure, as exceptions show it.");
-  tb::bind_driver(module);
-  tb::bind_layers(module);
-  tb::bind_process(module);
+  module.def("message", tb::device::message, "status"_a, "text"_a, "driver"_a, "function"_a, "device"_a,
+             "native_code"_a, "The whole text of a failure, as exceptions show it.");
+  tb::device::bind_driver(module);
+  tb::device::bind_layers(module);
+  tb::device::bind_process(module);
 }

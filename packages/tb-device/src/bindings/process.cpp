@@ -12,7 +12,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 void check(tb_status status, const char *function, int32_t device) {
@@ -55,7 +55,7 @@ void set_default(Driver &driver) {
 
 nb::list slots() {
   nb::list out;
-  for (const SlotFacts &slot : slot_facts)
+  for (const SlotFacts &slot : driver_slots)
     out.append(nb::make_tuple(slot.group, slot.required ? "REQUIRED" : "OPTIONAL", slot.name, slot.offset));
   return out;
 }
@@ -91,4 +91,4 @@ void bind_process(nb::module_ &module) {
              "version, platform, device_abi, c_api, and the hash of the slot list this was built with.");
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -6,7 +6,7 @@
 #include "host/errors.h"
 #include "host/host.h"
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 tb_status mem_copy_2d(tb_driver *self, int32_t device, tb_stream *stream, const tb_copy_2d *copy) {
@@ -99,11 +99,11 @@ tb_status peer_copy(tb_driver *self, tb_stream *stream, void *dst, int32_t dst_d
 
 } // namespace
 
-void stand_in_copies(Driver &driver) {
+void emulate_copies(Driver &driver) {
   tb_driver_api &table = driver.table;
   if (!table.mem_copy_2d) table.mem_copy_2d = mem_copy_2d;
   if (!table.peer_can_access) table.peer_can_access = peer_can_access;
   if (!table.peer_copy) table.peer_copy = peer_copy;
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -1,14 +1,11 @@
-// What the host does in place of a function that a driver lacks.
+// What the host does itself where a driver lacks a function: emulation.
 //
-// A function that the driver offers stays the driver's own pointer in the handed-out table, with exceptions. Streams that
-// are made and destroyed are noted (live_streams.cpp). All
-// give Python's lock up while stream_synchronize, event_synchronize and device_synchronize wait (waits.cpp). The others
-// are each only for drivers that lack the group which would make it unnecessary:
-//   - without CLOSURE, other functions that may wait for the device give up Python's lock too;
+// A function that the driver has stays the driver's own pointer in the handed-out table, with these exceptions for drivers
+// that lack the group which would make them unnecessary:
 //   - without ASYNC, functions that take a stream are forwarded with NULL instead of the host's stream;
 //   - without HOSTCALL, functions that take a stream first wait for host calls pending on it;
 //   - without PTR or device_memory_info, allocation is forwarded so that the host's address map is right.
-// Stand-ins get the driver's own self and find their state by it (registry.h).
+// Emulated functions get the driver's own self and find their state by it (registry.h).
 #pragma once
 
 #include <condition_variable>
@@ -20,9 +17,9 @@
 
 #include "registry/registry.h"
 
-namespace tb {
+namespace tb::device {
 
-// Host memory, device memory, by first address.
+// Blocks of pinned host memory and device memory, by first address.
 class AddressMap {
 public:
   void add(int32_t kind, int32_t device, void *base, uint64_t size);
@@ -41,8 +38,8 @@ private:
   std::unordered_map<int32_t, uint64_t> bytes_;
 };
 
-// Host functions in stream order for drivers without HOSTCALL: a thread for each stream that has some pending. It
-// waits for the stream, runs them in turn, and ends; whatever is enqueued on the stream meanwhile waits (standins.h).
+// Host functions in stream order for drivers without HOSTCALL. Each stream with pending functions has a thread, which waits
+// for the stream, runs the functions in order, and ends. Work that is enqueued on the stream meanwhile waits for it.
 class HostCalls {
 public:
   using Function = void (*)(void *user, tb_status status);
@@ -60,10 +57,10 @@ private:
   mutable std::mutex mutex_;
   std::condition_variable passed_;
   std::unordered_map<tb_stream *, std::deque<Call>> queues_;
-  std::atomic<int> streams_{0}; // with calls pending: the common case costs one load
+  std::atomic<int> streams_{0}; // with pending calls: the common case costs one load
 };
 
-// Streams and events of a driver without ASYNC: all work is done when its call returns, so they are always complete.
+// Streams and events of a driver without ASYNC. All work is done when its call returns, so they are always complete.
 struct HostStream {
   int32_t device;
 };
@@ -74,7 +71,7 @@ class HostObjects {
 public:
   tb_stream *default_stream(int32_t device, int32_t device_count);
   tb_stream *create_stream(int32_t device);
-  bool destroy_stream(tb_stream *stream); // false: no such stream, or a default one
+  bool destroy_stream(tb_stream *stream); // false: not such a stream, or a default one
   bool has_stream(tb_stream *stream) const;
   tb_event *create_event(int32_t device);
   bool destroy_event(tb_event *event);
@@ -88,33 +85,25 @@ private:
   std::unordered_set<tb_event *> events_;
 };
 
-struct StandIns {
+// The state of a driver's emulated functions.
+struct Emulation {
   AddressMap addresses;
   HostCalls host_calls;
   HostObjects objects;
   uint64_t live_objects() const { return objects.count(); }
 };
 
-// Fills driver.table from driver.offered and stand-ins.
-void complete_table(Driver &driver);
+// Each fills the functions of its subject that driver.table lacks. The order matters: later ones call earlier ones.
+void emulate_facts(Driver &driver);      // device_query, device_activate, get_extension
+void emulate_memory(Driver &driver);     // device_memory_info, PIN, PTR
+void emulate_copies(Driver &driver);     // COPY2D, PEER
+void emulate_host_calls(Driver &driver); // HOSTCALL
+void emulate_streams(Driver &driver);    // ASYNC
 
-// Parts of complete_table; each fills what is still NULL.
-void stand_in_streams(Driver &driver); // ASYNC, HOSTCALL
-void stand_in_memory(Driver &driver);  // device_memory_info, PIN, PTR
-void stand_in_copies(Driver &driver);  // COPY2D, PEER
-void stand_in_facts(Driver &driver);   // the rest of CORE
-// From now on is_stream() knows the streams. In a forked child nobody asks: the table refuses them all.
-void watch_streams(Driver &driver);
-int32_t is_stream(const tb_stream *stream); // 1: it lives
-// After all others: from now on functions that may wait give up Python's lock.
-void wait_without_lock(Driver &driver);
-// The last: from now on the driver's first use is noted, where a forked child asks for it.
-void watch_first_use(Driver &driver);
-
-// "mychip has no function vmm_map (group VMM not offered)": TB_UNSUPPORTED unless told.
+// "mychip has no function vmm_map (group VMM not offered)": the text of a function that is neither offered nor emulated.
 tb_status not_offered(tb_driver *self, Slot slot, tb_status status = TB_UNSUPPORTED);
 
-// The record behind self; stand-ins sit only in tables of registered drivers, and those of closed ones refuse.
-inline Driver &driver_of(tb_driver *self) { return *find_driver(self); }
+// An emulated function was given a handle that is not alive.
+tb_status unknown_handle(const Driver &driver, Slot slot, const char *what);
 
-} // namespace tb
+} // namespace tb::device

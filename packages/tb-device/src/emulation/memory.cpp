@@ -6,7 +6,7 @@
 #include "emulation/emulation.h"
 #include "host/errors.h"
 
-namespace tb {
+namespace tb::device {
 
 void AddressMap::add(int32_t kind, int32_t device, void *base, uint64_t size) {
   std::lock_guard lock(mutex_);
@@ -56,16 +56,16 @@ namespace {
 tb_status mem_alloc(tb_driver *self, int32_t device, uint64_t size, uint64_t flags, void **out) {
   Driver &driver = driver_of(self);
   tb_status status = driver.offered.mem_alloc(self, device, size, flags, out);
-  if (status == TB_OK) driver.standins->addresses.add(TB_POINTER_DEVICE, device, *out, size);
+  if (status == TB_OK) driver.emulation->addresses.add(TB_POINTER_DEVICE, device, *out, size);
   return status;
 }
 
 tb_status forget_then(Driver &driver, void *ptr, auto &&release) {
   tb_pointer_info info{};
-  bool known = ptr && driver.standins->addresses.find(ptr, info) && info.base == ptr;
-  if (known) driver.standins->addresses.remove(ptr);
+  bool known = ptr && driver.emulation->addresses.find(ptr, info) && info.base == ptr;
+  if (known) driver.emulation->addresses.remove(ptr);
   tb_status status = release();
-  if (tb_is_refusal(status) && known) driver.standins->addresses.add(info.kind, info.device, ptr, info.size);
+  if (tb_is_refusal(status) && known) driver.emulation->addresses.add(info.kind, info.device, ptr, info.size);
   return status;
 }
 
@@ -77,7 +77,7 @@ tb_status mem_free(tb_driver *self, int32_t device, void *ptr) {
 tb_status mem_alloc_pinned(tb_driver *self, int32_t device, uint64_t size, uint64_t flags, void **out) {
   Driver &driver = driver_of(self);
   tb_status status = driver.offered.mem_alloc_host(self, device, size, flags, out);
-  if (status == TB_OK) driver.standins->addresses.add(TB_POINTER_HOST_PINNED, device, *out, size);
+  if (status == TB_OK) driver.emulation->addresses.add(TB_POINTER_HOST_PINNED, device, *out, size);
   return status;
 }
 
@@ -89,7 +89,7 @@ tb_status mem_free_pinned(tb_driver *self, void *ptr) {
 tb_status mem_register_host(tb_driver *self, int32_t device, void *ptr, uint64_t size, uint64_t flags) {
   Driver &driver = driver_of(self);
   tb_status status = driver.offered.mem_register_host(self, device, ptr, size, flags);
-  if (status == TB_OK) driver.standins->addresses.add(TB_POINTER_HOST_PINNED, device, ptr, size);
+  if (status == TB_OK) driver.emulation->addresses.add(TB_POINTER_HOST_PINNED, device, ptr, size);
   return status;
 }
 
@@ -102,7 +102,7 @@ tb_status mem_get_info(tb_driver *self, const void *ptr, tb_pointer_info *out) {
   Driver &driver = driver_of(self);
   tb_pointer_info info{};
   const char *name = driver.name.c_str();
-  if (!driver.standins->addresses.find(ptr, info)) {
+  if (!driver.emulation->addresses.find(ptr, info)) {
     // Those addresses are the driver's own business: "not found" could be a lie.
     if (driver.offers(TB_GROUP_SOA | TB_GROUP_VMM | TB_GROUP_IPC))
       return fail(TB_UNSUPPORTED, -1, name, "mem_get_info",
@@ -120,7 +120,7 @@ tb_status device_memory_info(tb_driver *self, int32_t device, uint64_t *out_free
   Driver &driver = driver_of(self);
   if (tb_status status = check_device(driver, device, Slot::device_memory_info)) return status;
   uint64_t total = driver.devices[static_cast<size_t>(device)].total_memory;
-  uint64_t used = driver.standins->addresses.bytes(device);
+  uint64_t used = driver.emulation->addresses.bytes(device);
   *out_free = used < total ? total - used : 0;
   *out_total = total;
   return TB_OK;
@@ -151,7 +151,7 @@ tb_status mem_free_pageable(tb_driver *, void *ptr) {
 
 } // namespace
 
-void stand_in_memory(Driver &driver) {
+void emulate_memory(Driver &driver) {
   tb_driver_api &table = driver.table;
   bool map_needed = !table.mem_get_info || !table.device_memory_info;
   if (!table.device_memory_info) table.device_memory_info = device_memory_info;
@@ -172,4 +172,4 @@ void stand_in_memory(Driver &driver) {
   }
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -1,68 +1,8 @@
-// Streams and events for drivers without ASYNC, host calls for those without HOSTCALL.
-#include <system_error>
-#include <thread>
-
+// Streams and events for drivers without ASYNC: everything is complete.
 #include "emulation/emulation.h"
 #include "host/errors.h"
 
-namespace tb {
-
-// ---- host calls ----------------------------------------------------------------------------------------------------
-
-tb_status HostCalls::add(Driver &driver, tb_stream *stream, Function function, void *user) {
-  std::lock_guard lock(mutex_);
-  auto &queue = queues_[stream];
-  queue.push_back({function, user});
-  if (queue.size() > 1) return TB_OK; // its thread takes this one too
-  ++streams_;
-  try {
-    std::thread([this, &driver, stream] { run(driver, stream); }).detach();
-  } catch (const std::system_error &error) {
-    queues_.erase(stream);
-    --streams_;
-    return fail(TB_UNAVAILABLE, -1, driver.name.c_str(), "stream_host_call", "cannot start a thread: %s", error.what());
-  }
-  return TB_OK;
-}
-
-void HostCalls::run(Driver &driver, tb_stream *stream) {
-  for (;;) {
-    tb_status status = TB_OK;
-    if (driver.offers(TB_GROUP_ASYNC)) status = driver.offered.stream_synchronize(driver.self, stream);
-    std::unique_lock lock(mutex_);
-    Call call = queues_[stream].front();
-    lock.unlock();
-    call.function(call.user, status);
-    lock.lock();
-    auto &queue = queues_[stream];
-    queue.pop_front();
-    if (!queue.empty()) continue;
-    queues_.erase(stream);
-    --streams_;
-    passed_.notify_all();
-    return;
-  }
-}
-
-bool HostCalls::pending(tb_stream *stream) const {
-  if (streams_.load() == 0) return false;
-  std::lock_guard lock(mutex_);
-  return queues_.contains(stream);
-}
-
-void HostCalls::wait(tb_stream *stream) {
-  if (streams_.load() == 0) return;
-  std::unique_lock lock(mutex_);
-  passed_.wait(lock, [&] { return !queues_.contains(stream); });
-}
-
-void HostCalls::wait_all() {
-  if (streams_.load() == 0) return;
-  std::unique_lock lock(mutex_);
-  passed_.wait(lock, [&] { return queues_.empty(); });
-}
-
-// ---- streams and events --------------------------------------------------------------------------------------------
+namespace tb::device {
 
 tb_stream *HostObjects::default_stream(int32_t device, int32_t device_count) {
   std::lock_guard lock(mutex_);
@@ -121,11 +61,6 @@ uint64_t HostObjects::count() const {
 
 namespace {
 
-tb_status unknown(const Driver &driver, Slot slot, const char *what) {
-  return fail(TB_INVALID_ARGUMENT, -1, driver.name.c_str(), facts(slot).name, "this is no live %s of %s", what,
-              driver.name.c_str());
-}
-
 tb_status unknown_flags(const Driver &driver, int32_t device, Slot slot, uint64_t flags) {
   return fail(TB_INVALID_ARGUMENT, device, driver.name.c_str(), facts(slot).name, "unknown flags %#llx",
               static_cast<unsigned long long>(flags));
@@ -134,14 +69,14 @@ tb_status unknown_flags(const Driver &driver, int32_t device, Slot slot, uint64_
 tb_status device_synchronize(tb_driver *self, int32_t device) {
   Driver &driver = driver_of(self);
   if (tb_status status = check_device(driver, device, Slot::device_synchronize)) return status;
-  driver.standins->host_calls.wait_all();
+  driver.emulation->host_calls.wait_all();
   return TB_OK;
 }
 
 tb_status stream_default(tb_driver *self, int32_t device, tb_stream **out) {
   Driver &driver = driver_of(self);
   if (tb_status status = check_device(driver, device, Slot::stream_default)) return status;
-  *out = driver.standins->objects.default_stream(device, driver.device_count());
+  *out = driver.emulation->objects.default_stream(device, driver.device_count());
   return TB_OK;
 }
 
@@ -149,35 +84,35 @@ tb_status stream_create(tb_driver *self, int32_t device, int32_t, uint64_t flags
   Driver &driver = driver_of(self);
   if (tb_status status = check_device(driver, device, Slot::stream_create)) return status;
   if (flags) return unknown_flags(driver, device, Slot::stream_create, flags);
-  *out = driver.standins->objects.create_stream(device);
+  *out = driver.emulation->objects.create_stream(device);
   return TB_OK;
 }
 
 tb_status stream_destroy(tb_driver *self, tb_stream *stream) {
   Driver &driver = driver_of(self);
-  driver.standins->host_calls.wait(stream);
-  return driver.standins->objects.destroy_stream(stream)
+  driver.emulation->host_calls.wait(stream);
+  return driver.emulation->objects.destroy_stream(stream)
              ? TB_OK
-             : unknown(driver, Slot::stream_destroy, "stream made by stream_create");
+             : unknown_handle(driver, Slot::stream_destroy, "stream made by stream_create");
 }
 
 tb_status stream_query(tb_driver *self, tb_stream *stream) {
   Driver &driver = driver_of(self);
-  if (!driver.standins->objects.has_stream(stream)) return unknown(driver, Slot::stream_query, "stream");
-  return driver.standins->host_calls.pending(stream) ? TB_NOT_READY : TB_OK;
+  if (!driver.emulation->objects.has_stream(stream)) return unknown_handle(driver, Slot::stream_query, "stream");
+  return driver.emulation->host_calls.pending(stream) ? TB_NOT_READY : TB_OK;
 }
 
 tb_status stream_synchronize(tb_driver *self, tb_stream *stream) {
   Driver &driver = driver_of(self);
-  if (!driver.standins->objects.has_stream(stream)) return unknown(driver, Slot::stream_synchronize, "stream");
-  driver.standins->host_calls.wait(stream);
+  if (!driver.emulation->objects.has_stream(stream)) return unknown_handle(driver, Slot::stream_synchronize, "stream");
+  driver.emulation->host_calls.wait(stream);
   return TB_OK;
 }
 
 tb_status stream_wait_event(tb_driver *self, tb_stream *stream, tb_event *event) {
   Driver &driver = driver_of(self);
-  if (!driver.standins->objects.has_stream(stream)) return unknown(driver, Slot::stream_wait_event, "stream");
-  if (!driver.standins->objects.has_event(event)) return unknown(driver, Slot::stream_wait_event, "event");
+  if (!driver.emulation->objects.has_stream(stream)) return unknown_handle(driver, Slot::stream_wait_event, "stream");
+  if (!driver.emulation->objects.has_event(event)) return unknown_handle(driver, Slot::stream_wait_event, "event");
   return TB_OK;
 }
 
@@ -186,96 +121,34 @@ tb_status event_create(tb_driver *self, int32_t device, uint64_t flags, tb_event
   if (tb_status status = check_device(driver, device, Slot::event_create)) return status;
   if (flags & ~uint64_t{TB_EVENT_TIMING | TB_EVENT_BLOCKING | TB_EVENT_IPC})
     return unknown_flags(driver, device, Slot::event_create, flags);
-  *out = driver.standins->objects.create_event(device);
+  *out = driver.emulation->objects.create_event(device);
   return TB_OK;
 }
 
 tb_status event_destroy(tb_driver *self, tb_event *event) {
   Driver &driver = driver_of(self);
-  return driver.standins->objects.destroy_event(event) ? TB_OK : unknown(driver, Slot::event_destroy, "event");
+  return driver.emulation->objects.destroy_event(event) ? TB_OK : unknown_handle(driver, Slot::event_destroy, "event");
 }
 
-// The record waits for the stream's host calls, so an event never lies about what came before it.
+// The record waits for the stream's host calls, since an event without a queue stands for what is done already.
 tb_status event_record(tb_driver *self, tb_event *event, tb_stream *stream) {
   Driver &driver = driver_of(self);
-  if (!driver.standins->objects.has_event(event)) return unknown(driver, Slot::event_record, "event");
-  if (!driver.standins->objects.has_stream(stream)) return unknown(driver, Slot::event_record, "stream");
-  driver.standins->host_calls.wait(stream);
+  if (!driver.emulation->objects.has_event(event)) return unknown_handle(driver, Slot::event_record, "event");
+  if (!driver.emulation->objects.has_stream(stream)) return unknown_handle(driver, Slot::event_record, "stream");
+  driver.emulation->host_calls.wait(stream);
   return TB_OK;
 }
 
 template <Slot S> tb_status event_complete(tb_driver *self, tb_event *event) {
   Driver &driver = driver_of(self);
-  return driver.standins->objects.has_event(event) ? TB_OK : unknown(driver, S, "event");
-}
-
-tb_status stream_host_call(tb_driver *self, tb_stream *stream, void (*function)(void *, tb_status), void *user) {
-  Driver &driver = driver_of(self);
-  if (!driver.offers(TB_GROUP_ASYNC) && !driver.standins->objects.has_stream(stream))
-    return unknown(driver, Slot::stream_host_call, "stream");
-  return driver.standins->host_calls.add(driver, stream, function, user);
-}
-
-// ---- functions of the driver itself that take a stream -------------------------------------------------------------
-
-template <class T> void wait_for_calls(Driver &, T) {}
-void wait_for_calls(Driver &driver, tb_stream *stream) { driver.standins->host_calls.wait(stream); }
-
-template <class T> T for_driver(const Driver &, T value) { return value; }
-tb_stream *for_driver(const Driver &driver, tb_stream *stream) {
-  return driver.offers(TB_GROUP_ASYNC) ? stream : nullptr;
-}
-
-template <auto Member, class... A> tb_status ordered(tb_driver *self, A... arguments) {
-  Driver &driver = driver_of(self);
-  (wait_for_calls(driver, arguments), ...);
-  return (driver.offered.*Member)(self, for_driver(driver, arguments)...);
-}
-
-template <auto Member, class... A> void order(tb_status (*&slot)(tb_driver *, A...)) {
-  if constexpr ((std::is_same_v<A, tb_stream *> || ...))
-    if (slot) slot = ordered<Member, A...>;
-}
-
-tb_status query_after_calls(tb_driver *self, tb_stream *stream) {
-  Driver &driver = driver_of(self);
-  return driver.standins->host_calls.pending(stream) ? TB_NOT_READY : driver.offered.stream_query(self, stream);
-}
-
-tb_status synchronize_after_calls(tb_driver *self, int32_t device) {
-  Driver &driver = driver_of(self);
-  driver.standins->host_calls.wait_all();
-  return driver.offered.device_synchronize(self, device);
-}
-
-void order_all(tb_driver_api &table, const tb_driver_api &offered) {
-#define TB_SLOT(group, need, name, parameters, arguments)                                                              \
-  if (offered.name) order<&tb_driver_api::name>(table.name);
-#define TB_SLOT0(group, need, name)
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT0
+  return driver.emulation->objects.has_event(event) ? TB_OK : unknown_handle(driver, S, "event");
 }
 
 } // namespace
 
-void stand_in_streams(Driver &driver) {
-  tb_driver_api &table = driver.table;
-  if (!table.stream_host_call) {
-    order_all(table, driver.offered);
-    if (driver.offers(TB_GROUP_ASYNC)) {
-      table.stream_query = query_after_calls;
-      table.device_synchronize = synchronize_after_calls;
-      table.stream_wait_event = driver.offered.stream_wait_event; // adds a wait, starts nothing: order does not matter
-    }
-    // A host call may be waiting for this very closure: ordered by its reserve already.
-    if (driver.offers(TB_GROUP_CLOSURE)) {
-      table.closure_commit = driver.offered.closure_commit;
-      table.closure_cancel = driver.offered.closure_cancel;
-    }
-    table.stream_host_call = stream_host_call;
-  }
+void emulate_streams(Driver &driver) {
   if (driver.offers(TB_GROUP_ASYNC)) return;
+  tb_driver_api &table = driver.table;
   table.device_synchronize = device_synchronize;
   table.stream_default = stream_default;
   table.stream_create = stream_create;
@@ -290,4 +163,4 @@ void stand_in_streams(Driver &driver) {
   table.event_synchronize = event_complete<Slot::event_synchronize>;
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 thread_local tb_error last{};
@@ -144,4 +144,4 @@ std::string Failure::message() const {
   return out;
 }
 
-} // namespace tb
+} // namespace tb::device

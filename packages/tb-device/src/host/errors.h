@@ -6,7 +6,7 @@
 
 #include "tb/component.h"
 
-namespace tb {
+namespace tb::device {
 
 const char *status_name(tb_status status); // "out of memory"; "unknown status" outside the list
 
@@ -45,4 +45,4 @@ struct Failure {
   std::string message() const;
 };
 
-} // namespace tb
+} // namespace tb::device

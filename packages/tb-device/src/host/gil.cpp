@@ -6,7 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 using CurrentState = PyThreadState *(*)();
@@ -39,4 +39,4 @@ void after_wait(void *given_up) noexcept {
   if (given_up) Unlocked::take_back(static_cast<PyThreadState *>(given_up));
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -8,7 +8,7 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
-namespace tb {
+namespace tb::device {
 
 // As nb::gil_scoped_release, but safe in a daemon thread while the process ends: up to Python 3.13 taking the lock back
 // then ends the thread by unwinding, which must not leave a destructor (std::terminate). Such a thread stops here for
@@ -48,4 +48,4 @@ private:
   void *given_up_;
 };
 
-} // namespace tb
+} // namespace tb::device

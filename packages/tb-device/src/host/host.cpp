@@ -10,7 +10,7 @@
 #include "host/errors.h"
 #include "host/gil.h"
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 struct Opening {
@@ -74,4 +74,4 @@ void log(Level level, const char *text) {
   std::fprintf(stderr, "tb %s: %s\n", level_names[static_cast<int>(level)], text ? text : "");
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -6,7 +6,7 @@
 
 #include "tb/driver.h"
 
-namespace tb {
+namespace tb::device {
 
 using Options = std::map<std::string, std::string>;
 
@@ -28,4 +28,4 @@ enum class Level { debug, info, warning, error };
 // To stderr when TB_LOG (debug, info, warning, error) asks for the level; silent while it is unset.
 void log(Level level, const char *text);
 
-} // namespace tb
+} // namespace tb::device

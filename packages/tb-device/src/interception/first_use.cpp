@@ -4,9 +4,9 @@
 // of these: afterwards nothing is left of it.
 #include <atomic>
 
-#include "emulation/emulation.h"
+#include "interception/interception.h"
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 constexpr bool is_question(Slot slot) {
@@ -45,7 +45,7 @@ template <Slot S, auto Member, class... A> void watch(tb_status (*&slot)(tb_driv
 
 // Others may have replaced it meanwhile: by refusals, or by functions that note times.
 template <Slot S, auto Member, class... A>
-void stop_watching(tb_status (*&slot)(tb_driver *, A...), tb_status (*real)(tb_driver *, A...)) {
+void stop_noting(tb_status (*&slot)(tb_driver *, A...), tb_status (*real)(tb_driver *, A...)) {
   if constexpr (!is_question(S)) {
     tb_status (*expected)(tb_driver *, A...) = first_use<Member, A...>;
     std::atomic_ref(slot).compare_exchange_strong(expected, real);
@@ -55,7 +55,7 @@ void stop_watching(tb_status (*&slot)(tb_driver *, A...), tb_status (*real)(tb_d
 void note_use(Driver &driver) {
   driver.used.store(true);
 #define TB_SLOT(group, need, name, parameters, arguments)                                                              \
-  stop_watching<Slot::name, &tb_driver_api::name>(driver.table.name, driver.in_use.name);
+  stop_noting<Slot::name, &tb_driver_api::name>(driver.table.name, driver.in_use.name);
 #define TB_SLOT0(group, need, name)
 #include "tb/driver_slots.inc"
 #undef TB_SLOT
@@ -64,7 +64,7 @@ void note_use(Driver &driver) {
 
 } // namespace
 
-void watch_first_use(Driver &driver) {
+void note_first_use(Driver &driver) {
   driver.in_use = driver.table;
   if (!driver.survives_fork()) return;
 #define TB_SLOT(group, need, name, parameters, arguments) watch<Slot::name, &tb_driver_api::name>(driver.table.name);
@@ -74,4 +74,4 @@ void watch_first_use(Driver &driver) {
 #undef TB_SLOT0
 }
 
-} // namespace tb
+} // namespace tb::device

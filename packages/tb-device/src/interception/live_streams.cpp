@@ -2,9 +2,9 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "emulation/emulation.h"
+#include "interception/interception.h"
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 // Never destroyed: streams may be made and ended while the process ends.
@@ -25,15 +25,15 @@ tb_status note(tb_status status, tb_stream *const *out) {
 }
 
 tb_status stream_default(tb_driver *self, int32_t device, tb_stream **out) {
-  return note(driver_of(self).unwatched.stream_default(self, device, out), out);
+  return note(driver_of(self).untracked.stream_default(self, device, out), out);
 }
 
 tb_status stream_create(tb_driver *self, int32_t device, int32_t priority, uint64_t flags, tb_stream **out) {
-  return note(driver_of(self).unwatched.stream_create(self, device, priority, flags, out), out);
+  return note(driver_of(self).untracked.stream_create(self, device, priority, flags, out), out);
 }
 
 tb_status stream_wrap(tb_driver *self, int32_t device, uint64_t native, tb_stream **out) {
-  return note(driver_of(self).unwatched.stream_wrap(self, device, native, out), out);
+  return note(driver_of(self).untracked.stream_wrap(self, device, native, out), out);
 }
 
 // Before the driver's own: afterwards another thread's new stream may have the address.
@@ -43,7 +43,7 @@ tb_status stream_destroy(tb_driver *self, tb_stream *stream) {
     std::lock_guard lock(streams().mutex);
     was_live = streams().live.erase(stream);
   }
-  tb_status status = driver_of(self).unwatched.stream_destroy(self, stream);
+  tb_status status = driver_of(self).untracked.stream_destroy(self, stream);
   if (!was_live || !tb_is_refusal(status)) return status;
   std::lock_guard lock(streams().mutex);
   streams().live.insert(stream);
@@ -52,8 +52,8 @@ tb_status stream_destroy(tb_driver *self, tb_stream *stream) {
 
 } // namespace
 
-void watch_streams(Driver &driver) {
-  driver.unwatched = driver.table;
+void track_streams(Driver &driver) {
+  driver.untracked = driver.table;
   driver.table.stream_default = stream_default;
   driver.table.stream_create = stream_create;
   driver.table.stream_destroy = stream_destroy;
@@ -65,4 +65,4 @@ int32_t is_stream(const tb_stream *stream) {
   return streams().live.contains(stream);
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -1,10 +1,10 @@
 // Functions of the handed-out table that may wait for queued work, called without Python's lock.
 #include <type_traits>
 
-#include "emulation/emulation.h"
 #include "host/gil.h"
+#include "interception/interception.h"
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 template <auto Member, class... A> tb_status unlocked(tb_driver *self, A... arguments) {
@@ -75,4 +75,4 @@ void wait_without_lock(Driver &driver) {
       unlocked_unless_done<&tb_driver_api::event_synchronize, &tb_driver_api::event_query, tb_event *>;
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -9,12 +9,12 @@
 #include <set>
 #include <utility>
 
-#include "emulation/emulation.h"
 #include "host/errors.h"
 #include "layers/framework/stack.h"
 #include "layers/layers.h"
+#include "loading/complete_table.h"
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 using Findings = std::vector<std::string>;
@@ -70,14 +70,14 @@ struct GroupName {
 
 std::vector<GroupName> all_groups() {
   std::vector<GroupName> groups;
-  for (const SlotFacts &slot : slot_facts)
+  for (const SlotFacts &slot : driver_slots)
     if (groups.empty() || groups.back().bit != slot.group_bit) groups.push_back({slot.group, slot.group_bit});
   return groups;
 }
 
 void check_group(const tb_driver_api &api, const GroupName &group, Findings &findings) {
   std::vector<const char *> missing, present, optional;
-  for (int i = 0; i < slot_count; ++i) {
+  for (int i = 0; i < driver_slot_count; ++i) {
     const SlotFacts &slot = slot_facts[i];
     if (slot.group_bit != group.bit) continue;
     bool there = slot_value(api, static_cast<Slot>(i)) != nullptr;
@@ -237,4 +237,4 @@ Driver *open_embedded(OpenFunction open, const std::string &name, const Options 
   return open_and_check(open, "the embedded driver " + name, name, options);
 }
 
-} // namespace tb
+} // namespace tb::device

@@ -6,7 +6,7 @@
 #include "host/host.h"
 #include "registry/registry.h"
 
-namespace tb {
+namespace tb::device {
 
 using OpenFunction = tb_status (*)(const tb_host *, tb_driver_api *, tb_driver **);
 
@@ -16,4 +16,4 @@ using OpenFunction = tb_status (*)(const tb_host *, tb_driver_api *, tb_driver *
 Driver *load_library(const std::string &path, const std::string &name, const Options &options);
 Driver *open_embedded(OpenFunction open, const std::string &name, const Options &options);
 
-} // namespace tb
+} // namespace tb::device

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emulation/emulation.h"
 #include "host/errors.h"
 #include "host/gil.h"
 #include "host/host.h"
+#include "interception/interception.h"
+#include "loading/complete_table.h"
 
-namespace tb {
+namespace tb::device {
 namespace {
 
 std::atomic<Driver *> chosen{nullptr};
@@ -179,4 +180,4 @@ void shut_down() {
   }
 }
 
-} // namespace tb
+} // namespace tb::device

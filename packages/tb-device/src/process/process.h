@@ -4,7 +4,7 @@
 #include "registry/registry.h"
 #include "tb/component.h"
 
-namespace tb {
+namespace tb::device {
 
 extern const tb_device_table device_table;
 
@@ -21,4 +21,4 @@ bool set_default_driver(Driver *driver);
 // A driver with live objects stays open, its tables refuse all the same, and TB_LOG=info shows it. Runs once.
 void shut_down();
 
-} // namespace tb
+} // namespace tb::device

@@ -3,10 +3,9 @@
 
 #include <pthread.h>
 
-#include "emulation/emulation.h"
 #include "host/errors.h"
 
-namespace tb {
+namespace tb::device {
 
 std::atomic<Ended> ended{Ended::no};
 int32_t forked = 0;
@@ -41,9 +40,6 @@ void in_forked_child() {
 }
 
 } // namespace
-
-Driver::Driver() = default;
-Driver::~Driver() = default;
 
 bool register_driver(Driver *driver) {
   std::lock_guard lock(registering);
@@ -105,19 +101,4 @@ void watch_fork() {
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, in_forked_child); });
 }
 
-tb_status close_driver(Driver &driver) {
-  std::lock_guard lock(driver.closing);
-  if (!driver.open.load()) return TB_OK;
-  if (uint64_t live = driver.standins ? driver.standins->live_objects() : 0)
-    return fail(TB_FAILED_PRECONDITION, -1, driver.name.c_str(), "close",
-                "%llu streams, events or allocations are still alive. Release them first",
-                static_cast<unsigned long long>(live));
-  clear_error();
-  if (tb_status status = driver.offered.close(driver.self); status != TB_OK) return status;
-  driver.open.store(false);
-  refuse_everything(driver);
-  unregister_driver(&driver);
-  return TB_OK;
-}
-
-} // namespace tb
+} // namespace tb::device

@@ -11,27 +11,24 @@
 #include "slots/slots.h"
 #include "tb/driver.h"
 
-namespace tb {
+namespace tb::device {
 
-struct StandIns; // state of the host's stand-ins, standins.h
+struct Emulation; // emulation/emulation.h
 
 struct Driver {
-  Driver();
-  ~Driver();
-
   std::string name;          // as the driver says
   std::string path;          // "" for the embedded one
   tb_driver *self = nullptr; // of the outermost layer when there are any
   tb_driver_api offered{};   // as the driver filled it, or as the layers around it look
   tb_driver_api in_use{};    // as `table` is from the first use on
-  tb_driver_api unwatched{}; // complete, but nobody notes which streams live
+  tb_driver_api untracked{}; // complete, but nothing notes which streams live
   tb_driver_api locked{};    // complete, but its functions wait with Python's lock held
   tb_driver_api table{};     // as handed out: complete, and refusing after close, fork and exit
   std::string build_id;
   tb_driver_info info{};
   std::vector<tb_device_info> devices;
-  std::vector<std::string> layers; // around it, outermost first
-  std::unique_ptr<StandIns> standins;
+  std::vector<std::string> layers;      // around it, outermost first
+  std::shared_ptr<Emulation> emulation; // made with the table
   std::mutex closing;
   std::atomic<bool> open{false};
   std::atomic<bool> used{false}; // more than questions were asked (first_use.cpp)
@@ -52,6 +49,8 @@ bool register_driver(Driver *driver); // false: the limit, or its self is anothe
 void unregister_driver(Driver *driver);
 // NULL if no open driver has this self. Costs a few loads.
 Driver *find_driver(const tb_driver *self);
+// The driver behind self in a function of a handed-out table: it is registered, since the tables of closed drivers refuse.
+inline Driver &driver_of(tb_driver *self) { return *find_driver(self); }
 // The n-th place, NULL if free.
 Driver *driver_at(int place);
 
@@ -69,7 +68,4 @@ const char *refusal_text();
 // Registers the fork handler once.
 void watch_fork();
 
-// The last call. TB_FAILED_PRECONDITION and no change while objects of the driver live.
-tb_status close_driver(Driver &driver);
-
-} // namespace tb
+} // namespace tb::device

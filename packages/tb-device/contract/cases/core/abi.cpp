@@ -7,6 +7,13 @@
 #include "slots/slots.h"
 
 namespace tb::contract {
+
+using device::driver_slot_count;
+using device::groups_needed_by;
+using device::Slot;
+using device::slot_facts;
+using device::slot_value;
+using device::SlotFacts;
 namespace {
 
 constexpr uint8_t guard_byte = 0xA5;
@@ -127,7 +134,7 @@ TB_CASE(ABI, 05, TB_GROUP_CORE, "V2", "a host that knows more functions finds th
 
 TB_CASE(ABI, 06, TB_GROUP_CORE, "V3", "a group that the bits offer has all its functions") {
   CHECK(kit.api().groups & TB_GROUP_CORE);
-  for (int i = 0; i < slot_count; ++i) {
+  for (int i = 0; i < driver_slot_count; ++i) {
     const SlotFacts &slot = slot_facts[i];
     if (!(kit.api().groups & slot.group_bit) || !slot.required) continue;
     if (!slot_value(kit.api(), static_cast<Slot>(i)))
@@ -137,7 +144,7 @@ TB_CASE(ABI, 06, TB_GROUP_CORE, "V3", "a group that the bits offer has all its f
 }
 
 TB_CASE(ABI, 07, TB_GROUP_CORE, "V3", "a group that the bits do not offer has no function, and needs none of another") {
-  for (int i = 0; i < slot_count; ++i) {
+  for (int i = 0; i < driver_slot_count; ++i) {
     const SlotFacts &slot = slot_facts[i];
     count_check();
     if (kit.api().groups & slot.group_bit) {

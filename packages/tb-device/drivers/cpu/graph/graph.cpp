@@ -1,4 +1,4 @@
-// Running captured work.
+// Runs captured work.
 #include "drivers/cpu/graph/graph.h"
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include "drivers/common/error_text.h"
 #include "drivers/cpu/device.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 struct ReplayWork {
   static constexpr char name[] = "graph_launch";
@@ -27,13 +27,13 @@ NodeList::~NodeList() {
 
 namespace {
 
-// What the closure of a node is told, and where it is in the list.
+// The context that a node's closure receives, and the node's place in the list.
 struct NodeContext {
-  tb_closure_context told;
+  tb_closure_context given;
   const NodeList::Node *node, *end;
 
   static const tb_closure *next(const tb_closure_context *context, void **storage) noexcept {
-    static_assert(offsetof(NodeContext, told) == 0);
+    static_assert(offsetof(NodeContext, given) == 0);
     const auto &self = *reinterpret_cast<const NodeContext *>(context);
     const NodeList::Node *last = self.node;
     while (*storage && last->storage.get() != *storage)
@@ -50,10 +50,10 @@ void NodeList::run(const tb_closure_context &outer) {
   std::lock_guard lock(running_);
   Stream &stream = *Stream::of(outer.stream);
   NodeContext context = {outer, nodes.data(), nodes.data() + nodes.size()};
-  context.told.next = &NodeContext::next;
+  context.given.next = &NodeContext::next;
   for (; context.node != context.end; ++context.node) {
-    context.told.device = context.node->device;
-    stream.run_closure(*context.node->closure, context.node->storage.get(), context.told, true);
+    context.given.device = context.node->device;
+    stream.run_closure(*context.node->closure, context.node->storage.get(), context.given, true);
   }
 }
 
@@ -73,7 +73,7 @@ tb_status Executable::update(const tb_host *host, std::shared_ptr<NodeList> node
   const auto &mine = nodes_->nodes, &theirs = nodes->nodes;
   if (mine.size() != theirs.size())
     return fail(host, TB_FAILED_PRECONDITION,
-                "the executable has %zu nodes and the graph %zu: instantiate the graph anew", mine.size(),
+                "the executable has %zu nodes and the graph %zu: instantiate the graph again", mine.size(),
                 theirs.size());
   for (size_t place = 0; place < mine.size(); ++place)
     if (mine[place].closure != theirs[place].closure || mine[place].device != theirs[place].device)
@@ -86,4 +86,4 @@ tb_status Executable::update(const tb_host *host, std::shared_ptr<NodeList> node
   return TB_OK;
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -13,7 +13,7 @@
 #include "drivers/cpu/stream/stream.h"
 #include "tb/graph.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 // Shared by the graph, its executables and queued launches; the last one destroys the closures.
 class NodeList {
@@ -74,4 +74,4 @@ private:
   std::mutex running_;              // held by a running launch
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -1,4 +1,4 @@
-// Collecting the work of streams into a graph.
+// Collects the work of streams into a graph.
 #include "drivers/cpu/graph/graph_capture.h"
 
 #include <algorithm>
@@ -6,23 +6,23 @@
 #include "drivers/common/error_text.h"
 #include "drivers/cpu/device.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
-void Capture::add_member(Stream &stream) {
+void GraphCapture::add_member(Stream &stream) {
   members_.emplace(&stream, Member{Ref<Stream>(&stream), {{&stream, 1}}}); // joining is a step
 }
 
-tb_status Capture::begin(Stream &stream) {
+tb_status GraphCapture::begin(Stream &stream) {
   const tb_host *host = stream.device().host();
   if (stream.is_default())
     return fail(host, TB_FAILED_PRECONDITION, "a default stream cannot capture: use one of stream_create");
-  std::shared_ptr<Capture> capture(new Capture(stream));
+  std::shared_ptr<GraphCapture> capture(new GraphCapture(stream));
   capture->add_member(stream);
   if (stream.start_capture(capture)) return TB_OK;
   return fail(host, TB_FAILED_PRECONDITION, "the stream captures already: capture_end comes first");
 }
 
-bool Capture::reserve(Stream &stream, uint64_t size, void **out, tb_status *status) {
+bool GraphCapture::reserve(Stream &stream, uint64_t size, void **out, tb_status *status) {
   std::lock_guard lock(mutex_);
   if (ended_) return false;
   const uint64_t whole = (std::max<uint64_t>(size, 1) + TB_CLOSURE_ALIGNMENT - 1) & ~uint64_t(TB_CLOSURE_ALIGNMENT - 1);
@@ -40,14 +40,14 @@ bool Capture::reserve(Stream &stream, uint64_t size, void **out, tb_status *stat
   return true;
 }
 
-std::vector<NodeList::Node>::iterator Capture::open_node(const void *storage) {
+std::vector<NodeList::Node>::iterator GraphCapture::open_node(const void *storage) {
   // Most often the last one.
   const auto found = std::find_if(nodes_->nodes.rbegin(), nodes_->nodes.rend(),
                                   [&](const NodeList::Node &node) { return node.storage.get() == storage; });
   return found == nodes_->nodes.rend() || found->closure ? nodes_->nodes.end() : std::prev(found.base());
 }
 
-bool Capture::commit(const void *storage, const tb_closure *closure) {
+bool GraphCapture::commit(const void *storage, const tb_closure *closure) {
   std::lock_guard lock(mutex_);
   if (ended_) return false;
   const auto node = open_node(storage);
@@ -56,7 +56,7 @@ bool Capture::commit(const void *storage, const tb_closure *closure) {
   return true;
 }
 
-bool Capture::cancel(const void *storage) {
+bool GraphCapture::cancel(const void *storage) {
   std::lock_guard lock(mutex_);
   if (ended_) return false;
   const auto node = open_node(storage);
@@ -65,19 +65,19 @@ bool Capture::cancel(const void *storage) {
   return true;
 }
 
-bool Capture::record(Stream &stream, Seen *out) {
+bool GraphCapture::record(Stream &stream, Seen *out) {
   std::lock_guard lock(mutex_);
   if (ended_) return false;
   *out = members_.at(&stream).seen;
   return true;
 }
 
-tb_status Capture::join(Stream &stream, const Seen &seen) {
+tb_status GraphCapture::join(Stream &stream, const Seen &seen) {
   const tb_host *host = stream.device().host();
   std::lock_guard lock(mutex_);
   if (ended_)
     return fail(host, TB_FAILED_PRECONDITION,
-                "the event was recorded in a capture that has ended: record it anew to wait for it");
+                "the event was recorded in a capture that has ended: record it again to wait for it");
   if (!members_.contains(&stream)) {
     if (stream.is_default())
       return fail(host, TB_FAILED_PRECONDITION,
@@ -95,20 +95,27 @@ tb_status Capture::join(Stream &stream, const Seen &seen) {
   return TB_OK;
 }
 
-bool Capture::add_prerequisite(const Event::Point &point) {
+bool GraphCapture::add_prerequisite(const Event::Point &point) {
   std::lock_guard lock(mutex_);
   if (ended_) return false;
   nodes_->prerequisites.push_back(point);
   return true;
 }
 
-void Capture::finish() noexcept {
+void GraphCapture::finish() noexcept {
   ended_ = true;
   for (auto &[key, member] : members_) member.stream->stop_capture();
   members_.clear();
 }
 
-tb_status Capture::end(Stream &stream, std::shared_ptr<NodeList> *out) {
+tb_status GraphCapture::end(Stream &stream, std::shared_ptr<NodeList> *out) {
+  // begin() makes every capture that a stream has.
+  const auto capture = std::static_pointer_cast<GraphCapture>(stream.capture());
+  if (capture) return capture->end_here(stream, out);
+  return fail(stream.device().host(), TB_FAILED_PRECONDITION, "the stream does not capture: capture_begin comes first");
+}
+
+tb_status GraphCapture::end_here(Stream &stream, std::shared_ptr<NodeList> *out) {
   const tb_host *host = stream.device().host();
   std::shared_ptr<NodeList> dropped; // its closures are destroyed after the lock
   std::lock_guard lock(mutex_);
@@ -133,4 +140,4 @@ tb_status Capture::end(Stream &stream, std::shared_ptr<NodeList> *out) {
   return TB_OK;
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -1,7 +1,7 @@
 // A capture in progress: the streams that take part and the nodes so far.
 //
-// Begun on one stream, its origin; a stream that waits for an event recorded in the capture joins it. Who came after
-// whom is kept as one count per stream, so that the end can tell whether the origin waited for every joined stream.
+// A capture begins on one stream, its origin; a stream that waits for an event recorded in the capture joins it. The order
+// is kept as one count per stream, so that the end can check that the origin waited for every stream that joined.
 #pragma once
 
 #include <map>
@@ -9,37 +9,34 @@
 #include <mutex>
 
 #include "drivers/cpu/graph/graph.h"
+#include "drivers/cpu/stream/capture.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
-class Capture : public std::enable_shared_from_this<Capture> {
+class GraphCapture final : public Capture, public std::enable_shared_from_this<GraphCapture> {
 public:
-  // By stream, how many of its captured steps are behind.
-  using Seen = std::map<const Stream *, uint64_t>;
-
   // Fails with a text when the stream captures already or is a default stream.
   static tb_status begin(Stream &stream);
-  // Out of the way of begin and join races: false once the capture has ended, and then nothing was done.
-  bool reserve(Stream &stream, uint64_t size, void **out, tb_status *status);
-  // False: no open reserve of this capture.
-  bool commit(const void *storage, const tb_closure *closure);
-  bool cancel(const void *storage);
-  bool record(Stream &stream, Seen *out);
-  // `stream` waits for a record of this capture, and joins if it takes no part yet.
-  tb_status join(Stream &stream, const Seen &seen);
-  // Captured work waits for a record outside: each launch does.
-  bool add_prerequisite(const Event::Point &point);
-  tb_status end(Stream &stream, std::shared_ptr<NodeList> *out);
+  // Ends the capture of which `stream` is the origin. Fails with a text.
+  static tb_status end(Stream &stream, std::shared_ptr<NodeList> *out);
+
+  bool reserve(Stream &stream, uint64_t size, void **out, tb_status *status) override;
+  bool commit(const void *storage, const tb_closure *closure) override;
+  bool cancel(const void *storage) override;
+  bool record(Stream &stream, Seen *out) override;
+  tb_status join(Stream &stream, const Seen &seen) override;
+  bool add_prerequisite(const Event::Point &point) override;
 
 private:
   struct Member {
     Ref<Stream> stream;
     Seen seen; // its own steps included
   };
-  explicit Capture(Stream &origin) : origin_(origin) {}
+  explicit GraphCapture(Stream &origin) : origin_(origin) {}
   std::vector<NodeList::Node>::iterator open_node(const void *storage);
   void add_member(Stream &stream);
   void finish() noexcept;
+  tb_status end_here(Stream &stream, std::shared_ptr<NodeList> *out);
 
   Stream &origin_; // a member
   std::mutex mutex_;
@@ -48,10 +45,4 @@ private:
   std::shared_ptr<NodeList> nodes_ = std::make_shared<NodeList>();
 };
 
-// What an event recorded on a capturing stream stands for.
-struct CapturedPoint {
-  std::shared_ptr<Capture> capture;
-  Capture::Seen seen;
-};
-
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -16,7 +16,7 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/signals.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace {
 
@@ -224,4 +224,4 @@ tb_status Exports::fetch(const tb_host *host, const tb_ipc_handle &handle, Kind 
   return TB_OK;
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

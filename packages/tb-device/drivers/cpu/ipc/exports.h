@@ -15,7 +15,7 @@
 #include "drivers/cpu/ipc/shared_file.h"
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 class Exports {
 public:
@@ -64,4 +64,4 @@ private:
   std::thread thread_;
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -12,7 +12,7 @@
 #include "drivers/common/error_text.h"
 #include "drivers/cpu/stream/futex.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 struct SharedEvent::Page {
   std::atomic<uint64_t> last_record;
@@ -115,4 +115,4 @@ tb_status SharedEvent::ask(uint64_t number, bool wait) const noexcept {
   }
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -14,7 +14,7 @@
 #include "drivers/cpu/ipc/shared_file.h"
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 class SharedEvent {
 public:
@@ -52,4 +52,4 @@ private:
   std::unique_ptr<Exports::Publication> publication_;
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -20,7 +20,7 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace {
 
@@ -101,4 +101,4 @@ tb_status move_into_file(const tb_host *host, void *address, uint64_t size, File
   return TB_OK;
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -6,7 +6,7 @@
 
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 // An owned descriptor.
 class File {
@@ -37,4 +37,4 @@ bool can_move_pages() noexcept;
 // system call that writes there at that moment (read(2) into it) may fail with EFAULT. Fails with a text and no change.
 tb_status move_into_file(const tb_host *host, void *address, uint64_t size, File *out);
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

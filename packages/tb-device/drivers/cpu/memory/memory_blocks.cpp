@@ -11,7 +11,7 @@
 
 #include "drivers/common/error_text.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace {
 
@@ -287,4 +287,4 @@ Memory::Counts Memory::counts() {
   return counts;
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

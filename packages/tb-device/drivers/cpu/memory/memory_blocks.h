@@ -10,7 +10,7 @@
 #include "drivers/cpu/ipc/exports.h"
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 class Memory {
 public:
@@ -70,4 +70,4 @@ private:
   Blocks blocks_;
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -8,18 +8,19 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <vector>
 
+#include "drivers/common/reservation_map.h"
 #include "drivers/cpu/device.h"
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 class VirtualMemory {
 public:
   static constexpr uint64_t granularity = uint64_t(2) << 20;
+  static constexpr uint64_t largest = uint64_t(1) << 56; // of a size or an alignment
 
-  explicit VirtualMemory(const tb_host *host) : host_(host) {}
+  explicit VirtualMemory(const tb_host *host) : host_(host), map_(host, granularity, largest) {}
   ~VirtualMemory();
   VirtualMemory(const VirtualMemory &) = delete;
   VirtualMemory &operator=(const VirtualMemory &) = delete;
@@ -47,33 +48,20 @@ private:
     uint64_t file_offset;
     uint32_t references; // the handle and each mapping
   };
-  struct Mapping {
-    uint64_t size;
+  struct Mapping : MappedRange {
     Physical *physical;
-    uint64_t readers = 0, writers = 0; // a bit for each device
-    int protection() const noexcept;
   };
   struct File {
     int descriptor = -1;
     uint64_t size = 0;
   };
-  using Mappings = std::map<uintptr_t, Mapping>;
-
-  // All with the lock held.
-  tb_status check_range(const char *what, uintptr_t address, uint64_t size) const;
-  bool inside_reservation(uintptr_t address, uint64_t size) const;
-  bool overlaps_mapping(uintptr_t address, uint64_t size) const;
-  // The mappings that make up a range exactly; fails when one reaches beyond it or, with `gapless`, when one lacks.
-  tb_status whole_mappings(uintptr_t address, uint64_t size, bool gapless, Mappings::iterator *first,
-                           Mappings::iterator *last);
-  void drop(Physical *physical) noexcept;
+  void drop(Physical *physical) noexcept; // with the lock held
 
   const tb_host *const host_;
   std::mutex mutex_;
-  std::map<uintptr_t, uint64_t> reservations_; // address to size
-  Mappings mappings_;
+  ReservationMap<Mapping> map_;
   std::map<int32_t, File> files_; // by device, made at its first physical memory
   size_t physical_count_ = 0;     // handles not destroyed
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -4,14 +4,11 @@
 #include <string_view>
 
 #include "drivers/common/machine.h"
+#include "drivers/common/version.h"
 #include "drivers/cpu/driver.h"
 #include "drivers/cpu/slots/graph.h"
 
-#ifndef TB_PACKAGE_VERSION
-#define TB_PACKAGE_VERSION "unversioned"
-#endif
-
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 Driver::Driver(const tb_host *host, const Options &options)
     : host(host), options(options), exports(host), memory(host, exports), virtual_memory(host),
@@ -71,7 +68,7 @@ tb_status get_info(tb_driver *self, tb_driver_info *out) {
     info.dlpack_type = 1; // kDLCPU
     std::snprintf(info.name, sizeof info.name, "cpu");
     std::snprintf(info.vendor, sizeof info.vendor, "torch-backend");
-    std::snprintf(info.version, sizeof info.version, "%s", TB_PACKAGE_VERSION);
+    std::snprintf(info.version, sizeof info.version, "%s", package_version);
     std::snprintf(info.native, sizeof info.native, "host");
     return driver.give(info, out);
   });
@@ -128,9 +125,9 @@ tb_status device_query(tb_driver *self, int32_t number, const char *key, int64_t
     if (asked == "cpu.spin") {
       *out = driver.options.spin;
     } else if (asked == "cpu.queue_bytes") {
-      *out = static_cast<int64_t>(Ring::granule_count * Ring::granule_bytes);
+      *out = static_cast<int64_t>(ClosureQueue::granule_count * ClosureQueue::granule_bytes);
     } else if (asked == "cpu.largest_closure") {
-      *out = static_cast<int64_t>(Ring::largest);
+      *out = static_cast<int64_t>(ClosureQueue::largest);
     } else if (asked == "cpu.workers") {
       *out = static_cast<int64_t>(driver.streams.worker_count());
     } else {
@@ -201,4 +198,4 @@ tb_status peer_disable(tb_driver *self, int32_t number, int32_t peer) {
 }
 
 } // namespace slots
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

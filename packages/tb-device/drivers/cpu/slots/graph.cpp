@@ -4,7 +4,7 @@
 #include "drivers/cpu/driver.h"
 #include "drivers/cpu/graph/graph_capture.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace graph {
 namespace {
@@ -13,7 +13,7 @@ tb_status capture_begin(tb_driver *self, tb_stream *stream, uint64_t flags) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(stream, "stream")) return status;
     if (const tb_status status = driver.refuse_flags(flags, 0)) return status;
-    return Capture::begin(*Stream::of(stream));
+    return GraphCapture::begin(*Stream::of(stream));
   });
 }
 
@@ -30,12 +30,8 @@ tb_status capture_end(tb_driver *self, tb_stream *handle, tb_graph **out) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     if (const tb_status status = driver.require(out, "out")) return status;
-    Stream &stream = *Stream::of(handle);
-    const std::shared_ptr<Capture> capture = stream.capture();
-    if (!capture)
-      return fail(driver.host, TB_FAILED_PRECONDITION, "the stream does not capture: capture_begin comes first");
     auto graph = std::make_unique<Graph>();
-    if (const tb_status status = capture->end(stream, &graph->nodes)) return status;
+    if (const tb_status status = GraphCapture::end(*Stream::of(handle), &graph->nodes)) return status;
     driver.graph_count.fetch_add(1);
     *out = graph.release()->handle();
     return TB_OK;
@@ -103,14 +99,6 @@ tb_status graph_exec_destroy(tb_driver *self, tb_graph_exec *executable) {
 } // namespace
 } // namespace graph
 
-tb_graph_api graph_table() {
-  tb_graph_api table = {};
-  table.struct_size = sizeof table;
-  table.version = TB_GRAPH_VERSION;
-#define TB_SLOT(group, need, name, parameters, arguments) table.name = graph::name;
-#include "tb/graph_slots.inc"
-#undef TB_SLOT
-  return table;
-}
+#include "drivers/common/graph_table.inc"
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -3,9 +3,9 @@
 
 #include "tb/graph.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 // Every function there is; struct_size is its own.
 tb_graph_api graph_table();
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

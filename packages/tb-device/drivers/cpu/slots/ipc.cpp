@@ -2,7 +2,7 @@
 #include "drivers/cpu/driver.h"
 #include "drivers/cpu/ipc/exports.h"
 
-namespace tb::cpu::slots {
+namespace tb::drivers::cpu::slots {
 
 namespace {
 tb_status check_handle(Driver &driver, const tb_ipc_handle *handle, const char *name) {
@@ -72,4 +72,4 @@ tb_status ipc_import_event(tb_driver *self, int32_t number, const tb_ipc_handle 
   });
 }
 
-} // namespace tb::cpu::slots
+} // namespace tb::drivers::cpu::slots

@@ -3,7 +3,7 @@
 #include "drivers/cpu/driver.h"
 #include "drivers/cpu/stream/copy.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace {
 
@@ -259,4 +259,4 @@ tb_status vmm_set_access(tb_driver *self, void *address, uint64_t size, const in
 }
 
 } // namespace slots
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -1,8 +1,8 @@
 // The table's functions about loadable kernels (MODULE).
-#include "drivers/common/host_module.h"
 #include "drivers/cpu/driver.h"
+#include "drivers/cpu/stream/launch.h"
 
-namespace tb::cpu::slots {
+namespace tb::drivers::cpu::slots {
 
 tb_status module_load(tb_driver *self, int32_t number, const void *image, uint64_t size, const char *options,
                       tb_module **out) {
@@ -15,7 +15,7 @@ tb_status module_load(tb_driver *self, int32_t number, const void *image, uint64
       return fail(driver.host, TB_INVALID_ARGUMENT,
                   "the CPU driver has no options for images, so not \"%.80s\": pass NULL or an empty text", options);
     Ref<Module> module;
-    if (const tb_status status = Module::load(*device, image, size, &module)) return status;
+    if (const tb_status status = Module::load(place_of(*device), image, size, &module)) return status;
     module->retain(); // the handle's
     driver.module_count.fetch_add(1);
     *out = module->handle();
@@ -76,4 +76,4 @@ tb_status launch(tb_driver *self, tb_stream *stream, tb_function *function, cons
   });
 }
 
-} // namespace tb::cpu::slots
+} // namespace tb::drivers::cpu::slots

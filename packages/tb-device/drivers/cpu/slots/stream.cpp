@@ -3,7 +3,7 @@
 #include "drivers/cpu/driver.h"
 #include "drivers/cpu/stream/copy.h"
 
-namespace tb::cpu::slots {
+namespace tb::drivers::cpu::slots {
 
 namespace {
 
@@ -33,14 +33,14 @@ tb_status device_synchronize(tb_driver *self, int32_t number) {
     const std::vector<Ref<Stream>> streams = driver.streams.of_device(*device);
     for (const Ref<Stream> &stream : streams)
       if (const tb_status status = refuse_capture(driver, *stream)) return status;
-    for (const Ref<Stream> &stream : streams) targets.push_back({stream, stream->ring().tail()});
+    for (const Ref<Stream> &stream : streams) targets.push_back({stream, stream->queue().tail()});
     device->waiting().fetch_add(1, std::memory_order_relaxed);
     for (const Target &target : targets) target.stream->wait_for(target.position);
     device->waiting().fetch_sub(1, std::memory_order_relaxed);
     // One call tells one failure; those of further streams stay for the next one.
     for (const Target &target : targets)
       if (const tb_status status = target.stream->query(target.position)) return status;
-    return device->orphaned_failures().tell(UINT64_MAX, driver.host);
+    return device->orphaned_failures().report(UINT64_MAX, driver.host);
   });
 }
 
@@ -85,7 +85,7 @@ tb_status stream_query(tb_driver *self, tb_stream *handle) {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
     if (const tb_status status = refuse_capture(driver, stream)) return status;
-    return stream.query(stream.ring().tail());
+    return stream.query(stream.queue().tail());
   });
 }
 
@@ -94,7 +94,7 @@ tb_status stream_synchronize(tb_driver *self, tb_stream *handle) {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
     if (const tb_status status = refuse_capture(driver, stream)) return status;
-    return stream.synchronize(stream.ring().tail(), stream.device().waiter_spin());
+    return stream.synchronize(stream.queue().tail(), stream.device().waiter_spin());
   });
 }
 
@@ -236,4 +236,4 @@ tb_status closure_cancel(tb_driver *self, tb_stream *handle, void *storage) {
   });
 }
 
-} // namespace tb::cpu::slots
+} // namespace tb::drivers::cpu::slots

@@ -1,4 +1,4 @@
-// The queue behind a stream. The protocol is in ring.h.
+// The queue behind a stream. The protocol is in closure_queue.h.
 #include "drivers/cpu/stream/closure_queue.h"
 
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include "drivers/cpu/stream/openmp_pause.h"
 #include "drivers/cpu/stream/wake_affinity.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace {
 constexpr auto seq_cst = std::memory_order_seq_cst;
@@ -17,8 +17,8 @@ constexpr auto acquire = std::memory_order_acquire;
 constexpr auto release = std::memory_order_release;
 constexpr auto relaxed = std::memory_order_relaxed;
 
-constexpr uint64_t payload_bytes = Ring::granule_count * Ring::granule_bytes;
-constexpr uint64_t entry_bytes = Ring::granule_count * sizeof(Ring::Entry);
+constexpr uint64_t payload_bytes = ClosureQueue::granule_count * ClosureQueue::granule_bytes;
+constexpr uint64_t entry_bytes = ClosureQueue::granule_count * sizeof(ClosureQueue::Entry);
 
 // Takes a line from the other processor. The builtin asks for a mere copy unless the compiler may assume newer
 // processors than x86-64's first; the first ones skip the instruction.
@@ -31,38 +31,38 @@ void fetch_to_write(const void *line) noexcept {
 }
 } // namespace
 
-std::byte *Ring::map_memory() noexcept {
+std::byte *ClosureQueue::map_memory() noexcept {
   void *memory = mmap(nullptr, payload_bytes + entry_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte *>(memory);
 }
 
-void Ring::unmap_memory(std::byte *memory) noexcept { munmap(memory, payload_bytes + entry_bytes); }
+void ClosureQueue::unmap_memory(std::byte *memory) noexcept { munmap(memory, payload_bytes + entry_bytes); }
 
-void Ring::use_memory(std::byte *memory) noexcept {
+void ClosureQueue::use_memory(std::byte *memory) noexcept {
   payload_ = memory;
   // Fresh pages are zero, and zero is an empty entry: nothing is touched before it is used.
   static_assert(empty == 0);
   entries_.store(reinterpret_cast<Entry *>(memory + payload_bytes), release);
 }
 
-void Ring::release_memory() noexcept {
+void ClosureQueue::release_memory() noexcept {
   if (!entries()) return;
   unmap_memory(payload_);
   entries_.store(nullptr, relaxed);
 }
 
-Ring::Entry &Ring::entry_of(const void *storage) const noexcept {
+ClosureQueue::Entry &ClosureQueue::entry_of(const void *storage) const noexcept {
   return entries()[(static_cast<const std::byte *>(storage) - payload_) / granule_bytes];
 }
 
-bool Ring::owns(const void *storage) const noexcept {
+bool ClosureQueue::owns(const void *storage) const noexcept {
   const uint64_t offset = reinterpret_cast<uintptr_t>(storage) - reinterpret_cast<uintptr_t>(payload_);
   return has_memory() && offset < payload_bytes && offset % granule_bytes == 0;
 }
 
-void *Ring::reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers,
-                    uint64_t &end) noexcept {
+void *ClosureQueue::reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers,
+                            uint64_t &end) noexcept {
   static_assert(gap_granules % 2 == 0);
   const uint64_t used = std::max<uint64_t>((size + granule_bytes - 1) / granule_bytes, 1);
   const uint64_t granules = (used + 1) / 2 * 2 + gap_granules; // lines come in pairs
@@ -101,14 +101,14 @@ void *Ring::reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uin
   }
 }
 
-void Ring::fetch_ahead(uint64_t granule) const noexcept {
+void ClosureQueue::fetch_ahead(uint64_t granule) const noexcept {
   if (granule + ahead > granule_count) return;
   for (uint64_t next = granule; next < granule + ahead; ++next) fetch_to_write(payload_ + next * granule_bytes);
   fetch_to_write(&entries()[granule]);
 }
 
-void Ring::wait_for_room(uint64_t strict, uint64_t relaxed_position, uint32_t spin,
-                         std::atomic<uint32_t> &sleepers) noexcept {
+void ClosureQueue::wait_for_room(uint64_t strict, uint64_t relaxed_position, uint32_t spin,
+                                 std::atomic<uint32_t> &sleepers) noexcept {
   for (uint32_t turn = 0; turn < spin; ++turn) {
     if (done(strict)) return;
     pause();
@@ -118,23 +118,23 @@ void Ring::wait_for_room(uint64_t strict, uint64_t relaxed_position, uint32_t sp
   sleepers.fetch_sub(1, relaxed);
 }
 
-void Ring::publish(Entry &entry, State state) noexcept {
-  const pid_t consumer = consumer_.load(relaxed); // before: afterwards the ring may be gone
+void ClosureQueue::publish(Entry &entry, State state) noexcept {
+  const pid_t consumer = consumer_.load(relaxed); // before: afterwards the queue may be gone
   if (entry.state.exchange(state, seq_cst) != sleeping) [[likely]]
     return;
   const Elsewhere elsewhere(consumer);
   futex_wake_one(entry.state);
 }
 
-void Ring::commit(void *storage, const tb_closure *closure) noexcept {
+void ClosureQueue::commit(void *storage, const tb_closure *closure) noexcept {
   Entry &entry = entry_of(storage);
   entry.closure = closure;
   publish(entry, ready);
 }
 
-void Ring::cancel(void *storage) noexcept { publish(entry_of(storage), cancelled); }
+void ClosureQueue::cancel(void *storage) noexcept { publish(entry_of(storage), cancelled); }
 
-Ring::Entry *Ring::next(uint32_t spin) noexcept {
+ClosureQueue::Entry *ClosureQueue::next(uint32_t spin) noexcept {
   bool rested = false;
   const uint64_t head = head_.load(relaxed);
   Entry &entry = entries()[head % granule_count];
@@ -158,12 +158,12 @@ Ring::Entry *Ring::next(uint32_t spin) noexcept {
   }
 }
 
-Ring::Entry *Ring::following(const Entry &entry) const noexcept {
+ClosureQueue::Entry *ClosureQueue::following(const Entry &entry) const noexcept {
   const uint64_t first = head_.load(relaxed) % granule_count;
   const Entry *last = &entry;
   for (;;) {
     const uint64_t granule = (last - entries() + last->granules) % granule_count;
-    if (granule == first) return nullptr; // once around a full ring
+    if (granule == first) return nullptr; // once around a full queue
     Entry &next = entries()[granule];
     const uint32_t state = next.state.load(acquire);
     if (state == ready) return &next;
@@ -172,7 +172,7 @@ Ring::Entry *Ring::following(const Entry &entry) const noexcept {
   }
 }
 
-void Ring::sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &rested) noexcept {
+void ClosureQueue::sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &rested) noexcept {
   constexpr timespec long_sleep = {0, 10'000'000};
   if (rested) return futex_wait(word, expected);
   if (futex_wait_for(word, expected, long_sleep)) return;
@@ -180,7 +180,7 @@ void Ring::sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &rested) n
   release_team();
 }
 
-void Ring::finish(Entry &entry) noexcept {
+void ClosureQueue::finish(Entry &entry) noexcept {
   const uint64_t head = head_.load(relaxed) + entry.granules;
   entry.state.store(empty, relaxed); // seen by the next reserve of this granule through the head
   head_.store(head, seq_cst);
@@ -191,14 +191,14 @@ void Ring::finish(Entry &entry) noexcept {
   futex_wake_all(wakes_);
 }
 
-void Ring::wait(uint64_t position, uint32_t spin) noexcept {
+void ClosureQueue::wait(uint64_t position, uint32_t spin) noexcept {
   if (done(position)) return;
   waiters_.fetch_add(1, relaxed);
   wait_counted(position, spin);
   waiters_.fetch_sub(1, relaxed);
 }
 
-void Ring::wait_counted(uint64_t position, uint32_t spin) noexcept {
+void ClosureQueue::wait_counted(uint64_t position, uint32_t spin) noexcept {
   for (uint32_t turn = 0; turn < spin; ++turn) {
     if (done(position)) return;
     pause();
@@ -214,7 +214,7 @@ void Ring::wait_counted(uint64_t position, uint32_t spin) noexcept {
   }
 }
 
-void Ring::end() noexcept {
+void ClosureQueue::end() noexcept {
   ended_.store(true, seq_cst);
   if (!has_memory()) return;
   Entry &entry = entries()[head_.load(seq_cst) % granule_count];
@@ -222,4 +222,4 @@ void Ring::end() noexcept {
   if (entry.state.compare_exchange_strong(expected, empty, seq_cst)) futex_wake_one(entry.state);
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

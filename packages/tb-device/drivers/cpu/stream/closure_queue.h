@@ -20,9 +20,9 @@
 
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
-class Ring {
+class ClosureQueue {
 public:
   static constexpr uint64_t granule_bytes = TB_CLOSURE_ALIGNMENT;
   static constexpr uint64_t granule_count = 16384; // 1 MiB: more than a thousand operators ahead of the worker
@@ -34,7 +34,7 @@ public:
   // producer that is about to write it, which then waits for it longer than the consumer does. Who waits makes it look at
   // once: the count of waiters is in a line that nobody writes meanwhile.
   static constexpr uint32_t pauses_per_look = 256;
-  // A record with its gap and the longest skip before it must fit in an empty ring.
+  // A record with its gap and the longest skip before it must fit in an empty queue.
   static constexpr uint64_t largest = (granule_count / 2 - 2 * gap_granules) * granule_bytes;
 
   enum State : uint32_t { empty = 0, sleeping, ready, skipped, cancelled };
@@ -44,12 +44,12 @@ public:
     const tb_closure *closure;
   };
 
-  Ring() = default;
-  ~Ring() { release_memory(); }
-  Ring(const Ring &) = delete;
-  Ring &operator=(const Ring &) = delete;
+  ClosureQueue() = default;
+  ~ClosureQueue() { release_memory(); }
+  ClosureQueue(const ClosureQueue &) = delete;
+  ClosureQueue &operator=(const ClosureQueue &) = delete;
 
-  // Memory for one ring, or NULL with errno. Before a ring has memory only its positions may be used.
+  // Memory for one queue, or NULL with errno. Before a queue has memory only its positions may be used.
   static std::byte *map_memory() noexcept;
   static void unmap_memory(std::byte *memory) noexcept;
   void use_memory(std::byte *memory) noexcept; // owned from here
@@ -58,9 +58,9 @@ public:
 
   // ---- producers, any thread ----
 
-  // Storage of `size` bytes (at most largest); `end` is the position after the record. When the ring is full: waits,
+  // Storage of `size` bytes (at most largest); `end` is the position after the record. When the queue is full: waits,
   // counting itself in `sleepers` while it sleeps, or gives NULL where may_wait is false. A thread must not reserve
-  // while it holds an uncommitted reserve of the same ring: a full ring would wait for that one.
+  // while it holds an uncommitted reserve of the same queue: a full queue would wait for that one.
   void *reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers, uint64_t &end) noexcept;
   // Whether `storage` can have come from reserve.
   bool owns(const void *storage) const noexcept;
@@ -75,7 +75,7 @@ public:
 
   // ---- the consumer ----
 
-  // The committed record at the head, waiting for one; NULL once the ring was ended and everything reserved is done.
+  // The committed record at the head, waiting for one; NULL once the queue was ended and everything reserved is done.
   Entry *next(uint32_t spin) noexcept;
   void *storage(const Entry &entry) const noexcept { return payload_ + (&entry - entries()) * granule_bytes; }
   // The committed record behind `entry`, which next() or this gave; NULL while there is none.
@@ -115,4 +115,4 @@ private:
   std::atomic<pid_t> consumer_{0}; // its thread, once it slept
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -6,7 +6,7 @@
 
 #include "drivers/cpu/stream/stream.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 tb_status CopyWork::run(const tb_closure_context *) {
   std::memmove(dst, src, size);
@@ -44,4 +44,4 @@ tb_status HostCallWork::run(const tb_closure_context *context) {
   return TB_OK;
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -5,7 +5,7 @@
 
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 // Overlapping ranges are copied as if through a buffer.
 struct CopyWork {
@@ -43,4 +43,4 @@ struct HostCallWork {
   tb_status run(const tb_closure_context *context);
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

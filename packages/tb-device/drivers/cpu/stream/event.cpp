@@ -7,9 +7,9 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_wait.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/graph/graph_capture.h"
+#include "drivers/cpu/stream/capture.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace {
 
@@ -73,7 +73,7 @@ tb_status Event::record(Stream &stream) {
     point.stamp = stamp;
     if (const tb_status status = enqueue(stream, StampWork{std::move(stamp)}, &point.position)) return status;
   } else {
-    point.position = stream.ring().tail();
+    point.position = stream.queue().tail();
   }
   if (shared_)
     if (const tb_status status = record_shared(stream, &point)) return status;
@@ -159,4 +159,4 @@ tb_status wait_for_point(Stream &stream, Event::Point point) {
   return enqueue(stream, WaitWork{std::move(point.stream), point.position});
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -10,7 +10,7 @@
 #include "drivers/cpu/ipc/shared_event.h"
 #include "drivers/cpu/stream/stream.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 struct CapturedPoint;
 
@@ -22,7 +22,7 @@ public:
     uint64_t position = 0;
     std::shared_ptr<const int64_t> stamp; // steady nanoseconds; valid when the position is done; only with timing
     std::shared_ptr<const CapturedPoint> captured; // recorded on a capturing stream: no position
-    bool done() const noexcept { return !stream || stream->ring().done(position); }
+    bool done() const noexcept { return !stream || stream->queue().done(position); }
   };
 
   // shared: with TB_EVENT_IPC, and of imported events, which have no point of their own.
@@ -59,4 +59,4 @@ private:
 // As Event::hold_back, for one moment of an event. Fails with a text where a capture forbids it.
 tb_status wait_for_point(Stream &stream, Event::Point point);
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 // Ends the threads of the calling thread's team, if the process has OpenMP and this thread a team. Its next parallel
 // loop starts them anew, which takes some 0.1 ms. For a thread that has been idle: GCC's runtime counts the threads of
@@ -15,4 +15,4 @@ inline void release_team() noexcept {
   if (const auto pause = reinterpret_cast<Pause>(dlsym(RTLD_DEFAULT, "omp_pause_resource_all"))) pause(soft);
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -13,9 +13,9 @@
 #include "drivers/common/host_wait.h"
 #include "drivers/common/signals.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/graph/graph_capture.h"
+#include "drivers/cpu/stream/capture.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace {
 
@@ -31,24 +31,24 @@ bool is_failure(tb_status status) {
 Stream *Stream::running() noexcept { return running_stream; }
 
 tb_status Stream::reserve(uint64_t size, void **out, uint64_t &end) {
-  if (size > Ring::largest) [[unlikely]]
+  if (size > ClosureQueue::largest) [[unlikely]]
     return fail(device_.host(), TB_OUT_OF_RANGE, "a closure of %llu bytes is larger than half the queue, %llu bytes",
-                static_cast<unsigned long long>(size), static_cast<unsigned long long>(Ring::largest));
+                static_cast<unsigned long long>(size), static_cast<unsigned long long>(ClosureQueue::largest));
   if (capturing()) [[unlikely]] {
     tb_status status = TB_OK;
     if (const auto capture = this->capture(); capture && capture->reserve(*this, size, out, &status)) return status;
   }
-  if (!ring_.has_memory()) [[unlikely]] {
+  if (!queue_.has_memory()) [[unlikely]] {
     if (const tb_status status = start()) return status;
   }
-  void *storage = ring_.reserve(size, false, device_.waiter_spin(), waiting_, end);
+  void *storage = queue_.reserve(size, false, device_.waiter_spin(), waiting_, end);
   if (!storage) [[unlikely]] {
     if (running_stream == this)
       return fail(device_.host(), TB_FAILED_PRECONDITION,
                   "the stream's queue is full, and the call comes from work of this very stream, which cannot wait for "
                   "itself. Queue less from inside the work, or on another stream");
     const HostWait waiting(device_.host());
-    storage = ring_.reserve(size, true, device_.waiter_spin(), waiting_, end);
+    storage = queue_.reserve(size, true, device_.waiter_spin(), waiting_, end);
   }
   *out = storage;
   return TB_OK;
@@ -56,22 +56,22 @@ tb_status Stream::reserve(uint64_t size, void **out, uint64_t &end) {
 
 tb_status Stream::start() {
   std::lock_guard lock(start_mutex_);
-  if (ring_.has_memory()) return TB_OK;
-  std::byte *memory = Ring::map_memory();
+  if (queue_.has_memory()) return TB_OK;
+  std::byte *memory = ClosureQueue::map_memory();
   if (!memory)
     return fail_native(device_.host(), TB_OUT_OF_MEMORY, errno, "the system gives no memory for the stream's queue");
   try {
     SignalsBlocked blocked;
     worker_ = std::thread([this] { work(); });
   } catch (const std::system_error &error) {
-    Ring::unmap_memory(memory);
+    ClosureQueue::unmap_memory(memory);
     return fail_native(device_.host(), TB_UNAVAILABLE, error.code().value(),
                        "the system gives no thread for the stream's worker (%s). Use fewer streams or raise the limit "
                        "of threads (ulimit -u)",
                        error.code().message().c_str());
   }
   started_.store(true);
-  ring_.use_memory(memory);
+  queue_.use_memory(memory);
   return TB_OK;
 }
 
@@ -94,14 +94,14 @@ void Stream::work() {
   context.error_text = error_text;
   context.error_capacity = sizeof error_text;
   context.next = &next_queued;
-  while (Ring::Entry *entry = ring_.next(device_.worker_spin())) {
-    if (entry->state.load(std::memory_order_relaxed) == Ring::ready) {
-      running_end_ = ring_.end_of(*entry);
+  while (ClosureQueue::Entry *entry = queue_.next(device_.worker_spin())) {
+    if (entry->state.load(std::memory_order_relaxed) == ClosureQueue::ready) {
+      running_end_ = queue_.end_of(*entry);
       running_ = entry;
-      run_closure(*entry->closure, ring_.storage(*entry), context);
-      destroy_closure(*entry->closure, ring_.storage(*entry));
+      run_closure(*entry->closure, queue_.storage(*entry), context);
+      destroy_closure(*entry->closure, queue_.storage(*entry));
     }
-    ring_.finish(*entry);
+    queue_.finish(*entry);
   }
   running_stream = nullptr;
   drained_.store(true);
@@ -146,9 +146,10 @@ void Stream::run_closure(const tb_closure &closure, void *storage, tb_closure_co
 
 const tb_closure *Stream::next_queued(const tb_closure_context *context, void **storage) noexcept {
   const Stream &stream = *Stream::of(context->stream);
-  const Ring::Entry *entry = *storage ? stream.ring_.following(*storage) : stream.ring_.following(*stream.running_);
+  const ClosureQueue::Entry *entry =
+      *storage ? stream.queue_.following(*storage) : stream.queue_.following(*stream.running_);
   if (!entry) return nullptr;
-  *storage = stream.ring_.storage(*entry);
+  *storage = stream.queue_.storage(*entry);
   return entry->closure;
 }
 
@@ -185,36 +186,36 @@ bool Stream::commit_captured(void *storage, const tb_closure *closure) {
 }
 
 bool Stream::cancel(void *storage) {
-  if (!ring_.owns(storage)) {
+  if (!queue_.owns(storage)) {
     const auto capture = this->capture();
     return capture && capture->cancel(storage);
   }
-  ring_.cancel(storage);
+  queue_.cancel(storage);
   return true;
 }
 
 tb_status Stream::synchronize(uint64_t position, uint32_t spin) {
-  if (!ring_.done(position)) {
+  if (!queue_.done(position)) {
     if (running_stream == this)
       return fail(device_.host(), TB_FAILED_PRECONDITION,
                   "work of a stream cannot wait for its own stream: it would wait for itself");
     waiting_.fetch_add(1, std::memory_order_relaxed);
-    ring_.wait(position, spin);
+    queue_.wait(position, spin);
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
-  return failures_.tell(position, device_.host());
+  return failures_.report(position, device_.host());
 }
 
 tb_status Stream::query(uint64_t position) {
   // A failure is told only once the position is reached, so that every answer but TB_NOT_READY means "done".
-  return ring_.done(position) ? failures_.tell(position, device_.host()) : TB_NOT_READY;
+  return queue_.done(position) ? failures_.report(position, device_.host()) : TB_NOT_READY;
 }
 
-void Stream::wait_for(uint64_t position) noexcept { ring_.wait(position, device_.waiter_spin()); }
+void Stream::wait_for(uint64_t position) noexcept { queue_.wait(position, device_.waiter_spin()); }
 
 void Stream::join() {
   if (worker_.joinable()) worker_.join();
-  ring_.release_memory();
+  queue_.release_memory();
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

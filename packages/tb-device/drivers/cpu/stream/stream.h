@@ -1,6 +1,6 @@
-// A stream: a ring of closures and the one thread that runs them.
+// A stream: a queue of closures and the one thread that runs them.
 //
-// The thread starts at the first reserve. Destroying a stream ends the ring; the thread drains it and leaves, and the
+// The thread starts at the first reserve. Destroying a stream ends the queue; the thread drains it and leaves, and the
 // driver joins it later. The object itself lives as long as anything refers to it: the driver's list, events recorded
 // on it, waits queued for it.
 #pragma once
@@ -17,7 +17,7 @@
 #include "drivers/cpu/stream/closure_queue.h"
 #include "tb/driver.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 class Capture;
 class Device;
@@ -61,16 +61,16 @@ public:
   int32_t priority() const noexcept { return priority_; }
   bool is_default() const noexcept { return is_default_; }
   uint64_t native() const noexcept { return native_; }
-  Ring &ring() noexcept { return ring_; }
+  ClosureQueue &queue() noexcept { return queue_; }
   FailureSlot &failures() noexcept { return failures_; }
 
   // Storage for a closure, or a failure with its text set. In the queue, or in the graph while the stream captures.
   tb_status reserve(uint64_t size, void **out, uint64_t &end);
   // False: the storage came from no reserve of this stream.
   bool commit(void *storage, const tb_closure *closure) {
-    if (!ring_.owns(storage)) [[unlikely]]
+    if (!queue_.owns(storage)) [[unlikely]]
       return commit_captured(storage, closure);
-    ring_.commit(storage, closure);
+    queue_.commit(storage, closure);
     return true;
   }
   bool cancel(void *storage);
@@ -98,7 +98,7 @@ public:
   static const tb_closure *next_queued(const tb_closure_context *context, void **storage) noexcept;
 
   // No more work will come. The worker drains; is_drained then says when join() returns at once.
-  void end() noexcept { ring_.end(); }
+  void end() noexcept { queue_.end(); }
   bool is_drained() const noexcept { return !started_.load() || drained_.load(); }
   void join();
 
@@ -114,12 +114,12 @@ private:
   const uint64_t native_;
   std::atomic<bool> capturing_{false}; // whether capture_ is set, for the hot path
   std::atomic<uint32_t> references_{1};
-  std::atomic<uint32_t> waiting_{0}; // host threads in synchronize, or asleep before a full ring
-  Ring ring_;
+  std::atomic<uint32_t> waiting_{0}; // host threads in synchronize, or asleep before a full queue
+  ClosureQueue queue_;
   FailureSlot failures_;
-  uint64_t running_end_ = 0;             // the worker's: the position after the record it runs
-  const Ring::Entry *running_ = nullptr; // the worker's: that record
-  std::shared_ptr<Failure> spare_;       // the worker's: made ahead, so that running out of memory can be told
+  uint64_t running_end_ = 0;                     // the worker's: the position after the record it runs
+  const ClosureQueue::Entry *running_ = nullptr; // the worker's: that record
+  std::shared_ptr<Failure> spare_;               // the worker's: made ahead, so that running out of memory can be told
   std::mutex capture_mutex_;
   std::shared_ptr<Capture> capture_;
   std::mutex start_mutex_;
@@ -139,7 +139,7 @@ tb_status enqueue(Stream &stream, uint64_t size, Construct &&construct, uint64_t
       sizeof(tb_closure), 0, Stored::name,
       [](void *storage, const tb_closure_context *context) { return static_cast<Stored *>(storage)->run(context); },
       [](void *storage) { static_cast<Stored *>(storage)->~Stored(); }};
-  static_assert(noexcept(construct(nullptr)) && alignof(Stored) <= Ring::granule_bytes);
+  static_assert(noexcept(construct(nullptr)) && alignof(Stored) <= ClosureQueue::granule_bytes);
   void *storage = nullptr;
   uint64_t end = 0;
   if (const tb_status status = stream.reserve(size, &storage, end)) return status;
@@ -156,4 +156,4 @@ template <class Work> tb_status enqueue(Stream &stream, Work &&work, uint64_t *o
       stream, sizeof(Stored), [&](void *storage) noexcept { new (storage) Stored(std::forward<Work>(work)); }, out_end);
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -5,7 +5,7 @@
 
 #include "drivers/cpu/device.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 namespace {
 void join_and_keep_failure(Stream &stream) {
@@ -29,7 +29,7 @@ Stream *StreamList::create(Device &device, int32_t priority, bool is_default) {
   if (draining_.capacity() < most) draining_.reserve(2 * most); // so that drop_handle() cannot fail
   // A stream of another driver, or one from before, is never taken for one of these: numbers are used once.
   static std::atomic<uint64_t> last_native{0};
-  live_.push_back({Ref<Stream>::adopt(new Stream(device, priority, is_default, ++last_native)), 1});
+  live_.push_back({Ref<Stream>::take(new Stream(device, priority, is_default, ++last_native)), 1});
   return live_.back().stream.get();
 }
 
@@ -73,7 +73,7 @@ size_t StreamList::worker_count() {
   std::lock_guard lock(mutex_);
   reap();
   size_t count = draining_.size();
-  for (const Live &live : live_) count += live.stream->ring().has_memory();
+  for (const Live &live : live_) count += live.stream->queue().has_memory();
   return count;
 }
 
@@ -97,4 +97,4 @@ void StreamList::join_all() {
   draining_.clear();
 }
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -6,7 +6,7 @@
 
 #include "drivers/cpu/stream/stream.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 class StreamList {
 public:
@@ -43,4 +43,4 @@ private:
   std::vector<Ref<Stream>> draining_;
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
 // While it lives, a thread that sleeps may not run on the calling thread's processor: woken meanwhile, it begins on
 // another. A scheduler may else wake it here, where the caller goes on working, and leave both here for milliseconds.
@@ -44,4 +44,4 @@ private:
   bool barred_ = false;
 };
 
-} // namespace tb::cpu
+} // namespace tb::drivers::cpu

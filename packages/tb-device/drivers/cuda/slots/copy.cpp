@@ -1,7 +1,7 @@
 // The table's copies and sets (CORE, COPY2D, PEER).
 #include "drivers/cuda/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace {
 
 CUdeviceptr address_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
@@ -16,19 +16,20 @@ tb_status copy_overlapping(Driver &driver, Stream &stream, void *dst, const void
   CUdeviceptr third = 0;
   const bool ordered = (driver.groups & TB_GROUP_SOA) != 0;
   tb_status status =
-      driver.told(device, ordered ? api.cuMemAllocAsync(&third, size, stream.native) : api.cuMemAlloc(&third, size),
-                  "allocating the third place of an overlapping copy");
+      driver.report(device, ordered ? api.cuMemAllocAsync(&third, size, stream.native) : api.cuMemAlloc(&third, size),
+                    "allocating the third place of an overlapping copy");
   if (status) return status;
-  status = driver.told(device, api.cuMemcpyDtoDAsync(third, address_of(src), size, stream.native), "cuMemcpyDtoDAsync");
+  status =
+      driver.report(device, api.cuMemcpyDtoDAsync(third, address_of(src), size, stream.native), "cuMemcpyDtoDAsync");
   if (status == TB_OK)
     status =
-        driver.told(device, api.cuMemcpyDtoDAsync(address_of(dst), third, size, stream.native), "cuMemcpyDtoDAsync");
+        driver.report(device, api.cuMemcpyDtoDAsync(address_of(dst), third, size, stream.native), "cuMemcpyDtoDAsync");
   if (!ordered) { // nothing else says when the copies are done
     const CUresult waited = driver.has_async() ? api.cuStreamSynchronize(stream.native) : api.cuCtxSynchronize();
-    if (status == TB_OK) status = driver.told(device, waited, "waiting for an overlapping copy");
+    if (status == TB_OK) status = driver.report(device, waited, "waiting for an overlapping copy");
   }
   const CUresult freed = ordered ? api.cuMemFreeAsync(third, stream.native) : api.cuMemFree(third);
-  return status ? status : driver.told(device, freed, "freeing the third place of an overlapping copy");
+  return status ? status : driver.report(device, freed, "freeing the third place of an overlapping copy");
 }
 
 bool overlap(const void *dst, const void *src, uint64_t size) {
@@ -40,15 +41,15 @@ tb_status copy(Driver &driver, Stream &stream, void *dst, const void *src, uint6
   const Api &api = driver.api;
   switch (kind) {
   case TB_COPY_HOST_TO_DEVICE:
-    return driver.told(stream.device, api.cuMemcpyHtoDAsync(address_of(dst), src, size, stream.native),
-                       "cuMemcpyHtoDAsync");
+    return driver.report(stream.device, api.cuMemcpyHtoDAsync(address_of(dst), src, size, stream.native),
+                         "cuMemcpyHtoDAsync");
   case TB_COPY_DEVICE_TO_HOST:
-    return driver.told(stream.device, api.cuMemcpyDtoHAsync(dst, address_of(src), size, stream.native),
-                       "cuMemcpyDtoHAsync");
+    return driver.report(stream.device, api.cuMemcpyDtoHAsync(dst, address_of(src), size, stream.native),
+                         "cuMemcpyDtoHAsync");
   default:
     if (overlap(dst, src, size)) return dst == src ? TB_OK : copy_overlapping(driver, stream, dst, src, size);
-    return driver.told(stream.device, api.cuMemcpyDtoDAsync(address_of(dst), address_of(src), size, stream.native),
-                       "cuMemcpyDtoDAsync");
+    return driver.report(stream.device, api.cuMemcpyDtoDAsync(address_of(dst), address_of(src), size, stream.native),
+                         "cuMemcpyDtoDAsync");
   }
 }
 
@@ -74,10 +75,10 @@ tb_status set(Driver &driver, Stream &stream, void *dst, uint32_t pattern, uint3
                           : width == 2
                               ? api.cuMemsetD16Async(address, static_cast<uint16_t>(pattern), count, stream.native)
                               : api.cuMemsetD32Async(address, pattern, count, stream.native);
-  return driver.told(stream.device, result,
-                     width == 1   ? "cuMemsetD8Async"
-                     : width == 2 ? "cuMemsetD16Async"
-                                  : "cuMemsetD32Async");
+  return driver.report(stream.device, result,
+                       width == 1   ? "cuMemsetD8Async"
+                       : width == 2 ? "cuMemsetD16Async"
+                                    : "cuMemsetD32Async");
 }
 
 } // namespace
@@ -144,7 +145,7 @@ tb_status mem_copy_2d(tb_driver *self, int32_t number, tb_stream *handle, const 
     copy.height = asked->height;
     const Current current(driver, stream->device);
     if (current.status) return current.status;
-    status = driver.told(stream->device, driver.api.cuMemcpy2DAsync(&copy, stream->native), "cuMemcpy2DAsync");
+    status = driver.report(stream->device, driver.api.cuMemcpy2DAsync(&copy, stream->native), "cuMemcpy2DAsync");
     return status ? status : driver.finish(stream->device);
   });
 }
@@ -157,8 +158,8 @@ tb_status peer_can_access(tb_driver *self, int32_t number, int32_t peer_number, 
     if ((status = driver.require(out, "out"))) return status;
     int can = 0;
     if (device != peer &&
-        (status = driver.told(*device, driver.api.cuDeviceCanAccessPeer(&can, device->native, peer->native),
-                              "cuDeviceCanAccessPeer")))
+        (status = driver.report(*device, driver.api.cuDeviceCanAccessPeer(&can, device->native, peer->native),
+                                "cuDeviceCanAccessPeer")))
       return status;
     *out = can != 0;
     return TB_OK;
@@ -181,7 +182,7 @@ tb_status change_peer(Driver &driver, int32_t number, int32_t peer_number, CUres
   if (other.status) return other.status;
   const Current current(driver, *device);
   if (current.status) return current.status;
-  return driver.told(*device, act(driver.api, peer->context), name);
+  return driver.report(*device, act(driver.api, peer->context), name);
 }
 
 } // namespace
@@ -221,13 +222,13 @@ tb_status peer_copy(tb_driver *self, tb_stream *handle, void *dst, int32_t dst_n
     const Current current(driver, stream->device); // both have a context now
     for (const tb_status made : {first.status, second.status, current.status})
       if (made) return made;
-    status = driver.told(stream->device,
-                         driver.api.cuMemcpyPeerAsync(address_of(dst), to->context, address_of(src), from->context,
-                                                      size, stream->native),
-                         "cuMemcpyPeerAsync");
+    status = driver.report(stream->device,
+                           driver.api.cuMemcpyPeerAsync(address_of(dst), to->context, address_of(src), from->context,
+                                                        size, stream->native),
+                           "cuMemcpyPeerAsync");
     return status ? status : driver.finish(stream->device);
   });
 }
 
 } // namespace slots
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

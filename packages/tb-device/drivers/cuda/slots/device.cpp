@@ -2,9 +2,10 @@
 #include <cstdio>
 #include <cstring>
 
+#include "drivers/common/version.h"
 #include "drivers/cuda/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace {
 
 constexpr uint32_t block_alignment = 256; // of cuMemAlloc
@@ -19,12 +20,12 @@ tb_status describe(Driver &driver, Device &device, tb_device_info *info) {
   const auto ask = [&](int which) { // keeps the first failure
     int value = 0;
     const CUresult result = api.cuDeviceGetAttribute(&value, which, device.native);
-    if (status == TB_OK) status = driver.told(device, result, "cuDeviceGetAttribute");
+    if (status == TB_OK) status = driver.report(device, result, "cuDeviceGetAttribute");
     return value;
   };
   size_t total = 0;
-  if ((status = driver.told(device, api.cuDeviceTotalMem(&total, device.native), "cuDeviceTotalMem"))) return status;
-  status = driver.told(device, api.cuDeviceGetName(info->name, sizeof info->name, device.native), "cuDeviceGetName");
+  if ((status = driver.report(device, api.cuDeviceTotalMem(&total, device.native), "cuDeviceTotalMem"))) return status;
+  status = driver.report(device, api.cuDeviceGetName(info->name, sizeof info->name, device.native), "cuDeviceGetName");
   info->name[sizeof info->name - 1] = 0;
   info->total_memory = info->max_allocation = total;
   info->alignment = block_alignment;
@@ -115,10 +116,10 @@ tb_status get_info(tb_driver *self, tb_driver_info *out) {
     info.dlpack_type = 2; // kDLCUDA
     std::snprintf(info.name, sizeof info.name, "cuda");
     std::snprintf(info.vendor, sizeof info.vendor, "NVIDIA, through tb-device");
-    std::snprintf(info.version, sizeof info.version, TB_PACKAGE_VERSION ", CUDA driver API %d.%d",
+    std::snprintf(info.version, sizeof info.version, "%s, CUDA driver API %d.%d", package_version,
                   driver.api.version / 1000, driver.api.version % 1000 / 10);
     std::snprintf(info.native, sizeof info.native, "cuda");
-    return cpu::give(driver.host, info, out);
+    return fill_info(driver.host, info, out);
   });
 }
 
@@ -136,7 +137,7 @@ tb_status device_get_info(tb_driver *self, int32_t number, tb_device_info *out) 
     Device *device = driver.device(number, &status);
     tb_device_info info = {};
     if (!device || (status = describe(driver, *device, &info))) return status;
-    return cpu::give(driver.host, info, out);
+    return fill_info(driver.host, info, out);
   });
 }
 
@@ -153,12 +154,12 @@ tb_status device_memory_info(tb_driver *self, int32_t number, uint64_t *out_free
     if (!active && driver.api.cuDevicePrimaryCtxGetState)
       driver.api.cuDevicePrimaryCtxGetState(device->native, &flags, &active);
     if (!active) { // a question makes no context
-      status = driver.told(*device, driver.api.cuDeviceTotalMem(&total, device->native), "cuDeviceTotalMem");
+      status = driver.report(*device, driver.api.cuDeviceTotalMem(&total, device->native), "cuDeviceTotalMem");
       free = total;
     } else {
       const Current current(driver, *device);
       status = current.status ? current.status
-                              : driver.told(*device, driver.api.cuMemGetInfo(&free, &total), "cuMemGetInfo");
+                              : driver.report(*device, driver.api.cuMemGetInfo(&free, &total), "cuMemGetInfo");
     }
     if (status) return status;
     *out_free = free;
@@ -181,8 +182,8 @@ tb_status device_query(tb_driver *self, int32_t number, const char *key, int64_t
     for (const Fact &fact : facts) {
       if (std::strcmp(key, fact.key) != 0) continue;
       int value = 0;
-      status = driver.told(*device, driver.api.cuDeviceGetAttribute(&value, fact.attribute, device->native),
-                           "cuDeviceGetAttribute");
+      status = driver.report(*device, driver.api.cuDeviceGetAttribute(&value, fact.attribute, device->native),
+                             "cuDeviceGetAttribute");
       if (status == TB_OK) *out = value;
       return status;
     }
@@ -199,7 +200,7 @@ tb_status device_activate(tb_driver *self, int32_t number) {
       const Current made(driver, *device); // the context, if there is none yet
       if (made.status) return made.status;
     }
-    return driver.told(*device, driver.api.cuCtxSetCurrent(device->context), "cuCtxSetCurrent");
+    return driver.report(*device, driver.api.cuCtxSetCurrent(device->context), "cuCtxSetCurrent");
   });
 }
 
@@ -254,11 +255,11 @@ tb_status device_synchronize(tb_driver *self, int32_t number) {
       std::lock_guard lock(device->mutex);
       device->strays = false; // those until now are waited for
     }
-    if ((status = driver.told(*device, driver.api.cuCtxSynchronize(), "cuCtxSynchronize"))) return status;
+    if ((status = driver.report(*device, driver.api.cuCtxSynchronize(), "cuCtxSynchronize"))) return status;
     if (driver.groups & TB_GROUP_MODULE) driver.reap_modules(*device, false);
     return TB_OK;
   });
 }
 
 } // namespace slots
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

@@ -3,7 +3,7 @@
 
 #include "drivers/cuda/driver.h"
 
-namespace tb::cuda::slots {
+namespace tb::drivers::cuda::slots {
 
 tb_status event_create(tb_driver *self, int32_t number, uint64_t flags, tb_event **out) {
   const uint64_t known = TB_EVENT_TIMING | TB_EVENT_BLOCKING | TB_EVENT_IPC;
@@ -16,7 +16,7 @@ tb_status event_create(tb_driver *self, int32_t number, uint64_t flags, tb_event
                                   (flags & TB_EVENT_IPC ? unsigned(CU_EVENT_INTERPROCESS) : 0u);
     CUevent native = nullptr;
     const CUresult result = driver.api.cuEventCreate(&native, native_flags);
-    if (const tb_status status = driver.told(device, result, "cuEventCreate")) return status;
+    if (const tb_status status = driver.report(device, result, "cuEventCreate")) return status;
     *out = (new Event{{device, native, device.generation}, flags})->handle();
     driver.live.events.fetch_add(1);
     return TB_OK;
@@ -32,7 +32,7 @@ tb_status event_destroy(tb_driver *self, tb_event *handle) {
     if (event->generation == device.generation) {
       const Current current(driver, device);
       status = current.status ? current.refusal()
-                              : driver.told(device, driver.api.cuEventDestroy(event->native), "cuEventDestroy");
+                              : driver.report(device, driver.api.cuEventDestroy(event->native), "cuEventDestroy");
       if (tb_is_refusal(status)) return status;
     }
     driver.live.events.fetch_sub(1);
@@ -51,19 +51,19 @@ tb_status event_record(tb_driver *self, tb_event *handle, tb_stream *stream_hand
                   "the event is device %d's, the stream device %d's: CUDA records an "
                   "event on streams of its own device",
                   event.device.number, stream->device.number);
-    return driver.told(event.device, driver.api.cuEventRecord(event.native, stream->native), "cuEventRecord");
+    return driver.report(event.device, driver.api.cuEventRecord(event.native, stream->native), "cuEventRecord");
   });
 }
 
 tb_status event_query(tb_driver *self, tb_event *handle) {
   return with_object<Event>(self, handle, "event", {}, [&](Driver &driver, Event &event) -> tb_status {
-    return driver.told(event.device, driver.api.cuEventQuery(event.native), "cuEventQuery");
+    return driver.report(event.device, driver.api.cuEventQuery(event.native), "cuEventQuery");
   });
 }
 
 tb_status event_synchronize(tb_driver *self, tb_event *handle) {
   return with_object<Event>(self, handle, "event", {}, [&](Driver &driver, Event &event) -> tb_status {
-    return driver.told(event.device, driver.api.cuEventSynchronize(event.native), "cuEventSynchronize");
+    return driver.report(event.device, driver.api.cuEventSynchronize(event.native), "cuEventSynchronize");
   });
 }
 
@@ -79,10 +79,10 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start_handle, tb_event *en
     if (result == CUDA_ERROR_INVALID_HANDLE)
       return fail_cuda(driver.host, driver.api, TB_FAILED_PRECONDITION, result, "cuEventElapsedTime",
                        "Record both events first, on streams of one device");
-    if ((status = driver.told(start.device, result, "cuEventElapsedTime"))) return status;
+    if ((status = driver.report(start.device, result, "cuEventElapsedTime"))) return status;
     *out = std::llround(double(milliseconds) * 1e6);
     return TB_OK;
   });
 }
 
-} // namespace tb::cuda::slots
+} // namespace tb::drivers::cuda::slots

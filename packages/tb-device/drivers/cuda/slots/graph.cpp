@@ -4,7 +4,7 @@
 // libcuda sees them.
 #include "drivers/cuda/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace graph {
 namespace {
 
@@ -18,7 +18,7 @@ tb_status capture_begin(tb_driver *self, tb_stream *handle, uint64_t flags) {
     if (driver.is_capturing(stream)) return fail(driver.host, TB_FAILED_PRECONDITION, "the stream captures already");
     // Relaxed: other threads may allocate meanwhile, as the driver's own callers do.
     const CUresult result = driver.api.cuStreamBeginCapture(stream.native, CU_STREAM_CAPTURE_MODE_RELAXED);
-    if ((status = driver.told(device, result, "cuStreamBeginCapture"))) return status;
+    if ((status = driver.report(device, result, "cuStreamBeginCapture"))) return status;
     std::lock_guard lock(device.mutex);
     device.capturing.insert(stream.native);
     device.captures.fetch_add(1);
@@ -51,7 +51,7 @@ tb_status capture_end(tb_driver *self, tb_stream *handle, tb_graph **out) {
         if (result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
           return fail_cuda(driver.host, driver.api, TB_FAILED_PRECONDITION, result, "cuStreamEndCapture",
                            "Let the stream of capture_begin wait for every stream that joined");
-        if ((status = driver.told(device, result, "cuStreamEndCapture"))) return status;
+        if ((status = driver.report(device, result, "cuStreamEndCapture"))) return status;
         *out = (new Graph{device, native, device.generation})->handle();
         driver.live.graphs.fetch_add(1);
         return TB_OK;
@@ -65,7 +65,7 @@ tb_status graph_node_count(tb_driver *self, tb_graph *handle, uint64_t *out) {
     auto *graph = Graph::of(handle);
     size_t count = 0;
     const CUresult result = driver.api.cuGraphGetNodes(graph->native, nullptr, &count);
-    if (const tb_status status = driver.told(graph->device, result, "cuGraphGetNodes")) return status;
+    if (const tb_status status = driver.report(graph->device, result, "cuGraphGetNodes")) return status;
     *out = count;
     return TB_OK;
   });
@@ -75,7 +75,7 @@ tb_status graph_destroy(tb_driver *self, tb_graph *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "graph")) return status;
     auto *graph = Graph::of(handle);
-    const tb_status status = driver.told(graph->device, driver.api.cuGraphDestroy(graph->native), "cuGraphDestroy");
+    const tb_status status = driver.report(graph->device, driver.api.cuGraphDestroy(graph->native), "cuGraphDestroy");
     if (tb_is_refusal(status)) return status;
     driver.live.graphs.fetch_sub(1);
     delete graph;
@@ -89,7 +89,7 @@ tb_status graph_instantiate(tb_driver *self, tb_graph *handle, uint64_t flags, t
                               tb_status status = TB_OK;
                               CUgraphExec native = nullptr;
                               const CUresult result = driver.api.cuGraphInstantiateWithFlags(&native, graph.native, 0);
-                              if ((status = driver.told(graph.device, result, "cuGraphInstantiateWithFlags")))
+                              if ((status = driver.report(graph.device, result, "cuGraphInstantiateWithFlags")))
                                 return status;
                               *out = (new Executable{graph.device, native, graph.device.generation})->handle();
                               driver.live.graphs.fetch_add(1);
@@ -105,7 +105,7 @@ tb_status graph_launch(tb_driver *self, tb_graph_exec *handle, tb_stream *stream
     if (driver.is_capturing(stream))
       return fail(driver.host, TB_UNSUPPORTED,
                   "the CUDA driver captures no graph in a graph: capture the work itself, or launch after capture_end");
-    return driver.told(stream.device, driver.api.cuGraphLaunch(executable->native, stream.native), "cuGraphLaunch");
+    return driver.report(stream.device, driver.api.cuGraphLaunch(executable->native, stream.native), "cuGraphLaunch");
   });
 }
 
@@ -117,7 +117,8 @@ tb_status graph_update(tb_driver *self, tb_graph_exec *handle, tb_graph *graph_h
         if (!graph) return status;
         CUgraphExecUpdateResultInfo info = {};
         const CUresult result = driver.api.cuGraphExecUpdate(executable.native, graph->native, &info);
-        return driver.told(executable.device, result, "cuGraphExecUpdate", "Instantiate a graph of another shape anew");
+        return driver.report(executable.device, result, "cuGraphExecUpdate",
+                             "Instantiate a graph of another shape anew");
       });
 }
 
@@ -127,7 +128,8 @@ tb_status graph_exec_destroy(tb_driver *self, tb_graph_exec *handle) {
     if (status) return status;
     auto *executable = Executable::of(handle);
     if (executable->generation == executable->device.generation) {
-      status = driver.told(executable->device, driver.api.cuGraphExecDestroy(executable->native), "cuGraphExecDestroy");
+      status =
+          driver.report(executable->device, driver.api.cuGraphExecDestroy(executable->native), "cuGraphExecDestroy");
       if (tb_is_refusal(status)) return status;
     }
     driver.live.graphs.fetch_sub(1);
@@ -139,14 +141,6 @@ tb_status graph_exec_destroy(tb_driver *self, tb_graph_exec *handle) {
 } // namespace
 } // namespace graph
 
-tb_graph_api graph_table() {
-  tb_graph_api table = {};
-  table.struct_size = sizeof table;
-  table.version = TB_GRAPH_VERSION;
-#define TB_SLOT(group, need, name, parameters, arguments) table.name = graph::name;
-#include "tb/graph_slots.inc"
-#undef TB_SLOT
-  return table;
-}
+#include "drivers/common/graph_table.inc"
 
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

@@ -6,7 +6,7 @@
 
 #include "drivers/cuda/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace {
 
 enum class Kind : uint32_t { memory = 1, event = 2 };
@@ -58,7 +58,7 @@ tb_status told_import(Driver &driver, Device &device, CUresult result, const cha
   if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE) // but the checksum says it was good
     return fail_cuda(driver.host, driver.api, TB_DATA_LOSS, result, function,
                      "Its owner has freed it or has ended: keep it alive until it is imported");
-  return driver.told(device, result, function);
+  return driver.report(device, result, function);
 }
 
 // open(driver, device, native) opens what the handle holds and puts it where `out` points.
@@ -93,7 +93,7 @@ tb_status ipc_export_memory(tb_driver *self, void *pointer, tb_ipc_handle *out) 
     if (current.status) return current.status;
     CUipcMemHandle native;
     const CUresult result = driver.api.cuIpcGetMemHandle(&native, reinterpret_cast<uintptr_t>(pointer));
-    if (const tb_status status = driver.told(*owner, result, "cuIpcGetMemHandle")) return status;
+    if (const tb_status status = driver.report(*owner, result, "cuIpcGetMemHandle")) return status;
     write(*owner, Kind::memory, native, out);
     return TB_OK;
   });
@@ -120,7 +120,7 @@ tb_status ipc_close_memory(tb_driver *self, void *pointer) {
       if (current.status) return current.refusal();
       const CUresult result = driver.api.cuIpcCloseMemHandle(reinterpret_cast<uintptr_t>(pointer));
       if (result == CUDA_ERROR_INVALID_VALUE) continue; // another device's, perhaps
-      const tb_status status = driver.told(*device, result, "cuIpcCloseMemHandle");
+      const tb_status status = driver.report(*device, result, "cuIpcCloseMemHandle");
       if (!tb_is_refusal(status)) driver.live.imports.fetch_sub(1);
       return status;
     }
@@ -134,7 +134,7 @@ tb_status ipc_export_event(tb_driver *self, tb_event *handle, tb_ipc_handle *out
       return fail(driver.host, TB_FAILED_PRECONDITION, "the event was made without TB_EVENT_IPC");
     CUipcEventHandle native;
     const CUresult result = driver.api.cuIpcGetEventHandle(&native, event.native);
-    if (const tb_status status = driver.told(event.device, result, "cuIpcGetEventHandle")) return status;
+    if (const tb_status status = driver.report(event.device, result, "cuIpcGetEventHandle")) return status;
     write(event.device, Kind::event, native, out);
     return TB_OK;
   });
@@ -153,4 +153,4 @@ tb_status ipc_import_event(tb_driver *self, int32_t number, const tb_ipc_handle 
 }
 
 } // namespace slots
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

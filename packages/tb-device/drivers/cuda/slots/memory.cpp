@@ -2,10 +2,8 @@
 // PIN, PTR, SOA).
 #include "drivers/cuda/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace {
-
-using cpu::ByteText;
 
 uintptr_t address_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 void *pointer_of(CUdeviceptr address) { return reinterpret_cast<void *>(static_cast<uintptr_t>(address)); }
@@ -25,7 +23,7 @@ tb_status told_allocation(Driver &driver, Device &device, CUresult result, const
         ": " + function;
     return fail_cuda(driver.host, driver.api, TB_OUT_OF_MEMORY, result, text.c_str());
   }
-  return driver.told(device, result, function);
+  return driver.report(device, result, function);
 }
 
 // Takes a block out of the list. *gone: its memory went with a reset.
@@ -81,7 +79,7 @@ tb_status mem_free(tb_driver *self, int32_t number, void *pointer) {
     if ((status = take(driver, *device, pointer, &block, &gone)) || gone) return status;
     const Current current(driver, *device);
     status = current.status ? current.refusal()
-                            : driver.told(*device, driver.api.cuMemFree(address_of(pointer)), "cuMemFree");
+                            : driver.report(*device, driver.api.cuMemFree(address_of(pointer)), "cuMemFree");
     return settle(*device, pointer, block, status);
   });
 }
@@ -121,8 +119,8 @@ tb_status mem_free_async(tb_driver *self, tb_stream *handle, void *pointer) {
                     fail(driver.host, TB_INVALID_ARGUMENT,
                          "%p is not from mem_alloc_async: CUDA frees it by mem_free only", pointer));
     status = current.status ? current.refusal()
-                            : driver.told(device, driver.api.cuMemFreeAsync(address_of(pointer), stream->native),
-                                          "cuMemFreeAsync");
+                            : driver.report(device, driver.api.cuMemFreeAsync(address_of(pointer), stream->native),
+                                            "cuMemFreeAsync");
     return settle(device, pointer, block, status);
   });
 }
@@ -132,7 +130,8 @@ tb_status mem_alloc_host(tb_driver *self, int32_t number, uint64_t size, uint64_
     tb_status status = TB_OK;
     void *memory = nullptr;
     const uint64_t asked = size ? size : 1;
-    status = driver.told(device, driver.api.cuMemHostAlloc(&memory, asked, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    status =
+        driver.report(device, driver.api.cuMemHostAlloc(&memory, asked, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
     if (status) return status;
     std::lock_guard lock(driver.mutex);
     driver.host_ranges[address_of(memory)] = {asked, false};
@@ -148,8 +147,8 @@ tb_status mem_register_host(tb_driver *self, int32_t number, void *pointer, uint
     if (overlaps(driver.host_ranges, address_of(pointer), size))
       return fail(driver.host, TB_ALREADY_EXISTS, "%s at %p overlap host memory that the device knows already",
                   ByteText(size).text, pointer);
-    status = driver.told(device, driver.api.cuMemHostRegister(pointer, size, CU_MEMHOSTREGISTER_PORTABLE),
-                         "cuMemHostRegister");
+    status = driver.report(device, driver.api.cuMemHostRegister(pointer, size, CU_MEMHOSTREGISTER_PORTABLE),
+                           "cuMemHostRegister");
     if (status == TB_OK) driver.host_ranges[address_of(pointer)] = {size, true};
     return status;
   });
@@ -170,7 +169,7 @@ tb_status give_back_host(Driver &driver, void *pointer, bool registered, CUresul
   for (const auto &device : driver.devices) {
     if (!device->context) continue;
     const Current current(driver, *device); // any: the memory is every context's
-    status = current.status ? current.refusal() : driver.told(*device, release(pointer), name);
+    status = current.status ? current.refusal() : driver.report(*device, release(pointer), name);
     break;
   }
   if (!tb_is_refusal(status)) driver.host_ranges.erase(found);
@@ -207,7 +206,7 @@ tb_status mem_get_info(tb_driver *self, const void *pointer, tb_pointer_info *ou
     void *values[] = {&type, &device, &base, &size};
     const CUresult result = driver.api.cuPointerGetAttributes(4, attributes, values, address_of(pointer));
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT)
-      return driver.told(result, "cuPointerGetAttributes");
+      return driver.report(result, "cuPointerGetAttributes");
     if (result != CUDA_SUCCESS || type == 0 || !base)
       return fail(driver.host, TB_NOT_FOUND, "%p is not memory that CUDA knows", pointer);
     tb_pointer_info info = {};
@@ -215,9 +214,9 @@ tb_status mem_get_info(tb_driver *self, const void *pointer, tb_pointer_info *ou
     info.device = device;
     info.base = pointer_of(base);
     info.size = size;
-    return cpu::give(driver.host, info, out);
+    return fill_info(driver.host, info, out);
   });
 }
 
 } // namespace slots
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

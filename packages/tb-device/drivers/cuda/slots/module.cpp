@@ -4,7 +4,7 @@
 
 #include "drivers/cuda/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace {
 
 // What the library's compiler or loader said.
@@ -66,7 +66,7 @@ tb_status allow_shared(Driver &driver, Function &function, uint64_t size) {
   if (size <= function.dynamic_shared) return TB_OK;
   const CUresult result = driver.api.cuFuncSetAttribute(
       function.native, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(size));
-  if (const tb_status status = driver.told(function.device, result, "cuFuncSetAttribute")) return status;
+  if (const tb_status status = driver.report(function.device, result, "cuFuncSetAttribute")) return status;
   function.dynamic_shared = size;
   return TB_OK;
 }
@@ -90,7 +90,7 @@ tb_status module_load(tb_driver *self, int32_t number, const void *image, uint64
     CUmodule native = nullptr;
     const CUresult result = load(driver.api, whole, &log, &native);
     const char *remedy = *log.text ? log.text : nullptr;
-    if (const tb_status status = driver.told(device, result, "cuModuleLoadDataEx", remedy)) return status;
+    if (const tb_status status = driver.report(device, result, "cuModuleLoadDataEx", remedy)) return status;
     *out = (new Module{{device, native, device.generation}, {}, {}})->handle();
     driver.live.modules.fetch_add(1);
     return TB_OK;
@@ -130,11 +130,11 @@ tb_status module_function(tb_driver *self, tb_module *handle, const char *name, 
       if (current.status) return current.status;
       CUfunction native = nullptr;
       const CUresult result = driver.api.cuModuleGetFunction(&native, module->native, name);
-      if ((status = driver.told(module->device, result, "cuModuleGetFunction"))) return status;
+      if ((status = driver.report(module->device, result, "cuModuleGetFunction"))) return status;
       int threads = 0;
-      status = driver.told(module->device,
-                           driver.api.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, native),
-                           "cuFuncGetAttribute");
+      status = driver.report(module->device,
+                             driver.api.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, native),
+                             "cuFuncGetAttribute");
       if (status) return status;
       auto function = std::make_unique<Function>(module->device, module->generation, native, threads);
       found = module->functions.emplace(name, std::move(function)).first;
@@ -152,7 +152,7 @@ tb_status module_global(tb_driver *self, tb_module *handle, const char *name, vo
                                size_t size = 0;
                                const CUresult result =
                                    driver.api.cuModuleGetGlobal(&address, &size, module.native, name);
-                               if ((status = driver.told(module.device, result, "cuModuleGetGlobal"))) return status;
+                               if ((status = driver.report(module.device, result, "cuModuleGetGlobal"))) return status;
                                *out = reinterpret_cast<void *>(static_cast<uintptr_t>(address));
                                *out_size = size;
                                return TB_OK;
@@ -171,14 +171,14 @@ tb_status function_get_info(tb_driver *self, tb_function *handle, tb_function_in
     const auto ask = [&](int which) { // keeps the first failure
       int value = 0;
       const CUresult result = driver.api.cuFuncGetAttribute(&value, which, function.native);
-      if (status == TB_OK) status = driver.told(function.device, result, "cuFuncGetAttribute");
+      if (status == TB_OK) status = driver.report(function.device, result, "cuFuncGetAttribute");
       return value;
     };
     info.registers = static_cast<uint32_t>(ask(CU_FUNC_ATTRIBUTE_NUM_REGS));
     info.shared_size = static_cast<uint32_t>(ask(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
     info.local_size = static_cast<uint64_t>(ask(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
     if (status) return status;
-    return cpu::give(driver.host, info, out);
+    return fill_info(driver.host, info, out);
   });
 }
 
@@ -202,9 +202,9 @@ tb_status launch(tb_driver *self, tb_stream *handle, tb_function *function_handl
         driver.api.cuLaunchKernel(function.native, config->grid[0], config->grid[1], config->grid[2], config->block[0],
                                   config->block[1], config->block[2], static_cast<unsigned>(config->shared_size),
                                   stream->native, const_cast<void **>(config->args), nullptr);
-    return driver.told(stream->device, result, "cuLaunchKernel");
+    return driver.report(stream->device, result, "cuLaunchKernel");
   });
 }
 
 } // namespace slots
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

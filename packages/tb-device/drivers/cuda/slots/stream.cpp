@@ -1,7 +1,7 @@
 // The table's functions about streams (ASYNC, HOSTCALL, NATIVE).
 #include "drivers/cuda/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace {
 
 void run_call(CUstream, CUresult result, void *user) {
@@ -35,7 +35,7 @@ tb_status destroy_native(Driver &driver, Stream &stream) {
     if (device.capturing.erase(stream.native)) device.captures.fetch_sub(1);
     device.strays = device.strays || busy;
   }
-  return driver.told(device, driver.api.cuStreamDestroy(stream.native), "cuStreamDestroy");
+  return driver.report(device, driver.api.cuStreamDestroy(stream.native), "cuStreamDestroy");
 }
 
 } // namespace
@@ -58,7 +58,7 @@ tb_status stream_create(tb_driver *self, int32_t number, int32_t priority, uint6
     tb_status status = TB_OK;
     CUstream native = nullptr; // the library clamps the priority
     const CUresult result = driver.api.cuStreamCreateWithPriority(&native, CU_STREAM_NON_BLOCKING, priority);
-    if ((status = driver.told(device, result, "cuStreamCreateWithPriority"))) return status;
+    if ((status = driver.report(device, result, "cuStreamCreateWithPriority"))) return status;
     *out = add(driver, device, native, Owner::driver)->handle();
     return TB_OK;
   });
@@ -95,7 +95,7 @@ tb_status stream_query(tb_driver *self, tb_stream *handle) {
     const Current current(driver, stream->device);
     if (current.status) return current.status;
     if ((status = driver.refuse_capturing(*stream))) return status;
-    return driver.told(stream->device, driver.api.cuStreamQuery(stream->native), "cuStreamQuery");
+    return driver.report(stream->device, driver.api.cuStreamQuery(stream->native), "cuStreamQuery");
   });
 }
 
@@ -107,7 +107,7 @@ tb_status stream_synchronize(tb_driver *self, tb_stream *handle) {
     const Current current(driver, stream->device);
     if (current.status) return current.status;
     if ((status = driver.refuse_capturing(*stream))) return status;
-    return driver.told(stream->device, driver.api.cuStreamSynchronize(stream->native), "cuStreamSynchronize");
+    return driver.report(stream->device, driver.api.cuStreamSynchronize(stream->native), "cuStreamSynchronize");
   });
 }
 
@@ -116,8 +116,8 @@ tb_status stream_wait_event(tb_driver *self, tb_stream *handle, tb_event *event_
     tb_status status = TB_OK;
     const Event *event = driver.usable_object<Event>(event_handle, "event", &status);
     if (!event) return status;
-    return driver.told(stream.device, driver.api.cuStreamWaitEvent(stream.native, event->native, 0),
-                       "cuStreamWaitEvent");
+    return driver.report(stream.device, driver.api.cuStreamWaitEvent(stream.native, event->native, 0),
+                         "cuStreamWaitEvent");
   });
 }
 
@@ -131,7 +131,7 @@ tb_status stream_host_call(tb_driver *self, tb_stream *handle, void (*function)(
         return fail(driver.host, TB_UNSUPPORTED,
                     "this CUDA driver library captures no host calls: it lacks "
                     "cuLaunchHostFunc. Upgrade NVIDIA's driver");
-      const tb_status status = driver.told(
+      const tb_status status = driver.report(
           stream.device, driver.api.cuLaunchHostFunc(stream.native, run_captured, call.get()), "cuLaunchHostFunc");
       std::lock_guard lock(driver.mutex);
       if (status == TB_OK) driver.captured_calls.push_back(std::move(call));
@@ -140,7 +140,7 @@ tb_status stream_host_call(tb_driver *self, tb_stream *handle, void (*function)(
     // Not cuLaunchHostFunc, which leaves the function out after a failure.
     const CUresult result = driver.api.cuStreamAddCallback(stream.native, run_call, call.get(), 0);
     if (result == CUDA_SUCCESS) (void)call.release(); // it frees itself
-    return driver.told(stream.device, result, "cuStreamAddCallback");
+    return driver.report(stream.device, result, "cuStreamAddCallback");
   });
 }
 
@@ -160,7 +160,7 @@ tb_status stream_wrap(tb_driver *self, int32_t number, uint64_t native, tb_strea
     const auto stream = reinterpret_cast<CUstream>(static_cast<uintptr_t>(native));
     CUcontext context = nullptr;
     const CUresult result = driver.api.cuStreamGetCtx(stream, &context);
-    if (is_sticky(result)) return driver.told(device, result, "cuStreamGetCtx");
+    if (is_sticky(result)) return driver.report(device, result, "cuStreamGetCtx");
     if (result != CUDA_SUCCESS)
       return fail_cuda(driver.host, driver.api, TB_INVALID_ARGUMENT, result, "cuStreamGetCtx",
                        "Give the handle of a CUDA stream that is alive");
@@ -173,4 +173,4 @@ tb_status stream_wrap(tb_driver *self, int32_t number, uint64_t native, tb_strea
 }
 
 } // namespace slots
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

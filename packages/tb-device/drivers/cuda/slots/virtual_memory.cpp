@@ -3,7 +3,7 @@
 // What is reserved and mapped is kept here as well: libcuda gives CUDA_ERROR_INVALID_VALUE for every wrong use.
 #include "drivers/cuda/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace {
 
 using Ranges = std::map<uintptr_t, uint64_t>;
@@ -20,8 +20,8 @@ CUmemAllocationProp properties_of(const Device &device) {
 tb_status granularity(Driver &driver, Device &device, int option, uint64_t *out) {
   const CUmemAllocationProp properties = properties_of(device);
   size_t found = 0;
-  const tb_status status = driver.told(device, driver.api.cuMemGetAllocationGranularity(&found, &properties, option),
-                                       "cuMemGetAllocationGranularity");
+  const tb_status status = driver.report(device, driver.api.cuMemGetAllocationGranularity(&found, &properties, option),
+                                         "cuMemGetAllocationGranularity");
   if (status == TB_OK) *out = found;
   return status;
 }
@@ -74,7 +74,7 @@ tb_status vmm_reserve(tb_driver *self, uint64_t size, uint64_t alignment, void *
     if (const tb_status status = driver.require(out, "out")) return status;
     CUdeviceptr address = 0;
     const CUresult result = driver.api.cuMemAddressReserve(&address, size, alignment, address_of(hint), 0);
-    if (const tb_status status = driver.told(result, "cuMemAddressReserve")) return status;
+    if (const tb_status status = driver.report(result, "cuMemAddressReserve")) return status;
     std::lock_guard lock(driver.mutex);
     driver.reservations[static_cast<uintptr_t>(address)] = size;
     *out = reinterpret_cast<void *>(static_cast<uintptr_t>(address));
@@ -90,7 +90,7 @@ tb_status vmm_release(tb_driver *self, void *address, uint64_t size) {
       return fail(driver.host, TB_INVALID_ARGUMENT, "%p is not a whole range of vmm_reserve of that size", address);
     if (overlaps(driver.mappings, found->first, size))
       return fail(driver.host, TB_FAILED_PRECONDITION, "memory is mapped in the range at %p: unmap it first", address);
-    const tb_status status = driver.told(driver.api.cuMemAddressFree(found->first, size), "cuMemAddressFree");
+    const tb_status status = driver.report(driver.api.cuMemAddressFree(found->first, size), "cuMemAddressFree");
     if (!tb_is_refusal(status)) driver.reservations.erase(found);
     return status;
   });
@@ -102,7 +102,7 @@ tb_status vmm_create(tb_driver *self, int32_t number, uint64_t size, uint64_t fl
     const CUmemAllocationProp properties = properties_of(device);
     CUmemGenericAllocationHandle native = 0;
     const CUresult result = driver.api.cuMemCreate(&native, size, &properties, 0);
-    if (const tb_status status = driver.told(device, result, "cuMemCreate")) return status;
+    if (const tb_status status = driver.report(device, result, "cuMemCreate")) return status;
     *out = (new Physical{device, native, device.generation})->handle();
     driver.live.physicals.fetch_add(1);
     return TB_OK;
@@ -113,7 +113,7 @@ tb_status vmm_destroy(tb_driver *self, tb_physical *handle) {
   return with(self, [&](Driver &driver) -> tb_status {
     if (const tb_status status = driver.require(handle, "physical")) return status;
     auto *physical = Physical::of(handle);
-    const tb_status status = driver.told(driver.api.cuMemRelease(physical->native), "cuMemRelease");
+    const tb_status status = driver.report(driver.api.cuMemRelease(physical->native), "cuMemRelease");
     if (tb_is_refusal(status)) return status;
     driver.live.physicals.fetch_sub(1);
     delete physical;
@@ -135,7 +135,7 @@ tb_status vmm_map(tb_driver *self, void *address, uint64_t size, tb_physical *ha
                   "CUDA maps memory from its start only, not from byte %llu: create the parts apart",
                   static_cast<unsigned long long>(offset));
     const CUresult result = driver.api.cuMemMap(address_of(address), size, 0, Physical::of(handle)->native, 0);
-    const tb_status status = driver.told(result, "cuMemMap");
+    const tb_status status = driver.report(result, "cuMemMap");
     if (status == TB_OK) driver.mappings[address_of(address)] = size;
     return status;
   });
@@ -146,7 +146,7 @@ tb_status vmm_unmap(tb_driver *self, void *address, uint64_t size) {
     std::lock_guard lock(driver.mutex);
     if (!whole(driver.mappings, address_of(address), size))
       return fail(driver.host, TB_INVALID_ARGUMENT, "%p and its size are not whole mappings of vmm_map", address);
-    const tb_status status = driver.told(driver.api.cuMemUnmap(address_of(address), size), "cuMemUnmap");
+    const tb_status status = driver.report(driver.api.cuMemUnmap(address_of(address), size), "cuMemUnmap");
     if (tb_is_refusal(status)) return status;
     const auto first = driver.mappings.find(address_of(address));
     driver.mappings.erase(first, driver.mappings.lower_bound(address_of(address) + size));
@@ -173,10 +173,10 @@ tb_status vmm_set_access(tb_driver *self, void *address, uint64_t size, const in
       return fail(driver.host, TB_INVALID_ARGUMENT, "the range at %p is not mapped throughout, by whole mappings",
                   address);
     if (wanted.empty()) return TB_OK;
-    return driver.told(driver.api.cuMemSetAccess(address_of(address), size, wanted.data(), wanted.size()),
-                       "cuMemSetAccess");
+    return driver.report(driver.api.cuMemSetAccess(address_of(address), size, wanted.data(), wanted.size()),
+                         "cuMemSetAccess");
   });
 }
 
 } // namespace slots
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

@@ -8,7 +8,7 @@
 
 #include "drivers/npu/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 // `size` bytes from there on stay in place while the device reads or writes them.
@@ -176,4 +176,4 @@ tb_status peer_copy(tb_driver *self, tb_stream *handle, void *dst, int32_t dst_d
 }
 
 } // namespace slots
-} // namespace tb::npu
+} // namespace tb::drivers::npu

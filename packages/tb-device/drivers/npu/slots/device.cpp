@@ -4,13 +4,10 @@
 #include <cstring>
 #include <string_view>
 
+#include "drivers/common/version.h"
 #include "drivers/npu/driver.h"
 
-#ifndef TB_PACKAGE_VERSION
-#define TB_PACKAGE_VERSION "unversioned"
-#endif
-
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 int64_t device_fact(Driver &driver, int32_t device, int32_t attribute) {
@@ -64,9 +61,9 @@ tb_status get_info(tb_driver *self, tb_driver_info *out) {
     info.dlpack_type = 12; // kDLExtDev
     std::snprintf(info.name, sizeof info.name, "npu");
     std::snprintf(info.vendor, sizeof info.vendor, "torch-backend");
-    std::snprintf(info.version, sizeof info.version, "%s", TB_PACKAGE_VERSION);
+    std::snprintf(info.version, sizeof info.version, "%s", package_version);
     std::snprintf(info.native, sizeof info.native, "acl");
-    return cpu::give(driver.host, info, out);
+    return fill_info(driver.host, info, out);
   });
 }
 
@@ -100,7 +97,7 @@ tb_status device_get_info(tb_driver *self, int32_t device, tb_device_info *out) 
     if (library.aclrtGetDeviceInfo)
       info.compute_units = static_cast<uint32_t>(device_fact(driver, device, acl::ai_cores));
     info.pci_domain = info.pci_bus = info.pci_device = info.numa_node = -1; // not asked for
-    return cpu::give(driver.host, info, out);
+    return fill_info(driver.host, info, out);
   });
 }
 
@@ -175,4 +172,4 @@ tb_status peer_disable(tb_driver *self, int32_t device, int32_t peer) {
 }
 
 } // namespace slots
-} // namespace tb::npu
+} // namespace tb::drivers::npu

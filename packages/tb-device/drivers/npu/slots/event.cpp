@@ -3,7 +3,7 @@
 
 #include "drivers/npu/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 Event &event_of(Driver &driver, tb_event *handle, const char *name = "event") {
@@ -110,4 +110,4 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start_handle, tb_event *en
 }
 
 } // namespace slots
-} // namespace tb::npu
+} // namespace tb::drivers::npu

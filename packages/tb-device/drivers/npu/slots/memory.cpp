@@ -1,7 +1,7 @@
 // The table's functions about blocks, pinned memory and addresses (CORE, PIN, PTR, VMM).
 #include "drivers/npu/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 using Kind = Ranges::Kind;
@@ -128,7 +128,7 @@ tb_status mem_get_info(tb_driver *self, const void *pointer, tb_pointer_info *ou
     } else {
       refuse(TB_NOT_FOUND, "%p is not memory of this driver", pointer);
     }
-    return cpu::give(driver.host, info, out);
+    return fill_info(driver.host, info, out);
   });
 }
 
@@ -192,4 +192,4 @@ tb_status vmm_set_access(tb_driver *self, void *address, uint64_t size, const in
 }
 
 } // namespace slots
-} // namespace tb::npu
+} // namespace tb::drivers::npu

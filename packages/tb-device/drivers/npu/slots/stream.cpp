@@ -1,7 +1,7 @@
 // The table's functions about streams (ASYNC, HOSTCALL, NATIVE).
 #include "drivers/npu/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 Stream &stream_of(Driver &driver, tb_stream *handle) {
@@ -138,4 +138,4 @@ tb_status stream_wrap(tb_driver *self, int32_t device, uint64_t native, tb_strea
 }
 
 } // namespace slots
-} // namespace tb::npu
+} // namespace tb::drivers::npu

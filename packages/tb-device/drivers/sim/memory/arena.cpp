@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -66,4 +66,4 @@ void Arena::shut(uint64_t end) noexcept {
   if (isolated_ && end) mprotect(outer_, std::min(round_up(end, page_bytes), blocks_), PROT_NONE);
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

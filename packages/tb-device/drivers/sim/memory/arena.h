@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 class Arena {
 public:
@@ -40,4 +40,4 @@ private:
   std::byte *outer_ = nullptr, *inner_ = nullptr;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -246,4 +246,4 @@ void Blocks::shut() {
   arena_.shut(high_);
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -17,7 +17,7 @@
 #include "drivers/sim/options.h"
 #include "tb/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 constexpr int poison_new = 0xCB, poison_freed = 0xDD, red_zone = 0xFD;
 
@@ -97,4 +97,4 @@ private:
   bool function_ran_ = false;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

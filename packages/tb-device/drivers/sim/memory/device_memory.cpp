@@ -6,7 +6,7 @@
 
 #include "drivers/sim/memory/fault_handler.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -193,4 +193,4 @@ bool Memory::describe(uintptr_t address, char *text, size_t size) noexcept {
   return true;
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -13,7 +13,7 @@
 #include "drivers/sim/options.h"
 #include "tb/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 enum class Access { read, write };
 enum class Side { host, device };
@@ -69,4 +69,4 @@ private:
   std::map<uintptr_t, Variable> variables_;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 // Next fit: the search goes on where the last one ended, so that freed addresses come back as late as possible.
 class Extents {
@@ -56,4 +56,4 @@ private:
   uint64_t cursor_;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

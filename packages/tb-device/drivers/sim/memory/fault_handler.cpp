@@ -13,7 +13,7 @@
 
 #include "drivers/sim/memory/device_memory.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -89,4 +89,4 @@ void unwatch_faults(Memory *memory) noexcept {
   }
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -1,7 +1,7 @@
 // Says on stderr which device memory the host touched, before the process's own handler of the fault runs.
 #pragma once
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 class Memory;
 
@@ -9,4 +9,4 @@ class Memory;
 void watch_faults(Memory *memory);
 void unwatch_faults(Memory *memory) noexcept;
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

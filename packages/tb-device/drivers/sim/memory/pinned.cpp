@@ -8,10 +8,7 @@
 #include "drivers/common/error_text.h"
 #include "drivers/sim/memory/blocks.h"
 
-namespace tb::sim {
-
-using cpu::ByteText;
-using cpu::fail;
+namespace tb::drivers::sim {
 
 namespace {
 constexpr uint64_t quarantine = 4u << 20; // bytes
@@ -110,4 +107,4 @@ Pinned::Counts Pinned::counts() {
   return counts;
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -12,7 +12,7 @@
 
 #include "tb/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 class Pinned {
 public:
@@ -58,4 +58,4 @@ private:
   uint64_t quarantined_ = 0;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -11,14 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "drivers/common/reservation_map.h"
 #include "drivers/sim/memory/blocks.h"
 #include "tb/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 class VirtualMemory {
 public:
-  static constexpr uint64_t granularity = 65536; // a multiple of every system's page
+  static constexpr uint64_t granularity = 65536;         // a multiple of every system's page
+  static constexpr uint64_t largest = uint64_t(1) << 46; // of a size or an alignment: no machine has more addresses
 
   VirtualMemory(const tb_host *host, std::vector<std::unique_ptr<Blocks>> &devices, bool isolated);
   ~VirtualMemory();
@@ -64,21 +66,12 @@ private:
     bool gone = false;      // lost with its device
     bool destroyed = false; // only mappings hold it
   };
-  struct Mapping {
-    uint64_t size;
+  struct Mapping : MappedRange {
     Physical *physical;
     uint64_t offset; // in the device's file
-    uint32_t readers = 0, writers = 0;
   };
-  using Mappings = std::map<uintptr_t, Mapping>;
 
   // All with the lock held.
-  tb_status check_range(const char *what, uintptr_t address, uint64_t size) const;
-  bool inside_reservation(uintptr_t address, uint64_t size) const;
-  bool overlaps_mapping(uintptr_t address, uint64_t size) const;
-  Mappings::iterator holding(uintptr_t address);
-  tb_status whole_mappings(uintptr_t address, uint64_t size, bool gapless, Mappings::iterator *first,
-                           Mappings::iterator *last);
   bool protect(uintptr_t address, const Mapping &mapping) const;
   Physical *physical_of(tb_physical *handle); // NULL with a text
   void drop(Physical *physical) noexcept;
@@ -88,11 +81,10 @@ private:
   const bool isolated_;
   std::mutex mutex_;
   std::vector<Extents> extents_; // by device
-  std::map<uintptr_t, uint64_t> reservations_;
-  Mappings mappings_;
+  ReservationMap<Mapping> map_;
   std::map<tb_physical *, std::unique_ptr<Physical>> physicals_; // also those that only mappings hold
   size_t handles_ = 0;
   bool open_ = false;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

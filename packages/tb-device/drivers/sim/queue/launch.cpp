@@ -1,11 +1,12 @@
-// Running a kernel's blocks, in an order of the scheduler's liking.
+// Copies a launch's arguments and runs its blocks.
 #include "drivers/sim/queue/launch.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
-namespace tb::sim {
+#include "drivers/common/host_launch.h"
+
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -13,7 +14,7 @@ uint64_t padded(uint64_t size, uint64_t unit) { return (size + unit - 1) / unit 
 
 } // namespace
 
-LaunchOperation::LaunchOperation(std::shared_ptr<Stream> stream, const cpu::Function &function, const tb_launch &config)
+LaunchOperation::LaunchOperation(std::shared_ptr<Stream> stream, const Function &function, const tb_launch &config)
     : Operation(std::move(stream)), module_(function.module), function_(function) {
   uint64_t total = 0;
   for (uint32_t number = 0; number < config.arg_count; ++number)
@@ -40,22 +41,8 @@ LaunchOperation::LaunchOperation(std::shared_ptr<Stream> stream, const cpu::Func
 }
 
 tb_status LaunchOperation::run(Run &run) {
-  // The operation's name is the kernel's, so that a text says which of many launches failed.
-  char *text = run.context.error_text;
-  const int prefix = std::snprintf(text, run.context.error_capacity, "%.200s: ", function_.name);
-  call_.error_text = text + prefix;
-  call_.error_capacity = run.context.error_capacity - static_cast<uint32_t>(prefix);
-  // Blocks run in no order that a kernel may rely on: here the last comes first.
-  for (call_.index[2] = call_.grid[2]; call_.index[2]-- > 0;)
-    for (call_.index[1] = call_.grid[1]; call_.index[1]-- > 0;)
-      for (call_.index[0] = call_.grid[0]; call_.index[0]-- > 0;) {
-        const tb_status status = function_.entry(&call_);
-        if (!status) continue;
-        if (!call_.error_text[0])
-          std::snprintf(call_.error_text, call_.error_capacity, "failed with status %d and no text", status);
-        return status;
-      }
-  return TB_OK;
+  // Blocks run in no order on which a kernel may rely: here the last one runs first.
+  return run_blocks(function_, call_, run.context, BlockOrder::descending);
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

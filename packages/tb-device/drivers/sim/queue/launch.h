@@ -1,4 +1,4 @@
-// A launch of a kernel in an image that the CPU driver's loader has loaded (tb/host_kernel.h).
+// The operation that launches a kernel on the host (tb/host_kernel.h).
 #pragma once
 
 #include <memory>
@@ -7,12 +7,12 @@
 #include "drivers/common/host_module.h"
 #include "drivers/sim/queue/operation.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 class LaunchOperation : public Operation {
 public:
   // Copies the arguments. Throws std::bad_alloc without memory for what the blocks share.
-  LaunchOperation(std::shared_ptr<Stream> stream, const cpu::Function &function, const tb_launch &config);
+  LaunchOperation(std::shared_ptr<Stream> stream, const Function &function, const tb_launch &config);
   const char *name() const noexcept override { return "launch"; }
   tb_status run(Run &run) override;
   bool is_function() const noexcept override { return true; }
@@ -23,12 +23,12 @@ private:
     std::byte bytes[TB_HOST_KERNEL_ALIGNMENT];
   };
 
-  const cpu::Ref<cpu::Module> module_; // also keeps the function
-  const cpu::Function &function_;
+  const Ref<Module> module_; // also keeps the function
+  const Function &function_;
   std::vector<Line> values_, shared_;
   std::vector<const void *> args_;
   std::vector<uint64_t> arg_sizes_;
   tb_host_kernel_call call_{};
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

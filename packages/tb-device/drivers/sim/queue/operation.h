@@ -8,7 +8,7 @@
 #include "drivers/sim/queue/queue.h"
 #include "tb/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 // What an operation is told when it runs: the closure's context, and the driver's memory.
 struct Run {
@@ -42,4 +42,4 @@ public:
   uint64_t source_position = 0;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

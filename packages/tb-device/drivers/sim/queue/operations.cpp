@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -163,4 +163,4 @@ tb_status FreeOperation::run(Run &run) {
   return TB_DATA_LOSS;
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

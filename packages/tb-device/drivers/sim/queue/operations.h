@@ -7,7 +7,7 @@
 #include "drivers/sim/queue/operation.h"
 #include "tb/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 // Overlapping ranges are copied as if through a third place.
 class CopyOperation : public Operation {
@@ -115,4 +115,4 @@ private:
   void *const address_;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

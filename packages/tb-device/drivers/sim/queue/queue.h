@@ -13,7 +13,7 @@
 #include "drivers/common/failure.h"
 #include "tb/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 class Operation;
 
@@ -22,8 +22,8 @@ struct Device {
   const int32_t number;
   std::atomic<bool> lost{false};
   std::atomic<uint64_t> generation{0}; // raised by each reset; queues and events of an earlier one are gone
-  cpu::FailureSlot failures;           // of destroyed streams: the next device_synchronize tells
-  cpu::FailureSlot bugs;               // that belong to no stream: the next synchronise of any stream tells
+  FailureSlot failures;                // of destroyed streams: the next device_synchronize tells
+  FailureSlot bugs;                    // that belong to no stream: the next synchronise of any stream tells
   uint32_t waiting = 0;                // host threads in device_synchronize
 };
 
@@ -47,7 +47,7 @@ public:
   bool running = false;          // its first operation runs
   bool retired = false;          // its stream was destroyed
   uint64_t scan = 0;             // the scan of queues that last came by
-  cpu::FailureSlot failures;
+  FailureSlot failures;
 
   Operation *next() const noexcept {
     return planned < tail ? operations[static_cast<size_t>(planned - done)].get() : nullptr;
@@ -76,4 +76,4 @@ struct Event {
   Point point;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -5,9 +5,10 @@
 #include <cstdio>
 #include <exception>
 
+#include "drivers/common/signals.h"
 #include "drivers/sim/schedule/scheduler.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -15,23 +16,8 @@ thread_local const Queue *inside_queue = nullptr;
 
 constexpr std::chrono::milliseconds tick{5};
 
-// The process's signals are for its own threads: Python's handlers expect the main thread. Those that a thread raises
-// by its own doing stay.
-class SignalsBlocked {
-public:
-  SignalsBlocked() noexcept {
-    sigset_t most;
-    sigfillset(&most);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&most, own);
-    pthread_sigmask(SIG_SETMASK, &most, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked &) = delete;
-  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
-
-private:
-  sigset_t before_;
-};
+// Signals that a thread raises itself, by a bad address for instance, are not blocked.
+constexpr auto own_signals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
 
 // Lets functions of the host touch device memory for its scope.
 class Window {
@@ -58,7 +44,7 @@ bool Scheduler::inside_any() { return inside_queue != nullptr; }
 
 // With the lock held.
 void Scheduler::start_runner() {
-  SignalsBlocked blocked;
+  SignalsBlocked blocked(own_signals);
   const uint64_t number = runner_ + 1;
   runners_.emplace(number, std::thread([this, number] { run_plan(number); }));
   runner_ = number;
@@ -66,7 +52,7 @@ void Scheduler::start_runner() {
 }
 
 void Scheduler::start_clock() {
-  SignalsBlocked blocked;
+  SignalsBlocked blocked(own_signals);
   clock_ = std::thread([this] { watch(); });
 }
 
@@ -175,7 +161,7 @@ tb_status Scheduler::run_operation(Operation &operation, Run &run, bool lost) {
 
 void Scheduler::keep_failure(Queue &queue, uint64_t position, const Operation &operation, tb_status status,
                              const char *text) {
-  auto failure = std::make_shared<cpu::Failure>();
+  auto failure = std::make_shared<Failure>();
   failure->status = status;
   char nothing[64];
   std::snprintf(nothing, sizeof nothing, "failed with status %d and no text", status);
@@ -236,4 +222,4 @@ void Scheduler::watch() {
   }
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string_view>
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -68,4 +68,4 @@ bool Schedule::parse(const std::string &whole, std::vector<Run> *out) {
   }
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 class Schedule {
 public:
@@ -29,4 +29,4 @@ private:
   bool cut_ = false;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

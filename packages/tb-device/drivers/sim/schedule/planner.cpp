@@ -3,7 +3,7 @@
 
 #include "drivers/sim/schedule/scheduler.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 // Everything here runs with the lock held. A step that is planned counts as done for further choices.
 
@@ -100,4 +100,4 @@ void Scheduler::choose(Call call) {
   if (clock_sleeps_ && anything_left()) tick_.notify_all();
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -5,7 +5,7 @@
 
 #include "drivers/sim/queue/queue.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 constexpr uint32_t early[] = {0, 0, 64, 200};
@@ -33,4 +33,4 @@ Queue *Chooser::pick(const std::vector<Queue *> &candidates) {
   return best;
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

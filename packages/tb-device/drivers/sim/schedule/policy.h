@@ -7,7 +7,7 @@
 
 #include "drivers/sim/schedule/random.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 class Queue;
 
@@ -33,4 +33,4 @@ private:
   bool ranked_;    // one stream is favoured over others for long, else all are equal
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 // SplitMix64 (Steele, Lea and Flood, 2014): any seed is a good one, also 0.
 class Random {
@@ -24,4 +24,4 @@ private:
   uint64_t state_;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -8,7 +8,7 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_wait.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 Scheduler::Scheduler(const tb_host *host, const Options &options, Memory &memory)
     : host_(host), options_(options), memory_(memory), chooser_(options.seed), idle_chooser_(~options.seed),
@@ -83,14 +83,14 @@ void Scheduler::retire_queue(const std::shared_ptr<Queue> &queue) {
 
 tb_status Scheduler::enqueue(const std::shared_ptr<Queue> &queue, std::shared_ptr<Operation> operation,
                              uint64_t *position) {
-  std::optional<cpu::HostWait> waiting; // outlives the lock: what the host gave up is not taken back with it held
+  std::optional<HostWait> waiting; // outlives the lock: what the host gave up is not taken back with it held
   Lock lock(mutex_);
   const auto fits = [&] { return queue->units + operation->units <= Queue::room_units || queue->lost(); };
   if (!fits()) {
     if (inside(*queue))
-      return cpu::fail(host_, TB_FAILED_PRECONDITION,
-                       "the stream's queue is full, and the call comes from work of this very stream, which cannot "
-                       "wait for itself. Queue less from inside the work, or on another stream");
+      return fail(host_, TB_FAILED_PRECONDITION,
+                  "the stream's queue is full, and the call comes from work of this very stream, which cannot "
+                  "wait for itself. Queue less from inside the work, or on another stream");
     lock.unlock();
     waiting.emplace(host_);
     lock.lock();
@@ -142,7 +142,7 @@ void Scheduler::after_plan(std::function<void()> function) {
 }
 
 void Scheduler::wait(const std::vector<Target> &targets, Device *device) {
-  const cpu::HostWait waiting(host_);
+  const HostWait waiting(host_);
   Lock lock(mutex_);
   std::vector<std::list<Target>::iterator> demands;
   for (const Target &target : targets) {
@@ -247,4 +247,4 @@ std::vector<std::string> Scheduler::problems() {
   return problems_;
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

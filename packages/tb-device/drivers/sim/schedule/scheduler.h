@@ -27,7 +27,7 @@
 #include "drivers/sim/schedule/order_log.h"
 #include "drivers/sim/schedule/policy.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 class Scheduler {
 public:
@@ -157,4 +157,4 @@ private:
   std::thread clock_;
 };
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -1,7 +1,7 @@
 // The table's functions that copy and set memory (CORE, COPY2D, PEER's copy).
 #include "drivers/sim/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -121,4 +121,4 @@ tb_status peer_copy(tb_driver *self, tb_stream *handle, void *dst, int32_t dst_n
 }
 
 } // namespace slots
-} // namespace tb::sim
+} // namespace tb::drivers::sim

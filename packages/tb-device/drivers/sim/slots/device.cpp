@@ -4,13 +4,10 @@
 #include <string_view>
 
 #include "drivers/common/machine.h"
+#include "drivers/common/version.h"
 #include "drivers/sim/driver.h"
 
-#ifndef TB_PACKAGE_VERSION
-#define TB_PACKAGE_VERSION "unversioned"
-#endif
-
-namespace tb::sim::slots {
+namespace tb::drivers::sim::slots {
 
 tb_status close(tb_driver *self) {
   return with(self, [](Driver &driver) -> tb_status {
@@ -34,7 +31,7 @@ tb_status close(tb_driver *self) {
       const std::string order = "sim: " + driver.scheduler.description();
       driver.host->log(1, order.c_str());
       for (const auto &device : driver.devices)
-        for (cpu::FailureSlot *slot : {&device->failures, &device->bugs})
+        for (FailureSlot *slot : {&device->failures, &device->bugs})
           if (const auto failure = slot->peek(UINT64_MAX)) driver.host->log(2, failure->text); // nobody asked for it
     }
     delete &driver;
@@ -48,7 +45,7 @@ tb_status get_info(tb_driver *self, tb_driver_info *out) {
     info.dlpack_type = driver.options.isolated ? 12 /* kDLExtDev */ : 1 /* kDLCPU */;
     std::snprintf(info.name, sizeof info.name, "sim");
     std::snprintf(info.vendor, sizeof info.vendor, "torch-backend");
-    std::snprintf(info.version, sizeof info.version, "%s", TB_PACKAGE_VERSION);
+    std::snprintf(info.version, sizeof info.version, "%s", package_version);
     std::snprintf(info.native, sizeof info.native, "host");
     return driver.give(info, out);
   });
@@ -69,7 +66,7 @@ tb_status device_get_info(tb_driver *self, int32_t number, tb_device_info *out) 
     tb_device_info info = {};
     info.flags = driver.options.isolated ? 0 : TB_DEVICE_HOST_ACCESSIBLE;
     std::snprintf(info.name, sizeof info.name, "simulated device");
-    std::snprintf(info.arch, sizeof info.arch, "%s", cpu::processor_architecture());
+    std::snprintf(info.arch, sizeof info.arch, "%s", processor_architecture());
     std::memcpy(info.uuid, "tb-sim-device", 13);
     info.uuid[15] = static_cast<uint8_t>(number);
     info.total_memory = driver.options.capacity;
@@ -173,4 +170,4 @@ tb_status peer_disable(tb_driver *self, int32_t number, int32_t peer) {
   });
 }
 
-} // namespace tb::sim::slots
+} // namespace tb::drivers::sim::slots

@@ -1,7 +1,7 @@
 // The table's functions about events (ASYNC, TIMING).
 #include "drivers/sim/driver.h"
 
-namespace tb::sim::slots {
+namespace tb::drivers::sim::slots {
 
 tb_status event_create(tb_driver *self, int32_t number, uint64_t flags, tb_event **out) {
   return with(self, [&](Driver &driver) -> tb_status {
@@ -93,4 +93,4 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start_handle, tb_event *en
   });
 }
 
-} // namespace tb::sim::slots
+} // namespace tb::drivers::sim::slots

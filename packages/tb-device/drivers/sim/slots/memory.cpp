@@ -2,7 +2,7 @@
 // PIN, PTR, SOA).
 #include "drivers/sim/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -17,7 +17,6 @@ tb_status allocate(Driver &driver, const Device &device, uint64_t size, void **o
     driver.scheduler.drain(reclaim);
     if (blocks.allocate(size, out)) return TB_OK;
   }
-  using cpu::ByteText;
   return fail(driver.host, TB_OUT_OF_MEMORY,
               "%s on device %d do not fit: its capacity is %s and %s of it are in use. Free memory, or raise the "
               "driver's option \"capacity\" (TB_SIM_CAPACITY)",
@@ -155,4 +154,4 @@ tb_status mem_get_info(tb_driver *self, const void *pointer, tb_pointer_info *ou
 }
 
 } // namespace slots
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -1,49 +1,9 @@
-// The table's functions about loadable kernels (MODULE). Images are the CPU driver's.
+// The table's functions about loadable kernels (MODULE). Kernels run on the host, as the CPU driver's do.
+#include "drivers/common/host_launch.h"
 #include "drivers/sim/driver.h"
 #include "drivers/sim/queue/launch.h"
 
-namespace tb::sim {
-
-namespace {
-
-using cpu::Function;
-using cpu::Module;
-using cpu::Ref;
-
-tb_status check_launch(Driver &driver, const Function &function, const Device &device, const tb_launch &config) {
-  const auto refuse = [&](const std::string &what) {
-    return fail(driver.host, TB_INVALID_ARGUMENT, "launch of %.200s: %s", function.name, what.c_str());
-  };
-  if (function.module->device().number() != device.number)
-    return refuse("its module is loaded on device " + std::to_string(function.module->device().number()) +
-                  ", the stream is of " + std::to_string(device.number));
-  if (config.next) return fail(driver.host, TB_UNSUPPORTED, "the sim driver knows no extension of tb_launch (next)");
-  uint64_t threads = 1;
-  for (int axis = 0; axis < 3; ++axis) {
-    if (config.grid[axis] == 0 || config.block[axis] == 0)
-      return refuse("a side of the grid or of the block is 0; each must be at least 1");
-    // At most max_threads times 2^32, so the product fits.
-    threads = threads > function.max_threads ? threads : threads * config.block[axis];
-  }
-  if (threads > function.max_threads)
-    return refuse("a block of more threads than the limit of " + std::to_string(function.max_threads) +
-                  " (function_get_info)");
-  if (config.arg_count && !config.args) return refuse("args is NULL");
-  if (config.arg_count && !config.arg_sizes) return refuse("arg_sizes is NULL");
-  for (uint32_t number = 0; number < config.arg_count; ++number) {
-    if (!config.args[number]) return refuse("args[" + std::to_string(number) + "] is NULL");
-    if (config.arg_sizes[number] > Queue::largest_closure)
-      return fail(driver.host, TB_OUT_OF_RANGE, "launch of %.200s: argument %u is larger than half the queue",
-                  function.name, number);
-  }
-  constexpr uint64_t absurd = uint64_t(1) << 40;
-  if (config.shared_size > absurd)
-    return fail(driver.host, TB_OUT_OF_MEMORY, "launch of %.200s: no host memory for %s of shared memory",
-                function.name, cpu::ByteText(config.shared_size).text);
-  return TB_OK;
-}
-
-} // namespace
+namespace tb::drivers::sim {
 
 namespace slots {
 
@@ -58,7 +18,7 @@ tb_status module_load(tb_driver *self, int32_t number, const void *image, uint64
       return fail(driver.host, TB_INVALID_ARGUMENT,
                   "the sim driver has no options for images, so not \"%.80s\": pass NULL or an empty text", options);
     Ref<Module> module;
-    if ((status = Module::load(driver.image_device(number), image, size, &module))) return status;
+    if ((status = Module::load(driver.place_of(number), image, size, &module))) return status;
     *out = driver.add_module(std::move(module));
     return TB_OK;
   });
@@ -95,7 +55,7 @@ tb_status module_global(tb_driver *self, tb_module *handle, const char *name, vo
     if ((status = driver.require(out, "out"))) return status;
     if ((status = driver.require(out_size, "out_size"))) return status;
     if ((status = module->global(name, out, out_size))) return status;
-    driver.memory.add_variable(handle, module->device().number(), *out, *out_size);
+    driver.memory.add_variable(handle, module->place().device, *out, *out_size);
     return TB_OK;
   });
 }
@@ -121,10 +81,16 @@ tb_status launch(tb_driver *self, tb_stream *handle, tb_function *function, cons
       return fail(driver.host, TB_INVALID_ARGUMENT, "tb_launch.struct_size is %u, but its fields take %zu",
                   config->struct_size, sizeof *config);
     const Function &kernel = *Function::of(function);
-    if ((status = check_launch(driver, kernel, stream->queue->device, *config))) return status;
+    const Module::Place place = driver.place_of(stream->queue->device.number);
+    if ((status = check_launch(kernel, place, *config, {"sim", Queue::largest_closure}))) return status;
+    constexpr uint64_t most_shared = uint64_t(1)
+                                     << 40; // bytes; a number beyond would overflow the sum with the kernel's own
+    if (config->shared_size > most_shared)
+      return fail(driver.host, TB_OUT_OF_MEMORY, "launch of %.200s: no host memory for %s of shared memory",
+                  kernel.name, ByteText(config->shared_size).text);
     return driver.enqueue<LaunchOperation>(stream, kernel, *config);
   });
 }
 
 } // namespace slots
-} // namespace tb::sim
+} // namespace tb::drivers::sim

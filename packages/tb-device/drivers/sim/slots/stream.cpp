@@ -2,7 +2,7 @@
 // NATIVE, CLOSURE).
 #include "drivers/sim/driver.h"
 
-namespace tb::sim::slots {
+namespace tb::drivers::sim::slots {
 
 tb_status device_synchronize(tb_driver *self, int32_t number) {
   return with(self, [&](Driver &driver) -> tb_status {
@@ -150,4 +150,4 @@ tb_status closure_cancel(tb_driver *self, tb_stream *handle, void *storage) {
   });
 }
 
-} // namespace tb::sim::slots
+} // namespace tb::drivers::sim::slots

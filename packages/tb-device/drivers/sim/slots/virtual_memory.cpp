@@ -1,7 +1,7 @@
 // The table's functions about addresses apart from memory (VMM).
 #include "drivers/sim/driver.h"
 
-namespace tb::sim::slots {
+namespace tb::drivers::sim::slots {
 
 tb_status vmm_granularity(tb_driver *self, int32_t number, uint64_t *out_minimum, uint64_t *out_recommended) {
   return with(self, [&](Driver &driver) -> tb_status {
@@ -68,4 +68,4 @@ tb_status vmm_set_access(tb_driver *self, void *address, uint64_t size, const in
   });
 }
 
-} // namespace tb::sim::slots
+} // namespace tb::drivers::sim::slots

@@ -1,16 +1,10 @@
-// Completes a driver's table.
+// Answers optional questions of CORE, and the text of functions that are not offered.
 #include "emulation/emulation.h"
 
 #include "host/errors.h"
 
-namespace tb {
+namespace tb::device {
 namespace {
-
-template <Slot S, class... A> tb_status absent(tb_driver *self, A...) { return not_offered(self, S); }
-
-template <Slot S, class... A> void fill_absent(tb_status (*&slot)(tb_driver *, A...)) {
-  if (!slot) slot = absent<S, A...>;
-}
 
 tb_status device_query(tb_driver *self, int32_t device, const char *key, int64_t *) {
   Driver &driver = driver_of(self);
@@ -40,29 +34,16 @@ tb_status not_offered(tb_driver *self, Slot slot, tb_status status) {
               facts(slot).name, facts(slot).group);
 }
 
-void stand_in_facts(Driver &driver) {
+void emulate_facts(Driver &driver) {
   tb_driver_api &table = driver.table;
   if (!table.device_query) table.device_query = device_query;
   if (!table.device_activate) table.device_activate = device_activate;
   if (!table.get_extension) table.get_extension = get_extension;
 }
 
-void complete_table(Driver &driver) {
-  driver.table = driver.offered;
-  driver.table.struct_size = sizeof(tb_driver_api);
-  driver.standins = std::make_unique<StandIns>();
-  stand_in_facts(driver);
-  stand_in_memory(driver);
-  stand_in_copies(driver);
-  stand_in_streams(driver);
-#define TB_SLOT(group, need, name, parameters, arguments) fill_absent<Slot::name>(driver.table.name);
-#define TB_SLOT0(group, need, name) fill_absent<Slot::name>(driver.table.name);
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT0
-  watch_streams(driver);
-  wait_without_lock(driver);
-  watch_first_use(driver);
+tb_status unknown_handle(const Driver &driver, Slot slot, const char *what) {
+  return fail(TB_INVALID_ARGUMENT, -1, driver.name.c_str(), facts(slot).name, "this is no live %s of %s", what,
+              driver.name.c_str());
 }
 
-} // namespace tb
+} // namespace tb::device
