@@ -26,7 +26,7 @@ struct Traits {
   int level = -1;           // -1: from the groups (level_of)
   double seconds = 20;      // the time limit
   bool own_process = false; // may crash, hang or lose the device: a process for itself
-  bool warn = false;        // a floor of speed: a failure is told as a warning unless asked for
+  bool warn = false;        // a performance floor: a failure is a warning by default
   bool slow = false;        // only with --slow
 };
 

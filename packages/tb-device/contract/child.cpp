@@ -44,7 +44,7 @@ bool read_all(int from, char *out, size_t size, double until) {
   return true;
 }
 
-std::string told(int status) {
+std::string exit_text(int status) {
   if (WIFSIGNALED(status)) return std::string("ended by signal ") + strsignal(WTERMSIG(status));
   return "ended with exit code " + std::to_string(WEXITSTATUS(status));
 }
@@ -143,7 +143,7 @@ void Child::finish(int code, double seconds) {
     throw Failed("the other process did not end within " + std::to_string(seconds) + " s");
   }
   process_ = -1;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != code) throw Failed("the other process " + told(status));
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != code) throw Failed("the other process " + exit_text(status));
 }
 
 void Child::signal(int number) {

@@ -29,8 +29,8 @@ constexpr const BuiltinDriver *find_builtin(std::string_view name) {
   return nullptr;
 }
 
-// The entry of a built-in driver, NULL for an unknown name. Defined where the drivers are linked: in tb_device._core and in
-// the contract kit's program (builtin.cpp).
+// The entry of a built-in driver, NULL for an unknown name. Defined where the drivers are linked: in tb_device._core
+// and in the contract kit's program (builtin.cpp).
 tb_driver_open_fn builtin_entry(std::string_view name);
 
 } // namespace tb::drivers

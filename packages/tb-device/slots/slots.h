@@ -91,7 +91,8 @@ constexpr bool has_result(Slot slot) {
   return std::string_view(facts(slot).parameters).find("*out") != std::string_view::npos;
 }
 
-// A hash of groups, needs, names, parameters and order: it differs between modules that were built with different headers.
+// A hash of groups, needs, names, parameters and order: it differs between modules that were built with different
+// headers.
 uint64_t slots_hash();
 
 // The pointer in a slot of the driver table; NULL when the driver has no such function.

@@ -50,11 +50,11 @@ public:
   void map(uint64_t place, uint64_t size, tb_physical *physical, uint64_t offset = 0, int32_t device = 0) {
     Kit &kit = kit_;
     CHECK_OK(kit.api().vmm_map(kit.self(), at(place), size, physical, offset));
-    adopt(place, size);
+    note_mapping(place, size);
     CHECK_OK(kit.api().vmm_set_access(kit.self(), at(place), size, &device, 1, 3));
   }
   // Takes over a mapping that the case made itself.
-  void adopt(uint64_t place, uint64_t size) { mappings_.push_back({at(place), size}); }
+  void note_mapping(uint64_t place, uint64_t size) { mappings_.push_back({at(place), size}); }
   void unmap(uint64_t place, uint64_t size) {
     Kit &kit = kit_;
     CHECK_OK(kit.api().vmm_unmap(kit.self(), at(place), size));

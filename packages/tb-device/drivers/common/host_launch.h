@@ -16,8 +16,8 @@ tb_status check_launch(const Function &function, const Module::Place &place, con
 
 enum class BlockOrder { ascending, descending };
 
-// Calls the kernel for every block of call.grid. A failure gets the kernel's name before its text, so that the text says
-// which of many launches failed; `context` has room for it.
+// Calls the kernel for every block of call.grid. A failure gets the kernel's name before its text, so that the text
+// says which of many launches failed; `context` has room for it.
 tb_status run_blocks(const Function &function, tb_host_kernel_call &call, const tb_closure_context &context,
                      BlockOrder order);
 

@@ -20,8 +20,8 @@ namespace tb::drivers {
 
 namespace {
 
-// What is wrong with an image, or NULL. The loader maps what the headers say, and a page past the end of the file would end
-// the process at its first use.
+// What is wrong with an image, or NULL. The loader maps what the headers say, and a page past the end of the file would
+// end the process at its first use.
 const char *find_fault(const void *image, uint64_t size) {
   ElfW(Ehdr) header;
   if (size < sizeof header) return "it is too short for an ELF file";

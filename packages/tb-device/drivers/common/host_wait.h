@@ -7,8 +7,8 @@
 
 namespace tb::drivers {
 
-// While it lives, the calling thread holds nothing of the host's that queued work may need, which is Python's lock. A host
-// that is too old for tb_host.before_wait gives up nothing.
+// While it lives, the calling thread holds nothing of the host's that queued work may need, which is Python's lock. A
+// host that is too old for tb_host.before_wait gives up nothing.
 class HostWait {
 public:
   explicit HostWait(const tb_host *host) noexcept

@@ -5,8 +5,8 @@
 
 namespace tb::drivers {
 
-// TB_OK, or what makes opening impossible for any driver. `driver` is its name in the texts: "CPU". A host that takes no
-// texts gets TB_INVALID_ARGUMENT alone.
+// TB_OK, or what makes opening impossible for any driver. `driver` is its name in the texts: "CPU". A host that takes
+// no texts gets TB_INVALID_ARGUMENT alone.
 tb_status check_open(const char *driver, const tb_host *host, const tb_driver_api *api, tb_driver **self);
 
 // A table with its version, its groups and the id of this build; its functions are still NULL.

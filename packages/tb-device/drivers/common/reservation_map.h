@@ -80,8 +80,8 @@ public:
     return Reservations::release(address, size, overlaps(reinterpret_cast<uintptr_t>(address), size));
   }
 
-  // Maps a part of `file` that begins at `file_offset` and records it. `offset` is the part's place in physical memory of
-  // `physical_size` bytes.
+  // Maps a part of `file` that begins at `file_offset` and records it. `offset` is the part's place in physical memory
+  // of `physical_size` bytes.
   tb_status map(void *address, const Mapping &mapping, uint64_t offset, uint64_t physical_size, int file,
                 uint64_t file_offset) {
     const uintptr_t start = reinterpret_cast<uintptr_t>(address);
@@ -112,8 +112,8 @@ public:
     return TB_OK;
   }
 
-  // Sets the access of the devices whose bits are in `named`. `protect(address, mapping)` makes the system follow; false
-  // with errno when it refuses.
+  // Sets the access of the devices whose bits are in `named`. `protect(address, mapping)` makes the system follow;
+  // false with errno when it refuses.
   template <class Protect>
   tb_status set_access(void *address, uint64_t size, uint64_t named, uint32_t access, Protect &&protect) {
     Iterator first, last;

@@ -8,8 +8,8 @@
 
 namespace tb::drivers {
 
-// While it lives, threads that this one starts begin with every signal blocked except for `kept`: Python's handlers expect
-// the main thread.
+// While it lives, threads that this one starts begin with every signal blocked except for `kept`: Python's handlers
+// expect the main thread.
 class SignalsBlocked {
 public:
   explicit SignalsBlocked(std::initializer_list<int> kept = {}) noexcept {

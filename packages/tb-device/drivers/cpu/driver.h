@@ -10,11 +10,11 @@
 
 #include "drivers/common/error_text.h"
 #include "drivers/common/info_struct.h"
-#include "drivers/cpu/device.h"
+#include "drivers/cpu/device/device.h"
+#include "drivers/cpu/device/options.h"
 #include "drivers/cpu/ipc/exports.h"
 #include "drivers/cpu/memory/memory_blocks.h"
 #include "drivers/cpu/memory/virtual_memory.h"
-#include "drivers/cpu/options.h"
 #include "drivers/cpu/stream/event.h"
 #include "drivers/cpu/stream/stream_list.h"
 
@@ -27,7 +27,7 @@ public:
 
   const tb_host *const host;
   const Options options;
-  Exports exports; // before what is exported
+  Exports exports; // destroyed after the memory that it exports
   Memory memory;
   VirtualMemory virtual_memory;
   std::vector<std::unique_ptr<Device>> devices;
@@ -43,20 +43,19 @@ public:
     return pointer ? TB_OK : fail(host, TB_INVALID_ARGUMENT, "%s is NULL", name);
   }
   tb_status refuse_flags(uint64_t flags, uint64_t known) const;
-  // Gives an info struct as far as the caller's struct_size knows it.
+  // Fills an info struct as far as the caller's struct_size reaches.
   template <class Info> tb_status give(Info info, Info *out) const;
 };
 
 template <class Info> tb_status Driver::give(Info info, Info *out) const { return fill_info(host, info, out); }
 
-// Runs the body with the driver, for functions of the table. Exceptions end here.
+// Runs the body of a function of the table with its driver. Exceptions become statuses here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
-  if (!self) return TB_INVALID_ARGUMENT; // nowhere to put a text
+  if (!self) return TB_INVALID_ARGUMENT; // there is no host to take a text
   Driver &driver = *reinterpret_cast<Driver *>(self);
   return guarded(driver.host, [&] { return body(driver); });
 }
 
-// One function for each slot, in the file of its subject; table.cpp offers those that exist.
 #include "drivers/common/declare_slots.inc"
 
 } // namespace tb::drivers::cpu

@@ -16,7 +16,8 @@ void Driver::find_uuid(Device &device) {
   if (api.cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device.native) != CUDA_SUCCESS) bus = 0;
   if (api.cuDeviceGetAttribute(&place, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, device.native) != CUDA_SUCCESS) place = 0;
   std::snprintf(device.uuid.bytes, sizeof device.uuid.bytes, "%02x:%02x #%d", bus & 0xff, place & 0xff, device.number);
-  host->log(1, ("cuDeviceGetUuid gave " + std::to_string(result) + ": the device's place stands in").c_str());
+  host->log(1,
+            ("cuDeviceGetUuid gave " + std::to_string(result) + ": the device's PCI address is used instead").c_str());
 }
 
 tb_status Driver::find_devices() {

@@ -146,7 +146,7 @@ public:
   // Without ASYNC nothing is left queued.
   tb_status finish(Device &device);
 
-  // A result of the library's as a status, with a text.
+  // Turns a result of the library into a status with a text. A sticky error marks the device as lost.
   tb_status report(Device &device, CUresult result, const char *function, const char *remedy = nullptr);
   tb_status report(CUresult result, const char *function);
   tb_status require(const void *value, const char *name) const {
@@ -157,10 +157,10 @@ public:
     return fail(host, TB_INVALID_ARGUMENT, "flags 0x%llx has bits that the CUDA driver does not know",
                 static_cast<unsigned long long>(flags & ~known));
   }
-  // For queries and synchronising: TB_FAILED_PRECONDITION, before libcuda would drop the capture.
+  // Refuses to query or synchronise a capturing stream with TB_FAILED_PRECONDITION: libcuda would drop the capture.
   tb_status refuse_capturing(Stream &stream);
   bool is_capturing(Stream &stream);
-  // Unloads what was unloaded by the caller, once nothing runs on the device.
+  // Unloads the modules that the caller has unloaded, once nothing runs on the device.
   void reap_modules(Device &device, bool idle);
 
   // Host memory that the device knows, reserved addresses and mappings: libcuda's answers about them differ by version.
@@ -179,7 +179,7 @@ public:
   std::vector<std::unique_ptr<HostCall>> captured_calls; // graphs may run them until the end
 };
 
-// The body of a function of the table.
+// Runs the body of a function of the table with its driver.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
   Driver &driver = Driver::of(self);
   return guarded(driver.host, [&] { return body(driver); });

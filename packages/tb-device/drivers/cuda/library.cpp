@@ -61,8 +61,8 @@ tb_status Api::find(const tb_host *host, void *library) {
 #define CUDA_FUNCTION(need, name, version, symbol, parameters) finder.find(name, #name, version, #symbol);
 #include "drivers/cuda/functions.inc"
 #undef CUDA_FUNCTION
-  const CUresult told = cuDriverGetVersion ? cuDriverGetVersion(&version) : CUDA_SUCCESS;
-  if (told == CUDA_SUCCESS && cuDriverGetVersion && version < oldest)
+  const CUresult asked = cuDriverGetVersion ? cuDriverGetVersion(&version) : CUDA_SUCCESS;
+  if (asked == CUDA_SUCCESS && cuDriverGetVersion && version < oldest)
     return fail(host, TB_UNAVAILABLE, "%s is CUDA %d.%d, and %d.%d is the oldest that works. Upgrade NVIDIA's driver",
                 path.c_str(), version / 1000, version % 1000 / 10, oldest / 1000, oldest % 1000 / 10);
   std::string missing;
@@ -71,8 +71,8 @@ tb_status Api::find(const tb_host *host, void *library) {
   if (Need::need == Need::CORE && !name && ++count <= 4) missing += missing.empty() ? #name : ", " #name;
 #include "drivers/cuda/functions.inc"
 #undef CUDA_FUNCTION
-  if (count == 0 && told != CUDA_SUCCESS)
-    return fail_cuda(host, *this, TB_UNAVAILABLE, told, "cuDriverGetVersion", remedy);
+  if (count == 0 && asked != CUDA_SUCCESS)
+    return fail_cuda(host, *this, TB_UNAVAILABLE, asked, "cuDriverGetVersion", remedy);
   if (count == 0) return TB_OK;
   return fail(host, TB_UNAVAILABLE, "%s is no whole CUDA driver library: it lacks %s%s. %s", path.c_str(),
               missing.c_str(), count > 4 ? (" and " + std::to_string(count - 4) + " more").c_str() : "", remedy);

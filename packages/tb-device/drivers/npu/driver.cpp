@@ -65,7 +65,7 @@ Stream *Driver::create_stream(int32_t device, Stream::Kind kind) {
   return stream.release();
 }
 
-// An own one, and not the library's NULL stream: that one is the same handle for every device.
+// A stream of its own and not the library's NULL stream, which is the same handle for every device.
 Stream *Driver::default_stream(int32_t device) {
   std::unique_lock lock(streams_mutex_);
   if (Stream *known = defaults_[static_cast<size_t>(device)]) return known;
@@ -111,7 +111,7 @@ void Driver::sweep(bool wait) {
       busy.push_back(stream);
       continue;
     }
-    // Tells what failed and nobody asked for.
+    // Logs failures that were not reported.
     runtime->give_back_and_log(stream->device, host, library.aclrtSynchronizeStream, stream->native);
     runtime->give_back_and_log(stream->device, host, library.aclrtDestroyStream, stream->native);
     delete stream;

@@ -82,7 +82,7 @@ public:
   bool reaches(int32_t device, int32_t peer);
   // The library's access in this direction, kept until the device is reset.
   void connect(int32_t device, int32_t peer);
-  // What peer_enable and peer_disable tell; false when it was so already.
+  // The state that peer_enable and peer_disable report; false if it was so already.
   bool set_enabled(int32_t device, int32_t peer, bool enabled);
 
   Stream *create_stream(int32_t device, Stream::Kind kind);
@@ -103,10 +103,10 @@ private:
   bool is_idle(const Stream &stream);
 };
 
-// Runs the body of a function of the table. Exceptions end here.
+// Runs the body of a function of the table. Exceptions become statuses here.
 template <class Body> tb_status guarded(const tb_host *host, Body &&body) noexcept;
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
-  if (!self) return TB_INVALID_ARGUMENT; // nowhere to put a text
+  if (!self) return TB_INVALID_ARGUMENT; // there is no host to take a text
   Driver &driver = *reinterpret_cast<Driver *>(self);
   return guarded(driver.host, [&]() -> tb_status {
     if constexpr (std::is_void_v<decltype(body(driver))>)
@@ -131,7 +131,6 @@ template <class Body> tb_status guarded(const tb_host *host, Body &&body) noexce
   }
 }
 
-// One function for each slot that the driver can offer; table.cpp says which of them it does.
 #include "drivers/common/declare_slots.inc"
 
 } // namespace tb::drivers::npu

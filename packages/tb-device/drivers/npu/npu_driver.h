@@ -1,8 +1,8 @@
 // Entry of the NPU driver: Ascend devices through libascendcl, which is opened at run time.
 //
-// The contract is tb_driver_open_v1's (tb/driver.h). Nothing of the vendor's is linked or needed to build. Opening loads
-// the library and counts devices; the library is initialised, and a device set, at the first use. README.md says what
-// the driver offers, by which functions of the library, and what was tested where.
+// The contract is tb_driver_open_v1's (tb/driver.h). Nothing of the vendor's is linked or needed to build. Opening
+// loads the library and counts devices; the library is initialised, and a device set, at the first use. README.md says
+// what the driver offers, by which functions of the library, and what was tested where.
 //
 // Options (tb_host.option):
 //   library  the file of libascendcl; default: libascendcl.so, $ASCEND_HOME_PATH/lib64/libascendcl.so, libacl_rt.so, and

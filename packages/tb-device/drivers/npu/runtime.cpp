@@ -47,7 +47,7 @@ Runtime::Runtime(Library opened) : library(std::move(opened)) {
   devices_ = std::vector<Device>(count);
 }
 
-// Failures here have nobody to be told to: the library is left as it is.
+// Failures here cannot be reported: the library is left as it is.
 Runtime::~Runtime() {
   for (size_t device = 0; device < devices_.size(); ++device)
     for (uint64_t each = 0; each < devices_[device].references; ++each)
@@ -92,7 +92,7 @@ Bound::Bound(Runtime &runtime, int32_t device, const tb_host *host) : runtime_(r
   const Library &library = runtime.library;
   Runtime::Device &wanted = runtime.devices_[static_cast<size_t>(device)];
   if (library.has_contexts()) {
-    // Cheaper than aclrtSetDevice, and unlike it not counted. A thread without a context is told by an error.
+    // Cheaper than aclrtSetDevice, and unlike it not counted. An error says that the thread has no context.
     const acl::Error error = library.aclrtGetCurrentContext(&previous_);
     if (error == acl::context_null)
       previous_ = nullptr;

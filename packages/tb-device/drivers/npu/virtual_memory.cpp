@@ -122,7 +122,7 @@ void VirtualMemory::map(void *at, uint64_t size, const std::shared_ptr<Physical>
   std::lock_guard lock(mutex_);
   const Place range = holder(base, size);
   if (range == reservations_.end())
-    refuse(TB_INVALID_ARGUMENT, "%p and %llu bytes lie in no reservation", at, number(size));
+    refuse(TB_INVALID_ARGUMENT, "%llu bytes at %p are not inside a reservation", number(size), at);
   auto &mappings = range->second.mappings;
   const auto next = mappings.lower_bound(base);
   const bool taken = (next != mappings.end() && next->first - base < size) ||
@@ -159,7 +159,7 @@ void VirtualMemory::unmap(void *at, uint64_t size) {
       try {
         unmap_piece(mapping->second, mapping->first, piece);
       } catch (const Failure &one) {
-        // Rule E8: the mapping is gone, so no refusal may be told.
+        // Rule E8: the mapping is gone, so no refusal may be reported.
         const tb_status status = tb_is_refusal(one.status) ? TB_INTERNAL : one.status;
         if (!failure) failure = std::make_unique<Failure>(status, one.code, one.text);
       }
@@ -175,7 +175,7 @@ void VirtualMemory::set_access(void *at, uint64_t size, const int32_t *devices, 
   std::lock_guard lock(mutex_);
   const Place range = holder(address(at), size);
   if (range == reservations_.end() || size == 0)
-    refuse(TB_INVALID_ARGUMENT, "%p and %llu bytes lie in no reservation", at, number(size));
+    refuse(TB_INVALID_ARGUMENT, "%llu bytes at %p are not inside a reservation", number(size), at);
   struct Piece {
     uintptr_t base;
     Mapping *mapping;

@@ -1,8 +1,8 @@
-// Addresses apart from memory (VMM), over a library whose rules are narrower than the table's.
+// Virtual memory (VMM) over a library whose rules are narrower than the table's.
 //
 // The library maps whole pieces of memory only, and a mapping is usable at once. So memory is made of pieces of one
-// granule, each mapped by itself, and a piece is mapped when access is given, not before. The library ignores alignment:
-// a larger range is reserved.
+// granule, each mapped by itself, and a piece is mapped when access is given, not before. The library ignores
+// alignment: a larger range is reserved.
 #pragma once
 
 #include <map>
@@ -65,7 +65,7 @@ private:
   };
   struct Reservation {
     uint64_t size;
-    void *native; // what the library reserved; the aligned range lies within
+    void *native; // what the library reserved; the aligned range is inside
     std::map<uintptr_t, Mapping> mappings;
   };
   using Place = std::map<uintptr_t, Reservation>::iterator;

@@ -12,8 +12,8 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_module.h"
 #include "drivers/common/info_struct.h"
+#include "drivers/sim/device/options.h"
 #include "drivers/sim/memory/device_memory.h"
-#include "drivers/sim/options.h"
 #include "drivers/sim/queue/operations.h"
 #include "drivers/sim/queue/queue.h"
 #include "drivers/sim/schedule/scheduler.h"
@@ -72,10 +72,10 @@ public:
     return scheduler.enqueue(stream->queue, std::make_shared<Kind>(stream, std::forward<Arguments>(arguments)...),
                              nullptr);
   }
-  // Waits as a host thread does, then tells the first failure that is covered.
+  // Waits on behalf of a host thread, then reports the first failure that the wait covers.
   tb_status synchronize(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device);
   tb_status query(const Scheduler::Target &target);
-  // The second half of freeing, in the order of the steps.
+  // Plans the second half of freeing.
   void bury_later(int32_t device, void *address);
   // The device's memory and streams are gone; it can be used again.
   void reset(Device &device);
@@ -94,7 +94,7 @@ public:
     return fail(host, TB_INVALID_ARGUMENT, "unknown flags %#llx", static_cast<unsigned long long>(flags & ~known));
   }
   tb_status lost(int32_t number) const;
-  // Gives an info struct as far as the caller's struct_size knows it.
+  // Fills an info struct as far as the caller's struct_size reaches.
   template <class Info> tb_status give(Info info, Info *out) const;
 
 private:
@@ -111,14 +111,13 @@ private:
 
 template <class Info> tb_status Driver::give(Info info, Info *out) const { return fill_info(host, info, out); }
 
-// Runs the body with the driver, for functions of the table. Exceptions end here.
+// Runs the body of a function of the table with its driver. Exceptions become statuses here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
-  if (!self) return TB_INVALID_ARGUMENT; // nowhere to put a text
+  if (!self) return TB_INVALID_ARGUMENT; // there is no host to take a text
   Driver &driver = *reinterpret_cast<Driver *>(self);
   return guarded(driver.host, [&]() -> tb_status { return body(driver); });
 }
 
-// One function for each slot, in the file of its subject; table.cpp offers those that exist.
 #include "drivers/common/declare_slots.inc"
 
 tb_status get_sim_extension(Driver &driver, uint32_t version, void *table, uint32_t size);

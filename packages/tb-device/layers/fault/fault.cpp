@@ -1,4 +1,4 @@
-// The layer that makes chosen calls fail, late or hang.
+// Chooses calls and makes them fail, late or hang.
 #include "layers/fault/fault.h"
 
 #include <chrono>
@@ -115,7 +115,7 @@ tb_status Fault::fire(const Plan &plan, Slot slot, uint64_t call, Next next) {
   plan.fired.fetch_add(1, std::memory_order_relaxed);
   wait(plan);
   if (plan.status == TB_OK) return next();
-  // A close that took place could not be told as failed: nothing would be left to call.
+  // A close that happened cannot be reported as failed: there would be nothing left to call.
   const bool happens = slot != Slot::close && !has_result(slot) &&
                        (plan.happens == Plan::Happens::always ||
                         (plan.happens == Plan::Happens::fitting && fails_after(slot, plan.status)));

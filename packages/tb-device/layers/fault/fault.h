@@ -1,10 +1,10 @@
-// The layer that makes chosen calls fail, late or hang: is a caller correct when its driver is not?
+// The layer that makes chosen calls fail, late or hang, to test whether callers handle that.
 //
 //   slot=mem_alloc|stream_create   which functions count; all but close when not given
 //   nth=7                 the call number 7, counted from 0 since the layer was armed ...
 //   persistent=1          ... and every one after it
 //   every=5               every fifth call: number 4, 9, 14 ...
-//   probability=0.01,seed=3        each call by chance, the same ones for the same seed and order of calls
+//   probability=0.01,seed=3        each call with this probability; the same seed and order of calls choose the same ones
 //   status=8              what it fails with; 13 (internal error) when not given
 //   after=1               the call happens and then fails. Functions that give a result fail without happening all the
 //                         same, for by rule E1 the caller gets nothing that it could give back
@@ -12,7 +12,7 @@
 //                         then fail, and so do those that take something back (mem_free ...) unless the status is a
 //                         refusal (rule E8): as with devices, and so that a program can be free of leaks at all
 //   delay=MICROSECONDS    chosen calls begin later; they fail only if a status is given too
-//   hang=SECONDS          chosen calls wait so long, or until the layer is armed anew or disarmed; then as with delay
+//   hang=SECONDS          chosen calls wait this long, or until the layer is armed again or disarmed; then as with delay
 // A layer with none of nth, every, probability, delay and hang counts and lets everything pass.
 #pragma once
 

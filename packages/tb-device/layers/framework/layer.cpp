@@ -34,7 +34,7 @@ tb_status Layer::extension(const char *name, uint32_t version, void *table, uint
                            void (*wrap_graph)(const tb_graph_api &, tb_graph_api &)) {
   if (!name || std::strcmp(name, TB_GRAPH_EXTENSION) != 0)
     return fail(TB_NOT_FOUND,
-                "the layer %s cannot stand in front of an extension '%s' that it does not know. Open the driver "
+                "the layer %s cannot wrap the extension '%s', which it does not know. Open the driver "
                 "without layers to use it",
                 kind, name ? name : "NULL");
   if (!table || size < offsetof(tb_graph_api, capture_begin))

@@ -1,9 +1,9 @@
-// What every layer is made of: its own self, what it stands around, and forwarders for all functions.
+// The base of every layer: its own self, the table that it wraps, and forwarders for all functions.
 //
 // A layer is a class L derived from Layer with overloads of
 //   tb_status around(On<Slot::mem_free>, Next next, int32_t device, void *ptr)          for one function
 //   template <Slot S, class... A> tb_status around(On<S>, Next next, A... arguments)   for all others
-// where next() makes the call that the layer stands around. Handles and pointers pass through unchanged. Functions of
+// where next() makes the wrapped call. Handles and pointers pass through unchanged. Functions of
 // tb.graph arrive there too.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace tb::layers {
 
-// The call that the layer stands around. Valid during `around` only.
+// The wrapped call. Valid during `around` only.
 class Next {
 public:
   template <class Body> explicit Next(Body &body)
@@ -47,9 +47,9 @@ public:
   tb_driver *inner_self = nullptr;
   tb_graph_api inner_graph{}; // filled by the first get_extension, then never written again
 
-  // Called first, with the driver's own table: what a layer asks for itself passes no other layer.
+  // Called first, with the driver's own table: a layer's own calls pass through no other layer.
   virtual void prepare(const tb_driver_api &, tb_driver *) {}
-  // Puts itself around (*api, *self): both are then its own.
+  // Wraps (*api, *self): both are then the layer's own.
   virtual void wrap(tb_driver_api *api, tb_driver **self) = 0;
 
   // get_extension for a layer: asks inwards and gives `wrapped` cut to what the other side offers.

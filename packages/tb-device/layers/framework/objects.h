@@ -1,4 +1,4 @@
-// What the functions of the table make and take back: for the layers that keep account of it.
+// Which objects the functions of the table make and take back, for the layers that track them.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ constexpr const char *name_of(Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-// The function's result is a new one of these.
+// The kind of object that the function makes.
 constexpr Kind made_by(Slot slot) {
   switch (slot) {
   case Slot::mem_alloc:
@@ -81,7 +81,7 @@ constexpr Kind made_by(Slot slot) {
   }
 }
 
-// The function ends the life of one of these.
+// The kind of object that the function ends.
 constexpr Kind taken_by(Slot slot) {
   switch (slot) {
   case Slot::mem_free:

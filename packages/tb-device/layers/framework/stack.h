@@ -16,7 +16,8 @@ std::vector<std::string> names(const tb_driver *outermost);
 // closed: do not close in another thread meanwhile.
 Layer *find(const tb_driver *outermost, const std::string &kind);
 
-// Frees the layers without closing the driver, whose own table and self stay good. Nothing may call through them any more.
+// Frees the layers without closing the driver, whose own table and self stay valid. Nothing may call through the layers
+// any more.
 void discard(tb_driver *outermost);
 
 template <class L> L *find(const tb_driver *outermost) { return static_cast<L *>(find(outermost, L::name)); }

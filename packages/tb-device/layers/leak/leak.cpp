@@ -1,4 +1,4 @@
-// The layer that knows what is alive.
+// Lists and reports live objects.
 #include "layers/leak/leak.h"
 
 #include <algorithm>

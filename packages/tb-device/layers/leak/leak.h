@@ -1,6 +1,6 @@
-// The layer that knows what is alive: which call made it, and how large it is.
+// The layer that tracks live objects: which call made each, and its size.
 //
-// At close everything that is still alive is told through the host's log, as warnings (TB_LOG=warning shows them); the
+// At close it logs every object that is still alive as a warning through the host (TB_LOG=warning shows them); the
 // call's result is the driver's own. Has no options.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The layer that lets one call at a time into a driver.
+// Serialises calls, and lets others in during waits.
 #include "layers/serialise/serialise.h"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ tb_status Serialise::around(On<Slot::stream_destroy>, Next next, tb_stream *stre
   std::erase_if(ends, [&](tb_event *event) {
     const tb_status done = inner.event_query(inner_self, event);
     if (done == TB_NOT_READY) return false;
-    if (done != TB_OK) untold_[device] = done; // told once: kept for device_synchronize
+    if (done != TB_OK) unreported_[device] = done; // is reported once: kept for device_synchronize
     (void)inner.event_destroy(inner_self, event);
     return true;
   });
@@ -140,9 +140,9 @@ tb_status Serialise::around(On<Slot::device_synchronize>, Next next, int32_t dev
     // A device that there is not, or a lost one: the driver's own answer.
     if (inner.stream_default(inner_self, device, &standard) != TB_OK) return next();
     streams_[standard] = device;
-    if (const auto untold = untold_.find(device); untold != untold_.end()) {
-      status = fail(untold->second, "work of a destroyed stream of device %d failed", device);
-      untold_.erase(untold);
+    if (const auto unreported = unreported_.find(device); unreported != unreported_.end()) {
+      status = fail(unreported->second, "work of a destroyed stream of device %d failed", device);
+      unreported_.erase(unreported);
     }
     for (const auto &[stream, of] : streams_) {
       if (of != device) continue;

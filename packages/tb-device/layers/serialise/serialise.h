@@ -1,9 +1,9 @@
-// The layer that lets one call at a time into a driver that cannot take several (rule T3).
+// The layer that lets one call at a time into a driver that is not thread-safe (rule T3).
 //
 // Functions that wait (device_synchronize, stream_synchronize, event_synchronize) let others in meanwhile: they record
 // an event where needed and ask for it again and again. Calls that wait for room in a stream's queue (closure_reserve,
-// stream_host_call) do not, but for one thing: the commit or cancel of a reserve of that stream, without which there may
-// never be room, enters beside them. Has no options.
+// stream_host_call) do not, with one exception: the commit or cancel of a reserve of that stream, without which there
+// may never be room, enters beside them. Has no options.
 #pragma once
 
 #include <atomic>
@@ -68,7 +68,7 @@ private:
   std::atomic<tb_stream *> inside_{nullptr};
   std::unordered_map<tb_stream *, int32_t> streams_;          // given through the layer, and their devices
   std::unordered_map<int32_t, std::vector<tb_event *>> ends_; // of destroyed streams: their last work
-  std::unordered_map<int32_t, tb_status> untold_;             // failures of such work
+  std::unordered_map<int32_t, tb_status> unreported_;         // failures of such work
 };
 
 } // namespace tb::layers

@@ -81,7 +81,7 @@ template <Slot S, class... A> std::string arguments_text(Names &names, A... argu
   return out + '}';
 }
 
-// What a successful call made or took back, told to the names. After the call.
+// Records in `names` what a successful call made or took back. Called after it.
 template <Slot S, class... A> void note_objects(Names &names, A... arguments) {
   constexpr Kind made = made_by(S);
   if constexpr (made == Kind::block || made == Kind::host_block || made == Kind::reservation ||

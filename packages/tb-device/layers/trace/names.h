@@ -1,4 +1,4 @@
-// Handles and pointers of a run as small numbers, the same in each run that makes the same calls.
+// Gives handles and pointers small numbers, the same in each run that makes the same calls.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 namespace tb::layers {
 
 // Each object gets the next number when the call that made it returns; memory is named "#4+16", an address that the
-// driver did not give "host". The layer trace and the replay driver name alike, so that texts of calls can be compared.
+// driver did not give "host". The layer trace and the replay driver use the same names, so that texts of calls can be
+// compared.
 class Names {
 public:
   // A number of its own, also when the address was another object's before.

@@ -1,4 +1,4 @@
-// The driver "replay": answers as the one that the layer trace watched.
+// The driver "replay": answers as the driver whose calls the layer trace recorded.
 #include "layers/trace/replay.h"
 
 #include <cstdarg>
@@ -60,7 +60,7 @@ Replay::Replay(const tb_host *host, const std::string &path) : host(host), path_
     throw BadSpec("the replay driver cannot read the trace " + path + ". Record one with TB_LAYERS=trace:file=FILE");
   std::string line;
   if (!std::getline(file, line) || member(line, "trace") != "1")
-    throw BadSpec(path + " is no trace that this tb-device reads. Record it anew with TB_LAYERS=trace:file=FILE");
+    throw BadSpec(path + " is no trace that this tb-device reads. Record it again with TB_LAYERS=trace:file=FILE");
   build_id = joined({"replay of ", unquoted(member(line, "build_id"))});
   api.groups = number_of(member(line, "groups"));
   const std::string facts = from_hexadecimal(unquoted(member(line, "info")));
@@ -122,7 +122,7 @@ tb_status Replay::fail(tb_status status, const char *format, ...) const {
   return status;
 }
 
-// The recorded call, or NULL with the mismatch told. With the lock held.
+// The recorded call, or NULL after reporting the mismatch. With the lock held.
 const Recorded *Replay::expect(const char *call, const std::string &arguments, const void *data, uint64_t size) {
   const std::string got = std::string(call) + arguments;
   if (!mismatch_.empty()) {
@@ -217,7 +217,7 @@ template <Slot S, class... A> void Replay::effect([[maybe_unused]] A... argument
       [this](tb_stream *stream, void *storage, const tb_closure *closure) {
         char text[960] = "";
         const tb_closure_context context = {sizeof context, 0, stream, 0, sizeof text, text, nullptr};
-        (void)closure->run(storage, &context); // its failure was recorded where it was told
+        (void)closure->run(storage, &context); // its failure was recorded where it was reported
         closure->destroy(storage);
         memory_.free(storage);
       }(arguments...);
@@ -294,7 +294,7 @@ tb_status Replay::close_check() {
   const Recorded &expected = calls_[next_];
   mismatch_ = "the program's calls differ from the trace " + path_ + ": it ended where call " +
               std::to_string(expected.number) + " was " + expected.call + expected.arguments;
-  return fail(TB_DATA_LOSS, "%s", mismatch_.c_str()); // told once: the next close succeeds
+  return fail(TB_DATA_LOSS, "%s", mismatch_.c_str()); // reported once: the next close succeeds
 }
 
 } // namespace

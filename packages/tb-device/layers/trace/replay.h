@@ -1,11 +1,13 @@
-// The driver "replay": answers as the one that the layer trace watched, for a program that makes the same
-// calls. A bug report's trace becomes a test without the device.
+// The driver "replay": answers as the driver whose calls the layer trace recorded, for a program that makes the same
+// calls. A bug
+// report's trace becomes a test without the device.
 //
-// Option file: the trace. Each call must be the recorded one with the same arguments, in the same order (programs of one
-// thread, or that order their calls themselves); else it fails with TB_DATA_LOSS and a text that says which call was
-// expected, and so do all later ones. Statuses, numbers and facts are the recorded ones; memory is the host's, copies,
-// sets, closures and host functions take place, in order, on one thread; kernels of modules do nothing. Data that was
-// recorded (bytes=N) is compared too. close succeeds once everything recorded was called, or with a mismatch told.
+// Option file: the trace. Each call must be the recorded one with the same arguments, in the same order (programs of
+// one thread, or that order their calls themselves); else it fails with TB_DATA_LOSS and a text that says which call
+// was expected, and so do all later ones. Statuses, numbers and facts are the recorded ones; memory is the host's,
+// copies, sets, closures and host functions take place, in order, on one thread; kernels of modules do nothing. Data
+// that was recorded (bytes=N) is compared too. close succeeds once every recorded call was made, or once a mismatch was
+// reported.
 #pragma once
 
 #include "tb/driver.h"

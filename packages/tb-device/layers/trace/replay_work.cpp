@@ -1,4 +1,4 @@
-// The memory and the one thread of the replay driver.
+// Runs the replay driver's work in order, and allocates its memory.
 #include "layers/trace/replay_work.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// The memory and the one thread of the replay driver.
+// The memory and the thread of the replay driver.
 #pragma once
 
 #include <condition_variable>

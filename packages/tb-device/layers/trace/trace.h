@@ -1,11 +1,11 @@
 // The layer that writes every call to a file, one line of JSON each; replay.h answers from such a file.
 //
-//   file=calls.jsonl   written anew; needed
+//   file=calls.jsonl   required; overwritten
 //   bytes=N            of the data of each host-to-device copy; 0 when not given
 // The first line has the driver's facts. Then for each call
 //   {"n":7,"thread":1,"call":"mem_copy","arguments":{"device":0,"stream":"#2","dst":"#5+0",...},"data":"00ff",
 //    "status":0,"ns":812,"result":{}}
-// n counts the calls from 1 in the order in which they began; lines stand in the order in which they ended. Handles are
+// n counts the calls from 1 in the order in which they began; lines are in the order in which they ended. Handles are
 // numbered as they were made; memory that the driver did not give is "host". Only successful calls have results.
 #pragma once
 

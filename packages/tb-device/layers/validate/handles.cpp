@@ -1,4 +1,4 @@
-// Every handle that a driver gave, alive or ended not long ago.
+// Ends and revives handles.
 #include "layers/validate/handles.h"
 
 namespace tb::layers {

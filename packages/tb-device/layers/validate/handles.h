@@ -1,4 +1,4 @@
-// Every handle that a driver gave, alive or ended not long ago: for the layer validate.
+// Every handle that a driver gave, live or recently ended, for the layer validate.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ public:
     if (const auto known = map_.find(handle); !known || known->ended) map_.put(handle, facts);
   }
   std::optional<HandleFacts> find(const void *handle) const { return map_.find(handle); }
-  // The body sees a living one in place. False: there is none.
+  // Calls the body with a live handle's facts in place. False: there is none.
   template <class Body> bool with(const void *handle, Body &&body) {
     bool lives = false;
     map_.with(handle, [&](HandleFacts &facts) {
@@ -48,8 +48,8 @@ public:
     });
     return lives;
   }
-  // Marks a living one as ended, before the driver is called: it may give the same address again at once. False: there
-  // is no living one. Revived when the call failed.
+  // Marks a live handle as ended, before the driver is called: it may give the same address again at once. False: there
+  // is no live one. revive() undoes it if the call fails.
   bool end(const void *handle, uint64_t call, Slot by);
   void revive(const void *handle);
   void forget(const void *handle) { (void)map_.take(handle); }

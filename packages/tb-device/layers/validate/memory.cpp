@@ -1,4 +1,4 @@
-// What copies and sets may touch, and what may be given back.
+// Checks what copies and sets touch, and what is given back.
 #include <cinttypes>
 
 #include "layers/validate/validate.h"
@@ -13,7 +13,7 @@ const char *text_of(bool host) { return host ? "host memory" : "memory of a devi
 // On the way of every copy: looks up once, and notes the use under the same lock.
 tb_status Validate::check_piece(Call call, const Piece &piece, uint32_t serial, uint64_t position) const {
   if (piece.size == 0) return TB_OK;
-  bool good = piece.side == Side::host && piece.address; // unless it lies in something that is known
+  bool good = piece.side == Side::host && piece.address; // unless it is inside a known range
   ranges_.with(piece.address, [&](uintptr_t, const Range &range, uint64_t reaches) {
     const bool right_side = range.on_host() == (piece.side == Side::host);
     const bool right_device =
@@ -32,7 +32,7 @@ tb_status Validate::refuse_piece(Call call, const Piece &piece) const {
     const uint64_t offset = reinterpret_cast<uintptr_t>(piece.address) - found->base;
     if (range.on_host() != (piece.side == Side::host))
       return fail(TB_INVALID_ARGUMENT,
-                  "%s got %p for '%s', where this kind of copy wants %s, but it lies in a %s that call %" PRIu64
+                  "%s got %p for '%s', where this kind of copy wants %s, but it is in a %s that call %" PRIu64
                   " (%s) made. Correct the kind or the pointers",
                   function, piece.address, argument, text_of(piece.side == Side::host), name_of(range.kind), range.made,
                   name_of(range.made_by));
@@ -44,14 +44,14 @@ tb_status Validate::refuse_piece(Call call, const Piece &piece) const {
                   function, piece.size, piece.address, argument, piece.size - found->reaches, name_of(range.kind),
                   reinterpret_cast<void *>(found->base), range.made, name_of(range.made_by), range.size, offset);
     return fail(TB_INVALID_ARGUMENT,
-                "%s for device %d got %p for '%s', which lies in a %s of device %d that call %" PRIu64
+                "%s for device %d got %p for '%s', which is in a %s of device %d that call %" PRIu64
                 " (%s) made. Copy between devices with peer_copy",
                 function, piece.device, piece.address, argument, name_of(range.kind), range.device, range.made,
                 name_of(range.made_by));
   }
   if (const auto gone = ranges_.find_ended(piece.address))
     return fail(TB_INVALID_ARGUMENT,
-                "%s got %p for '%s', which lies in a %s that call %" PRIu64 " (%s) gave back already; call %" PRIu64
+                "%s got %p for '%s', which is in a %s that call %" PRIu64 " (%s) gave back already; call %" PRIu64
                 " (%s) had made it with %" PRIu64 " bytes. Keep memory until its last use is queued and done",
                 function, piece.address, argument, name_of(gone->range.kind), gone->range.ended,
                 name_of(gone->range.ended_by), gone->range.made, name_of(gone->range.made_by), gone->range.size);
@@ -163,8 +163,8 @@ tb_status Validate::check_finished(Call call, const void *pointer, const Range &
     if (status == TB_OK) return stream->mark(before);
     if (status == TB_NOT_READY)
       busy = stream->stream;
-    else // a failure of queued work is told once, and not to us
-      stream->untold.store(status, std::memory_order_relaxed);
+    else // a failure of queued work is reported once: pass it on
+      stream->unreported.store(status, std::memory_order_relaxed);
   });
   if (!busy) return TB_OK;
   return fail(
@@ -204,7 +204,7 @@ tb_status Validate::refuse_range(Call call, Kind kind, const void *pointer, int3
                 found->range.device);
   if (found)
     return fail(TB_INVALID_ARGUMENT,
-                "%s got %p, which lies %" PRIu64 " bytes into a %s at %p that call %" PRIu64 " (%s) made. Pass what %s",
+                "%s got %p, which is %" PRIu64 " bytes into a %s at %p that call %" PRIu64 " (%s) made. Pass what %s",
                 name_of(call.slot), pointer, reinterpret_cast<uintptr_t>(pointer) - found->base,
                 name_of(found->range.kind), reinterpret_cast<void *>(found->base), found->range.made,
                 name_of(found->range.made_by), found->range.kind == kind ? "that call gave" : "this function is for");
@@ -228,7 +228,7 @@ tb_status Validate::check_reserved(Call call, const void *address, uint64_t size
   if (inside) return TB_OK;
   return fail(TB_INVALID_ARGUMENT,
               "%s got the %" PRIu64
-              " bytes at %p, which do not lie in one live range of vmm_reserve. Reserve them first, "
+              " bytes at %p, which are not inside one live range of vmm_reserve. Reserve them first, "
               "and release the range last",
               name_of(call.slot), size, address);
 }

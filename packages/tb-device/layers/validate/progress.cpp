@@ -1,4 +1,4 @@
-// What a program can know of how far its streams are.
+// Records what a program knows about the progress of its streams.
 #include "layers/validate/progress.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// What a program can know of how far its streams are: for the layer validate.
+// What a program knows about the progress of its streams, for the layer validate.
 //
 // Each use of a block on a stream has a position. A synchronise or a query that says "done" makes a position known to
-// have passed, also through events and the waits of other streams. Nothing is asked of the driver here.
+// have passed, also through events and the waits of other streams. The driver is not called here.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace tb::layers {
 
 class StreamProgress;
 
-// Positions of streams that lie before one point of a stream.
+// Positions of streams that come before one point of a stream.
 using Joined = std::vector<std::pair<std::shared_ptr<StreamProgress>, uint64_t>>;
 
 class StreamProgress {
@@ -32,13 +32,13 @@ public:
   uint64_t enqueued() const { return enqueued_.load(std::memory_order_relaxed); }
   bool passed(uint64_t position) const { return done_.load(std::memory_order_acquire) >= position; }
   void mark(uint64_t position);
-  // What it waited for so far.
+  // The points for which the stream waited so far.
   std::shared_ptr<const Joined> joined() const;
   void join(const Joined &others);
   void forget_joined(); // two streams that waited for each other would keep each other alive
 
-  std::atomic<uint32_t> storages{0};    // closure storages between reserve and commit
-  std::atomic<tb_status> untold{TB_OK}; // a failure of queued work that the layer's own question was told
+  std::atomic<uint32_t> storages{0};        // closure storages between reserve and commit
+  std::atomic<tb_status> unreported{TB_OK}; // a failure of queued work that only the layer's own query received
 
 private:
   std::atomic<uint64_t> enqueued_{0}, done_{0};

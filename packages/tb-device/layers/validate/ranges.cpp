@@ -1,4 +1,4 @@
-// The memory that a driver gave, by address.
+// Looks up ranges of memory by address.
 #include "layers/validate/ranges.h"
 
 namespace tb::layers {

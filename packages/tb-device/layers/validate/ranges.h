@@ -1,4 +1,4 @@
-// The memory that a driver gave, by address, and what was given back not long ago: for the layer validate.
+// The memory that a driver gave, by address, and memory that was given back recently, for the layer validate.
 //
 // Looking up costs one uncontended lock: readers take one of several locks by thread, a change takes all of them.
 #pragma once
@@ -39,13 +39,13 @@ struct FoundRange {
 
 class Ranges {
 public:
-  // Replaces what overlaps: the driver gave those addresses anew.
+  // Replaces ranges that overlap: the driver gave those addresses again.
   void add(const void *base, Range range);
-  // The living range that begins there lives no more, and is remembered as ended by this call. False: there is none.
+  // Ends the live range that begins at `base`, which is remembered as ended by this call. False: there is none.
   bool end(const void *base, uint64_t call, Slot by);
-  // Takes that back: the call was refused.
+  // Undoes that: the call was refused.
   void revive(const void *base, uint64_t call);
-  // The living range that the address lies in.
+  // The live range that holds the address.
   std::optional<FoundRange> find(const void *address) const;
   // The range that was given back last among those that held the address.
   std::optional<FoundRange> find_ended(const void *address) const;
@@ -75,7 +75,7 @@ private:
   uint64_t reach(Map::const_iterator range, const void *address) const;
   template <class Body> void change(Body &&body);
 
-  mutable std::array<Reader, 4> readers_; // each makes a change dearer by some 15 ns
+  mutable std::array<Reader, 4> readers_; // each makes a change about 15 ns slower
   Map living_;
   std::deque<std::pair<uintptr_t, Range>> ended_; // the newest first
 };

@@ -1,4 +1,4 @@
-// Streams, events, closures, modules and captures; what the program learned of their progress.
+// Checks streams, events, closures, modules and captures, and records the progress that the program knows of.
 #include <cinttypes>
 
 #include "layers/validate/validate.h"
@@ -17,15 +17,16 @@ std::shared_ptr<const EventPoint> Validate::point_in(tb_event *event) const {
   return out;
 }
 
-// A failure that this layer's own question was told goes to the first who asks after it.
-tb_status Validate::tell_untold(StreamProgress &stream, tb_status status) const {
-  if (status != TB_OK || stream.untold.load(std::memory_order_relaxed) == TB_OK) return status;
-  const tb_status untold = stream.untold.exchange(TB_OK);
-  if (untold == TB_OK) return status;
-  return fail(untold,
-              "work queued on stream %p failed; the layer validate was told when memory was freed, and its text "
-              "was lost",
-              static_cast<const void *>(stream.stream));
+// Passes on a failure that only this layer's own query received.
+tb_status Validate::report_kept(StreamProgress &stream, tb_status status) const {
+  if (status != TB_OK || stream.unreported.load(std::memory_order_relaxed) == TB_OK) return status;
+  const tb_status kept = stream.unreported.exchange(TB_OK);
+  if (kept == TB_OK) return status;
+  return fail(
+      kept,
+      "work queued on stream %p failed; the layer validate received the failure when memory was freed, and its text "
+      "was lost",
+      static_cast<const void *>(stream.stream));
 }
 
 tb_status Validate::around(On<Slot::device_synchronize> on, Next next, int32_t device) {
@@ -36,7 +37,7 @@ tb_status Validate::around(On<Slot::device_synchronize> on, Next next, int32_t d
   if (status == TB_OK)
     for (const EventPoint &point : points) {
       mark(point);
-      status = tell_untold(*point.stream, status);
+      status = report_kept(*point.stream, status);
     }
   return status;
 }
@@ -85,7 +86,7 @@ tb_status Validate::around(On<Slot::stream_query> on, Next next, tb_stream *stre
   const EventPoint point = point_of(progress);
   const tb_status status = next();
   if (status == TB_OK) mark(point);
-  return tell_untold(*progress, status);
+  return report_kept(*progress, status);
 }
 
 tb_status Validate::around(On<Slot::stream_synchronize> on, Next next, tb_stream *stream) {
@@ -96,7 +97,7 @@ tb_status Validate::around(On<Slot::stream_synchronize> on, Next next, tb_stream
   const EventPoint point = point_of(progress);
   const tb_status status = next();
   if (status == TB_OK) mark(point);
-  return tell_untold(*progress, status);
+  return report_kept(*progress, status);
 }
 
 tb_status Validate::around(On<Slot::stream_wait_event> on, Next next, tb_stream *stream, tb_event *event) {

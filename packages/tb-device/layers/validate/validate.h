@@ -3,7 +3,7 @@
 //
 // It knows what was given through it. Not checked: what kernels and closures do with pointers, copies through host
 // memory that was never registered, and whether two threads use a handle at once while a third destroys it.
-// Freeing a block while a copy or set queued on it is unfinished is refused when the program has not learned that the
+// Freeing a block while a copy or set queued on it is unfinished is refused when the program does not know that the
 // work is done (by a synchronise or query of the stream, or of an event after it, also through other streams) and the
 // stream says that it is not idle. Kernels' and closures' uses of a block are unknown and never refused.
 // Calls are numbered from 1, all functions together. Has no options.
@@ -114,7 +114,7 @@ private:
   void made_handle(Call call, Kind kind, const void *handle, int32_t device, uint64_t size, bool borrowed);
   tb_status take_handle(Call call, Next next, Kind kind, const void *handle);
   int32_t device_of(Kind kind, const void *handle) const;
-  tb_status tell_untold(StreamProgress &stream, tb_status status) const;
+  tb_status report_kept(StreamProgress &stream, tb_status status) const;
   tb_status take_storage(Call call, Next next, tb_stream *stream, void *storage);
   template <Slot S, class... A> int32_t device_argument(A... arguments) const;
 

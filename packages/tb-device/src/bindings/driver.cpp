@@ -35,10 +35,10 @@ template <auto Member, class... A> void call(Driver &driver, Slot slot, int32_t 
   if (status != TB_OK) throw Failure::take(status, driver.name.c_str(), facts(slot).name, device);
 }
 
-// The same for a function that waits: what queued work had to say is told, and may raise.
+// The same for a function that waits. Afterwards warnings and errors of queued work are reported, which may raise.
 template <auto Member, class... A> void wait(Driver &driver, Slot slot, int32_t device, A... arguments) {
   call<Member>(driver, slot, device, arguments...);
-  if (tell() != 0) throw nb::python_error();
+  if (report_late() != 0) throw nb::python_error();
 }
 
 nb::list groups_of(const Driver &driver) {
@@ -282,7 +282,7 @@ void bind_driver(nb::module_ &module) {
           "path", [](const Driver &driver) { return driver.path; }, "Of the library, or what was embedded.")
       .def_prop_ro("is_open", [](const Driver &driver) { return driver.open.load(); })
       .def_prop_ro("groups", groups_of, nb::sig("def groups(self) -> list[str]"),
-                   "What the driver itself offers, by group name; everything else is the host's stand-in.")
+                   "What the driver itself offers, by group name; the host emulates everything else.")
       .def_prop_ro("functions", functions_of, nb::sig("def functions(self) -> list[str]"),
                    "The functions that the driver itself has, in the order of the table.")
       .def_prop_ro(

@@ -1,4 +1,4 @@
-// Pitched copies as a loop, and copies between devices through the host.
+// Emulates pitched copies by a loop, and copies between devices by staging through the host.
 #include <algorithm>
 #include <new>
 

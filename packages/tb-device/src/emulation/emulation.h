@@ -1,7 +1,7 @@
 // What the host does itself where a driver lacks a function: emulation.
 //
-// A function that the driver has stays the driver's own pointer in the handed-out table, with these exceptions for drivers
-// that lack the group which would make them unnecessary:
+// A function that the driver has stays the driver's own pointer in the handed-out table, with these exceptions for
+// drivers that lack the group which would make them unnecessary:
 //   - without ASYNC, functions that take a stream are forwarded with NULL instead of the host's stream;
 //   - without HOSTCALL, functions that take a stream first wait for host calls pending on it;
 //   - without PTR or device_memory_info, allocation is forwarded so that the host's address map is right.
@@ -38,8 +38,9 @@ private:
   std::unordered_map<int32_t, uint64_t> bytes_;
 };
 
-// Host functions in stream order for drivers without HOSTCALL. Each stream with pending functions has a thread, which waits
-// for the stream, runs the functions in order, and ends. Work that is enqueued on the stream meanwhile waits for it.
+// Host functions in stream order for drivers without HOSTCALL. Each stream with pending functions has a thread, which
+// waits for the stream, runs the functions in order, and ends. Work that is enqueued on the stream meanwhile waits for
+// it.
 class HostCalls {
 public:
   using Function = void (*)(void *user, tb_status status);
@@ -100,7 +101,8 @@ void emulate_copies(Driver &driver);     // COPY2D, PEER
 void emulate_host_calls(Driver &driver); // HOSTCALL
 void emulate_streams(Driver &driver);    // ASYNC
 
-// "mychip has no function vmm_map (group VMM not offered)": the text of a function that is neither offered nor emulated.
+// "mychip has no function vmm_map (group VMM not offered)": the text of a function that is neither offered nor
+// emulated.
 tb_status not_offered(tb_driver *self, Slot slot, tb_status status = TB_UNSUPPORTED);
 
 // An emulated function was given a handle that is not alive.

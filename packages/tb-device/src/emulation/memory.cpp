@@ -1,4 +1,4 @@
-// The host's address map, memory counts, and pageable memory in place of pinned.
+// Emulates address facts, memory counts and pinned memory.
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -103,7 +103,7 @@ tb_status mem_get_info(tb_driver *self, const void *ptr, tb_pointer_info *out) {
   tb_pointer_info info{};
   const char *name = driver.name.c_str();
   if (!driver.emulation->addresses.find(ptr, info)) {
-    // Those addresses are the driver's own business: "not found" could be a lie.
+    // The map does not have the driver's own addresses, so "not found" could be wrong.
     if (driver.offers(TB_GROUP_SOA | TB_GROUP_VMM | TB_GROUP_IPC))
       return fail(TB_UNSUPPORTED, -1, name, "mem_get_info",
                   "%s has no function mem_get_info (group PTR not offered), and the host's own map knows only what "

@@ -1,4 +1,4 @@
-// Status codes with a text.
+// Keeps the failure of each thread.
 #include "host/errors.h"
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace {
 
 thread_local tb_error last{};
 std::atomic<Explainer> explainer{nullptr};
-std::atomic<Teller> teller{nullptr};
+std::atomic<LateReporter> late_reporter{nullptr};
 
 } // namespace
 
@@ -99,11 +99,11 @@ bool take_error(tb_error *out) noexcept {
 
 void set_explainer(Explainer explain) noexcept { explainer.store(explain, std::memory_order_release); }
 
-void set_teller(Teller tell) noexcept { teller.store(tell, std::memory_order_release); }
+void set_late_reporter(LateReporter report) noexcept { late_reporter.store(report, std::memory_order_release); }
 
-int32_t tell() noexcept {
-  const Teller tell = teller.load(std::memory_order_acquire);
-  return tell ? tell() : 0;
+int32_t report_late() noexcept {
+  const LateReporter report = late_reporter.load(std::memory_order_acquire);
+  return report ? report() : 0;
 }
 
 void clear_error() noexcept { last.status = TB_OK; }
@@ -123,7 +123,7 @@ Failure Failure::take(tb_status status, const char *driver, const char *function
   Failure failure{status, 0, device, driver ? driver : "", function ? function : "", ""};
   tb_error error{};
   error.struct_size = sizeof error;
-  // A text left by an earlier failure that nobody asked about must not explain this one.
+  // A text of an earlier failure that nothing took must not explain this one.
   if (take_error(&error) && error.status == status) {
     failure.native_code = error.native_code;
     failure.text = error.text;

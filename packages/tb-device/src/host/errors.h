@@ -23,10 +23,11 @@ void clear_error() noexcept;
 using Explainer = void (*)(char *text, uint64_t size);
 void set_explainer(Explainer explain) noexcept;
 
-// tb_device_table.set_teller and .tell.
-using Teller = int32_t (*)();
-void set_teller(Teller tell) noexcept;
-int32_t tell() noexcept;
+// What waits call afterwards, to report warnings and errors of queued work; not 0 if it raised. The two functions are
+// in tb_device_table.
+using LateReporter = int32_t (*)();
+void set_late_reporter(LateReporter report) noexcept;
+int32_t report_late() noexcept;
 
 // set_error with a formatted text; returns the status, so that a function can end with it.
 [[gnu::format(printf, 5, 6)]] tb_status fail(tb_status status, int32_t device, const char *driver, const char *function,

@@ -1,7 +1,7 @@
 // Python's lock given up around calls that may block.
 //
-// Queued work may need it: a Python function in stream order, or the last reference to an object. Who waits with the lock
-// held then waits for ever.
+// Queued work may need it: a Python function in stream order, or the last reference to an object. Who waits with the
+// lock held then waits for ever.
 #pragma once
 
 #include <Python.h>

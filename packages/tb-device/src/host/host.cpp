@@ -1,4 +1,4 @@
-// What tb-device lends to drivers.
+// Answers the calls of drivers to their host.
 #include "host/host.h"
 
 #include <atomic>
@@ -48,9 +48,9 @@ int lowest_level() {
 } // namespace
 
 const tb_host *host() {
-  static const tb_host lent = {sizeof(tb_host), TB_ABI_MAJOR, TB_ABI_MINOR, driver_error,
-                               driver_log,      option,       before_wait,  after_wait};
-  return &lent;
+  static const tb_host given = {sizeof(tb_host), TB_ABI_MAJOR, TB_ABI_MINOR, driver_error,
+                                driver_log,      option,       before_wait,  after_wait};
+  return &given;
 }
 
 OptionScope::OptionScope(std::string name, const Options &options) {

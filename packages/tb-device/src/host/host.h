@@ -1,4 +1,4 @@
-// What tb-device lends to drivers: error text, log, options.
+// The host of all drivers: takes their error texts and log lines, and answers options.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
-// Whether more than questions was asked of a driver, which a forked child then cannot use.
+// Notes the first call of a driver that is more than a question: a forked child cannot use the driver after it.
 //
-// Until then every function that makes or does something notes the use, and puts the real functions in the place of all
-// of these: afterwards nothing is left of it.
+// Until then every function that makes or does something notes the use and replaces all of these functions by the real
+// ones, so that later calls cost nothing.
 #include <atomic>
 
 #include "interception/interception.h"

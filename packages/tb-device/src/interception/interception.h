@@ -1,5 +1,5 @@
-// Functions that the host puts around a completed table: it notes which streams live and when a driver is first used, and
-// waits without Python's lock. Each function is called once, in this order, after the table has no NULL left.
+// Functions that the host puts around a completed table: it notes which streams live and when a driver is first used,
+// and waits without Python's lock. Each function is called once, in this order, after the table has no NULL left.
 #pragma once
 
 #include "registry/registry.h"

@@ -1,4 +1,4 @@
-// Which addresses are streams: those that the handed-out tables gave and did not take back.
+// Tracks live streams: those that the handed-out tables gave and did not take back.
 #include <mutex>
 #include <unordered_set>
 

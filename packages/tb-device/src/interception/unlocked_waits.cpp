@@ -1,4 +1,4 @@
-// Functions of the handed-out table that may wait for queued work, called without Python's lock.
+// Calls functions that may wait for queued work without Python's lock.
 #include <type_traits>
 
 #include "host/gil.h"
@@ -13,7 +13,7 @@ template <auto Member, class... A> tb_status unlocked(tb_driver *self, A... argu
   return (table.*Member)(self, arguments...);
 }
 
-// What is over is only asked for: to give the lock away and take it back costs more than such a wait.
+// Work that is done is only queried: giving the lock up and taking it back would cost more than the wait.
 template <auto Member, auto Query, class Handle> tb_status unlocked_unless_done(tb_driver *self, Handle handle) {
   const tb_driver_api &table = driver_of(self).locked;
   void *given_up = nullptr;
@@ -26,7 +26,8 @@ template <auto Member, auto Query, class Handle> tb_status unlocked_unless_done(
   return status;
 }
 
-// Of a driver whose queue is the vendor's: what takes a stream may wait for room, what gives memory back for its work.
+// Functions that may wait in a driver with a vendor's queue: those that take a stream for room in it, those that give
+// memory back for its work.
 constexpr bool may_wait(Slot slot) {
   switch (slot) {
   case Slot::device_reset:

@@ -1,4 +1,4 @@
-// The process's default driver, each thread's current device, the table for other components, the end.
+// The default driver, the current devices, and the table for other components.
 #include "process/process.h"
 
 #include <algorithm>
@@ -147,8 +147,8 @@ const tb_device_table device_table = {
     before_wait,
     after_wait,
     is_stream,
-    tell,
-    set_teller,
+    report_late,
+    set_late_reporter,
 };
 
 void set_opener(Opener open) { opener.store(open); }

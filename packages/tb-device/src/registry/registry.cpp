@@ -1,4 +1,4 @@
-// The open drivers of the process, and how their tables begin to refuse.
+// Registers drivers, and makes their tables refuse calls.
 #include "registry/registry.h"
 
 #include <pthread.h>

@@ -49,7 +49,8 @@ bool register_driver(Driver *driver); // false: the limit, or its self is anothe
 void unregister_driver(Driver *driver);
 // NULL if no open driver has this self. Costs a few loads.
 Driver *find_driver(const tb_driver *self);
-// The driver behind self in a function of a handed-out table: it is registered, since the tables of closed drivers refuse.
+// The driver behind self in a function of a handed-out table: it is registered, since the tables of closed drivers
+// refuse.
 inline Driver &driver_of(tb_driver *self) { return *find_driver(self); }
 // The n-th place, NULL if free.
 Driver *driver_at(int place);

@@ -1,6 +1,7 @@
 // What a call costs directly, through the host's table without layers, and through each layer.
 //
-// Medians over interleaved rounds: what else runs on the machine hits all alike. Figures are nanoseconds a call.
+// Medians over interleaved rounds: other load on the machine affects all of them equally. Figures are nanoseconds a
+// call.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -26,8 +26,8 @@ struct LayeredDriver : OpenedDriver {
   do {                                                                                                                 \
     (void)test::take_error();                                                                                          \
     CHECK_EQUAL((call), (status));                                                                                     \
-    const std::string told = test::take_error();                                                                       \
+    const std::string reported = test::take_error();                                                                   \
     for (const char *part : {__VA_ARGS__})                                                                             \
-      check::that(told.find(part) != std::string::npos, (std::string(part) + "  in  " + told).c_str(), __FILE__,       \
-                  __LINE__);                                                                                           \
+      check::that(reported.find(part) != std::string::npos, (std::string(part) + "  in  " + reported).c_str(),         \
+                  __FILE__, __LINE__);                                                                                 \
   } while (false)

@@ -128,7 +128,7 @@ CASE(a_full_queue_makes_producers_wait_and_loses_nothing) {
   driver.submit(stream, [&gate] { gate.pass(); });
   int64_t bytes = 0;
   CHECK_EQUAL(driver.api.device_query(driver.self, 0, "cpu.queue_bytes", &bytes), TB_OK);
-  constexpr int64_t place = 384; // of a closure up to 128 bytes, with what lies unused behind it
+  constexpr int64_t place = 384; // of a closure up to 128 bytes, with the gap behind it
   const int count = static_cast<int>(bytes / place) * 2;
   std::atomic<int> submitted{0};
   int ran = 0;

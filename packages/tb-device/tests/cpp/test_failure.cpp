@@ -1,4 +1,4 @@
-// Failures of queued work: told once, with the operation's name, and the device stays usable.
+// Failures of queued work: reported once, with the operation's name, and the device stays usable.
 #include <memory>
 #include <stdexcept>
 
@@ -15,7 +15,7 @@ tb_status fail_with(const tb_closure_context *context, tb_status status, const c
 }
 } // namespace
 
-CASE(an_exception_is_told_once_with_the_name_of_the_operation) {
+CASE(an_exception_is_reported_once_with_the_name_of_the_operation) {
   OpenedDriver driver;
   tb_stream *stream = driver.default_stream();
   int ran = 0;
@@ -82,7 +82,7 @@ CASE(any_of_the_five_ways_to_ask_tells_the_failure) {
   tb_stream *stream = driver.default_stream();
   tb_event *event = driver.create_event();
   for (int way = 0; way < 5; ++way) {
-    driver.submit(stream, [](const tb_closure_context *context) { return fail_with(context, TB_ABORTED, "told"); });
+    driver.submit(stream, [](const tb_closure_context *context) { return fail_with(context, TB_ABORTED, "reported"); });
     CHECK_EQUAL(driver.api.event_record(driver.self, event, stream), TB_OK);
     tb_status status = TB_NOT_READY;
     while (status == TB_NOT_READY) {
@@ -93,7 +93,7 @@ CASE(any_of_the_five_ways_to_ask_tells_the_failure) {
                           : driver.api.event_query(driver.self, event);
     }
     CHECK_EQUAL(status, TB_ABORTED);
-    CHECK(test::take_error() == "test: told");
+    CHECK(test::take_error() == "test: reported");
     CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
     CHECK_EQUAL(driver.api.event_query(driver.self, event), TB_OK);
   }
@@ -120,7 +120,7 @@ CASE(an_event_before_the_failure_does_not_tell_it) {
   CHECK_EQUAL(driver.api.event_destroy(driver.self, event), TB_OK);
 }
 
-CASE(a_failure_travels_to_the_stream_that_waited_and_is_still_told_once) {
+CASE(a_failure_travels_to_the_stream_that_waited_and_is_still_reported_once) {
   for (int ask_waiter_first = 0; ask_waiter_first < 2; ++ask_waiter_first)
     for (int already_done = 0; already_done < 2; ++already_done) {
       OpenedDriver driver(Options{{"devices", "2"}});
@@ -144,7 +144,7 @@ CASE(a_failure_travels_to_the_stream_that_waited_and_is_still_told_once) {
     }
 }
 
-CASE(a_host_call_is_told_the_failure_that_nobody_asked_for) {
+CASE(a_host_call_receives_a_failure_that_was_not_reported) {
   OpenedDriver driver;
   tb_stream *stream = driver.default_stream();
   tb_status seen[2] = {TB_NOT_READY, TB_NOT_READY};
@@ -158,7 +158,7 @@ CASE(a_host_call_is_told_the_failure_that_nobody_asked_for) {
   CHECK_EQUAL(seen[1], TB_OK);
 }
 
-CASE(a_failure_of_a_destroyed_stream_is_told_by_the_device) {
+CASE(a_failure_of_a_destroyed_stream_is_reported_by_the_device) {
   OpenedDriver driver;
   tb_stream *stream = driver.create_stream();
   driver.submit(stream, [](const tb_closure_context *context) {
@@ -177,7 +177,7 @@ CASE(a_failure_of_a_destroyed_stream_is_told_by_the_device) {
   CHECK_EQUAL(driver.api.device_synchronize(driver.self, 0), TB_OK);
 }
 
-CASE(failures_of_two_streams_are_told_one_a_call) {
+CASE(failures_of_two_streams_are_reported_one_a_call) {
   OpenedDriver driver;
   tb_stream *streams[] = {driver.create_stream(), driver.create_stream()};
   for (tb_stream *stream : streams)

@@ -73,7 +73,7 @@ CASE(every_kind_of_work_is_captured_not_run_and_replayed_with_the_memory_of_the_
   tb_graph_exec *executable = driver.instantiate(graph);
   CHECK_EQUAL(driver.graph.graph_destroy(driver.self, graph), TB_OK); // the executable stays valid
   for (int turn = 1; turn <= 3; ++turn) {
-    std::memset(data + 200, turn, 8); // captured pointers are read anew
+    std::memset(data + 200, turn, 8); // captured pointers are read again
     CHECK_EQUAL(driver.graph.graph_launch(driver.self, executable, stream), TB_OK);
     driver.synchronize(stream);
     CHECK_EQUAL(runs, turn);
@@ -341,15 +341,15 @@ CASE(launches_on_several_streams_never_overlap) {
   for (tb_stream *stream : streams) driver.destroy(stream);
 }
 
-CASE(a_failing_node_is_told_once_a_launch_with_its_own_name_and_stops_nothing) {
+CASE(a_failing_node_is_reported_once_a_launch_with_its_own_name_and_stops_nothing) {
   GraphDriver driver;
   tb_stream *stream = driver.create_stream();
   int ran = 0;
-  tb_status told = TB_OK;
+  tb_status reported = TB_OK;
   driver.begin(stream);
   driver.submit(stream, []() -> void { throw std::runtime_error("out of luck"); });
   driver.api.stream_host_call(
-      driver.self, stream, [](void *user, tb_status status) { *static_cast<tb_status *>(user) = status; }, &told);
+      driver.self, stream, [](void *user, tb_status status) { *static_cast<tb_status *>(user) = status; }, &reported);
   driver.submit(stream, [&ran] { ++ran; });
   tb_graph *graph = driver.end(stream);
   tb_graph_exec *executable = driver.instantiate(graph);
@@ -359,7 +359,7 @@ CASE(a_failing_node_is_told_once_a_launch_with_its_own_name_and_stops_nothing) {
     CHECK(test::take_error() == "test: out of luck");
     CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
     CHECK_EQUAL(ran, turn);
-    CHECK_EQUAL(told, TB_UNKNOWN);
+    CHECK_EQUAL(reported, TB_UNKNOWN);
   }
   CHECK_EQUAL(driver.graph.graph_exec_destroy(driver.self, executable), TB_OK);
   CHECK_EQUAL(driver.graph.graph_destroy(driver.self, graph), TB_OK);

@@ -179,7 +179,7 @@ CASE(a_device_synchronize_covers_destroyed_streams) {
   CHECK(!early);
 }
 
-CASE(a_failure_of_queued_work_is_told_by_the_synchronise) {
+CASE(a_failure_of_queued_work_is_reported_by_the_synchronise) {
   LayeredDriver driver("serialise");
   tb_stream *stream = driver.create_stream();
   driver.submit(stream, [](const tb_closure_context *) -> tb_status { return TB_DATA_LOSS; });

@@ -1,4 +1,4 @@
-// Every call stands in the file, and the replay driver answers a program that makes the same calls.
+// Every call is in the file, and the replay driver answers a program that makes the same calls.
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -134,9 +134,9 @@ CASE(a_replay_says_what_it_expected) {
   }
   {
     Table replay = open_replay(recording.path);
-    const std::string told = failure_of([&] { (void)program(replay.api, replay.self, 5, 65); });
-    CHECK(has(told, "expected call 1 was mem_alloc{\"device\":0,\"size\":64,\"flags\":0}, got "
-                    "mem_alloc{\"device\":0,\"size\":65,\"flags\":0}"));
+    const std::string reported = failure_of([&] { (void)program(replay.api, replay.self, 5, 65); });
+    CHECK(has(reported, "expected call 1 was mem_alloc{\"device\":0,\"size\":64,\"flags\":0}, got "
+                        "mem_alloc{\"device\":0,\"size\":65,\"flags\":0}"));
     int64_t out = 0;
     CHECK_REFUSED(replay.api.device_query(replay.self, 0, "x", &out), TB_DATA_LOSS, "expected call 1",
                   "later call was");
@@ -144,9 +144,9 @@ CASE(a_replay_says_what_it_expected) {
   }
   {
     Table replay = open_replay(recording.path);
-    const std::string told = failure_of([&] { (void)program(replay.api, replay.self, 6); });
-    CHECK(has(told, "call 4, mem_copy"));
-    CHECK(has(told, "copied the data 05050505, got 06060606"));
+    const std::string reported = failure_of([&] { (void)program(replay.api, replay.self, 6); });
+    CHECK(has(reported, "call 4, mem_copy"));
+    CHECK(has(reported, "copied the data 05050505, got 06060606"));
     CHECK_EQUAL(replay.api.close(replay.self), TB_OK);
   }
   {
@@ -159,7 +159,7 @@ CASE(a_replay_says_what_it_expected) {
   }
   Table replay = open_replay(recording.path);
   CHECK_REFUSED(replay.api.close(replay.self), TB_DATA_LOSS, "it ended where call 1 was mem_alloc");
-  CHECK_EQUAL(replay.api.close(replay.self), TB_OK); // told once
+  CHECK_EQUAL(replay.api.close(replay.self), TB_OK); // reported once
 }
 
 CASE(a_new_object_gets_a_new_number_also_at_the_address_of_an_old_one) {

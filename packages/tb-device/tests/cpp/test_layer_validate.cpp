@@ -52,7 +52,7 @@ CASE(double_free_names_the_first_one) {
 CASE(a_pointer_into_a_block_is_not_the_block) {
   LayeredDriver driver("validate");
   auto *block = static_cast<char *>(driver.allocate(100));
-  CHECK_REFUSED(driver.api.mem_free(driver.self, 0, block + 5), TB_INVALID_ARGUMENT, "lies 5 bytes into");
+  CHECK_REFUSED(driver.api.mem_free(driver.self, 0, block + 5), TB_INVALID_ARGUMENT, "is 5 bytes into");
   int local = 0;
   CHECK_REFUSED(driver.api.mem_free(driver.self, 0, &local), TB_INVALID_ARGUMENT, "no block of device memory");
   CHECK_REFUSED(driver.api.mem_free_host(driver.self, block), TB_INVALID_ARGUMENT, "block of device memory");
@@ -209,7 +209,7 @@ CASE(what_an_event_or_another_stream_tells_is_known_too) {
   for (tb_stream *one : {first, second}) CHECK_EQUAL(driver.api.stream_destroy(driver.self, one), TB_OK);
 }
 
-CASE(a_failure_of_queued_work_is_still_told_after_a_free_asked_the_stream) {
+CASE(a_failure_of_queued_work_is_still_reported_after_a_free_asked_the_stream) {
   LayeredDriver driver("validate");
   tb_stream *stream = driver.create_stream();
   void *block = driver.allocate(64);

@@ -159,7 +159,7 @@ CASE(limits_of_grid_block_and_memory_hold) {
   CHECK_EQUAL(driver.api.launch(driver.self, stream, fill, &config), TB_UNSUPPORTED);
 }
 
-CASE(a_failing_kernel_is_told_once_with_its_name) {
+CASE(a_failing_kernel_is_reported_once_with_its_name) {
   OpenedDriver driver;
   Loaded loaded(driver);
   tb_stream *stream = driver.default_stream();

@@ -15,7 +15,7 @@ using test::OpenedSim;
 using test::Options;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool sanitized = true; // their own handlers of faults and their forks stand in the way
+constexpr bool sanitized = true; // their own fault handlers and forks conflict with this driver's
 #else
 constexpr bool sanitized = false;
 #endif
@@ -118,7 +118,7 @@ CASE(bad_options_are_refused_with_a_text) {
   }
 }
 
-CASE(a_write_past_a_block_is_told_at_the_free) {
+CASE(a_write_past_a_block_is_reported_at_the_free) {
   OpenedSim driver;
   auto *block = static_cast<uint8_t *>(driver.allocate(100));
   tb_stream *stream = driver.create_stream(1);
@@ -135,7 +135,7 @@ CASE(a_write_past_a_block_is_told_at_the_free) {
   driver.ok(driver.api.stream_destroy(driver.self, stream));
 }
 
-CASE(a_write_before_a_block_is_told_at_the_next_synchronise) {
+CASE(a_write_before_a_block_is_reported_at_the_next_synchronise) {
   OpenedSim driver;
   auto *block = static_cast<uint8_t *>(driver.allocate(100));
   driver.submit(driver.default_stream(), [block] { block[-1] = 1; });
@@ -176,7 +176,7 @@ CASE(copies_that_leave_their_block_or_take_the_wrong_side_are_refused) {
   driver.ok(api.mem_free(driver.self, 1, other));
 }
 
-CASE(work_that_was_queued_before_a_free_reads_poison_and_is_told) {
+CASE(work_that_was_queued_before_a_free_reads_poison_and_is_reported) {
   OpenedSim driver(Options{{"seed", "0"}});
   void *block = driver.allocate(64);
   tb_stream *stream = driver.default_stream();

@@ -96,7 +96,7 @@ CASE(a_schedule_is_replayed_exactly_under_another_seed) {
   }
 }
 
-CASE(a_schedule_of_another_program_is_told) {
+CASE(a_schedule_of_another_program_is_reported) {
   OpenedSim driver(Options{{"schedule", "+3 7x2"}});
   orders_of(driver);
   CHECK_EQUAL(driver.problems().size(), 1u);
@@ -221,9 +221,9 @@ CASE(a_failure_says_its_seed_and_schedule_once_also_through_waits) {
   driver.ok(driver.api.event_record(driver.self, event, first));
   driver.ok(driver.api.stream_wait_event(driver.self, second, event));
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, second), TB_UNKNOWN);
-  const std::string told = test::take_error();
-  CHECK(told.find("test: boom") != std::string::npos);
-  CHECK(told.find("seed=3 schedule=") != std::string::npos);
+  const std::string reported = test::take_error();
+  CHECK(reported.find("test: boom") != std::string::npos);
+  CHECK(reported.find("seed=3 schedule=") != std::string::npos);
   CHECK_EQUAL(driver.api.device_synchronize(driver.self, 0), TB_OK);
   driver.ok(driver.api.event_destroy(driver.self, event));
   driver.ok(driver.api.stream_destroy(driver.self, first));
@@ -249,9 +249,9 @@ CASE(a_lost_device_fails_everything_until_it_is_reset) {
   };
   for (int turn = 0; turn < 3; ++turn) driver.ok(api.mem_set(self, 0, stream, block, 1, 1, 256));
   driver.submit(stream, [mark = Mark(&destroyed), &ran] { ran = true; });
-  tb_status told = TB_OK;
+  tb_status reported = TB_OK;
   driver.ok(api.stream_host_call(
-      self, stream, [](void *user, tb_status status) { *static_cast<tb_status *>(user) = status; }, &told));
+      self, stream, [](void *user, tb_status status) { *static_cast<tb_status *>(user) = status; }, &reported));
   CHECK_EQUAL(api.stream_synchronize(self, stream), TB_DEVICE_LOST);
   CHECK_EQUAL(api.stream_query(self, stream), TB_DEVICE_LOST);
   CHECK_EQUAL(api.mem_set(self, 0, stream, block, 1, 1, 256), TB_DEVICE_LOST);
@@ -261,7 +261,7 @@ CASE(a_lost_device_fails_everything_until_it_is_reset) {
   driver.ok(api.device_synchronize(self, 1)); // the other device goes on
   driver.ok(api.device_reset(self, 0));
   CHECK(!ran && destroyed);
-  CHECK_EQUAL(told, TB_DEVICE_LOST);
+  CHECK_EQUAL(reported, TB_DEVICE_LOST);
   CHECK_EQUAL(api.stream_query(self, stream), TB_DEVICE_LOST); // handles of before stay so
   uint64_t free_bytes = 0, total = 0;
   driver.ok(api.device_memory_info(self, 0, &free_bytes, &total));

@@ -61,8 +61,8 @@ template <class Info, class Get> void check_growth(Kit &kit, Get get) {
   alignas(Info) std::array<uint8_t, sizeof(Info) + 64> room;
   for (const size_t size : {sizeof(Info) / 2 / 4 * 4, sizeof(Info) - 4, sizeof(Info), sizeof(Info) + 32}) {
     room.fill(guard_byte);
-    const auto told = static_cast<uint32_t>(size);
-    memcpy(room.data(), &told, sizeof told);
+    const auto given = static_cast<uint32_t>(size);
+    memcpy(room.data(), &given, sizeof given);
     CHECK_OK(get(reinterpret_cast<Info *>(room.data())));
     const size_t known = size < sizeof(Info) ? size : sizeof(Info);
     CHECK(memcmp(room.data() + 4, reinterpret_cast<const uint8_t *>(&whole) + 4, known - 4) == 0);

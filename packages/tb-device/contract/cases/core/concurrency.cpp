@@ -127,7 +127,7 @@ TB_CASE(CON, 05, TB_GROUP_ASYNC, "device_synchronize.2 stream_synchronize.1",
   CHECK_OK(api.device_synchronize(self, 0));
 }
 
-TB_CASE(CON, 06, TB_GROUP_CORE, "E2 T1", "failures of one thread are never told to another") {
+TB_CASE(CON, 06, TB_GROUP_CORE, "E2 T1", "failures of one thread are never reported to another") {
   auto [api, self] = driver_of(kit);
   std::atomic<bool> stop{false};
   Threads threads;
@@ -203,11 +203,11 @@ TB_CASE(CON, 08, TB_GROUP_ASYNC, "T2 stream_synchronize.1",
 }
 
 TB_CASE(CON, 09, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "E4 T3",
-        "a failure is told to exactly one of eight threads that ask") {
+        "a failure is reported to exactly one of eight threads that ask") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   for (int round = 0; round < 20; ++round) {
-    std::atomic<int> told{0}, strange{0};
+    std::atomic<int> reported{0}, strange{0};
     Gate gate(kit, stream);
     submit_failure(kit, stream, TB_INTERNAL, "asked by eight");
     Event event(kit);
@@ -219,13 +219,13 @@ TB_CASE(CON, 09, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "E4 T3",
         const tb_status status =
             (thread + round) % 2 ? api->stream_synchronize(self, stream) : api->event_synchronize(self, event);
         if (status == TB_INTERNAL && kit.take_error().text.find("asked by eight") != std::string::npos)
-          ++told;
+          ++reported;
         else if (status != TB_OK)
           ++strange;
       });
     gate.open();
     threads.join();
-    CHECK_EQUAL(told.load(), 1);
+    CHECK_EQUAL(reported.load(), 1);
     CHECK_EQUAL(strange.load(), 0);
   }
 }
@@ -257,7 +257,7 @@ TB_CASE(CON, 11, TB_GROUP_CORE, "T1 mem_free.1", "an address may be another thre
   for (int thread = 0; thread < thread_total; ++thread)
     threads.start([&kit, &begin, api = &api, self = self] {
       begin.arrive_and_wait();
-      void *held = nullptr; // over another free, so that whoever forgets it late meets it alive
+      void *held = nullptr; // over another free, so that a driver that forgets it late finds it alive
       for (int round = 0; round < round_count; ++round) {
         void *block = nullptr;
         CHECK_OK(api->mem_alloc(self, 0, block_bytes, 0, &block));

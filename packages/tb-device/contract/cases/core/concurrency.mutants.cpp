@@ -11,7 +11,8 @@
 namespace tb::contract {
 namespace {
 
-TB_MUTANT(failure_told_twice, "cpu", "E4", "CON-09", "a stream's failure is told to whoever asks, again and again") {
+TB_MUTANT(failure_reported_twice, "cpu", "E4", "CON-09",
+          "a stream's failure is reported to every caller, again and again") {
   static std::atomic<tb_status> last{TB_OK};
   api.stream_synchronize = [](tb_driver *self, tb_stream *stream) {
     const tb_status status = real().stream_synchronize(self, stream);

@@ -129,13 +129,13 @@ TB_CASE(DEV, 09, TB_GROUP_ASYNC, "device_reset.1 device_reset.2 E4",
   CHECK_OK(api.stream_create(self, 0, 0, 0, &stream));
   CHECK_OK(api.mem_alloc(self, 0, 4096, 0, &before));
   CHECK_OK(api.mem_set(self, 0, stream, before, 1, 1, 4096));
-  const tb_status told = api.stream_synchronize(self, stream);
-  if (told == TB_OK) {
+  const tb_status reported = api.stream_synchronize(self, stream);
+  if (reported == TB_OK) {
     CHECK_OK(api.stream_destroy(self, stream));
     CHECK_OK(api.mem_free(self, 0, before));
     throw NotOffered("the driver has no option lose_after, so its device cannot be lost on purpose");
   }
-  kit.check_status(told, TB_DEVICE_LOST, "stream_synchronize", __FILE__, __LINE__);
+  kit.check_status(reported, TB_DEVICE_LOST, "stream_synchronize", __FILE__, __LINE__);
   void *none = nullptr;
   for (int round = 0; round < 3; ++round) CHECK_STATUS(api.mem_alloc(self, 0, 64, 0, &none), TB_DEVICE_LOST);
   CHECK_OK(api.device_reset(self, 0));

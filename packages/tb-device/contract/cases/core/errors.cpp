@@ -76,7 +76,7 @@ const OwnFailure own_failures[] = {
 const std::set<std::string> elsewhere = {"device_count",  "get_info",          "stream_native",     "module_function",
                                          "module_global", "function_get_info", "ipc_export_memory", "ipc_export_event"};
 
-// Prints of whoever runs between begin and end go to a file.
+// Prints between begin and end go to a file.
 class Output {
 public:
   Output() {
@@ -111,11 +111,11 @@ private:
 
 // Calls every function that names a device with one that there is not, each place in turn.
 void for_each_device(Arguments &arguments, const std::vector<int32_t> &strangers,
-                     const std::function<void(const SlotCall &, tb_status)> &told) {
+                     const std::function<void(const SlotCall &, tb_status)> &reported) {
   for (const SlotCall &slot : arguments.slots())
     for (size_t i = 0; i < slot.parameters.size(); ++i)
       for (const int32_t stranger : strangers)
-        if (is_device_name(slot.parameters[i])) told(slot, *arguments.call(slot, Spoil::device, i, stranger));
+        if (is_device_name(slot.parameters[i])) reported(slot, *arguments.call(slot, Spoil::device, i, stranger));
 }
 
 void queue_failure(Kit &kit, tb_stream *stream, const char *text) { submit_failure(kit, stream, TB_DATA_LOSS, text); }
@@ -155,7 +155,7 @@ TB_CASE(ERR, 02, TB_GROUP_CORE, "E2", "a failing call sets its text, in its own 
     const ErrorText error = kit.take_error();
     if (status == TB_OK) throw Failed(slot.name + " succeeds on device 2147483647 (rule E7)");
     if (error.text.empty()) throw Failed(slot.name + " failed, but set no text");
-    if (error.status != status) throw Failed(slot.name + " told set_error another status than it returned");
+    if (error.status != status) throw Failed(slot.name + " passed set_error another status than it returned");
     count_check();
   });
   // Two threads fail at once: each has its own.
@@ -188,13 +188,13 @@ TB_CASE(ERR, 03, TB_GROUP_CORE, "E3", "a success leaves no text behind") {
 }
 
 TB_CASE(ERR, 04, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "E4",
-        "a failure of queued work is told once, and the device works on") {
+        "a failure of queued work is reported once, and the device works on") {
   kit::Stream stream(kit);
   kit::Block block(kit, 64);
   queue_failure(kit, stream, "planted for ERR-04");
-  const tb_status told = kit.api().stream_synchronize(kit.self(), stream);
+  const tb_status reported = kit.api().stream_synchronize(kit.self(), stream);
   const ErrorText error = kit.take_error();
-  CHECK_EQUAL(told, static_cast<tb_status>(TB_DATA_LOSS));
+  CHECK_EQUAL(reported, static_cast<tb_status>(TB_DATA_LOSS));
   CHECK(error.text.find("planted for ERR-04") != std::string::npos);
   CHECK_OK(kit.api().stream_synchronize(kit.self(), stream));
   CHECK_OK(kit.api().stream_query(kit.self(), stream));
@@ -211,11 +211,11 @@ TB_CASE(ERR, 05, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "E4", "a failure travels wit
   CHECK_OK(kit.api().event_record(kit.self(), event, first));
   CHECK_OK(kit.api().stream_wait_event(kit.self(), second, event));
   submit(kit, second, [] {});
-  const tb_status told = kit.api().stream_synchronize(kit.self(), second);
+  const tb_status reported = kit.api().stream_synchronize(kit.self(), second);
   const ErrorText error = kit.take_error();
-  CHECK_EQUAL(told, static_cast<tb_status>(TB_DATA_LOSS));
+  CHECK_EQUAL(reported, static_cast<tb_status>(TB_DATA_LOSS));
   CHECK(error.text.find("planted for ERR-05") != std::string::npos);
-  CHECK_OK(kit.api().stream_synchronize(kit.self(), second)); // told already
+  CHECK_OK(kit.api().stream_synchronize(kit.self(), second)); // reported already
   kit.api().stream_synchronize(kit.self(), first);            // once over both, or once each: both read the rule so
   kit.take_error();
   CHECK_OK(kit.api().stream_synchronize(kit.self(), first));
@@ -226,11 +226,11 @@ TB_CASE(ERR, 06, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "E4", "a query that covers a
   kit::Event event(kit);
   queue_failure(kit, stream, "planted for ERR-06");
   CHECK_OK(kit.api().event_record(kit.self(), event, stream));
-  tb_status told;
+  tb_status reported;
   const double until = seconds_now() + 10;
-  while ((told = kit.api().event_query(kit.self(), event)) == TB_NOT_READY && seconds_now() < until)
+  while ((reported = kit.api().event_query(kit.self(), event)) == TB_NOT_READY && seconds_now() < until)
     std::this_thread::yield();
-  CHECK_STATUS(told, TB_DATA_LOSS);
+  CHECK_STATUS(reported, TB_DATA_LOSS);
   CHECK_OK(kit.api().event_query(kit.self(), event));
 }
 

@@ -34,7 +34,7 @@ TB_MUTANT(err_failure_for_ever, "cpu", "E4", "ERR-04", "tells a failure again an
   api.stream_synchronize = [](tb_driver *self, tb_stream *stream) -> tb_status {
     const tb_status status = real().stream_synchronize(self, stream);
     if (status != TB_OK) failed = status;
-    if (failed != TB_OK) Kit::host()->set_error(failed, 0, "planted for ERR-04, told again");
+    if (failed != TB_OK) Kit::host()->set_error(failed, 0, "planted for ERR-04, reported again");
     return failed;
   };
 }

@@ -1,4 +1,4 @@
-// PRF: floors of speed. Told as warnings unless asked for; each takes the best of several tries, so that a
+// PRF: performance floors. Failures are warnings by default; each takes the best of several tries, so that a
 // busy machine is not taken for a slow driver.
 #include <algorithm>
 

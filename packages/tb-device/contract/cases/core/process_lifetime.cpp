@@ -79,9 +79,9 @@ TB_CASE(PRC, 05, TB_GROUP_ASYNC, "E5 stream_synchronize.1",
         "a signal during a synchronise neither ends nor breaks it") {
   if (!kit.offers(TB_GROUP_CLOSURE) && !kit.offers(TB_GROUP_HOSTCALL)) throw NotOffered("neither CLOSURE nor HOSTCALL");
   kit::Child child(kit, "interrupted");
-  std::string told;
-  while ((told = child.receive()) == "running") child.signal(SIGINT);
-  CHECK_EQUAL(told, std::string("done"));
+  std::string reported;
+  while ((reported = child.receive()) == "running") child.signal(SIGINT);
+  CHECK_EQUAL(reported, std::string("done"));
   child.finish();
 }
 

@@ -55,7 +55,7 @@ TB_CASE(GRA, 20, needs, "graph_destroy.1 graph_instantiate.2", "a graph gives se
   CHECK_EQUAL(read_word(kit, word.data()), 20u);
 }
 
-TB_CASE(GRA, 21, needs, "graph_launch.2", "pointers are used anew at each launch, values are those of the capture",
+TB_CASE(GRA, 21, needs, "graph_launch.2", "pointers are used again at each launch, values are those of the capture",
         .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
@@ -185,7 +185,7 @@ TB_CASE(GRA, 26, needs | TB_GROUP_CLOSURE, "graph_launch.4", "launches of one ex
 }
 
 TB_CASE(GRA, 27, needs | TB_GROUP_CLOSURE, "graph_launch.5 E4",
-        "a failing node is told at the next synchronise, once a launch", .level = 4) {
+        "a failing node is reported at the next synchronise, once per launch", .level = 4) {
   auto [api, self] = driver_of(kit);
   kit.graph();
   Counts counts;

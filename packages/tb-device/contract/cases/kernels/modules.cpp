@@ -291,7 +291,7 @@ TB_CASE(MOD, 12, needs, "launch.1", "each block knows its place, and the device 
   for (size_t i = 0; i < 100; ++i) CHECK_EQUAL(sum[i], left[i] + right[i]);
 }
 
-TB_CASE(MOD, 13, needs, "E4 launch.1", "a kernel that fails is told at the next synchronise, once") {
+TB_CASE(MOD, 13, needs, "E4 launch.1", "a kernel that fails is reported at the next synchronise, once") {
   auto [api, self] = driver_of(kit);
   const Module module(kit);
   tb_function *function = nullptr;

@@ -13,10 +13,10 @@ namespace {
   do {                                                                                                                 \
     (void)kit.take_error();                                                                                            \
     const tb_status got = (call);                                                                                      \
-    const std::string told = kit.take_error().text;                                                                    \
+    const std::string reported = kit.take_error().text;                                                                \
     CHECK_EQUAL(got, static_cast<tb_status>(status));                                                                  \
-    if (told.find(part) == std::string::npos)                                                                          \
-      fail_check(__FILE__, __LINE__, "no '" + std::string(part) + "' in " + told);                                     \
+    if (reported.find(part) == std::string::npos)                                                                      \
+      fail_check(__FILE__, __LINE__, "no '" + std::string(part) + "' in " + reported);                                 \
   } while (false)
 
 struct Memory {

@@ -17,7 +17,7 @@ TB_MUTANT(set_loses_the_last_byte, "cpu", "mem_set.1", "MIS-09", "mem_set of byt
   };
 }
 
-TB_MUTANT(default_stream_anew, "cpu", "stream_default.1", "MIS-10", "the default stream is another each time") {
+TB_MUTANT(default_stream_differs, "cpu", "stream_default.1", "MIS-10", "the default stream is another each time") {
   api.stream_default = [](tb_driver *self, int32_t device, tb_stream **out) -> tb_status {
     static tb_stream *streams[2] = {};
     static bool second = false;

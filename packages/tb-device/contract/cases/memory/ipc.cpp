@@ -127,7 +127,7 @@ TB_CASE(IPC, 03, needs, "ipc_close_memory.2", "closing what was not imported is 
   CHECK_EQUAL(read_word(kit, block.data()), 3u);
 }
 
-// Exports memory, and frees it when told.
+// Exports memory, and frees it when asked.
 TB_CHILD(ipc_owner) {
   Block block(kit, block_bytes);
   block.fill(0x44);

@@ -31,7 +31,7 @@ TB_CASE(PEE, 01, needs, "peer_can_access.1 peer_can_access.2", "every pair is an
     }
 }
 
-TB_CASE(PEE, 02, needs, "peer_enable.1 peer_disable.1", "enabling twice and disabling twice are told") {
+TB_CASE(PEE, 02, needs, "peer_enable.1 peer_disable.1", "enabling twice and disabling twice are reported") {
   auto [api, self] = driver_of(kit);
   const auto [device, peer] = reachable(kit);
   CHECK_STATUS(api.peer_disable(self, device, peer), TB_FAILED_PRECONDITION);

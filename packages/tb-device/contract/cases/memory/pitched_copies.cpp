@@ -20,7 +20,7 @@ tb_copy_2d copy_of(int32_t kind, void *dst, uint64_t dst_pitch, const void *src,
   return copy;
 }
 
-// What `dst` holds after the copy, told by the rule; both begin as the given bytes.
+// What `dst` holds after the copy, by the rule; both begin as the given bytes.
 std::vector<uint8_t> expected(std::vector<uint8_t> dst, const std::vector<uint8_t> &src, uint64_t dst_pitch,
                               uint64_t src_pitch, uint64_t width, uint64_t height) {
   for (uint64_t row = 0; row < height; ++row)

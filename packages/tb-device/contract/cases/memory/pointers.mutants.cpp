@@ -18,7 +18,7 @@ TB_MUTANT(pointer_base_is_pointer, "cpu", "mem_get_info.1", "PTR-01",
   };
 }
 
-TB_MUTANT(pinned_is_device_memory, "cpu", "mem_get_info.1", "PTR-02", "pinned memory is told as the device's") {
+TB_MUTANT(pinned_is_device_memory, "cpu", "mem_get_info.1", "PTR-02", "pinned memory is reported as device memory") {
   api.mem_get_info = [](tb_driver *self, const void *ptr, tb_pointer_info *out) {
     const tb_status status = real().mem_get_info(self, ptr, out);
     if (status == TB_OK) out->kind = TB_POINTER_DEVICE;

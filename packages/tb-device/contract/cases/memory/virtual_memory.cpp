@@ -97,7 +97,7 @@ TB_CASE(VMM, 07, needs, "vmm_map.1", "a mapping may begin inside the memory") {
     throw NotOffered("memory is mapped from its start only");
   }
   CHECK_OK(status);
-  range.adopt(2 * unit, unit);
+  range.note_mapping(2 * unit, unit);
   const int32_t device = 0;
   CHECK_OK(kit.api().vmm_set_access(kit.self(), range.at(2 * unit), unit, &device, 1, 3));
   CHECK_EQUAL(read_word(kit, range.at(2 * unit)), 72u);
@@ -251,7 +251,7 @@ TB_CHILD(vmm_forbidden) {
     }
     if (what == "freshly mapped") {
       CHECK_OK(api.vmm_map(self, range.at(0), unit, physical, 0));
-      range.adopt(0, unit);
+      range.note_mapping(0, unit);
     }
   }
   expect_a_crash();

@@ -211,7 +211,7 @@ TB_CASE(CLO, 06, needs, "closure_commit.3", "a failing run does not stop later w
   CHECK_EQUAL(read_word(kit, word.data()), 6u);
 }
 
-TB_CASE(CLO, 07, needs, "closure_commit.3 E4", "a failure is told once, with the operation's name and text") {
+TB_CASE(CLO, 07, needs, "closure_commit.3 E4", "a failure is reported once, with the operation's name and text") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Log log;
@@ -225,7 +225,7 @@ TB_CASE(CLO, 07, needs, "closure_commit.3 E4", "a failure is told once, with the
   CHECK_OK(api.device_synchronize(self, 0));
 }
 
-TB_CASE(CLO, 08, needs, "closure_commit.3", "of several failures the first is told") {
+TB_CASE(CLO, 08, needs, "closure_commit.3", "of several failures the first is reported") {
   auto [api, self] = driver_of(kit);
   Stream stream(kit);
   Log log;
@@ -300,7 +300,7 @@ TB_CASE(CLO, 11, needs, "closure_reserve.1", "storage of any size is aligned and
   stream.synchronize();
 }
 
-TB_CASE(CLO, 12, needs, "closure_commit.1", "a closure is told its stream and device, and room for a text") {
+TB_CASE(CLO, 12, needs, "closure_commit.1", "a closure receives its stream and device, and room for a text") {
   auto [api, self] = driver_of(kit);
   for (int32_t device = 0; device < kit.device_count(); ++device) {
     Stream stream(kit, device);

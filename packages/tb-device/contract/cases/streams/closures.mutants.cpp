@@ -150,7 +150,7 @@ TB_MUTANT(closure_failure_stops_work, "cpu", "closure_commit.3", "CLO-06",
 }
 
 TB_MUTANT(closure_failure_nameless, "cpu", "closure_commit.3", "CLO-07",
-          "a failure is told without the operation's name") {
+          "a failure is reported without the operation's name") {
   static constexpr tb_closure instead = {sizeof(tb_closure), 0, "work", run_original, destroy_original};
   api.closure_commit = [](tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
     return commit_instead(self, stream, storage, closure, &instead);
@@ -159,7 +159,7 @@ TB_MUTANT(closure_failure_nameless, "cpu", "closure_commit.3", "CLO-07",
 
 // Contexts with a `next` of their own, which may ask the real one.
 struct Context {
-  tb_closure_context told;
+  tb_closure_context given;
   const tb_closure_context *real;
 };
 
@@ -170,8 +170,8 @@ tb_status commit_looking(tb_driver *self, tb_stream *stream, void *storage, cons
   static constexpr tb_closure instead = {sizeof(tb_closure), 0, "closure",
                                          [](void *place, const tb_closure_context *context) {
                                            Context mine = {*context, context};
-                                           mine.told.next = used;
-                                           return run_original(place, &mine.told);
+                                           mine.given.next = used;
+                                           return run_original(place, &mine.given);
                                          },
                                          destroy_original};
   return commit_instead(self, stream, storage, closure, &instead);

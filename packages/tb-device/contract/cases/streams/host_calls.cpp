@@ -127,7 +127,7 @@ TB_CASE(HST, 05, needs | TB_GROUP_CLOSURE, "stream_host_call.3",
     gate.open();
     CHECK_STATUS(api.stream_synchronize(self, stream), TB_INTERNAL);
   }
-  CHECK_OK(api.stream_synchronize(self, stream)); // told once
+  CHECK_OK(api.stream_synchronize(self, stream)); // reported once
   queue(kit, stream, log, 2);
   stream.synchronize();
   const auto lines = log.taken();

@@ -57,7 +57,7 @@ TB_MUTANT(host_call_last_in_first_out, "cpu", "stream_host_call.1", "HST-02",
   };
 }
 
-TB_MUTANT(host_call_status_lost, "cpu", "stream_host_call.3", "HST-05", "a host call is told 0 after a failure") {
+TB_MUTANT(host_call_status_lost, "cpu", "stream_host_call.3", "HST-05", "a host call receives 0 after a failure") {
   api.stream_host_call = [](tb_driver *self, tb_stream *stream, void (*function)(void *, tb_status), void *user) {
     return real().stream_host_call(
         self, stream,

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "drivers/common/error_text.h"
-#include "drivers/cpu/device.h"
+#include "drivers/cpu/device/device.h"
 
 namespace tb::drivers::cpu {
 
@@ -79,7 +79,7 @@ tb_status Executable::update(const tb_host *host, std::shared_ptr<NodeList> node
     if (mine[place].closure != theirs[place].closure || mine[place].device != theirs[place].device)
       return fail(host, TB_FAILED_PRECONDITION,
                   "node %zu is %.60s on device %d in the executable and %.60s on device %d in the graph: instantiate "
-                  "the graph anew",
+                  "the graph again",
                   place, mine[place].closure->name, mine[place].device, theirs[place].closure->name,
                   theirs[place].device);
   nodes_.swap(nodes); // the old list goes after the lock

@@ -36,8 +36,8 @@ public:
   std::vector<Node> nodes;
   std::vector<Event::Point> prerequisites; // records outside the capture that captured work waited for
 
-  // Runs every node, on the worker of the context's stream. Closures are not made to run twice at a time, so runs of
-  // one list exclude each other, also those of several executables.
+  // Runs every node on the worker of the context's stream. A closure must not run twice at a time, so runs of one list
+  // exclude each other, also those of several executables.
   void run(const tb_closure_context &context);
 
 private:

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "drivers/common/error_text.h"
-#include "drivers/cpu/device.h"
+#include "drivers/cpu/device/device.h"
 
 namespace tb::drivers::cpu {
 

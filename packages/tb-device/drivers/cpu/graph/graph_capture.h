@@ -1,7 +1,7 @@
 // A capture in progress: the streams that take part and the nodes so far.
 //
-// A capture begins on one stream, its origin; a stream that waits for an event recorded in the capture joins it. The order
-// is kept as one count per stream, so that the end can check that the origin waited for every stream that joined.
+// A capture begins on one stream, its origin; a stream that waits for an event recorded in the capture joins it. The
+// order is kept as one count per stream, so that the end can check that the origin waited for every stream that joined.
 #pragma once
 
 #include <map>

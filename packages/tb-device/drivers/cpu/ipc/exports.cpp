@@ -1,4 +1,4 @@
-// Handing files to other processes of the same user.
+// Serves exported files and fetches those of other processes.
 #include "drivers/cpu/ipc/exports.h"
 
 #include <fcntl.h>

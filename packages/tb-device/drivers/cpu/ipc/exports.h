@@ -1,8 +1,8 @@
-// Handing files to other processes of the same user, for whoever shows the token.
+// Gives files to other processes of the same user that present a token.
 //
 // A handle names the exporting driver (a socket in the abstract namespace, so that nothing is left behind when the
 // process dies) and holds a random token. A thread, started by the first export, sends the token's file over that
-// socket. Handles carry a checksum: what was not exported is told apart from what is gone.
+// socket. Handles carry a checksum, which distinguishes a handle that is invalid from one whose file is gone.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ public:
   enum class Kind : uint32_t { memory = 1, event = 2 };
   using Token = std::array<uint8_t, 16>;
 
-  // While it lives, the file is given out. The file must live longer.
+  // While it lives, the file can be fetched. The file must live longer.
   class Publication {
   public:
     ~Publication() { exports_.withdraw(token_); }
@@ -46,7 +46,8 @@ public:
   Exports &operator=(const Exports &) = delete;
 
   tb_status publish(int file, Kind kind, uint64_t size, std::unique_ptr<Publication> *out);
-  // Any process, also the exporting one. The file is a description of its own: locks of the owner's are seen.
+  // Callable in any process, also in the exporting one. The file has its own description, so locks of the owner are
+  // seen.
   static tb_status fetch(const tb_host *host, const tb_ipc_handle &handle, Kind kind, File *out, uint64_t *out_size);
 
 private:

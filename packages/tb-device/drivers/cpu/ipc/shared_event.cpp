@@ -1,4 +1,4 @@
-// The part of an event that other processes see.
+// Reads and writes the shared page of an event.
 #include "drivers/cpu/ipc/shared_event.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <new>
 
 #include "drivers/common/error_text.h"
-#include "drivers/cpu/stream/futex.h"
+#include "drivers/common/futex.h"
 
 namespace tb::drivers::cpu {
 

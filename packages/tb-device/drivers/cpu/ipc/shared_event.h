@@ -1,8 +1,8 @@
 // The part of an event that other processes see: numbers of records made and of records completed.
 //
 // One page of shared memory. The exporter numbers its records from 1 and stores each number when the record's point has
-// passed; importers read, and sleep on a word that the exporter bumps. The exporter holds a lock on its file for as long
-// as it may still store; the system lets go of it when the process dies, and importers then stop waiting.
+// passed; importers read, and sleep on a word that the exporter bumps. The exporter holds a lock on its file for as
+// long as it may still store; the system lets go of it when the process dies, and importers then stop waiting.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,8 @@ public:
   // ---- importers ----
   uint64_t last_record() const noexcept;
   bool done(uint64_t number) const noexcept;
-  // TB_OK once done; TB_NOT_READY when `wait` is false; TB_DATA_LOSS when the exporter has ended before. No text is set.
+  // TB_OK once done; TB_NOT_READY when `wait` is false; TB_DATA_LOSS when the exporter has ended before. No text is
+  // set.
   tb_status ask(uint64_t number, bool wait) const noexcept;
   static constexpr char lost[] = "the process that exported the event has ended before its record completed";
 

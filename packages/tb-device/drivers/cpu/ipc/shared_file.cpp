@@ -1,4 +1,4 @@
-// Files of the system's memory, and moving pages into one.
+// Makes files in memory and moves pages into them.
 #include "drivers/cpu/ipc/shared_file.h"
 
 #include <fcntl.h>
@@ -61,8 +61,8 @@ bool protect_and_move(int userfault, void *address, uint64_t size, int file) {
   protect.mode = UFFDIO_WRITEPROTECT_MODE_WP;
   if (ioctl(userfault, UFFDIO_WRITEPROTECT, &protect) != 0) return false;
   if (!write_all(file, static_cast<const char *>(address), size)) return false;
-  // Writers that wait wake up when the descriptor is closed, and write to the file's pages. The offset is passed in memory:
-  // of an int half would be left to chance.
+  // Writers that wait wake up when the descriptor is closed, and write to the file's pages. The offset is passed in
+  // memory: half of an int argument would be undefined.
   return syscall(SYS_mmap, address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, off_t{0}) != -1;
 }
 

@@ -1,4 +1,4 @@
-// Memory that another process can map: a file of the system's memory, and moving pages into one.
+// Files in memory that another process can map, and moving the pages of private memory into one.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ private:
   int descriptor_ = -1;
 };
 
-// A file of `size` bytes that nobody can shrink: a mapping never loses its pages. Fails with a text.
+// Makes a file of `size` bytes that is sealed against shrinking, so a mapping never loses its pages. Fails with a text.
 tb_status make_shared_file(const tb_host *host, uint64_t size, File *out);
 
 // Whether this system lets move_into_file work (userfaultfd with write protection; some containers forbid it).

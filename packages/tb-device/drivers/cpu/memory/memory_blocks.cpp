@@ -1,4 +1,4 @@
-// Blocks of device and pinned host memory.
+// Allocates, frees, registers and exports blocks.
 #include "drivers/cpu/memory/memory_blocks.h"
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ uint64_t system_page() {
   return size;
 }
 
-// Of a block of device memory from the heap: pages of its own, as an export moves pages.
+// The alignment of a block of device memory from the heap: it has pages of its own, since an export moves pages.
 uint64_t whole_pages(uint64_t size) { return round_up(std::max<uint64_t>(size, 1), system_page()); }
 
 // `size` bytes at a multiple of huge_page, of the file unless that is -1; NULL with errno.
@@ -103,7 +103,7 @@ tb_status Memory::check_start(const char *function, void *pointer, Blocks::itera
   if (*out != blocks_.end()) return TB_OK;
   const auto inside = holding(reinterpret_cast<uintptr_t>(pointer));
   if (inside != blocks_.end())
-    return fail(host_, TB_INVALID_ARGUMENT, "%p lies inside the block at %p; %s takes the start of a block", pointer,
+    return fail(host_, TB_INVALID_ARGUMENT, "%p is inside the block at %p; %s takes the start of a block", pointer,
                 reinterpret_cast<void *>(inside->first), function);
   return fail(host_, TB_INVALID_ARGUMENT, "%p was not allocated by this driver, or is free already", pointer);
 }

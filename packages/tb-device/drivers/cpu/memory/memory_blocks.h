@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "drivers/cpu/device.h"
+#include "drivers/cpu/device/device.h"
 #include "drivers/cpu/ipc/exports.h"
 #include "tb/driver.h"
 
@@ -24,18 +24,18 @@ public:
   tb_status allocate(Device &device, uint64_t size, int32_t kind, void **out);
   // device NULL: any. The block must start at `pointer` and be of that kind.
   tb_status free(const Device *device, void *pointer, int32_t kind);
-  // In two steps: from retire() on the block is nobody's any more, and free_retired() gives the memory back.
+  // Frees in two steps: retire() takes the block from the caller, free_retired() gives the memory back.
   tb_status retire(const Device &device, void *pointer);
-  void restore(void *pointer) noexcept; // takes a retire back
+  void restore(void *pointer) noexcept; // undoes a retire
   void free_retired(void *pointer) noexcept;
-  // A block of device memory, for another process. At the first export its pages move into a file.
+  // Exports a block of device memory to other processes. The first export moves its pages into a file.
   tb_status export_block(void *pointer, tb_ipc_handle *out);
   tb_status import_block(Device &device, const File &file, uint64_t size, void **out);
   tb_status close_import(void *pointer);
-  // Memory of the host's own, made known as pinned. Overlap with a known block: TB_ALREADY_EXISTS.
+  // Registers memory of the caller as pinned. Overlap with a known block: TB_ALREADY_EXISTS.
   tb_status register_host(Device &device, void *pointer, uint64_t size);
   tb_status unregister_host(void *pointer);
-  // Also for interior pointers. False: not known. Fills all but struct_size.
+  // Finds the block of a pointer, also of an interior one. False: unknown. Fills all but struct_size.
   bool find(const void *pointer, tb_pointer_info *out);
 
   struct Counts {

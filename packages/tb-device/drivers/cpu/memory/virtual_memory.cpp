@@ -1,4 +1,4 @@
-// Reservations, physical memory and mappings over memfd.
+// Maps ranges of the devices' memfds at reserved addresses.
 #include "drivers/cpu/memory/virtual_memory.h"
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
-// Addresses apart from memory: reservations, physical memory, mappings.
+// Virtual memory (VMM): reserved addresses, physical memory, and mappings between them.
 //
 // Physical memory is a range of one sparse memfd per device (a descriptor per object would run into the limit of open
-// files). Ranges are handed out upwards and never again, a freed one is punched out: 2^63 bytes of file last for ever.
-// Devices share the process's page tables, so a page is accessible as soon as one device has access.
+// files). Ranges are taken in ascending order and never reused; a freed one is punched out. 2^63 bytes of file never
+// run out. Devices share the process's page tables, so a page is accessible as soon as one device has access.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "drivers/common/reservation_map.h"
-#include "drivers/cpu/device.h"
+#include "drivers/cpu/device/device.h"
 #include "tb/driver.h"
 
 namespace tb::drivers::cpu {

@@ -55,7 +55,7 @@ tb_status close(tb_driver *self) {
     driver.streams.close();
     for (const auto &device : driver.devices) {
       const auto failure = device->orphaned_failures().peek(UINT64_MAX);
-      if (failure && driver.host->log) driver.host->log(2, failure->text); // nobody can ask for it any more
+      if (failure && driver.host->log) driver.host->log(2, failure->text); // it cannot be reported any more
     }
     delete &driver;
     return static_cast<tb_status>(TB_OK);

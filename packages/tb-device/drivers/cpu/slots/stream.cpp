@@ -7,7 +7,7 @@ namespace tb::drivers::cpu::slots {
 
 namespace {
 
-// Captured work has not run and will not by waiting.
+// Waiting is refused on a capturing stream: its work has not run and never will.
 tb_status refuse_capture(Driver &driver, const Stream &stream) {
   if (!stream.capturing()) return TB_OK;
   return fail(driver.host, TB_FAILED_PRECONDITION,
@@ -37,7 +37,7 @@ tb_status device_synchronize(tb_driver *self, int32_t number) {
     device->waiting().fetch_add(1, std::memory_order_relaxed);
     for (const Target &target : targets) target.stream->wait_for(target.position);
     device->waiting().fetch_sub(1, std::memory_order_relaxed);
-    // One call tells one failure; those of further streams stay for the next one.
+    // One call reports one failure; those of other streams stay for the next call.
     for (const Target &target : targets)
       if (const tb_status status = target.stream->query(target.position)) return status;
     return device->orphaned_failures().report(UINT64_MAX, driver.host);

@@ -1,11 +1,11 @@
-// The queue behind a stream. The protocol is in closure_queue.h.
+// Reserves, commits and consumes closures. closure_queue.h describes the protocol.
 #include "drivers/cpu/stream/closure_queue.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 
-#include "drivers/cpu/stream/futex.h"
+#include "drivers/common/futex.h"
 #include "drivers/cpu/stream/openmp_pause.h"
 #include "drivers/cpu/stream/wake_affinity.h"
 
@@ -85,7 +85,8 @@ void *ClosureQueue::reserve(uint64_t size, bool may_wait, uint32_t spin, std::at
         tail = tail_.load(relaxed);
         continue;
       }
-      known_head_.store(head, release); // may step back behind another producer's: costs a second look, no more
+      known_head_.store(head,
+                        release); // may step behind another producer's value, which costs a second look and no more
     }
     if (!tail_.compare_exchange_weak(tail, next, seq_cst, relaxed)) continue;
     if (skip) {
@@ -122,7 +123,7 @@ void ClosureQueue::publish(Entry &entry, State state) noexcept {
   const pid_t consumer = consumer_.load(relaxed); // before: afterwards the queue may be gone
   if (entry.state.exchange(state, seq_cst) != sleeping) [[likely]]
     return;
-  const Elsewhere elsewhere(consumer);
+  const WakeAffinity elsewhere(consumer);
   futex_wake_one(entry.state);
 }
 
@@ -154,7 +155,7 @@ ClosureQueue::Entry *ClosureQueue::next(uint32_t spin) noexcept {
     // After the mark, so that end() either sees the mark or is seen here.
     if (ended() && tail() == head) return nullptr;
     sleep(entry.state, sleeping, rested);
-    Elsewhere::wait_until_over(); // threads that work makes meanwhile would be barred for good
+    WakeAffinity::wait_until_over(); // threads that this one starts meanwhile would inherit the restriction for good
   }
 }
 
@@ -177,7 +178,7 @@ void ClosureQueue::sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &r
   if (rested) return futex_wait(word, expected);
   if (futex_wait_for(word, expected, long_sleep)) return;
   rested = true;
-  release_team();
+  pause_openmp();
 }
 
 void ClosureQueue::finish(Entry &entry) noexcept {

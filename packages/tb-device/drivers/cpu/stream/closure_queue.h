@@ -1,15 +1,16 @@
-// The queue behind a stream: closures built in place, many producers, one consumer.
+// The queue behind a stream: a ring of closures that are built in place, with many producers and one consumer.
 //
-// Space is handed out in granules of 64 bytes by one compare-and-swap on the tail, a position that only grows. Each
-// granule has an Entry in an array apart, so payload bytes are never mistaken for state; only the entry of a record's
-// first granule is used. A record never wraps: if it would, the producer that reserved it commits a skip record first.
+// Space is reserved in granules of 64 bytes by one compare-and-swap on the tail, a position that only grows. Each
+// granule has an Entry in a separate array, so payload bytes are never mistaken for state; only the entry of a record's
+// first granule is used. A record never wraps: if it would, the producer that reserved it commits a skipped record
+// first.
 //
 // Completion is a position too: everything reserved before position p is done when the head has reached p. Events and
 // synchronise are therefore a read of the tail and a wait for the head; they queue nothing.
 //
 // Sleeping. The consumer sleeps on the state word of the entry it waits for; the producer's commit is an exchange on
-// the same word and so learns whether to wake. Waiters lower `wake_at_` to their position before they sleep, and the
-// consumer makes no system call before the head reaches it.
+// the same word, whose old value says whether to wake it. Waiters lower `wake_at_` to their position before they sleep,
+// and the consumer makes no system call before the head reaches it.
 #pragma once
 
 #include <sys/types.h>
@@ -27,12 +28,12 @@ public:
   static constexpr uint64_t granule_bytes = TB_CLOSURE_ALIGNMENT;
   static constexpr uint64_t granule_count = 16384; // 1 MiB: more than a thousand operators ahead of the worker
   static constexpr uint64_t ahead = 8;             // granules; an operator takes about six
-  // Granules at least that lie unused behind each record. The consumer's processor fetches more than the lines it was
-  // asked for, neighbours in pairs and what follows: without a gap it takes those the producer is about to write.
+  // The least number of unused granules behind each record. The consumer's processor prefetches neighbouring and
+  // following cache lines: without a gap it would take the lines that the producer is about to write.
   static constexpr uint64_t gap_granules = 4;
-  // Between two looks of an idle consumer for which nobody waits, 4 to 14 us: each look takes the entry's line from the
-  // producer that is about to write it, which then waits for it longer than the consumer does. Who waits makes it look at
-  // once: the count of waiters is in a line that nobody writes meanwhile.
+  // Pauses between two looks of an idle consumer without waiters, 4 to 14 us: each look takes the entry's cache line
+  // from the producer that is about to write it, and the producer then waits longer for the line than the consumer
+  // gains. A waiter makes the consumer look at once: the count of waiters is in a line that is not written meanwhile.
   static constexpr uint32_t pauses_per_look = 256;
   // A record with its gap and the longest skip before it must fit in an empty queue.
   static constexpr uint64_t largest = (granule_count / 2 - 2 * gap_granules) * granule_bytes;
@@ -52,15 +53,15 @@ public:
   // Memory for one queue, or NULL with errno. Before a queue has memory only its positions may be used.
   static std::byte *map_memory() noexcept;
   static void unmap_memory(std::byte *memory) noexcept;
-  void use_memory(std::byte *memory) noexcept; // owned from here
+  void use_memory(std::byte *memory) noexcept; // takes ownership
   void release_memory() noexcept;
   bool has_memory() const noexcept { return entries_.load(std::memory_order_acquire) != nullptr; }
 
   // ---- producers, any thread ----
 
-  // Storage of `size` bytes (at most largest); `end` is the position after the record. When the queue is full: waits,
-  // counting itself in `sleepers` while it sleeps, or gives NULL where may_wait is false. A thread must not reserve
-  // while it holds an uncommitted reserve of the same queue: a full queue would wait for that one.
+  // Storage of `size` bytes (at most largest); `end` is the position after the record. If the queue is full, the call
+  // waits, counted in `sleepers` while it sleeps, or returns NULL when may_wait is false. A thread must not reserve
+  // while it has an uncommitted reserve of the same queue: a full queue would wait for that one.
   void *reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers, uint64_t &end) noexcept;
   // Whether `storage` can have come from reserve.
   bool owns(const void *storage) const noexcept;
@@ -78,7 +79,7 @@ public:
   // The committed record at the head, waiting for one; NULL once the queue was ended and everything reserved is done.
   Entry *next(uint32_t spin) noexcept;
   void *storage(const Entry &entry) const noexcept { return payload_ + (&entry - entries()) * granule_bytes; }
-  // The committed record behind `entry`, which next() or this gave; NULL while there is none.
+  // The committed record behind `entry`, which came from next() or from this function; NULL while there is none.
   Entry *following(const Entry &entry) const noexcept;
   Entry *following(const void *storage) const noexcept { return following(entry_of(storage)); }
   // The position after the record that next() gave.
@@ -86,7 +87,7 @@ public:
   // Gives the record's space back and publishes the new head.
   void finish(Entry &entry) noexcept;
 
-  // No more producers will come: the consumer drains and leaves. Any thread, also the consumer.
+  // Promises that no more work comes: the consumer drains the queue and leaves. Thread-safe, also on the consumer.
   void end() noexcept;
   bool ended() const noexcept { return ended_.load(std::memory_order_seq_cst); }
 
@@ -95,10 +96,10 @@ private:
   Entry &entry_of(const void *storage) const noexcept;
   void publish(Entry &entry, State state) noexcept;
   void wait_counted(uint64_t position, uint32_t spin) noexcept;
-  // Sleeps while the word holds `expected`. At the first long sleep the thread goes to rest.
+  // Sleeps while the word holds `expected`. A first long sleep ends the thread's OpenMP threads (openmp_pause.h).
   static void sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &rested) noexcept;
-  // Asks for the lines that the next record will be written to: the consumer's processor had them last, and to fetch
-  // them while the caller works elsewhere is free.
+  // Prefetches the lines to which the next record will be written. The consumer's processor had them last, and fetching
+  // them costs nothing while the caller does other work.
   void fetch_ahead(uint64_t granule) const noexcept;
   void wait_for_room(uint64_t strict, uint64_t relaxed, uint32_t spin, std::atomic<uint32_t> &sleepers) noexcept;
 

@@ -1,4 +1,4 @@
-// The copies, fills and host calls that streams run.
+// Runs copies, fills and host calls.
 #include "drivers/cpu/stream/copy.h"
 
 #include <algorithm>

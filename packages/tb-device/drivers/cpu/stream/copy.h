@@ -39,7 +39,7 @@ struct HostCallWork {
   static constexpr char name[] = "stream_host_call";
   void (*function)(void *user, tb_status status);
   void *user;
-  // The function is told the stream's failure that nobody has asked for yet.
+  // The function receives the stream's failure that is not reported yet.
   tb_status run(const tb_closure_context *context);
 };
 

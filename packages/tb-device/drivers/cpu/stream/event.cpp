@@ -1,4 +1,4 @@
-// Recording events and waiting for them on a stream.
+// Records events and makes streams wait for them.
 #include "drivers/cpu/stream/event.h"
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_wait.h"
-#include "drivers/cpu/device.h"
+#include "drivers/cpu/device/device.h"
 #include "drivers/cpu/stream/capture.h"
 
 namespace tb::drivers::cpu {
@@ -35,7 +35,7 @@ struct WaitWork {
   }
 };
 
-// Tells the other processes that the record's point has passed.
+// Lets the other processes know that the record's point has passed.
 struct CompleteWork {
   static constexpr char name[] = "event_record";
   std::shared_ptr<SharedEvent> event;
@@ -84,7 +84,7 @@ tb_status Event::record(Stream &stream) {
 
 tb_status Event::record_shared(Stream &stream, Point *out) {
   std::unique_lock lock(shared_->record_mutex(), std::try_to_lock);
-  if (!lock) { // who holds it may wait for room
+  if (!lock) { // its owner may be waiting for room
     const HostWait waiting(host_);
     lock.lock();
   }

@@ -9,7 +9,7 @@
 
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_launch.h"
-#include "drivers/cpu/device.h"
+#include "drivers/cpu/device/device.h"
 
 namespace tb::drivers::cpu {
 

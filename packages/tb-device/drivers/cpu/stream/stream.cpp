@@ -1,4 +1,4 @@
-// The worker thread of a stream.
+// Starts, runs and ends the worker thread of a stream.
 #include "drivers/cpu/stream/stream.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include "drivers/common/error_text.h"
 #include "drivers/common/host_wait.h"
 #include "drivers/common/signals.h"
-#include "drivers/cpu/device.h"
+#include "drivers/cpu/device/device.h"
 #include "drivers/cpu/stream/capture.h"
 
 namespace tb::drivers::cpu {
@@ -21,7 +21,8 @@ namespace {
 
 thread_local Stream *running_stream = nullptr;
 
-// Of queued work. A status that only queries give, or that there is not, must not come out of a synchronise.
+// Whether queued work can fail with this status. One that only queries return, or an unknown one, must not come out of
+// a synchronise.
 bool is_failure(tb_status status) {
   return (status >= TB_CANCELLED && status <= TB_DATA_LOSS) || status == TB_DEVICE_LOST;
 }
@@ -156,7 +157,7 @@ const tb_closure *Stream::next_queued(const tb_closure_context *context, void **
 void destroy_closure(const tb_closure &closure, void *storage) noexcept {
   try {
     closure.destroy(storage);
-  } catch (...) { // a destructor that throws has no status to report through; the work itself has been told
+  } catch (...) {
   }
 }
 
@@ -207,7 +208,7 @@ tb_status Stream::synchronize(uint64_t position, uint32_t spin) {
 }
 
 tb_status Stream::query(uint64_t position) {
-  // A failure is told only once the position is reached, so that every answer but TB_NOT_READY means "done".
+  // A failure is reported only once the position is reached, so that every answer but TB_NOT_READY means "done".
   return queue_.done(position) ? failures_.report(position, device_.host()) : TB_NOT_READY;
 }
 

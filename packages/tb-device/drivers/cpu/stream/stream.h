@@ -66,7 +66,7 @@ public:
 
   // Storage for a closure, or a failure with its text set. In the queue, or in the graph while the stream captures.
   tb_status reserve(uint64_t size, void **out, uint64_t &end);
-  // False: the storage came from no reserve of this stream.
+  // False: the storage did not come from a reserve of this stream.
   bool commit(void *storage, const tb_closure *closure) {
     if (!queue_.owns(storage)) [[unlikely]]
       return commit_captured(storage, closure);
@@ -81,23 +81,23 @@ public:
   bool start_capture(std::shared_ptr<Capture> capture); // false: it has one
   void stop_capture() noexcept;
 
-  // Waits for a position as a thread of the host does: counted, so that running work knows. Then tells the failure it
-  // covers. Refused on this stream's own worker. `spin` pauses before sleep.
+  // Waits for a position on behalf of a host thread, which running work can see as a waiter, then reports the failure
+  // that the wait covers. Refused on this stream's own worker. Spins for `spin` pauses before it sleeps.
   tb_status synchronize(uint64_t position, uint32_t spin);
   tb_status query(uint64_t position);
-  // Waits on another stream's worker: not counted, tells nothing.
+  // Waits on another stream's worker: does not count as a waiter and reports nothing.
   void wait_for(uint64_t position) noexcept;
   // On this stream's worker, inside a closure: takes over another stream's failure as of the running record.
   void inherit(std::shared_ptr<Failure> failure) { failures_.keep(std::move(failure), running_end_); }
 
   // On this stream's worker, inside a closure or instead of one: runs a closure and keeps its failure as of the running
   // record. `context` gets a fresh text.
-  // in_graph: the host has no part in it, as the closure is told.
+  // in_graph: the closure's context says that no host thread takes part.
   void run_closure(const tb_closure &closure, void *storage, tb_closure_context &context, bool in_graph = false);
   // tb_closure_context.next of what the queue holds.
   static const tb_closure *next_queued(const tb_closure_context *context, void **storage) noexcept;
 
-  // No more work will come. The worker drains; is_drained then says when join() returns at once.
+  // Promises that no more work comes. The worker drains the queue; join() returns at once when is_drained().
   void end() noexcept { queue_.end(); }
   bool is_drained() const noexcept { return !started_.load() || drained_.load(); }
   void join();
@@ -119,7 +119,7 @@ private:
   FailureSlot failures_;
   uint64_t running_end_ = 0;                     // the worker's: the position after the record it runs
   const ClosureQueue::Entry *running_ = nullptr; // the worker's: that record
-  std::shared_ptr<Failure> spare_;               // the worker's: made ahead, so that running out of memory can be told
+  std::shared_ptr<Failure> spare_; // the worker's: made in advance, so that running out of memory can be reported
   std::mutex capture_mutex_;
   std::shared_ptr<Capture> capture_;
   std::mutex start_mutex_;
@@ -128,7 +128,7 @@ private:
   std::thread worker_;
 };
 
-// The last that happens to a closure.
+// Destroys a closure; an exception of its destructor has no status to report through and is dropped.
 void destroy_closure(const tb_closure &closure, void *storage) noexcept;
 
 // Queues the driver's own work: an object with a static `name` and `tb_status run(const tb_closure_context *)`, which

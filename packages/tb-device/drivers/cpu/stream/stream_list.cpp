@@ -1,9 +1,9 @@
-// Every stream of the driver whose worker may still run.
+// Creates, ends and joins streams.
 #include "drivers/cpu/stream/stream_list.h"
 
 #include <algorithm>
 
-#include "drivers/cpu/device.h"
+#include "drivers/cpu/device/device.h"
 
 namespace tb::drivers::cpu {
 

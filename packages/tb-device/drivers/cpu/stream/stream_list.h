@@ -1,4 +1,4 @@
-// Every stream of the driver whose worker may still run.
+// All streams of a driver whose workers may still run.
 #pragma once
 
 #include <mutex>
@@ -10,17 +10,17 @@ namespace tb::drivers::cpu {
 
 class StreamList {
 public:
-  // With one handle. The list's own reference keeps the stream until its last handle is dropped and it has drained. The
-  // result is borrowed.
+  // Creates a stream with one handle. The list's own reference keeps the stream until its last handle is dropped and it
+  // has drained.
   Stream *create(Device &device, int32_t priority, bool is_default);
-  // One more handle of the live stream that has this native number, or NULL.
+  // Adds a handle to the live stream with this native number; NULL if there is no such stream.
   Stream *add_handle(uint64_t native);
-  // Ends the stream without waiting when this was its last handle; it is joined by a later call of this list, once
+  // Ends the stream without waiting if this was its last handle. A later call of this list joins it once it has
   // drained.
   void drop_handle(Stream &stream);
   // All streams of a device, also the retired ones that still drain.
   std::vector<Ref<Stream>> of_device(const Device &device);
-  // Handles given and not dropped, without those of the devices' default streams themselves.
+  // The number of handles that are not dropped, without those of the default streams.
   size_t handle_count();
   size_t worker_count();
   // Ends, drains and joins everything.

@@ -79,7 +79,7 @@ std::string alive(Driver &driver) {
   return text;
 }
 
-// Waits for the device and lets go of its context; failures are told, and no reason to stay open.
+// Waits for the device and releases its context. Failures are logged and do not keep the driver open.
 void let_go(Driver &driver, Device &device) {
   if (!device.context) return;
   {

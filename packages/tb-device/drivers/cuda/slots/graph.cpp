@@ -1,7 +1,7 @@
 // The functions of the extension tb.graph.
 //
-// libcuda drops a capture at the first wrong call, where the extension lets it go on: such calls are refused here, before
-// libcuda sees them.
+// libcuda drops a capture at the first wrong call, where the extension lets it go on: such calls are refused here,
+// before libcuda sees them.
 #include "drivers/cuda/driver.h"
 
 namespace tb::drivers::cuda {
@@ -118,7 +118,7 @@ tb_status graph_update(tb_driver *self, tb_graph_exec *handle, tb_graph *graph_h
         CUgraphExecUpdateResultInfo info = {};
         const CUresult result = driver.api.cuGraphExecUpdate(executable.native, graph->native, &info);
         return driver.report(executable.device, result, "cuGraphExecUpdate",
-                             "Instantiate a graph of another shape anew");
+                             "Instantiate the graph again: its shape differs");
       });
 }
 

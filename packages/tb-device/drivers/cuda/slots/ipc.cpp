@@ -1,7 +1,7 @@
 // The table's functions for other processes (IPC).
 //
 // A handle holds CUDA's own 64 bytes, and before them what CUDA's lack: what it is of, which device, and a checksum by
-// which a handle that nobody made is told apart from one whose maker is gone.
+// which distinguishes an invalid handle from one whose maker is gone.
 #include <cstring>
 
 #include "drivers/cuda/driver.h"
@@ -51,7 +51,7 @@ tb_status read(const Driver &driver, const Device &device, Kind kind, const tb_i
   return TB_OK;
 }
 
-tb_status told_import(Driver &driver, Device &device, CUresult result, const char *function) {
+tb_status report_import(Driver &driver, Device &device, CUresult result, const char *function) {
   if (result == CUDA_ERROR_INVALID_CONTEXT)
     return fail_cuda(driver.host, driver.api, TB_INVALID_ARGUMENT, result, function,
                      "CUDA imports nothing in the process that exported it: use it directly");
@@ -70,7 +70,7 @@ template <class Native, class Open> tb_status import(tb_driver *self, int32_t nu
     Native native;
     if (const tb_status status = read(driver, device, kind, *handle, &native)) return status;
     const CUresult result = open(driver, device, native);
-    return result == CUDA_SUCCESS ? TB_OK : told_import(driver, device, result, function);
+    return result == CUDA_SUCCESS ? TB_OK : report_import(driver, device, result, function);
   });
 }
 

@@ -13,7 +13,7 @@ void note(Device &device, CUdeviceptr address, bool stream_ordered) {
   device.blocks[static_cast<uintptr_t>(address)] = {device.generation, stream_ordered};
 }
 
-tb_status told_allocation(Driver &driver, Device &device, CUresult result, const char *function, uint64_t size) {
+tb_status report_allocation(Driver &driver, Device &device, CUresult result, const char *function, uint64_t size) {
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     size_t free = 0, total = 0;
     const bool asked = driver.api.cuMemGetInfo && driver.api.cuMemGetInfo(&free, &total) == CUDA_SUCCESS;
@@ -62,7 +62,7 @@ tb_status mem_alloc(tb_driver *self, int32_t number, uint64_t size, uint64_t fla
     tb_status status = TB_OK;
     CUdeviceptr address = 0;
     const CUresult result = driver.api.cuMemAlloc(&address, size ? size : 1);
-    if ((status = told_allocation(driver, device, result, "cuMemAlloc", size))) return status;
+    if ((status = report_allocation(driver, device, result, "cuMemAlloc", size))) return status;
     note(device, address, false);
     *out = pointer_of(address);
     return TB_OK;
@@ -94,7 +94,7 @@ tb_status mem_alloc_async(tb_driver *self, tb_stream *handle, uint64_t size, uin
                       "the CUDA driver captures no allocation: allocate before the capture");
         CUdeviceptr address = 0;
         const CUresult result = driver.api.cuMemAllocAsync(&address, size ? size : 1, stream.native);
-        if ((status = told_allocation(driver, device, result, "cuMemAllocAsync", size))) return status;
+        if ((status = report_allocation(driver, device, result, "cuMemAllocAsync", size))) return status;
         note(device, address, true);
         *out = pointer_of(address);
         return TB_OK;

@@ -28,7 +28,7 @@ template <class T> T read(const void *image, uint64_t offset) {
   return value;
 }
 
-// libcuda is not told the size and believes the headers: an image that was cut off would be read past its end.
+// libcuda does not get the size and believes the headers: it would read past the end of an image that was cut off.
 bool is_cut_off(const void *image, uint64_t size) {
   if (size >= 16 && read<uint32_t>(image, 0) == 0xBA55ED50) // a fatbinary: header size, then that of the rest
     return read<uint16_t>(image, 6) + read<uint64_t>(image, 8) > size;

@@ -99,7 +99,7 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start_handle, tb_event *en
     float milliseconds = 0;
     const Library &library = driver.library;
     acl::Error error = library.aclrtEventElapsedTime(&milliseconds, from->native, to->native);
-    if (error == acl::timestamp_reversed) { // told as an error: asked the other way round
+    if (error == acl::timestamp_reversed) { // reported as an error: ask in the other order
       error = library.aclrtEventElapsedTime(&milliseconds, to->native, from->native);
       milliseconds = -milliseconds;
     }

@@ -14,7 +14,7 @@ struct HostCall {
   void *user;
 };
 
-// The library passes no status on, so a host function is always told TB_OK.
+// The library passes no status on, so a host function always receives TB_OK.
 void run_host_call(void *argument) {
   const std::unique_ptr<HostCall> call(static_cast<HostCall *>(argument));
   call->function(call->user, TB_OK);

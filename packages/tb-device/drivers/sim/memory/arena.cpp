@@ -1,4 +1,4 @@
-// The two mappings of a device's memory.
+// Maps a device's memory twice.
 #include "drivers/sim/memory/arena.h"
 
 #include <fcntl.h>

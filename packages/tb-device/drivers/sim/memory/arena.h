@@ -1,8 +1,8 @@
 // One device's memory: a file in memory, mapped twice.
 //
-// Callers get addresses of the first mapping, which the host cannot touch while the device is isolated; the driver works
-// through the second. Behind the part for blocks the file has a part for vmm_create, which only the second mapping and
-// the callers' own mappings (virtual_memory.h) show.
+// Callers get addresses of the first mapping, which the host cannot touch while the device is isolated; the driver
+// works through the second. After the part for blocks the file has a part for vmm_create, which is visible only through
+// the second mapping and the callers' own mappings (virtual_memory.h).
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ public:
   bool holds(uintptr_t address) const noexcept { return address - reinterpret_cast<uintptr_t>(outer_) < blocks_; }
   uint64_t offset_of(uintptr_t address) const noexcept { return address - reinterpret_cast<uintptr_t>(outer_); }
 
-  // Gives the pages that lie wholly in the range back to the system.
+  // Gives the pages that are wholly inside the range back to the system.
   void punch(uint64_t begin, uint64_t size) noexcept;
-  // Lets everybody in the process touch the blocks up to an offset, or nobody.
+  // Makes the blocks up to an offset accessible to the whole process, or inaccessible.
   void open(uint64_t end) noexcept;
   void shut(uint64_t end) noexcept;
 

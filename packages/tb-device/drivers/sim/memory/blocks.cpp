@@ -1,4 +1,4 @@
-// Allocating, freeing and checking the blocks of one device.
+// Allocates, frees and checks the blocks of one device.
 #include "drivers/sim/memory/blocks.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ bool Blocks::allocate(uint64_t size, void **out) {
       if (open_) arena_.open(high_);
     }
   }
-  // Nobody else has the region yet: written without the lock.
+  // No other thread knows the region yet, so it is written without the lock.
   std::byte *inner = arena_.inner(0);
   const uint64_t end = block.begin + size;
   std::memset(inner + block.region, red_zone, front_guard);
@@ -161,7 +161,7 @@ std::optional<std::string> Blocks::damage(Block &block) {
         static_cast<unsigned long long>(begin - before), static_cast<unsigned long long>(block.size),
         static_cast<void *>(arena_.address(block.begin)), device_);
   }
-  std::memset(front, red_zone, static_cast<size_t>(begin - front)); // told once
+  std::memset(front, red_zone, static_cast<size_t>(begin - front)); // so that the damage is reported once
   std::memset(end, red_zone, static_cast<size_t>(back - end));
   return text;
 }

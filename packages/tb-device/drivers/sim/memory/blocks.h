@@ -1,8 +1,8 @@
 // The blocks of one device's memory: poison, red zones, quarantine, and the count of what is in use.
 //
-// A block lives through four states. Live: the caller's. Freed: mem_free was called; work that was chosen to run before
-// that call still sees the data. Dead: poisoned, kept in quarantine so that late uses can be named. Gone: lost with its
-// device; the caller may still free it.
+// A block has four states. Live: it is the caller's. Freed: mem_free was called; work that was chosen to run before
+// that call still sees the data. Dead: it is poisoned and kept in quarantine, so that late uses can be named. Gone: it
+// was lost with its device; the caller may still free it.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 
+#include "drivers/sim/device/options.h"
 #include "drivers/sim/memory/arena.h"
 #include "drivers/sim/memory/extents.h"
-#include "drivers/sim/options.h"
 #include "tb/driver.h"
 
 namespace tb::drivers::sim {
@@ -23,7 +23,7 @@ constexpr int poison_new = 0xCB, poison_freed = 0xDD, red_zone = 0xFD;
 
 class Blocks {
 public:
-  // No more than the ABI promises: a block starts at an odd multiple, so that programs that need more notice.
+  // The ABI promises no more: a block starts at an odd multiple, so that programs that need more alignment fail.
   static constexpr uint64_t block_alignment = 64;
 
   Blocks(int32_t device, const Options &options);
@@ -51,7 +51,7 @@ public:
   Freed begin_free(void *address, bool refund);
   // The second half, in the order of the steps: poisons. A text when a red zone was damaged.
   std::optional<std::string> bury(void *address);
-  // Damage of any block, told once. Cheap while no function has run since the last check.
+  // Damage of any block, reported once. Cheap while no function has run since the last check.
   std::optional<std::string> check_red_zones();
   void note_function() noexcept; // a function that could write anywhere has run
 

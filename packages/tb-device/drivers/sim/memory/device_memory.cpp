@@ -1,4 +1,4 @@
-// From callers' addresses to the driver's own, with what is wrong about them.
+// Translates callers' addresses into the driver's own and describes what is wrong with them.
 #include "drivers/sim/memory/device_memory.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string text_of_block(const Blocks::Found &found, int32_t device) {
   return text;
 }
 
-// "bytes 90 to 109": where a range lies in its block, from the block's start.
+// "bytes 90 to 109": the place of a range in its block, from the block's start.
 std::string text_of_range(uintptr_t address, uint64_t size, const Blocks::Found &found) {
   const long long from = static_cast<long long>(address - reinterpret_cast<uintptr_t>(found.address));
   char text[64];
@@ -95,7 +95,7 @@ std::string Memory::check(const void *pointer, uint64_t size, Side side) {
   if (device < 0 || !devices[static_cast<size_t>(device)]->arena().holds(address)) return {};
   const auto found = devices[static_cast<size_t>(device)]->find(address);
   if (!found) {
-    std::snprintf(text, sizeof text, "%p on device %d lies in no block: it was freed, or was never allocated", pointer,
+    std::snprintf(text, sizeof text, "%p on device %d is in no block: it was freed, or was never allocated", pointer,
                   device);
     return text;
   }
@@ -141,7 +141,7 @@ Memory::Resolved Memory::resolve(const void *pointer, uint64_t size, Access acce
     result.usable = result.problem.empty();
     return result;
   }
-  // The host's memory, or a module's variable: both lie where they say.
+  // Host memory and module variables are at their own addresses.
   result.pieces.push_back({static_cast<std::byte *>(const_cast<void *>(pointer)), size});
   return result;
 }

@@ -1,4 +1,4 @@
-// Everything that an address can be, and where the driver finds what is there.
+// All memory of a sim driver: classifies addresses and translates them.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "drivers/sim/device/options.h"
 #include "drivers/sim/memory/blocks.h"
 #include "drivers/sim/memory/pinned.h"
 #include "drivers/sim/memory/virtual_memory.h"
-#include "drivers/sim/options.h"
 #include "tb/driver.h"
 
 namespace tb::drivers::sim {
@@ -31,11 +31,12 @@ public:
 
   // The device whose block, mapping or variable holds an address, or -1. A freed block's too.
   int32_t device_of(uintptr_t address);
-  // What a live pointer is; fills all but struct_size.
+  // Describes a live pointer; fills all but struct_size.
   bool find(const void *pointer, tb_pointer_info *out);
-  // At the call: what can be told of a range before it is used. A text when it is on the wrong side or leaves its block.
+  // Checks a range at the call, before it is used. Returns a text if it is on the wrong side or leaves its block.
   std::string check(const void *address, uint64_t size, Side side);
-  // When the work runs. `usable` false: not even poison is there to be read. A text is a bug of the program.
+  // Checks and translates a range when the work runs. `usable` is false if not even poison can be read. `problem` is a
+  // bug of the program.
   struct Resolved {
     std::vector<VirtualMemory::Piece> pieces;
     std::string problem;
@@ -43,11 +44,11 @@ public:
   };
   Resolved resolve(const void *address, uint64_t size, Access access, int32_t device);
 
-  // Variables of a module's image: device memory that lies elsewhere, until `owner` is forgotten.
+  // Variables of a module's image are device memory outside the arena, until `owner` is forgotten.
   void add_variable(const void *owner, int32_t device, void *address, uint64_t size);
   void forget_variables(const void *owner);
 
-  // While any function of the host runs on a driver thread, it may touch device memory.
+  // While a host function runs on a driver thread, it may touch device memory.
   void open();
   void shut();
 

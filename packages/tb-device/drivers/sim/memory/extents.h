@@ -7,7 +7,7 @@
 
 namespace tb::drivers::sim {
 
-// Next fit: the search goes on where the last one ended, so that freed addresses come back as late as possible.
+// Next fit: a search continues where the last one ended, so that freed addresses are reused as late as possible.
 class Extents {
 public:
   Extents(uint64_t begin, uint64_t end) : cursor_(begin) { free_.emplace(begin, end - begin); }
@@ -23,7 +23,7 @@ public:
   struct Range {
     uint64_t begin, size;
   };
-  // The free range that the returned one has become a part of.
+  // Returns a range and gives the free range of which it is now a part.
   Range give(uint64_t begin, uint64_t size) {
     auto next = free_.lower_bound(begin);
     if (next != free_.end() && next->first == begin + size) {

@@ -1,7 +1,7 @@
 // The handler of SIGSEGV for isolated device memory.
 //
-// It runs where a thread has just touched memory that it must not touch: the process is about to end, unless somebody
-// before us handles such faults. So it takes locks only by trying, and allocates nothing.
+// It runs after a thread has touched memory that it must not touch: the process is about to end, unless an earlier
+// handler deals with such faults. So it takes locks only by trying, and allocates nothing.
 #include "drivers/sim/memory/fault_handler.h"
 
 #include <unistd.h>
@@ -18,17 +18,17 @@ namespace tb::drivers::sim {
 namespace {
 
 constexpr size_t most_entries = 64; // drivers open at once that get a text; further ones get only the fault
-std::atomic<Memory *> watched[most_entries];
+std::atomic<Memory *> observed[most_entries];
 std::mutex install_mutex;
-int watched_count = 0;
-bool installed = false; // also while another handler, which knows ours as the one before it, lies over it
+int observed_count = 0;
+bool installed = false; // also while a later handler, which calls ours, is installed over it
 struct sigaction before;
 
 void hand_on(int signal, siginfo_t *info, void *context) {
   if (before.sa_flags & SA_SIGINFO) {
     before.sa_sigaction(signal, info, context);
   } else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN) {
-    // Returning repeats the access, which then ends the process as if nobody had handled it.
+    // Returning repeats the access, which then ends the process as if there were no handler.
     struct sigaction plain = {};
     plain.sa_handler = SIG_DFL;
     sigaction(signal, &plain, nullptr);
@@ -40,7 +40,7 @@ void hand_on(int signal, siginfo_t *info, void *context) {
 void on_fault(int signal, siginfo_t *info, void *context) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(info->si_addr);
   char what[192], text[512];
-  for (auto &place : watched) {
+  for (auto &place : observed) {
     Memory *memory = place.load();
     if (!memory || !memory->describe(address, what, sizeof what)) continue;
     const int length =
@@ -49,7 +49,7 @@ void on_fault(int signal, siginfo_t *info, void *context) {
                       "sim: the host cannot read or write device memory. Copy it to host memory first (mem_copy, "
                       "tensor.cpu()), or open the driver with isolated=0.\n",
                       info->si_addr, what);
-    // The process is ending: there is nobody to tell that stderr is closed.
+    // The process is ending, so a closed stderr cannot be reported.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, static_cast<size_t>(length));
     break;
   }
@@ -60,10 +60,10 @@ void on_fault(int signal, siginfo_t *info, void *context) {
 
 void watch_faults(Memory *memory) {
   std::lock_guard lock(install_mutex);
-  for (auto &place : watched) {
+  for (auto &place : observed) {
     if (place.load()) continue;
     place.store(memory);
-    ++watched_count;
+    ++observed_count;
     if (!installed) {
       installed = true;
       struct sigaction action = {};
@@ -78,10 +78,10 @@ void watch_faults(Memory *memory) {
 
 void unwatch_faults(Memory *memory) noexcept {
   std::lock_guard lock(install_mutex);
-  for (auto &place : watched) {
+  for (auto &place : observed) {
     if (place.load() != memory) continue;
     place.store(nullptr);
-    if (--watched_count) return;
+    if (--observed_count) return;
     struct sigaction now = {};
     if (sigaction(SIGSEGV, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault)
       installed = sigaction(SIGSEGV, &before, nullptr) != 0;

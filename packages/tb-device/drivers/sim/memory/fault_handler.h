@@ -5,7 +5,7 @@ namespace tb::drivers::sim {
 
 class Memory;
 
-// The first one installs the handler; the last one to go takes it away, if nobody installed another over it.
+// The first registration installs the handler; the last one removes it, unless another handler was installed over it.
 void watch_faults(Memory *memory);
 void unwatch_faults(Memory *memory) noexcept;
 

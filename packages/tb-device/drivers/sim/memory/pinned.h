@@ -1,6 +1,6 @@
 // Host memory that the device reads and writes directly: allocated here, or the caller's own.
 //
-// Freed memory is poisoned and kept a while, so that a copy that still runs reads poison instead of another's data.
+// Freed memory is poisoned and kept for a while, so that a copy that still runs reads poison instead of other data.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Reserving addresses, and mapping parts of the devices' files there.
+// Maps parts of the devices' files at reserved addresses.
 #include "drivers/sim/memory/virtual_memory.h"
 
 #include <sys/mman.h>

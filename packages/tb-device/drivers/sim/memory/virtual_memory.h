@@ -1,4 +1,4 @@
-// Addresses apart from memory: reservations, physical memory, mappings.
+// Virtual memory (VMM): reserved addresses, physical memory, and mappings between them.
 //
 // Physical memory is a part of its device's file. A mapping shows it at the caller's address with the access that was
 // granted, but only while functions of the host run; the driver itself works through the arena's inner mapping.

@@ -10,13 +10,13 @@
 
 namespace tb::drivers::sim {
 
-// What an operation is told when it runs: the closure's context, and the driver's memory.
+// What an operation receives when it runs: the closure's context and the driver's memory.
 struct Run {
   Memory &memory;
   Queue &queue;
   uint64_t position; // after this operation
   tb_closure_context context;
-  void explain(const std::string &text) const; // the text of a failure
+  void explain(const std::string &text) const; // sets the text of a failure
 };
 
 class Operation {
@@ -37,7 +37,7 @@ public:
   const std::shared_ptr<Stream> stream; // lives at least as long as its work
   bool ready = true;                    // false between closure_reserve and closure_commit
   uint64_t units = 1;                   // of the queue's room
-  // May not run before this queue has come so far. NULL: at any time.
+  // The operation may not run before this queue has reached source_position. NULL: it may run at any time.
   std::shared_ptr<Queue> source;
   uint64_t source_position = 0;
 };

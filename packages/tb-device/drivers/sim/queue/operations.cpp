@@ -1,4 +1,4 @@
-// What each kind of queued work does.
+// Runs each kind of queued work.
 #include "drivers/sim/queue/operations.h"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ ClosureOperation::~ClosureOperation() {
   if (closure_) {
     try {
       closure_->destroy(storage_);
-    } catch (...) { // a destructor that throws has no status to report through; the work itself has been told
+    } catch (...) { // a destructor has no status to report through; the work's own failure is reported
     }
   }
   ::operator delete(storage_, std::align_val_t(TB_CLOSURE_ALIGNMENT));

@@ -9,7 +9,7 @@
 
 namespace tb::drivers::sim {
 
-// Overlapping ranges are copied as if through a third place.
+// Overlapping ranges are copied as if through a buffer.
 class CopyOperation : public Operation {
 public:
   // `dst_device` and `src_device`: whose access rights count.
@@ -70,7 +70,7 @@ private:
   void *const user_;
 };
 
-// A point that events stand for; takes the time where the event wants it.
+// The point of an event's record; takes the time if the event has timing.
 class RecordOperation : public Operation {
 public:
   RecordOperation(std::shared_ptr<Stream> stream, std::shared_ptr<int64_t> stamp)
@@ -93,7 +93,7 @@ public:
   tb_status run(Run &run) override;
 };
 
-// Makes stream-ordered memory fresh in the order of its stream: what others wrote there before is their bug.
+// Poisons stream-ordered memory in the order of its stream: earlier writes of other streams are a bug.
 class AllocateOperation : public Operation {
 public:
   AllocateOperation(std::shared_ptr<Stream> stream, void *address) : Operation(std::move(stream)), address_(address) {}

@@ -11,33 +11,24 @@
 #include <memory>
 
 #include "drivers/common/failure.h"
+#include "drivers/sim/device/device.h"
 #include "tb/driver.h"
 
 namespace tb::drivers::sim {
 
 class Operation;
 
-struct Device {
-  explicit Device(int32_t number) : number(number) {}
-  const int32_t number;
-  std::atomic<bool> lost{false};
-  std::atomic<uint64_t> generation{0}; // raised by each reset; queues and events of an earlier one are gone
-  FailureSlot failures;                // of destroyed streams: the next device_synchronize tells
-  FailureSlot bugs;                    // that belong to no stream: the next synchronise of any stream tells
-  uint32_t waiting = 0;                // host threads in device_synchronize
-};
-
 class Queue {
 public:
   Queue(Device &device, uint32_t number, uint32_t rank) : device(device), number(number), rank(rank) {}
 
-  // Of the queue's room, as the CPU driver counts it: 64 bytes each, 1 MiB in all.
+  // Room in units of 64 bytes, as in the CPU driver's queue: 1 MiB in all.
   static constexpr uint64_t room_units = 16384;
   static constexpr uint64_t largest_closure = room_units / 2 * TB_CLOSURE_ALIGNMENT;
 
   Device &device;
   const uint32_t number; // as schedules name it, and the native handle less one
-  uint32_t rank;         // the scheduler's favour
+  uint32_t rank;         // the policy's preference
   uint64_t generation = 0;
   std::deque<std::shared_ptr<Operation>> operations; // from position `done` on
   uint64_t tail = 0, planned = 0, done = 0;
@@ -46,7 +37,7 @@ public:
   uint64_t wake_at = UINT64_MAX; // no sleeping thread waits for a position below
   bool running = false;          // its first operation runs
   bool retired = false;          // its stream was destroyed
-  uint64_t scan = 0;             // the scan of queues that last came by
+  uint64_t scan = 0;             // the last scan of queues that visited this one
   FailureSlot failures;
 
   Operation *next() const noexcept {
@@ -64,7 +55,7 @@ struct Stream {
 
 // What a tb_event points to.
 struct Event {
-  // What it stands for at one moment. No queue: never recorded, so complete.
+  // What the event stands for at one moment. No queue: it was never recorded, so it is complete.
   struct Point {
     std::shared_ptr<Queue> queue;
     uint64_t position = 0;

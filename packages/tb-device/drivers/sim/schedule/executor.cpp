@@ -1,4 +1,4 @@
-// The scheduler's threads: running the plan, and minding the clock.
+// The scheduler's threads: one runs the plan, one watches the clock.
 #include <pthread.h>
 
 #include <csignal>
@@ -100,14 +100,14 @@ void Scheduler::run_plan(uint64_t number) {
   }
   left_.push_back(number);
   tick_.notify_all();
-  work_.notify_all(); // what waited for this step is the new runner's to run
+  work_.notify_all(); // the new runner takes the steps that waited for this one
 }
 
 void Scheduler::execute(Lock &lock, Step &step) {
   Queue &queue = *step.queue;
   queue.running = true;
   std::shared_ptr<Operation> operation = std::move(queue.operations.front());
-  if (step.loses) queue.device.lost = true; // the waiting threads are told after the step
+  if (step.loses) queue.device.lost = true; // waiting threads are woken after the step
   const bool lost = queue.lost(), function = operation->is_function();
   in_function_ = function;
   char text[600] = "";
@@ -137,7 +137,7 @@ void Scheduler::execute(Lock &lock, Step &step) {
   queue.running = false;
   ++queue.done;
   if (queue.done >= queue.wake_at || step.loses) {
-    queue.wake_at = UINT64_MAX; // those who wait for more set it anew
+    queue.wake_at = UINT64_MAX; // threads that wait for a later position set it again
     done_.notify_all();
   }
   if (queue.done == queue.tail && queue.retired) finish(queue);
@@ -200,7 +200,7 @@ void Scheduler::let_idle_run() {
   if (pending_.empty() || Clock::now() - last_event_ < limit || (busy_ && !stalled())) return;
   if (next_step() != plan_.end()) return; // there is something to do already
   if (replay_left() && !runnable().empty()) stop_replay("nobody has called the driver for a second");
-  plan_everything(idle_chooser_);
+  plan_everything(idle_policy_);
   work_.notify_all();
 }
 

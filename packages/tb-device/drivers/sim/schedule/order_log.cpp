@@ -1,4 +1,4 @@
-// Writing and reading the text of a schedule.
+// Writes and reads the text of an order.
 #include "drivers/sim/schedule/order_log.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ template <class Number> bool take_number(std::string_view *text, Number *out) {
 
 } // namespace
 
-void Schedule::add(uint64_t call, uint32_t stream) {
+void OrderLog::add(uint64_t call, uint32_t stream) {
   if (!runs_.empty() && runs_.back().call == call && runs_.back().stream == stream) {
     ++runs_.back().count;
   } else if (runs_.size() < most_entries) {
@@ -30,7 +30,7 @@ void Schedule::add(uint64_t call, uint32_t stream) {
   }
 }
 
-std::string Schedule::text() const {
+std::string OrderLog::text() const {
   std::string text;
   uint64_t call = 0;
   for (const Run &run : runs_) {
@@ -44,7 +44,7 @@ std::string Schedule::text() const {
   return text;
 }
 
-bool Schedule::parse(const std::string &whole, std::vector<Run> *out) {
+bool OrderLog::parse(const std::string &whole, std::vector<Run> *out) {
   std::string_view text = whole;
   uint64_t call = 0;
   while (true) {

@@ -1,7 +1,7 @@
 // The order in which streams ran, as a text that can be replayed.
 //
-// Tokens apart by spaces: "+N" says that N calls of the driver went by, "S" that stream S ran an operation, "SxN" that it
-// ran N in a row. Streams are numbered in the order of their making, the devices' default streams first.
+// Tokens are separated by spaces: "+N" says that N calls of the driver went by, "S" that stream S ran an operation,
+// "SxN" that it ran N in a row. Streams are numbered as they are created, the devices' default streams first.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tb::drivers::sim {
 
-class Schedule {
+class OrderLog {
 public:
   // Operations of one stream in a row, chosen during one call.
   struct Run {

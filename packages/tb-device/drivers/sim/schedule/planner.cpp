@@ -1,4 +1,4 @@
-// The scheduler's choices: which stream runs next, and when.
+// Plans which stream runs next, and when.
 #include <algorithm>
 
 #include "drivers/sim/schedule/scheduler.h"
@@ -20,7 +20,7 @@ std::vector<Queue *> Scheduler::runnable() const {
   return found;
 }
 
-// The queues whose next step brings something that is waited for nearer.
+// The queues whose next step is needed for something that a host thread waits for.
 std::vector<Queue *> Scheduler::needed() {
   std::vector<Queue *> found;
   std::vector<Target> open(demands_.begin(), demands_.end());
@@ -44,7 +44,7 @@ std::vector<Queue *> Scheduler::needed() {
 
 void Scheduler::plan(Queue &queue) {
   ++steps_;
-  schedule_.add(calls_, queue.number);
+  order_log_.add(calls_, queue.number);
   const auto found = pending_.find(queue.number);
   Step step;
   step.queue = found->second;
@@ -53,15 +53,15 @@ void Scheduler::plan(Queue &queue) {
   if (++queue.planned == queue.tail) pending_.erase(found);
 }
 
-void Scheduler::plan_everything(Chooser &chooser) {
-  for (auto candidates = runnable(); !candidates.empty(); candidates = runnable()) plan(*chooser.pick(candidates));
+void Scheduler::plan_everything(Policy &policy) {
+  for (auto candidates = runnable(); !candidates.empty(); candidates = runnable()) plan(*policy.pick(candidates));
 }
 
 void Scheduler::meet_demands() {
   if (demands_.empty()) return;
   for (auto candidates = needed(); !candidates.empty(); candidates = needed()) {
     if (replay_left()) stop_replay("it leaves out work that a thread waits for");
-    plan(*chooser_.pick(!following_ && chooser_.strays() ? runnable() : candidates));
+    plan(*policy_.pick(!following_ && policy_.strays() ? runnable() : candidates));
   }
 }
 
@@ -74,7 +74,7 @@ void Scheduler::stop_replay(const char *why) {
 // The steps that the given schedule has for this call.
 void Scheduler::plan_replayed() {
   while (replay_left() && replay_[replayed_].call <= calls_) {
-    Schedule::Run &run = replay_[replayed_];
+    OrderLog::Run &run = replay_[replayed_];
     const auto found = pending_.find(run.stream);
     if (found == pending_.end() || !can_plan(*found->second))
       return stop_replay("the stream that it names next cannot run");
@@ -88,12 +88,12 @@ void Scheduler::choose(Call call) {
   last_event_ = Clock::now();
   plan_replayed();
   uint64_t steps = 0;
-  if (call == Call::enqueue && !following_) steps = chooser_.steps_at_enqueue();
-  if (call == Call::query && !replay_left()) steps = chooser_.steps_at_query(); // polling ends also after a schedule
+  if (call == Call::enqueue && !following_) steps = policy_.steps_at_enqueue();
+  if (call == Call::query && !replay_left()) steps = policy_.steps_at_query(); // polling ends also after a schedule
   for (; steps; --steps) {
     const auto candidates = runnable();
     if (candidates.empty()) break;
-    plan(*chooser_.pick(candidates));
+    plan(*policy_.pick(candidates));
   }
   meet_demands();
   if (!plan_.empty()) work_.notify_all();

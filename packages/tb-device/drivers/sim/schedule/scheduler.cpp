@@ -1,4 +1,4 @@
-// The scheduler's calls: queueing work, waiting for it, asking about it.
+// The calls of the driver's slots: queue work, wait for it, query it.
 #include "drivers/sim/schedule/scheduler.h"
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 namespace tb::drivers::sim {
 
 Scheduler::Scheduler(const tb_host *host, const Options &options, Memory &memory)
-    : host_(host), options_(options), memory_(memory), chooser_(options.seed), idle_chooser_(~options.seed),
+    : host_(host), options_(options), memory_(memory), policy_(options.seed), idle_policy_(~options.seed),
       last_event_(Clock::now()) {
   if (host->option && host->option("schedule")) {
     following_ = true;
-    if (!Schedule::parse(options.schedule, &replay_))
+    if (!OrderLog::parse(options.schedule, &replay_))
       throw std::invalid_argument("option \"schedule\" of the sim driver is no schedule; accepted is what the driver "
                                   "printed after \"schedule=\", such as \"+3 0x2 +1 2\"");
   }
@@ -34,7 +34,7 @@ Scheduler::Scheduler(const tb_host *host, const Options &options, Memory &memory
 
 Scheduler::~Scheduler() {
   Lock lock(mutex_);
-  plan_everything(chooser_);
+  plan_everything(policy_);
   work_.notify_all();
   tick_.notify_all();
   sleep_until_idle(lock, [&] { return !anything_left(); });
@@ -61,7 +61,7 @@ template <class Done> void Scheduler::sleep_until_idle(Lock &lock, Done done) {
 
 std::shared_ptr<Queue> Scheduler::create_queue(Device &device) {
   Lock lock(mutex_);
-  auto queue = std::make_shared<Queue>(device, queue_count_, chooser_.new_rank());
+  auto queue = std::make_shared<Queue>(device, queue_count_, policy_.new_rank());
   queue->generation = device.generation.load();
   queues_.emplace(queue->number, queue);
   ++queue_count_;
@@ -192,7 +192,7 @@ std::vector<Scheduler::Target> Scheduler::tails_of(const Device &device) {
 bool Scheduler::drain(std::chrono::milliseconds limit) {
   Lock lock(mutex_);
   if (!anything_left()) return true;
-  plan_everything(chooser_);
+  plan_everything(policy_);
   work_.notify_all();
   ++watchers_;
   done_.wait_for(lock, limit, [&] { return plan_.empty() && running_ == 0; });
@@ -204,7 +204,7 @@ void Scheduler::reset(Device &device) {
   Lock lock(mutex_);
   device.lost = true;
   done_.notify_all();
-  plan_everything(chooser_);
+  plan_everything(policy_);
   work_.notify_all();
   sleep_until_idle(lock, [&] {
     return std::all_of(queues_.begin(), queues_.end(), [&](const auto &entry) {
@@ -224,7 +224,7 @@ uint64_t Scheduler::steps() {
 
 std::string Scheduler::schedule() {
   Lock lock(mutex_);
-  return schedule_.text();
+  return order_log_.text();
 }
 
 std::string Scheduler::description() { return "seed=" + std::to_string(options_.seed) + " schedule=" + schedule(); }

@@ -1,12 +1,14 @@
-// Chooses the order of all work of a driver, and runs it.
+// Chooses the order in which all work of a driver runs, and runs it.
 //
-// Choosing and running are apart. Each call of the driver is a point of choice: there, under the lock, the scheduler
-// appends steps to the plan, by the seed and by what host threads wait for, as if each step were done at once. A thread
-// of its own then runs the plan in that order. So the choices depend on the calls alone, never on how fast work runs.
+// Planning (planner.cpp) and execution (executor.cpp) are separate. Each call of the driver is a point of choice: the
+// scheduler then appends steps to the plan under its lock, by the policy (policy.h) and by what host threads wait for,
+// as if each step were done at once. Another thread executes the plan in that order. So the choices depend on the calls
+// alone and never on how fast work runs; order_log.h records them.
 //
-// Functions of the host may block until something else happens. A clock thread sees one that has run for patience_limit, and
-// starts another thread that takes over the rest of the plan: what waits for the blocked stream is passed over, what
-// does not runs on. The same thread lets everything queued run when nobody has called for the option "idle".
+// Host functions may block until something else happens. When one has run for `patience_limit`, a clock thread starts
+// another thread that takes over the rest of the plan: steps that wait for the blocked stream are skipped, the others
+// run. The clock thread also runs everything that is queued if the driver was not called for the time of the option
+// "idle".
 #pragma once
 
 #include <chrono>
@@ -20,8 +22,8 @@
 #include <thread>
 #include <vector>
 
+#include "drivers/sim/device/options.h"
 #include "drivers/sim/memory/device_memory.h"
-#include "drivers/sim/options.h"
 #include "drivers/sim/queue/operation.h"
 #include "drivers/sim/queue/queue.h"
 #include "drivers/sim/schedule/order_log.h"
@@ -32,7 +34,7 @@ namespace tb::drivers::sim {
 class Scheduler {
 public:
   static constexpr std::chrono::milliseconds patience_limit{50};
-  // A query waits so long for work that is chosen already, so that its answer does not depend on luck.
+  // A query waits this long for work that is chosen already, so that its answer does not depend on chance.
   static constexpr std::chrono::microseconds glance{200};
 
   struct Target {
@@ -50,10 +52,10 @@ public:
   // Gives the position after the operation. Waits for room when the queue is full, except in the queue's own work:
   // TB_FAILED_PRECONDITION then.
   tb_status enqueue(const std::shared_ptr<Queue> &queue, std::shared_ptr<Operation> operation, uint64_t *position);
-  // A closure's storage was filled, or given up. Takes the caller's hold of it: its end, on a driver's thread, is the last
-  // one's that holds it.
+  // A closure's storage was filled or cancelled. Takes the caller's reference, so that the last reference ends on a
+  // thread of the driver.
   void commit(std::shared_ptr<Operation> operation);
-  // Runs in the order of the plan, at once: nothing that was chosen later comes before it.
+  // Runs `function` in the order of the plan, before everything that is chosen later.
   void after_plan(std::function<void()> function);
   // Returns when every target is reached or its device is lost. `device`: counted as waiting for all of it.
   void wait(const std::vector<Target> &targets, Device *device = nullptr);
@@ -63,7 +65,7 @@ public:
   std::vector<Target> tails_of(const Device &device); // also of destroyed streams
   // Runs what can run without the host, for at most `limit`. True: nothing is left.
   bool drain(std::chrono::milliseconds limit);
-  // Throws the work of a lost device away, and makes its handles fail for good.
+  // Drops the work of a lost device and makes its handles fail for ever.
   void reset(Device &device);
 
   // Whether the calling thread is inside a function of this queue, or of a queue of this device.
@@ -91,10 +93,10 @@ private:
     bool loses = false; // the device is lost at this step
   };
 
-  // ---- plan.cpp: choosing, with the lock held ----
+  // ---- planner.cpp, with the lock held ----
   void choose(Call call);
   void plan(Queue &queue);
-  void plan_everything(Chooser &chooser);
+  void plan_everything(Policy &policy);
   void meet_demands();
   void plan_replayed();
   bool replay_left() const { return following_ && replayed_ < replay_.size(); }
@@ -103,7 +105,7 @@ private:
   std::vector<Queue *> runnable() const;
   std::vector<Queue *> needed();
 
-  // ---- scheduler.cpp: running ----
+  // ---- executor.cpp ----
   void run_plan(uint64_t number);
   std::list<Step>::iterator next_step();
   void execute_function(Lock &lock, Step &step);
@@ -126,25 +128,25 @@ private:
   std::mutex mutex_;
   std::condition_variable work_, done_, tick_;
 
-  // What is to be chosen from.
+  // The work to choose from.
   std::map<uint32_t, std::shared_ptr<Queue>> pending_; // have work that is not planned; by number
   std::map<uint32_t, std::shared_ptr<Queue>> queues_;  // not retired, or not done
   std::list<Target> demands_;                          // what host threads wait for
   uint32_t queue_count_ = 0;
   uint64_t calls_ = 0, steps_ = 0;
-  Chooser chooser_, idle_chooser_; // apart, so that a pause of the host does not change the choices after it
-  Schedule schedule_;
-  std::vector<Schedule::Run> replay_;
+  Policy policy_, idle_policy_; // apart, so that a pause of the host does not change the choices after it
+  OrderLog order_log_;
+  std::vector<OrderLog::Run> replay_;
   size_t replayed_ = 0;    // runs of it
   bool following_ = false; // a schedule was given, and has fitted so far
   std::vector<std::string> problems_;
 
-  // Sleeps until the queue has come to a position or is lost. The runner wakes nobody before.
+  // Sleeps until the queue has reached a position or is lost. The runner wakes no thread before.
   void sleep_until(Lock &lock, Queue &queue, uint64_t position);
   template <class Done> void sleep_until_idle(Lock &lock, Done done); // looks again after each step
   uint32_t watchers_ = 0;                                             // threads that do
 
-  // What is chosen and runs.
+  // The chosen work, and its execution.
   std::list<Step> plan_;
   uint64_t scans_ = 0;
   uint32_t running_ = 0;                    // steps that run now

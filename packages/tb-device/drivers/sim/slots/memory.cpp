@@ -6,8 +6,7 @@ namespace tb::drivers::sim {
 
 namespace {
 
-// Memory that was freed in the order of streams which nothing has made run yet: an allocation that fails for want of it
-// waits so long for that work.
+// How long an allocation that does not fit waits for work that frees memory in stream order and has not run yet.
 constexpr std::chrono::milliseconds reclaim{200};
 
 tb_status allocate(Driver &driver, const Device &device, uint64_t size, void **out) {
@@ -34,7 +33,7 @@ tb_status begin_free(Driver &driver, int32_t number, void *pointer, bool refund,
   case Blocks::Freed::twice:
     return fail(driver.host, TB_INVALID_ARGUMENT, "the block at %p on device %d was freed already", pointer, number);
   case Blocks::Freed::inside:
-    return fail(driver.host, TB_INVALID_ARGUMENT, "%p lies inside a block of device %d; free takes the start of one",
+    return fail(driver.host, TB_INVALID_ARGUMENT, "%p is inside a block of device %d; free takes the start of one",
                 pointer, number);
   case Blocks::Freed::unknown:
     break;

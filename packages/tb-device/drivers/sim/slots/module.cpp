@@ -83,8 +83,8 @@ tb_status launch(tb_driver *self, tb_stream *handle, tb_function *function, cons
     const Function &kernel = *Function::of(function);
     const Module::Place place = driver.place_of(stream->queue->device.number);
     if ((status = check_launch(kernel, place, *config, {"sim", Queue::largest_closure}))) return status;
-    constexpr uint64_t most_shared = uint64_t(1)
-                                     << 40; // bytes; a number beyond would overflow the sum with the kernel's own
+    // More would overflow the sum with the kernel's own shared memory.
+    constexpr uint64_t most_shared = uint64_t(1) << 40; // bytes
     if (config->shared_size > most_shared)
       return fail(driver.host, TB_OUT_OF_MEMORY, "launch of %.200s: no host memory for %s of shared memory",
                   kernel.name, ByteText(config->shared_size).text);

@@ -23,7 +23,7 @@ tb_status stream_default(tb_driver *self, int32_t number, tb_stream **out) {
   });
 }
 
-// The priority is a wish that an adversary does not grant.
+// The priority is a hint, which this driver ignores.
 tb_status stream_create(tb_driver *self, int32_t number, int32_t, uint64_t flags, tb_stream **out) {
   return with(self, [&](Driver &driver) -> tb_status {
     tb_status status = TB_OK;

@@ -1,5 +1,5 @@
 // Reads the sim driver's options.
-#include "drivers/sim/options.h"
+#include "drivers/sim/device/options.h"
 
 #include <charconv>
 #include <string_view>

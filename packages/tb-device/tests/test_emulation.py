@@ -272,7 +272,7 @@ def test_optional_facts_have_their_stated_answers(driver: Driver) -> None:
     assert slots.device_reset(c_int32(0)) == UNSUPPORTED
 
 
-def test_out_parameters_stay_untouched_when_a_stand_in_refuses(driver: Driver) -> None:
+def test_out_parameters_stay_untouched_when_an_emulated_function_refuses(driver: Driver) -> None:
     slots = Slots(driver)
     out, number, unchanged = c_void_p(1), c_int64(1), c_uint64(1)
     slots.mem_alloc_host(c_int32(9), c_uint64(1), c_uint64(0), byref(out))

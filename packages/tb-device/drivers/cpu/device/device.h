@@ -5,18 +5,18 @@
 #include <cstdint>
 
 #include "drivers/common/failure.h"
-#include "drivers/cpu/options.h"
+#include "drivers/cpu/device/options.h"
 #include "tb/driver.h"
 
 namespace tb::drivers::cpu {
 
 class Stream;
 
-// Bytes in use against a limit. Any thread.
+// Counts the bytes in use against a limit. Thread-safe.
 class Budget {
 public:
   explicit Budget(uint64_t limit) : limit_(limit) {}
-  // False, with nothing charged, when it would pass the limit.
+  // False, with nothing charged, if the sum would pass the limit.
   bool charge(uint64_t bytes) noexcept {
     uint64_t used = used_.load(std::memory_order_relaxed);
     do {
@@ -47,7 +47,7 @@ public:
   Budget &budget() noexcept { return budget_; }
   // Host threads in device_synchronize.
   std::atomic<uint32_t> &waiting() noexcept { return waiting_; }
-  // Failures of streams that were destroyed before anybody asked; device_synchronize tells them.
+  // Failures of streams that were destroyed before they were reported; device_synchronize reports them.
   FailureSlot &orphaned_failures() noexcept { return orphaned_failures_; }
   Stream *default_stream = nullptr; // set at open, owned by the driver's list
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <ctime>
 
-namespace tb::drivers::cpu {
+namespace tb::drivers {
 
 static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_always_lock_free,
               "the kernel reads the word behind the atomic");
@@ -53,4 +53,4 @@ inline void pause() noexcept {
 #endif
 }
 
-} // namespace tb::drivers::cpu
+} // namespace tb::drivers

@@ -1,5 +1,5 @@
 // Reads the driver's options.
-#include "drivers/cpu/options.h"
+#include "drivers/cpu/device/options.h"
 
 #include <cctype>
 #include <charconv>

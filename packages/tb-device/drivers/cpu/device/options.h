@@ -14,9 +14,10 @@ struct Options {
 
   int32_t devices = 1;
   uint64_t memory = 0; // bytes for each device
-  // Pauses that an idle worker spins before it sleeps: longer than the host takes from one operator to the next, so that
-  // a commit rarely has to wake it. A waiter spins an eighth: about what sleeping and waking cost (5 us), and it takes a
-  // processor from the very work it waits for. Spins of 20,000 and more make whole training steps slow at random.
+  // Pauses that an idle worker spins before it sleeps: longer than the host takes from one operator to the next, so
+  // that a commit rarely has to wake it. A waiter spins an eighth: about what sleeping and waking cost (5 us), and it
+  // takes a processor from the very work it waits for. Spins of 20,000 and more make whole training steps slow at
+  // random.
   uint32_t spin = 1000;
 };
 
