@@ -180,7 +180,7 @@ private:
   std::shared_ptr<State> state_;
 };
 
-// ---- Work that takes time, fails, or tells when it ran: by CLOSURE, HOSTCALL or MODULE, whichever is offered. ----
+// ---- Work that takes time, fails, or reports when it ran: by CLOSURE, HOSTCALL or MODULE, whichever is offered. ----
 
 // Holds a stream until opened, so that a case decides when work is done. NotOffered where the driver has neither
 // CLOSURE nor HOSTCALL. The destructor opens it and waits for the stream.

@@ -111,7 +111,8 @@ int run_all(const Request &request) {
     const Result result = run_case(one, *kit);
     ++counts[result.outcome];
     print(one, result);
-    // What it left behind is not the next case's: it starts with a driver of its own, and the old one is never closed.
+    // The next case gets a new driver, so that it does not see what this one left behind; the old driver is never
+    // closed.
     if (result.outcome == Outcome::failed) {
       failed += ' ' + one.id();
       static auto &left = *new std::vector<Kit *>; // what is still pointed at is no leak

@@ -1,7 +1,7 @@
 // Entry of the CPU driver, the default that is linked into tb_device._core.
 //
-// The contract is tb_driver_open_v1's (tb/driver.h). It may be opened several times; each self is a world of its own.
-// Opening starts no thread and takes no memory worth mentioning: a stream's queue and worker appear at its first work.
+// The contract is tb_driver_open_v1's (tb/driver.h). It may be opened several times; each self is independent.
+// Opening starts no thread and takes little memory: a stream gets its queue and worker at its first work.
 //
 // It offers every group and the extension tb.graph, with these limits:
 //   MODULE    images are shared objects for this machine (tb/host_kernel.h)

@@ -48,7 +48,7 @@ public:
 
   // aclInit, once.
   void initialize();
-  // Whether somebody has made the device current through us: before that nothing can be queued on it.
+  // Whether the device was made current through this driver: before that nothing can be queued on it.
   bool was_used(int32_t device) const { return devices_[static_cast<size_t>(device)].context_known; }
 
 private:
@@ -64,7 +64,7 @@ private:
 
   std::mutex mutex_;
   std::atomic<bool> initialized_{false};
-  bool ours_ = false; // nobody had initialised the library before
+  bool ours_ = false; // the library was not initialised before
   std::vector<Device> devices_;
 };
 

@@ -64,7 +64,7 @@ void Scratch::passes(Piece piece, acl::Stream stream) {
     std::lock_guard lock(mutex_);
     pending_.push_back(piece);
   } catch (...) {
-    // Without an event only the stream itself tells when the work is done.
+    // Without an event only a query of the stream shows whether the work is done.
     runtime_.library.aclrtSynchronizeStream(stream);
     free(piece);
     throw;

@@ -124,7 +124,7 @@ Event *Driver::add_event(Device &device, uint64_t flags) {
 
 tb_status Driver::destroy_event(tb_event *handle) {
   tb_status status = TB_OK;
-  const auto found = event(handle, &status); // let go after the lock
+  const auto found = event(handle, &status); // released after the lock
   if (!found) return status;
   std::lock_guard lock(mutex_);
   events_.erase(handle);
@@ -138,7 +138,7 @@ Event::Point Driver::point_of(const Event &event) {
 
 void Driver::set_point(Event &event, Event::Point point) {
   std::lock_guard lock(mutex_);
-  std::swap(event.point, point); // the old one is let go after the lock
+  std::swap(event.point, point); // the old point is released after the lock
 }
 
 void Driver::open_closure(std::shared_ptr<ClosureOperation> closure) {

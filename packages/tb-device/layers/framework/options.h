@@ -27,7 +27,7 @@ std::vector<LayerSpec> parse_spec(const std::string &spec);
 // "nth=7,status=8" alone.
 OptionTexts parse_options(const std::string &layer, const std::string &text);
 
-// The options of one layer, each taken by name. done() throws BadSpec for those that nobody took.
+// The options of one layer, each read by name. done() throws BadSpec for options that were not read.
 class OptionReader {
 public:
   OptionReader(std::string layer, OptionTexts texts) : layer_(std::move(layer)), texts_(std::move(texts)) {}

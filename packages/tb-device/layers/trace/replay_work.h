@@ -11,7 +11,7 @@
 
 namespace tb::layers {
 
-// Runs what was given in order, on a thread of its own.
+// Runs work in order on its own thread.
 class InOrder {
 public:
   InOrder() : thread_([this] { run(); }) {}

@@ -132,7 +132,7 @@ void copy_and_wait(Driver &driver, int32_t device, void *dst, const void *src, u
 }
 
 // An address is any number in Python: where the host writes to device memory itself, the driver is asked whether it has
-// the memory, if it can tell. Elsewhere its own refusal says more.
+// the memory, if it can say so. Elsewhere its own refusal says more.
 void check_memory(Driver &driver, int32_t device, Slot slot, uintptr_t address, uint64_t size) {
   if (!size || check_device(driver, device, slot) != TB_OK) return clear_error(); // the driver refuses the device
   if (!(driver.devices[static_cast<size_t>(device)].flags & TB_DEVICE_HOST_ACCESSIBLE)) return;

@@ -40,7 +40,7 @@ tb_status peer_can_access(tb_driver *self, int32_t device, int32_t peer, int32_t
   return TB_OK;
 }
 
-// A stream of its own, so that a staged copy waits for nothing but itself.
+// A separate stream, so that a staged copy waits for nothing else.
 class StagingStream {
 public:
   StagingStream(Driver &driver, int32_t device) : driver_(driver) {

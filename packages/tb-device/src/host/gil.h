@@ -1,7 +1,7 @@
 // Python's lock given up around calls that may block.
 //
-// Queued work may need it: a Python function in stream order, or the last reference to an object. Who waits with the
-// lock held then waits for ever.
+// Queued work may need the lock, for a Python function in stream order or for the last reference to an object. A thread
+// that waits for such work with the lock held would wait for ever.
 #pragma once
 
 #include <Python.h>

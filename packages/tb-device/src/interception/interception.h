@@ -6,7 +6,8 @@
 
 namespace tb::device {
 
-// From now on is_stream() knows the driver's streams. Nobody asks in a forked child: the table refuses all calls there.
+// From now on is_stream() knows the driver's streams. It is not called in a forked child: the table refuses all calls
+// there.
 void track_streams(Driver &driver);
 int32_t is_stream(const tb_stream *stream); // 1 if it is alive
 

@@ -161,7 +161,7 @@ bool set_default_driver(Driver *driver) {
 }
 
 void shut_down() {
-  if (ended.load() != Ended::no) return; // a forked child has nothing of its own to end
+  if (ended.load() != Ended::no) return; // a forked child has nothing to end
   std::vector<Driver *> drivers;
   for (int place = driver_limit - 1; place >= 0; --place)
     if (Driver *driver = driver_at(place)) drivers.push_back(driver);

@@ -94,7 +94,7 @@ def _texts(options: Options | None) -> dict[str, str]:
 def locate(name: str) -> str:
     """The library of a driver: a path's own, an entry point's; "" for a built-in driver. Opens nothing.
 
-    Raises UnavailableError when the entry point gives no path, NotFoundError for a name that nobody offers.
+    Raises UnavailableError when the entry point gives no path, NotFoundError for an unknown name.
     """
     if is_path(name):
         return os.path.abspath(os.path.expanduser(name))

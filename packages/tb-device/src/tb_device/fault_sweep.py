@@ -67,7 +67,7 @@ class _Raised:
 
 
 def _within(seconds: float, function: Function, what: str, driver: _core.Driver) -> _Raised | None:
-    """Runs it in a thread of its own; what it raised. SweepError with all stacks when it does not end in time."""
+    """Runs it in its own thread; returns what it raised. SweepError with all stacks when it does not end in time."""
     raised: list[_Raised] = []
 
     def body() -> None:

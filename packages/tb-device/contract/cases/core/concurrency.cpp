@@ -16,7 +16,7 @@ TB_CASE(CON, 01, TB_GROUP_CORE, "T1 mem_alloc.4", "eight threads allocate and fr
       std::vector<std::unique_ptr<Block>> live(most_live);
       for (int round = 0; round < round_count; ++round) {
         auto &place = live[static_cast<size_t>(round % most_live)];
-        if (place) // nobody else wrote it
+        if (place) // no other thread wrote it
           CHECK_EQUAL(read_word(kit, place->data()), static_cast<uint32_t>(thread * round_count + round - most_live));
         place.reset();
         place = std::make_unique<Block>(kit, 64 + static_cast<uint64_t>(round * 40));

@@ -1,4 +1,4 @@
-// Drivers that tell wrong facts about their devices.
+// Drivers that report wrong facts about their devices.
 #include <atomic>
 #include <cstring>
 

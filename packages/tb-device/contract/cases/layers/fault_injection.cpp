@@ -178,7 +178,7 @@ TB_CASE(FLT, 09, TB_GROUP_ASYNC, "stream_destroy.1 device_synchronize.1",
   tb_stream *stream = nullptr;
   CHECK_OK(layered.api.stream_create(layered.self, 0, 0, 0, &stream));
   std::atomic<int> done{0};
-  submit_delay(kit, stream, 100); // so that who does not wait is seen
+  submit_delay(kit, stream, 100); // so that a missing wait is noticed
   for (int place = 0; place < 100; ++place) submit(kit, stream, [&] { ++done; });
   layered.layer<Fault>().arm("nth=0,slot=stream_synchronize,after=0,status=33");
   CHECK_STATUS(layered.api.stream_synchronize(layered.self, stream), TB_DEVICE_LOST);

@@ -97,7 +97,7 @@ TB_CASE(LEK, 04, TB_GROUP_CORE, "E1 mem_alloc.3", "a create that fails leaves no
   }
   free_bytes(&after);
   CHECK_EQUAL(after, before);
-  second.close(); // no object that nobody has a handle of
+  second.close(); // no object without a handle
 }
 
 TB_CASE(LEK, 05, TB_GROUP_ASYNC, "stream_destroy.1 event_destroy.1",

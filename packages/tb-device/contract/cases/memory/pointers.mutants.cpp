@@ -1,4 +1,4 @@
-// Drivers that tell wrong things about pointers.
+// Drivers that report wrong facts about pointers.
 #include "contract/mutant.h"
 
 namespace tb::contract {

@@ -1,4 +1,4 @@
-// EVT: the point an event stands for, who waits for it, and what happens to it.
+// EVT: the point for which an event stands, waits for it, and its end.
 #include "contract/support/probe.h"
 
 namespace tb::contract {

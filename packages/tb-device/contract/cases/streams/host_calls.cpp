@@ -121,7 +121,7 @@ TB_CASE(HST, 05, needs | TB_GROUP_CLOSURE, "stream_host_call.3",
   Log log;
   queue(kit, stream, log, 0);
   {
-    Gate gate(kit, stream); // nobody asks for the failure before the call is queued
+    Gate gate(kit, stream); // the failure is not reported before the call is queued
     submit_failure(kit, stream, TB_INTERNAL, "a planted failure");
     queue(kit, stream, log, 1);
     gate.open();

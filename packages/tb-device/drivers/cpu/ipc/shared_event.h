@@ -2,7 +2,7 @@
 //
 // One page of shared memory. The exporter numbers its records from 1 and stores each number when the record's point has
 // passed; importers read, and sleep on a word that the exporter bumps. The exporter holds a lock on its file for as
-// long as it may still store; the system lets go of it when the process dies, and importers then stop waiting.
+// long as it may still store; the system releases it when the process dies, and importers then stop waiting.
 #pragma once
 
 #include <atomic>

@@ -39,7 +39,7 @@ tb_status close(tb_driver *self) {
     if (Stream::running())
       return fail(driver.host, TB_FAILED_PRECONDITION,
                   "close was called from work of a stream, which it would wait for");
-    driver.streams.join_destroyed(); // also where the process ends with memory that nobody freed
+    driver.streams.join_destroyed(); // also if the process ends with memory that was never freed
     const Memory::Counts blocks = driver.memory.counts();
     const VirtualMemory::Counts ranges = driver.virtual_memory.counts();
     const size_t streams = driver.streams.handle_count(), events = driver.event_count.load(),

@@ -78,7 +78,7 @@ tb_status Event::record(Stream &stream) {
   if (shared_)
     if (const tb_status status = record_shared(stream, &point)) return status;
   std::lock_guard lock(mutex_);
-  std::swap(point_, point); // the old point is let go after the lock
+  std::swap(point_, point); // the old point is released after the lock
   return TB_OK;
 }
 

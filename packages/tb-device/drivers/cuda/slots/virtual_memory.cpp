@@ -97,7 +97,7 @@ tb_status vmm_release(tb_driver *self, void *address, uint64_t size) {
 }
 
 tb_status vmm_create(tb_driver *self, int32_t number, uint64_t size, uint64_t flags, tb_physical **out) {
-  // libcuda needs no context for it, but then nobody could ask what is free.
+  // libcuda needs no context for it, but without one device_memory_info would fail.
   return with_device(self, number, {{{out, "out"}}, flags}, [&](Driver &driver, Device &device) -> tb_status {
     const CUmemAllocationProp properties = properties_of(device);
     CUmemGenericAllocationHandle native = 0;

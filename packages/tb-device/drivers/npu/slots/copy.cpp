@@ -16,7 +16,7 @@ bool pinned(Driver &driver, const void *pointer, uint64_t size) {
   if (const auto range = driver.ranges.find(pointer))
     return range->kind != Ranges::Kind::device && range->holds(pointer, size);
   if (!driver.library.aclrtPointerGetAttributes) return false;
-  // Pinned by somebody else.
+  // The library knows it as pinned, although this driver did not pin it.
   acl::PointerAttributes first = {}, last = {};
   driver.call(driver.library.aclrtPointerGetAttributes, pointer, &first);
   if (first.location.type != acl::location_host) return false;

@@ -17,7 +17,7 @@ int64_t device_fact(Driver &driver, int32_t device, int32_t attribute) {
   return value;
 }
 
-// Without aclrtGetDeviceInfo only a device that is set tells.
+// Without aclrtGetDeviceInfo the facts of a device are available only while it is set.
 uint64_t total_memory(Driver &driver, int32_t device) {
   if (driver.library.aclrtGetDeviceInfo)
     return static_cast<uint64_t>(device_fact(driver, device, acl::total_memory_key));

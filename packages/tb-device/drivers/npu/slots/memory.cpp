@@ -43,7 +43,7 @@ tb_status mem_alloc(tb_driver *self, int32_t device, uint64_t size, uint64_t fla
     const Library &library = driver.library;
     void *memory = nullptr;
     const uint64_t asked = size ? size : 1; // the library gives nothing for 0
-    // The older function adds 32 bytes of its own, which operators may write.
+    // The older function adds 32 bytes, which operators may write.
     driver.call(library.aclrtMallocAlign32 ? library.aclrtMallocAlign32 : library.aclrtMalloc, &memory, size_t(asked),
                 int32_t(acl::huge_pages_first));
     driver.ranges.add(memory, asked, Kind::device, device);

@@ -74,7 +74,7 @@ tb_status stream_query(tb_driver *self, tb_stream *handle) {
     int32_t status = acl::stream_not_ready;
     driver.call(driver.library.aclrtStreamQuery, stream.native, &status);
     if (status != acl::stream_complete) return TB_NOT_READY;
-    driver.call(driver.library.aclrtSynchronizeStream, stream.native); // returns at once, and tells failures
+    driver.call(driver.library.aclrtSynchronizeStream, stream.native); // returns at once, and reports failures
     return TB_OK;
   });
 }

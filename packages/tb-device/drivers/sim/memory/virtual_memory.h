@@ -53,7 +53,7 @@ public:
     size_t reservations, physicals;
   };
   Counts counts();
-  void lose(int32_t device); // its physical memory is gone; handles and mappings can still be let go
+  void lose(int32_t device); // its physical memory is gone; handles and mappings can still be released
   void open();
   void shut();
 

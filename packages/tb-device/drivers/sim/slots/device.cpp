@@ -32,7 +32,7 @@ tb_status close(tb_driver *self) {
       driver.host->log(1, order.c_str());
       for (const auto &device : driver.devices)
         for (FailureSlot *slot : {&device->failures, &device->bugs})
-          if (const auto failure = slot->peek(UINT64_MAX)) driver.host->log(2, failure->text); // nobody asked for it
+          if (const auto failure = slot->peek(UINT64_MAX)) driver.host->log(2, failure->text); // it was never reported
     }
     delete &driver;
     return TB_OK;
