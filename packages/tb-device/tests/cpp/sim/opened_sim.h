@@ -6,7 +6,7 @@
 
 #include "drivers/sim/sim_driver.h"
 #include "drivers/sim/sim_extension.h"
-#include "opened_driver.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 namespace test {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "layered_driver.h"
+#include "tests/cpp/layers/layered_driver.h"
 
 namespace {
 

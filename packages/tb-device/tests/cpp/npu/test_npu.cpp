@@ -7,9 +7,9 @@
 #include <mutex>
 #include <vector>
 
-#include "check.h"
 #include "drivers/npu/npu_driver.h"
-#include "opened_driver.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 using test::OpenedDriver;
 

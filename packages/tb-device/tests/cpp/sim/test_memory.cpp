@@ -7,8 +7,8 @@
 #include <set>
 #include <vector>
 
-#include "check.h"
-#include "opened_sim.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/sim/opened_sim.h"
 
 using test::Gate;
 using test::OpenedSim;

@@ -2,8 +2,8 @@
 #include <thread>
 #include <vector>
 
-#include "check.h"
-#include "layered_driver.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/layers/layered_driver.h"
 
 using test::LayeredDriver;
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "opened_driver.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 using test::OpenedDriver;
 using test::Options;

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <vector>
 
-#include "check.h"
-#include "layered_driver.h"
 #include "layers/trace/replay.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/layers/layered_driver.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "check.h"
-#include "opened_driver.h"
 #include "tb/graph.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 using test::Options;
 

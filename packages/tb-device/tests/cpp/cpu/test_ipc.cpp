@@ -8,8 +8,8 @@
 #include <vector>
 
 #define TB_TEST_OWN_MAIN
-#include "check.h"
-#include "opened_driver.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 using test::OpenedDriver;
 

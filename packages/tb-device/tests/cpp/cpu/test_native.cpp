@@ -1,8 +1,8 @@
 // Native handles of streams, and second handles on one stream.
 #include <vector>
 
-#include "check.h"
-#include "opened_driver.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 using test::OpenedDriver;
 using test::Options;

@@ -3,9 +3,9 @@
 #include <thread>
 #include <vector>
 
-#include "check.h"
-#include "layered_driver.h"
 #include "layers/fault/fault.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/layers/layered_driver.h"
 
 using tb::layers::Fault;
 using test::LayeredDriver;

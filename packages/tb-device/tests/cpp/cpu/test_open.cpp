@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "check.h"
-#include "opened_driver.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 using test::OpenedDriver;
 using test::Options;

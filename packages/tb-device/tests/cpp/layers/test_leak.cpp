@@ -2,9 +2,9 @@
 #include <thread>
 #include <vector>
 
-#include "check.h"
-#include "layered_driver.h"
 #include "layers/leak/leak.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/layers/layered_driver.h"
 
 using tb::layers::Kind;
 using tb::layers::Leak;

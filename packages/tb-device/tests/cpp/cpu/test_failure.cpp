@@ -2,8 +2,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "check.h"
-#include "opened_driver.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 using test::OpenedDriver;
 using test::Options;

@@ -3,7 +3,7 @@
 
 #include "layers/framework/stack.h"
 #include "layers/layers.h"
-#include "opened_driver.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 namespace test {
 

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <functional>
 
-#include "check.h"
-#include "opened_sim.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/sim/opened_sim.h"
 
 using test::OpenedSim;
 using test::Options;

@@ -1,8 +1,8 @@
 // Memory that is allocated and freed in stream order.
 #include <cstring>
 
-#include "check.h"
-#include "opened_driver.h"
+#include "tests/cpp/check.h"
+#include "tests/cpp/cpu/opened_driver.h"
 
 using test::OpenedDriver;
 using test::Options;
