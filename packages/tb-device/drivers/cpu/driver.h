@@ -8,8 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "drivers/common/error_text.h"
-#include "drivers/common/info_struct.h"
+#include "drivers/common/driver_base.h"
 #include "drivers/cpu/device/device.h"
 #include "drivers/cpu/device/options.h"
 #include "drivers/cpu/ipc/exports.h"
@@ -20,12 +19,11 @@
 
 namespace tb::drivers::cpu {
 
-class Driver {
+class Driver : public DriverBase {
 public:
   Driver(const tb_host *host, const Options &options);
   tb_driver *handle() noexcept { return reinterpret_cast<tb_driver *>(this); }
 
-  const tb_host *const host;
   const Options options;
   Exports exports; // destroyed after the memory that it exports
   Memory memory;
@@ -38,16 +36,7 @@ public:
 
   // NULL with a text when out of range.
   Device *device(int32_t number) const;
-  // TB_OK, or a failure when `pointer` is NULL.
-  tb_status require(const void *pointer, const char *name) const {
-    return pointer ? TB_OK : fail(host, TB_INVALID_ARGUMENT, "%s is NULL", name);
-  }
-  tb_status refuse_flags(uint64_t flags, uint64_t known) const;
-  // Fills an info struct as far as the caller's struct_size reaches.
-  template <class Info> tb_status give(Info info, Info *out) const;
 };
-
-template <class Info> tb_status Driver::give(Info info, Info *out) const { return fill_info(host, info, out); }
 
 // Runs the body of a function of the table with its driver. Exceptions become statuses here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {

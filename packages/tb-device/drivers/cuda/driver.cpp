@@ -5,7 +5,7 @@
 
 namespace tb::drivers::cuda {
 
-Driver::Driver(const tb_host *host, Api found) : host(host), api(std::move(found)) {}
+Driver::Driver(const tb_host *host, Api found) : DriverBase(host), api(std::move(found)) {}
 
 void Driver::find_uuid(Device &device) {
   const CUresult result =

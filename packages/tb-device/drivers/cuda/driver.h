@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "drivers/common/error_text.h"
-#include "drivers/common/info_struct.h"
+#include "drivers/common/driver_base.h"
 #include "drivers/cuda/library.h"
 #include "drivers/cuda/status.h"
 #include "tb/driver.h"
@@ -111,7 +110,7 @@ struct Live {
   std::atomic<int64_t> streams{0}, events{0}, pinned{0}, physicals{0}, modules{0}, graphs{0}, imports{0};
 };
 
-class Driver {
+class Driver : public DriverBase {
 public:
   Driver(const tb_host *host, Api api);
   tb_status find_devices(); // once
@@ -119,7 +118,6 @@ public:
   tb_driver *handle() noexcept { return static_cast<tb_driver *>(static_cast<void *>(this)); }
   static Driver &of(tb_driver *self) { return *static_cast<Driver *>(static_cast<void *>(self)); }
 
-  const tb_host *const host;
   const Api api;
   uint64_t groups = TB_GROUP_CORE;
   bool has_graphs = false;
@@ -149,14 +147,6 @@ public:
   // Turns a result of the library into a status with a text. A sticky error marks the device as lost.
   tb_status report(Device &device, CUresult result, const char *function, const char *remedy = nullptr);
   tb_status report(CUresult result, const char *function);
-  tb_status require(const void *value, const char *name) const {
-    return value ? TB_OK : fail(host, TB_INVALID_ARGUMENT, "%s is NULL", name);
-  }
-  tb_status refuse_flags(uint64_t flags, uint64_t known) const {
-    if ((flags & ~known) == 0) return TB_OK;
-    return fail(host, TB_INVALID_ARGUMENT, "flags 0x%llx has bits that the CUDA driver does not know",
-                static_cast<unsigned long long>(flags & ~known));
-  }
   // Refuses to query or synchronise a capturing stream with TB_FAILED_PRECONDITION: libcuda would drop the capture.
   tb_status refuse_capturing(Stream &stream);
   bool is_capturing(Stream &stream);

@@ -14,7 +14,7 @@ std::vector<std::unique_ptr<Device>> make_devices(int32_t count) {
 } // namespace
 
 Driver::Driver(const tb_host *host, const Options &options)
-    : host(host), options(options), devices(make_devices(options.devices)), memory(host, options),
+    : DriverBase(host), options(options), devices(make_devices(options.devices)), memory(host, options),
       scheduler(host, options, memory), peers_(static_cast<size_t>(options.devices)) {
   for (const auto &device : devices) defaults_.push_back(add_stream(scheduler.create_queue(*device), true, false));
 }

@@ -9,9 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "drivers/common/error_text.h"
+#include "drivers/common/driver_base.h"
 #include "drivers/common/host_module.h"
-#include "drivers/common/info_struct.h"
 #include "drivers/sim/device/options.h"
 #include "drivers/sim/memory/device_memory.h"
 #include "drivers/sim/queue/operations.h"
@@ -20,12 +19,11 @@
 
 namespace tb::drivers::sim {
 
-class Driver {
+class Driver : public DriverBase {
 public:
   Driver(const tb_host *host, const Options &options);
   tb_driver *handle() noexcept { return reinterpret_cast<tb_driver *>(this); }
 
-  const tb_host *const host;
   const Options options;
   std::vector<std::unique_ptr<Device>> devices;
   Memory memory;
@@ -84,18 +82,8 @@ public:
   bool reaches(int32_t device, int32_t peer);
   tb_status enable_peer(int32_t device, int32_t peer, bool on);
 
-  // ---- checks of arguments: TB_OK, or a failure with its text ----
-
-  tb_status require(const void *pointer, const char *name) const {
-    return pointer ? TB_OK : fail(host, TB_INVALID_ARGUMENT, "%s is NULL", name);
-  }
-  tb_status refuse_flags(uint64_t flags, uint64_t known) const {
-    if ((flags & ~known) == 0) return TB_OK;
-    return fail(host, TB_INVALID_ARGUMENT, "unknown flags %#llx", static_cast<unsigned long long>(flags & ~known));
-  }
+  // TB_DEVICE_LOST with its text.
   tb_status lost(int32_t number) const;
-  // Fills an info struct as far as the caller's struct_size reaches.
-  template <class Info> tb_status give(Info info, Info *out) const;
 
 private:
   tb_status report_failure(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device);
@@ -108,8 +96,6 @@ private:
   std::vector<Stream *> defaults_;
   std::vector<uint32_t> peers_; // by device, a bit for each peer that was enabled
 };
-
-template <class Info> tb_status Driver::give(Info info, Info *out) const { return fill_info(host, info, out); }
 
 // Runs the body of a function of the table with its driver. Exceptions become statuses here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {

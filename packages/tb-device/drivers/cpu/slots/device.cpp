@@ -11,7 +11,7 @@
 namespace tb::drivers::cpu {
 
 Driver::Driver(const tb_host *host, const Options &options)
-    : host(host), options(options), exports(host), memory(host, exports), virtual_memory(host),
+    : DriverBase(host), options(options), exports(host), memory(host, exports), virtual_memory(host),
       peers(static_cast<size_t>(options.devices)) {
   for (int32_t number = 0; number < options.devices; ++number) {
     devices.push_back(std::make_unique<Device>(host, number, options));
@@ -25,11 +25,6 @@ Device *Driver::device(int32_t number) const {
        "there is no device %d: the CPU driver has %d, from 0 (option \"devices\", TB_CPU_DEVICES)", number,
        options.devices);
   return nullptr;
-}
-
-tb_status Driver::refuse_flags(uint64_t flags, uint64_t known) const {
-  if ((flags & ~known) == 0) return TB_OK;
-  return fail(host, TB_INVALID_ARGUMENT, "unknown flags %#llx", static_cast<unsigned long long>(flags & ~known));
 }
 
 namespace slots {
