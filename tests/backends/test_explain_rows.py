@@ -66,6 +66,10 @@ pinned = torch.full((64,), 3.0).pin_memory()
 seen["non_blocking copies"] = returns_before_its_stream_runs(lambda: x.copy_(pinned, non_blocking=True)) and (
     returns_before_its_stream_runs(lambda: pinned.copy_(x, non_blocking=True))
 )
+wide = torch.full((64,), 3.0, dtype=torch.float64).pin_memory()
+seen["pinned copies that convert return early"] = returns_before_its_stream_runs(
+    lambda: x.copy_(wide, non_blocking=True)
+)
 pageable = torch.full((1 << 20,), 5.0)
 y = torch.zeros(1 << 20, device="tb")
 seen["pageable copies return early"] = returns_before_its_stream_runs(
@@ -97,19 +101,26 @@ def observed(driver: str) -> tuple[dict[str, bool], dict[str, str]]:
     return seen, rows
 
 
-@pytest.mark.parametrize("driver", ["cpu", "sim"])
-def test_rows_are_what_programs_see(driver: str) -> None:
-    seen, rows = observed(driver)
-    assert not seen.pop("pageable copies return early")
-    assert {feature: rows[feature] == explain.NATIVE for feature in seen} == seen
-
-
 def row(driver: str, feature: str) -> dict[str, Any]:
     report = explain.examine(tb_device.load_driver(driver))
     [found] = [each for each in report["features"] if each["feature"] == feature]
     return dict(found)
 
 
+@pytest.mark.parametrize("driver", ["cpu", "sim"])
+def test_rows_are_what_programs_see(driver: str) -> None:
+    seen, rows = observed(driver)
+    assert not seen.pop("pageable copies return early")
+    converts = "have the same dtype" not in row(driver, "non_blocking copies")["how"]
+    assert seen.pop("pinned copies that convert return early") == converts
+    assert {feature: rows[feature] == explain.NATIVE for feature in seen} == seen
+
+
 def test_the_row_of_copies_says_that_only_pinned_memory_is_asynchronous() -> None:
     assert "pageable memory has happened when the call returns" in row("cpu", "non_blocking copies")["how"]
     assert row("sim", "non_blocking copies")["state"] == explain.NATIVE
+
+
+def test_the_row_of_copies_names_the_conversions_that_wait_without_host_kernels() -> None:
+    assert "have the same dtype" in row("sim", "non_blocking copies")["how"]  # the host cannot touch its memory
+    assert "have the same dtype" not in row("cpu", "non_blocking copies")["how"]

@@ -28,9 +28,9 @@ def edit(tree: pathlib.Path, file: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-CASES = "packages/tb-device/contract/cases/mem.cpp"
-LOADING = "packages/tb-device/contract/cases/abi.cpp"
-MUTANTS = "packages/tb-device/contract/mutants/mem.cpp"
+CASES = "packages/tb-device/contract/cases/core/memory.cpp"
+LOADING = "packages/tb-device/contract/cases/core/abi.cpp"
+MUTANTS = "packages/tb-device/contract/cases/core/memory.mutants.cpp"
 SLOTS = "shared/include/tb/driver_slots.inc"
 
 # What is changed and what the check must say. Each is one mistake somebody makes.

@@ -53,7 +53,7 @@ def source() -> str:
     numbers = re.findall(r"^  (CUD?A?_\w+) = \d+,", header, re.MULTILINE)
     functions = re.findall(r"^CUDA_FUNCTION\(\w+, (\w+), \d+, (\w+),", listed, re.MULTILINE)
     # Ours first: some of the toolkit's names are macros.
-    lines = ['#include "cuda_api.h"', "namespace ours {", "using namespace tb::cuda;"]
+    lines = ['#include "cuda_api.h"', "namespace ours {", "using namespace tb::drivers::cuda;"]
     lines += [f"constexpr long number_{name} = {name};" for name in numbers]
     lines += [f"using struct_{name} = {name};" for name in STRUCTS]
     lines += [

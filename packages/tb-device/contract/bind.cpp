@@ -1,4 +1,4 @@
-// bind.cpp -- the Python module tb_device._contract: the cases, the mutants, and one open driver to run them on.
+// The Python module tb_device._contract: the cases, the mutants, and one open driver to run them on.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -6,11 +6,11 @@
 
 #include <sstream>
 
-#include "child.h"
-#include "gil.h"
-#include "mutant.h"
-#include "run.h"
-#include "slots.h"
+#include "contract/child.h"
+#include "contract/mutant.h"
+#include "contract/run.h"
+#include "host/gil.h"
+#include "slots/slots.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -96,7 +96,7 @@ nb::dict run(Kit &kit, const std::string &id) {
   if (!one) throw nb::value_error(("there is no case " + id).c_str());
   Result result;
   {
-    Unlocked unlocked;
+    device::Unlocked unlocked;
     result = run_case(*one, kit);
   }
   nb::dict out;
@@ -126,7 +126,7 @@ nb::dict about(Kit &kit) {
 }
 
 void close_kit(Kit &kit) {
-  Unlocked unlocked;
+  device::Unlocked unlocked;
   kit.close();
 }
 
@@ -156,7 +156,7 @@ NB_MODULE(_contract, module) {
       .def(
           "__init__",
           [](Kit *self, const Target &target, const Options &options) {
-            tb::Unlocked unlocked;
+            tb::device::Unlocked unlocked;
             new (self) Kit(target, options);
           },
           "target"_a, "options"_a)
@@ -173,7 +173,7 @@ NB_MODULE(_contract, module) {
   module.def(
       "run_child",
       [](const Target &target, const Options &options, const std::string &name) {
-        tb::Unlocked unlocked;
+        tb::device::Unlocked unlocked;
         return child_main(target, options, name);
       },
       "target"_a, "options"_a, "name"_a, "The second process of a case; returns its exit code.");

@@ -1,5 +1,5 @@
-// case.cpp -- the registry of cases, and what their checks report.
-#include "case.h"
+// The registry of cases, and what their checks report.
+#include "contract/case.h"
 
 #include <algorithm>
 #include <atomic>

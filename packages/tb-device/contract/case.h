@@ -1,4 +1,4 @@
-// case.h -- a case of the contract kit: one promise of the ABI, as a function that checks it.
+// A case of the contract kit: one promise of the ABI, as a function that checks it.
 //
 //   TB_CASE(STR, 04, TB_GROUP_ASYNC, "stream_create.2", "work within a stream runs in order") {
 //     kit::Stream stream(kit);
@@ -8,8 +8,7 @@
 //
 // The area and number make the id, "STR-04". The third argument holds the groups without which the case cannot run: it
 // is then "not offered". The fourth names the rules that it proves. Further traits follow as `.seconds = 60`.
-#ifndef TB_CONTRACT_CASE_H
-#define TB_CONTRACT_CASE_H
+#pragma once
 
 #include <cstdint>
 #include <stdexcept>
@@ -27,7 +26,7 @@ struct Traits {
   int level = -1;           // -1: from the groups (level_of)
   double seconds = 20;      // the time limit
   bool own_process = false; // may crash, hang or lose the device: a process for itself
-  bool warn = false;        // a floor of speed: a failure is told as a warning unless asked for
+  bool warn = false;        // a performance floor: a failure is a warning by default
   bool slow = false;        // only with --slow
 };
 
@@ -113,5 +112,3 @@ void check_equal(const Left &left, const Right &right, const char *text, const c
 #define CHECK_OK(call) kit.check_status((call), TB_OK, #call, __FILE__, __LINE__)
 // The call must give this status, and, as rule E2 asks, a text.
 #define CHECK_STATUS(call, status) kit.check_status((call), (status), #call, __FILE__, __LINE__)
-
-#endif

@@ -1,5 +1,5 @@
-// child.cpp -- a second process with the same driver.
-#include "child.h"
+// A second process with the same driver.
+#include "contract/child.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -18,8 +18,8 @@ extern char **environ;
 namespace tb::contract {
 namespace {
 
-constexpr int kFromParent = 3, kToParent = 4;
-constexpr char kMessage = 'M', kFailure = 'F';
+constexpr int from_parent = 3, to_parent = 4;
+constexpr char message_kind = 'M', failure_kind = 'F';
 
 using Body = void (*)(Kit &, Channel &);
 
@@ -44,7 +44,7 @@ bool read_all(int from, char *out, size_t size, double until) {
   return true;
 }
 
-std::string told(int status) {
+std::string exit_text(int status) {
   if (WIFSIGNALED(status)) return std::string("ended by signal ") + strsignal(WTERMSIG(status));
   return "ended with exit code " + std::to_string(WEXITSTATUS(status));
 }
@@ -73,8 +73,8 @@ void Channel::write(char kind, const std::string &message) {
   }
 }
 
-void Channel::send(const std::string &message) { write(kMessage, message); }
-void Channel::send_failure(const std::string &text) { write(kFailure, text); }
+void Channel::send(const std::string &message) { write(message_kind, message); }
+void Channel::send_failure(const std::string &text) { write(failure_kind, text); }
 
 std::string Channel::receive(double seconds) {
   const double until = seconds_now() + seconds;
@@ -84,7 +84,7 @@ std::string Channel::receive(double seconds) {
   memcpy(&size, head + 1, sizeof size);
   std::string message(size, '\0');
   if (!read_all(from_, message.data(), size, until)) throw Failed("the other process has ended within a message");
-  if (head[0] == kFailure) throw Failed("in the other process: " + message);
+  if (head[0] == failure_kind) throw Failed("in the other process: " + message);
   return message;
 }
 
@@ -109,8 +109,8 @@ Child::Child(Kit &kit, const char *name) {
   ::close(up[1]);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, read_end, kFromParent);
-  posix_spawn_file_actions_adddup2(&actions, write_end, kToParent);
+  posix_spawn_file_actions_adddup2(&actions, read_end, from_parent);
+  posix_spawn_file_actions_adddup2(&actions, write_end, to_parent);
   const int problem = posix_spawnp(&process_, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   ::close(read_end);
@@ -143,7 +143,7 @@ void Child::finish(int code, double seconds) {
     throw Failed("the other process did not end within " + std::to_string(seconds) + " s");
   }
   process_ = -1;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != code) throw Failed("the other process " + told(status));
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != code) throw Failed("the other process " + exit_text(status));
 }
 
 void Child::signal(int number) {
@@ -157,7 +157,7 @@ void Child::signal(int number) {
 ChildRegistration::ChildRegistration(const char *name, Body run) { registry().emplace(name, run); }
 
 int child_main(const Target &target, const Options &options, const std::string &name) {
-  Channel parent(kFromParent, kToParent);
+  Channel parent(from_parent, to_parent);
   try {
     const auto found = registry().find(name);
     if (found == registry().end()) throw Failed("there is no TB_CHILD(" + name + ")");

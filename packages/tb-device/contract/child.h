@@ -1,6 +1,6 @@
-// child.h -- a second process with the same driver, for cases about processes (exit, signals, sharing).
+// A second process with the same driver, for cases about processes (exit, signals, sharing).
 //
-//   TB_CHILD(ipc_import) {                               // runs in the second process, with a kit of its own
+//   TB_CHILD(ipc_import) {                               // runs in the second process, with its own kit
 //     const std::string handle = parent.receive();
 //     ...CHECK as in a case...
 //     parent.send("seen");
@@ -20,7 +20,7 @@
 
 #include <string>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 

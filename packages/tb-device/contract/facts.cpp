@@ -1,4 +1,4 @@
-// facts.cpp -- what the system says about this process (Linux).
+// What the system says about this process (Linux).
 #include <dirent.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 namespace {

@@ -1,9 +1,9 @@
-// handles.cpp -- blocks, streams, events and threads that cases hold.
+// Blocks, streams, events and threads that cases hold.
 #include <exception>
 #include <mutex>
 #include <utility>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 

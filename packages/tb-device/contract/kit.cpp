@@ -1,12 +1,12 @@
-// kit.cpp -- opening the driver under test, and the facts and checks that cases share.
-#include "kit.h"
+// Opening the driver under test, and the facts and checks that cases share.
+#include "contract/kit.h"
 
 #include <cstring>
 #include <mutex>
 #include <utility>
 
-#include "layers.h"
-#include "mutant.h"
+#include "contract/mutant.h"
+#include "layers/layers.h"
 
 namespace tb::contract {
 namespace {
@@ -37,9 +37,9 @@ bool listed(tb_status status) {
 } // namespace
 
 const tb_host *Kit::host() {
-  static const tb_host lent = {sizeof(tb_host), TB_ABI_MAJOR, TB_ABI_MINOR, set_error, [](int32_t, const char *) {},
-                               option,          nullptr,      nullptr};
-  return &lent;
+  static const tb_host given = {sizeof(tb_host), TB_ABI_MAJOR, TB_ABI_MINOR, set_error, [](int32_t, const char *) {},
+                                option,          nullptr,      nullptr};
+  return &given;
 }
 
 static tb_status open_with_mutant(const Target &target, const tb_host *host, tb_driver_api *api, tb_driver **self) {
@@ -205,7 +205,7 @@ void Kit::check_status(tb_status got, tb_status want, const char *call, const ch
                std::string(call) + " failed with " + std::to_string(got) + ", but without a text (rule E2)");
   if (error.status != got)
     fail_check(file, line,
-               std::string(call) + " gave " + std::to_string(got) + ", but told set_error " +
+               std::string(call) + " gave " + std::to_string(got) + ", but passed set_error " +
                    std::to_string(error.status) + " (rule E2)");
 }
 

@@ -1,4 +1,4 @@
-// kit.h -- what a case works with: the driver under test, opened raw, without the host's stand-ins.
+// What a case works with: the driver under test, opened raw, without the host's emulation.
 // Guarded by name: GCC 12 sometimes reads a file with #pragma once a second time when it is in a precompiled header.
 #ifndef TB_CONTRACT_KIT_H
 #define TB_CONTRACT_KIT_H
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "case.h"
+#include "contract/case.h"
 #include "tb/driver.h"
 #include "tb/graph.h"
 
@@ -96,7 +96,7 @@ public:
 
   // For cases that open the driver themselves. Applies the target's mutant, not its layers.
   tb_status open_raw(const tb_host *host, tb_driver_api *api, tb_driver **self) const;
-  // The host that the kit lends: keeps texts per thread, answers option() from `options`.
+  // The kit's host: keeps texts per thread, answers option() from `options`.
   static const tb_host *host();
 
   // Taken: the next call sees none.
@@ -180,7 +180,7 @@ private:
   std::shared_ptr<State> state_;
 };
 
-// ---- Work that takes time, fails, or tells when it ran: by CLOSURE, HOSTCALL or MODULE, whichever is offered. ----
+// ---- Work that takes time, fails, or reports when it ran: by CLOSURE, HOSTCALL or MODULE, whichever is offered. ----
 
 // Holds a stream until opened, so that a case decides when work is done. NotOffered where the driver has neither
 // CLOSURE nor HOSTCALL. The destructor opens it and waits for the stream.
@@ -214,7 +214,8 @@ void submit_delay(Kit &kit, tb_stream *stream, double milliseconds);
 uint64_t resident_bytes(); // NotOffered under a sanitizer
 int open_descriptors();
 int thread_count();
-// How many there are beyond `most`. Waits up to two seconds for none: a joined thread leaves the system's list a little later.
+// How many there are beyond `most`. Waits up to two seconds for none: a joined thread leaves the system's list a little
+// later.
 int threads_beyond(int most);
 double seconds_now(); // steady clock
 double cpu_seconds(); // of this thread

@@ -1,5 +1,5 @@
-// mutant.cpp -- the registry of mutants.
-#include "mutant.h"
+// The registry of mutants.
+#include "contract/mutant.h"
 
 #include <algorithm>
 #include <string_view>

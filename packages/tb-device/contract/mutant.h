@@ -1,4 +1,4 @@
-// mutant.h -- drivers that break one rule each, to prove that the kit's cases notice.
+// Drivers that break one rule each, to prove that the kit's cases notice.
 //
 //   TB_MUTANT(alloc_misaligned, "cpu", "mem_alloc.1", "MEM-01", "pointers are 8 bytes off") {
 //     api.mem_alloc = [](tb_driver *self, int32_t device, uint64_t size, uint64_t flags, void **out) -> tb_status {
@@ -8,8 +8,7 @@
 //
 // A mutant changes the honest driver's table in place; self stays the driver's. One mutant is active in a process.
 // State that it needs is static. The named case must fail with it, and pass without.
-#ifndef TB_CONTRACT_MUTANT_H
-#define TB_CONTRACT_MUTANT_H
+#pragma once
 
 #include <string>
 #include <vector>
@@ -44,5 +43,3 @@ struct MutantRegistration {
   static const ::tb::contract::MutantRegistration tb_registration_##name(                                              \
       {#name, base, rule, caught_by, text, tb_mutant_##name});                                                         \
   static void tb_mutant_##name([[maybe_unused]] tb_driver_api &api)
-
-#endif

@@ -1,14 +1,20 @@
-// run.cpp -- runs one case against an open driver.
-#include "run.h"
+// Runs one case against an open driver.
+#include "contract/run.h"
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 
-#include "slots.h"
+#include "drivers/builtin.h"
+#include "slots/slots.h"
 
 namespace tb::contract {
+
+using device::driver_slots;
+using device::SlotFacts;
 
 const char *name_of(Outcome outcome) {
   switch (outcome) {
@@ -27,7 +33,7 @@ const char *name_of(Outcome outcome) {
 const std::vector<Group> &all_groups() {
   static const std::vector<Group> groups = [] {
     std::vector<Group> found;
-    for (const SlotFacts &slot : slot_facts)
+    for (const SlotFacts &slot : driver_slots)
       if (found.empty() || found.back().bit != slot.group_bit) found.push_back({slot.group, slot.group_bit});
     return found;
   }();
@@ -41,13 +47,27 @@ std::string group_names(uint64_t groups) {
   return out;
 }
 
-Options default_options(const std::string &driver) {
-  if (driver == "cpu") return {{"devices", "2"}, {"memory", "256M"}};
-  for (const auto &[name, variable] : {std::pair{"cuda", "TB_CUDA_LIBRARY"}, std::pair{"npu", "TB_NPU_LIBRARY"}})
-    if (const char *library = std::getenv(variable); library && driver == name) return {{"library", library}};
-  // fault_text: its handler of SIGSEGV is for programs under test, not for the contract (rule E5).
-  if (driver == "sim") return {{"devices", "2"}, {"capacity", "64M"}, {"fault_text", "0"}};
-  return {};
+// "devices=2,memory=256M".
+static Options read_options(std::string_view text) {
+  Options options;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    const size_t equals = one.find('=');
+    options.emplace(one.substr(0, equals), one.substr(equals + 1));
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+  }
+  return options;
+}
+
+Options default_options(const std::string &name) {
+  const drivers::BuiltinDriver *driver = drivers::find_builtin(name);
+  if (!driver) return {};
+  Options options = read_options(driver->contract_options);
+  std::string variable = "TB_" + name + "_LIBRARY";
+  for (char &letter : variable) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  const char *library = driver->vendor_library ? std::getenv(variable.c_str()) : nullptr;
+  if (library) options.emplace("library", library);
+  return options;
 }
 
 tb_driver_open_fn open_function(const std::string &path) {

@@ -1,10 +1,10 @@
-// run.h -- runs one case against an open driver.
+// Runs one case against an open driver.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 

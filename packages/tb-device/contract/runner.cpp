@@ -1,6 +1,6 @@
-// runner.cpp -- the contract kit as a program, for sanitizers and debuggers. One process runs all: a crash ends it.
+// The contract kit as a program, for sanitizers and debuggers. One process runs all: a crash ends it.
 //
-//   contract_runner --driver cpu|cuda|npu|sim|PATH --level N [--only TEXT] [--mutant NAME] [--layers SPEC] [--seed N]
+//   contract_runner --driver NAME|PATH --level N [--only TEXT] [--mutant NAME] [--layers SPEC] [--seed N]
 //                   [--image FILE] [--option KEY=VALUE]... [--slow] [--list]
 //   and, for cases that start a second process: --library FILE --child NAME
 //
@@ -9,13 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "child.h"
-#include "cpu/cpu_driver.h"
-#include "cuda/cuda_driver.h"
-#include "mutant.h"
-#include "npu/npu_driver.h"
-#include "run.h"
-#include "sim/sim_driver.h"
+#include "contract/child.h"
+#include "contract/mutant.h"
+#include "contract/run.h"
+#include "drivers/builtin.h"
 
 using namespace tb::contract;
 
@@ -32,14 +29,6 @@ struct Request {
 [[noreturn]] void usage(const std::string &problem) {
   std::fprintf(stderr, "contract_runner: %s. The head of contract/runner.cpp shows the usage\n", problem.c_str());
   std::exit(2);
-}
-
-tb_driver_open_fn builtin(const std::string &name) {
-  if (name == "cpu") return tb_cpu_driver_open_v1;
-  if (name == "cuda") return tb_cuda_driver_open_v1;
-  if (name == "npu") return tb_npu_driver_open_v1;
-  if (name == "sim") return tb_sim_driver_open_v1;
-  return nullptr;
 }
 
 Request read(int count, char **arguments) {
@@ -85,7 +74,7 @@ Request read(int count, char **arguments) {
   request.target.child_command = {"/proc/self/exe"};
   if (request.child.empty()) request.options = default_options(request.target.name);
   for (const auto &[key, value] : given) request.options[key] = value;
-  request.target.open = builtin(request.target.name);
+  request.target.open = tb::drivers::builtin_entry(request.target.name);
   if (!request.target.open && request.target.library.empty() && request.target.name.find('/') == std::string::npos)
     usage("there is no driver " + request.target.name + ", and a path has a slash");
   if (!request.target.open) {
@@ -122,7 +111,8 @@ int run_all(const Request &request) {
     const Result result = run_case(one, *kit);
     ++counts[result.outcome];
     print(one, result);
-    // What it left behind is not the next case's: it starts with a driver of its own, and the old one is never closed.
+    // The next case gets a new driver, so that it does not see what this one left behind; the old driver is never
+    // closed.
     if (result.outcome == Outcome::failed) {
       failed += ' ' + one.id();
       static auto &left = *new std::vector<Kit *>; // what is still pointed at is no leak

@@ -1,11 +1,11 @@
-// work.cpp -- work of the kit's own in stream order.
+// Work of the kit's own in stream order.
 #include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
 #include <utility>
 
-#include "kit.h"
+#include "contract/kit.h"
 
 namespace tb::contract {
 namespace {
@@ -42,8 +42,8 @@ tb_status run_failure(Failure &failure, const tb_closure_context &context) {
 // Copies of the device's own, for drivers that run no function of the host.
 class DeviceWork {
 public:
-  static constexpr uint64_t kBytes = uint64_t(8) << 20;
-  explicit DeviceWork(Kit &kit) : from_(kit, kBytes), to_(kit, kBytes) {
+  static constexpr uint64_t byte_count = uint64_t(8) << 20;
+  explicit DeviceWork(Kit &kit) : from_(kit, byte_count), to_(kit, byte_count) {
     from_.fill(1);
     queue(kit, kit.default_stream(), 1); // the first one also pays for what later ones find ready
     kit.synchronize(kit.default_stream());
@@ -60,7 +60,8 @@ public:
 private:
   void queue(Kit &kit, tb_stream *stream, uint64_t times) {
     for (uint64_t i = 0; i < times; ++i)
-      CHECK_OK(kit.api().mem_copy(kit.self(), 0, stream, to_.data(), from_.data(), kBytes, TB_COPY_DEVICE_TO_DEVICE));
+      CHECK_OK(
+          kit.api().mem_copy(kit.self(), 0, stream, to_.data(), from_.data(), byte_count, TB_COPY_DEVICE_TO_DEVICE));
   }
   Block from_, to_;
   double milliseconds_ = 0;

@@ -1,15 +1,15 @@
-// apply.cpp -- makes the layers of a spec and puts them around a driver; the list that finds them again.
+// Makes the layers of a spec and puts them around a driver; the list that finds them again.
 #include <algorithm>
 #include <map>
 
-#include "fault.h"
-#include "layers.h"
-#include "leak.h"
-#include "options.h"
-#include "serialise.h"
-#include "stack.h"
-#include "trace.h"
-#include "validate.h"
+#include "layers/fault/fault.h"
+#include "layers/framework/options.h"
+#include "layers/framework/stack.h"
+#include "layers/layers.h"
+#include "layers/leak/leak.h"
+#include "layers/serialise/serialise.h"
+#include "layers/trace/trace.h"
+#include "layers/validate/validate.h"
 
 namespace tb::layers {
 namespace {

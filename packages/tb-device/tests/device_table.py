@@ -21,7 +21,7 @@ class TbError(ctypes.Structure):
 
 
 Explainer = CFUNCTYPE(None, c_void_p, c_uint64)
-Teller = CFUNCTYPE(c_int32)
+LateReporter = CFUNCTYPE(c_int32)
 
 
 class Table(ctypes.Structure):
@@ -43,7 +43,7 @@ class Table(ctypes.Structure):
         ("after_wait", CFUNCTYPE(None, c_void_p)),
         ("is_stream", CFUNCTYPE(c_int32, c_void_p)),
         ("tell", CFUNCTYPE(c_int32)),
-        ("set_teller", CFUNCTYPE(None, Teller)),
+        ("set_late_reporter", CFUNCTYPE(None, LateReporter)),
     )
 
 

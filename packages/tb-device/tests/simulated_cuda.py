@@ -66,20 +66,20 @@ class Failed(Exception):
 
 
 class RawDriver:
-    """The CUDA driver's own table without tb-device around it. Raises Failed; `logged` has what it told the log."""
+    """The CUDA driver's own table without tb-device around it. Raises Failed; `logged` has what it logged."""
 
     def __init__(self, library: Path) -> None:
         self.error = (0, 0, "")
         self.logged: list[str] = []
         self._option = ctypes.create_string_buffer(str(library).encode())
-        self._host = Host(ctypes.sizeof(Host), 1, 0, SetError(self._told), Log(self._log), Option(self._asked))
+        self._host = Host(ctypes.sizeof(Host), 1, 0, SetError(self._set_error), Log(self._log), Option(self._asked))
         self._table = ctypes.create_string_buffer(4096)
         c_uint32.from_buffer(self._table).value = max(OFFSETS.values()) + 8
         self._self = c_void_p()
         entry = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p)(_core.builtin_entry("cuda"))
         self._check("open", entry(ctypes.byref(self._host), self._table, ctypes.byref(self._self)))
 
-    def _told(self, status: int, native_code: int, text: bytes) -> None:
+    def _set_error(self, status: int, native_code: int, text: bytes) -> None:
         self.error = (status, native_code, text.decode())
 
     def _log(self, level: int, text: bytes) -> None:
@@ -90,7 +90,7 @@ class RawDriver:
 
     def _check(self, function: str, status: int) -> None:
         if status:
-            assert self.error[0] == status, f"{function} gave {status} and told {self.error}"
+            assert self.error[0] == status, f"{function} gave {status} and set the error {self.error}"
             raise Failed(function, status, *self.error[1:])
 
     def offers(self, function: str) -> bool:

@@ -154,7 +154,7 @@ def test_a_host_of_another_version_uses_the_built_in_driver(host: str, driver: s
 
 
 def test_a_driver_that_ignores_the_hosts_size_is_found(libraries: Libraries, tmp_path: Path) -> None:
-    """The guard bytes are worth something: the same driver, filling by its own size, is told."""
+    """The guard bytes notice a driver that fills by its own size."""
     include = make_headers("future", tmp_path / "include")
     source = tmp_path / "driver.c"
     careless = make_driver("future").replace("tb_driver_fill(api, &mine)", "(memcpy(api, &mine, sizeof mine), TB_OK)")

@@ -54,12 +54,12 @@ def test_a_broken_library_is_passed_over_and_the_doctor_says_why(
 ) -> None:
     torn = tmp_path / "libcuda.so.1"
     torn.write_text("torn")
-    told = {
+    reported = {
         "is CUDA 10.2, and 11.0 is the oldest that works": {"TB_SIMCUDA_VERSION": "10020"},
         "cuInit failed: CUDA_ERROR_UNKNOWN (999)": {"TB_SIMCUDA_INIT": "999"},
         f"there is no CUDA driver library: {torn}: file too short": {"TB_CUDA_LIBRARY": str(torn)},
     }
-    for words, broken in told.items():
+    for words, broken in reported.items():
         environment = {**libraries, "TB_SIMNPU_STUB": "1", **broken}
         done = python.run(DOCTOR.format(arguments=["doctor", "--json"]), path=None, **environment)
         assert done.returncode == 0, done.stdout

@@ -48,9 +48,9 @@ def test_a_crash_fails_its_case_alone_and_names_the_signal(
     assert contract(driver, "--level", "0", "--only", "MEM-08", "--only", "MEM-12", "--json", str(file)) == 1
     outcomes = {each["id"]: each["outcome"] for each in result_of(file)["results"]}
     assert outcomes == {"MEM-08": "failed", "MEM-12": "passed"}
-    told = capsys.readouterr().out
-    assert "SIGSEGV" in told
-    assert "mem_free.2: NULL is a no-op." in told
+    reported = capsys.readouterr().out
+    assert "SIGSEGV" in reported
+    assert "mem_free.2: NULL is a no-op." in reported
 
 
 def test_an_expected_failure_passes_and_counts_as_such(build_driver: BuildDriver, tmp_path: Path) -> None:
@@ -126,10 +126,10 @@ def test_a_second_exported_symbol_fails(build_driver: BuildDriver, capsys: pytes
     assert contract(build_driver(), "--only", "ABI-02") == 0
 
 
-def test_what_does_not_open_is_told_once(build_driver: BuildDriver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_open_is_reported_once(build_driver: BuildDriver, capsys: pytest.CaptureFixture[str]) -> None:
     assert contract(build_driver("OPEN_FAILS"), "--only", "MEM") == 1
-    told = capsys.readouterr().out
-    assert told.count("the probe's hardware is not plugged in") == 1
+    reported = capsys.readouterr().out
+    assert reported.count("the probe's hardware is not plugged in") == 1
 
 
 @pytest.mark.parametrize("arguments", [["--only", "XYZ"], ["--option", "devices"], ["--expect", "no/such/file"]])

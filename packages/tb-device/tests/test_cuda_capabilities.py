@@ -21,7 +21,7 @@ NEED_ASYNC = {"SOA", "HOSTCALL", "NATIVE", "TIMING", "MODULE", "IPC", levels.GRA
 EVERYTHING = {"CORE", *GROUPS, levels.GRAPH_EXTENSION}
 # Functions of the table that go with an optional function of libcuda.
 OPTIONAL = {
-    "cuDeviceGetUuid": set(),  # the place in the machine stands in
+    "cuDeviceGetUuid": set(),  # the PCI address is used instead
     "cuMemGetInfo": {"device_memory_info"},
     "cuDevicePrimaryCtxGetState": set(),  # contexts of others in the process are not seen
     "cuDevicePrimaryCtxReset": {"device_reset"},

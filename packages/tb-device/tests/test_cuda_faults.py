@@ -251,7 +251,7 @@ class Program:
 
 
 made = object()  # in a release's arguments: the thing that was made
-OFTEN = 60  # calls of one function that fail in turn; more are alike
+OFTEN = 60  # calls of one function that fail in turn; more would be the same
 
 
 def test_the_program_uses_every_function_of_libcuda(control: Control, library: Path, image: Path) -> None:
@@ -267,7 +267,7 @@ def test_the_program_uses_every_function_of_libcuda(control: Control, library: P
 
 @pytest.mark.parametrize("code", [UNKNOWN, ILLEGAL_ADDRESS])
 @pytest.mark.parametrize("symbol", [symbol for _, _, symbol in FUNCTIONS if not symbol.startswith("cuGetError")])
-def test_each_failing_call_is_told_and_nothing_stays(
+def test_each_failing_call_is_reported_and_nothing_stays(
     control: Control, library: Path, image: Path, symbol: str, code: int
 ) -> None:
     name = next(name for _, name, each in FUNCTIONS if each == symbol)

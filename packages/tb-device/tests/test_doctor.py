@@ -44,7 +44,7 @@ def test_only_what_others_can_see_counts_as_exported(tmp_path: Path) -> None:
     assert elf.exported_symbols(library) == ["protected_one", "seen", "uses_local", "variable", "weak"]
 
 
-def test_what_is_no_library_is_told(tmp_path: Path) -> None:
+def test_what_is_no_library_is_reported(tmp_path: Path) -> None:
     text = tmp_path / "text.so"
     text.write_text("not a library")
     with pytest.raises(elf.NotReadable, match="no 64-bit"):
@@ -158,7 +158,7 @@ def test_the_layers_around_the_driver_are_shown(python: Python) -> None:
     assert json.loads(done.stdout)["driver"]["layers"] == ["fault"]
 
 
-def test_a_forked_child_is_told() -> None:
+def test_the_doctor_recognises_a_forked_child() -> None:
     code = """
         import os, sys, tb_device
         from tb_device import doctor

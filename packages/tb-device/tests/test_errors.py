@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import tb_device
 from conftest import BuildDriver
-from device_table import Explainer, TbError, Teller, describe, table
+from device_table import Explainer, LateReporter, TbError, describe, table
 from tb_device import Driver
 
 
@@ -151,23 +151,23 @@ def test_an_explainer_completes_a_text_as_it_is_taken() -> None:
     assert "failed at <where>: no" in describe(3, "launch", 0)
 
 
-def test_a_teller_is_asked_after_each_wait_that_succeeded(build_driver: BuildDriver) -> None:
+def test_the_late_reporter_is_called_after_each_wait_that_succeeded(build_driver: BuildDriver) -> None:
     calls = []
 
-    def tell() -> int:
-        calls.append("told")
+    def report() -> int:
+        calls.append("reported")
         return 0
 
     assert table().tell() == 0
     driver = tb_device.load_driver(build_driver("COUNT=1"))
-    teller, nobody = Teller(tell), ctypes.cast(None, Teller)
-    table().set_teller(teller)
+    reporter, nobody = LateReporter(report), ctypes.cast(None, LateReporter)
+    table().set_late_reporter(reporter)
     try:
         driver.synchronize(0)
-        assert calls == ["told"]
+        assert calls == ["reported"]
         assert table().tell() == 0
-        assert calls == ["told"] * 2
+        assert calls == ["reported"] * 2
     finally:
-        table().set_teller(nobody)
+        table().set_late_reporter(nobody)
     driver.synchronize(0)
-    assert calls == ["told"] * 2
+    assert calls == ["reported"] * 2

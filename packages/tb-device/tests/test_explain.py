@@ -97,6 +97,21 @@ def test_the_cpu_driver_is_native_where_its_table_says_so() -> None:
     driver.close()
 
 
+def non_blocking_copies(*offered: str) -> dict[str, object]:
+    [feature] = [feature for feature in explain.FEATURES if feature.name == "non_blocking copies"]
+    return explain.state_of(feature, offered)
+
+
+def test_non_blocking_copies_are_limited_to_dense_tensors_of_one_dtype_without_host_kernels() -> None:
+    by_driver = non_blocking_copies("CORE", "ASYNC", "PIN")
+    assert by_driver["state"] == explain.NATIVE
+    assert "dense and have the same dtype and strides" in str(by_driver["how"])
+    by_host_kernels = non_blocking_copies("CORE", "ASYNC", "PIN", "CLOSURE", explain.HOST_ACCESSIBLE)
+    assert by_host_kernels["state"] == explain.NATIVE
+    assert "dense" not in str(by_host_kernels["how"])
+    assert non_blocking_copies("CORE", "ASYNC")["state"] == explain.EMULATED
+
+
 def test_the_command_prints_a_table_or_json(build_driver: BuildDriver, capsys: pytest.CaptureFixture[str]) -> None:
     library = str(build_driver(name="plain"))
     assert cli.main(["explain", "--driver", library, "--json"]) == 0
@@ -110,7 +125,7 @@ def test_the_command_prints_a_table_or_json(build_driver: BuildDriver, capsys: p
     assert "Level 1 " in text
 
 
-def test_a_driver_that_there_is_not_is_told_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_driver_that_there_is_not_is_reported_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", "--driver", "absent"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""

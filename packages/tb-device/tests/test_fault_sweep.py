@@ -1,4 +1,4 @@
-"""Fault sweeps over tb-device's own stand-ins, and what a sweep says of programs that do wrong."""
+"""Fault sweeps over tb-device's emulation, and what a sweep says of programs that do wrong."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_right_program_is_swept_clean_and_every_point_counts(python: Python) -
     ],
     ids=["leak", "unusable", "hang", "nothing", "grows"],
 )  # fmt: skip
-def test_a_program_that_does_wrong_is_told_with_the_point(python: Python, fault_in: str, text: str) -> None:
+def test_a_program_that_does_wrong_is_reported_with_the_point(python: Python, fault_in: str, text: str) -> None:
     code = HELPERS + (
         "import threading\nkept = []\nbroken = False\ndef wrong():\n    driver = tb_device.default_driver()\n    "
         + fault_in.replace("if leak.counts(driver) else", "if len(kept) > 10_000 else")
@@ -65,7 +65,7 @@ def test_a_program_that_does_wrong_is_told_with_the_point(python: Python, fault_
     assert text in python.output(code, TB_DRIVER="cpu", **LAYERS)
 
 
-def test_a_crash_is_told_when_each_point_has_a_process(python: Python) -> None:
+def test_a_crash_is_reported_when_each_point_has_a_process(python: Python) -> None:
     code = HELPERS + (
         "def wrong():\n"
         "    try: tb_device.default_driver().memory_info(0)\n"
@@ -84,8 +84,8 @@ def test_a_driver_without_the_layers_is_refused(python: Python, layers: str) -> 
     assert "TB_LAYERS=fault,leak" in python.output(code, TB_DRIVER="cpu", TB_LAYERS=layers)
 
 
-# Every stand-in: streams and events, host calls, memory counts, pinned memory, pitched and peer copies.
-STANDINS = (
+# Every emulated function: streams and events, host calls, memory counts, pinned memory, pitched and peer copies.
+EMULATED = (
     HELPERS
     + """
 Host = ctypes.CFUNCTYPE(None, c_void_p, c_int32)
@@ -131,11 +131,11 @@ def check():
 
 
 @pytest.mark.parametrize("switches", [(), ("WITH_ASYNC",)], ids=["core_only", "with_async"])
-def test_the_stand_ins_of_a_small_driver_survive_every_fault(
+def test_the_emulation_for_a_small_driver_survive_every_fault(
     build_driver: BuildDriver, python: Python, switches: tuple[str, ...]
 ) -> None:
     library: Path = build_driver("COUNT=2", *switches, name="swept" + "_".join(switches))
-    code = STANDINS + "print(sweep_in_processes(program, check=check))"
+    code = EMULATED + "print(sweep_in_processes(program, check=check))"
     assert int(python.output(code, TB_DRIVER=os.fspath(library), **LAYERS)) > 60
 
 

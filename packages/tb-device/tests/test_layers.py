@@ -134,7 +134,7 @@ def test_persistent_and_every_choose_further_calls(faulty: Driver) -> None:
     assert 10 < sum(chosen) < 54
 
 
-def test_a_release_takes_place_and_then_fails_unless_told_otherwise(faulty: Driver) -> None:
+def test_a_release_takes_place_and_then_fails_unless_asked_otherwise(faulty: Driver) -> None:
     free = faulty.memory_info(0)[0]
     address = faulty.mem_alloc(0, 1 << 20)
     fault.arm(faulty, nth=0, slot="mem_free", after=False)

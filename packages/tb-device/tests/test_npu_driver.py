@@ -132,11 +132,11 @@ def test_a_thread_without_a_device_may_call_and_one_with_another_device_keeps_it
 def test_unsupported_is_an_error_with_the_librarys_code_and_text(npu: Npu, control: Control) -> None:
     block = npu.alloc(SIZE)
     control.fault("aclrtMemsetAsync", 0, 207000)
-    with pytest.raises(NotImplementedError) as told:
+    with pytest.raises(NotImplementedError) as raised:
         npu.driver.mem_set(0, block.value or 0, 1, 1, SIZE)
-    assert isinstance(told.value, tb_device.Error)
-    assert told.value.native_code == 207000
-    text = str(told.value)
+    assert isinstance(raised.value, tb_device.Error)
+    assert raised.value.native_code == 207000
+    text = str(raised.value)
     assert "aclrtMemsetAsync failed: not supported by this device or this CANN (207000): EE1001" in text
     npu.free(block)
 
@@ -158,14 +158,14 @@ def test_codes_become_statuses_and_keep_their_number(
     npu: Npu, control: Control, code: int, status: int, words: str
 ) -> None:
     control.fault("aclrtMallocAlign32", 0, code)
-    with pytest.raises(tb_device.Error) as told:
+    with pytest.raises(tb_device.Error) as raised:
         npu.driver.mem_alloc(0, SIZE)
-    assert (told.value.status, told.value.native_code) == (status, code)
-    assert words in str(told.value)
-    assert f"({code})" in str(told.value)
+    assert (raised.value.status, raised.value.native_code) == (status, code)
+    assert words in str(raised.value)
+    assert f"({code})" in str(raised.value)
 
 
-def test_a_failure_of_queued_work_is_told_once_and_the_device_goes_on(npu: Npu, control: Control) -> None:
+def test_a_failure_of_queued_work_is_reported_once_and_the_device_goes_on(npu: Npu, control: Control) -> None:
     stream, block = npu.stream(), npu.alloc(SIZE)
     internal = 13
     for ask in (npu.slots.stream_synchronize, npu.slots.stream_query):

@@ -180,7 +180,7 @@ def run_client(library: Path) -> tuple[list[int], str]:
 
 
 @pytest.mark.parametrize("hidden", ["", OLDEST], ids=["newest", "oldest"])
-def test_the_failure_of_each_call_is_told_and_leaves_nothing_behind(
+def test_the_failure_of_each_call_is_reported_and_leaves_nothing_behind(
     control: Control, library: Path, monkeypatch: pytest.MonkeyPatch, hidden: str
 ) -> None:
     monkeypatch.setenv("TB_SIMNPU_HIDE", hidden)
@@ -198,7 +198,7 @@ def test_the_failure_of_each_call_is_told_and_leaves_nothing_behind(
         if refusal:
             assert f"{function} failed: internal error of the library ({CODE}): EE1001" in refusal
         elif not failures:
-            assert function in UNASKED, f"nobody was told that call {nth}, of {function}, failed"
+            assert function in UNASKED, f"no report that call {nth}, of {function}, failed"
         else:
             assert set(failures) == {INTERNAL}
     used = {name for name in functions() if name not in ("aclGetRecentErrMsg", "aclrtGetSocName")}
@@ -230,15 +230,15 @@ def test_what_a_library_that_failed_for_long_has_kept_is_given_back(control: Con
         assert control.live() == ""
 
 
-def test_queued_work_that_fails_is_told_with_code_and_text(control: Control, library: Path) -> None:
+def test_queued_work_that_fails_is_reported_with_code_and_text(control: Control, library: Path) -> None:
     driver = tb_device.load_driver("npu", {"library": library})
     block = driver.mem_alloc(0, SIZE)
     for code in (507013, 507015, 507054):
         control.fail_task(0, code)
-        with pytest.raises(tb_device.Error) as told:
+        with pytest.raises(tb_device.Error) as raised:
             driver.mem_set(0, block, 1, 1, SIZE)
-        assert told.value.native_code == code
-        assert "injected fault of a task" in str(told.value)
+        assert raised.value.native_code == code
+        assert "injected fault of a task" in str(raised.value)
         driver.synchronize(0)
     driver.mem_free(0, block)
     driver.close()

@@ -24,7 +24,7 @@ TAKES_AWAY: dict[str, set[str]] = {
     "aclrtGetCurrentContext": set(),  # devices are set and counted instead
     "aclrtSetCurrentContext": set(),
     "aclrtGetDeviceInfo": {"facts of the vendor's own"},
-    "aclrtDeviceGetUuid": set(),  # made up of the device's number
+    "aclrtDeviceGetUuid": set(),  # made from the device's number
     "aclrtMallocAlign32": set(),  # 32 bytes more each
     "aclrtPointerGetAttributes": set(),  # memory that others pinned counts as pageable
     "aclrtHostRegister": PINNING,
@@ -46,16 +46,16 @@ LEVEL_1 = ("expandable segments", "host callbacks")  # what level 2 needs
 
 
 def refused(**options: object) -> str:
-    with pytest.raises(tb_device.UnavailableError) as told:
+    with pytest.raises(tb_device.UnavailableError) as raised:
         tb_device.load_driver("npu", options)
-    return str(told.value)
+    return str(raised.value)
 
 
 def one_sentence_and_a_remedy(text: str) -> bool:
     return "\n" not in text and text.count(". ") == 1 and text.split(". ")[1].split()[0] in ("Install", "Put", "See")
 
 
-def test_a_machine_without_a_device_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     if Path("/dev/davinci_manager").exists():
         pytest.fail("this machine has an Ascend device: the test must run where none is")
     monkeypatch.delenv("TB_NPU_LIBRARY", raising=False)
@@ -70,7 +70,7 @@ def test_a_missing_library_is_named(tmp_path: Path) -> None:
     assert one_sentence_and_a_remedy(text)
 
 
-def test_a_damaged_library_is_told_with_the_loaders_reason(library: Path, tmp_path: Path) -> None:
+def test_a_damaged_library_is_reported_with_the_loaders_reason(library: Path, tmp_path: Path) -> None:
     half = tmp_path / "libascendcl.so"
     half.write_bytes(library.read_bytes()[:50])
     text = refused(library=half)
@@ -78,7 +78,7 @@ def test_a_damaged_library_is_told_with_the_loaders_reason(library: Path, tmp_pa
     assert one_sentence_and_a_remedy(text)
 
 
-def test_a_library_that_is_too_old_is_told_with_all_that_it_lacks(
+def test_a_library_that_is_too_old_is_reported_with_all_that_it_lacks(
     control: Control, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed = "aclrtMemsetAsync,aclrtQueryEventStatus,aclrtCreateEventExWithFlag,aclrtCreateEventWithFlag"
@@ -106,14 +106,14 @@ def test_the_library_for_building_programs_is_no_runtime(
     assert one_sentence_and_a_remedy(text)
 
 
-def test_a_runtime_that_finds_no_devices_is_told_with_its_code(control: Control, library: Path) -> None:
+def test_a_runtime_that_finds_no_devices_is_reported_with_its_code(control: Control, library: Path) -> None:
     control.fault("aclrtGetDeviceCount", 0, 207004)
     text = refused(library=library)
     assert "aclrtGetDeviceCount failed: no device (207004): EE1001" in text
     assert "See npu-smi info" in text
 
 
-def test_a_runtime_that_cannot_start_is_told_when_its_facts_are_asked_for(control: Control, library: Path) -> None:
+def test_a_runtime_that_cannot_start_is_reported_when_its_facts_are_asked_for(control: Control, library: Path) -> None:
     control.fault("aclInit", 0, 500000)
     with pytest.raises(tb_device.Error, match=r"aclInit failed: internal error of the library \(500000\)"):
         tb_device.load_driver("npu", {"library": library})

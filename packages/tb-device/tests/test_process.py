@@ -198,7 +198,7 @@ def test_exit_with_work_queued_and_memory_allocated_is_clean(python: Python) -> 
     assert python.output(code) == "queued"
 
 
-def test_what_is_left_open_at_exit_is_told_when_asked_for(python: Python) -> None:
+def test_what_is_left_open_at_exit_is_reported_when_asked_for(python: Python) -> None:
     done = python.run(QUEUED.replace("TESTS", repr(__file__.rsplit("/", 1)[0])), TB_LOG="info")
     assert done.returncode == 0
     assert "at exit, left to the operating system: cpu: close() failed: failed precondition (9)" in done.stderr

@@ -1,8 +1,8 @@
-// contract.h -- what every case reads, compiled once.
+// What every case reads, compiled once.
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <thread>
 
-#include "kit.h"
-#include "mutant.h"
+#include "contract/kit.h"
+#include "contract/mutant.h"

@@ -1,7 +1,7 @@
-// cpu_driver.h -- entry of the CPU driver, the default that is linked into tb_device._core.
+// Entry of the CPU driver, the default that is linked into tb_device._core.
 //
-// The contract is tb_driver_open_v1's (tb/driver.h). It may be opened several times; each self is a world of its own.
-// Opening starts no thread and takes no memory worth mentioning: a stream's queue and worker appear at its first work.
+// The contract is tb_driver_open_v1's (tb/driver.h). It may be opened several times; each self is independent.
+// Opening starts no thread and takes little memory: a stream gets its queue and worker at its first work.
 //
 // It offers every group and the extension tb.graph, with these limits:
 //   MODULE    images are shared objects for this machine (tb/host_kernel.h)
@@ -13,8 +13,7 @@
 //   devices  how many devices, 1 to 64; default 1
 //   memory   limit of each device's memory in bytes, K, M and G are powers of 1024; default: the machine's memory
 //   spin     pauses that an idle worker spins before it sleeps, 0 to 1000000; default 1000. A waiter spins an eighth
-#ifndef TB_CPU_DRIVER_H
-#define TB_CPU_DRIVER_H
+#pragma once
 
 #include "tb/driver.h"
 
@@ -26,5 +25,4 @@ tb_status tb_cpu_driver_open_v1(const tb_host *host, tb_driver_api *api, tb_driv
 
 #ifdef __cplusplus
 }
-#endif
 #endif

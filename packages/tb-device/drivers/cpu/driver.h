@@ -1,6 +1,5 @@
-// driver.h -- the CPU driver's `self`, and its functions as the table has them.
-#ifndef TB_CPU_DRIVER_INTERNAL_H
-#define TB_CPU_DRIVER_INTERNAL_H
+// The CPU driver's `self`, and its functions as the table has them.
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -9,26 +8,24 @@
 #include <mutex>
 #include <vector>
 
-#include "device.h"
-#include "error_text.h"
-#include "event.h"
-#include "exports.h"
-#include "give.h"
-#include "memory_blocks.h"
-#include "options.h"
-#include "stream_list.h"
-#include "virtual_memory.h"
+#include "drivers/common/driver_base.h"
+#include "drivers/cpu/device/device.h"
+#include "drivers/cpu/device/options.h"
+#include "drivers/cpu/ipc/exports.h"
+#include "drivers/cpu/memory/memory_blocks.h"
+#include "drivers/cpu/memory/virtual_memory.h"
+#include "drivers/cpu/stream/event.h"
+#include "drivers/cpu/stream/stream_list.h"
 
-namespace tb::cpu {
+namespace tb::drivers::cpu {
 
-class Driver {
+class Driver : public DriverBase {
 public:
   Driver(const tb_host *host, const Options &options);
   tb_driver *handle() noexcept { return reinterpret_cast<tb_driver *>(this); }
 
-  const tb_host *const host;
   const Options options;
-  Exports exports; // before what is exported
+  Exports exports; // destroyed after the memory that it exports
   Memory memory;
   VirtualMemory virtual_memory;
   std::vector<std::unique_ptr<Device>> devices;
@@ -39,34 +36,15 @@ public:
 
   // NULL with a text when out of range.
   Device *device(int32_t number) const;
-  // TB_OK, or a failure when `pointer` is NULL.
-  tb_status require(const void *pointer, const char *name) const {
-    return pointer ? TB_OK : fail(host, TB_INVALID_ARGUMENT, "%s is NULL", name);
-  }
-  tb_status refuse_flags(uint64_t flags, uint64_t known) const;
-  // Gives an info struct as far as the caller's struct_size knows it.
-  template <class Info> tb_status give(Info info, Info *out) const;
 };
 
-template <class Info> tb_status Driver::give(Info info, Info *out) const { return cpu::give(host, info, out); }
-
-// Runs the body with the driver, for functions of the table. Exceptions end here.
+// Runs the body of a function of the table with its driver. Exceptions become statuses here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
-  if (!self) return TB_INVALID_ARGUMENT; // nowhere to put a text
+  if (!self) return TB_INVALID_ARGUMENT; // there is no host to take a text
   Driver &driver = *reinterpret_cast<Driver *>(self);
   return guarded(driver.host, [&] { return body(driver); });
 }
 
-// One function for each slot, in the file of its subject; table.cpp offers those that exist.
-namespace slots {
-#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
-#define TB_SLOT(group, need, name, parameters, arguments) tb_status name TB_SLOT_PARAMETERS parameters;
-#define TB_SLOT0(group, need, name) tb_status name(tb_driver *self);
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT0
-#undef TB_SLOT_PARAMETERS
-} // namespace slots
+#include "drivers/common/declare_slots.inc"
 
-} // namespace tb::cpu
-#endif
+} // namespace tb::drivers::cpu

@@ -1,14 +1,13 @@
-// cuda_api.h -- what the driver uses of the CUDA driver API: types, numbers and, by functions.inc, prototypes.
+// What the driver uses of the CUDA driver API: types, numbers and, by functions.inc, prototypes.
 //
 // Written by hand, so that no toolkit is needed: names and numbers are the API's own, which never change once released.
 // tools/cuda_header_check.py compares all of it with a toolkit's cuda.h.
-#ifndef TB_CUDA_API_H
-#define TB_CUDA_API_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 
 using CUresult = int;
 using CUdevice = int;
@@ -206,5 +205,4 @@ enum : int {
   CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
 };
 
-} // namespace tb::cuda
-#endif
+} // namespace tb::drivers::cuda

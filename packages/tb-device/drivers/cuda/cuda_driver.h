@@ -1,4 +1,4 @@
-// cuda_driver.h -- entry of the CUDA driver, part of tb_device._core. README.md says what was tested where.
+// Entry of the CUDA driver, part of tb_device._core. README.md says what was tested where.
 //
 // The contract is tb_driver_open_v1's (tb/driver.h). It opens libcuda at run time and links nothing of it. Devices are
 // used through their primary contexts, which torch.cuda and everything on the CUDA runtime share; a context is made by
@@ -16,8 +16,7 @@
 //
 // Options (tb_host.option):
 //   library    the file to open instead of libcuda.so.1
-#ifndef TB_CUDA_DRIVER_H
-#define TB_CUDA_DRIVER_H
+#pragma once
 
 #include "tb/driver.h"
 
@@ -29,5 +28,4 @@ tb_status tb_cuda_driver_open_v1(const tb_host *host, tb_driver_api *api, tb_dri
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,11 +1,11 @@
-// driver.cpp -- what every function of the table begins with: devices, contexts, statuses.
-#include "driver.h"
+// What every function of the table begins with: devices, contexts, statuses.
+#include "drivers/cuda/driver.h"
 
 #include <cstdio>
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 
-Driver::Driver(const tb_host *host, Api found) : host(host), api(std::move(found)) {}
+Driver::Driver(const tb_host *host, Api found) : DriverBase(host), api(std::move(found)) {}
 
 void Driver::find_uuid(Device &device) {
   const CUresult result =
@@ -16,13 +16,14 @@ void Driver::find_uuid(Device &device) {
   if (api.cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device.native) != CUDA_SUCCESS) bus = 0;
   if (api.cuDeviceGetAttribute(&place, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, device.native) != CUDA_SUCCESS) place = 0;
   std::snprintf(device.uuid.bytes, sizeof device.uuid.bytes, "%02x:%02x #%d", bus & 0xff, place & 0xff, device.number);
-  host->log(1, ("cuDeviceGetUuid gave " + std::to_string(result) + ": the device's place stands in").c_str());
+  host->log(1,
+            ("cuDeviceGetUuid gave " + std::to_string(result) + ": the device's PCI address is used instead").c_str());
 }
 
 tb_status Driver::find_devices() {
   for (int32_t number = 0; number < api.devices; ++number) {
     CUdevice native = number;
-    if (const tb_status status = told(api.cuDeviceGet(&native, number), "cuDeviceGet")) return status;
+    if (const tb_status status = report(api.cuDeviceGet(&native, number), "cuDeviceGet")) return status;
     devices.push_back(std::make_unique<Device>(number, native));
     find_uuid(*devices.back());
   }
@@ -44,10 +45,10 @@ tb_status Driver::check_usable(Device &device) {
   if (lost == CUDA_SUCCESS) return TB_OK;
   const char *name = nullptr;
   if (api.cuGetErrorName(lost, &name) != CUDA_SUCCESS || !name) name = "an unknown error";
-  return cpu::fail_native(host, TB_DEVICE_LOST, lost,
-                          "CUDA device %d is lost since %s (%d). Reset it, which frees all "
-                          "of its memory in this process, or start a new process",
-                          device.number, name, lost);
+  return fail_native(host, TB_DEVICE_LOST, lost,
+                     "CUDA device %d is lost since %s (%d). Reset it, which frees all "
+                     "of its memory in this process, or start a new process",
+                     device.number, name, lost);
 }
 
 Device *Driver::usable(int32_t number, tb_status *status) {
@@ -68,10 +69,10 @@ Stream *Driver::working_stream(int32_t number, tb_stream *handle, tb_status *sta
 }
 
 tb_status Driver::finish(Device &device) {
-  return has_async() ? TB_OK : told(device, api.cuCtxSynchronize(), "cuCtxSynchronize");
+  return has_async() ? TB_OK : report(device, api.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
-tb_status Driver::told(Device &device, CUresult result, const char *function, const char *remedy) {
+tb_status Driver::report(Device &device, CUresult result, const char *function, const char *remedy) {
   if (result == CUDA_SUCCESS) return TB_OK;
   if (result == CUDA_ERROR_NOT_READY) return TB_NOT_READY;
   if (is_sticky(result)) {
@@ -81,7 +82,7 @@ tb_status Driver::told(Device &device, CUresult result, const char *function, co
   return fail_cuda(host, api, status_of(result), result, function, remedy);
 }
 
-tb_status Driver::told(CUresult result, const char *function) {
+tb_status Driver::report(CUresult result, const char *function) {
   if (result == CUDA_SUCCESS) return TB_OK;
   return fail_cuda(host, api, status_of(result), result, function);
 }
@@ -116,7 +117,7 @@ Current::Current(Driver &driver, Device &device) : driver_(driver) { status = en
 tb_status Current::failed(Device &device, CUresult result, const char *function) {
   result_ = result;
   function_ = function;
-  return driver_.told(device, result, function);
+  return driver_.report(device, result, function);
 }
 
 tb_status Current::refusal() const {
@@ -152,4 +153,4 @@ Current::~Current() {
                              .c_str());
 }
 
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

@@ -1,6 +1,5 @@
-// driver.h -- the CUDA driver's `self`, its devices and handles, and its functions as the table has them.
-#ifndef TB_CUDA_DRIVER_INTERNAL_H
-#define TB_CUDA_DRIVER_INTERNAL_H
+// The CUDA driver's `self`, its devices and handles, and its functions as the table has them.
+#pragma once
 
 #include <atomic>
 #include <initializer_list>
@@ -13,17 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/error_text.h"
-#include "cpu/give.h"
-#include "library.h"
-#include "status.h"
+#include "drivers/common/driver_base.h"
+#include "drivers/cuda/library.h"
+#include "drivers/cuda/status.h"
 #include "tb/driver.h"
 #include "tb/graph.h"
 
-namespace tb::cuda {
-
-using cpu::fail;
-using cpu::guarded;
+namespace tb::drivers::cuda {
 
 class Driver;
 struct Device;
@@ -115,7 +110,7 @@ struct Live {
   std::atomic<int64_t> streams{0}, events{0}, pinned{0}, physicals{0}, modules{0}, graphs{0}, imports{0};
 };
 
-class Driver {
+class Driver : public DriverBase {
 public:
   Driver(const tb_host *host, Api api);
   tb_status find_devices(); // once
@@ -123,7 +118,6 @@ public:
   tb_driver *handle() noexcept { return static_cast<tb_driver *>(static_cast<void *>(this)); }
   static Driver &of(tb_driver *self) { return *static_cast<Driver *>(static_cast<void *>(self)); }
 
-  const tb_host *const host;
   const Api api;
   uint64_t groups = TB_GROUP_CORE;
   bool has_graphs = false;
@@ -150,21 +144,13 @@ public:
   // Without ASYNC nothing is left queued.
   tb_status finish(Device &device);
 
-  // A result of the library's as a status, with a text.
-  tb_status told(Device &device, CUresult result, const char *function, const char *remedy = nullptr);
-  tb_status told(CUresult result, const char *function);
-  tb_status require(const void *value, const char *name) const {
-    return value ? TB_OK : fail(host, TB_INVALID_ARGUMENT, "%s is NULL", name);
-  }
-  tb_status refuse_flags(uint64_t flags, uint64_t known) const {
-    if ((flags & ~known) == 0) return TB_OK;
-    return fail(host, TB_INVALID_ARGUMENT, "flags 0x%llx has bits that the CUDA driver does not know",
-                static_cast<unsigned long long>(flags & ~known));
-  }
-  // For queries and synchronising: TB_FAILED_PRECONDITION, before libcuda would drop the capture.
+  // Turns a result of the library into a status with a text. A sticky error marks the device as lost.
+  tb_status report(Device &device, CUresult result, const char *function, const char *remedy = nullptr);
+  tb_status report(CUresult result, const char *function);
+  // Refuses to query or synchronise a capturing stream with TB_FAILED_PRECONDITION: libcuda would drop the capture.
   tb_status refuse_capturing(Stream &stream);
   bool is_capturing(Stream &stream);
-  // Unloads what was unloaded by the caller, once nothing runs on the device.
+  // Unloads the modules that the caller has unloaded, once nothing runs on the device.
   void reap_modules(Device &device, bool idle);
 
   // Host memory that the device knows, reserved addresses and mappings: libcuda's answers about them differ by version.
@@ -183,7 +169,7 @@ public:
   std::vector<std::unique_ptr<HostCall>> captured_calls; // graphs may run them until the end
 };
 
-// The body of a function of the table.
+// Runs the body of a function of the table with its driver.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
   Driver &driver = Driver::of(self);
   return guarded(driver.host, [&] { return body(driver); });
@@ -230,15 +216,6 @@ tb_status with_object(tb_driver *self, Handle *handle, const char *what, const G
 
 tb_graph_api graph_table();
 
-namespace slots {
-#define TB_SLOT(group, need, name, parameters, arguments) tb_status name TB_SLOT_PARAMETERS parameters;
-#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
-#define TB_SLOT0(group, need, name) tb_status name(tb_driver *self);
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT_PARAMETERS
-#undef TB_SLOT0
-} // namespace slots
+#include "drivers/common/declare_slots.inc"
 
-} // namespace tb::cuda
-#endif
+} // namespace tb::drivers::cuda

@@ -1,23 +1,22 @@
-// library.cpp -- finding libcuda and its functions.
-#include "library.h"
+// Finding libcuda and its functions.
+#include "drivers/cuda/library.h"
 
 #include <dlfcn.h>
 
 #include <cstring>
 
-#include "cpu/error_text.h"
-#include "status.h"
+#include "drivers/common/error_text.h"
+#include "drivers/cuda/status.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 namespace {
 
-using cpu::fail;
 using GetAddress = CUresult (*)(const char *name, void **out, int version, uint64_t flags, int *status);
 using GetAddressOld = CUresult (*)(const char *name, void **out, int version, uint64_t flags); // before 12.0
 
-constexpr int kOldest = 11000; // the first with the present form of the primary context's functions
-constexpr const char *kRemedy = "Install NVIDIA's driver for this machine, or give its library's file by the driver's "
-                                "option \"library\" (TB_CUDA_LIBRARY)";
+constexpr int oldest = 11000; // the first with the present form of the primary context's functions
+constexpr const char *remedy = "Install NVIDIA's driver for this machine, or give its library's file by the driver's "
+                               "option \"library\" (TB_CUDA_LIBRARY)";
 
 template <class F> F symbol(void *library, const char *name) {
   void *found = dlsym(library, name);
@@ -52,7 +51,7 @@ private:
 bool Api::has(Need need) const {
 #define CUDA_FUNCTION(group, name, version, symbol, parameters)                                                        \
   if (need == Need::group && !name) return false;
-#include "functions.inc"
+#include "drivers/cuda/functions.inc"
 #undef CUDA_FUNCTION
   return true;
 }
@@ -60,23 +59,23 @@ bool Api::has(Need need) const {
 tb_status Api::find(const tb_host *host, void *library) {
   const Finder finder(library);
 #define CUDA_FUNCTION(need, name, version, symbol, parameters) finder.find(name, #name, version, #symbol);
-#include "functions.inc"
+#include "drivers/cuda/functions.inc"
 #undef CUDA_FUNCTION
-  const CUresult told = cuDriverGetVersion ? cuDriverGetVersion(&version) : CUDA_SUCCESS;
-  if (told == CUDA_SUCCESS && cuDriverGetVersion && version < kOldest)
+  const CUresult asked = cuDriverGetVersion ? cuDriverGetVersion(&version) : CUDA_SUCCESS;
+  if (asked == CUDA_SUCCESS && cuDriverGetVersion && version < oldest)
     return fail(host, TB_UNAVAILABLE, "%s is CUDA %d.%d, and %d.%d is the oldest that works. Upgrade NVIDIA's driver",
-                path.c_str(), version / 1000, version % 1000 / 10, kOldest / 1000, kOldest % 1000 / 10);
+                path.c_str(), version / 1000, version % 1000 / 10, oldest / 1000, oldest % 1000 / 10);
   std::string missing;
   int count = 0;
 #define CUDA_FUNCTION(need, name, version, symbol, parameters)                                                         \
   if (Need::need == Need::CORE && !name && ++count <= 4) missing += missing.empty() ? #name : ", " #name;
-#include "functions.inc"
+#include "drivers/cuda/functions.inc"
 #undef CUDA_FUNCTION
-  if (count == 0 && told != CUDA_SUCCESS)
-    return fail_cuda(host, *this, TB_UNAVAILABLE, told, "cuDriverGetVersion", kRemedy);
+  if (count == 0 && asked != CUDA_SUCCESS)
+    return fail_cuda(host, *this, TB_UNAVAILABLE, asked, "cuDriverGetVersion", remedy);
   if (count == 0) return TB_OK;
   return fail(host, TB_UNAVAILABLE, "%s is no whole CUDA driver library: it lacks %s%s. %s", path.c_str(),
-              missing.c_str(), count > 4 ? (" and " + std::to_string(count - 4) + " more").c_str() : "", kRemedy);
+              missing.c_str(), count > 4 ? (" and " + std::to_string(count - 4) + " more").c_str() : "", remedy);
 }
 
 tb_status Api::open(const tb_host *host) {
@@ -86,7 +85,7 @@ tb_status Api::open(const tb_host *host) {
   if (!library) {
     const char *reason = dlerror();
     return fail(host, TB_UNAVAILABLE, "there is no CUDA driver library: %s. %s", reason ? reason : path.c_str(),
-                kRemedy);
+                remedy);
   }
   if (const tb_status status = find(host, library)) return status;
   const CUresult started = cuInit(0);
@@ -101,4 +100,4 @@ tb_status Api::open(const tb_host *host) {
   return TB_UNAVAILABLE;
 }
 
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

@@ -1,13 +1,12 @@
-// library.h -- libcuda, opened at run time, and which of its functions are there.
-#ifndef TB_CUDA_LIBRARY_H
-#define TB_CUDA_LIBRARY_H
+// Libcuda, opened at run time, and which of its functions are there.
+#pragma once
 
 #include <string>
 
-#include "cuda_api.h"
+#include "drivers/cuda/cuda_api.h"
 #include "tb/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 
 enum class Need {
   CORE,
@@ -29,7 +28,7 @@ enum class Need {
 
 struct Api {
 #define CUDA_FUNCTION(need, name, version, symbol, parameters) CUresult(*name) parameters = nullptr;
-#include "functions.inc"
+#include "drivers/cuda/functions.inc"
 #undef CUDA_FUNCTION
 
   // Opens the library, finds the functions and initialises it. No device is a success with `devices` 0. Otherwise
@@ -44,5 +43,4 @@ private:
   tb_status find(const tb_host *host, void *library);
 };
 
-} // namespace tb::cuda
-#endif
+} // namespace tb::drivers::cuda

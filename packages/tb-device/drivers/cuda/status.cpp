@@ -1,10 +1,10 @@
-// status.cpp -- which result is which status.
-#include "status.h"
+// Which result is which status.
+#include "drivers/cuda/status.h"
 
-#include "cpu/error_text.h"
-#include "library.h"
+#include "drivers/common/error_text.h"
+#include "drivers/cuda/library.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 
 bool is_sticky(CUresult result) {
   switch (result) {
@@ -103,8 +103,8 @@ tb_status fail_cuda(const tb_host *host, const Api &api, tb_status status, CUres
   const char *name = nullptr, *text = nullptr;
   if (api.cuGetErrorName(result, &name) != CUDA_SUCCESS || !name) name = "an unknown error";
   if (api.cuGetErrorString(result, &text) != CUDA_SUCCESS || !text) text = "libcuda has no text for it";
-  return cpu::fail_native(host, status, result, "%s failed: %s (%d): %s%s%s", function, name, result, text,
-                          remedy ? ". " : "", remedy ? remedy : "");
+  return fail_native(host, status, result, "%s failed: %s (%d): %s%s%s", function, name, result, text,
+                     remedy ? ". " : "", remedy ? remedy : "");
 }
 
-} // namespace tb::cuda
+} // namespace tb::drivers::cuda

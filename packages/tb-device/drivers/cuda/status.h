@@ -1,11 +1,10 @@
-// status.h -- CUDA's results as statuses of the table, with the library's own names and texts.
-#ifndef TB_CUDA_STATUS_H
-#define TB_CUDA_STATUS_H
+// CUDA's results as statuses of the table, with the library's own names and texts.
+#pragma once
 
-#include "cuda_api.h"
+#include "drivers/cuda/cuda_api.h"
 #include "tb/driver.h"
 
-namespace tb::cuda {
+namespace tb::drivers::cuda {
 
 struct Api;
 
@@ -16,5 +15,4 @@ bool is_sticky(CUresult result);
 tb_status fail_cuda(const tb_host *host, const Api &api, tb_status status, CUresult result, const char *function,
                     const char *remedy = nullptr);
 
-} // namespace tb::cuda
-#endif
+} // namespace tb::drivers::cuda

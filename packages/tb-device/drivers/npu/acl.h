@@ -1,13 +1,12 @@
-// acl.h -- our own statement of libascendcl's types and constants, as far as the driver uses them.
+// Our own statement of libascendcl's types and constants, as far as the driver uses them.
 //
 // Written from public facts, for x86-64 and aarch64; the vendor's headers may be used with its processors only.
-#ifndef TB_NPU_ACL_H
-#define TB_NPU_ACL_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace tb::npu::acl {
+namespace tb::drivers::npu::acl {
 
 using Error = int32_t; // 0 is success
 using Context = void *;
@@ -38,26 +37,25 @@ struct Uuid {
 static_assert(sizeof(MemoryLocation) == 8 && sizeof(PhysicalProperties) == 32 && sizeof(PointerAttributes) == 28);
 static_assert(offsetof(PhysicalProperties, location) == 12 && offsetof(PhysicalProperties, reserve) == 24);
 
-enum : int32_t { kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3 };
-enum : int32_t { kHugePagesFirst = 0 };    // aclrtMalloc's policy
-enum : int32_t { kHbm = 1, kHbmHuge = 4 }; // kinds of memory
-enum : int32_t { kLocationHost = 0, kLocationDevice = 1 };
-enum : int32_t { kMinimum = 0, kRecommended = 1 }; // granularities
-enum : int32_t { kRegisterMapped = 0 };
-enum : int32_t { kAiCores = 101, kCubeCores = 102, kVectorCores = 201, kTotalMemory = 301, kL2Bytes = 302 };
-enum : uint32_t { kStreamFastLaunch = 0x1, kStreamFastSync = 0x2 };
-enum : uint32_t { kEventSync = 0x1, kEventTimeLine = 0x8 };
+enum : int32_t { host_to_device = 1, device_to_host = 2, device_to_device = 3 };
+enum : int32_t { huge_pages_first = 0 };  // aclrtMalloc's policy
+enum : int32_t { hbm = 1, hbm_huge = 4 }; // kinds of memory
+enum : int32_t { location_host = 0, location_device = 1 };
+enum : int32_t { minimum_option = 0, recommended = 1 }; // granularities
+enum : int32_t { register_mapped = 0 };
+enum : int32_t { ai_cores = 101, cube_cores = 102, vector_cores = 201, total_memory_key = 301, l2_bytes = 302 };
+enum : uint32_t { stream_fast_launch = 0x1, stream_fast_sync = 0x2 };
+enum : uint32_t { event_sync = 0x1, event_time_line = 0x8 };
 // The two queries answer in opposite senses.
-enum : int32_t { kStreamComplete = 0, kStreamNotReady = 1 };
-enum : int32_t { kEventNotReady = 0, kEventComplete = 1 };
+enum : int32_t { stream_complete = 0, stream_not_ready = 1 };
+enum : int32_t { event_not_ready = 0, event_complete = 1 };
 
 enum : Error {
-  kSuccess = 0,
-  kRepeatInitialize = 100002,
-  kCompilingStub = 100039,
-  kContextNull = 107002,
-  kTimestampReversed = 107007,
+  success = 0,
+  repeat_initialize = 100002,
+  compiling_stub = 100039,
+  context_null = 107002,
+  timestamp_reversed = 107007,
 };
 
-} // namespace tb::npu::acl
-#endif
+} // namespace tb::drivers::npu::acl

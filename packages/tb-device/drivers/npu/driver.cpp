@@ -1,9 +1,9 @@
-// driver.cpp -- the driver's `self`: what all functions check, and its streams.
-#include "driver.h"
+// The driver's `self`: what all functions check, and its streams.
+#include "drivers/npu/driver.h"
 
 #include <utility>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 Driver::Driver(const tb_host *host, std::shared_ptr<Runtime> shared)
     : host(host), runtime(std::move(shared)), library(runtime->library), virtual_memory(*runtime, host),
@@ -61,11 +61,11 @@ Stream *Driver::create_stream(int32_t device, Stream::Kind kind) {
   auto stream = std::make_unique<Stream>(Stream{device, nullptr, kind});
   // Priority 0: the library's document calls the parameter unused.
   call(library.aclrtCreateStreamWithConfig, &stream->native, 0u,
-       uint32_t(acl::kStreamFastLaunch | acl::kStreamFastSync));
+       uint32_t(acl::stream_fast_launch | acl::stream_fast_sync));
   return stream.release();
 }
 
-// An own one, and not the library's NULL stream: that one is the same handle for every device.
+// A stream of its own and not the library's NULL stream, which is the same handle for every device.
 Stream *Driver::default_stream(int32_t device) {
   std::unique_lock lock(streams_mutex_);
   if (Stream *known = defaults_[static_cast<size_t>(device)]) return known;
@@ -90,9 +90,9 @@ void Driver::retire(Stream *stream) {
 bool Driver::is_idle(const Stream &stream) {
   try {
     const Bound bound = bind(stream.device);
-    int32_t status = acl::kStreamNotReady;
+    int32_t status = acl::stream_not_ready;
     call(library.aclrtStreamQuery, stream.native, &status);
-    return status == acl::kStreamComplete;
+    return status == acl::stream_complete;
   } catch (const Failure &failure) {
     if (host->log) host->log(2, failure.what());
     return false; // asked again at the next sweep
@@ -111,7 +111,7 @@ void Driver::sweep(bool wait) {
       busy.push_back(stream);
       continue;
     }
-    // Tells what failed and nobody asked for.
+    // Logs failures that were not reported.
     runtime->give_back_and_log(stream->device, host, library.aclrtSynchronizeStream, stream->native);
     runtime->give_back_and_log(stream->device, host, library.aclrtDestroyStream, stream->native);
     delete stream;
@@ -127,4 +127,4 @@ void Driver::shut_down() {
   scratch.clear();
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

@@ -1,6 +1,5 @@
-// driver.h -- the NPU driver's `self`, its streams and events, and its functions as the table has them.
-#ifndef TB_NPU_DRIVER_INTERNAL_H
-#define TB_NPU_DRIVER_INTERNAL_H
+// The NPU driver's `self`, its streams and events, and its functions as the table has them.
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -11,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/give.h"
-#include "ranges.h"
-#include "runtime.h"
-#include "scratch.h"
+#include "drivers/common/info_struct.h"
+#include "drivers/npu/ranges.h"
+#include "drivers/npu/runtime.h"
+#include "drivers/npu/scratch.h"
+#include "drivers/npu/virtual_memory.h"
 #include "tb/driver.h"
-#include "virtual_memory.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 struct Stream {
   enum class Kind { created, device_default, wrapped };
@@ -83,7 +82,7 @@ public:
   bool reaches(int32_t device, int32_t peer);
   // The library's access in this direction, kept until the device is reset.
   void connect(int32_t device, int32_t peer);
-  // What peer_enable and peer_disable tell; false when it was so already.
+  // The state that peer_enable and peer_disable report; false if it was so already.
   bool set_enabled(int32_t device, int32_t peer, bool enabled);
 
   Stream *create_stream(int32_t device, Stream::Kind kind);
@@ -104,10 +103,10 @@ private:
   bool is_idle(const Stream &stream);
 };
 
-// Runs the body of a function of the table. Exceptions end here.
+// Runs the body of a function of the table. Exceptions become statuses here.
 template <class Body> tb_status guarded(const tb_host *host, Body &&body) noexcept;
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
-  if (!self) return TB_INVALID_ARGUMENT; // nowhere to put a text
+  if (!self) return TB_INVALID_ARGUMENT; // there is no host to take a text
   Driver &driver = *reinterpret_cast<Driver *>(self);
   return guarded(driver.host, [&]() -> tb_status {
     if constexpr (std::is_void_v<decltype(body(driver))>)
@@ -132,16 +131,6 @@ template <class Body> tb_status guarded(const tb_host *host, Body &&body) noexce
   }
 }
 
-// One function for each slot that the driver can offer; table.cpp says which of them it does.
-namespace slots {
-#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
-#define TB_SLOT(group, need, name, parameters, arguments) tb_status name TB_SLOT_PARAMETERS parameters;
-#define TB_SLOT0(group, need, name) tb_status name(tb_driver *self);
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT0
-#undef TB_SLOT_PARAMETERS
-} // namespace slots
+#include "drivers/common/declare_slots.inc"
 
-} // namespace tb::npu
-#endif
+} // namespace tb::drivers::npu

@@ -1,10 +1,10 @@
-// failure.cpp -- the library's error codes: what they mean, what status they are, what to do.
-#include "failure.h"
+// The library's error codes: what they mean, what status they are, what to do.
+#include "drivers/npu/failure.h"
 
 #include <cstdarg>
 #include <cstdio>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 struct Kind {
@@ -89,4 +89,4 @@ Failure failure_of(const char *function, acl::Error error, const char *said) {
   return Failure(status_of(error), error, text);
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

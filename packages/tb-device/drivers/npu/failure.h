@@ -1,14 +1,13 @@
-// failure.h -- failures inside the driver: exceptions, turned into a status and a text where a function of the table ends.
-#ifndef TB_NPU_FAILURE_H
-#define TB_NPU_FAILURE_H
+// Failures inside the driver: exceptions, turned into a status and a text where a function of the table ends.
+#pragma once
 
 #include <exception>
 #include <string>
 
-#include "acl.h"
+#include "drivers/npu/acl.h"
 #include "tb/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 struct Failure : std::exception {
   Failure(tb_status status, int64_t code, std::string text) : status(status), code(code), text(std::move(text)) {}
@@ -25,5 +24,4 @@ tb_status status_of(acl::Error error);
 // "aclrtMalloc failed: out of device memory (207001): EL0004 ...". `said` is aclGetRecentErrMsg's, or NULL.
 Failure failure_of(const char *function, acl::Error error, const char *said);
 
-} // namespace tb::npu
-#endif
+} // namespace tb::drivers::npu

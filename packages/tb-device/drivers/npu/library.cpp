@@ -1,5 +1,5 @@
-// library.cpp -- finds and opens libascendcl.
-#include "library.h"
+// Finds and opens libascendcl.
+#include "drivers/npu/library.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -8,14 +8,14 @@
 #include <cstring>
 #include <vector>
 
-#include "failure.h"
+#include "drivers/npu/failure.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 // Made by the vendor's kernel module; without it there is nothing that the library could talk to.
-constexpr const char *kDeviceNode = "/dev/davinci_manager";
-constexpr const char *kRemedy = "Install CANN and source its set_env.sh, or name the file by TB_NPU_LIBRARY";
+constexpr const char *device_node = "/dev/davinci_manager";
+constexpr const char *remedy = "Install CANN and source its set_env.sh, or name the file by TB_NPU_LIBRARY";
 
 std::vector<std::string> places(const char *asked) {
   if (asked && *asked) return {asked};
@@ -34,7 +34,7 @@ void *open_first(const std::vector<std::string> &places, std::string *path) {
     const char *reason = dlerror();
     reasons += (reasons.empty() ? "" : "; ") + std::string(reason ? reason : place.c_str());
   }
-  throw Failure(TB_UNAVAILABLE, 0, "libascendcl cannot be loaded: " + reasons + ". " + kRemedy);
+  throw Failure(TB_UNAVAILABLE, 0, "libascendcl cannot be loaded: " + reasons + ". " + remedy);
 }
 
 template <class F> void find(void *handle, F &function) {
@@ -45,9 +45,9 @@ template <class F> void find(void *handle, F &function) {
 } // namespace
 
 Library Library::open(const char *asked) {
-  if ((!asked || !*asked) && access(kDeviceNode, F_OK) != 0)
+  if ((!asked || !*asked) && access(device_node, F_OK) != 0)
     throw Failure(TB_UNAVAILABLE, 0,
-                  std::string("this machine has no Ascend device: there is no ") + kDeviceNode +
+                  std::string("this machine has no Ascend device: there is no ") + device_node +
                       ". Install the vendor's driver, or name a libascendcl by TB_NPU_LIBRARY");
   Library library;
   void *handle = open_first(places(asked), &library.path);
@@ -65,7 +65,7 @@ Library Library::open(const char *asked) {
 #define TB_ACL_TEXT(name)                                                                                              \
   find(handle, library.name);                                                                                          \
   check(#name, bool(library.name));
-#include "functions.inc"
+#include "drivers/npu/functions.inc"
 #undef TB_ACL_TEXT
 #undef TB_ACL
   check("aclrtCreateEventExWithFlag (or aclrtCreateEventWithFlag)",
@@ -78,4 +78,4 @@ Library Library::open(const char *asked) {
                     "TB_NPU_LIBRARY");
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

@@ -1,13 +1,12 @@
-// library.h -- libascendcl's functions, found by name in a library that is opened at run time.
-#ifndef TB_NPU_LIBRARY_H
-#define TB_NPU_LIBRARY_H
+// Libascendcl's functions, found by name in a library that is opened at run time.
+#pragma once
 
 #include <string>
 
-#include "acl.h"
+#include "drivers/npu/acl.h"
 #include "tb/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 template <class Signature> struct Function;
 // NULL where the library does not have it.
@@ -21,7 +20,7 @@ template <class R, class... A> struct Function<R(A...)> {
 struct Library {
 #define TB_ACL(need, name, parameters) Function<acl::Error parameters> name{#name};
 #define TB_ACL_TEXT(name) Function<const char *()> name{#name};
-#include "functions.inc"
+#include "drivers/npu/functions.inc"
 #undef TB_ACL_TEXT
 #undef TB_ACL
   std::string path; // as it was opened
@@ -38,5 +37,4 @@ struct Library {
   bool has_peers() const { return aclrtDeviceCanAccessPeer && aclrtDeviceEnablePeerAccess; }
 };
 
-} // namespace tb::npu
-#endif
+} // namespace tb::drivers::npu

@@ -1,7 +1,7 @@
-// ranges.cpp -- the memory that the driver has given out, by address.
-#include "ranges.h"
+// The memory that the driver has given out, by address.
+#include "drivers/npu/ranges.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 uintptr_t address(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 } // namespace
@@ -62,4 +62,4 @@ Ranges::Counts Ranges::counts() const {
   return counts;
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

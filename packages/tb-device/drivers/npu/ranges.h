@@ -1,7 +1,6 @@
-// ranges.h -- the memory that the driver has given out, by address. The library knows what kind of memory a pointer is,
+// The memory that the driver has given out, by address. The library knows what kind of memory a pointer is,
 // but not where its block begins.
-#ifndef TB_NPU_RANGES_H
-#define TB_NPU_RANGES_H
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -10,7 +9,7 @@
 #include <optional>
 #include <shared_mutex>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 class Ranges {
 public:
@@ -48,5 +47,4 @@ private:
   std::map<uintptr_t, Range> ranges_;
 };
 
-} // namespace tb::npu
-#endif
+} // namespace tb::drivers::npu

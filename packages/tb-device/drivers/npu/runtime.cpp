@@ -1,11 +1,11 @@
-// runtime.cpp -- initialising the library, and binding devices to threads.
-#include "runtime.h"
+// Initialising the library, and binding devices to threads.
+#include "drivers/npu/runtime.h"
 
 #include <condition_variable>
 #include <map>
 #include <string>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 namespace {
 
@@ -47,7 +47,7 @@ Runtime::Runtime(Library opened) : library(std::move(opened)) {
   devices_ = std::vector<Device>(count);
 }
 
-// Failures here have nobody to be told to: the library is left as it is.
+// Failures here cannot be reported: the library is left as it is.
 Runtime::~Runtime() {
   for (size_t device = 0; device < devices_.size(); ++device)
     for (uint64_t each = 0; each < devices_[device].references; ++each)
@@ -68,8 +68,8 @@ void Runtime::initialize() {
   std::lock_guard lock(mutex_);
   if (initialized_) return;
   const acl::Error error = library.aclInit(nullptr);
-  if (error != acl::kRepeatInitialize) check("aclInit", error); // another user of the library was first
-  ours_ = error != acl::kRepeatInitialize;
+  if (error != acl::repeat_initialize) check("aclInit", error); // another user of the library was first
+  ours_ = error != acl::repeat_initialize;
   initialized_ = true;
 }
 
@@ -92,9 +92,9 @@ Bound::Bound(Runtime &runtime, int32_t device, const tb_host *host) : runtime_(r
   const Library &library = runtime.library;
   Runtime::Device &wanted = runtime.devices_[static_cast<size_t>(device)];
   if (library.has_contexts()) {
-    // Cheaper than aclrtSetDevice, and unlike it not counted. A thread without a context is told by an error.
+    // Cheaper than aclrtSetDevice, and unlike it not counted. An error says that the thread has no context.
     const acl::Error error = library.aclrtGetCurrentContext(&previous_);
-    if (error == acl::kContextNull)
+    if (error == acl::context_null)
       previous_ = nullptr;
     else
       runtime.check("aclrtGetCurrentContext", error);
@@ -106,7 +106,7 @@ Bound::Bound(Runtime &runtime, int32_t device, const tb_host *host) : runtime_(r
     }
   } else {
     const acl::Error error = library.aclrtGetDevice(&previous_device_);
-    if (error == acl::kContextNull)
+    if (error == acl::context_null)
       previous_device_ = -1;
     else
       runtime.check("aclrtGetDevice", error);
@@ -119,7 +119,7 @@ Bound::Bound(Runtime &runtime, int32_t device, const tb_host *host) : runtime_(r
 
 Bound::~Bound() {
   if (!restore_) return;
-  acl::Error error = acl::kSuccess;
+  acl::Error error = acl::success;
   if (previous_) {
     error = runtime_.library.aclrtSetCurrentContext(previous_);
   } else {
@@ -130,4 +130,4 @@ Bound::~Bound() {
   if (error) runtime_.log_failure(host_, "putting back the thread's device", error);
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

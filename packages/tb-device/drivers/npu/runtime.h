@@ -1,9 +1,8 @@
-// runtime.h -- what all drivers of the process share of one libascendcl: its initialisation and the devices it has set.
+// What all drivers of the process share of one libascendcl: its initialisation and the devices it has set.
 //
 // The library binds a device to a thread. No function of the table may depend on what its thread did before, so each
 // that calls the library holds a Bound, which makes the device current and puts back what was.
-#ifndef TB_NPU_RUNTIME_H
-#define TB_NPU_RUNTIME_H
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -11,10 +10,10 @@
 #include <optional>
 #include <vector>
 
-#include "failure.h"
-#include "library.h"
+#include "drivers/npu/failure.h"
+#include "drivers/npu/library.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 class Runtime {
 public:
@@ -49,7 +48,7 @@ public:
 
   // aclInit, once.
   void initialize();
-  // Whether somebody has made the device current through us: before that nothing can be queued on it.
+  // Whether the device was made current through this driver: before that nothing can be queued on it.
   bool was_used(int32_t device) const { return devices_[static_cast<size_t>(device)].context_known; }
 
 private:
@@ -65,7 +64,7 @@ private:
 
   std::mutex mutex_;
   std::atomic<bool> initialized_{false};
-  bool ours_ = false; // nobody had initialised the library before
+  bool ours_ = false; // the library was not initialised before
   std::vector<Device> devices_;
 };
 
@@ -97,5 +96,4 @@ acl::Error Runtime::give_back(int32_t device, const tb_host *host, const F &func
   return function(argument);
 }
 
-} // namespace tb::npu
-#endif
+} // namespace tb::drivers::npu

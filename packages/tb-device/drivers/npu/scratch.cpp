@@ -1,20 +1,20 @@
-// scratch.cpp -- memory of the driver's own that queued work still uses.
-#include "scratch.h"
+// Memory of the driver's own that queued work still uses.
+#include "drivers/npu/scratch.h"
 
 #include <algorithm>
 
-#include "driver.h"
+#include "drivers/npu/driver.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
-constexpr size_t kCollectAt = 64; // pending pieces: asking each for its event costs a call
+constexpr size_t collect_at = 64; // pending pieces: asking each for its event costs a call
 }
 
 void Scratch::collect(int32_t device) {
   std::erase_if(pending_, [&](const Piece &piece) {
     if (piece.device != device) return false; // its event wants its own device bound
-    int32_t status = acl::kEventNotReady;
-    if (runtime_.library.aclrtQueryEventStatus(piece.passed->native, &status) || status != acl::kEventComplete)
+    int32_t status = acl::event_not_ready;
+    if (runtime_.library.aclrtQueryEventStatus(piece.passed->native, &status) || status != acl::event_complete)
       return false;
     if (piece.pinned)
       pages_.push_back(piece);
@@ -31,7 +31,7 @@ Scratch::Piece Scratch::pinned_page(int32_t device) {
       return std::find_if(pages_.begin(), pages_.end(), [&](const Piece &page) { return page.device == device; });
     };
     auto found = fitting();
-    if (found == pages_.end() && pending_.size() >= kCollectAt) {
+    if (found == pages_.end() && pending_.size() >= collect_at) {
       collect(device);
       found = fitting();
     }
@@ -42,7 +42,7 @@ Scratch::Piece Scratch::pinned_page(int32_t device) {
     }
   }
   Piece page{nullptr, true, device, nullptr};
-  runtime_.call(runtime_.library.aclrtMallocHost, &page.memory, size_t(kPage));
+  runtime_.call(runtime_.library.aclrtMallocHost, &page.memory, size_t(page_bytes));
   return page;
 }
 
@@ -52,7 +52,7 @@ Scratch::Piece Scratch::device_block(int32_t device, uint64_t size) {
     collect(device); // blocks may be large: none is kept longer than needed
   }
   Piece block{nullptr, false, device, nullptr};
-  runtime_.call(runtime_.library.aclrtMalloc, &block.memory, size_t(size), int32_t(acl::kHugePagesFirst));
+  runtime_.call(runtime_.library.aclrtMalloc, &block.memory, size_t(size), int32_t(acl::huge_pages_first));
   return block;
 }
 
@@ -64,7 +64,7 @@ void Scratch::passes(Piece piece, acl::Stream stream) {
     std::lock_guard lock(mutex_);
     pending_.push_back(piece);
   } catch (...) {
-    // Without an event only the stream itself tells when the work is done.
+    // Without an event only a query of the stream shows whether the work is done.
     runtime_.library.aclrtSynchronizeStream(stream);
     free(piece);
     throw;
@@ -86,4 +86,4 @@ void Scratch::clear() noexcept {
   }
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

@@ -1,22 +1,21 @@
-// scratch.h -- memory of the driver's own that queued work still uses: pinned pages for patterns, device blocks for
+// Memory of the driver's own that queued work still uses: pinned pages for patterns, device blocks for
 // overlapping copies. Each is used again, or freed, once the stream has passed it.
-#ifndef TB_NPU_SCRATCH_H
-#define TB_NPU_SCRATCH_H
+#pragma once
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "runtime.h"
+#include "drivers/npu/runtime.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 class NativeEvent;
 
 class Scratch {
 public:
-  static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t page_bytes = 4096;
 
   Scratch(Runtime &runtime, const tb_host *host) : runtime_(runtime), host_(host) {}
   Scratch(const Scratch &) = delete;
@@ -47,5 +46,4 @@ private:
   std::vector<Piece> pages_, pending_;
 };
 
-} // namespace tb::npu
-#endif
+} // namespace tb::drivers::npu

@@ -1,9 +1,9 @@
-// virtual_memory.cpp -- addresses apart from memory.
-#include "virtual_memory.h"
+// Addresses apart from memory.
+#include "drivers/npu/virtual_memory.h"
 
 #include <algorithm>
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 namespace {
 
 uintptr_t address(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
@@ -12,8 +12,8 @@ unsigned long long number(uint64_t value) { return value; }
 
 acl::PhysicalProperties properties(int32_t device) {
   acl::PhysicalProperties properties = {};
-  properties.attribute = acl::kHbmHuge;
-  properties.location = {static_cast<uint32_t>(device), acl::kLocationDevice};
+  properties.attribute = acl::hbm_huge;
+  properties.location = {static_cast<uint32_t>(device), acl::location_device};
   return properties;
 }
 
@@ -53,7 +53,7 @@ uint64_t VirtualMemory::granule(int32_t device, int32_t option) {
 }
 
 void *VirtualMemory::reserve(uint64_t size, uint64_t alignment) {
-  const uint64_t unit = granule(0, acl::kMinimum);
+  const uint64_t unit = granule(0, acl::minimum_option);
   if (size == 0 || size % unit)
     refuse(TB_INVALID_ARGUMENT, "a range of %llu bytes is not made of whole granules of %llu", number(size),
            number(unit));
@@ -86,7 +86,7 @@ void VirtualMemory::release(void *base, uint64_t size) {
 }
 
 std::shared_ptr<Physical> *VirtualMemory::create(int32_t device, uint64_t size) {
-  const uint64_t unit = granule(device, acl::kMinimum);
+  const uint64_t unit = granule(device, acl::minimum_option);
   if (size == 0 || size % unit)
     refuse(TB_INVALID_ARGUMENT, "%llu bytes are not made of whole granules of %llu", number(size), number(unit));
   auto physical =
@@ -122,7 +122,7 @@ void VirtualMemory::map(void *at, uint64_t size, const std::shared_ptr<Physical>
   std::lock_guard lock(mutex_);
   const Place range = holder(base, size);
   if (range == reservations_.end())
-    refuse(TB_INVALID_ARGUMENT, "%p and %llu bytes lie in no reservation", at, number(size));
+    refuse(TB_INVALID_ARGUMENT, "%llu bytes at %p are not inside a reservation", number(size), at);
   auto &mappings = range->second.mappings;
   const auto next = mappings.lower_bound(base);
   const bool taken = (next != mappings.end() && next->first - base < size) ||
@@ -159,7 +159,7 @@ void VirtualMemory::unmap(void *at, uint64_t size) {
       try {
         unmap_piece(mapping->second, mapping->first, piece);
       } catch (const Failure &one) {
-        // Rule E8: the mapping is gone, so no refusal may be told.
+        // Rule E8: the mapping is gone, so no refusal may be reported.
         const tb_status status = tb_is_refusal(one.status) ? TB_INTERNAL : one.status;
         if (!failure) failure = std::make_unique<Failure>(status, one.code, one.text);
       }
@@ -175,7 +175,7 @@ void VirtualMemory::set_access(void *at, uint64_t size, const int32_t *devices, 
   std::lock_guard lock(mutex_);
   const Place range = holder(address(at), size);
   if (range == reservations_.end() || size == 0)
-    refuse(TB_INVALID_ARGUMENT, "%p and %llu bytes lie in no reservation", at, number(size));
+    refuse(TB_INVALID_ARGUMENT, "%llu bytes at %p are not inside a reservation", number(size), at);
   struct Piece {
     uintptr_t base;
     Mapping *mapping;
@@ -230,4 +230,4 @@ VirtualMemory::Counts VirtualMemory::counts() {
   return {reservations_.size(), physicals_};
 }
 
-} // namespace tb::npu
+} // namespace tb::drivers::npu

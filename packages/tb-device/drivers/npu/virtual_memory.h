@@ -1,19 +1,18 @@
-// virtual_memory.h -- addresses apart from memory (VMM), over a library whose rules are narrower than the table's.
+// Virtual memory (VMM) over a library whose rules are narrower than the table's.
 //
 // The library maps whole pieces of memory only, and a mapping is usable at once. So memory is made of pieces of one
-// granule, each mapped by itself, and a piece is mapped when access is given, not before. The library ignores alignment:
-// a larger range is reserved.
-#ifndef TB_NPU_VIRTUAL_MEMORY_H
-#define TB_NPU_VIRTUAL_MEMORY_H
+// granule, each mapped by itself, and a piece is mapped when access is given, not before. The library ignores
+// alignment: a larger range is reserved.
+#pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "runtime.h"
+#include "drivers/npu/runtime.h"
 
-namespace tb::npu {
+namespace tb::drivers::npu {
 
 // What a tb_physical is, and what its mappings hold: freed with the last of them.
 class Physical {
@@ -66,7 +65,7 @@ private:
   };
   struct Reservation {
     uint64_t size;
-    void *native; // what the library reserved; the aligned range lies within
+    void *native; // what the library reserved; the aligned range is inside
     std::map<uintptr_t, Mapping> mappings;
   };
   using Place = std::map<uintptr_t, Reservation>::iterator;
@@ -80,5 +79,4 @@ private:
   size_t physicals_ = 0; // handles
 };
 
-} // namespace tb::npu
-#endif
+} // namespace tb::drivers::npu

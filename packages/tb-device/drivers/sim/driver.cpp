@@ -1,7 +1,7 @@
-// driver.cpp -- handles, failures and what a synchronise tells.
-#include "driver.h"
+// Handles of the sim driver, and the failures that a synchronise reports.
+#include "drivers/sim/driver.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -14,11 +14,8 @@ std::vector<std::unique_ptr<Device>> make_devices(int32_t count) {
 } // namespace
 
 Driver::Driver(const tb_host *host, const Options &options)
-    : host(host), options(options), devices(make_devices(options.devices)), memory(host, options),
+    : DriverBase(host), options(options), devices(make_devices(options.devices)), memory(host, options),
       scheduler(host, options, memory), peers_(static_cast<size_t>(options.devices)) {
-  cpu::Options unused;
-  for (const auto &device : devices)
-    image_devices_.push_back(std::make_unique<cpu::Device>(host, device->number, unused));
   for (const auto &device : devices) defaults_.push_back(add_stream(scheduler.create_queue(*device), true, false));
 }
 
@@ -127,7 +124,7 @@ Event *Driver::add_event(Device &device, uint64_t flags) {
 
 tb_status Driver::destroy_event(tb_event *handle) {
   tb_status status = TB_OK;
-  const auto found = event(handle, &status); // let go after the lock
+  const auto found = event(handle, &status); // released after the lock
   if (!found) return status;
   std::lock_guard lock(mutex_);
   events_.erase(handle);
@@ -141,7 +138,7 @@ Event::Point Driver::point_of(const Event &event) {
 
 void Driver::set_point(Event &event, Event::Point point) {
   std::lock_guard lock(mutex_);
-  std::swap(event.point, point); // the old one is let go after the lock
+  std::swap(event.point, point); // the old point is released after the lock
 }
 
 void Driver::open_closure(std::shared_ptr<ClosureOperation> closure) {
@@ -159,14 +156,14 @@ std::shared_ptr<ClosureOperation> Driver::take_closure(const Stream &stream, voi
   return closure;
 }
 
-tb_module *Driver::add_module(cpu::Ref<cpu::Module> module) {
+tb_module *Driver::add_module(Ref<Module> module) {
   std::lock_guard lock(mutex_);
   tb_module *handle = module->handle();
   modules_.emplace(handle, std::move(module));
   return handle;
 }
 
-cpu::Ref<cpu::Module> Driver::module(tb_module *handle, tb_status *status) {
+Ref<Module> Driver::module(tb_module *handle, tb_status *status) {
   if ((*status = require(handle, "module"))) return {};
   std::lock_guard lock(mutex_);
   const auto found = modules_.find(handle);
@@ -187,16 +184,16 @@ Driver::Counts Driver::counts() {
   return {modules_.size(), streams_.size() - defaults_.size(), events_.size()};
 }
 
-tb_status Driver::tell(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device) {
-  // One call tells one failure; those of further streams stay for the next one.
+tb_status Driver::report_failure(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device) {
+  // One call reports one failure; those of other streams stay for the next call.
   for (const Scheduler::Target &target : targets)
-    if (const tb_status status = target.queue->failures.tell(target.position, host)) return status;
+    if (const tb_status status = target.queue->failures.report(target.position, host)) return status;
   if (auto damage = memory.devices[static_cast<size_t>(device.number)]->check_red_zones()) {
     scheduler.note_problem(*damage);
     return fail(host, TB_DATA_LOSS, "%s%s", damage->c_str(), scheduler.suffix().c_str());
   }
-  if (const tb_status status = device.bugs.tell(UINT64_MAX, host)) return status;
-  return whole_device ? device.failures.tell(UINT64_MAX, host) : TB_OK;
+  if (const tb_status status = device.bugs.report(UINT64_MAX, host)) return status;
+  return whole_device ? device.failures.report(UINT64_MAX, host) : TB_OK;
 }
 
 tb_status Driver::synchronize(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device) {
@@ -210,14 +207,14 @@ tb_status Driver::synchronize(const std::vector<Scheduler::Target> &targets, Dev
   for (const Scheduler::Target &target : targets)
     if (target.queue->lost()) return lost(device.number);
   if (device.lost.load()) return lost(device.number);
-  return tell(targets, device, whole_device);
+  return report_failure(targets, device, whole_device);
 }
 
 tb_status Driver::query(const Scheduler::Target &target) {
   const bool done = scheduler.query(target);
   if (target.queue->lost()) return lost(target.queue->device.number);
-  // A failure is told only once the position is reached, so that every answer but TB_NOT_READY means "done".
-  return done ? target.queue->failures.tell(target.position, host) : TB_NOT_READY;
+  // A failure is reported only once the position is reached, so that every answer but TB_NOT_READY means "done".
+  return done ? target.queue->failures.report(target.position, host) : TB_NOT_READY;
 }
 
 void Driver::bury_later(int32_t number, void *address) {
@@ -225,7 +222,7 @@ void Driver::bury_later(int32_t number, void *address) {
     const auto damage = memory.devices[static_cast<size_t>(number)]->bury(address);
     if (!damage) return;
     scheduler.note_problem("mem_free: " + *damage);
-    auto failure = std::make_shared<cpu::Failure>();
+    auto failure = std::make_shared<Failure>();
     failure->status = TB_DATA_LOSS;
     std::snprintf(failure->text, sizeof failure->text, "mem_free: %s%s", damage->c_str(), scheduler.suffix().c_str());
     devices[static_cast<size_t>(number)]->bugs.keep(std::move(failure), 0);
@@ -235,8 +232,8 @@ void Driver::bury_later(int32_t number, void *address) {
 void Driver::reset(Device &device) {
   if (!device.lost.load()) return;
   scheduler.reset(device);
-  for (cpu::FailureSlot *slot : {&device.failures, &device.bugs})
-    while (const auto failure = slot->peek(UINT64_MAX)) failure->told = true;
+  for (FailureSlot *slot : {&device.failures, &device.bugs})
+    while (const auto failure = slot->peek(UINT64_MAX)) failure->reported = true;
   memory.devices[static_cast<size_t>(device.number)]->lose();
   memory.virtual_memory.lose(device.number);
   // The default stream is the same handle for ever, over a new queue.
@@ -263,4 +260,4 @@ tb_status Driver::enable_peer(int32_t number, int32_t peer, bool on) {
   return TB_OK;
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -1,6 +1,5 @@
-// driver.h -- the sim driver's `self`, its handles, and its functions as the table has them.
-#ifndef TB_SIM_DRIVER_INTERNAL_H
-#define TB_SIM_DRIVER_INTERNAL_H
+// The sim driver's `self`, its handles, and its functions as the table has them.
+#pragma once
 
 #include <algorithm>
 #include <cstring>
@@ -10,27 +9,21 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/device.h"
-#include "cpu/error_text.h"
-#include "cpu/give.h"
-#include "cpu/module.h"
-#include "device_memory.h"
-#include "operations.h"
-#include "options.h"
-#include "queue.h"
-#include "scheduler.h"
+#include "drivers/common/driver_base.h"
+#include "drivers/common/host_module.h"
+#include "drivers/sim/device/options.h"
+#include "drivers/sim/memory/device_memory.h"
+#include "drivers/sim/queue/operations.h"
+#include "drivers/sim/queue/queue.h"
+#include "drivers/sim/schedule/scheduler.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
-using cpu::fail;
-using cpu::guarded;
-
-class Driver {
+class Driver : public DriverBase {
 public:
   Driver(const tb_host *host, const Options &options);
   tb_driver *handle() noexcept { return reinterpret_cast<tb_driver *>(this); }
 
-  const tb_host *const host;
   const Options options;
   std::vector<std::unique_ptr<Device>> devices;
   Memory memory;
@@ -60,10 +53,10 @@ public:
   // Between closure_reserve and closure_commit.
   void open_closure(std::shared_ptr<ClosureOperation> closure);
   std::shared_ptr<ClosureOperation> take_closure(const Stream &stream, void *storage); // NULL: none such
-  // Loaded images. The CPU driver's loader wants a device of its own kind, of which it uses the number and the host.
-  cpu::Device &image_device(int32_t device) { return *image_devices_[static_cast<size_t>(device)]; }
-  tb_module *add_module(cpu::Ref<cpu::Module> module);
-  cpu::Ref<cpu::Module> module(tb_module *handle, tb_status *status);
+  // Where the modules of a device are loaded.
+  Module::Place place_of(int32_t device) const { return {host, device, devices[static_cast<size_t>(device)].get()}; }
+  tb_module *add_module(Ref<Module> module);
+  Ref<Module> module(tb_module *handle, tb_status *status);
   void forget_module(tb_module *handle);
   struct Counts {
     size_t modules, streams, events; // without default streams
@@ -77,10 +70,10 @@ public:
     return scheduler.enqueue(stream->queue, std::make_shared<Kind>(stream, std::forward<Arguments>(arguments)...),
                              nullptr);
   }
-  // Waits as a host thread does, then tells the first failure that is covered.
+  // Waits on behalf of a host thread, then reports the first failure that the wait covers.
   tb_status synchronize(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device);
   tb_status query(const Scheduler::Target &target);
-  // The second half of freeing, in the order of the steps.
+  // Plans the second half of freeing.
   void bury_later(int32_t device, void *address);
   // The device's memory and streams are gone; it can be used again.
   void reset(Device &device);
@@ -89,53 +82,30 @@ public:
   bool reaches(int32_t device, int32_t peer);
   tb_status enable_peer(int32_t device, int32_t peer, bool on);
 
-  // ---- checks of arguments: TB_OK, or a failure with its text ----
-
-  tb_status require(const void *pointer, const char *name) const {
-    return pointer ? TB_OK : fail(host, TB_INVALID_ARGUMENT, "%s is NULL", name);
-  }
-  tb_status refuse_flags(uint64_t flags, uint64_t known) const {
-    if ((flags & ~known) == 0) return TB_OK;
-    return fail(host, TB_INVALID_ARGUMENT, "unknown flags %#llx", static_cast<unsigned long long>(flags & ~known));
-  }
+  // TB_DEVICE_LOST with its text.
   tb_status lost(int32_t number) const;
-  // Gives an info struct as far as the caller's struct_size knows it.
-  template <class Info> tb_status give(Info info, Info *out) const;
 
 private:
-  tb_status tell(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device);
+  tb_status report_failure(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device);
 
   std::mutex mutex_; // of the handles, the events' points and the peers
   std::unordered_map<tb_stream *, std::shared_ptr<Stream>> streams_;
   std::unordered_map<tb_event *, std::shared_ptr<Event>> events_;
   std::unordered_map<void *, std::shared_ptr<ClosureOperation>> closures_; // open ones, by storage
-  std::vector<std::unique_ptr<cpu::Device>> image_devices_;
-  std::unordered_map<tb_module *, cpu::Ref<cpu::Module>> modules_;
+  std::unordered_map<tb_module *, Ref<Module>> modules_;
   std::vector<Stream *> defaults_;
   std::vector<uint32_t> peers_; // by device, a bit for each peer that was enabled
 };
 
-template <class Info> tb_status Driver::give(Info info, Info *out) const { return cpu::give(host, info, out); }
-
-// Runs the body with the driver, for functions of the table. Exceptions end here.
+// Runs the body of a function of the table with its driver. Exceptions become statuses here.
 template <class Body> tb_status with(tb_driver *self, Body &&body) noexcept {
-  if (!self) return TB_INVALID_ARGUMENT; // nowhere to put a text
+  if (!self) return TB_INVALID_ARGUMENT; // there is no host to take a text
   Driver &driver = *reinterpret_cast<Driver *>(self);
   return guarded(driver.host, [&]() -> tb_status { return body(driver); });
 }
 
-// One function for each slot, in the file of its subject; table.cpp offers those that exist.
-namespace slots {
-#define TB_SLOT_PARAMETERS(...) (tb_driver * self, __VA_ARGS__)
-#define TB_SLOT(group, need, name, parameters, arguments) tb_status name TB_SLOT_PARAMETERS parameters;
-#define TB_SLOT0(group, need, name) tb_status name(tb_driver *self);
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT0
-#undef TB_SLOT_PARAMETERS
-} // namespace slots
+#include "drivers/common/declare_slots.inc"
 
 tb_status get_sim_extension(Driver &driver, uint32_t version, void *table, uint32_t size);
 
-} // namespace tb::sim
-#endif
+} // namespace tb::drivers::sim

@@ -1,11 +1,11 @@
-// extension.cpp -- the extension "tb.sim".
+// The extension "tb.sim".
 #include <algorithm>
 #include <cstring>
 
-#include "driver.h"
-#include "sim_extension.h"
+#include "drivers/sim/driver.h"
+#include "drivers/sim/sim_extension.h"
 
-namespace tb::sim {
+namespace tb::drivers::sim {
 
 namespace {
 
@@ -65,4 +65,4 @@ tb_status get_sim_extension(Driver &driver, uint32_t version, void *table, uint3
   return TB_OK;
 }
 
-} // namespace tb::sim
+} // namespace tb::drivers::sim

@@ -1,11 +1,11 @@
-// sim_driver.h -- entry of the sim driver: the CPU driver's hostile twin, for finding bugs in programs that use devices.
+// Entry of the sim driver, which simulates a device that finds bugs: late, isolated, and as hostile as the ABI allows.
 //
-// The contract is tb_driver_open_v1's (tb/driver.h). It may be opened several times; each self is a world of its own,
-// with a scheduler thread and a clock thread. Never chosen automatically. docs/sim.md says how to use it.
+// The contract is tb_driver_open_v1's (tb/driver.h). It may be opened several times; each self is independent and has a
+// scheduler thread and a clock thread. Never chosen automatically. docs/sim.md says how to use it.
 //
 // It differs from a real device in one rule: to say which host access to device memory was wrong, it installs a handler
-// of SIGSEGV that writes to stderr and then hands on to the handler before it (rule E5 forbids both to drivers that are
-// not made for testing). Option fault_text=0 leaves the handler out.
+// of SIGSEGV that writes to stderr and then calls the handler before it (rule E5 forbids both to drivers that are not
+// made for testing). Option fault_text=0 leaves the handler out.
 //
 // Options (tb_host.option). Sizes take K, M, G or KiB, MiB, GiB, powers of 1024.
 //   devices     1 to 8; default 2
@@ -19,8 +19,7 @@
 //   lose_after  the device is lost at the Nth operation that runs; default 0, which is never
 //   idle        milliseconds without a call after which everything queued runs; default 50. Only this depends on time: a
 //               program that pauses for longer gets the same order at each run with a larger number
-#ifndef TB_SIM_DRIVER_H
-#define TB_SIM_DRIVER_H
+#pragma once
 
 #include "tb/driver.h"
 
@@ -32,5 +31,4 @@ tb_status tb_sim_driver_open_v1(const tb_host *host, tb_driver_api *api, tb_driv
 
 #ifdef __cplusplus
 }
-#endif
 #endif

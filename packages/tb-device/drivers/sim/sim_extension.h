@@ -2,8 +2,7 @@
  *
  * get_extension("tb.sim", TB_SIM_VERSION, &table, sizeof table). Every function takes the driver's `self` first.
  */
-#ifndef TB_SIM_EXTENSION_H
-#define TB_SIM_EXTENSION_H
+#pragma once
 
 #include "tb/driver.h"
 
@@ -30,5 +29,4 @@ typedef struct tb_sim_api {
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import tb_device.device_objects
 import typing
-__all__: list[str] = ['Driver', 'about', 'builtin_entry', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'leak_live', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
+__all__: list[str] = ['Driver', 'about', 'builtin_drivers', 'builtin_entry', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'leak_live', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
 class Driver:
     """
     An open driver. Made by tb_device.load_driver and tb_device.default_driver. Addresses are plain integers, sizes bytes; every method raises tb_device.Error with the driver's own text.
@@ -75,7 +75,7 @@ class Driver:
     @property
     def groups(self) -> list[str]:
         """
-        What the driver itself offers, by group name; everything else is the host's stand-in.
+        What the driver itself offers, by group name; the host emulates everything else.
         """
     @property
     def info(self) -> dict[str, typing.Any]:
@@ -121,6 +121,10 @@ def _shutdown() -> None:
 def about() -> dict[str, typing.Any]:
     """
     version, platform, device_abi, c_api, and the hash of the slot list this was built with.
+    """
+def builtin_drivers() -> list[tuple[str, int]]:
+    """
+    The built-in drivers by name, each with its place in the search for a default driver; 0: not searched.
     """
 def builtin_entry(name: str) -> int:
     """

@@ -111,7 +111,7 @@ class Memory:
         """Where it starts, as the driver counts. Raises FailedPreconditionError once it is freed."""
         if not self._owned.alive:
             raise FailedPreconditionError(
-                f"this memory of {self.nbytes} bytes was freed: allocate anew",
+                f"this memory of {self.nbytes} bytes was freed: allocate again",
                 driver=self.device.driver.name,
                 function="address",
                 device=self.device.index,

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "tb_device.drivers"
 VARIABLE = "TB_DRIVER"
-BUILTIN = ("cpu", "cuda", "npu", "replay", "sim")
-AUTOMATIC = ("cuda", "npu", "cpu")  # of those, in this order; replay and sim are for tests: opened by name
+_SEARCH_ORDER = dict(_core.builtin_drivers())
+BUILTIN = tuple(_SEARCH_ORDER)
+# Of those, in this order; the others are for tests and are opened by name.
+AUTOMATIC = tuple(sorted((name for name, order in _SEARCH_ORDER.items() if order), key=_SEARCH_ORDER.__getitem__))
 
 Options = Mapping[str, object]
 
@@ -92,7 +94,7 @@ def _texts(options: Options | None) -> dict[str, str]:
 def locate(name: str) -> str:
     """The library of a driver: a path's own, an entry point's; "" for a built-in driver. Opens nothing.
 
-    Raises UnavailableError when the entry point gives no path, NotFoundError for a name that nobody offers.
+    Raises UnavailableError when the entry point gives no path, NotFoundError for an unknown name.
     """
     if is_path(name):
         return os.path.abspath(os.path.expanduser(name))

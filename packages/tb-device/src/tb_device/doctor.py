@@ -88,7 +88,7 @@ def _components() -> dict[str, dict[str, Any]]:
 
 
 def _candidates() -> list[dict[str, Any]]:
-    """Every candidate; those that discovery had no reason to try are tried here, each in a process of its own."""
+    """Every candidate; those that discovery had no reason to try are tried here, each in its own process."""
     found = []
     for candidate in discovery.drivers():
         facts = candidate._asdict()

@@ -8,7 +8,7 @@ from . import _core
 
 
 class Error(RuntimeError):
-    """A call to a driver, or to tb_device, that failed. str() tells what was asked, what happened, and what to do.
+    """A call to a driver, or to tb_device, that failed. str() says what was asked, what happened, and what to do.
 
     status: the tb_status number (tb/driver.h).
     driver, function: names, "" if none. device: -1 if none.

@@ -23,7 +23,8 @@ class Feature:
     needs: everything it takes, of a tuple one: groups, functions, extensions, facts of a device. without: the state for
     a driver that lacks one of them, and how it is then. used: PyTorch's device tb makes use of it today; where it does
     not, `without` holds for every driver. beside_host_kernels: how it is where those do it, and the driver's own way
-    is not needed. limits: what a native one does not cover.
+    is not needed. limits: what a native one does not cover. limits_elsewhere: the same for drivers without host
+    kernels, where it differs.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Feature:
     used: bool = True
     beside_host_kernels: str = ""
     limits: str = ""
+    limits_elsewhere: str = ""
 
 
 FEATURES = (
@@ -72,6 +74,8 @@ FEATURES = (
         (("ASYNC",), ("PIN",)),
         (EMULATED, "the host waits for the copy"),
         limits="from and to pinned memory; a copy from or to pageable memory has happened when the call returns",
+        limits_elsewhere="from and to pinned memory, if both tensors are dense and have the same dtype and strides; "
+        "any other copy from or to the host has happened when the call returns",
     ),
     Feature("pinned memory", "tensor.pin_memory()", (("PIN",),), (EMULATED, "pageable memory")),
     Feature(
@@ -164,7 +168,9 @@ def state_of(feature: Feature, offered: Collection[str]) -> dict[str, Any]:
     if feature.beside_host_kernels and not _lacking(HOST_KERNELS, offered):
         state, how = NOT_NEEDED, feature.beside_host_kernels
     else:
-        state, how = (NATIVE, feature.limits) if not lacking and feature.used else feature.without
+        by_host = not _lacking(HOST_KERNELS, offered)
+        limits = feature.limits if by_host or not feature.limits_elsewhere else feature.limits_elsewhere
+        state, how = (NATIVE, limits) if not lacking and feature.used else feature.without
     return {
         "feature": feature.name,
         "seen_as": feature.seen_as,

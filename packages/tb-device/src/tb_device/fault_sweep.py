@@ -67,7 +67,7 @@ class _Raised:
 
 
 def _within(seconds: float, function: Function, what: str, driver: _core.Driver) -> _Raised | None:
-    """Runs it in a thread of its own; what it raised. SweepError with all stacks when it does not end in time."""
+    """Runs it in its own thread; returns what it raised. SweepError with all stacks when it does not end in time."""
     raised: list[_Raised] = []
 
     def body() -> None:
@@ -232,7 +232,7 @@ def sweep_in_processes(
     check: Function | None = None,
     seconds: float = 20.0,
 ) -> int:
-    """As `sweep`, but each point has a forked process that opens the default driver anew and closes it at the end.
+    """As `sweep`, but each point has a forked process that opens the default driver again and closes it at the end.
 
     What a process does once, such as making a pool, is swept too. The driver must not be open in this process. Raises
     SweepError also when a process crashes, or when the driver cannot be closed at its end since objects still live.

@@ -40,8 +40,8 @@ class Fault:
 
         nth: the call with this number, from 0; persistent: and all that follow. every: each so many calls.
         probability, seed: by chance, the same calls for the same seed. slot: names of driver functions that count (all
-        but close). status: what they fail with (13, internal error). after: True, they take place and then fail; False,
-        they do not take place; None, only those that release something or wait do. delay: microseconds before the call.
+        but close). status: what they fail with (13, internal error). after: True, they happen and then fail; False,
+        they do not happen; None, only those that release something or wait do. delay: microseconds before the call.
         hang: seconds before it, until disarmed. With delay or hang and no status the call succeeds.
         Raises InvalidArgumentError for what cannot be.
         """

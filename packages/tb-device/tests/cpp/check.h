@@ -1,9 +1,8 @@
-// check.h -- the smallest test frame: CASE(name) { CHECK(...); }, and a main that runs them all.
+// The smallest test frame: CASE(name) { CHECK(...); }, and a main that runs them all.
 //
 // A case ends at its first failed check. A case that checks nothing fails. Arguments of the program choose cases by
 // a part of their name. A program with TB_TEST_OWN_MAIN calls check::main itself.
-#ifndef TB_TEST_CHECK_H
-#define TB_TEST_CHECK_H
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -86,6 +85,4 @@ inline int main(int argument_count, char **arguments) {
 
 #ifndef TB_TEST_OWN_MAIN
 int main(int argument_count, char **arguments) { return check::main(argument_count, arguments); }
-#endif
-
 #endif

@@ -1,5 +1,5 @@
 /* probe.c -- a driver over host memory for tests, made wrong or richer by -D switches.
- * With WITH_ASYNC streams do their work at once, so what a test sees of waiting comes from the host's stand-ins. */
+ * With WITH_ASYNC streams do their work at once, so what a test sees of waiting comes from the host's emulation. */
 #include "tb/driver.h"
 #include <stdlib.h>
 

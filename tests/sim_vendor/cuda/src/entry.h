@@ -10,7 +10,7 @@
 
 namespace simcuda {
 
-using namespace tb::cuda;
+using namespace tb::drivers::cuda;
 
 // The driver's own prototypes: a definition that differs does not compile.
 extern "C" {

@@ -13,7 +13,7 @@
 
 namespace simcuda {
 
-using namespace tb::cuda;
+using namespace tb::drivers::cuda;
 
 struct Context;
 

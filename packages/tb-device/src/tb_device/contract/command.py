@@ -78,8 +78,8 @@ class Progress:
         if not self._area:
             return
         counts = [(sum(r.outcome == mark for r in self._area), MARKS[mark]) for mark in MARKS]
-        told = ", ".join(f"{count} {mark}" for count, mark in counts if count)
-        self._say(f"{self._area[0].case.area}  {told}  {sum(r.seconds for r in self._area):.1f} s")
+        counted = ", ".join(f"{count} {mark}" for count, mark in counts if count)
+        self._say(f"{self._area[0].case.area}  {counted}  {sum(r.seconds for r in self._area):.1f} s")
         self._area = []
 
     def _say(self, text: str) -> None:

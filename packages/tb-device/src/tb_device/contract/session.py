@@ -1,4 +1,4 @@
-"""Runs cases in worker processes: enforces time limits, survives crashes and hangs, tells what happened."""
+"""Runs cases in worker processes: enforces time limits, survives crashes and hangs, reports what happened."""
 
 from __future__ import annotations
 

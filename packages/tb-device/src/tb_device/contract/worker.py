@@ -39,27 +39,27 @@ def _target(words: dict[str, Any]) -> _contract.Target:
 
 
 def _serve(requests: int, answers: int) -> None:
-    with os.fdopen(requests) as asked, os.fdopen(answers, "w", buffering=1) as told:
+    with os.fdopen(requests) as asked, os.fdopen(answers, "w", buffering=1) as answered:
 
-        def tell(answer: dict[str, Any]) -> None:
-            told.write(json.dumps(answer) + "\n")
+        def answer_with(answer: dict[str, Any]) -> None:
+            answered.write(json.dumps(answer) + "\n")
 
         words = json.loads(asked.readline())
         try:
             session = _contract.Session(_target(words), words["options"])
         except Exception as error:
-            return tell({"problem": str(error)})
-        tell(session.about())
+            return answer_with({"problem": str(error)})
+        answer_with(session.about())
         for line in asked:
             request = json.loads(line)
             if "run" in request:
-                tell(session.run(request["run"]))
+                answer_with(session.run(request["run"]))
                 continue
             try:
                 session.close()
             except RuntimeError as error:
-                return tell({"problem": str(error)})
-            return tell({})
+                return answer_with({"problem": str(error)})
+            return answer_with({})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,7 +27,7 @@ void check_out(const void *out) {
 
 // One for each time the driver is opened: nothing is shared between two of them. Any thread may call (T1).
 struct tb_driver {
-  explicit tb_driver(const tb_host *lent) : host(lent) {}
+  explicit tb_driver(const tb_host *given) : host(given) {}
 
   void get_info(tb_driver_info *out) {
     static const tb_driver_info info = {.struct_size = sizeof(tb_driver_info),

@@ -1,0 +1,313 @@
+// MOD: loading kernels and launching them. The image is the one of kernels.h, made for the device.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "contract/support/probe.h"
+
+namespace tb::contract {
+namespace {
+
+constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_MODULE;
+
+std::vector<char> image_of(Kit &kit) {
+  const std::string &path = kit.target().image;
+  if (path.empty()) throw NotOffered("no image of the kit's kernels was given: compile contract/kernels.h's, --image");
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (bytes.empty()) throw Failed("the image " + path + " cannot be read");
+  return bytes;
+}
+
+class Module {
+public:
+  explicit Module(Kit &kit, int32_t device = 0) : kit_(kit) {
+    const std::vector<char> image = image_of(kit);
+    CHECK_OK(kit.api().module_load(kit.self(), device, image.data(), image.size(), "", &module_));
+  }
+  ~Module() { unload(); }
+  Module(const Module &) = delete;
+  Module &operator=(const Module &) = delete;
+  operator tb_module *() const { return module_; }
+  tb_function *function(const char *name) const {
+    Kit &kit = kit_;
+    tb_function *found = nullptr;
+    CHECK_OK(kit.api().module_function(kit.self(), module_, name, &found));
+    return found;
+  }
+  void unload() {
+    if (module_) kit_.api().module_unload(kit_.self(), std::exchange(module_, nullptr));
+  }
+
+private:
+  Kit &kit_;
+  tb_module *module_ = nullptr;
+};
+
+// A launch of one dimension with its arguments' values.
+template <class... Values> class Launch {
+public:
+  Launch(uint32_t blocks, uint32_t threads, Values... values) : values_(values...) {
+    config_.struct_size = sizeof config_;
+    config_.arg_count = sizeof...(Values);
+    for (int axis = 0; axis < 3; ++axis) config_.grid[axis] = config_.block[axis] = 1;
+    config_.grid[0] = blocks;
+    config_.block[0] = threads;
+    std::apply(
+        [this](const auto &...value) {
+          size_t place = 0;
+          ((arguments_[place] = &value, sizes_[place] = sizeof value, ++place), ...);
+        },
+        values_);
+    config_.args = arguments_;
+    config_.arg_sizes = sizes_;
+  }
+  Launch(const Launch &) = delete;
+  Launch &operator=(const Launch &) = delete;
+  tb_status on(Kit &kit, tb_stream *stream, tb_function *function) const {
+    return kit.api().launch(kit.self(), stream, function, &config_);
+  }
+  tb_launch &config() { return config_; }
+  std::tuple<Values...> &values() { return values_; }
+
+private:
+  std::tuple<Values...> values_;
+  const void *arguments_[sizeof...(Values) + 1] = {};
+  uint64_t sizes_[sizeof...(Values) + 1] = {};
+  tb_launch config_{};
+};
+
+// Fills `count` words with `value` in blocks of 32 threads.
+void fill(Kit &kit, tb_stream *stream, tb_function *function, void *dst, uint32_t value, uint32_t count) {
+  const Launch<void *, uint32_t, uint32_t> launch((count + 31) / 32, 32, dst, value, count);
+  CHECK_OK(launch.on(kit, stream, function));
+}
+
+TB_CASE(MOD, 01, needs, "module_load.1 module_function.1 launch.1", "a kernel is loaded, found and launched") {
+  constexpr uint32_t element_count = 1000; // the last block is not full
+  const Module module(kit);
+  Block words(kit, 4 * (element_count + 24));
+  words.fill(0);
+  tb_stream *stream = kit.default_stream();
+  fill(kit, stream, module.function("tb_contract_fill"), words.data(), 77, element_count);
+  kit.synchronize(stream);
+  const auto got = read_words(kit, words.data(), element_count + 24);
+  for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i < element_count ? 77u : 0u);
+}
+
+TB_CASE(MOD, 02, needs, "module_load.2 E1", "what is no image is refused, with what the loader says") {
+  auto [api, self] = driver_of(kit);
+  tb_module *module = nullptr;
+  std::vector<char> image(4096, 'x');
+  CHECK_STATUS(api.module_load(self, 0, image.data(), image.size(), "", &module), TB_INVALID_ARGUMENT);
+  CHECK(module == nullptr);
+  CHECK_STATUS(api.module_load(self, 0, image.data(), 0, "", &module), TB_INVALID_ARGUMENT);
+  image = image_of(kit);
+  image.resize(std::min<size_t>(image.size() / 2, 600)); // cut off
+  CHECK_STATUS(api.module_load(self, 0, image.data(), image.size(), "", &module), TB_INVALID_ARGUMENT);
+  CHECK(module == nullptr);
+}
+
+TB_CASE(MOD, 03, needs, "module_function.2 module_global.2 E1", "an unknown function or variable is not found") {
+  auto [api, self] = driver_of(kit);
+  const Module module(kit);
+  tb_function *function = nullptr;
+  for (const char *name : {"tb_contract_absent", "", "tb_contract_fil"}) {
+    CHECK_STATUS(api.module_function(self, module, name, &function), TB_NOT_FOUND);
+    CHECK(function == nullptr);
+  }
+  if (!api.module_global) return;
+  void *address = nullptr;
+  uint64_t size = 5;
+  CHECK_STATUS(api.module_global(self, module, "tb_contract_absent", &address, &size), TB_NOT_FOUND);
+  CHECK(address == nullptr);
+  CHECK_EQUAL(size, uint64_t(5));
+}
+
+TB_CASE(MOD, 04, needs, "function_get_info.1 launch.3",
+        "a block has as many threads as the function says, and no more") {
+  auto [api, self] = driver_of(kit);
+  const Module module(kit);
+  tb_function *function = module.function("tb_contract_index");
+  tb_function_info info{};
+  info.struct_size = sizeof info;
+  CHECK_OK(api.function_get_info(self, function, &info));
+  CHECK(info.max_threads >= 1);
+  Block words(kit, 8 * (uint64_t(info.max_threads) + 1));
+  words.fill(0xff);
+  tb_stream *stream = kit.default_stream();
+  const Launch<void *> too_many(1, info.max_threads + 1, words.data());
+  CHECK_STATUS(too_many.on(kit, stream, function), TB_INVALID_ARGUMENT);
+  Launch<void *> by_axes(1, info.max_threads, words.data());
+  by_axes.config().block[2] = 2; // the product counts
+  CHECK_STATUS(by_axes.on(kit, stream, function), TB_INVALID_ARGUMENT);
+  kit.synchronize(stream);
+  CHECK_EQUAL(read_word(kit, words.data()), UINT32_MAX);
+  const Launch<void *> most(2, info.max_threads, words.data());
+  CHECK_OK(most.on(kit, stream, function));
+  kit.synchronize(stream);
+  CHECK_EQUAL(read_word(kit, words.data() + 4 * (info.max_threads - 1)), 0u);
+  CHECK_EQUAL(read_word(kit, words.data() + 4 * (2 * uint64_t(info.max_threads) - 1)), 1u);
+}
+
+TB_CASE(MOD, 05, needs, "launch.2 T5", "argument values are taken during the launch") {
+  const Module module(kit);
+  tb_function *function = module.function("tb_contract_fill");
+  Block words(kit, 64), other(kit, 64);
+  words.fill(0);
+  other.fill(0);
+  Stream stream(kit);
+  Gate gate(kit, stream);
+  OpensLater rescue(gate, too_late);
+  Launch<void *, uint32_t, uint32_t> launch(1, 16, words.data(), 5, 16);
+  CHECK_OK(launch.on(kit, stream, function));
+  launch.values() = {other.data(), 6, 3}; // the caller's memory again
+  launch.config().grid[0] = 0;
+  CHECK(!rescue.opened());
+  gate.open();
+  stream.synchronize();
+  CHECK(read_words(kit, words.data(), 16) == std::vector<uint32_t>(16, 5));
+  CHECK(read_words(kit, other.data(), 16) == std::vector<uint32_t>(16, 0));
+}
+
+TB_CASE(MOD, 06, needs, "launch.3", "a grid or block of 0 is refused") {
+  const Module module(kit);
+  tb_function *function = module.function("tb_contract_index");
+  Block words(kit, 64);
+  for (int axis = 0; axis < 3; ++axis) {
+    Launch<void *> launch(1, 1, words.data());
+    launch.config().grid[axis] = 0;
+    CHECK_STATUS(launch.on(kit, kit.default_stream(), function), TB_INVALID_ARGUMENT);
+    launch.config().grid[axis] = 1;
+    launch.config().block[axis] = 0;
+    CHECK_STATUS(launch.on(kit, kit.default_stream(), function), TB_INVALID_ARGUMENT);
+  }
+}
+
+TB_CASE(MOD, 07, needs, "module_unload.1", "launches queued before the module is unloaded still complete") {
+  Block words(kit, 4 * 320);
+  words.fill(0);
+  Stream stream(kit);
+  Gate gate(kit, stream);
+  OpensLater opener(gate, soon); // unloading may wait for them
+  {
+    Module module(kit);
+    tb_function *function = module.function("tb_contract_fill");
+    for (uint32_t i = 0; i < 10; ++i) fill(kit, stream, function, words.data() + 128 * i, i + 1, 32);
+  }
+  gate.open();
+  stream.synchronize();
+  const auto got = read_words(kit, words.data(), 320);
+  for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i / 32 + 1);
+}
+
+TB_CASE(MOD, 08, needs, "module_load.1", "one image is loaded on two devices, and twice on one") {
+  kit.need_devices(2);
+  const Module first(kit, 0), second(kit, 1), again(kit, 0);
+  const Module *modules[] = {&first, &second, &again};
+  const int32_t devices[] = {0, 1, 0};
+  for (uint32_t i = 0; i < 3; ++i) {
+    Block words(kit, 4 * 50, devices[i]);
+    tb_stream *stream = kit.default_stream(devices[i]);
+    fill(kit, stream, modules[i]->function("tb_contract_fill"), words.data(), i + 80, 50);
+    kit.synchronize(stream);
+    CHECK(read_words(kit, words.data(), 50, devices[i]) == std::vector<uint32_t>(50, i + 80));
+  }
+}
+
+TB_CASE(MOD, 09, needs, "module_global.1", "a variable has an address on the device and a size") {
+  auto [api, self] = driver_of(kit);
+  kit.need(api.module_global, "module_global");
+  const Module module(kit);
+  void *address = nullptr;
+  uint64_t size = 0;
+  CHECK_OK(api.module_global(self, module, "tb_contract_answer", &address, &size));
+  CHECK_EQUAL(size, uint64_t(4));
+  CHECK_EQUAL(read_word(kit, address), 42u);
+  write_words(kit, address, {43});
+  CHECK_EQUAL(read_word(kit, address), 43u);
+  const Module fresh(kit); // each load has its own
+  CHECK_OK(api.module_global(self, fresh, "tb_contract_answer", &address, &size));
+  CHECK_EQUAL(read_word(kit, address), 42u);
+}
+
+TB_CASE(MOD, 10, needs, "module_load.3", "the image's memory is the caller's again after the load") {
+  auto [api, self] = driver_of(kit);
+  tb_module *module = nullptr;
+  {
+    std::vector<char> image = image_of(kit);
+    CHECK_OK(api.module_load(self, 0, image.data(), image.size(), "", &module));
+    std::fill(image.begin(), image.end(), char(0));
+  }
+  tb_function *function = nullptr;
+  Block words(kit, 4 * 32);
+  CHECK_OK(api.module_function(self, module, "tb_contract_fill", &function));
+  fill(kit, kit.default_stream(), function, words.data(), 10, 32);
+  kit.synchronize(kit.default_stream());
+  CHECK_OK(api.module_unload(self, module));
+  CHECK(read_words(kit, words.data(), 32) == std::vector<uint32_t>(32, 10));
+}
+
+TB_CASE(MOD, 11, needs, "launch.1 stream_create.2", "launches run in the order of the stream, with copies and sets") {
+  const Module module(kit);
+  tb_function *function = module.function("tb_contract_fill");
+  constexpr uint32_t round_count = 100;
+  Block word(kit, 4), log(kit, 8 * round_count);
+  Stream stream(kit);
+  for (uint32_t i = 0; i < round_count; ++i) {
+    fill(kit, stream, function, word.data(), 2 * i, 1);
+    copy_word(kit, stream, log.data() + 8 * i, word.data());
+    set_word(kit, stream, word.data(), 2 * i + 1);
+    copy_word(kit, stream, log.data() + 8 * i + 4, word.data());
+  }
+  stream.synchronize();
+  const auto got = read_words(kit, log.data(), 2 * round_count);
+  for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i);
+}
+
+TB_CASE(MOD, 12, needs, "launch.1", "each block knows its place, and the device adds floats") {
+  const Module module(kit);
+  Block words(kit, 4 * 256);
+  words.fill(0xff);
+  tb_stream *stream = kit.default_stream();
+  const Launch<void *> index(16, 16, words.data());
+  CHECK_OK(index.on(kit, stream, module.function("tb_contract_index")));
+  kit.synchronize(stream);
+  const auto got = read_words(kit, words.data(), 256);
+  for (uint32_t i = 0; i < got.size(); ++i) CHECK_EQUAL(got[i], i / 16);
+
+  std::vector<float> left(100), right(100), sum(100);
+  std::iota(left.begin(), left.end(), 0.25f);
+  std::iota(right.begin(), right.end(), 1000.5f);
+  Block a(kit, 400), b(kit, 400), out(kit, 400);
+  kit.to_device(a.data(), left.data(), 400);
+  kit.to_device(b.data(), right.data(), 400);
+  const Launch<void *, void *, void *, uint32_t> add(4, 32, out.data(), a.data(), b.data(), 100);
+  CHECK_OK(add.on(kit, stream, module.function("tb_contract_add")));
+  kit.to_host(sum.data(), out.data(), 400);
+  for (size_t i = 0; i < 100; ++i) CHECK_EQUAL(sum[i], left[i] + right[i]);
+}
+
+TB_CASE(MOD, 13, needs, "E4 launch.1", "a kernel that fails is reported at the next synchronise, once") {
+  auto [api, self] = driver_of(kit);
+  const Module module(kit);
+  tb_function *function = nullptr;
+  if (api.module_function(self, module, "tb_contract_fail", &function) != TB_OK) {
+    kit.take_error();
+    throw NotOffered("the image has no kernel tb_contract_fail");
+  }
+  Block word(kit, 4);
+  Stream stream(kit);
+  const Launch<> launch(1, 1);
+  CHECK_OK(launch.on(kit, stream, function));
+  set_word(kit, stream, word.data(), 13);
+  CHECK_STATUS(api.stream_synchronize(self, stream), TB_INTERNAL);
+  CHECK_OK(api.stream_synchronize(self, stream));
+  CHECK_EQUAL(read_word(kit, word.data()), 13u);
+}
+
+} // namespace
+} // namespace tb::contract

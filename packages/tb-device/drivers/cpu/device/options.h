@@ -1,0 +1,27 @@
+// The driver's options, read once at open.
+#pragma once
+
+#include <cstdint>
+
+#include "tb/driver.h"
+
+namespace tb::drivers::cpu {
+
+struct Options {
+  static constexpr uint64_t maximum_devices = 64; // access rights are bits of one word
+  static constexpr uint64_t maximum_spin = 1000000;
+  static constexpr uint32_t waiter_share = 8;
+
+  int32_t devices = 1;
+  uint64_t memory = 0; // bytes for each device
+  // Pauses that an idle worker spins before it sleeps: longer than the host takes from one operator to the next, so
+  // that a commit rarely has to wake it. A waiter spins an eighth: about what sleeping and waking cost (5 us), and it
+  // takes a processor from the very work it waits for. Spins of 20,000 and more make whole training steps slow at
+  // random.
+  uint32_t spin = 1000;
+};
+
+// Reads "devices", "memory" and "spin"; a bad value is TB_INVALID_ARGUMENT and leaves `out` alone.
+tb_status read_options(const tb_host *host, Options *out);
+
+} // namespace tb::drivers::cpu

@@ -1,0 +1,226 @@
+// Reserves, commits and consumes closures. closure_queue.h describes the protocol.
+#include "drivers/cpu/stream/closure_queue.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "drivers/common/futex.h"
+#include "drivers/cpu/stream/openmp_pause.h"
+#include "drivers/cpu/stream/wake_affinity.h"
+
+namespace tb::drivers::cpu {
+
+namespace {
+constexpr auto seq_cst = std::memory_order_seq_cst;
+constexpr auto acquire = std::memory_order_acquire;
+constexpr auto release = std::memory_order_release;
+constexpr auto relaxed = std::memory_order_relaxed;
+
+constexpr uint64_t payload_bytes = ClosureQueue::granule_count * ClosureQueue::granule_bytes;
+constexpr uint64_t entry_bytes = ClosureQueue::granule_count * sizeof(ClosureQueue::Entry);
+
+// Takes a line from the other processor. The builtin asks for a mere copy unless the compiler may assume newer
+// processors than x86-64's first; the first ones skip the instruction.
+void fetch_to_write(const void *line) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char *>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+} // namespace
+
+std::byte *ClosureQueue::map_memory() noexcept {
+  void *memory = mmap(nullptr, payload_bytes + entry_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte *>(memory);
+}
+
+void ClosureQueue::unmap_memory(std::byte *memory) noexcept { munmap(memory, payload_bytes + entry_bytes); }
+
+void ClosureQueue::use_memory(std::byte *memory) noexcept {
+  payload_ = memory;
+  // Fresh pages are zero, and zero is an empty entry: nothing is touched before it is used.
+  static_assert(empty == 0);
+  entries_.store(reinterpret_cast<Entry *>(memory + payload_bytes), release);
+}
+
+void ClosureQueue::release_memory() noexcept {
+  if (!entries()) return;
+  unmap_memory(payload_);
+  entries_.store(nullptr, relaxed);
+}
+
+ClosureQueue::Entry &ClosureQueue::entry_of(const void *storage) const noexcept {
+  return entries()[(static_cast<const std::byte *>(storage) - payload_) / granule_bytes];
+}
+
+bool ClosureQueue::owns(const void *storage) const noexcept {
+  const uint64_t offset = reinterpret_cast<uintptr_t>(storage) - reinterpret_cast<uintptr_t>(payload_);
+  return has_memory() && offset < payload_bytes && offset % granule_bytes == 0;
+}
+
+void *ClosureQueue::reserve(uint64_t size, bool may_wait, uint32_t spin, std::atomic<uint32_t> &sleepers,
+                            uint64_t &end) noexcept {
+  static_assert(gap_granules % 2 == 0);
+  const uint64_t used = std::max<uint64_t>((size + granule_bytes - 1) / granule_bytes, 1);
+  const uint64_t granules = (used + 1) / 2 * 2 + gap_granules; // lines come in pairs
+  uint64_t tail = tail_.load(relaxed);
+  for (;;) {
+    const uint64_t offset = tail % granule_count;
+    const uint64_t skip = offset + granules > granule_count ? granule_count - offset : 0;
+    const uint64_t next = tail + skip + granules;
+    // Signed: with a tail that other producers have left behind, the head may be ahead. Then the exchange fails.
+    const auto full = [next](uint64_t head) {
+      return static_cast<int64_t>(next - head) > static_cast<int64_t>(granule_count);
+    };
+    if (full(known_head_.load(acquire))) {
+      const uint64_t head = head_.load(acquire);
+      if (full(head)) {
+        if (!may_wait) return nullptr;
+        // Once asleep, sleep until a quarter is free: a wake-up per record would cost more than the work.
+        const uint64_t strict = next - granule_count;
+        wait_for_room(strict, std::max(strict, std::min(tail, strict + granule_count / 4)), spin, sleepers);
+        tail = tail_.load(relaxed);
+        continue;
+      }
+      known_head_.store(head,
+                        release); // may step behind another producer's value, which costs a second look and no more
+    }
+    if (!tail_.compare_exchange_weak(tail, next, seq_cst, relaxed)) continue;
+    if (skip) {
+      Entry &entry = entries()[offset];
+      entry.granules = static_cast<uint32_t>(skip);
+      publish(entry, skipped);
+    }
+    const uint64_t start = (tail + skip) % granule_count;
+    entries()[start].granules = static_cast<uint32_t>(granules);
+    fetch_ahead(start + granules);
+    end = next;
+    return payload_ + start * granule_bytes;
+  }
+}
+
+void ClosureQueue::fetch_ahead(uint64_t granule) const noexcept {
+  if (granule + ahead > granule_count) return;
+  for (uint64_t next = granule; next < granule + ahead; ++next) fetch_to_write(payload_ + next * granule_bytes);
+  fetch_to_write(&entries()[granule]);
+}
+
+void ClosureQueue::wait_for_room(uint64_t strict, uint64_t relaxed_position, uint32_t spin,
+                                 std::atomic<uint32_t> &sleepers) noexcept {
+  for (uint32_t turn = 0; turn < spin; ++turn) {
+    if (done(strict)) return;
+    pause();
+  }
+  sleepers.fetch_add(1, relaxed);
+  wait(relaxed_position, 0);
+  sleepers.fetch_sub(1, relaxed);
+}
+
+void ClosureQueue::publish(Entry &entry, State state) noexcept {
+  const pid_t consumer = consumer_.load(relaxed); // before: afterwards the queue may be gone
+  if (entry.state.exchange(state, seq_cst) != sleeping) [[likely]]
+    return;
+  const WakeAffinity elsewhere(consumer);
+  futex_wake_one(entry.state);
+}
+
+void ClosureQueue::commit(void *storage, const tb_closure *closure) noexcept {
+  Entry &entry = entry_of(storage);
+  entry.closure = closure;
+  publish(entry, ready);
+}
+
+void ClosureQueue::cancel(void *storage) noexcept { publish(entry_of(storage), cancelled); }
+
+ClosureQueue::Entry *ClosureQueue::next(uint32_t spin) noexcept {
+  bool rested = false;
+  const uint64_t head = head_.load(relaxed);
+  Entry &entry = entries()[head % granule_count];
+  for (uint32_t turn = 0;;) {
+    const uint32_t state = entry.state.load(acquire);
+    if (state != empty && state != sleeping) return &entry;
+    if (turn < spin) {
+      const uint32_t end = turn + pauses_per_look;
+      do pause();
+      while (++turn < end && waiters_.load(relaxed) == 0);
+      continue;
+    }
+    static thread_local const auto this_thread = static_cast<pid_t>(syscall(SYS_gettid));
+    consumer_.store(this_thread, relaxed);
+    uint32_t expected = empty;
+    if (state == empty && !entry.state.compare_exchange_strong(expected, sleeping, seq_cst)) continue;
+    // After the mark, so that end() either sees the mark or is seen here.
+    if (ended() && tail() == head) return nullptr;
+    sleep(entry.state, sleeping, rested);
+    WakeAffinity::wait_until_over(); // threads that this one starts meanwhile would inherit the restriction for good
+  }
+}
+
+ClosureQueue::Entry *ClosureQueue::following(const Entry &entry) const noexcept {
+  const uint64_t first = head_.load(relaxed) % granule_count;
+  const Entry *last = &entry;
+  for (;;) {
+    const uint64_t granule = (last - entries() + last->granules) % granule_count;
+    if (granule == first) return nullptr; // once around a full queue
+    Entry &next = entries()[granule];
+    const uint32_t state = next.state.load(acquire);
+    if (state == ready) return &next;
+    if (state != skipped && state != cancelled) return nullptr;
+    last = &next;
+  }
+}
+
+void ClosureQueue::sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &rested) noexcept {
+  constexpr timespec long_sleep = {0, 10'000'000};
+  if (rested) return futex_wait(word, expected);
+  if (futex_wait_for(word, expected, long_sleep)) return;
+  rested = true;
+  pause_openmp();
+}
+
+void ClosureQueue::finish(Entry &entry) noexcept {
+  const uint64_t head = head_.load(relaxed) + entry.granules;
+  entry.state.store(empty, relaxed); // seen by the next reserve of this granule through the head
+  head_.store(head, seq_cst);
+  if (head < wake_at_.load(seq_cst)) return;
+  wake_at_.store(UINT64_MAX, seq_cst);
+  // After the store above: a waiter whose mark it wiped out has read the old count, and does not fall asleep.
+  wakes_.fetch_add(1, seq_cst);
+  futex_wake_all(wakes_);
+}
+
+void ClosureQueue::wait(uint64_t position, uint32_t spin) noexcept {
+  if (done(position)) return;
+  waiters_.fetch_add(1, relaxed);
+  wait_counted(position, spin);
+  waiters_.fetch_sub(1, relaxed);
+}
+
+void ClosureQueue::wait_counted(uint64_t position, uint32_t spin) noexcept {
+  for (uint32_t turn = 0; turn < spin; ++turn) {
+    if (done(position)) return;
+    pause();
+  }
+  bool rested = false;
+  while (!done(position)) {
+    const uint32_t wakes = wakes_.load(seq_cst);
+    uint64_t mark = wake_at_.load(seq_cst);
+    while (position < mark && !wake_at_.compare_exchange_weak(mark, position, seq_cst)) {
+    }
+    if (done(position)) return; // the mark stays: one needless wake-up
+    sleep(wakes_, wakes, rested);
+  }
+}
+
+void ClosureQueue::end() noexcept {
+  ended_.store(true, seq_cst);
+  if (!has_memory()) return;
+  Entry &entry = entries()[head_.load(seq_cst) % granule_count];
+  uint32_t expected = sleeping;
+  if (entry.state.compare_exchange_strong(expected, empty, seq_cst)) futex_wake_one(entry.state);
+}
+
+} // namespace tb::drivers::cpu

@@ -1,0 +1,96 @@
+// The table's functions about loadable kernels (MODULE). Kernels run on the host, as the CPU driver's do.
+#include "drivers/common/host_launch.h"
+#include "drivers/sim/driver.h"
+#include "drivers/sim/queue/launch.h"
+
+namespace tb::drivers::sim {
+
+namespace slots {
+
+tb_status module_load(tb_driver *self, int32_t number, const void *image, uint64_t size, const char *options,
+                      tb_module **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    tb_status status = TB_OK;
+    if (!driver.usable(number, &status)) return status;
+    if ((status = driver.require(image, "image"))) return status;
+    if ((status = driver.require(out, "out"))) return status;
+    if (options && options[0])
+      return fail(driver.host, TB_INVALID_ARGUMENT,
+                  "the sim driver has no options for images, so not \"%.80s\": pass NULL or an empty text", options);
+    Ref<Module> module;
+    if ((status = Module::load(driver.place_of(number), image, size, &module))) return status;
+    *out = driver.add_module(std::move(module));
+    return TB_OK;
+  });
+}
+
+tb_status module_unload(tb_driver *self, tb_module *handle) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    tb_status status = TB_OK;
+    if (const auto module = driver.module(handle, &status)) driver.forget_module(handle);
+    return status;
+  });
+}
+
+tb_status module_function(tb_driver *self, tb_module *handle, const char *name, tb_function **out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    tb_status status = TB_OK;
+    const auto module = driver.module(handle, &status);
+    if (!module) return status;
+    if ((status = driver.require(name, "name"))) return status;
+    if ((status = driver.require(out, "out"))) return status;
+    Function *function = nullptr;
+    if ((status = module->function(name, &function))) return status;
+    *out = function->handle();
+    return TB_OK;
+  });
+}
+
+tb_status module_global(tb_driver *self, tb_module *handle, const char *name, void **out, uint64_t *out_size) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    tb_status status = TB_OK;
+    const auto module = driver.module(handle, &status);
+    if (!module) return status;
+    if ((status = driver.require(name, "name"))) return status;
+    if ((status = driver.require(out, "out"))) return status;
+    if ((status = driver.require(out_size, "out_size"))) return status;
+    if ((status = module->global(name, out, out_size))) return status;
+    driver.memory.add_variable(handle, module->place().device, *out, *out_size);
+    return TB_OK;
+  });
+}
+
+tb_status function_get_info(tb_driver *self, tb_function *function, tb_function_info *out) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    if (const tb_status status = driver.require(function, "function")) return status;
+    tb_function_info info = {};
+    info.max_threads = Function::of(function)->max_threads;
+    info.shared_size = Function::of(function)->shared_size;
+    return driver.give(info, out);
+  });
+}
+
+tb_status launch(tb_driver *self, tb_stream *handle, tb_function *function, const tb_launch *config) {
+  return with(self, [&](Driver &driver) -> tb_status {
+    tb_status status = TB_OK;
+    const auto stream = driver.usable(handle, &status);
+    if (!stream) return status;
+    if ((status = driver.require(function, "function"))) return status;
+    if ((status = driver.require(config, "config"))) return status;
+    if (config->struct_size < sizeof *config)
+      return fail(driver.host, TB_INVALID_ARGUMENT, "tb_launch.struct_size is %u, but its fields take %zu",
+                  config->struct_size, sizeof *config);
+    const Function &kernel = *Function::of(function);
+    const Module::Place place = driver.place_of(stream->queue->device.number);
+    if ((status = check_launch(kernel, place, *config, {"sim", Queue::largest_closure}))) return status;
+    // More would overflow the sum with the kernel's own shared memory.
+    constexpr uint64_t most_shared = uint64_t(1) << 40; // bytes
+    if (config->shared_size > most_shared)
+      return fail(driver.host, TB_OUT_OF_MEMORY, "launch of %.200s: no host memory for %s of shared memory",
+                  kernel.name, ByteText(config->shared_size).text);
+    return driver.enqueue<LaunchOperation>(stream, kernel, *config);
+  });
+}
+
+} // namespace slots
+} // namespace tb::drivers::sim
