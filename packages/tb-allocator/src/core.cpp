@@ -14,7 +14,7 @@
 #include "plan/python.h"
 #include "python_errors.h"
 #include "replay/bind.h"
-#include "report.h"
+#include "diagnostics/report.h"
 #include "table.h"
 #include "tb/component_python.h"
 

@@ -25,7 +25,7 @@
 #include "bins.h"
 #include "block.h"
 #include "counters.h"
-#include "history.h"
+#include "diagnostics/history.h"
 #include "host.h"
 #include "lock.h"
 #include "policy.h"

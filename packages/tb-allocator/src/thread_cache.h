@@ -16,7 +16,7 @@
 #include "bins.h"
 #include "block.h"
 #include "counters.h"
-#include "history.h"
+#include "diagnostics/history.h"
 #include "lock.h"
 
 namespace tb {

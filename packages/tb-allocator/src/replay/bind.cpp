@@ -6,10 +6,10 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "exercise.h"
-#include "pairs.h"
+#include "replay/exercise.h"
+#include "replay/pairs.h"
 #include "plan/python.h"
-#include "replay.h"
+#include "replay/replay.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

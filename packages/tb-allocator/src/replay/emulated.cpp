@@ -1,5 +1,5 @@
 // emulated.cpp -- the calls of the driver without memory.
-#include "emulated.h"
+#include "replay/emulated.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,12 +1,12 @@
 // exercise.cpp -- the random operations, and the map that they are checked against.
-#include "exercise.h"
+#include "replay/exercise.h"
 
 #include <algorithm>
 #include <map>
 #include <random>
 #include <stdexcept>
 
-#include "emulated.h"
+#include "replay/emulated.h"
 #include "heap.h"
 
 namespace tb {

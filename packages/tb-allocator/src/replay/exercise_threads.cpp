@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "emulated.h"
-#include "exercise.h"
+#include "replay/emulated.h"
+#include "replay/exercise.h"
 #include "heap.h"
 
 namespace tb {

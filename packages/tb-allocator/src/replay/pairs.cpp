@@ -1,11 +1,11 @@
 // pairs.cpp -- measures over the driver without memory.
-#include "pairs.h"
+#include "replay/pairs.h"
 
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
 
-#include "emulated.h"
+#include "replay/emulated.h"
 #include "heap.h"
 
 namespace tb {

@@ -1,5 +1,5 @@
 // replay.cpp -- the replay loop.
-#include "replay.h"
+#include "replay/replay.h"
 
 #include <algorithm>
 #include <chrono>

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "configuration.h"
-#include "emulated.h"
+#include "replay/emulated.h"
 #include "plan/plan.h"
-#include "trace.h"
+#include "replay/trace.h"
 
 namespace tb {
 

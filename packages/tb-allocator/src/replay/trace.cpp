@@ -1,5 +1,5 @@
 // trace.cpp -- reads a trace's text.
-#include "trace.h"
+#include "replay/trace.h"
 
 #include <algorithm>
 #include <charconv>

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "heap.h"
-#include "report.h"
+#include "diagnostics/report.h"
 
 namespace tb {
 

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "claims.h"
-#include "pickle.h"
+#include "diagnostics/pickle.h"
 
 namespace tb {
 namespace {

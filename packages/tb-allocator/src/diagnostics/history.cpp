@@ -1,5 +1,5 @@
 // history.cpp -- the ring of pages, and reading it.
-#include "history.h"
+#include "diagnostics/history.h"
 
 #include <algorithm>
 
