@@ -22,15 +22,15 @@
 #include <utility>
 #include <vector>
 
-#include "bins.h"
-#include "block.h"
-#include "counters.h"
+#include "blocks/bins.h"
+#include "blocks/block.h"
+#include "blocks/counters.h"
 #include "diagnostics/history.h"
 #include "host.h"
-#include "lock.h"
-#include "policy.h"
-#include "pools.h"
-#include "sources.h"
+#include "blocks/lock.h"
+#include "blocks/policy.h"
+#include "blocks/pools.h"
+#include "blocks/sources.h"
 #include "thread_cache.h"
 #include "waiting_mutex.h"
 

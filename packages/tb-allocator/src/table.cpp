@@ -9,7 +9,7 @@
 
 #include "arenas.h"
 #include "capture.h"
-#include "configuration.h"
+#include "blocks/configuration.h"
 #include "heap.h"
 
 namespace tb {

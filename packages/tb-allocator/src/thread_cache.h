@@ -13,11 +13,11 @@
 #include <atomic>
 #include <mutex>
 
-#include "bins.h"
-#include "block.h"
-#include "counters.h"
+#include "blocks/bins.h"
+#include "blocks/block.h"
+#include "blocks/counters.h"
 #include "diagnostics/history.h"
-#include "lock.h"
+#include "blocks/lock.h"
 
 namespace tb {
 

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "block.h"
+#include "blocks/block.h"
 
 namespace tb {
 

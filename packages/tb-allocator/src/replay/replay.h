@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "configuration.h"
+#include "blocks/configuration.h"
 #include "replay/emulated.h"
 #include "plan/plan.h"
 #include "replay/trace.h"

@@ -1,8 +1,8 @@
 // test_configuration.cpp -- TB_ALLOC_CONF, and the classes of sizes.
 #include <string>
 
-#include "bins.h"
-#include "configuration.h"
+#include "blocks/bins.h"
+#include "blocks/configuration.h"
 #include "fake_driver.h"
 #include "heap.h"
 

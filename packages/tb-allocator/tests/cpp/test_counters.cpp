@@ -1,6 +1,6 @@
 // test_counters.cpp -- the statistics against a plain account of the same events, in which every value has its peak and
 // sums at any time.
-#include "counters.h"
+#include "blocks/counters.h"
 
 #include <cstring>
 #include <random>

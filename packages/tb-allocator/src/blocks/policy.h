@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "bins.h"
-#include "configuration.h"
+#include "blocks/bins.h"
+#include "blocks/configuration.h"
 #include "host.h"
 
 namespace tb {

@@ -6,7 +6,7 @@
 #include <array>
 #include <bit>
 
-#include "block.h"
+#include "blocks/block.h"
 
 namespace tb {
 

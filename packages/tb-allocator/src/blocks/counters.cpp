@@ -1,5 +1,5 @@
 // counters.cpp -- statistics as the C table gives them.
-#include "counters.h"
+#include "blocks/counters.h"
 
 namespace tb {
 

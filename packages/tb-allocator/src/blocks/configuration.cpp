@@ -1,5 +1,5 @@
 // configuration.cpp -- parses TB_ALLOC_CONF.
-#include "configuration.h"
+#include "blocks/configuration.h"
 
 #include <charconv>
 #include <string_view>

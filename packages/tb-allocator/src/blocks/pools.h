@@ -5,8 +5,8 @@
 #include <deque>
 #include <vector>
 
-#include "bins.h"
-#include "block.h"
+#include "blocks/bins.h"
+#include "blocks/block.h"
 
 namespace tb {
 
