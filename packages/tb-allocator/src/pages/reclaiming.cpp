@@ -1,4 +1,4 @@
-// stealing.cpp -- the pages for a gap: new ones while the heap may grow, else those that lie idle in free blocks.
+// reclaiming.cpp -- the pages for a gap: new ones while the heap may grow, else those that lie idle in free blocks.
 //
 // Pages of the request's own stream need no waiting, because the driver maps a page at several addresses: work that
 // was queued on the old address runs before all that will be queued on the new one. Pages of another stream are taken

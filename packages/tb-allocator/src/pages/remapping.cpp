@@ -1,4 +1,4 @@
-// splicing.cpp -- a block put together from free parts of pages whose other part is in use: the last of the memory.
+// remapping.cpp -- a block put together from free parts of pages whose other part is in use: the last of the memory.
 //
 // The driver maps a page at several addresses. So a block may begin at the free end of one page, go on in whole pages,
 // and end at the free start of another. Where the part was free it is lent then: nobody gets it, and its page stays. The
