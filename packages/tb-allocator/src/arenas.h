@@ -1,7 +1,7 @@
 // arenas.h -- further heaps of a device, each apart from all others, and the one that a thread takes memory from.
 #pragma once
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

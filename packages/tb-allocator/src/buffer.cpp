@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "heap.h"
+#include "heap/heap.h"
 #include "python_errors.h"
 #include "table.h"
 

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

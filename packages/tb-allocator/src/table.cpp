@@ -10,7 +10,7 @@
 #include "arenas.h"
 #include "capture.h"
 #include "blocks/configuration.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

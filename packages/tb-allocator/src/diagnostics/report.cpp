@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include "heap.h"
+#include "heap/heap.h"
 #include "diagnostics/report.h"
 
 namespace tb {

@@ -2,7 +2,7 @@
 #include <cinttypes>
 #include <unordered_map>
 
-#include "claims.h"
+#include "heap/heap_lock.h"
 #include "diagnostics/pickle.h"
 
 namespace tb {

@@ -4,7 +4,7 @@
 // needs few: at the largest free blocks, which it begins or ends with.
 #include <algorithm>
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

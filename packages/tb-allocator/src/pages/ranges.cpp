@@ -5,7 +5,7 @@
 // growth_ may rely on them without lock_.
 #include <algorithm>
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

@@ -6,7 +6,7 @@
 // device, and the host does not.
 #include <algorithm>
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

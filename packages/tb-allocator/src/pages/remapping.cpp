@@ -5,7 +5,7 @@
 // rest of the page is closed at the block's addresses. A part that is free again goes back to where it was.
 #include <algorithm>
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

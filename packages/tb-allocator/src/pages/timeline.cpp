@@ -1,7 +1,7 @@
 // timeline.cpp -- how far streams have come, and the mappings that they have left behind.
 #include <algorithm>
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

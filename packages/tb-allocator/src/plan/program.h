@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "heap.h"
+#include "heap/heap.h"
 #include "plan/placement.h"
 #include "plan/recording.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "claims.h"
+#include "heap/heap_lock.h"
 #include "plan/plan.h"
 
 namespace tb {

@@ -10,7 +10,7 @@
 
 #include "replay/emulated.h"
 #include "replay/exercise.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 namespace {

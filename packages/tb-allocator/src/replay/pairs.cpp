@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "replay/emulated.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 namespace {

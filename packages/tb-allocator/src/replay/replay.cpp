@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 #include "table.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include "blocks/bins.h"
 #include "blocks/configuration.h"
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 #include "shadow.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 #include "plan/plan.h"
 #include "shadow.h"
 

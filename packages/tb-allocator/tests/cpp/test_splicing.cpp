@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 #include "shadow.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
-// adopting.cpp -- free blocks of other streams, and of the other kind of pool, for a request.
+// cross_stream.cpp -- free blocks of other streams, and of the other kind of pool, for a request.
 //
 // A block that its stream has passed changes hands without further ado. Where there is no other, the request's stream
 // waits for the block's on the device, and the host does not.
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

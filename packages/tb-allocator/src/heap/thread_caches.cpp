@@ -1,7 +1,7 @@
-// thread_cache.cpp -- making and ending threads' caches, and what a heap takes back from them.
-#include "thread_cache.h"
+// thread_caches.cpp -- making and ending threads' caches, and what a heap takes back from them.
+#include "heap/thread_cache.h"
 
-#include "claims.h"
+#include "heap/heap_lock.h"
 
 namespace tb {
 namespace {

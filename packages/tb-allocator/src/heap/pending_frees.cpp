@@ -1,7 +1,7 @@
-// pending.cpp -- freed blocks that other streams still use: an event for each, looked at in turn.
+// pending_frees.cpp -- freed blocks that other streams still use: an event for each, looked at in turn.
 #include <algorithm>
 
-#include "heap.h"
+#include "heap/heap.h"
 #include "plan/program.h"
 
 namespace tb {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "claims.h"
+#include "heap/heap_lock.h"
 
 namespace tb {
 

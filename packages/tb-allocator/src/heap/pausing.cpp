@@ -1,7 +1,7 @@
 // pausing.cpp -- memory goes back to the driver while blocks keep their addresses, and comes back with their bytes.
 #include <algorithm>
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

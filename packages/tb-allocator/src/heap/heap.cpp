@@ -1,10 +1,10 @@
 // heap.cpp -- the path of every allocation: cached blocks, cut, merged and counted.
-#include "heap.h"
+#include "heap/heap.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "claims.h"
+#include "heap/heap_lock.h"
 
 namespace tb {
 namespace {

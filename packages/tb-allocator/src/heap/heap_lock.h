@@ -1,7 +1,7 @@
-// claims.h -- a heap's lock together with the threads' caches whose counts have to be told first.
+// heap_lock.h -- a heap's lock together with the threads' caches whose counts have to be told first.
 #pragma once
 
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace tb {
 

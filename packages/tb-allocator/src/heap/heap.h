@@ -31,7 +31,7 @@
 #include "blocks/policy.h"
 #include "blocks/pools.h"
 #include "blocks/sources.h"
-#include "thread_cache.h"
+#include "heap/thread_cache.h"
 #include "waiting_mutex.h"
 
 namespace tb {
