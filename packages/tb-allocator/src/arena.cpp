@@ -4,7 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include "arenas.h"
+#include "arenas/arena_registry.h"
 #include "buffer.h"
 #include "memory_stats.h"
 #include "plan/python.h"

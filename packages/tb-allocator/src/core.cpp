@@ -8,7 +8,7 @@
 
 #include "arena.h"
 #include "buffer.h"
-#include "capture.h"
+#include "arenas/capture.h"
 #include "foreign.h"
 #include "memory_stats.h"
 #include "plan/python.h"

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
-#include "arenas.h"
-#include "capture.h"
+#include "arenas/arena_registry.h"
+#include "arenas/capture.h"
 #include "blocks/configuration.h"
 #include "heap/heap.h"
 

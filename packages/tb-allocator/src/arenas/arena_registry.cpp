@@ -1,5 +1,5 @@
-// arenas.cpp -- making, finding and ending arenas.
-#include "arenas.h"
+// arena_registry.cpp -- making, finding and ending arenas.
+#include "arenas/arena_registry.h"
 
 #include <algorithm>
 #include <cstring>

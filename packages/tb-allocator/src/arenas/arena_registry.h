@@ -1,4 +1,4 @@
-// arenas.h -- further heaps of a device, each apart from all others, and the one that a thread takes memory from.
+// arena_registry.h -- further heaps of a device, each apart from all others, and the one that a thread takes memory from.
 #pragma once
 
 #include "heap/heap.h"

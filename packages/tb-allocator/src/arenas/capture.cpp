@@ -1,11 +1,11 @@
 // capture.cpp -- tb-allocator's part in captures (tb/component.h).
-#include "capture.h"
+#include "arenas/capture.h"
 
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "arenas.h"
+#include "arenas/arena_registry.h"
 #include "table.h"
 #include "waiting_mutex.h"
 
