@@ -9,7 +9,7 @@
 #include "memory_stats.h"
 #include "plan/python.h"
 #include "python_errors.h"
-#include "table.h"
+#include "table/table.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

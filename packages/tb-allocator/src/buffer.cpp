@@ -8,7 +8,7 @@
 
 #include "heap/heap.h"
 #include "python_errors.h"
-#include "table.h"
+#include "table/table.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

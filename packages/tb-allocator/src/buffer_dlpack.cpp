@@ -6,7 +6,7 @@
 #include "dlpack.h"
 #include "foreign.h"
 #include "python_errors.h"
-#include "table.h"
+#include "table/table.h"
 
 namespace nb = nanobind;
 

@@ -15,7 +15,7 @@
 #include "python_errors.h"
 #include "replay/bind.h"
 #include "diagnostics/report.h"
-#include "table.h"
+#include "table/table.h"
 #include "tb/component_python.h"
 
 namespace nb = nanobind;

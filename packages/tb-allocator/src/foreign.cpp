@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "table.h"
+#include "table/table.h"
 #include "tb/memory_resource.h"
 
 namespace tb {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "foreign.h"
-#include "table.h"
+#include "table/table.h"
 #include "waiting_mutex.h"
 
 namespace tb {

@@ -3,7 +3,7 @@
 
 #include "host.h"
 #include "replay/emulated.h"
-#include "table.h"
+#include "table/table.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "table.h"
+#include "table/table.h"
 #include "waiting_mutex.h"
 
 namespace tb {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arenas/arena_registry.h"
-#include "table.h"
+#include "table/table.h"
 #include "waiting_mutex.h"
 
 namespace tb {

@@ -4,7 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "python_errors.h"
-#include "table.h"
+#include "table/table.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

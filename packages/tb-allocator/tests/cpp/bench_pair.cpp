@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "fake_driver.h"
-#include "table.h"
+#include "table/table.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "fake_driver.h"
 #include "heap/heap.h"
-#include "table.h"
+#include "table/table.h"
 
 namespace {
 

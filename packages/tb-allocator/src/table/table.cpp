@@ -1,5 +1,5 @@
 // table.cpp -- one heap for each device and one for pinned memory, made at first use, and the C table over them.
-#include "table.h"
+#include "table/table.h"
 
 #include <atomic>
 #include <bit>
