@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "arenas/arena_registry.h"
-#include "buffer.h"
+#include "buffers/buffer.h"
 #include "memory_stats.h"
 #include "plan/python.h"
 #include "python_errors.h"

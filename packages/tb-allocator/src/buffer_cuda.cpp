@@ -2,7 +2,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "buffer.h"
+#include "buffers/buffer.h"
 #include "dlpack.h"
 #include "python_errors.h"
 

@@ -2,7 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
-#include "buffer.h"
+#include "buffers/buffer.h"
 #include "dlpack.h"
 #include "foreign.h"
 #include "python_errors.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "arena.h"
-#include "buffer.h"
+#include "buffers/buffer.h"
 #include "arenas/capture.h"
 #include "foreign.h"
 #include "memory_stats.h"

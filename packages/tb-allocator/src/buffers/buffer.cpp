@@ -1,5 +1,5 @@
 // buffer.cpp -- tb_allocator.Buffer, its buffer protocol and its copies.
-#include "buffer.h"
+#include "buffers/buffer.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
