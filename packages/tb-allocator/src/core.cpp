@@ -9,7 +9,7 @@
 #include "arena.h"
 #include "buffers/buffer.h"
 #include "arenas/capture.h"
-#include "foreign.h"
+#include "interop/foreign.h"
 #include "memory_stats.h"
 #include "plan/python.h"
 #include "python_errors.h"

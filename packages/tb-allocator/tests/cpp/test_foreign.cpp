@@ -1,5 +1,5 @@
 // test_foreign.cpp -- the functions that PyTorch's pluggable allocator calls: their failures cannot be tested through C.
-#include "foreign.h"
+#include "interop/foreign.h"
 
 #include <stdexcept>
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "foreign.h"
+#include "interop/foreign.h"
 #include "table/table.h"
 #include "waiting_mutex.h"
 

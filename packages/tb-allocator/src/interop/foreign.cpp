@@ -1,5 +1,5 @@
 // foreign.cpp -- native streams as tb_streams, and the functions for PyTorch's pluggable CUDA allocator.
-#include "foreign.h"
+#include "interop/foreign.h"
 
 #include <cstdio>
 #include <map>

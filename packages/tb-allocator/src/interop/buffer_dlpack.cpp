@@ -4,7 +4,7 @@
 
 #include "buffers/buffer.h"
 #include "dlpack.h"
-#include "foreign.h"
+#include "interop/foreign.h"
 #include "python_errors.h"
 #include "table/table.h"
 
