@@ -6,14 +6,14 @@
 
 #include <string>
 
-#include "arena.h"
+#include "python/arena.h"
 #include "buffers/buffer.h"
 #include "arenas/capture.h"
 #include "interop/foreign.h"
-#include "memory_stats.h"
-#include "plan/python.h"
+#include "python/memory_stats.h"
+#include "python/plan.h"
 #include "python_errors.h"
-#include "replay/bind.h"
+#include "python/replay.h"
 #include "diagnostics/report.h"
 #include "table/table.h"
 #include "tb/component_python.h"

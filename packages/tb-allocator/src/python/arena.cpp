@@ -1,13 +1,13 @@
 // arena.cpp -- tb_allocator.Arena: memory of a device apart from the rest, with a limit, that can be paused.
-#include "arena.h"
+#include "python/arena.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "arenas/arena_registry.h"
 #include "buffers/buffer.h"
-#include "memory_stats.h"
-#include "plan/python.h"
+#include "python/memory_stats.h"
+#include "python/plan.h"
 #include "python_errors.h"
 #include "table/table.h"
 

@@ -1,5 +1,5 @@
-// python.cpp -- tb_allocator.Plan.
-#include "plan/python.h"
+// plan.cpp -- tb_allocator.Plan.
+#include "python/plan.h"
 
 #include <nanobind/stl/string.h>
 

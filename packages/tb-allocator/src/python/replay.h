@@ -1,4 +1,4 @@
-// bind.h -- the replay functions of the module.
+// replay.h -- the replay functions of the module.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,5 +1,5 @@
-// bind.cpp -- replay for Python: tb_allocator.replay is the front.
-#include "bind.h"
+// replay.cpp -- replay for Python: tb_allocator.replay is the front.
+#include "python/replay.h"
 
 #include <nanobind/stl/string.h>
 
@@ -8,7 +8,7 @@
 
 #include "replay/exercise.h"
 #include "replay/pairs.h"
-#include "plan/python.h"
+#include "python/plan.h"
 #include "replay/replay.h"
 
 namespace nb = nanobind;

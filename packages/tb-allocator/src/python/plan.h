@@ -1,4 +1,4 @@
-// python.h -- plans for Python.
+// plan.h -- plans for Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
