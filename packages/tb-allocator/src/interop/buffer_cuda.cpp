@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "buffers/buffer.h"
-#include "dlpack.h"
+#include "tb/dlpack.h"
 #include "python_errors.h"
 
 namespace nb = nanobind;

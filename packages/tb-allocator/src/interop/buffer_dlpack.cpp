@@ -3,7 +3,7 @@
 #include <nanobind/stl/pair.h>
 
 #include "buffers/buffer.h"
-#include "dlpack.h"
+#include "tb/dlpack.h"
 #include "interop/foreign.h"
 #include "python_errors.h"
 #include "table/table.h"
