@@ -17,7 +17,7 @@ public:
   explicit Allocator(uint32_t streams) : streams_(streams, tb_stream{&driver}) {
     tb::host.struct_size = sizeof tb::host;
     tb::host.driver = [](const tb_driver_api **out_api, tb_driver **out_self) -> tb_status {
-      *out_api = &tb::emulated_api();
+      *out_api = &tb::allocator::emulated_api();
       *out_self = &driver;
       return TB_OK;
     };
@@ -42,10 +42,10 @@ public:
 
   bool allocate(uint64_t bytes, uint32_t stream, Block *out) {
     void *pointer;
-    return tb::allocator_table.allocate(0, bytes, &streams_[stream], &pointer, out) == TB_OK;
+    return tb::allocator::allocator_table.allocate(0, bytes, &streams_[stream], &pointer, out) == TB_OK;
   }
-  void deallocate(Block &block) { tb::allocator_table.deallocate(block); }
-  void record(Block &block, uint32_t stream) { tb::allocator_table.record_stream(block, &streams_[stream]); }
+  void deallocate(Block &block) { tb::allocator::allocator_table.deallocate(block); }
+  void record(Block &block, uint32_t stream) { tb::allocator::allocator_table.record_stream(block, &streams_[stream]); }
   void tick() { ++driver.now; }
   uint64_t peak_reserved() { return driver.peak; }
 

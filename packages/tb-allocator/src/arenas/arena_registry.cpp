@@ -7,7 +7,7 @@
 #include "table/table.h"
 #include "waiting_mutex.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 struct Registry {
@@ -105,4 +105,4 @@ void shutdown_arenas() {
   registry.ending.clear();
 }
 
-} // namespace tb
+} // namespace tb::allocator

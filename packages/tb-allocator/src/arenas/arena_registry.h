@@ -3,7 +3,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 inline tb_arena *as_arena(Heap *heap) { return reinterpret_cast<tb_arena *>(heap); }
 inline Heap *as_heap(tb_arena *arena) { return reinterpret_cast<Heap *>(arena); }
@@ -24,4 +24,4 @@ tb_status arena_statistics(tb_arena *arena, tb_allocator_statistics *out);
 tb_block *find_in_arenas(const void *pointer);
 void shutdown_arenas();
 
-} // namespace tb
+} // namespace tb::allocator

@@ -9,7 +9,7 @@
 #include "table/table.h"
 #include "waiting_mutex.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 struct CapturePool {
@@ -159,4 +159,4 @@ void add_capture_statistics(int32_t device, tb_allocator_statistics *all) {
   });
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -6,7 +6,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 inline constexpr int32_t nothing_captured = 0;
 inline const int32_t *capturing = &nothing_captured; // tb-stream's count, once connected
@@ -26,4 +26,4 @@ void each_capture_heap(int32_t device, const std::function<void(Heap &heap, bool
 // Adds their counts to those of the device.
 void add_capture_statistics(int32_t device, tb_allocator_statistics *all);
 
-} // namespace tb
+} // namespace tb::allocator

@@ -8,7 +8,7 @@
 
 #include "blocks/block.h"
 
-namespace tb {
+namespace tb::allocator {
 
 inline constexpr uint64_t unit = 512;
 // The largest size that any bin, and so any request, can have.
@@ -131,4 +131,4 @@ private:
   std::array<tb_block *, row_count * 32> heads_{};
 };
 
-} // namespace tb
+} // namespace tb::allocator

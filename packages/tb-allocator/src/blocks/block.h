@@ -10,7 +10,7 @@
 
 #include "tb/component.h"
 
-namespace tb {
+namespace tb::allocator {
 
 class Heap;
 class Program;
@@ -97,26 +97,26 @@ private:
   Record *free_ = nullptr;
 };
 
-} // namespace tb
+} // namespace tb::allocator
 
 // Of cache lines of its own: threads write to neighbours on the slab at the same time.
 struct alignas(64) tb_block {
   char *pointer = nullptr;
   uint64_t size = 0;
   uint64_t requested = 0;
-  tb::Segment *segment = nullptr;
-  tb::Pool *pool = nullptr;
+  tb::allocator::Segment *segment = nullptr;
+  tb::allocator::Pool *pool = nullptr;
   tb_block *previous = nullptr, *next = nullptr; // neighbours by address; NULL at the ends of the segment
   tb_block *bin_previous = nullptr, *bin_next = nullptr;
-  tb::Use *uses = nullptr;
+  tb::allocator::Use *uses = nullptr;
   uint64_t stamp = 0;   // while free: the epoch of its stream in which its last bytes were freed
   uint32_t bin = 0;     // while free; while unmapped the place in its pool's list
   uint32_t pending = 0; // uses whose event has not passed
-  tb::BlockState state = tb::BlockState::unused;
+  tb::allocator::BlockState state = tb::allocator::BlockState::unused;
   bool cached = false; // live to the heap, but in a thread's cache
 };
 
-namespace tb {
+namespace tb::allocator {
 
 // Others look while the cache's owner writes.
 inline bool is_cached(const tb_block *block) noexcept { return __atomic_load_n(&block->cached, __ATOMIC_RELAXED); }
@@ -125,4 +125,4 @@ inline void set_cached(tb_block *block, bool value) noexcept {
 }
 inline bool is_live(const tb_block *block) noexcept { return block->state == BlockState::live && !is_cached(block); }
 
-} // namespace tb
+} // namespace tb::allocator

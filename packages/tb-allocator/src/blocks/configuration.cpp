@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string_view>
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 std::string_view trim(std::string_view text) {
@@ -97,4 +97,4 @@ std::string parse_configuration(const char *text, Configuration *out) {
   return "";
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace tb {
+namespace tb::allocator {
 
 struct Configuration {
   std::optional<bool> expandable_segments; // pages that move, or segments that stay; not set: what suits the device
@@ -20,4 +20,4 @@ struct Configuration {
 // "" when all is well.
 std::string parse_configuration(const char *text, Configuration *out);
 
-} // namespace tb
+} // namespace tb::allocator

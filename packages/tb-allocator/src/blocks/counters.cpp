@@ -1,7 +1,7 @@
 // counters.cpp -- statistics as the C table gives them.
 #include "blocks/counters.h"
 
-namespace tb {
+namespace tb::allocator {
 
 void Counters::note_active(bool large, int64_t more_blocks, int64_t more_bytes) {
   auto note = [large](Active &active, const Lane &allocated, const Lane &pending, int64_t more) {
@@ -74,4 +74,4 @@ void Counters::read(tb_allocator_statistics *out) const {
   out->max_split_size = -1; // no limit to splitting
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -7,7 +7,7 @@
 
 #include "tb/component.h"
 
-namespace tb {
+namespace tb::allocator {
 
 enum class Count : size_t {
   allocation,     // blocks in the caller's hands
@@ -143,4 +143,4 @@ private:
   std::array<Lane, lanes> before_{}; // when the sums were reset
 };
 
-} // namespace tb
+} // namespace tb::allocator

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <thread>
 
-namespace tb {
+namespace tb::allocator {
 
 class Lock {
 public:
@@ -45,4 +45,4 @@ private:
   std::atomic<bool> taken_{false};
 };
 
-} // namespace tb
+} // namespace tb::allocator

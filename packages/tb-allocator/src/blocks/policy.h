@@ -7,7 +7,7 @@
 #include "blocks/configuration.h"
 #include "host.h"
 
-namespace tb {
+namespace tb::allocator {
 
 inline constexpr uint64_t MiB = uint64_t{1} << 20;
 // Of paged memory: what is larger may lie in what others leave of their pages, what is smaller would litter them.
@@ -36,4 +36,4 @@ struct HeapPolicy {
 HeapPolicy device_policy(const Configuration &configuration, const tb_device_info &device, bool virtual_memory);
 HeapPolicy pinned_policy(const Configuration &configuration);
 
-} // namespace tb
+} // namespace tb::allocator

@@ -8,7 +8,7 @@
 #include "blocks/bins.h"
 #include "blocks/block.h"
 
-namespace tb {
+namespace tb::allocator {
 
 struct Timeline;
 
@@ -54,4 +54,4 @@ struct StreamPools {
   Timeline timeline;
 };
 
-} // namespace tb
+} // namespace tb::allocator

@@ -3,7 +3,7 @@
 
 #include "host.h"
 
-namespace tb {
+namespace tb::allocator {
 
 class Source {
 public:
@@ -46,4 +46,4 @@ public:
   int32_t device() const override { return -1; }
 };
 
-} // namespace tb
+} // namespace tb::allocator

@@ -13,7 +13,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 constexpr int protocol_version = 0;
@@ -309,4 +309,4 @@ void bind_buffer(nb::module_ &m) {
       "Use record_stream() for each stream that copies. Raises tb_device.OutOfMemoryError.");
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -8,7 +8,7 @@
 
 #include "host.h"
 
-namespace tb {
+namespace tb::allocator {
 
 inline tb_stream_table streams{}; // of tb-stream, if it is installed; else struct_size is 0
 
@@ -61,4 +61,4 @@ nanobind::dict cuda_array_interface(const Buffer &buffer);
 // tb_stream or 0, has to do by now is done.
 void copy_from_address(const Buffer &buffer, uintptr_t source, uintptr_t after);
 
-} // namespace tb
+} // namespace tb::allocator

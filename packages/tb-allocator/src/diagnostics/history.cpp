@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace tb {
+namespace tb::allocator {
 
 void History::resize(uint64_t events) {
   if (!events) return;
@@ -59,4 +59,4 @@ History::Clock::Clock(const History &history) : first_(history.first_ticks_), st
   scale_ = passed > 0 ? static_cast<double>(now() - start_) / passed : 0;
 }
 
-} // namespace tb
+} // namespace tb::allocator

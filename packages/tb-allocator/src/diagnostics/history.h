@@ -15,7 +15,7 @@
 
 #include "blocks/block.h"
 
-namespace tb {
+namespace tb::allocator {
 
 enum class Action : uint32_t { allocate, free, free_requested, free_completed, map, unmap, out_of_memory };
 
@@ -125,4 +125,4 @@ private:
   int64_t first_time_ = now();
 };
 
-} // namespace tb
+} // namespace tb::allocator

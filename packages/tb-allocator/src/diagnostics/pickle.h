@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace tb {
+namespace tb::allocator {
 
 class Pickle {
 public:
@@ -78,4 +78,4 @@ private:
   std::unordered_map<std::string_view, uint8_t> memo_; // of literals: they outlive the writer
 };
 
-} // namespace tb
+} // namespace tb::allocator

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <string>
 
-#include "heap/heap.h"
 #include "diagnostics/report.h"
+#include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 std::string bytes_text(uint64_t bytes) {
   static const char *const names[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -74,4 +74,4 @@ tb_status Heap::out_of_memory(const Request &request) {
   return fail(TB_OUT_OF_MEMORY, device, "allocate", text.c_str());
 }
 
-} // namespace tb
+} // namespace tb::allocator

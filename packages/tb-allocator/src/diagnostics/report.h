@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-namespace tb {
+namespace tb::allocator {
 
 std::string bytes_text(uint64_t bytes); // "1.50 GiB"
 
-} // namespace tb
+} // namespace tb::allocator

@@ -2,10 +2,10 @@
 #include <cinttypes>
 #include <unordered_map>
 
-#include "heap/heap_lock.h"
 #include "diagnostics/pickle.h"
+#include "heap/heap_lock.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 const char *name_of(Action action, bool pages) {
@@ -185,4 +185,4 @@ void Heap::resize_history(uint64_t events) {
   for (ThreadCache *cache : caches_) cache->page = history_.take_page();
 }
 
-} // namespace tb
+} // namespace tb::allocator

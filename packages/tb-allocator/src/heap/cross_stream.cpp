@@ -4,7 +4,7 @@
 // waits for the block's on the device, and the host does not.
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // Of the donor's blocks that fit and were freed up to the epoch `until`; now one of `own`, with that stamp.
 tb_block *Heap::adopt_from(StreamPools &donor, StreamPools &own, const Request &request, bool own_kind, uint64_t until,
@@ -113,4 +113,4 @@ tb_status Heap::adopt(const Request &request, bool own_kind, bool passed_only, t
   return TB_OUT_OF_MEMORY;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -4,7 +4,7 @@
 
 #include "heap/heap_lock.h"
 
-namespace tb {
+namespace tb::allocator {
 
 tb_status Heap::allocate_slow(const Request &request, tb_block **out) {
   std::lock_guard growth(growth_);
@@ -266,4 +266,4 @@ void Heap::shutdown() {
   }
 }
 
-} // namespace tb
+} // namespace tb::allocator

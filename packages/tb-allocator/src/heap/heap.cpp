@@ -6,7 +6,7 @@
 
 #include "heap/heap_lock.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 // Whether memory next to the block, in the same segment, belongs to another block.
@@ -325,4 +325,4 @@ void Heap::insert_after(tb_block *block, tb_block *added) noexcept {
   block->next = added;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -25,16 +25,16 @@
 #include "blocks/bins.h"
 #include "blocks/block.h"
 #include "blocks/counters.h"
-#include "diagnostics/history.h"
-#include "host.h"
 #include "blocks/lock.h"
 #include "blocks/policy.h"
 #include "blocks/pools.h"
 #include "blocks/sources.h"
+#include "diagnostics/history.h"
 #include "heap/thread_cache.h"
+#include "host.h"
 #include "waiting_mutex.h"
 
-namespace tb {
+namespace tb::allocator {
 
 class Plan;
 class Program;
@@ -359,4 +359,4 @@ private:
   char failure_text_[256] = "";
 };
 
-} // namespace tb
+} // namespace tb::allocator

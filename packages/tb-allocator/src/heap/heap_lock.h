@@ -3,7 +3,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // All caches of a heap at rest and told, and `lock_` held. The holder may have growth_, and no other lock.
 class Claim {
@@ -36,4 +36,4 @@ private:
   Heap &heap_;
 };
 
-} // namespace tb
+} // namespace tb::allocator

@@ -3,7 +3,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 tb_status Heap::pause(bool backup) {
   std::lock_guard growth(growth_);
@@ -151,4 +151,4 @@ tb_status Heap::empty_run(const Run &run, uint64_t count) noexcept {
   return first;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -4,7 +4,7 @@
 #include "heap/heap.h"
 #include "plan/program.h"
 
-namespace tb {
+namespace tb::allocator {
 
 tb_status Heap::record_stream(tb_block *block, tb_stream *stream) {
   if (!stream) stream = default_stream_;
@@ -208,4 +208,4 @@ tb_status Heap::wait_for_pending() {
   return first != TB_OK ? first : status;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -16,10 +16,10 @@
 #include "blocks/bins.h"
 #include "blocks/block.h"
 #include "blocks/counters.h"
-#include "diagnostics/history.h"
 #include "blocks/lock.h"
+#include "diagnostics/history.h"
 
-namespace tb {
+namespace tb::allocator {
 
 class ThreadCache {
 public:
@@ -153,4 +153,4 @@ private:
 #endif
 inline constinit thread_local ThreadCache *recent_cache = nullptr;
 
-} // namespace tb
+} // namespace tb::allocator

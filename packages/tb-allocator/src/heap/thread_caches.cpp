@@ -3,7 +3,7 @@
 
 #include "heap/heap_lock.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 // Guards the lists of caches of all heaps. Never destroyed: threads end while the process does.
@@ -188,4 +188,4 @@ Heap::~Heap() {
   }
 }
 
-} // namespace tb
+} // namespace tb::allocator

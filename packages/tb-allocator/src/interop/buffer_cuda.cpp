@@ -3,12 +3,12 @@
 #include <string_view>
 
 #include "buffers/buffer.h"
-#include "tb/dlpack.h"
 #include "python_errors.h"
+#include "tb/dlpack.h"
 
 namespace nb = nanobind;
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 constexpr uint64_t legacy_default_stream = 1; // the interface forbids 0, which could mean two streams
@@ -66,4 +66,4 @@ void copy_from_address(const Buffer &buffer, uintptr_t source, uintptr_t after) 
   check_wait(status, "mem_copy", to.device);
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -3,14 +3,14 @@
 #include <nanobind/stl/pair.h>
 
 #include "buffers/buffer.h"
-#include "tb/dlpack.h"
 #include "interop/foreign.h"
 #include "python_errors.h"
 #include "table/table.h"
+#include "tb/dlpack.h"
 
 namespace nb = nanobind;
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 constexpr int64_t no_synchronisation = -1; // of __dlpack__'s stream
@@ -127,4 +127,4 @@ nb::object export_dlpack(const Buffer &buffer, nb::handle stream, nb::handle max
                    : make_capsule<dlpack::Managed>(std::move(storage), device, copied);
 }
 
-} // namespace tb
+} // namespace tb::allocator

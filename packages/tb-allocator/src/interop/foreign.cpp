@@ -11,7 +11,7 @@
 #include "table/table.h"
 #include "tb/memory_resource.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 std::mutex wrapping;
@@ -82,9 +82,10 @@ tb_status foreign_stream(int32_t device, uint64_t native, tb_stream **out) {
   });
 }
 
-} // namespace tb
+} // namespace tb::allocator
 
 using namespace tb;
+using namespace tb::allocator;
 
 void *tb_torch_alloc(ssize_t size, int device, void *stream) {
   if (size <= 0) return nullptr;

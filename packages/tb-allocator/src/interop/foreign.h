@@ -8,7 +8,7 @@
 
 #include "host.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // The stream that wraps a native handle, the same each time, kept for the life of the process: memory belongs to a stream
 // by its tb_stream. 0 is the vendor's default stream; where the driver cannot wrap that, the device's default stream.
@@ -22,7 +22,7 @@ tb_arena *open_pool(int32_t device, void *native);
 using PoolId = std::pair<unsigned long long, unsigned long long>;
 using PoolFilter = std::function<bool(void *stream)>;
 
-} // namespace tb
+} // namespace tb::allocator
 
 // What torch.cuda.memory.CUDAPluggableAllocator looks up by name. Streams are native handles.
 #define TB_FOREIGN_API extern "C" __attribute__((visibility("default")))
@@ -36,6 +36,7 @@ TB_FOREIGN_API void tb_torch_reset();
 TB_FOREIGN_API void tb_torch_memory_fraction(double fraction, int device);
 TB_FOREIGN_API void *tb_torch_base_allocation(void *pointer, size_t *size);
 // A pool is made when it is first opened, and ends when it was released as often as opened.
-TB_FOREIGN_API void tb_torch_begin_allocate_to_pool(int device, tb::PoolId id, tb::PoolFilter filter);
-TB_FOREIGN_API void tb_torch_end_allocate_to_pool(int device, tb::PoolId id);
-TB_FOREIGN_API void tb_torch_release_pool(int device, tb::PoolId id);
+TB_FOREIGN_API void tb_torch_begin_allocate_to_pool(int device, tb::allocator::PoolId id,
+                                                    tb::allocator::PoolFilter filter);
+TB_FOREIGN_API void tb_torch_end_allocate_to_pool(int device, tb::allocator::PoolId id);
+TB_FOREIGN_API void tb_torch_release_pool(int device, tb::allocator::PoolId id);

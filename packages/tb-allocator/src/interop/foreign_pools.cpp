@@ -9,7 +9,7 @@
 #include "table/table.h"
 #include "waiting_mutex.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 struct Pool {
@@ -38,9 +38,10 @@ tb_arena *open_pool(int32_t device, void *native) {
   return nullptr;
 }
 
-} // namespace tb
+} // namespace tb::allocator
 
 using namespace tb;
+using namespace tb::allocator;
 
 void tb_torch_begin_allocate_to_pool(int device, PoolId id, PoolFilter filter) {
   std::lock_guard guard(lock);

@@ -6,7 +6,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 tb_status Heap::grow_range(const Request &request, bool beyond_soft_limit, tb_block **out) {
   retire_all();
@@ -310,4 +310,4 @@ tb_block *Heap::fill(const Gap &gap, Pool &pool, tb_block *spare) noexcept {
   return block;
 }
 
-} // namespace tb
+} // namespace tb::allocator

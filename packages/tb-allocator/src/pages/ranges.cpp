@@ -7,7 +7,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 tb_status Heap::find_page() {
   if (page_) return TB_OK;
@@ -222,4 +222,4 @@ tb_status Heap::release_pages() {
   return first;
 }
 
-} // namespace tb
+} // namespace tb::allocator

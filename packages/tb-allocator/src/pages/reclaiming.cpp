@@ -8,7 +8,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 tb_status Heap::gather(const Request &request, uint64_t pages, bool beyond_soft_limit, uint64_t *stamp) {
   if (!pages) return TB_OK;
@@ -159,4 +159,4 @@ tb_status Heap::wait_for_donors(Timeline &mine, tb_stream *stream, uint64_t *sta
   return TB_OK;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -7,7 +7,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 struct Heap::Splice {
   Piece parts[2];     // at the end of a page, and at the start of one; either may be missing
@@ -238,4 +238,4 @@ void Heap::return_parts() {
   }
 }
 
-} // namespace tb
+} // namespace tb::allocator

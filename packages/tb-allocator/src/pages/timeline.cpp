@@ -3,7 +3,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // Ends the epoch, unless nothing was freed in it: afterwards the last mark covers all that was freed until now.
 tb_status Heap::mark(StreamPools &pools) {
@@ -96,4 +96,4 @@ tb_status Heap::synchronize() {
   return first;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-namespace tb {
+namespace tb::allocator {
 
 struct Clock {
   using duration = std::chrono::nanoseconds;
@@ -20,4 +20,4 @@ struct Clock {
   }
 };
 
-} // namespace tb
+} // namespace tb::allocator

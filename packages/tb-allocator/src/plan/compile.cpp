@@ -5,7 +5,7 @@
 
 #include "plan/program.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 struct Extent {
@@ -197,4 +197,4 @@ void Program::assign_events(const std::vector<Recorded> &step) {
   }
 }
 
-} // namespace tb
+} // namespace tb::allocator

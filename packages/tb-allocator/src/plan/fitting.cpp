@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-namespace tb {
+namespace tb::allocator {
 
 // As many allocations between two lists as a list is long: together they are as long as there are blocks.
 Fitting::Fitting(const std::vector<Lifetime> &blocks) : blocks_(blocks) {
@@ -109,4 +109,4 @@ bool Fitting::run(uint64_t capacity, Hardness hardness, uint64_t work, Clock::ti
   return true;
 }
 
-} // namespace tb
+} // namespace tb::allocator

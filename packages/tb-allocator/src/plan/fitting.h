@@ -7,7 +7,7 @@
 #include "plan/clock.h"
 #include "plan/placement.h"
 
-namespace tb {
+namespace tb::allocator {
 
 class Fitting {
 public:
@@ -41,4 +41,4 @@ private:
   std::vector<Edge> lower_, upper_; // edges of beside_, in order
 };
 
-} // namespace tb
+} // namespace tb::allocator

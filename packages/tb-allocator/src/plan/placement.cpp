@@ -13,7 +13,7 @@
 #include "plan/fitting.h"
 #include "plan/skyline.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 class BestFit {
@@ -148,4 +148,4 @@ Placement place_together(const Blocks &blocks, Clock::time_point deadline) {
   return best;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -6,7 +6,7 @@
 
 #include "plan/clock.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // Of the block with the same index: it is allocated as the index-th and freed before the to-th. to > index.
 struct Lifetime {
@@ -59,4 +59,4 @@ template <class Belongs> Part part_of(const Blocks &all, Belongs belongs) {
   return part;
 }
 
-} // namespace tb
+} // namespace tb::allocator

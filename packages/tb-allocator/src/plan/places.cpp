@@ -3,7 +3,7 @@
 
 #include "plan/plan.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // With growth_ held, and after the device was waited for: from then on every stream may use the memory.
 tb_status Heap::make_places(Program &program) {
@@ -203,4 +203,4 @@ std::vector<tb_block> Heap::planned_row(const Segment &segment) {
   return row;
 }
 
-} // namespace tb
+} // namespace tb::allocator

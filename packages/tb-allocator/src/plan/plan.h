@@ -7,7 +7,7 @@
 
 #include "plan/program.h"
 
-namespace tb {
+namespace tb::allocator {
 
 struct PlanFigures {
   uint64_t steps = 0;       // that ended
@@ -50,4 +50,4 @@ inline const char *name_of(Plan::State state) {
   return names[static_cast<size_t>(state)];
 }
 
-} // namespace tb
+} // namespace tb::allocator

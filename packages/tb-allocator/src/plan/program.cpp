@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 template <class Visit> void each_bit(uint64_t bits, Visit visit) {
@@ -100,4 +100,4 @@ bool Program::expects(const tb_block *block, const Use *uses) const noexcept {
   return true;
 }
 
-} // namespace tb
+} // namespace tb::allocator

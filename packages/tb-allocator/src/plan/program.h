@@ -13,7 +13,7 @@
 #include "plan/placement.h"
 #include "plan/recording.h"
 
-namespace tb {
+namespace tb::allocator {
 
 inline constexpr uint32_t none = UINT32_MAX;
 
@@ -88,4 +88,4 @@ private:
   uint64_t ordered_ = 0; // bits of streams that are `earlier` ones of some entry
 };
 
-} // namespace tb
+} // namespace tb::allocator

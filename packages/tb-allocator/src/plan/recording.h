@@ -7,7 +7,7 @@
 
 #include "tb/component.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // One allocation of a step.
 struct Recorded {
@@ -46,4 +46,4 @@ private:
   std::unordered_map<const tb_block *, uint32_t> live_; // by block: index in all_
 };
 
-} // namespace tb
+} // namespace tb::allocator

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-namespace tb {
+namespace tb::allocator {
 
 Skyline::Skyline(const Blocks &blocks) : blocks_(blocks), ends_(blocks.size()), first_ending_(blocks.size() + 2) {
   leaves_ = std::bit_ceil(std::max(static_cast<uint32_t>(blocks.size()), 1u));
@@ -129,4 +129,4 @@ void Skyline::raise(Step step) {
   add(merged);
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -8,7 +8,7 @@
 
 #include "plan/placement.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // How blocks are chosen for a place: by lifetime * size^size_power; those that leave no gap in time beside them count
 // `edge` times as much.
@@ -52,4 +52,4 @@ private:
   std::vector<uint32_t> ends_, first_ending_; // blocks by where they end, and where in ends_ those of each event begin
 };
 
-} // namespace tb
+} // namespace tb::allocator

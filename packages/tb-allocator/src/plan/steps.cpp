@@ -5,7 +5,7 @@
 #include "heap/heap_lock.h"
 #include "plan/plan.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 constexpr auto now = std::chrono::steady_clock::now;
@@ -229,4 +229,4 @@ void Heap::count_planned(tb_block &block, uint64_t requested) noexcept {
   history_.record(Action::allocate, block.pointer, block.size, block.pool->stream);
 }
 
-} // namespace tb
+} // namespace tb::allocator

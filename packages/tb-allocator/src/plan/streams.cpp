@@ -8,7 +8,7 @@
 
 #include "plan/fitting.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 constexpr double worth_trying = 1.1; // streams that need more apart, as a multiple of the peak, are mixed at once
@@ -66,4 +66,4 @@ Placement place(const Blocks &blocks, double seconds) {
   return together.bytes < apart.bytes ? together : apart;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -14,7 +14,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 struct Arena {
@@ -128,4 +128,4 @@ void bind_arena(nb::module_ &m) {
           "paused", [](const Arena &self) { return self.heap->paused(); }, "Whether its memory is given back.");
 }
 
-} // namespace tb
+} // namespace tb::allocator

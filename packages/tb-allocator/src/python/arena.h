@@ -3,8 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
-namespace tb {
+namespace tb::allocator {
 
 void bind_arena(nanobind::module_ &m);
 
-} // namespace tb
+} // namespace tb::allocator

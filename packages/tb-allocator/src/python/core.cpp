@@ -6,22 +6,22 @@
 
 #include <string>
 
-#include "python/arena.h"
-#include "buffers/buffer.h"
 #include "arenas/capture.h"
+#include "buffers/buffer.h"
+#include "diagnostics/report.h"
 #include "interop/foreign.h"
+#include "python/arena.h"
 #include "python/memory_stats.h"
 #include "python/plan.h"
-#include "python_errors.h"
 #include "python/replay.h"
-#include "diagnostics/report.h"
+#include "python_errors.h"
 #include "table/table.h"
 #include "tb/component_python.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::allocator {
 
 nb::dict as_dict(const tb_allocator_statistics &all) {
   static const char *const pools[] = {"all", "small_pool", "large_pool"}; // PyTorch's names
@@ -132,7 +132,9 @@ template <class Read> auto of_heap(std::optional<int32_t> asked, Read read) {
 nb::bytes as_bytes(const std::string &text) { return nb::bytes(text.data(), text.size()); }
 
 } // namespace
-} // namespace tb
+} // namespace tb::allocator
+
+using namespace tb::allocator;
 
 NB_MODULE(_core, m) {
   nb::set_leak_warnings(false); // with torch, a script's globals are destroyed after the check
@@ -148,63 +150,61 @@ NB_MODULE(_core, m) {
   m.def(
       "_connect_streams",
       [] {
-        if (!tb_import("tb-allocator", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &tb::streams,
-                       sizeof tb::streams))
+        if (!tb_import("tb-allocator", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 0, &streams,
+                       sizeof streams))
           throw nb::python_error();
-        tb::check(tb::connect_captures(tb::streams), "connect_captures", -1);
+        tb::check(connect_captures(streams), "connect_captures", -1);
       },
       "Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.");
-  tb::bind_buffer(m);
-  tb::bind_plan(m);
-  tb::bind_arena(m);
+  bind_buffer(m);
+  bind_plan(m);
+  bind_arena(m);
   m.def(
       "plan",
       [](const std::string &name, int64_t warmup, std::optional<int32_t> device) {
-        int32_t asked = tb::device_or_current(device);
-        tb::Heap *heap = nullptr;
-        tb::check(tb::heap_for(asked, &heap), "plan", asked);
-        return tb::make_plan(*heap, nb::none(), name, warmup);
+        int32_t asked = device_or_current(device);
+        Heap *heap = nullptr;
+        tb::check(heap_for(asked, &heap), "plan", asked);
+        return make_plan(*heap, nb::none(), name, warmup);
       },
       "name"_a, "warmup"_a = 2, "device"_a = nb::none(),
       nb::sig("def plan(name: str, warmup: int = 2, device: int | None = None) -> Plan"),
       "As Arena.plan(), of all that any thread allocates on the device outside of arenas during the step: PyTorch's\n"
       "tensors too, on the way back as well.");
-  tb::bind_replay(m);
-  m.def("memory_stats", tb::memory_stats, "device"_a = nb::none(),
+  bind_replay(m);
+  m.def("memory_stats", memory_stats, "device"_a = nb::none(),
         nb::sig("def memory_stats(device: int | None = None) -> dict[str, int]"),
         "The counts of a device's allocator (of the current device by default) under PyTorch's flat keys, such as\n"
         "\"allocated_bytes.all.peak\". Sizes are bytes.");
-  m.def("host_memory_stats", tb::host_memory_stats, nb::sig("def host_memory_stats() -> dict[str, int]"),
+  m.def("host_memory_stats", host_memory_stats, nb::sig("def host_memory_stats() -> dict[str, int]"),
         "The counts of the pinned host allocator, under the keys of memory_stats().");
-  m.def("reset_peak_memory_stats", tb::reset_peak_memory_stats, "device"_a = nb::none(),
+  m.def("reset_peak_memory_stats", reset_peak_memory_stats, "device"_a = nb::none(),
         "Start the peaks anew from the current values.");
-  m.def("reset_accumulated_memory_stats", tb::reset_accumulated_memory_stats, "device"_a = nb::none(),
+  m.def("reset_accumulated_memory_stats", reset_accumulated_memory_stats, "device"_a = nb::none(),
         "Start the sums (allocated, freed, num_*) anew from 0.");
-  m.def("empty_cache", tb::empty_cache, "device"_a = nb::none(),
+  m.def("empty_cache", empty_cache, "device"_a = nb::none(),
         "Give cached memory that nobody uses back to the driver, of all devices by default. Waits for the device.");
-  m.def("empty_host_cache", tb::empty_host_cache, "Give cached pinned memory that nobody uses back to the driver.");
-  m.def("mem_get_info", tb::mem_get_info, "device"_a = nb::none(),
-        "Free and total bytes of a device, as its driver says.");
-  m.def("set_memory_limit", tb::set_memory_limit, "nbytes"_a.none(), "device"_a = nb::none(),
+  m.def("empty_host_cache", empty_host_cache, "Give cached pinned memory that nobody uses back to the driver.");
+  m.def("mem_get_info", mem_get_info, "device"_a = nb::none(), "Free and total bytes of a device, as its driver says.");
+  m.def("set_memory_limit", set_memory_limit, "nbytes"_a.none(), "device"_a = nb::none(),
         "Never reserve more than `nbytes` of the device's memory; None: no limit. What is reserved already stays.");
   m.def(
       "_snapshot",
       [](std::optional<int32_t> device) {
-        return tb::as_bytes(tb::of_heap(device, [](tb::Heap &heap) { return heap.snapshot(); }));
+        return as_bytes(of_heap(device, [](Heap &heap) { return heap.snapshot(); }));
       },
       "device"_a.none(), "The pickle that memory_snapshot() loads.");
   m.def(
       "_rmm_log",
-      [](std::optional<int32_t> device) { return tb::of_heap(device, [](tb::Heap &heap) { return heap.rmm_log(); }); },
+      [](std::optional<int32_t> device) { return of_heap(device, [](Heap &heap) { return heap.rmm_log(); }); },
       "device"_a.none(), "The history as a log of RMM.");
   m.def(
-      "_trace",
-      [](std::optional<int32_t> device) { return tb::of_heap(device, [](tb::Heap &heap) { return heap.trace(); }); },
+      "_trace", [](std::optional<int32_t> device) { return of_heap(device, [](Heap &heap) { return heap.trace(); }); },
       "device"_a.none(), "The history as a trace for tb_allocator.replay.");
   m.def(
       "record_memory_history",
       [](uint64_t events, std::optional<int32_t> device) {
-        tb::of_heap(device, [=](tb::Heap &heap) {
+        of_heap(device, [=](Heap &heap) {
           heap.resize_history(events);
           return 0;
         });
@@ -216,10 +216,10 @@ NB_MODULE(_core, m) {
       "_foreign_stream",
       [](int32_t device, uint64_t native) {
         tb_stream *stream = nullptr;
-        tb::check(tb::foreign_stream(device, native, &stream), "stream_wrap", device);
+        tb::check(foreign_stream(device, native, &stream), "stream_wrap", device);
         return reinterpret_cast<uintptr_t>(stream);
       },
       "device"_a, "native"_a, "The address of the tb_stream of a native stream handle; 0: the default stream.");
-  m.def("_bytes_text", tb::bytes_text, "nbytes"_a, "\"1.50 GiB\".");
-  m.attr(TB_EXPORT_ATTRIBUTE) = nb::capsule(&tb::allocator_export, TB_EXPORT_CAPSULE);
+  m.def("_bytes_text", bytes_text, "nbytes"_a, "\"1.50 GiB\".");
+  m.attr(TB_EXPORT_ATTRIBUTE) = nb::capsule(&allocator_export, TB_EXPORT_CAPSULE);
 }

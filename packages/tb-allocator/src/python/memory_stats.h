@@ -5,7 +5,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // PyTorch's flat keys.
 nanobind::dict as_dict(const tb_allocator_statistics &all);
@@ -16,4 +16,4 @@ inline nanobind::dict statistics_of(Heap &heap) {
   return as_dict(all);
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -9,7 +9,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 struct PythonPlan {
@@ -112,4 +112,4 @@ void bind_plan(nb::module_ &m) {
           "planned one.");
 }
 
-} // namespace tb
+} // namespace tb::allocator

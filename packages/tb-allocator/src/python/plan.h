@@ -5,7 +5,7 @@
 
 #include "plan/plan.h"
 
-namespace tb {
+namespace tb::allocator {
 
 nanobind::dict as_dict(const PlanFigures &figures);
 // Defines tb_allocator.Plan; Arena.plan() and tb_allocator.plan() make them.
@@ -13,4 +13,4 @@ void bind_plan(nanobind::module_ &m);
 // keep: the arena's Python object, which a step also enters; none: the device's own heap.
 nanobind::object make_plan(Heap &heap, nanobind::handle keep, const std::string &name, int64_t warmup);
 
-} // namespace tb
+} // namespace tb::allocator

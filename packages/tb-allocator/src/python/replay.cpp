@@ -6,15 +6,15 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "python/plan.h"
 #include "replay/exercise.h"
 #include "replay/pairs.h"
-#include "python/plan.h"
 #include "replay/replay.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 nb::dict as_dict(const Repetition &one) {
@@ -102,4 +102,4 @@ void bind_replay(nb::module_ &m) {
       "RuntimeError with the promise that was broken, and at which operation.");
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 constexpr int range_shift = 44; // each reservation has this many bits of address for itself
@@ -242,12 +242,12 @@ const tb_driver_api &emulated_api() {
   return api;
 }
 
-} // namespace tb
+} // namespace tb::allocator
 
 tb_physical *tb_driver::page_at(uint64_t address) const {
-  uint64_t range = (address >> tb::range_shift) - 1;
-  uint64_t page = (address & ((uint64_t{1} << tb::range_shift) - 1)) / tb::emulated_page;
-  if (range >= ranges.size() || page >= ranges[range].size / tb::emulated_page) return nullptr;
+  uint64_t range = (address >> tb::allocator::range_shift) - 1;
+  uint64_t page = (address & ((uint64_t{1} << tb::allocator::range_shift) - 1)) / tb::allocator::emulated_page;
+  if (range >= ranges.size() || page >= ranges[range].size / tb::allocator::emulated_page) return nullptr;
   return ranges[range].pages[page].memory;
 }
 

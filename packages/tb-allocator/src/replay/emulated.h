@@ -78,11 +78,11 @@ struct tb_driver {
   tb_stream standard{this};
 };
 
-namespace tb {
+namespace tb::allocator {
 
 inline constexpr uint64_t emulated_page = uint64_t{2} << 20;
 
 // The table of every tb_driver above.
 const tb_driver_api &emulated_api();
 
-} // namespace tb
+} // namespace tb::allocator

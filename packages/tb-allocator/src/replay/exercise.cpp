@@ -6,10 +6,10 @@
 #include <random>
 #include <stdexcept>
 
-#include "replay/emulated.h"
 #include "heap/heap.h"
+#include "replay/emulated.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 constexpr uint64_t capacity = uint64_t{256} << 20;
@@ -180,4 +180,4 @@ ExerciseResult exercise(uint64_t operations, uint64_t seed) {
   return all.result;
 }
 
-} // namespace tb
+} // namespace tb::allocator

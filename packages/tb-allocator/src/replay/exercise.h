@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace tb {
+namespace tb::allocator {
 
 struct ExerciseResult {
   uint64_t allocations = 0, out_of_memory = 0, pages_mapped = 0, waits = 0, synchronisations = 0;
@@ -20,4 +20,4 @@ ExerciseResult exercise(uint64_t operations, uint64_t seed);
 // rest, and are exact then.
 ExerciseResult exercise_threads(uint64_t operations, uint64_t seed, uint32_t threads);
 
-} // namespace tb
+} // namespace tb::allocator

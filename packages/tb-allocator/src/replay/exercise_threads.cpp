@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
+#include "heap/heap.h"
 #include "replay/emulated.h"
 #include "replay/exercise.h"
-#include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 constexpr uint64_t capacity = uint64_t{96} << 20;
@@ -181,4 +181,4 @@ ExerciseResult exercise_threads(uint64_t operations, uint64_t seed, uint32_t thr
   return all.result;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "replay/emulated.h"
 #include "heap/heap.h"
+#include "replay/emulated.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 double run(Heap &heap, uint64_t size, tb_stream *stream, int pairs) {
@@ -52,4 +52,4 @@ double pair_nanoseconds(uint64_t size, uint32_t threads, uint64_t history) {
   return best;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -6,7 +6,7 @@
 
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 struct Player {
@@ -107,4 +107,4 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
   return result;
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "blocks/configuration.h"
-#include "replay/emulated.h"
 #include "plan/plan.h"
+#include "replay/emulated.h"
 #include "replay/trace.h"
 
-namespace tb {
+namespace tb::allocator {
 
 struct ReplaySettings {
   uint64_t capacity = uint64_t{1} << 42;
@@ -44,4 +44,4 @@ struct ReplayResult {
 // Every repetition frees what the trace left allocated; the allocator keeps its cache.
 ReplayResult replay(const Trace &trace, const ReplaySettings &settings);
 
-} // namespace tb
+} // namespace tb::allocator

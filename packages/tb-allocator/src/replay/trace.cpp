@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 class Parser {
@@ -93,4 +93,4 @@ private:
 
 Trace parse_trace(std::string_view text) { return Parser().parse(text); }
 
-} // namespace tb
+} // namespace tb::allocator

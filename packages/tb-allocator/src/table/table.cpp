@@ -12,7 +12,7 @@
 #include "blocks/configuration.h"
 #include "heap/heap.h"
 
-namespace tb {
+namespace tb::allocator {
 
 std::atomic<bool> ended{false};
 
@@ -288,4 +288,4 @@ const tb_export allocator_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
                                     TB_PLATFORM,
                                     &allocator_table};
 
-} // namespace tb
+} // namespace tb::allocator

@@ -7,7 +7,7 @@
 
 #include "host.h"
 
-namespace tb {
+namespace tb::allocator {
 
 extern const tb_allocator_table allocator_table;
 extern const tb_export allocator_export;
@@ -30,4 +30,4 @@ template <class Function> tb_status guarded(int32_t device, const char *function
   }
 }
 
-} // namespace tb
+} // namespace tb::allocator

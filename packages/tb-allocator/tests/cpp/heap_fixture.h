@@ -9,8 +9,8 @@
 
 namespace {
 
-using tb::MiB;
-const tb_allocator_table &table = tb::allocator_table;
+using tb::allocator::MiB;
+const tb_allocator_table &table = tb::allocator::allocator_table;
 
 struct Block {
   void *pointer = nullptr;

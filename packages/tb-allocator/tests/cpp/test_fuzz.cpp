@@ -36,10 +36,10 @@ uint64_t some_size(std::mt19937_64 &random) {
 
 void fuzz(bool growing, uint64_t seed, int steps) {
   tb::Driver driver{&fake::api, nullptr};
-  tb::HeapPolicy policy;
+  tb::allocator::HeapPolicy policy;
   policy.growing = growing;
   policy.total_memory = fake::world.capacity;
-  tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+  tb::allocator::Heap heap(driver, std::make_unique<tb::allocator::DeviceSource>(driver, 0), policy);
   std::mt19937_64 random(seed);
   std::vector<tb_stream *> streams;
   for (int i = 0; i < 4; ++i) streams.push_back(fake::new_stream());

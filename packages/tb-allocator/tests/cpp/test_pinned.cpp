@@ -9,7 +9,7 @@
 
 namespace {
 
-using tb::MiB;
+using tb::allocator::MiB;
 constexpr uint64_t KiB = 1024;
 
 struct Item {
@@ -21,7 +21,8 @@ struct Item {
 
 struct Pinned {
   tb::Driver driver{&fake::api, nullptr};
-  tb::Heap heap{driver, std::make_unique<tb::HostSource>(driver), tb::pinned_policy({})};
+  tb::allocator::Heap heap{driver, std::make_unique<tb::allocator::HostSource>(driver),
+                           tb::allocator::pinned_policy({})};
   uint64_t in_use = 0, most_in_use = 0; // bytes as asked
 
   tb_status allocate(uint64_t size, Item *out) {

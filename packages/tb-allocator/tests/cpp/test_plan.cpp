@@ -12,8 +12,8 @@
 
 namespace {
 
-using tb::MiB;
-using tb::Plan;
+using tb::allocator::MiB;
+using tb::allocator::Plan;
 
 struct Operation {
   enum Kind { allocate, free, record } kind;
@@ -63,12 +63,13 @@ public:
   explicit Machine(bool growing, uint64_t capacity = uint64_t{256} << 20) {
     fake::world.capacity = capacity;
     tb::Driver driver{&fake::api, nullptr};
-    tb::HeapPolicy policy;
+    tb::allocator::HeapPolicy policy;
     policy.growing = growing;
-    if (growing) policy.small_limit = tb::paged_small_limit;
+    if (growing) policy.small_limit = tb::allocator::paged_small_limit;
     policy.total_memory = capacity;
     policy.history = 64;
-    heap = std::make_unique<tb::Heap>(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+    heap =
+        std::make_unique<tb::allocator::Heap>(driver, std::make_unique<tb::allocator::DeviceSource>(driver, 0), policy);
     for (uint32_t i = 0; i < stream_count; ++i) streams.push_back(fake::new_stream());
   }
   ~Machine() {
@@ -128,7 +129,7 @@ public:
     CHECK(now.reserved_bytes[0].current >= now.active_bytes[0].current + now.inactive_split_bytes[0].current);
   }
 
-  std::unique_ptr<tb::Heap> heap;
+  std::unique_ptr<tb::allocator::Heap> heap;
   std::vector<tb_stream *> streams;
   std::map<uint64_t, Live> all;
   Shadow shadow;

@@ -9,14 +9,14 @@
 
 namespace {
 
-using tb::MiB;
+using tb::allocator::MiB;
 constexpr uint64_t capacity = 6 * MiB; // three pages
 
 Shadow *shadow_of_unmap;
 
 // Three pages, of which the end of the first and the start of the last are free, and a block made of the two.
 struct Spliced {
-  std::unique_ptr<tb::Heap> heap;
+  std::unique_ptr<tb::allocator::Heap> heap;
   tb_stream *stream = fake::new_stream();
   std::vector<Live> all; // the last is the spliced one
   Shadow shadow;
@@ -24,11 +24,12 @@ struct Spliced {
   Spliced() {
     fake::world.capacity = capacity;
     tb::Driver driver{&fake::api, nullptr};
-    tb::HeapPolicy policy;
+    tb::allocator::HeapPolicy policy;
     policy.growing = true;
-    policy.small_limit = tb::paged_small_limit;
+    policy.small_limit = tb::allocator::paged_small_limit;
     policy.total_memory = capacity;
-    heap = std::make_unique<tb::Heap>(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+    heap =
+        std::make_unique<tb::allocator::Heap>(driver, std::make_unique<tb::allocator::DeviceSource>(driver, 0), policy);
     shadow_of_unmap = &shadow;
     fake::world.on_unmap = [](char *address, uint64_t size) { shadow_of_unmap->unmapped(address, size); };
   }

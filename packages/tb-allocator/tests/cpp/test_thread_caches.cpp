@@ -11,18 +11,18 @@
 
 namespace {
 
-using tb::Heap;
-using tb::MiB;
+using tb::allocator::Heap;
+using tb::allocator::MiB;
 
 Heap make_heap(bool caches, uint64_t history = 0) {
   tb::Driver driver{&fake::api, nullptr};
-  tb::HeapPolicy policy;
+  tb::allocator::HeapPolicy policy;
   policy.growing = true;
-  policy.small_limit = tb::paged_small_limit;
+  policy.small_limit = tb::allocator::paged_small_limit;
   policy.total_memory = fake::world.capacity;
   policy.thread_caches = caches;
   policy.history = history;
-  return Heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+  return Heap(driver, std::make_unique<tb::allocator::DeviceSource>(driver, 0), policy);
 }
 
 tb_block *make(Heap &heap, uint64_t size, tb_stream *stream) {
@@ -58,7 +58,7 @@ bool same(const tb_allocator_statistics &one, const tb_allocator_statistics &oth
 
 void one_thread_reads_the_figures_of_a_heap_without_caches() {
   Heap heaps[] = {make_heap(true), make_heap(false)};
-  tb_stream *streams[tb::ThreadCache::most_streams + 2]; // more than a cache has lists for
+  tb_stream *streams[tb::allocator::ThreadCache::most_streams + 2]; // more than a cache has lists for
   for (tb_stream *&stream : streams) stream = fake::new_stream();
   std::mt19937_64 random(5);
   std::vector<tb_block *> live[2];
@@ -147,14 +147,14 @@ void threads_at_rest_leave_exact_figures() {
 }
 
 void a_cache_that_serves_nothing_rests_and_is_tried_again() {
-  using tb::ThreadCache;
+  using tb::allocator::ThreadCache;
   Heap heap = make_heap(true);
   tb_stream *stream = fake::new_stream();
   tb_block *neighbour = make(heap, 1000, stream);
   auto caches = [&] {
     tb_block *block = make(heap, 1000, stream);
     heap.deallocate(block);
-    return tb::is_cached(block);
+    return tb::allocator::is_cached(block);
   };
   std::vector<tb_block *> live;
   auto want_memory = [&] { // more than any segment of small blocks has left: the heap takes all blocks back
