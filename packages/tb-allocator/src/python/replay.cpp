@@ -7,8 +7,6 @@
 #include <string_view>
 
 #include "python/plan.h"
-#include "replay/exercise.h"
-#include "replay/pairs.h"
 #include "replay/replay.h"
 
 namespace nb = nanobind;
@@ -75,31 +73,6 @@ void bind_replay(nb::module_ &m) {
                 "plan: bool, pinned: bool) -> "
                 "dict[str, object]"),
         "Replays a trace; tb_allocator.replay explains the result.");
-  m.def("_pair_nanoseconds", pair_nanoseconds, "size"_a, "threads"_a, "history"_a,
-        nb::call_guard<nb::gil_scoped_release>(),
-        "Nanoseconds of a cached allocation and its free, per thread: the best for one thread, the mean for several.");
-  m.def(
-      "_exercise",
-      [](uint64_t operations, uint64_t seed, uint32_t threads) {
-        ExerciseResult result;
-        {
-          nb::gil_scoped_release released;
-          result = threads > 1 ? exercise_threads(operations, seed, threads) : exercise(operations, seed);
-        }
-        if (!result.broken.empty()) throw std::runtime_error(result.broken);
-        nb::dict out;
-        out["allocations"] = result.allocations;
-        out["out_of_memory"] = result.out_of_memory;
-        out["pages_mapped"] = result.pages_mapped;
-        out["waits"] = result.waits;
-        out["spliced"] = result.spliced;
-        out["synchronisations"] = result.synchronisations;
-        return out;
-      },
-      "operations"_a, "seed"_a, "threads"_a = 1,
-      nb::sig("def _exercise(operations: int, seed: int, threads: int = 1) -> dict[str, int]"),
-      "Random operations on an allocator without memory, checked against a map of what is allocated.\n\n"
-      "RuntimeError with the promise that was broken, and at which operation.");
 }
 
 } // namespace tb::allocator

@@ -7,11 +7,11 @@
 #include <iostream>
 #include <iterator>
 
+#include "replay/emulated_host.h"
 #include "replay/replay.h"
 
 int main(int count, char **arguments) {
-  tb::host.set_error = [](tb_status, int64_t, int32_t, const char *, const char *) {};
-  tb::host.take_error = [](tb_error *) -> int32_t { return 0; };
+  tb::allocator::install_emulated_host();
   std::string text(std::istreambuf_iterator<char>(std::cin), {});
   tb::allocator::Trace trace = tb::allocator::parse_trace(text);
   tb::allocator::ReplaySettings settings;

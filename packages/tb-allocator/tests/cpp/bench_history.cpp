@@ -1,38 +1,43 @@
-// pairs.cpp -- measures over the driver without memory.
-#include "replay/pairs.h"
-
+// bench_history.cpp -- nanoseconds of a cached allocation and its free: bench_history SIZE THREADS EVENTS. Not a test.
+//
+// EVENTS is how many the history remembers, 0 for none. For one thread it prints the best of many short runs. Several
+// threads use one allocator, each with a stream of its own; it prints their mean.
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "heap/heap.h"
-#include "replay/emulated.h"
+#include "replay/emulated_host.h"
 
-namespace tb::allocator {
 namespace {
+
+using tb::allocator::Heap;
 
 double run(Heap &heap, uint64_t size, tb_stream *stream, int pairs) {
   auto begin = std::chrono::steady_clock::now();
   for (int pair = 0; pair < pairs; ++pair) {
     void *pointer = nullptr;
     tb_block *block = nullptr;
-    if (heap.allocate(size, stream, &pointer, &block) != TB_OK) throw std::runtime_error("the allocation failed");
+    if (heap.allocate(size, stream, &pointer, &block) != TB_OK) abort();
     heap.deallocate(block);
   }
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / pairs;
 }
 
-} // namespace
-
-double pair_nanoseconds(uint64_t size, uint32_t threads, uint64_t history) {
+double nanoseconds(uint64_t size, uint32_t threads, uint64_t events) {
   tb_driver driver(uint64_t{1} << 40, 0);
   std::vector<tb_stream> streams(threads, tb_stream{&driver});
-  Driver mine{&emulated_api(), &driver};
-  Configuration configuration;
-  configuration.history = history;
+  tb::Driver mine{&tb::allocator::emulated_api(), &driver};
+  tb::allocator::Configuration configuration;
+  configuration.history = events;
   tb_device_info info{};
   info.total_memory = driver.capacity;
-  Heap heap(mine, std::make_unique<DeviceSource>(mine, 0), device_policy(configuration, info, true));
+  Heap heap(mine, std::make_unique<tb::allocator::DeviceSource>(mine, 0),
+            tb::allocator::device_policy(configuration, info, true));
   for (tb_stream &stream : streams) run(heap, size, &stream, 100); // cached from here on
   double best = 1e9;
   if (threads == 1) {
@@ -52,4 +57,14 @@ double pair_nanoseconds(uint64_t size, uint32_t threads, uint64_t history) {
   return best;
 }
 
-} // namespace tb::allocator
+} // namespace
+
+int main(int count, char **arguments) {
+  if (count != 4) {
+    fprintf(stderr, "usage: bench_history SIZE THREADS EVENTS\n");
+    return 2;
+  }
+  tb::allocator::install_emulated_host();
+  auto threads = static_cast<uint32_t>(strtoul(arguments[2], nullptr, 10));
+  printf("%.3f\n", nanoseconds(strtoull(arguments[1], nullptr, 10), threads, strtoull(arguments[3], nullptr, 10)));
+}

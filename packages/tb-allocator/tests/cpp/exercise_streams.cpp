@@ -1,5 +1,5 @@
-// exercise.cpp -- the random operations, and the map that they are checked against.
-#include "replay/exercise.h"
+// exercise_streams.cpp -- random operations on several streams, and the map that they are checked against.
+#include "exercise.h"
 
 #include <algorithm>
 #include <map>
@@ -91,21 +91,21 @@ struct Exercise {
     require(after == ends.end() || after->first >= live.start + live.size, "live blocks do not overlap");
     require(after == ends.begin() || std::prev(after)->second <= live.start, "live blocks do not overlap");
     ends.emplace_hint(after, live.start, live.start + live.size);
-    bool spliced = false;
+    bool remapped = false;
     each_part(live, [&](tb_physical *page, uint64_t from, const Part &part) {
       require(page, "live blocks have memory");
       auto next = parts.lower_bound({page, from});
       if (next != parts.end() && next->first.first == page) {
         require(next->first.second >= part.end, "no memory belongs to two live blocks");
-        spliced |= next->second.address != part.address;
+        remapped |= next->second.address != part.address;
       }
       if (next != parts.begin() && std::prev(next)->first.first == page) {
         require(std::prev(next)->second.end <= from, "no memory belongs to two live blocks");
-        spliced |= std::prev(next)->second.address != part.address;
+        remapped |= std::prev(next)->second.address != part.address;
       }
       parts.emplace_hint(next, std::pair(page, from), part);
     });
-    result.spliced += spliced;
+    result.remapped += remapped;
     bytes += static_cast<int64_t>(live.size);
     requested += static_cast<int64_t>(live.requested);
     all.push_back(live);
@@ -164,7 +164,7 @@ struct Exercise {
 
 } // namespace
 
-ExerciseResult exercise(uint64_t operations, uint64_t seed) {
+ExerciseResult exercise_streams(uint64_t operations, uint64_t seed) {
   Exercise all(seed);
   uint64_t at = 0;
   try {
@@ -172,7 +172,7 @@ ExerciseResult exercise(uint64_t operations, uint64_t seed) {
     all.finish();
   } catch (const std::logic_error &promise) {
     all.result.broken = std::string(promise.what()) + ": broken at operation " + std::to_string(at);
-    all.heap.release(); // its records make no sense any more
+    all.heap.release(); // the records are inconsistent: destroying the heap could crash
   }
   all.result.pages_mapped = all.driver.calls[tb_driver::map];
   all.result.waits = all.driver.calls[tb_driver::wait];

@@ -1,5 +1,5 @@
 // exercise_threads.cpp -- random operations of several threads on one allocator, and the map that they are checked
-// against. A block is freed by whichever thread comes across it.
+// against. Any thread may free any block.
 #include <barrier>
 #include <map>
 #include <mutex>
@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "exercise.h"
 #include "heap/heap.h"
 #include "replay/emulated.h"
-#include "replay/exercise.h"
 
 namespace tb::allocator {
 namespace {
@@ -146,7 +146,7 @@ struct Exercise {
     for (uint32_t number = 0; number < threads; ++number) running.emplace_back(work, number);
     for (std::thread &thread : running) thread.join();
     if (broken) {
-      heap.release(); // its records make no sense any more
+      heap.release(); // the records are inconsistent: destroying the heap could crash
       return;
     }
     try {
