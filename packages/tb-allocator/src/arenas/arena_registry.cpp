@@ -22,7 +22,7 @@ Registry &registry = *new Registry;
 // With the registry's mutex held.
 void sweep() {
   std::erase_if(registry.ending, [](std::unique_ptr<Heap> &heap) {
-    if (heap->has_live_blocks()) return false;
+    if (heap->has_allocated_blocks()) return false;
     heap->shutdown();
     return true;
   });

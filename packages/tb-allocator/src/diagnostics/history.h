@@ -13,8 +13,6 @@
 #include <memory>
 #include <vector>
 
-#include "blocks/block.h"
-
 namespace tb::allocator {
 
 enum class Action : uint32_t { allocate, free, free_requested, free_completed, map, unmap, out_of_memory };
@@ -116,7 +114,10 @@ private:
   uint64_t size_ = 0;
   uint64_t ring_size_ = 0, next_ = 0; // pages
   std::unique_ptr<HistoryPage *[]> ring_;
-  std::unique_ptr<HistoryPage[], FreeArray> pages_; // for the ring, used one by one as it fills
+  struct FreePages {
+    void operator()(HistoryPage *pages) const noexcept { std::free(pages); }
+  };
+  std::unique_ptr<HistoryPage[], FreePages> pages_; // for the ring, used one by one as it fills
   uint64_t pages_used_ = 0;
   std::vector<std::unique_ptr<HistoryPage>> more_; // one for each that writes
   std::vector<HistoryPage *> spare_;

@@ -1,9 +1,8 @@
-// report.cpp -- what a user reads when memory runs out.
-#include <algorithm>
-#include <string>
-
+// report.cpp -- the text of a failure for lack of memory.
 #include "diagnostics/report.h"
-#include "heap/heap.h"
+
+#include <algorithm>
+#include <cstdio>
 
 namespace tb::allocator {
 
@@ -17,53 +16,42 @@ std::string bytes_text(uint64_t bytes) {
   return text;
 }
 
-tb_status Heap::out_of_memory(const Request &request) {
-  int32_t device = source_->device();
-  uint64_t driver_free = 0, total = 0;
-  bool known = device >= 0 && driver_.api->device_memory_info(driver_.self, device, &driver_free, &total) == TB_OK;
-  std::string text = "tried to allocate " + bytes_text(request.size) +
-                     (device >= 0 ? " on device " + std::to_string(device) : " of pinned host memory") + ". ";
-  if (known) text += bytes_text(driver_free) + " of " + bytes_text(total) + " free at the driver; ";
-  take_caches_back();
-  std::lock_guard guard(lock_);
-  history_.record(Action::out_of_memory, nullptr, request.size, request.stream, driver_free);
-  auto reserved = static_cast<uint64_t>(counters_.current(Count::reserved_bytes));
-  auto allocated = static_cast<uint64_t>(counters_.current(Count::allocated_bytes));
-  auto pending = static_cast<uint64_t>(counters_.current(Count::pending_bytes));
-  text += "this process reserved " + bytes_text(reserved) +
-          (limit_ == UINT64_MAX ? "" : " of its limit of " + bytes_text(limit_)) + ", of which " +
-          bytes_text(allocated) + " allocated";
-  if (pending) text += ", " + bytes_text(pending) + " waiting for other streams";
-  uint64_t largest = 0, here = 0, elsewhere = 0;
-  std::string by_stream;
-  int streams = 0;
-  for (auto &pools : pools_) {
-    uint64_t free = pools->small.bins.bytes() + pools->large.bins.bytes();
-    largest = std::max({largest, pools->small.bins.largest(), pools->large.bins.largest()});
-    (pools->small.stream == request.stream ? here : elsewhere) += free;
-    if (!free || ++streams > 8) continue;
-    char stream[32];
-    snprintf(stream, sizeof stream, "%s%p: ", streams > 1 ? ", " : "", static_cast<void *>(pools->small.stream));
-    by_stream += stream + bytes_text(free);
+std::string out_of_memory_text(const OutOfMemory &all) {
+  std::string text = "tried to allocate " + bytes_text(all.requested) +
+                     (all.device >= 0 ? " on device " + std::to_string(all.device) : " of pinned host memory") + ". ";
+  if (all.driver_known)
+    text += bytes_text(all.driver_free) + " of " + bytes_text(all.driver_total) + " free at the driver; ";
+  text += "this process reserved " + bytes_text(all.reserved) +
+          (all.limit == UINT64_MAX ? "" : " of its limit of " + bytes_text(all.limit)) + ", of which " +
+          bytes_text(all.allocated) + " allocated";
+  if (all.pending) text += ", " + bytes_text(all.pending) + " waiting for other streams";
+  const uint64_t here = all.free_here, elsewhere = all.free_elsewhere;
+  text += ", " + bytes_text(here + elsewhere) + " free; largest free block " + bytes_text(all.largest_free) + ". ";
+  constexpr size_t most_streams = 8;
+  if (size_t streams = all.by_stream.size(); streams > 1) {
+    text += "Free by stream: ";
+    for (size_t at = 0; at < std::min(streams, most_streams); ++at) {
+      char stream[32];
+      snprintf(stream, sizeof stream, "%s%p: ", at ? ", " : "", all.by_stream[at].stream);
+      text += stream + bytes_text(all.by_stream[at].bytes);
+    }
+    text += streams > most_streams ? " and " + std::to_string(streams - most_streams) + " more. " : ". ";
   }
-  text += ", " + bytes_text(here + elsewhere) + " free; largest free block " + bytes_text(largest) + ". ";
-  if (streams > 1)
-    text += "Free by stream: " + by_stream + (streams > 8 ? " and " + std::to_string(streams - 8) + " more. " : ". ");
-  const bool limited = limit_ != UINT64_MAX && limit_ - std::min(reserved, limit_) < request.rounded &&
-                       (!known || driver_free > request.rounded);
+  const bool limited = all.limit != UINT64_MAX && all.limit - std::min(all.reserved, all.limit) < all.rounded &&
+                       (!all.driver_known || all.driver_free > all.rounded);
   const char *const or_raise = limited ? " Or raise the limit with tb_allocator.set_memory_limit()." : "";
-  // The first that applies is what would have helped; a limit last, since memory that is free needs none.
-  if (known && request.size > total)
+  // The first that applies is what would have helped; a limit is last, because free memory needs none.
+  if (all.driver_known && all.requested > all.driver_total)
     text += "The device never has that much: ask for less at a time.";
-  else if (here + elsewhere >= request.rounded && policy_.growing)
+  else if (here + elsewhere >= all.rounded && all.pages)
     text += "Enough is free, but in pages of which other blocks use a part: free more of what is small, or allocate "
             "what lives long first." +
             std::string(or_raise);
-  else if (here >= request.rounded)
+  else if (here >= all.rounded)
     text += "Enough is free, but in pieces: TB_ALLOC_CONF=expandable_segments:True avoids that where the driver has "
             "virtual memory." +
             std::string(or_raise);
-  else if (elsewhere >= request.rounded)
+  else if (elsewhere >= all.rounded)
     text +=
         "Enough is free on other streams, in segments that they partly use: free more there, or use fewer streams." +
         std::string(or_raise);
@@ -71,7 +59,7 @@ tb_status Heap::out_of_memory(const Request &request) {
     text += "The limit is in the way: raise it with tb_allocator.set_memory_limit().";
   else
     text += "Free tensors, use a smaller batch, or end other processes on the device.";
-  return fail(TB_OUT_OF_MEMORY, device, "allocate", text.c_str());
+  return text;
 }
 
 } // namespace tb::allocator

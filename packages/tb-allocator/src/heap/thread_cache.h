@@ -1,11 +1,12 @@
-// thread_cache.h -- small free blocks that stay with the thread that freed them: most requests need no lock of the heap.
+// thread_cache.h -- one thread's small free blocks of one heap: most requests need no lock of the heap.
 //
-// A thread has one cache for each heap, with lists by stream and exact size, so the rules of streams hold as in the
-// heap: a block is free for its own stream only, and one that other streams were recorded on never comes here. To the
-// heap's records a cached block is live; `is_cached` tells it apart.
+// It has lists by stream and exact size, so the rules of streams hold as in the heap: a block is free for its own stream
+// only, and a block that other streams were recorded on is never cached. To the heap's records a cached block is
+// allocated; `is_cached` tells it apart.
 //
-// The cache has a lock of its own, which costs its thread two nanoseconds because nobody else wants it but who needs
-// the blocks back or exact statistics. Order of locks: the registry of caches, a cache's lock, the heap's `lock_`.
+// Locks: the cache has a lock of its own, which costs its thread two nanoseconds, because other threads take it only when
+// they need the blocks back or exact statistics. The order of locks is: the registry of caches (thread_caches.cpp), a
+// cache's lock, the lock of the store.
 #pragma once
 
 #include <algorithm>
@@ -21,31 +22,33 @@
 
 namespace tb::allocator {
 
+class ThreadCaches;
+
 class ThreadCache {
 public:
   static constexpr uint64_t largest = uint64_t{32} << 10; // the exact classes of Bins
   static constexpr size_t classes = largest / unit + 1;
   static constexpr size_t most_streams = 8;
   static constexpr int64_t most_bytes = int64_t{256} << 10;
-  // Frees. Where requests seldom repeat, the heap wants the blocks back all the time, to make pages free: then the cache
-  // rests, and is tried again.
+  // Where requests seldom repeat, the heap takes the blocks back all the time, to make pages free. Then the cache lets so
+  // many frees pass to the heap before it is tried again.
   static constexpr uint32_t most_losses = 4, shortest_rest = 1 << 10, longest_rest = 1 << 16;
 
   struct Lists { // of one stream
     const tb_stream *stream = nullptr;
-    Pool *pool = nullptr;  // NULL: nobody's
+    Pool *pool = nullptr;  // NULL: not in use
     uint64_t occupied = 0; // bit i: there are blocks of class i + 1
     std::array<tb_block *, classes> heads{};
     std::array<uint8_t, classes> counts{};
   };
   static_assert(classes == 65);
 
-  ThreadCache() { recent = &all[0]; } // in the body: until then there are none
+  ThreadCache() { recent = &all[0]; } // in the body, because `all` is constructed after `recent`
 
-  // Of one class: at most 16 KiB, and four blocks.
+  // The limit for one size: 16 KiB, or four blocks.
   static constexpr uint32_t most_blocks(size_t bin) noexcept { return static_cast<uint32_t>(bin < 8 ? 32 / bin : 4); }
 
-  // For the owner, with the lock held. NULL: none of that stream and exactly that size.
+  // For the thread of the cache, with the lock cached_bytes. NULL: there is no block of that stream and exactly that size.
   tb_block *take(const tb_stream *stream, uint64_t size, uint64_t requested) noexcept {
     Lists *from = find(stream);
     if (!from) [[unlikely]]
@@ -59,16 +62,16 @@ public:
     block->requested = requested;
     blocks.add(1);
     bytes.add(static_cast<int64_t>(size));
-    asked.add(static_cast<int64_t>(requested));
-    held -= static_cast<int64_t>(size);
+    requested_bytes.add(static_cast<int64_t>(requested));
+    cached_bytes -= static_cast<int64_t>(size);
     note(block, *from, Action::allocate);
     return block;
   }
   bool has_room(const Lists &lists, const tb_block *block) const noexcept {
     size_t bin = block->size / unit;
-    return lists.counts[bin] < most_blocks(bin) && held + static_cast<int64_t>(block->size) <= most_bytes;
+    return lists.counts[bin] < most_blocks(bin) && cached_bytes + static_cast<int64_t>(block->size) <= most_bytes;
   }
-  void give(tb_block *block, Lists &to) noexcept {
+  void insert(tb_block *block, Lists &to) noexcept {
     size_t bin = block->size / unit;
     block->bin_next = to.heads[bin];
     to.heads[bin] = block;
@@ -77,27 +80,27 @@ public:
     set_cached(block, true);
     blocks.subtract(1);
     bytes.subtract(static_cast<int64_t>(block->size));
-    asked.subtract(static_cast<int64_t>(block->requested));
-    held += static_cast<int64_t>(block->size);
+    requested_bytes.subtract(static_cast<int64_t>(block->requested));
+    cached_bytes += static_cast<int64_t>(block->size);
     note(block, to, Action::free);
   }
-  // When a request took all blocks back. Each that goes costs about what one from here saves.
+  // Called when a request took all blocks back. A block that goes back costs about as much as one that is served saves.
   void judge() noexcept {
-    if (!served && !returned) return; // also while it rests
+    if (!served && !returned) return; // also while frees pass
     losses = served < 2 * returned ? losses + 1 : 0;
-    if (!losses) rests = 0;
+    if (!losses) rest_length = 0;
     if (losses == most_losses) {
-      rests = std::clamp(2 * rests, shortest_rest, longest_rest);
-      rest.store(rests, std::memory_order_relaxed);
+      rest_length = std::clamp(2 * rest_length, shortest_rest, longest_rest);
+      passing.store(rest_length, std::memory_order_relaxed);
       losses = 0;
     }
   }
-  // For the owner: whether a block that is freed now does not come here.
+  // For the thread of the cache: whether the block that it frees now goes to the heap instead.
   bool lets_pass() noexcept {
-    uint32_t left = rest.load(std::memory_order_relaxed);
+    uint32_t left = passing.load(std::memory_order_relaxed);
     if (!left) [[likely]]
       return false;
-    rest.store(left - 1, std::memory_order_relaxed);
+    passing.store(left - 1, std::memory_order_relaxed);
     return true;
   }
   bool page_is_full() const noexcept { return page && page->full(); }
@@ -110,18 +113,18 @@ public:
   }
 
   Lock lock;
-  std::atomic<bool> untold{false};   // counts that the heap does not know; written with the lock
-  std::atomic<Heap *> heap{nullptr}; // NULL: it is gone, with all blocks
+  std::atomic<bool> unflushed{false};         // there are counts that the heap does not have; written with the lock
+  std::atomic<ThreadCaches *> owner{nullptr}; // NULL: the heap is gone, with all blocks
   uint32_t thread = 0;
-  HistoryPage *page = nullptr; // NULL: nothing is remembered; never full while the lock is free
-  int64_t held = 0;            // bytes
-  Tally blocks, bytes, asked;
-  size_t next_lists = 0; // to be given to another stream
-  // Since all blocks were last taken back: how many came from here, and how many went back unused.
+  HistoryPage *page = nullptr; // NULL: no history is kept; never full while the lock is free
+  int64_t cached_bytes = 0;
+  Tally blocks, bytes, requested_bytes;
+  size_t next_lists = 0; // the lists that the next new stream gets
+  // Since all blocks were last taken back: how many the cache served, and how many went back unused.
   int64_t served = 0, returned = 0;
-  uint32_t losses = 0;           // times in a row that it was not worth having
-  uint32_t rests = 0;            // frees of the latest rest
-  std::atomic<uint32_t> rest{0}; // frees that it still lets pass; its thread counts them without the lock
+  uint32_t losses = 0;              // times in a row that the cache cost more than it saved
+  uint32_t rest_length = 0;         // how many frees it let pass the last time
+  std::atomic<uint32_t> passing{0}; // frees that still pass; the thread counts them without the lock
   Lists *recent = nullptr;
   ThreadCache *next = nullptr; // of the same thread
   std::array<Lists, most_streams> all{};
@@ -135,7 +138,7 @@ private:
     return nullptr;
   }
   void note(tb_block *block, const Lists &lists, Action action) noexcept {
-    untold.store(true, std::memory_order_relaxed);
+    unflushed.store(true, std::memory_order_relaxed);
     if (!page) return;
     page->events[page->used++] = {History::ticks(),
                                   reinterpret_cast<uint64_t>(block->pointer),
@@ -147,7 +150,7 @@ private:
   }
 };
 
-// The latest that this thread used. Found without a call.
+// The cache that this thread used last. It is found without a call.
 #if defined(__linux__)
 [[gnu::tls_model("initial-exec")]]
 #endif

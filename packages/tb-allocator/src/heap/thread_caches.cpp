@@ -1,12 +1,14 @@
-// thread_caches.cpp -- making and ending threads' caches, and what a heap takes back from them.
-#include "heap/thread_cache.h"
+// thread_caches.cpp -- creating and ending thread caches, and returning their blocks.
+#include "heap/thread_caches.h"
 
-#include "heap/heap_lock.h"
+#include <utility>
+
+#include "host.h"
 
 namespace tb::allocator {
 namespace {
 
-// Guards the lists of caches of all heaps. Never destroyed: threads end while the process does.
+// Guards the lists of caches of all heaps. Never destroyed, because threads end while the process does.
 std::mutex &registry = *new std::mutex;
 
 constinit thread_local bool thread_over = false;
@@ -16,11 +18,11 @@ struct OwnCaches {
   ~OwnCaches() {
     thread_over = true;
     recent_cache = nullptr;
-    if (*host.forked) return; // the locks may be held by threads that are not here
+    if (*host.forked) return; // the locks may be held by threads that the child does not have
     std::lock_guard guard(registry);
     while (ThreadCache *cache = first) {
       first = cache->next;
-      if (Heap *heap = cache->heap.load(std::memory_order_relaxed)) heap->end(*cache);
+      if (ThreadCaches *owner = cache->owner.load(std::memory_order_relaxed)) owner->end(*cache);
       delete cache;
     }
   }
@@ -29,163 +31,162 @@ thread_local OwnCaches own;
 
 } // namespace
 
-ThreadCache *Heap::find_cache() noexcept {
-  if (!caching_.load(std::memory_order_relaxed) || thread_over) return nullptr;
+ThreadCache *ThreadCaches::find() noexcept {
+  if (!enabled_.load(std::memory_order_relaxed) || thread_over) return nullptr;
   for (ThreadCache *cache = own.first; cache; cache = cache->next)
-    if (cache->heap.load(std::memory_order_relaxed) == this) return recent_cache = cache;
+    if (cache->owner.load(std::memory_order_relaxed) == this) return recent_cache = cache;
   return nullptr;
 }
 
-ThreadCache *Heap::make_cache() noexcept {
-  if (!caching_.load(std::memory_order_relaxed) || thread_over) return nullptr;
+ThreadCache *ThreadCaches::make() noexcept {
+  if (!enabled_.load(std::memory_order_relaxed) || thread_over) return nullptr;
   std::lock_guard guard(registry);
   try {
     caches_.reserve(caches_.size() + 1);
-    ThreadCache *cache = own.first; // of a heap that is gone
-    while (cache && cache->heap.load(std::memory_order_relaxed)) cache = cache->next;
+    ThreadCache *cache = own.first; // of a heap that is gone, if there is one
+    while (cache && cache->owner.load(std::memory_order_relaxed)) cache = cache->next;
     if (!cache) {
       cache = new ThreadCache;
       cache->thread = History::thread_number();
       cache->next = std::exchange(own.first, cache);
     }
-    caches_.push_back(cache);
     std::lock_guard own_guard(cache->lock);
-    std::lock_guard heap_guard(lock_);
-    cache->page = history_.take_page();
-    cache->heap.store(this, std::memory_order_relaxed);
+    std::lock_guard store_guard(store_.lock);
+    cache->page = store_.history.take_page();
+    caches_.push_back(cache); // last, because nothing may throw once the cache is in the list
+    cache->owner.store(this, std::memory_order_relaxed);
     return recent_cache = cache;
   } catch (const std::bad_alloc &) {
-    return nullptr; // it goes without
+    return nullptr; // the thread works without a cache
   }
 }
 
-bool Heap::give_to_cache(tb_block *block) noexcept {
+bool ThreadCaches::insert(tb_block *block) noexcept {
   ThreadCache *cache = recent_cache;
-  if (!cache || cache->heap.load(std::memory_order_relaxed) != this) [[unlikely]]
-    if (!(cache = find_cache()) && !(cache = make_cache())) return false;
+  if (!serves(cache)) [[unlikely]]
+    if (!(cache = find()) && !(cache = make())) return false;
   if (cache->lets_pass()) return false;
   std::lock_guard guard(cache->lock);
-  if (shut_.load(std::memory_order_relaxed) || block->state != BlockState::live || is_cached(block)) [[unlikely]]
+  if (stop.any() || block->state != BlockState::allocated || is_cached(block)) [[unlikely]]
     return false;
   ThreadCache::Lists *lists = cache->find(block->pool);
   if (!lists) [[unlikely]]
     lists = new_lists(*cache, *block->pool);
   if (!cache->has_room(*lists, block)) [[unlikely]]
     make_room(*cache, *lists, block);
-  cache->give(block, *lists);
+  cache->insert(block, *lists);
   if (cache->page_is_full()) [[unlikely]]
-    turn_page(*cache);
+    exchange_page(*cache);
   return true;
 }
 
-// A stream that the cache has no lists of yet: those of another one go.
-ThreadCache::Lists *Heap::new_lists(ThreadCache &cache, Pool &pool) noexcept {
+// Lists for a stream that the cache has none of yet. When all are in use, those of another stream are returned.
+ThreadCache::Lists *ThreadCaches::new_lists(ThreadCache &cache, Pool &pool) noexcept {
   ThreadCache::Lists *lists = cache.find(static_cast<const Pool *>(nullptr));
   if (!lists) {
     lists = &cache.all[cache.next_lists++ % ThreadCache::most_streams];
-    std::lock_guard guard(lock_);
-    settle(cache);
-    take_back(cache, *lists);
+    std::lock_guard guard(store_.lock);
+    flush(cache);
+    return_lists(cache, *lists);
   }
   lists->pool = &pool;
   lists->stream = pool.stream;
   return cache.recent = lists;
 }
 
-void Heap::make_room(ThreadCache &cache, ThreadCache::Lists &lists, const tb_block *block) noexcept {
-  std::lock_guard guard(lock_);
-  settle(cache);
+void ThreadCaches::make_room(ThreadCache &cache, ThreadCache::Lists &lists, const tb_block *block) noexcept {
+  std::lock_guard guard(store_.lock);
+  flush(cache);
   size_t bin = block->size / unit;
-  take_back(cache, lists, bin, ThreadCache::most_blocks(bin) / 2);
-  if (!cache.has_room(lists, block)) take_all_back(cache);
+  return_blocks(cache, lists, bin, ThreadCache::most_blocks(bin) / 2);
+  if (!cache.has_room(lists, block)) return_cache(cache);
 }
 
-void Heap::turn_page(ThreadCache &cache) noexcept {
-  std::lock_guard guard(lock_);
-  settle(cache);
-  cache.page = history_.exchange(cache.page);
+void ThreadCaches::exchange_page(ThreadCache &cache) noexcept {
+  std::lock_guard guard(store_.lock);
+  flush(cache);
+  cache.page = store_.history.exchange(cache.page);
 }
 
-void Heap::settle(ThreadCache &cache) noexcept {
-  if (!cache.untold.load(std::memory_order_relaxed)) return;
+void ThreadCaches::flush(ThreadCache &cache) noexcept {
+  if (!cache.unflushed.load(std::memory_order_relaxed)) return;
   constexpr bool large = false;
-  counters_.add(large, cache.blocks, cache.bytes, cache.asked);
-  counters_.add(large, Count::inactive_split, cache.blocks.mirrored());
-  counters_.add(large, Count::inactive_split_bytes, cache.bytes.mirrored());
+  store_.counters.add(large, cache.blocks, cache.bytes, cache.requested_bytes);
+  store_.counters.add(large, Count::inactive_split, cache.blocks.mirrored());
+  store_.counters.add(large, Count::inactive_split_bytes, cache.bytes.mirrored());
   cache.served += cache.blocks.increased;
-  cache.blocks = cache.bytes = cache.asked = {};
-  cache.untold.store(false, std::memory_order_relaxed);
+  cache.blocks = cache.bytes = cache.requested_bytes = {};
+  cache.unflushed.store(false, std::memory_order_relaxed);
 }
 
-// All of a class but `keep`; settled before.
-void Heap::take_back(ThreadCache &cache, ThreadCache::Lists &lists, size_t bin, uint32_t keep) noexcept {
+void ThreadCaches::return_blocks(ThreadCache &cache, ThreadCache::Lists &lists, size_t bin, uint32_t keep) noexcept {
   while (lists.counts[bin] > keep) {
     --lists.counts[bin];
     ++cache.returned;
     tb_block *block = std::exchange(lists.heads[bin], lists.heads[bin]->bin_next);
     auto size = static_cast<int64_t>(block->size);
-    cache.held -= size;
+    cache.cached_bytes -= size;
     set_cached(block, false);
-    counters_.subtract(false, Count::inactive_split, 1);
-    counters_.subtract(false, Count::inactive_split_bytes, size);
-    block->stamp = block->pool->timeline->epoch;
-    put(block);
+    store_.counters.subtract(false, Count::inactive_split, 1);
+    store_.counters.subtract(false, Count::inactive_split_bytes, size);
+    store_.release(block);
   }
   if (!lists.counts[bin]) lists.occupied &= ~(uint64_t{1} << (bin - 1));
 }
 
-void Heap::take_back(ThreadCache &cache, ThreadCache::Lists &lists) noexcept {
-  while (lists.occupied) take_back(cache, lists, static_cast<size_t>(std::countr_zero(lists.occupied)) + 1, 0);
+void ThreadCaches::return_lists(ThreadCache &cache, ThreadCache::Lists &lists) noexcept {
+  while (lists.occupied) return_blocks(cache, lists, static_cast<size_t>(std::countr_zero(lists.occupied)) + 1, 0);
 }
 
-void Heap::take_all_back(ThreadCache &cache) noexcept {
-  settle(cache);
-  for (ThreadCache::Lists &lists : cache.all) take_back(cache, lists);
+void ThreadCaches::return_cache(ThreadCache &cache) noexcept {
+  flush(cache);
+  for (ThreadCache::Lists &lists : cache.all) return_lists(cache, lists);
 }
 
-void Heap::end(ThreadCache &cache) noexcept {
+void ThreadCaches::end(ThreadCache &cache) noexcept {
   std::lock_guard own_guard(cache.lock);
-  std::lock_guard guard(lock_);
-  take_all_back(cache);
-  if (cache.page) history_.give_page(cache.page);
+  std::lock_guard guard(store_.lock);
+  return_cache(cache);
+  if (cache.page) store_.history.give_page(cache.page);
   std::erase(caches_, &cache);
 }
 
-Claim::Claim(Heap &heap) : heap_(heap) {
+FlushedLock::FlushedLock(ThreadCaches &caches) : caches_(caches) {
   registry.lock();
-  for (ThreadCache *cache : heap_.caches_) cache->lock.lock();
-  heap_.lock_.lock();
-  for (ThreadCache *cache : heap_.caches_) heap_.settle(*cache);
+  for (ThreadCache *cache : caches_.caches_) cache->lock.lock();
+  caches_.store_.lock.lock();
+  for (ThreadCache *cache : caches_.caches_) caches_.flush(*cache);
 }
 
-Claim::~Claim() {
-  heap_.lock_.unlock();
-  for (ThreadCache *cache : heap_.caches_) cache->lock.unlock();
+FlushedLock::~FlushedLock() {
+  caches_.store_.lock.unlock();
+  for (ThreadCache *cache : caches_.caches_) cache->lock.unlock();
   registry.unlock();
 }
 
-void Heap::take_caches_back(bool for_request) noexcept {
-  Claim claim(*this);
+void ThreadCaches::return_all(bool for_request) noexcept {
+  FlushedLock lock(*this);
   for (ThreadCache *cache : caches_) {
-    take_all_back(*cache);
+    return_cache(*cache);
     if (for_request) cache->judge();
     cache->served = cache->returned = 0;
   }
 }
 
-Heap::~Heap() {
+void ThreadCaches::detach() noexcept {
   std::lock_guard guard(registry);
   for (ThreadCache *cache : caches_) {
     std::lock_guard own_guard(cache->lock);
-    cache->heap.store(nullptr, std::memory_order_relaxed);
+    cache->owner.store(nullptr, std::memory_order_relaxed);
     cache->page = nullptr;
-    cache->held = cache->served = cache->returned = 0;
-    cache->losses = cache->rests = 0;
-    cache->rest.store(0, std::memory_order_relaxed);
-    cache->blocks = cache->bytes = cache->asked = {};
+    cache->cached_bytes = cache->served = cache->returned = 0;
+    cache->losses = cache->rest_length = 0;
+    cache->passing.store(0, std::memory_order_relaxed);
+    cache->blocks = cache->bytes = cache->requested_bytes = {};
     cache->all = {};
     cache->recent = &cache->all[0];
   }
+  caches_.clear();
 }
 
 } // namespace tb::allocator

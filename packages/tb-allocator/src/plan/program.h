@@ -1,15 +1,17 @@
-// program.h -- a step with a place for every allocation, and what has to be seen to before each place is used again.
+// program.h -- a step with a place for every allocation, and what has to happen before each place is used again.
 //
 // An allocation is served by its position in the step: its size and stream are compared, and the blocks that had its
-// bytes before must have been freed. That alone keeps live blocks apart, whatever the step does otherwise. Where such a
+// bytes before must have been freed. That alone keeps allocated blocks apart, whatever else the step does. Where such a
 // block was used on another stream, the stream of the new one waits for an event that was recorded at the free.
-// Guarded by the heap's lock, but for `driver` and the events' handles.
+//
+// Guarded by the store's lock, except for `driver` and the events' handles.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "heap/heap.h"
+#include "blocks/block_store.h"
+#include "host.h"
 #include "plan/placement.h"
 #include "plan/recording.h"
 
@@ -17,7 +19,7 @@ namespace tb::allocator {
 
 inline constexpr uint32_t none = UINT32_MAX;
 
-class Program : public std::enable_shared_from_this<Program> {
+class Program final : public PlacedBlocks, public std::enable_shared_from_this<Program> {
 public:
   struct Entry {
     uint64_t size, offset = 0;
@@ -40,7 +42,7 @@ public:
 
   // Throws std::bad_alloc. More than 64 streams: everything is left unplaced.
   Program(const Driver &driver, const std::vector<Recorded> &step, double seconds);
-  ~Program();
+  ~Program() override;
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
@@ -49,7 +51,11 @@ public:
   void begin(Lock &lock);
   Answer next(uint64_t size, const tb_stream *stream, tb_block **out, std::vector<Wait> *waits);
   void waited(const tb_block *block, const Wait &wait) noexcept;
-  void freed(tb_block *block) noexcept;
+  // PlacedBlocks, for the heap.
+  tb_block *find(const char *address) noexcept override;
+  void freed(tb_block *block) noexcept override;
+  std::vector<tb_block> row() const override;
+
   bool expects(const tb_block *block, const Use *uses) const noexcept;
   // Of a block that was just freed: for each event, record(handle, stream) without the lock; then covered() with it.
   const Entry &entry_of(const tb_block *block) const { return entries[block->bin]; }
@@ -64,8 +70,8 @@ public:
   std::vector<Entry> entries;
   std::vector<std::unique_ptr<Pool>> pools; // by stream: for what records have to say
   Segment *segment = nullptr;
-  uint64_t bytes = 0, peak = 0; // of the places, and alive at one time
-  size_t placed = 0, live = 0, cursor = 0;
+  uint64_t bytes = 0, peak = 0; // of the places; allocated at one time at most
+  size_t placed = 0, allocated = 0, cursor = 0;
   uint64_t handovers = 0; // waits for other streams
 
 private:

@@ -21,30 +21,30 @@ struct PythonPlan {
     tb_status status;
     {
       nb::gil_scoped_release released; // it may wait for the device, and compute
-      status = guarded(heap->device(), "plan", [&] { return heap->begin_step(*plan); });
+      status = guarded(heap->device(), "plan", [&] { return planner_of(*heap).begin_step(*plan); });
     }
     check(status, "plan", heap->device());
     if (arena.is_none()) return;
     try {
       arena.attr("__enter__")();
     } catch (...) {
-      heap->end_step(*plan, false);
+      planner_of(*heap).end_step(*plan, false);
       throw;
     }
   }
   void end(bool completed) {
     if (!arena.is_none()) arena.attr("__exit__")(nb::none(), nb::none(), nb::none());
-    heap->end_step(*plan, completed);
+    planner_of(*heap).end_step(*plan, completed);
   }
   void reset() {
     tb_status status;
     {
       nb::gil_scoped_release released;
-      status = guarded(heap->device(), "plan", [&] { return heap->reset_plan(*plan); });
+      status = guarded(heap->device(), "plan", [&] { return planner_of(*heap).reset_plan(*plan); });
     }
     check(status, "plan", heap->device());
   }
-  template <class Read> auto read(Read read) const { return heap->read_plan(*plan, read); }
+  template <class Read> auto read(Read read) const { return planner_of(*heap).read_plan(*plan, read); }
 };
 
 } // namespace
@@ -68,7 +68,7 @@ nb::dict as_dict(const PlanFigures &figures) {
 
 nb::object make_plan(Heap &heap, nb::handle keep, const std::string &name, int64_t warmup) {
   if (warmup < 1 || warmup > 1000) throw nb::value_error("warmup is a number of repetitions, from 1 to 1000");
-  return nb::cast(PythonPlan{&heap, heap.plan(name, static_cast<uint32_t>(warmup)), nb::borrow(keep)});
+  return nb::cast(PythonPlan{&heap, planner_of(heap).plan(name, static_cast<uint32_t>(warmup)), nb::borrow(keep)});
 }
 
 void bind_plan(nb::module_ &m) {

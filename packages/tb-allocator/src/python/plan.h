@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "plan/plan.h"
+#include "plan/planner.h"
 
 namespace tb::allocator {
 

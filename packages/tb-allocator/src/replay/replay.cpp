@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "heap/heap.h"
+#include "plan/planner.h"
 
 namespace tb::allocator {
 namespace {
@@ -66,14 +66,14 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
   Player player(trace, settings);
   ReplayResult result;
   size_t count = trace.events.size();
-  Plan *plan = settings.plan ? player.heap->plan("trace", 1) : nullptr;
+  Plan *plan = settings.plan ? planner_of(*player.heap).plan("trace", 1) : nullptr;
   for (int turn = 0; turn < settings.repetitions; ++turn) {
     Repetition one;
     size_t steps = turn == 0 && settings.samples ? std::min<size_t>(settings.samples, count) : 1;
     size_t at = 0;
     bool making = plan && plan->state == Plan::State::ready;
     player.driver.calls = {};
-    if (plan && player.heap->begin_step(*plan) != TB_OK) break;
+    if (plan && planner_of(*player.heap).begin_step(*plan) != TB_OK) break;
     player.driver.peak = player.driver.used;
     if (making) player.driver.calls = {}; // what making the plan costs is told apart, in its figures
     auto begin = std::chrono::steady_clock::now();
@@ -97,7 +97,7 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
     one.peak_reserved = player.driver.peak;
     one.calls = player.driver.calls;
     player.free_all();
-    if (plan) player.heap->end_step(*plan, one.completed);
+    if (plan) planner_of(*player.heap).end_step(*plan, one.completed);
     result.repetitions.push_back(one);
     if (!one.completed) break;
   }
