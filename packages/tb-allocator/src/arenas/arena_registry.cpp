@@ -1,10 +1,10 @@
-// arena_registry.cpp -- making, finding and ending arenas.
+// arena_registry.cpp -- creating, finding and ending arenas.
 #include "arenas/arena_registry.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "table/table.h"
+#include "heap/device_heaps.h"
 #include "waiting_mutex.h"
 
 namespace tb::allocator {
@@ -12,14 +12,14 @@ namespace {
 
 struct Registry {
   WaitingMutex mutex;
-  std::vector<Heap *> live;
-  std::vector<std::unique_ptr<Heap>> ending; // destroyed, while blocks of theirs are in somebody's hands
+  std::vector<Heap *> arenas;
+  std::vector<std::unique_ptr<Heap>> ending; // destroyed by the caller, while blocks of theirs are allocated
   bool shut = false;
 };
-// Never destroyed: blocks may come back while the process ends.
+// Never destroyed, because blocks may come back while the process ends.
 Registry &registry = *new Registry;
 
-// With the registry's mutex held.
+// Ends the arenas that have no allocated block any more. The registry's mutex is held.
 void sweep() {
   std::erase_if(registry.ending, [](std::unique_ptr<Heap> &heap) {
     if (heap->has_allocated_blocks()) return false;
@@ -47,11 +47,12 @@ tb_status arena_create(int32_t device, uint64_t limit, uint64_t flags, tb_arena 
     policy.limit = limit;
     policy.thread_caches = false;
     auto heap = std::make_unique<Heap>(driver, std::make_unique<DeviceSource>(driver, device), policy);
+    at_shutdown(shutdown_arenas);
     std::lock_guard guard(registry.mutex);
     if (registry.shut) return fail(TB_FAILED_PRECONDITION, device, "arena_create", "the process is ending");
     sweep();
-    registry.ending.reserve(registry.live.size() + registry.ending.size() + 1); // arena_destroy must not fail
-    registry.live.push_back(heap.get());
+    registry.ending.reserve(registry.arenas.size() + registry.ending.size() + 1); // arena_destroy must not fail
+    registry.arenas.push_back(heap.get());
     *out = as_arena(heap.release());
     return tb_status{TB_OK};
   });
@@ -60,9 +61,9 @@ tb_status arena_create(int32_t device, uint64_t limit, uint64_t flags, tb_arena 
 void arena_destroy(tb_arena *arena) {
   if (!arena) return;
   std::lock_guard guard(registry.mutex);
-  if (registry.shut || *host.forked) return; // its memory is gone, or its driver
+  if (registry.shut || *host.forked) return; // its memory is gone, or its driver is
   Heap *heap = as_heap(arena);
-  if (!std::erase(registry.live, heap)) {
+  if (!std::erase(registry.arenas, heap)) {
     fprintf(stderr, "tb-allocator: arena_destroy of an arena that is not there: destroyed twice? Ignored.\n");
     return;
   }
@@ -89,7 +90,7 @@ tb_status arena_statistics(tb_arena *arena, tb_allocator_statistics *out) {
 
 tb_block *find_in_arenas(const void *pointer) {
   std::lock_guard guard(registry.mutex);
-  for (Heap *heap : registry.live)
+  for (Heap *heap : registry.arenas)
     if (tb_block *block = heap->find(pointer)) return block;
   return nullptr;
 }
@@ -97,7 +98,7 @@ tb_block *find_in_arenas(const void *pointer) {
 void shutdown_arenas() {
   std::lock_guard guard(registry.mutex);
   registry.shut = true;
-  for (Heap *heap : registry.live) heap->shutdown();
+  for (Heap *heap : registry.arenas) heap->shutdown();
   for (auto &heap : registry.ending) {
     heap->shutdown();
     heap.release(); // blocks may come back

@@ -1,4 +1,4 @@
-// arena_registry.h -- further heaps of a device, each apart from all others, and the one that a thread takes memory from.
+// arena_registry.h -- arenas: further heaps of a device, and the one that a thread allocates from.
 #pragma once
 
 #include "heap/heap.h"
@@ -8,13 +8,14 @@ namespace tb::allocator {
 inline tb_arena *as_arena(Heap *heap) { return reinterpret_cast<tb_arena *>(heap); }
 inline Heap *as_heap(tb_arena *arena) { return reinterpret_cast<Heap *>(arena); }
 
-// Of this thread; NULL: the device's own heap. Found without a call, because every allocation looks.
+// The arena that this thread entered; NULL: the device's own heap. It is found without a call, because every allocation
+// looks.
 #if defined(__linux__)
 [[gnu::tls_model("initial-exec")]]
 #endif
 inline thread_local Heap *entered = nullptr;
 
-// The functions of the table.
+// The functions of the C table.
 tb_status arena_create(int32_t device, uint64_t limit, uint64_t flags, tb_arena **out);
 void arena_destroy(tb_arena *arena);
 tb_arena *arena_enter(tb_arena *arena);

@@ -6,20 +6,19 @@
 #include <vector>
 
 #include "arenas/arena_registry.h"
-#include "table/table.h"
 #include "waiting_mutex.h"
 
 namespace tb::allocator {
 namespace {
 
 struct CapturePool {
-  uint64_t number = 0; // 0: of nobody, for the next capture
+  uint64_t number = 0; // 0: unused, for the next capture
   int32_t device = -1;
   uint32_t captures = 0;
   Heap *heap = nullptr;
 };
 
-// Never destroyed: blocks may come back at any time.
+// Never destroyed, because blocks may come back at any time.
 struct State {
   WaitingMutex mutex;
   std::vector<std::unique_ptr<CapturePool>> pools;
@@ -32,8 +31,8 @@ State &state() {
 
 const tb_stream_table *streams = nullptr;
 
-// With the mutex held. Memory of a pool that is free may still be in use by launches: what is cached goes back to the
-// driver first, which waits for the device. During another capture that cannot be waited for.
+// The mutex is held. Launches may still use the memory of an unused pool. So what it has cached goes back to the driver
+// first, which waits for the device. During another capture the device cannot be waited for, so no pool is used again.
 tb_status find_pool(State &all, uint64_t number, int32_t device, CapturePool **out) {
   CapturePool *found = nullptr;
   for (auto &pool : all.pools) {
@@ -82,7 +81,7 @@ void end(void *) {
     if (any_capture()) return;
     blocks.swap(all.put_off);
   }
-  for (tb_block *block : blocks) allocator_table.deallocate(block);
+  for (tb_block *block : blocks) free_block(block);
 }
 
 tb_status launch(void *, tb_stream *) { return TB_OK; }
@@ -121,7 +120,7 @@ bool put_off(tb_block *block) noexcept {
     if (!any_capture()) return false; // the last one has just ended
     all.put_off.push_back(block);
   } catch (const std::bad_alloc &) {
-    fprintf(stderr, "tb-allocator: no host memory to note a block that is freed during a capture: it is lost.\n");
+    fprintf(stderr, "tb-allocator: no host memory to record a block that is freed during a capture: it is lost.\n");
   }
   return true;
 }

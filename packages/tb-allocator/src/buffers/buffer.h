@@ -1,4 +1,4 @@
-// buffer.h -- tb_allocator.Buffer: bytes of a device or of pinned host memory, shared with Python and DLPack.
+// buffer.h -- bytes of a device or of pinned host memory with an owner: what tb_allocator.Buffer holds.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -37,7 +37,7 @@ public:
   bool freed() const { return !storage_; }
   // Whether the host may use the pointer.
   bool host_accessible() const;
-  // Waits for the buffer's own stream, so that the host sees the bytes and no earlier owner's work writes to them.
+  // Waits for the buffer's own stream, so that the host sees the bytes, and no work of an earlier owner writes to them.
   void synchronize() const;
 
 private:
@@ -45,20 +45,13 @@ private:
 };
 
 class Heap;
-// From that heap, or from the device's own.
+
+// The stream of a Python argument. None: the current stream where tb-stream is installed, else NULL, the default stream.
+// *device is -1 when the caller asked for none, and is set. Raises where the object is no stream.
+tb_stream *stream_argument(nanobind::handle object, int32_t *device);
+// From that heap, or from the device's own. Raises on failure.
 std::shared_ptr<Storage> allocate_storage(uint64_t size, std::optional<int32_t> device, nanobind::handle stream,
                                           Heap *heap = nullptr);
 std::shared_ptr<Storage> allocate_pinned(uint64_t size);
-
-void bind_buffer(nanobind::module_ &m);
-// buffer_dlpack.cpp
-nanobind::object export_dlpack(const Buffer &buffer, nanobind::handle stream, nanobind::handle max_version,
-                               nanobind::handle dl_device, std::optional<bool> copy);
-std::pair<int32_t, int32_t> dlpack_device(const Buffer &buffer);
-// buffer_cuda.cpp
-nanobind::dict cuda_array_interface(const Buffer &buffer);
-// From any memory of the host or of a device, in the order of the buffer's stream, when what `after`, the address of a
-// tb_stream or 0, has to do by now is done.
-void copy_from_address(const Buffer &buffer, uintptr_t source, uintptr_t after);
 
 } // namespace tb::allocator

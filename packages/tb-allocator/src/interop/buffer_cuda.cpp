@@ -1,8 +1,7 @@
-// buffer_cuda.cpp -- a Buffer for libraries that speak CUDA's array interface, and copies from plain addresses.
-#include <cstring>
-#include <string_view>
+// buffer_cuda.cpp -- CUDA's array interface, version 3.
+#include "interop/buffer_cuda.h"
 
-#include "buffers/buffer.h"
+#include "interop/buffer_dlpack.h"
 #include "python_errors.h"
 #include "tb/dlpack.h"
 
@@ -25,7 +24,7 @@ uint64_t native_of(const Driver &driver, const Storage &storage) {
 nb::dict cuda_array_interface(const Buffer &buffer) {
   const Storage &storage = *buffer.storage();
   if (dlpack_device(buffer).first != dlpack::type_cuda)
-    throw nb::attribute_error("the buffer lies in no CUDA device's memory: use memoryview(), DLPack or tobytes()");
+    throw nb::attribute_error("the buffer is not in a CUDA device's memory: use memoryview(), DLPack or tobytes()");
   Driver driver = require_driver();
   nb::dict out;
   out["shape"] = nb::make_tuple(storage.size);
@@ -35,7 +34,7 @@ nb::dict cuda_array_interface(const Buffer &buffer) {
   out["version"] = 3;
   if (driver.api->groups & TB_GROUP_NATIVE) {
     out["stream"] = native_of(driver, storage);
-  } else { // nothing to order by: what is queued must be done
+  } else { // there is no handle to order by, so the queued work must be done
     buffer.synchronize();
     out["stream"] = nb::none();
   }

@@ -1,8 +1,12 @@
-// buffer_dlpack.cpp -- a Buffer as a DLPack capsule.
+// buffer_dlpack.cpp -- DLPack capsules of both forms, and whose stream waits.
+#include "interop/buffer_dlpack.h"
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
-#include "buffers/buffer.h"
+#include <cstring>
+#include <memory>
+
 #include "interop/foreign.h"
 #include "python_errors.h"
 #include "table/table.h"

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "heap/device_heaps.h"
 #include "table/table.h"
 #include "tb/memory_resource.h"
 

@@ -6,6 +6,7 @@
 
 #include "arenas/arena_registry.h"
 #include "buffers/buffer.h"
+#include "heap/device_heaps.h"
 #include "python/memory_stats.h"
 #include "python/plan.h"
 #include "python_errors.h"

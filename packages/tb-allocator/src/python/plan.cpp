@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "heap/device_heaps.h"
 #include "python_errors.h"
 #include "table/table.h"
 
