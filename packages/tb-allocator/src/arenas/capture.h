@@ -1,5 +1,5 @@
-// capture.h -- memory of captured work. Each pool of captures has a heap of its own, so that no other work gets an address
-// that a launch will use.
+// capture.h -- memory of captured work. Each pool of captures has a heap of its own, so that no other work gets an
+// address that a launch will use.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ inline bool any_capture() { return __atomic_load_n(capturing, __ATOMIC_RELAXED) 
 tb_status connect_captures(const tb_stream_table &streams);
 // Sets *heap to the heap of the capture that the stream takes part in, if it does.
 tb_status captured_heap(tb_stream *stream, Heap **heap);
-// Whether the block is freed later, when no capture is in progress. A block that several streams use waits for events, and
-// events that are recorded during a capture do not say when work is done.
+// Whether the block is freed later, when no capture is in progress. A block that several streams use waits for events,
+// and events that are recorded during a capture do not say when work is done.
 bool put_off(tb_block *block) noexcept;
 
 // Frees a block of any heap.

@@ -40,7 +40,7 @@ public:
     bytes_ -= block->size;
   }
 
-  // Grows or cuts a block in place.
+  // Changes the size of a block in place.
   void resize(tb_block *block, uint64_t size) noexcept {
     uint32_t bin = class_of(size);
     if (bin == block->bin) {
@@ -53,10 +53,11 @@ public:
     }
   }
 
-  // The smallest free block of at least `size`, exact up to 32 KiB, within a class (3 %) above; NULL if there is none.
+  // The smallest free block of at least `size`: exactly up to 32 KiB, within a class (3 %) above. NULL if there is
+  // none.
   tb_block *find(uint64_t size) const noexcept { return find(size, class_of(size)); }
   tb_block *find(uint64_t size, uint32_t bin) const noexcept {
-    // Only in its own class may a block be too small.
+    // Blocks of the size's own class may be too small; those of higher classes never are.
     tb_block *best = nullptr;
     int looked = 0;
     for (tb_block *block = heads_[bin]; block && looked < look_limit; block = block->bin_next, ++looked) {
@@ -89,7 +90,7 @@ public:
         auto bit = static_cast<uint32_t>(std::bit_width(bits)) - 1;
         bits &= ~(uint32_t{1} << bit);
         for (tb_block *block = heads_[row * 32 + bit]; block;) {
-          tb_block *next = block->bin_next; // the visitor may take the block out
+          tb_block *next = block->bin_next; // the visitor may remove the block
           if (visit(block)) return;
           block = next;
         }
@@ -109,7 +110,8 @@ public:
   }
 
 private:
-  // Blocks of one class looked at before the next class is taken: bounds the time, costs at most 3 % of fit.
+  // So many blocks of one class are looked at before the next class: this bounds the time, and costs at most 3 % of
+  // fit.
   static constexpr int look_limit = 16;
   static constexpr size_t row_count = 36; // up to size_limit
 

@@ -56,8 +56,8 @@ struct Segment {
 };
 using Segments = std::map<char *, Segment>; // by address
 
-// Records of one kind, which have a member `next`. Their memory is never given back to the system. Guarded by the heap's
-// lock.
+// Records of one kind, which have a member `next`. Their memory is never given back to the system. Guarded by the
+// heap's lock.
 template <class Record> class Records {
 public:
   // Throws std::bad_alloc.

@@ -6,8 +6,8 @@
 // where a comment says otherwise. The heap's growth lock is taken outside of it; a member that is "written with both
 // locks" may be read with either.
 //
-// Invariants: the blocks of a segment cover it without gaps, in the order of their addresses. Two free neighbours of one
-// stream are merged. A block is in a bin exactly while its state is free.
+// Invariants: the blocks of a segment cover it without gaps, in the order of their addresses. Two free neighbours of
+// one stream are merged. A block is in a bin exactly while its state is free.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,8 @@ public:
     return found && policy.whole_segments && !affords(*found, request.size) ? nullptr : found;
   }
 
-  // Allocates `rounded` bytes of a free block, and splits off the remainder if it is large enough. Throws std::bad_alloc.
+  // Allocates `rounded` bytes of a free block, and splits off the remainder if it is large enough. Throws
+  // std::bad_alloc.
   tb_block *allocate_from(tb_block *free, uint64_t rounded, uint64_t requested);
   // A block that its caller freed, and counted: insert() with the stamp of now.
   void release(tb_block *block) noexcept {

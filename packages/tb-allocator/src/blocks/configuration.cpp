@@ -27,7 +27,7 @@ struct Key {
   std::string (*set)(std::string_view value, Configuration *out);
 };
 
-// They steer the splitting of segments, which pages make unnecessary.
+// Keys that control the splitting of segments, which pages make unnecessary.
 std::string ignore(std::string_view, Configuration *) { return ""; }
 
 constexpr Key keys[] = {

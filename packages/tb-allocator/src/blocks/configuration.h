@@ -8,16 +8,16 @@
 namespace tb::allocator {
 
 struct Configuration {
-  std::optional<bool> expandable_segments; // pages that move, or segments that stay; not set: what suits the device
+  std::optional<bool> expandable_segments; // pages that move, or segments that do not; not set: depends on the device
   double per_process_memory_fraction = 1;  // of the device's memory, at most
   double slack = 1.0 / 128;                // pages_slack: of the most bytes in use, before pages move
-  double pinned_slack = 0.05;              // of the most pinned bytes in use, before idle ones go back to the driver
+  double pinned_slack = 0.05;              // part of the most pinned bytes in use, before idle segments are released
   uint64_t history = 1 << 16;              // events remembered
-  std::string ignored;                     // keys of PyTorch's that mean nothing here, "a, b"
+  std::string ignored;                     // keys of PyTorch's that have no meaning here, "a, b"
 };
 
-// NULL and "" are the defaults. On an unknown key or a bad value returns what is wrong and how it should read;
-// "" when all is well.
+// NULL and "" are the defaults. Returns what is wrong with an unknown key or a bad value, and how it should read; "" on
+// success.
 std::string parse_configuration(const char *text, Configuration *out);
 
 } // namespace tb::allocator

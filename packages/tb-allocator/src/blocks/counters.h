@@ -10,8 +10,8 @@
 namespace tb::allocator {
 
 enum class Count : size_t {
-  allocation,     // blocks in the caller's hands
-  pending,        // freed ones that other streams still use; with the former they are the active ones
+  allocation,     // allocated blocks
+  pending,        // freed blocks that other streams still use; these and the allocated ones are active
   inactive_split, // free blocks that share their segment with others
   allocated_bytes,
   pending_bytes,
@@ -22,7 +22,7 @@ enum class Count : size_t {
   end
 };
 
-// How much a value changed since it was last told, at most and at least in between; and the sum of all increases.
+// How much a value changed since the last flush, its extremes in between, and the sum of all increases.
 struct Tally {
   int64_t current = 0, high = 0, low = 0, increased = 0;
 
@@ -35,11 +35,11 @@ struct Tally {
     current -= amount;
     low = std::min(low, current);
   }
-  // Of a value that falls by what this one rises.
+  // The tally of a value that falls by what this one rises.
   Tally mirrored() const noexcept { return {-current, -low, -high, increased - current}; }
 };
 
-// A value is greatest just before it falls, so only what makes one fall looks at its peak.
+// A value is greatest just before it falls, so only decreases update its peak.
 class Counters {
 public:
   void add(bool large, Count count, int64_t amount) { lane(count).pools[large].current += amount; }
@@ -59,13 +59,13 @@ public:
     value.current += tally.current;
     value.decreased += tally.increased - tally.current;
   }
-  // One update for what changed by merging and splitting together.
+  // One update for a change by merging and splitting together.
   void change(bool large, Count count, int64_t amount) {
     if (amount > 0) add(large, count, amount);
     if (amount < 0) subtract(large, count, -amount);
   }
 
-  // A block that is allocated; freed; freed while other streams use it; no longer used by them.
+  // For a block that is allocated; freed; freed while other streams use it; no longer used by them.
   void allocate(bool large, uint64_t bytes, uint64_t requested) {
     add(large, Count::allocation, 1);
     add(large, Count::allocated_bytes, static_cast<int64_t>(bytes));
@@ -90,7 +90,7 @@ public:
     subtract(large, Count::pending_bytes, static_cast<int64_t>(bytes));
     subtract(large, Count::requested_bytes, static_cast<int64_t>(requested));
   }
-  // Many that were allocated and freed.
+  // For many blocks that were allocated and freed.
   void add(bool large, const Tally &blocks, const Tally &bytes, const Tally &requested) {
     if (current(Count::pending)) note_active(large, blocks.high, bytes.high);
     add(large, Count::allocation, blocks);
@@ -116,14 +116,14 @@ public:
 private:
   struct Value {
     int64_t current = 0, peak = 0;
-    int64_t decreased = 0; // all decreases ever; the increases are these and what there is
+    int64_t decreased = 0; // the sum of all decreases; that of all increases is this and `current`
   };
   struct alignas(64) Lane {
     std::array<Value, 2> pools;
     int64_t peak = 0; // of the sum, which is not the sum of the peaks
     int64_t current() const { return pools[0].current + pools[1].current; }
   };
-  // Peaks of what is allocated and pending while something is pending: otherwise they are those of what is allocated.
+  // Peaks of allocated and pending together, while something is pending. Otherwise they are the peaks of allocated.
   struct Active {
     std::array<int64_t, 2> pools{};
     int64_t all = 0;
@@ -132,7 +132,7 @@ private:
 
   Lane &lane(Count count) { return lanes_[static_cast<size_t>(count)]; }
   const Lane &lane(Count count) const { return lanes_[static_cast<size_t>(count)]; }
-  // With so much more, in between, in that pool.
+  // more: what the pool had in addition in between.
   void note_active(bool large, int64_t more_blocks = 0, int64_t more_bytes = 0);
   static void read(const Lane &now, const Lane &before, tb_statistic *out);
   static void read_active(const tb_statistic *allocated, const Lane &pending, const Lane &before, const Active &peaks,

@@ -1,9 +1,9 @@
 // lock.h -- a lock for sections of some ten nanoseconds: one atomic exchange to enter, one plain store to leave.
 //
-// The exchange that leaving a std::mutex costs is a tenth of a cached allocation. Without it nobody can be woken, so
-// a waiter spins, because the holder is nearly always just about to leave; then gives its core away, because the holder
-// may want it; then sleeps for moments. Nothing that can block happens under it: driver calls that allocate, free or
-// wait are made without it.
+// Leaving a std::mutex costs another exchange, which is a tenth of a cached allocation. Without that exchange no waiter
+// can be woken. So a waiter spins, because the holder nearly always leaves at once; then it yields its core, because
+// the holder may need it; then it sleeps for short times. The holder must not block: driver calls that allocate, free
+// or wait are made without the lock.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ public:
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
 private:
-  static constexpr int spins = 100; // a few sections long
-  static constexpr int yields = 20; // for a holder that was suspended: on a free core it is back by then
+  static constexpr int spins = 100; // as long as a few sections
+  static constexpr int yields = 20; // for a holder that was suspended: on a free core it runs again by then
   static constexpr std::chrono::microseconds nap{50};
 
   [[gnu::noinline]] void wait() noexcept {

@@ -1,4 +1,4 @@
-// policy.h -- how a heap rounds, grows and gives back, by kind of memory.
+// policy.h -- how a heap rounds, grows and releases memory, by kind of memory.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@
 namespace tb::allocator {
 
 inline constexpr uint64_t MiB = uint64_t{1} << 20;
-// Of paged memory: what is larger may lie in what others leave of their pages, what is smaller would litter them.
+// Of paged memory. Larger requests use what others leave of their pages; smaller ones would fragment pages.
 inline constexpr uint64_t paged_small_limit = MiB / 8;
-// And from this size on in steps of `coarse`, 0.2 % at most: what one block leaves another of nearly its size takes.
+// From this size on, sizes are multiples of `coarse`, which adds 0.2 % at most: so a block fits another of nearly its
+// size.
 inline constexpr uint64_t coarse_from = 2 * MiB, coarse = 4 << 10;
 
 struct HeapPolicy {
@@ -24,13 +25,13 @@ struct HeapPolicy {
   uint64_t large_rounding = 2 * MiB;  // of a segment's own size
   bool fixed = false;                 // pages stay where they are, and no events are recorded: for graphs
   bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
-  bool whole_segments = false;        // a large block is a segment, and idle ones go back before more comes
-  uint64_t total_memory = 0;          // of the device, for the length of the ranges
-  uint64_t limit = UINT64_MAX;        // of reserved memory, at first
-  double slack = 1.0 / 128;           // growth beyond the most bytes in use at one time, before pages move instead or,
-                                      // with whole_segments, what is idle goes back
-  uint64_t history = 0;               // events remembered
-  bool thread_caches = true;          // of small blocks; not with `fixed`
+  bool whole_segments = false; // a large block is a segment, and idle segments are released before more is allocated
+  uint64_t total_memory = 0;   // of the device, for the length of the ranges
+  uint64_t limit = UINT64_MAX; // of reserved memory, at first
+  double slack = 1.0 / 128;    // growth beyond the most bytes in use at one time, before pages move or, with
+                               // whole_segments, idle segments are released
+  uint64_t history = 0;        // events remembered
+  bool thread_caches = true;   // of small blocks; not with `fixed`
 };
 
 HeapPolicy device_policy(const Configuration &configuration, const tb_device_info &device, bool virtual_memory);

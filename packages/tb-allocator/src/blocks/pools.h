@@ -31,8 +31,8 @@ struct PendingQueue {
   std::vector<tb_event *> events;
 };
 
-// The progress of a stream, in epochs. An epoch ends when an event is recorded, which happens only where pages are about
-// to move to another stream. A free block is out of use once the epoch of its stamp has passed.
+// The progress of a stream, in epochs. An epoch ends when an event is recorded, which happens only where pages are
+// about to move to another stream. A free block is out of use once the epoch of its stamp has passed.
 struct Timeline {
   struct Mark {
     uint64_t epoch;

@@ -10,9 +10,9 @@ public:
   explicit Source(const Driver &driver) : driver_(driver) {}
   virtual ~Source() = default;
   virtual tb_status allocate(uint64_t size, void **out) = 0;
-  // Nothing queued may use the memory any more.
+  // No queued work may use the memory any more.
   virtual tb_status free(void *pointer) = 0;
-  // After it nothing queued uses blocks that were deallocated before.
+  // Afterwards no queued work uses blocks that were deallocated before the call.
   virtual tb_status synchronize() = 0;
   virtual int32_t device() const = 0; // -1: the host
 
@@ -34,7 +34,7 @@ private:
   int32_t device_;
 };
 
-// A freed host block waits for its recorded streams itself, so a free one is in nobody's use.
+// A freed host block waits for its recorded streams itself, so no work uses a free one.
 class HostSource final : public Source {
 public:
   using Source::Source;

@@ -10,7 +10,7 @@
 
 namespace tb::allocator {
 
-inline tb_stream_table streams{}; // of tb-stream, if it is installed; else struct_size is 0
+inline tb_stream_table streams{}; // of tb-stream, if it is installed; otherwise struct_size is 0
 
 // Memory that goes back to its heap with the last owner: the Buffer, a memoryview, a DLPack consumer.
 struct Storage {
@@ -46,8 +46,8 @@ private:
 
 class Heap;
 
-// The stream of a Python argument. None: the current stream where tb-stream is installed, else NULL, the default stream.
-// *device is -1 when the caller asked for none, and is set. Raises where the object is no stream.
+// The stream of a Python argument. None: the current stream where tb-stream is installed, else NULL, the default
+// stream. *device is -1 when the caller asked for none, and is set. Raises where the object is no stream.
 tb_stream *stream_argument(nanobind::handle object, int32_t *device);
 // From that heap, or from the device's own. Raises on failure.
 std::shared_ptr<Storage> allocate_storage(uint64_t size, std::optional<int32_t> device, nanobind::handle stream,

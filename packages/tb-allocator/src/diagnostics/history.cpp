@@ -20,7 +20,7 @@ void History::resize(uint64_t events) {
 HistoryPage *History::take_page() {
   if (!size_) return nullptr;
   if (spare_.empty()) {
-    spare_.reserve(more_.size() + 1); // give_page must not fail
+    spare_.reserve(more_.size() + 1); // return_page() must not fail
     more_.push_back(std::make_unique<HistoryPage>());
     return more_.back().get();
   }
@@ -29,7 +29,7 @@ HistoryPage *History::take_page() {
   return page;
 }
 
-void History::give_page(HistoryPage *page) noexcept {
+void History::return_page(HistoryPage *page) noexcept {
   for (size_t at = 0; at < page->used; ++at) add(page->events[at]);
   page->used = 0;
   spare_.push_back(page);
@@ -47,7 +47,7 @@ std::vector<HistoryEvent> History::events() const {
 }
 
 void History::arrange(std::vector<HistoryEvent> *events) const {
-  // Stable: what one thread did at the same tick stays in order.
+  // Stable, so that events of one thread at the same tick stay in order.
   auto earlier = [](const HistoryEvent &one, const HistoryEvent &other) { return one.ticks < other.ticks; };
   if (!std::is_sorted(events->begin(), events->end(), earlier))
     std::stable_sort(events->begin(), events->end(), earlier);

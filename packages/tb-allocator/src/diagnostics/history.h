@@ -1,7 +1,7 @@
 // history.h -- the last events of a heap, always recorded: pages of 48-byte records. Guarded by the heap's lock.
 //
-// Who writes has a page for himself, the heap for its own events and each thread's cache. A full one goes to a ring, in
-// exchange for the oldest there: so a thread needs the lock once a page, and for moments. Readers sort.
+// Each writer, the heap and every thread cache, has a page of its own. A full page goes to a ring, in exchange for the
+// oldest page there. So a thread needs the lock once for each page, and for a short time. Readers sort.
 #pragma once
 
 #include <array>
@@ -37,7 +37,8 @@ struct HistoryPage {
 
 class History {
 public:
-  // Rounded up to a power of two; 0 records nothing. Throws std::bad_alloc. For a new history only.
+  // Remembers so many events, rounded up to a power of two; 0 records nothing. Throws std::bad_alloc. Only a new
+  // history may be resized.
   void resize(uint64_t events);
 
   void record(Action action, const void *address, uint64_t size, const void *stream,
@@ -47,9 +48,9 @@ public:
          thread_number()});
   }
 
-  // For a thread's cache; NULL: nothing is recorded. Throws std::bad_alloc.
+  // A page for a thread cache; NULL: nothing is recorded. Throws std::bad_alloc.
   HistoryPage *take_page();
-  void give_page(HistoryPage *page) noexcept; // with its events
+  void return_page(HistoryPage *page) noexcept; // with its events
   HistoryPage *exchange(HistoryPage *full) noexcept {
     HistoryPage *&place = ring_[next_++ & (ring_size_ - 1)];
     HistoryPage *oldest = place ? place : &pages_[pages_used_++];
@@ -58,12 +59,13 @@ public:
     return oldest;
   }
 
-  // Those of the ring and of the heap, without what caches hold.
+  // The events of the ring and of the heap, without those on the pages of thread caches.
   std::vector<HistoryEvent> events() const;
-  // All of them as they are read: the last ones that are to be remembered, oldest first.
+  // Sorts all events, oldest first, and drops those that are too old to be remembered.
   void arrange(std::vector<HistoryEvent> *events) const;
 
-  // Microseconds since 1970 of ticks in this history; as exact as the clocks were at its start and are now.
+  // Converts ticks of this history into microseconds since 1970, as exactly as the clocks were read at its start and
+  // now.
   class Clock {
   public:
     explicit Clock(const History &history);
@@ -79,7 +81,7 @@ public:
 
   static uint64_t ticks() noexcept {
 #if defined(__x86_64__)
-    return __builtin_ia32_rdtsc(); // a clock of the system takes as long as the rest of a cached allocation
+    return __builtin_ia32_rdtsc(); // a system clock takes as long as the rest of a cached allocation
 #elif defined(__aarch64__)
     uint64_t value;
     asm volatile("mrs %0, cntvct_el0" : "=r"(value));
@@ -99,7 +101,7 @@ private:
 #if defined(__linux__)
   [[gnu::tls_model("initial-exec")]]
 #endif
-  static inline constinit thread_local uint32_t thread_ = 0; // its number and one; 0: none yet
+  static inline constinit thread_local uint32_t thread_ = 0; // its number plus one; 0: none yet
 
   static int64_t now() noexcept {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -119,7 +121,7 @@ private:
   };
   std::unique_ptr<HistoryPage[], FreePages> pages_; // for the ring, used one by one as it fills
   uint64_t pages_used_ = 0;
-  std::vector<std::unique_ptr<HistoryPage>> more_; // one for each that writes
+  std::vector<std::unique_ptr<HistoryPage>> more_; // one for each writer
   std::vector<HistoryPage *> spare_;
   HistoryPage *page_ = nullptr;
   uint64_t first_ticks_ = ticks();

@@ -32,7 +32,7 @@ public:
     if (value >> 63) bytes[1] = static_cast<char>(length = 9);
     out_.append(bytes, 2 + length);
   }
-  // Each text is written once; what comes later refers to it.
+  // Each text is written once; later uses refer to it.
   void text(std::string_view value) {
     auto known = memo_.find(value);
     if (known != memo_.end()) {
@@ -75,7 +75,7 @@ public:
 
 private:
   std::string out_;
-  std::unordered_map<std::string_view, uint8_t> memo_; // of literals: they outlive the writer
+  std::unordered_map<std::string_view, uint8_t> memo_; // keys are literals, which outlive the writer
 };
 
 } // namespace tb::allocator

@@ -69,7 +69,8 @@ tb_status Heap::find_page() {
 
 // Cheaper sources come first:
 // 1. a free block of the other streams, of the same kind, whose stream has passed it;
-// 2. for a small request, once half of the memory is reserved: a block of the other kind, so that small requests use what
+// 2. for a small request, once half of the memory is reserved: a block of the other kind, so that small requests use
+// what
 //    large ones left before they break a page;
 // 3. pages within the soft limit, new or idle ones;
 // 4. a block of the other kind;

@@ -1,18 +1,18 @@
 // heap.h -- a stream-ordered caching allocator over one source of memory: the core of tb-allocator.
 //
-// Memory comes from the driver in segments, or in pages mapped into ranges of addresses, and is divided into blocks. Each
-// stream has free blocks of its own, in a pool for small and one for large requests. A freed block is available to its
-// stream at once, because work that the stream gets later runs after all work that used the block. A block that other
-// streams were recorded on waits for one event of each. Segments without an allocated block go back to the driver when
-// memory runs out, and in empty_cache().
+// Memory comes from the driver in segments, or in pages mapped into ranges of addresses, and is divided into blocks.
+// Each stream has free blocks of its own, in a pool for small and one for large requests. A freed block is available to
+// its stream at once, because work that the stream gets later runs after all work that used the block. A block that
+// other streams were recorded on waits for one event of each. Segments without an allocated block go back to the driver
+// when memory runs out, and in empty_cache().
 //
 // The parts of a heap: BlockStore has the blocks, StreamEvents the events, PageMapper the pages, PendingFrees the freed
-// blocks that are still used, ThreadCaches the blocks that stay with a thread. This class decides where the memory for a
-// request comes from. A StepPlanner may serve a step that repeats.
+// blocks that are still used, ThreadCaches the blocks that stay with a thread. This class decides where the memory for
+// a request comes from. A StepPlanner may serve a step that repeats.
 //
 // Locks: the lock of the store guards all records. It is held for short sections without driver calls, except for
-// event_query, which never blocks. `growth_` is held, outside of it, while memory comes from or goes to the driver. So a
-// thread that finds no memory waits for the one that is getting some, while cached memory stays available to all.
+// event_query, which never blocks. `growth_` is held, outside of it, while memory comes from or goes to the driver. So
+// a thread that finds no memory waits for the one that is getting some, while cached memory stays available to all.
 #pragma once
 
 #include <atomic>
@@ -82,7 +82,8 @@ public:
     return paused_;
   }
 
-  // inspection.cpp. A pickle of what torch.cuda.memory._snapshot() returns; the history as a log of RMM, and as a trace.
+  // inspection.cpp. A pickle of what torch.cuda.memory._snapshot() returns; the history as a log of RMM, and as a
+  // trace.
   std::string snapshot();
   std::string rmm_log();
   std::string trace();

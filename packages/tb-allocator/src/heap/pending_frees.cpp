@@ -80,9 +80,9 @@ void PendingFrees::release_kept() noexcept {
   }
 }
 
-// A thread that finds a block in its cache looks at no events. Other allocations look at a few after a pause, which grows
-// while nothing new is found. So how many looks there are depends on time, not on how much is allocated. Users see memory
-// return without a shortage; a request that finds no memory looks at all events.
+// A thread that finds a block in its cache looks at no events. Other allocations look at a few after a pause, which
+// grows while nothing new is found. So how many looks there are depends on time, not on how much is allocated. Users
+// see memory return without a shortage; a request that finds no memory looks at all events.
 void PendingFrees::poll_sometimes() noexcept {
   constexpr uint32_t looks = 4; // bounds the time of one allocation
   constexpr std::chrono::microseconds shortest{8}, longest{1024};

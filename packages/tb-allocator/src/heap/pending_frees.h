@@ -1,10 +1,11 @@
 // pending_frees.h -- freed blocks that other streams still use: each waits for one event per stream.
 //
 // Locks: the lock of the store guards everything here. Functions are called with it held, except where a comment says
-// otherwise. Events are recorded and waited for without it; they are looked at with it, because event_query never blocks.
+// otherwise. Events are recorded and waited for without it; they are looked at with it, because event_query never
+// blocks.
 //
-// Invariants: a block in state pending has as many uses in the queues as its `pending` says, or none and is in the list of
-// kept blocks. A queue's uses are in the order of their events.
+// Invariants: a block in state pending has as many uses in the queues as its `pending` says, or none and is in the list
+// of kept blocks. A queue's uses are in the order of their events.
 #pragma once
 
 #include <chrono>

@@ -28,8 +28,8 @@ public:
 
   // Frees a block in state planned. No lock is held.
   virtual void free_planned(tb_block *block) noexcept = 0;
-  // A request found no memory: gives the memory of plans to the heap, and returns whether there was any. The growth lock
-  // is held.
+  // A request found no memory: gives the memory of plans to the heap, and returns whether there was any. The growth
+  // lock is held.
   virtual bool release_memory() = 0;
 
 protected:

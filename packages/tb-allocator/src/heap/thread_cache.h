@@ -1,12 +1,12 @@
 // thread_cache.h -- one thread's small free blocks of one heap: most requests need no lock of the heap.
 //
-// It has lists by stream and exact size, so the rules of streams hold as in the heap: a block is free for its own stream
-// only, and a block that other streams were recorded on is never cached. To the heap's records a cached block is
+// It has lists by stream and exact size, so the rules of streams hold as in the heap: a block is free for its own
+// stream only, and a block that other streams were recorded on is never cached. To the heap's records a cached block is
 // allocated; `is_cached` tells it apart.
 //
-// Locks: the cache has a lock of its own, which costs its thread two nanoseconds, because other threads take it only when
-// they need the blocks back or exact statistics. The order of locks is: the registry of caches (thread_caches.cpp), a
-// cache's lock, the lock of the store.
+// Locks: the cache has a lock of its own, which costs its thread two nanoseconds, because other threads take it only
+// when they need the blocks back or exact statistics. The order of locks is: the registry of caches
+// (thread_caches.cpp), a cache's lock, the lock of the store.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ public:
   static constexpr size_t classes = largest / unit + 1;
   static constexpr size_t most_streams = 8;
   static constexpr int64_t most_bytes = int64_t{256} << 10;
-  // Where requests seldom repeat, the heap takes the blocks back all the time, to make pages free. Then the cache lets so
-  // many frees pass to the heap before it is tried again.
+  // Where requests seldom repeat, the heap takes the blocks back all the time, to make pages free. Then the cache lets
+  // so many frees pass to the heap before it is tried again.
   static constexpr uint32_t most_losses = 4, shortest_rest = 1 << 10, longest_rest = 1 << 16;
 
   struct Lists { // of one stream
@@ -48,7 +48,8 @@ public:
   // The limit for one size: 16 KiB, or four blocks.
   static constexpr uint32_t most_blocks(size_t bin) noexcept { return static_cast<uint32_t>(bin < 8 ? 32 / bin : 4); }
 
-  // For the thread of the cache, with the lock cached_bytes. NULL: there is no block of that stream and exactly that size.
+  // For the thread of the cache, with the lock cached_bytes. NULL: there is no block of that stream and exactly that
+  // size.
   tb_block *take(const tb_stream *stream, uint64_t size, uint64_t requested) noexcept {
     Lists *from = find(stream);
     if (!from) [[unlikely]]

@@ -147,7 +147,7 @@ void ThreadCaches::end(ThreadCache &cache) noexcept {
   std::lock_guard own_guard(cache.lock);
   std::lock_guard guard(store_.lock);
   return_cache(cache);
-  if (cache.page) store_.history.give_page(cache.page);
+  if (cache.page) store_.history.return_page(cache.page);
   std::erase(caches_, &cache);
 }
 

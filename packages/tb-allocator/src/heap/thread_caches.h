@@ -2,8 +2,8 @@
 //
 // A thread gets its cache when it first frees a small block, and the cache ends with the thread, or with the heap.
 //
-// Locks: the list of a heap's caches is guarded by the registry of caches, a lock of the process that is taken first. The
-// order is: registry, a cache's lock, the lock of the store.
+// Locks: the list of a heap's caches is guarded by the registry of caches, a lock of the process that is taken first.
+// The order is: registry, a cache's lock, the lock of the store.
 //
 // Invariant: the store counts a cached block as allocated until flush() has added the cache's counts.
 #pragma once
@@ -44,8 +44,8 @@ public:
   // This thread's cache, or NULL.
   ThreadCache *find() noexcept;
 
-  // Takes all blocks back. for_request: a request needs them, which says what the caches are worth. No lock of the store
-  // or of a cache may be held.
+  // Takes all blocks back. for_request: a request needs them, which says what the caches are worth. No lock of the
+  // store or of a cache may be held.
   void return_all(bool for_request = false) noexcept;
   // No caches from now on. Called before there are any.
   void disable() noexcept { enabled_.store(false, std::memory_order_relaxed); }
@@ -79,8 +79,8 @@ private:
   std::vector<ThreadCache *> caches_; // guarded by the registry
 };
 
-// Acquires the store's lock with every thread cache locked and flushed to the store: statistics are exact. The holder may
-// have the growth lock, and no other lock.
+// Acquires the store's lock with every thread cache locked and flushed to the store: statistics are exact. The holder
+// may have the growth lock, and no other lock.
 class FlushedLock {
 public:
   explicit FlushedLock(ThreadCaches &caches);

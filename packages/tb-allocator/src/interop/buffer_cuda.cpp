@@ -59,7 +59,7 @@ void copy_from_address(const Buffer &buffer, uintptr_t source, uintptr_t after) 
     status =
         after ? driver.api->stream_synchronize(driver.self, reinterpret_cast<tb_stream *>(after)) : tb_status{TB_OK};
     if (status == TB_OK) status = driver.api->mem_copy(driver.self, to.device, stream, to.pointer, from, to.size, kind);
-    // The source may go away after the call.
+    // The caller may free the source after the call.
     if (status == TB_OK) status = driver.api->stream_synchronize(driver.self, to.stream);
   }
   check_wait(status, "mem_copy", to.device);

@@ -1,4 +1,4 @@
-// buffer_dlpack.cpp -- DLPack capsules of both forms, and whose stream waits.
+// buffer_dlpack.cpp -- DLPack capsules of both forms, and the waits between streams.
 #include "interop/buffer_dlpack.h"
 
 #include <nanobind/stl/optional.h>
@@ -27,7 +27,7 @@ template <class Form> struct Export {
 
   static void destroy(Form *self) { delete static_cast<Export *>(self->context); }
   static void destroy_capsule(PyObject *capsule) {
-    // A consumer renames the capsule; then the memory is its own.
+    // A consumer that takes the memory renames the capsule.
     if (!PyCapsule_IsValid(capsule, Form::name)) return;
     auto *managed = static_cast<Form *>(PyCapsule_GetPointer(capsule, Form::name));
     managed->deleter(managed);
@@ -69,8 +69,8 @@ std::shared_ptr<Storage> copy_of(const Buffer &buffer) {
   return to;
 }
 
-// Makes a stream of CUDA's wait for the buffer's, and memory freed later wait for that stream. False: it could not be
-// arranged, and nothing was.
+// Makes a CUDA stream wait for the buffer's stream, and the memory, once freed, wait for that CUDA stream. Returns
+// false if that is not possible.
 bool consumer_waits(const Storage &storage, uint64_t native) {
   Driver driver = require_driver();
   constexpr uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
@@ -100,7 +100,7 @@ std::pair<int32_t, int32_t> dlpack_device(const Buffer &buffer) {
   tb_driver_info info{};
   info.struct_size = sizeof info;
   check(driver.api->get_info(driver.self, &info), "get_info", storage.device);
-  // The host's memory is one device to DLPack, however many the driver makes of it.
+  // The host's memory is one device to DLPack, even if the driver has several devices there.
   return {info.dlpack_type, info.dlpack_type == dlpack::type_cpu ? 0 : storage.device};
 }
 
@@ -123,7 +123,7 @@ nb::object export_dlpack(const Buffer &buffer, nb::handle stream, nb::handle max
     throw nb::value_error("stream 0 of CUDA could mean two streams: give 1, the legacy default, or 2, the thread's");
   const bool wanted = copied || consumer != no_synchronisation;
   const uint64_t native = consumer > 0 ? static_cast<uint64_t>(consumer) : 1; // None: the legacy default stream
-  // The host waits where no stream can: right for every consumer.
+  // Where no stream can wait, the host does, which is correct for every consumer.
   if (wanted && !(type == dlpack::type_cuda && !copied && consumer_waits(*storage, native))) buffer.synchronize();
   bool versioned = !max_version.is_none() && nb::cast<std::pair<int, int>>(max_version).first >= 1;
   dlpack::Device device{type, id};

@@ -18,7 +18,7 @@ namespace {
 std::mutex wrapping;
 std::map<std::pair<int32_t, uint64_t>, tb_stream *> wrappers; // guarded by `wrapping`
 
-// Never destroyed: memory may come back while the process ends.
+// Never destroyed, because memory may come back while the process ends.
 BlocksByAddress &blocks() {
   static auto *all = new BlocksByAddress;
   return *all;
@@ -47,7 +47,7 @@ tb_stream *stream_of(int device, void *native) {
   return stream;
 }
 
-// What PyTorch calls while it frees memory must not fail; nor may a failure go unseen.
+// PyTorch calls these functions while it frees memory: they must not throw, and must not hide a failure.
 template <class Body> void reported(const char *function, Body body) noexcept {
   try {
     body();
@@ -114,7 +114,7 @@ void tb_torch_free(void *pointer, ssize_t, int device, void *stream) {
 
 void tb_torch_record_stream(void *pointer, void *stream) {
   BlocksByAddress::Entry entry = blocks().find(pointer);
-  if (!entry.block) return; // of another library, as PyTorch's own allocator takes it
+  if (!entry.block) return; // memory of another library, which PyTorch's own allocator ignores as well
   require(allocator_table.record_stream(entry.block, stream_of(entry.device, stream)), "record_stream failed");
 }
 

@@ -1,4 +1,4 @@
-// foreign.h -- for libraries that know native stream handles and addresses only: PyTorch's CUDA, CuPy, Numba, RMM.
+// foreign.h -- for libraries that use native stream handles and addresses only: PyTorch's CUDA, CuPy, Numba, RMM.
 #pragma once
 
 #include <sys/types.h>
@@ -10,12 +10,12 @@
 
 namespace tb::allocator {
 
-// The stream that wraps a native handle, the same each time, kept for the life of the process: memory belongs to a stream
-// by its tb_stream. 0 is the vendor's default stream; where the driver cannot wrap that, the device's default stream.
+// The tb_stream that wraps a native handle. It is the same each time and is kept as long as the process, because memory
+// belongs to a tb_stream. 0 is the vendor's default stream or, where the driver cannot wrap that, the device's.
 tb_status foreign_stream(int32_t device, uint64_t native, tb_stream **out);
 
-// The arena that memory for this stream comes from while one of PyTorch's pools is open for it: a graph is captured, or
-// a torch.cuda.MemPool is used. NULL: the device's own memory.
+// The arena for this stream while one of PyTorch's pools is open for it, because a graph is captured or a
+// torch.cuda.MemPool is used. NULL: the device's own memory.
 tb_arena *open_pool(int32_t device, void *native);
 
 // As in PyTorch: the number of a pool, and which streams it is open for.

@@ -24,7 +24,7 @@ struct Open {
 
 WaitingMutex lock;
 std::map<Key, Pool> pools;           // guarded by `lock`
-std::vector<Open> opened;            // guarded by `lock`; the last one that takes a stream has it
+std::vector<Open> opened;            // guarded by `lock`; the last pool whose filter accepts a stream serves it
 std::atomic<bool> any_opened{false}; // read without the lock by every allocation
 
 } // namespace

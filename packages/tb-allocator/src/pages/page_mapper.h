@@ -1,15 +1,16 @@
 // page_mapper.h -- the physical pages of one heap, and the ranges of addresses that they are mapped into.
 //
-// A request that no free block fits gets a gap: neighbouring free and unmapped blocks. Only the unmapped part of it needs
-// pages. These are new pages while the heap may grow, and otherwise pages that are idle in free blocks elsewhere. Such a
-// page is mapped at its new address at once; its old addresses are stale, and stay mapped until their stream has passed.
+// A request that no free block fits gets a gap: neighbouring free and unmapped blocks. Only the unmapped part of it
+// needs pages. These are new pages while the heap may grow, and otherwise pages that are idle in free blocks elsewhere.
+// Such a page is mapped at its new address at once; its old addresses are stale, and stay mapped until their stream has
+// passed.
 //
 // Locks: functions are called with the heap's growth lock held, and take the store's lock themselves; exceptions have a
 // comment. Driver calls are made without the store's lock, except for event_query, which never blocks.
 //
 // Invariants: every mapped page is in `pages` of exactly one segment; a page of a shared block is also mapped over the
-// hidden block of its view. The bounds of unmapped and stale blocks are multiples of the page. These blocks change under
-// the growth lock only, so its holder may rely on them without the store's lock.
+// hidden block of its view. The bounds of unmapped and stale blocks are multiples of the page. These blocks change
+// under the growth lock only, so its holder may rely on them without the store's lock.
 #pragma once
 
 #include <atomic>
@@ -51,8 +52,8 @@ public:
   // growth lock need not be.
   bool is_scarce(const Request &request) const noexcept;
 
-  // timeline.cpp. Ends the stream's epoch with an event, unless nothing was freed in it. Afterwards the last mark covers
-  // everything that was freed until now.
+  // timeline.cpp. Ends the stream's epoch with an event, unless nothing was freed in it. Afterwards the last mark
+  // covers everything that was freed until now.
   tb_status mark(StreamPools &pools);
   // Looks at the stream's marks, and moves `passed` forward.
   void advance(Timeline &timeline) noexcept;

@@ -1,9 +1,10 @@
-// reclaiming.cpp -- the pages for a gap: new ones while the heap may grow, otherwise those that are idle in free blocks.
+// reclaiming.cpp -- the pages for a gap: new ones while the heap may grow, otherwise those that are idle in free
+// blocks.
 //
-// Pages of the request's own stream need no waiting. The driver maps a page at several addresses, and work that was queued
-// on the old address runs before all work that will be queued on the new one. Pages of another stream are reclaimed when
-// that stream has passed their last use. Only when the device is full are they reclaimed earlier; then the request's
-// stream waits for the other stream on the device, and the host does not wait.
+// Pages of the request's own stream need no waiting. The driver maps a page at several addresses, and work that was
+// queued on the old address runs before all work that will be queued on the new one. Pages of another stream are
+// reclaimed when that stream has passed their last use. Only when the device is full are they reclaimed earlier; then
+// the request's stream waits for the other stream on the device, and the host does not wait.
 #include <algorithm>
 #include <mutex>
 
@@ -135,7 +136,8 @@ void PageMapper::reclaim(StreamPools &from, uint64_t pages, bool passed_only) {
   };
   for (Pool *pool : {&from.large, &from.small}) {
     if (batch_.pages >= pages) return;
-    // Pieces beside holes come first, because then the holes become one. Anywhere else a piece leaves parts of two pages.
+    // Pieces beside holes come first, because then the holes become one. Anywhere else a piece leaves parts of two
+    // pages.
     pool->bins.descend([&](tb_block *block) {
       if (block->size < page) return true;
       return (is_hole(block->previous) || is_hole(block->next)) && take(block);

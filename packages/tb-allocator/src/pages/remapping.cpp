@@ -1,9 +1,9 @@
 // remapping.cpp -- a block composed of free parts of pages whose other part is in use: the last of the memory.
 //
-// The driver maps a page at several addresses. So a block may begin at the free end of one page, go on in whole pages, and
-// end at the free start of another. At its home address such a part is a shared block: nobody gets it, and its page does
-// not move. At the new addresses the rest of that page is a hidden block. When the new block is free again, the part
-// returns to its home.
+// The driver maps a page at several addresses. So a block may begin at the free end of one page, go on in whole pages,
+// and end at the free start of another. At its home address such a part is a shared block: nobody gets it, and its page
+// does not move. At the new addresses the rest of that page is a hidden block. When the new block is free again, the
+// part returns to its home.
 #include <algorithm>
 #include <mutex>
 
@@ -75,8 +75,8 @@ tb_status PageMapper::map_view(const View &view) {
   return status;
 }
 
-// Memory is scarce when the driver has no more and little is idle. While much is idle, whole pages stay available. 93 %:
-// with 95 % the trace `frames` runs out of memory at 1.005 times its peak, with 90 % it maps two thirds more pages.
+// Memory is scarce when the driver has no more and little is idle. While much is idle, whole pages stay available. 93
+// %: with 95 % the trace `frames` runs out of memory at 1.005 times its peak, with 90 % it maps two thirds more pages.
 bool PageMapper::is_scarce(const Request &request) const noexcept {
   return full() && request.rounded >= 2 * store_.page &&
          store_.counters.active_bytes() >= store_.counters.current(Count::reserved_bytes) / 100 * 93;

@@ -1,4 +1,5 @@
-// runs.cpp -- all mapped pages of a heap as runs: unmapped for a pause, mapped again with the same bytes, and filled for plans.
+// runs.cpp -- all mapped pages of a heap as runs: unmapped for a pause, mapped again with the same bytes, and filled
+// for plans.
 #include <mutex>
 #include <utility>
 

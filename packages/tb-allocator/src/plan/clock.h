@@ -1,4 +1,4 @@
-// clock.h -- the thread's own time: what else the machine does makes no plan worse.
+// clock.h -- the processor time of the thread, so that other load on the machine makes no plan worse.
 #pragma once
 
 #include <time.h>

@@ -1,4 +1,4 @@
-// places.cpp -- the memory of a plan: one piece of the driver's, and what becomes of it when the plan ends.
+// places.cpp -- the memory of a plan: one piece of driver memory, which the heap gets when the plan ends.
 #include <algorithm>
 
 #include "plan/planner.h"

@@ -1,9 +1,10 @@
 // planner.h -- the plans of one heap: steps that repeat are recorded, then served from places computed beforehand.
 //
-// A plan exists as long as the heap; another name is another plan. Steps of one heap do not overlap, and what all threads
-// ask of the heap during a step belongs to the step.
+// A plan exists as long as the heap; another name is another plan. Steps of one heap do not overlap, and what all
+// threads ask of the heap during a step belongs to the step.
 //
-// Locks: as in heap/heap.h. The list of plans is guarded by the growth lock; a Plan and its Program by the store's lock.
+// Locks: as in heap/heap.h. The list of plans is guarded by the growth lock; a Plan and its Program by the store's
+// lock.
 #pragma once
 
 #include <memory>

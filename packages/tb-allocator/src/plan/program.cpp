@@ -28,8 +28,8 @@ tb_status Program::make_events(int32_t device) {
   return TB_OK;
 }
 
-// A stream of another device than the events' is told apart here: what it was used for cannot be waited for, so the
-// steps diverge, and are counted.
+// Recording fails for a stream of another device than the events'. Its work cannot be waited for, so the steps diverge,
+// and are counted.
 void Program::begin(Lock &lock) {
   uint64_t at;
   {

@@ -1,4 +1,4 @@
-// recording.h -- what a step asked for, in order, as it was seen.
+// recording.h -- the allocations of a step, in order.
 #pragma once
 
 #include <cstdint>

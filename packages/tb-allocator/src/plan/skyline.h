@@ -1,4 +1,5 @@
-// skyline.h -- fills the plane of time and address from below: at the lowest place lies next who fills its time best.
+// skyline.h -- fills the plane of time and address from below: the lowest place gets the block that fills its time
+// best.
 #pragma once
 
 #include <map>

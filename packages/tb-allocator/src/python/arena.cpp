@@ -24,7 +24,7 @@ struct Arena {
   bool contiguous = false;
   std::string tag;
 
-  // Without Python's lock: these wait for the device.
+  // Runs without Python's lock, because it waits for the device.
   template <class Body> void run(const char *function, Body body) {
     tb_status status;
     {
@@ -48,7 +48,7 @@ void make(Arena *self, std::optional<int32_t> device, std::optional<uint64_t> li
   new (self) Arena(std::move(arena));
 }
 
-// What this thread took from before each `with` that it is in.
+// What this thread allocated from before each `with` block that it is in.
 thread_local std::vector<tb_arena *> before;
 
 void pause(Arena &self, const std::optional<std::string> &backup) {

@@ -18,7 +18,7 @@ using namespace nb::literals;
 namespace tb::allocator {
 namespace {
 
-// NULL where the driver has no streams, as mem_copy wants it.
+// The stream for mem_copy: NULL where the driver has no streams.
 tb_stream *copy_stream(const Driver &driver, const Storage &storage) {
   return driver.api->groups & TB_GROUP_ASYNC ? storage.stream : nullptr;
 }
@@ -43,7 +43,7 @@ void copy_from(const Buffer &buffer, nb::handle source) {
       tb_stream *stream = copy_stream(driver, to);
       status =
           driver.api->mem_copy(driver.self, to.device, stream, to.pointer, view.buf, given, TB_COPY_HOST_TO_DEVICE);
-      // The source may go away after the call.
+      // The caller may free the source after the call.
       if (status == TB_OK) status = driver.api->stream_synchronize(driver.self, to.stream);
     }
   }
@@ -84,7 +84,7 @@ int get_buffer(PyObject *self, Py_buffer *view, int flags) noexcept {
     }
     buffer.synchronize();
     auto keep = std::make_unique<std::shared_ptr<Storage>>(storage);
-    static char nothing; // some consumers take NULL for an error
+    static char nothing; // some consumers treat NULL as an error
     void *pointer = storage->pointer ? storage->pointer : &nothing;
     if (PyBuffer_FillInfo(view, self, pointer, static_cast<Py_ssize_t>(storage->size), /*readonly=*/0, flags) != 0)
       return -1;

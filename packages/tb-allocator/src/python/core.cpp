@@ -93,7 +93,7 @@ void reset_accumulated_memory_stats(std::optional<int32_t> asked) {
   check(allocator_table.reset_accumulated(device), "reset_accumulated", device);
 }
 
-// Of a device's heap, without Python's lock: `read(heap)` may take a while.
+// Calls read(heap) without Python's lock, because it may take long.
 template <class Read> auto of_heap(std::optional<int32_t> asked, Read read) {
   int32_t device = device_or_current(asked);
   Heap *heap = nullptr;
@@ -110,7 +110,7 @@ nb::bytes as_bytes(const std::string &text) { return nb::bytes(text.data(), text
 using namespace tb::allocator;
 
 NB_MODULE(_core, m) {
-  nb::set_leak_warnings(false); // with torch, a script's globals are destroyed after the check
+  nb::set_leak_warnings(false); // with torch, a script's globals are destroyed after nanobind's check
   m.doc() = "The caching allocators over tb-device.";
   m.def(
       "_connect",
@@ -152,9 +152,9 @@ NB_MODULE(_core, m) {
   m.def("host_memory_stats", host_memory_stats, nb::sig("def host_memory_stats() -> dict[str, int]"),
         "The counts of the pinned host allocator, under the keys of memory_stats().");
   m.def("reset_peak_memory_stats", reset_peak_memory_stats, "device"_a = nb::none(),
-        "Start the peaks anew from the current values.");
+        "Reset the peaks to the current values.");
   m.def("reset_accumulated_memory_stats", reset_accumulated_memory_stats, "device"_a = nb::none(),
-        "Start the sums (allocated, freed, num_*) anew from 0.");
+        "Reset the sums (allocated, freed, num_*) to 0.");
   m.def("empty_cache", empty_cache, "device"_a = nb::none(),
         "Give cached memory that nobody uses back to the driver, of all devices by default. Waits for the device.");
   m.def("empty_host_cache", empty_host_cache, "Give cached pinned memory that nobody uses back to the driver.");

@@ -15,7 +15,7 @@ namespace {
 
 struct PythonPlan {
   Heap *heap;
-  Plan *plan; // as long as the heap, which is never destroyed
+  Plan *plan; // exists as long as the heap, which is never destroyed
   nb::object arena;
 
   void begin() {
@@ -79,7 +79,7 @@ void bind_plan(nb::module_ &m) {
       "plan().\n\n`with plan:` is one repetition. The first ones are recorded; then one piece of "
       "memory is reserved that holds\nall of the step, and each allocation is served by its position "
       "in the step, without a call of the driver. A\nrepetition that asks for something else goes on "
-      "as without a plan; when that persists, it is recorded anew.")
+      "as without a plan; when that persists, it is recorded again.")
       .def(
           "__enter__",
           [](nb::object self) {
@@ -92,7 +92,7 @@ void bind_plan(nb::module_ &m) {
           "kind"_a.none(), "error"_a.none(), "traceback"_a.none(),
           nb::sig("def __exit__(self, kind: object, error: object, traceback: object) -> None"))
       .def("reset", &PythonPlan::reset,
-           "Give the plan's memory to the arena, whose trim() gives it back, and record anew. Waits for the device.\n"
+           "Give the plan's memory to the arena, whose trim() gives it back, and record again. Waits for the device.\n"
            "FailedPreconditionError inside a step.")
       .def(
           "statistics",
@@ -100,7 +100,7 @@ void bind_plan(nb::module_ &m) {
           nb::sig("def statistics(self) -> dict[str, int | float]"),
           "Since the plan began: steps, replays (steps served as planned throughout), divergences (steps that were "
           "not),"
-          "\nhits (allocations served from their places). Of the plan in force: allocations of the step, those placed "
+          "\nhits (allocations served from their places). Of the active plan: allocations of the step, those placed "
           "(the\nothers outlive it), reserved_bytes, peak_bytes alive at one time, their quotient utilisation, "
           "handovers "
           "(waits\nof a stream for another, on the device), planning_seconds.")

@@ -1,4 +1,4 @@
-// replay.cpp -- replay for Python: tb_allocator.replay is the front.
+// replay.cpp -- replay for Python; tb_allocator.replay is the public module.
 #include "python/replay.h"
 
 #include <nanobind/stl/string.h>

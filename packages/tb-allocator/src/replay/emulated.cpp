@@ -36,7 +36,7 @@ void drop(tb_driver *self, tb_physical *physical) {
 
 [[gnu::noinline]] const tb_driver::Range *range_of(tb_driver *self, uint64_t address) {
   uint64_t index = (address >> range_shift) - 1;
-  require(index < self->ranges.size(), "the address lies in a reservation");
+  require(index < self->ranges.size(), "the address is in a reservation");
   return self->recent = &self->ranges[index];
 }
 
@@ -48,7 +48,7 @@ inline tb_driver::Page *pages_of(tb_driver *self, void *address, uint64_t size) 
     range = range_of(self, value);
   uint64_t offset = value - range->base;
   require((offset | size) % emulated_page == 0 && size > 0, "sizes are multiples of a page");
-  require(offset + size <= range->size, "the range lies in one reservation");
+  require(offset + size <= range->size, "the range is in one reservation");
   return &range->pages[offset / emulated_page];
 }
 
@@ -193,7 +193,7 @@ tb_status stream_synchronize(tb_driver *self, tb_stream *stream) {
 }
 tb_status device_synchronize(tb_driver *self, int32_t) {
   ++self->calls[tb_driver::sync];
-  self->done = std::max(self->done, self->now + 2 * self->lag); // also what waits
+  self->done = std::max(self->done, self->now + 2 * self->lag); // also for streams that wait for others
   return TB_OK;
 }
 tb_status stream_default(tb_driver *self, int32_t, tb_stream **out) {

@@ -31,7 +31,7 @@ struct Player {
     heap = std::make_unique<Heap>(mine, std::make_unique<DeviceSource>(mine, 0), policy);
   }
 
-  // Events [from, to); the first that failed, or `to`. Not inlined: tools count the instructions under it.
+  // Plays events [from, to); returns the first that failed, or `to`. Not inlined, because tools count its instructions.
   [[gnu::noinline]] size_t play(size_t from, size_t to);
 
   void free_all() {
@@ -75,7 +75,7 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
     player.driver.calls = {};
     if (plan && planner_of(*player.heap).begin_step(*plan) != TB_OK) break;
     player.driver.peak = player.driver.used;
-    if (making) player.driver.calls = {}; // what making the plan costs is told apart, in its figures
+    if (making) player.driver.calls = {}; // the calls that make the plan are not counted
     auto begin = std::chrono::steady_clock::now();
     for (size_t step = 1; step <= steps; ++step) {
       size_t to = count * step / steps;

@@ -1,4 +1,4 @@
-// replay.h -- a trace through an allocator of its own, over the driver without memory.
+// replay.h -- plays a trace with an allocator of its own, over the driver without memory.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ struct Repetition {
   uint64_t failed_event = 0; // when not completed
   uint64_t failed_bytes = 0;
   double seconds = 0;
-  uint64_t peak_reserved = 0; // bytes held from the driver at most, in this repetition
+  uint64_t peak_reserved = 0; // the most bytes reserved from the driver in this repetition
   std::array<uint64_t, tb_driver::end> calls{};
 };
 

@@ -1,4 +1,4 @@
-// trace.cpp -- reads a trace's text.
+// trace.cpp -- parses the text of a trace.
 #include "replay/trace.h"
 
 #include <algorithm>

@@ -13,8 +13,8 @@ struct ExerciseResult {
 };
 
 // Runs over the driver without memory, with 4 streams that lag behind. The promises: allocated blocks never overlap, by
-// address or in memory, and keep their pages; addresses are aligned; statistics agree with the map; all memory goes back
-// to the driver at the end.
+// address or in memory, and keep their pages; addresses are aligned; statistics agree with the map; all memory goes
+// back to the driver at the end.
 ExerciseResult exercise_streams(uint64_t operations, uint64_t seed);
 
 // The same with threads that free each other's blocks, and without recorded streams. Statistics are compared while no

@@ -1,4 +1,5 @@
-// shadow.h -- who used which bytes, by address and in memory, until all have passed: what an allocator may not hand out.
+// shadow.h -- who used which bytes, by address and in memory, until all have passed: what an allocator may not hand
+// out.
 #pragma once
 #include <algorithm>
 #include <map>

@@ -1,4 +1,5 @@
-// test_foreign.cpp -- the functions that PyTorch's pluggable allocator calls: their failures cannot be tested through C.
+// test_foreign.cpp -- the functions that PyTorch's pluggable allocator calls: their failures cannot be tested through
+// C.
 #include "interop/foreign.h"
 
 #include <stdexcept>

@@ -1,4 +1,5 @@
-// test_pinned.cpp -- pinned memory: what is reserved follows what is in use, whatever the sizes, and faults lose nothing.
+// test_pinned.cpp -- pinned memory: what is reserved follows what is in use, whatever the sizes, and faults lose
+// nothing.
 #include <algorithm>
 #include <cstring>
 #include <memory>

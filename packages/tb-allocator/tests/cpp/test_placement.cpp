@@ -1,5 +1,5 @@
-// test_placement.cpp -- where a plan puts blocks: never two that live together on one byte, in hardly more than the most
-// bytes alive, and streams apart as far as that has room.
+// test_placement.cpp -- where a plan puts blocks: never two that live together on one byte, in hardly more than the
+// most bytes alive, and streams apart as far as that has room.
 #include <algorithm>
 #include <cmath>
 #include <map>
