@@ -125,7 +125,7 @@ tb_status destroy(tb_driver *self, tb_physical *physical) {
 
 tb_status map(tb_driver *self, void *address, uint64_t size, tb_physical *physical, uint64_t offset) {
   ++self->calls[tb_driver::map];
-  require(offset + size <= physical->size, "a mapping lies in its memory");
+  require(offset + size <= physical->size, "a mapping is inside its memory");
   tb_driver::Page *first = pages_of(self, address, size);
   ++physical->references;
   require(!first->memory, "nothing is mapped twice at one address");

@@ -1,8 +1,8 @@
 // test_fuzz.cpp -- random operations over several streams against a shadow of every byte range.
 //
-// Promises: live blocks never overlap, neither by address nor in memory; memory is handed out again only in stream
-// order, when all streams that used it have passed, or when the new stream was told to wait for them; no address is
-// unmapped that queued work may use; alignment; the counts add up after every step and return to zero at the end.
+// Promises: allocated blocks never overlap, neither by address nor in memory. Memory is allocated again only in stream
+// order, when all streams that used it have passed, or when the new stream waits for them. No address is unmapped that
+// queued work may use. Addresses are aligned. The counts add up after every step and return to zero at the end.
 #include <algorithm>
 #include <cstring>
 #include <random>

@@ -68,7 +68,7 @@ void what_is_reserved_follows_what_is_in_use() {
   Pinned pinned;
   std::vector<Item> items;
   for (int step = 0; step < 20000; ++step) {
-    uint64_t most = step / 1000 % 2 ? 4 * MiB : 400 * KiB; // kinds of sizes in turns
+    uint64_t most = step / 1000 % 2 ? 4 * MiB : 400 * KiB; // the kinds of sizes alternate
     if (random() % 100 < 53 && pinned.in_use < 60 * MiB) {
       items.push_back(pinned.make(64 * KiB + 1 + random() % most));
       CHECK(static_cast<double>(pinned.reserved()) <= 1.06 * static_cast<double>(pinned.most_in_use));

@@ -45,7 +45,7 @@ size_t handovers(const Blocks &blocks, const Placement &placement) {
   return count;
 }
 
-// A program that holds up to `limit` bytes, in sizes spread evenly by magnitude, and frees what is young first.
+// A program that allocates up to `limit` bytes, in sizes distributed evenly by magnitude, and frees young blocks first.
 class Program {
 public:
   explicit Program(uint64_t seed) : random_(seed) {}

@@ -227,7 +227,7 @@ void random_steps(bool growing, uint64_t seed, uint64_t turns, uint64_t *replays
   *divergences += plan.figures.divergences;
 }
 
-// The place of a block that is still held is not handed out, and the plan recovers when it is made anew.
+// The place of a block that is still allocated is not given away, and the plan recovers when it is made again.
 void a_block_that_escapes_keeps_its_bytes() {
   std::mt19937_64 random(7);
   Machine machine(true);
@@ -291,7 +291,7 @@ void memory_of_a_plan_is_there_for_those_in_need(bool growing) {
   CHECK(state_of(machine, plan) == Plan::State::replaying && plan.figures.replays == 2);
 }
 
-void what_cannot_be_planned_is_told() {
+void what_cannot_be_planned_is_refused() {
   Machine machine(true);
   Plan &plan = *planner_of(*machine.heap).plan("step", 1), &other = *planner_of(*machine.heap).plan("other", 1);
   CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
@@ -310,7 +310,7 @@ void what_cannot_be_planned_is_told() {
 int main(int count, char **arguments) {
   fake::install();
   uint64_t turns = count > 1 ? static_cast<uint64_t>(atoll(arguments[1])) : 120;
-  what_cannot_be_planned_is_told();
+  what_cannot_be_planned_is_refused();
   a_block_that_escapes_keeps_its_bytes();
   for (bool growing : {false, true}) {
     for (uint32_t streams : {1u, 3u}) a_step_that_repeats_needs_no_memory_calls(growing, streams);

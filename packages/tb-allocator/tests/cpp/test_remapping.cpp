@@ -1,4 +1,4 @@
-// test_splicing.cpp -- blocks in parts of pages that other blocks use: each byte is somebody's once, and everything
+// test_remapping.cpp -- blocks in parts of pages that other blocks use: each byte is somebody's once, and everything
 // comes back.
 #include <algorithm>
 #include <cstring>
@@ -15,13 +15,13 @@ constexpr uint64_t capacity = 6 * MiB; // three pages
 Shadow *shadow_of_unmap;
 
 // Three pages, of which the end of the first and the start of the last are free, and a block made of the two.
-struct Spliced {
+struct Remapped {
   std::unique_ptr<tb::allocator::Heap> heap;
   tb_stream *stream = fake::new_stream();
-  std::vector<Live> all; // the last is the spliced one
+  std::vector<Live> all; // the last is the remapped one
   Shadow shadow;
 
-  Spliced() {
+  Remapped() {
     fake::world.capacity = capacity;
     tb::Driver driver{&fake::api, nullptr};
     tb::allocator::HeapPolicy policy;
@@ -33,7 +33,7 @@ struct Spliced {
     shadow_of_unmap = &shadow;
     fake::world.on_unmap = [](char *address, uint64_t size) { shadow_of_unmap->unmapped(address, size); };
   }
-  ~Spliced() {
+  ~Remapped() {
     while (!all.empty()) free(all.size() - 1);
     fake::complete_all();
     CHECK(heap->empty_cache() == TB_OK);
@@ -86,7 +86,7 @@ struct Spliced {
 };
 
 void the_last_parts_of_pages_make_a_block_of_their_own() {
-  Spliced memory;
+  Remapped memory;
   CHECK(memory.fill() == TB_OK);
   CHECK(fake::world.mapped.size() == 5); // three pages, two of them twice
   memory.check_contents();
@@ -94,13 +94,13 @@ void the_last_parts_of_pages_make_a_block_of_their_own() {
   CHECK(full.reserved_bytes[0].current == capacity && full.active_bytes[0].current == capacity);
   CHECK(full.inactive_split_bytes[0].current == 0);
   CHECK(memory.allocate(512) == TB_OUT_OF_MEMORY); // no byte is left
-  Live spliced = memory.all.back();
-  CHECK(memory.heap->find(spliced.pointer + MiB) == spliced.block);
+  Live remapped = memory.all.back();
+  CHECK(memory.heap->find(remapped.pointer + MiB) == remapped.block);
   CHECK(memory.heap->snapshot().size() > 0);
 }
 
-void what_was_spliced_is_used_again_in_any_form() {
-  Spliced memory;
+void remapped_memory_is_used_again_in_any_form() {
+  Remapped memory;
   CHECK(memory.fill() == TB_OK);
   memory.free(4);
   for (int part = 0; part < 2; ++part) CHECK(memory.allocate(MiB) == TB_OK);
@@ -112,7 +112,7 @@ void what_was_spliced_is_used_again_in_any_form() {
 }
 
 void pages_stay_mapped_until_the_stream_is_done_with_the_block() {
-  Spliced memory;
+  Remapped memory;
   CHECK(memory.fill() == TB_OK);
   char *address = memory.all.back().pointer;
   memory.stream->queued = 5; // they still use it; the shadow looks at each page that is unmapped
@@ -125,7 +125,7 @@ void pages_stay_mapped_until_the_stream_is_done_with_the_block() {
 }
 
 void parts_that_another_stream_uses_are_not_taken() {
-  Spliced memory;
+  Remapped memory;
   tb_stream *other = fake::new_stream();
   for (int block = 0; block < 6; ++block) CHECK(memory.allocate(MiB, block == 4 ? other : nullptr) == TB_OK);
   other->queued = 3;
@@ -139,7 +139,7 @@ void parts_that_another_stream_uses_are_not_taken() {
 
 void a_pause_keeps_address_and_contents() {
   for (bool freed : {false, true}) {
-    Spliced memory;
+    Remapped memory;
     CHECK(memory.fill() == TB_OK);
     CHECK(memory.heap->pause(true) == TB_OK);
     CHECK(fake::world.used == 0 && fake::world.mapped.empty());
@@ -179,7 +179,7 @@ void every_failing_call_leaves_things_as_they_were() {
   for (bool on : {false, true}) {
     bool done = false;
     for (int call = 0; !done; ++call) {
-      Spliced memory;
+      Remapped memory;
       calls_left = call;
       fails_on = on;
       tb_status status = memory.fill();
@@ -204,7 +204,7 @@ void every_failing_call_leaves_things_as_they_were() {
 int main() {
   fake::install();
   the_last_parts_of_pages_make_a_block_of_their_own();
-  what_was_spliced_is_used_again_in_any_form();
+  remapped_memory_is_used_again_in_any_form();
   pages_stay_mapped_until_the_stream_is_done_with_the_block();
   parts_that_another_stream_uses_are_not_taken();
   a_pause_keeps_address_and_contents();

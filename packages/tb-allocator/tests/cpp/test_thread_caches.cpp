@@ -93,7 +93,7 @@ void one_thread_reads_the_figures_of_a_heap_without_caches() {
   CHECK(fake::world.used == 0);
 }
 
-void threads_at_rest_leave_exact_figures() {
+void idle_threads_leave_exact_figures() {
   constexpr int threads = 8, rounds = 20;
   Heap heap = make_heap(true);
   std::vector<tb_stream *> streams;
@@ -260,7 +260,7 @@ void memory_that_runs_out_is_taken_from_the_caches_of_all_threads() {
   finish(heap);
 }
 
-void what_stands_in_the_way_is_told_although_a_block_is_cached() {
+void a_pause_and_a_failure_are_reported_although_a_block_is_cached() {
   Heap heap = make_heap(true);
   tb_stream *own = fake::new_stream(), *user = fake::new_stream();
   tb_block *block = make(heap, 700, own);
@@ -350,13 +350,13 @@ void the_history_of_all_threads_is_in_order() {
 int main() {
   fake::install();
   one_thread_reads_the_figures_of_a_heap_without_caches();
-  threads_at_rest_leave_exact_figures();
+  idle_threads_leave_exact_figures();
   a_cache_that_serves_nothing_rests_and_is_tried_again();
   another_threads_free_keeps_the_streams_apart();
   a_consumers_frees_reach_the_producer();
   the_end_of_a_thread_gives_its_blocks_back();
   memory_that_runs_out_is_taken_from_the_caches_of_all_threads();
-  what_stands_in_the_way_is_told_although_a_block_is_cached();
+  a_pause_and_a_failure_are_reported_although_a_block_is_cached();
   a_block_that_is_freed_twice_stays_cached_once();
   the_history_of_all_threads_is_in_order();
 }
