@@ -64,7 +64,7 @@ public:
   tb_block *insert(tb_block *block) noexcept;
   // Moves a free block to the pool of another stream. The caller makes sure that the stream may use it.
   void transfer(tb_block *free, Pool &pool) noexcept;
-  // Removes a free block from its bin: nobody else gets it. Its state is then reserved.
+  // Removes a free block from its bin, so that no request gets it. Its state is then reserved.
   void reserve(tb_block *block) noexcept;
 
   // The segment's row of blocks. new_block throws std::bad_alloc; erase also releases the record.

@@ -162,7 +162,7 @@ private:
   PageMapper pages_;
   PendingFrees frees_;
   WaitingMutex growth_;
-  std::vector<StreamPools *> donors_; // of the request at hand; guarded by growth_
+  std::vector<StreamPools *> donors_; // of the current request; guarded by growth_
   std::unique_ptr<StepPlanner> planner_;
 };
 

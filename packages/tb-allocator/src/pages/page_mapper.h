@@ -157,7 +157,7 @@ private:
   uint64_t range_size_ = 0;          // of addresses
   std::atomic<bool> full_{false};
   std::vector<View> views_; // guarded by the growth lock
-  PageBatch batch_;         // of the request at hand
+  PageBatch batch_;         // of the current request
   std::vector<StreamPools *> donors_;
   uint32_t looks_left_ = 0;        // guarded by the store's lock
   std::vector<Run> runs_;          // while paused: what map_all() maps

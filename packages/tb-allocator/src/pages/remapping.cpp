@@ -1,9 +1,9 @@
 // remapping.cpp -- a block composed of free parts of pages whose other part is in use: the last of the memory.
 //
 // The driver maps a page at several addresses. So a block may begin at the free end of one page, go on in whole pages,
-// and end at the free start of another. At its home address such a part is a shared block: nobody gets it, and its page
-// does not move. At the new addresses the rest of that page is a hidden block. When the new block is free again, the
-// part returns to its home.
+// and end at the free start of another. At its home address such a part is a shared block: no request gets it, and its
+// page does not move. At the new addresses the rest of that page is a hidden block. When the new block is free again,
+// the part returns to its home.
 #include <algorithm>
 #include <mutex>
 

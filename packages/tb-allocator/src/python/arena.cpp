@@ -101,10 +101,11 @@ void bind_arena(nb::module_ &m) {
           "\nthat allocates the same each time. Enters the arena too. The first `warmup` repetitions are recorded.")
       .def(
           "trim", [](Arena &self) { self.run("trim", [](Heap &heap) { return heap.empty_cache(); }); },
-          "Give memory that nobody uses back to the driver. Waits for the device.")
+          "Give unused memory back to the driver. Waits for the device.")
       .def(
           "pause", &pause, "backup"_a.none() = "host",
-          "Give all memory back while every buffer keeps its address: until resume() nobody may touch their bytes.\n\n"
+          "Give all memory back while every buffer keeps its address: until resume() their bytes must not be "
+          "touched.\n\n"
           "backup: \"host\" keeps the contents in host memory, None loses them. Waits for the device. When it raises "
           "for want\nof host memory or a failed copy, nothing has changed. UnsupportedError where memory does not come "
           "in pages.")

@@ -156,11 +156,12 @@ NB_MODULE(_core, m) {
   m.def("reset_accumulated_memory_stats", reset_accumulated_memory_stats, "device"_a = nb::none(),
         "Reset the sums (allocated, freed, num_*) to 0.");
   m.def("empty_cache", empty_cache, "device"_a = nb::none(),
-        "Give cached memory that nobody uses back to the driver, of all devices by default. Waits for the device.");
-  m.def("empty_host_cache", empty_host_cache, "Give cached pinned memory that nobody uses back to the driver.");
+        "Give unused cached memory back to the driver, of all devices by default. Waits for the device.");
+  m.def("empty_host_cache", empty_host_cache, "Give unused cached pinned memory back to the driver.");
   m.def("mem_get_info", mem_get_info, "device"_a = nb::none(), "Free and total bytes of a device, as its driver says.");
   m.def("set_memory_limit", set_memory_limit, "nbytes"_a.none(), "device"_a = nb::none(),
-        "Never reserve more than `nbytes` of the device's memory; None: no limit. What is reserved already stays.");
+        "Never reserve more than `nbytes` of the device's memory; None: no limit. Memory that is reserved already is "
+        "kept.");
   m.def(
       "_snapshot",
       [](std::optional<int32_t> device) {
