@@ -59,7 +59,7 @@ def test_a_reset_context_gives_everything_back(manager: Any) -> None:
     del kept  # its finalizer finds nothing more to free
 
 
-def test_free_and_total_memory_are_told(manager: Any) -> None:
+def test_free_and_total_memory_are_reported(manager: Any) -> None:
     info = manager.get_memory_info()
     assert isinstance(info, cuda.MemoryInfo)
     assert info.total == tb_allocator.mem_get_info(0)[1]

@@ -37,7 +37,7 @@ def program():
         try:
             allocate(1).free()
         except tb_device.Error as error:
-            # A failure that came to light in deallocate, which cannot raise, is told by the next call, once.
+            # A failure that came to light in deallocate, which cannot raise, is reported by the next call, once.
             if error.function != "deallocate":
                 raise
     used = stream().value
@@ -68,9 +68,9 @@ def program():
             tb_allocator.set_memory_limit(6 * MiB)
             parts = [tb_allocator.empty(MiB) for _ in range(6)]
             del parts[4], parts[1]
-            with tb_allocator.empty(2 * MiB) as spliced:
-                spliced.copy_from(bytes(2 * MiB))
-                assert spliced.tobytes() == bytes(2 * MiB)
+            with tb_allocator.empty(2 * MiB) as remapped:
+                remapped.copy_from(bytes(2 * MiB))
+                assert remapped.tobytes() == bytes(2 * MiB)
             del parts[:]
             tb_allocator.empty(6 * MiB).free()
     finally:
@@ -80,7 +80,7 @@ def program():
     tb_allocator.empty_cache()
     tb_allocator.empty_host_cache()
 
-def told():
+def reported():
     try:
         program()
     except tb_device.Error as error:
@@ -99,7 +99,7 @@ def check():
     free, total = tb_allocator.mem_get_info()
     assert free == total, (free, total)
 
-print(sweep_in_processes(told, statuses=[STATUS], check=check))
+print(sweep_in_processes(reported, statuses=[STATUS], check=check))
 """
 
 

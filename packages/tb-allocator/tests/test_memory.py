@@ -101,7 +101,7 @@ def test_statistics_have_pytorchs_keys_and_meaning() -> None:
     }
 
 
-def test_single_figures_follow_and_resets_start_them_anew() -> None:
+def test_single_figures_follow_and_resets_restart_them() -> None:
     with tb_allocator.empty(1024):
         assert tb_allocator.memory_allocated() == 1024
         assert tb_allocator.memory_reserved() == 2 * MiB
@@ -271,7 +271,7 @@ except tb_device.OutOfMemoryError as error:
 """
 
 
-def test_under_a_limit_memory_in_pieces_is_told_before_the_limit(python: Python) -> None:
+def test_under_a_limit_fragmented_memory_is_reported_before_the_limit(python: Python) -> None:
     settings = {"TB_CPU_MEMORY": "1G", "TB_ALLOC_CONF": "expandable_segments:False"}
     in_pieces = python.output(UNDER_A_LIMIT.replace("FREED", "3"), **settings)
     assert "in pieces: TB_ALLOC_CONF=expandable_segments:True" in in_pieces

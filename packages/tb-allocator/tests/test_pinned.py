@@ -10,12 +10,12 @@ from tb_allocator import replay, traces
 def measured(name: str, seed: int, settings: str = "") -> tuple[float, float]:
     """The waste of three repetitions (bytes reserved to bytes asked, at most), and calls per event of the last."""
     trace = replay.load(f"generate:{name}:{seed}")
-    turns = replay.replay(trace, settings=settings, pinned=True)["repetitions"]
-    assert [one["completed"] for one in turns] == [True] * 3
-    calls = turns[-1]["calls"]
+    repetitions = replay.replay(trace, settings=settings, pinned=True)["repetitions"]
+    assert [one["completed"] for one in repetitions] == [True] * 3
+    calls = repetitions[-1]["calls"]
     assert calls["mem_alloc"] == calls["vmm_create"] == 0
     return (
-        max(one["peak_reserved"] for one in turns) / trace.peak_live,
+        max(one["peak_reserved"] for one in repetitions) / trace.peak_live,
         (calls["mem_alloc_host"] + calls["mem_free_host"]) / trace.events,
     )
 

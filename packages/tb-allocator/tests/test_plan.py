@@ -61,7 +61,7 @@ def test_inside_a_step_all_memory_of_the_thread_comes_from_the_arena() -> None:
     assert tb_allocator.memory_stats()["num_device_alloc"] == 0
 
 
-def test_another_step_falls_back_and_a_lasting_change_is_planned_anew() -> None:
+def test_another_step_falls_back_and_a_lasting_change_is_planned_again() -> None:
     arena = Arena()
     plan = arena.plan("step", warmup=1)
 
@@ -112,7 +112,7 @@ def test_snapshot_history_and_statistics_know_the_blocks_of_a_plan() -> None:
     assert arena.memory_stats()["allocated_bytes.all.current"] == 0
 
 
-def test_a_paused_arena_keeps_what_lies_in_a_plan() -> None:
+def test_a_paused_arena_keeps_the_contents_of_a_plan() -> None:
     arena = Arena()
     plan = arena.plan("step", warmup=1)
     for _ in range(2):

@@ -54,7 +54,7 @@ def test_the_history_is_always_on_in_order_and_timed() -> None:
     buffer = tb_allocator.empty(5000)
     address = buffer.ptr
     buffer.free()
-    time.sleep(0.01)  # so that the clocks are compared over a stretch of time
+    time.sleep(0.01)  # so that some time passes between the comparisons of the clocks
     [events] = tb_allocator.memory_snapshot()["device_traces"]
     actions = [event["action"] for event in events]
     assert actions[-3:] == ["alloc", "free_requested", "free_completed"]

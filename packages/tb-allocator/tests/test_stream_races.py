@@ -2,7 +2,7 @@
 order that the rules allow: no memory is handed on while work on it is pending, which the contents prove.
 
 Each block is filled with a pattern of its own, in the order of its stream; other streams copy from it, are recorded,
-and the block is freed at once. Whoever got its bytes too early has overwritten them by the time the copies run.
+and the block is freed at once. A block that got its bytes too early has overwritten them by the time the copies run.
 TB_RACE_SECONDS: how long each program runs, 0.5 by default.
 """
 
@@ -145,7 +145,7 @@ print(counts["wrong"])
 def wrong(python: Python, mode: str, segments: str, seed: int, *, forget: bool = False) -> int:
     """Copies that saw another block's bytes."""
     python.limit = 60 + 10 * int(float(SECONDS))
-    told = python.output(
+    printed = python.output(
         CODE,
         TB_DRIVER="sim",
         TB_SIM_SEED=str(seed),
@@ -156,7 +156,7 @@ def wrong(python: Python, mode: str, segments: str, seed: int, *, forget: bool =
         SECONDS=SECONDS,
         FORGET=str(int(forget)),
     )
-    return int(told)
+    return int(printed)
 
 
 @pytest.mark.parametrize("segments", ["True", "False"], ids=["pages", "segments"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
-from tb_allocator import _core
+from building import native_tests
 
 from . import comparison
 from .programs import OURS, RMM
@@ -80,7 +81,12 @@ def _least(values: list[float]) -> float | None:
 
 def of_history() -> list[Line]:
     """The line about what remembering the last events costs: half of what a cached pair of 512 B takes longer."""
-    remembered = _core._pair_nanoseconds(512, 1, REMEMBERED) - _core._pair_nanoseconds(512, 1, 0)
+    program = native_tests.build("tb-allocator", "bench_history")
+
+    def nanoseconds(events: int) -> float:
+        return float(subprocess.run([program, "512", "1", str(events)], stdout=subprocess.PIPE, check=True).stdout)
+
+    remembered = nanoseconds(REMEMBERED) - nanoseconds(0)
     return [Line("history, nanoseconds of an event", remembered / 2, 20, at_least=False)]
 
 

@@ -1,11 +1,11 @@
-// clock.h -- the thread's own time: what else the machine does makes no plan worse.
+// clock.h -- the processor time of the thread, so that other load on the machine makes no plan worse.
 #pragma once
 
 #include <time.h>
 
 #include <chrono>
 
-namespace tb {
+namespace tb::allocator {
 
 struct Clock {
   using duration = std::chrono::nanoseconds;
@@ -20,4 +20,4 @@ struct Clock {
   }
 };
 
-} // namespace tb
+} // namespace tb::allocator

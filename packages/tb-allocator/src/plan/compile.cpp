@@ -1,21 +1,21 @@
-// compile.cpp -- from what was recorded to a program: places, what lay there before, and the fewest events for it.
+// compile.cpp -- from a recording to a program: places, the earlier users of each place, and the fewest events.
 #include <algorithm>
 #include <map>
 #include <queue>
 
 #include "plan/program.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 struct Extent {
   uint64_t from, to;
 };
 
-// Bytes by who had them last; later extents cover earlier ones.
+// The last user of each byte; later extents cover earlier ones.
 class LastUsers {
 public:
-  // Visits what lies in the extent, then gives all of it to `user`. Returns the bytes that nobody had.
+  // Visits the users of the extent, then assigns all of it to `user`. Returns the bytes that had no user.
   template <class Visit> uint64_t take(Extent extent, uint32_t user, Visit visit) {
     uint64_t had = 0;
     auto one = all_.upper_bound(extent.from);
@@ -69,7 +69,7 @@ Program::Program(const Driver &which, const std::vector<Recorded> &step, double 
   }
   begin_.resize(streams.size());
   for (uint32_t stream = 0; stream < streams.size(); ++stream) begin_[stream].stream = stream;
-  known_.assign(streams.size() * streams.size(), 1); // whoever makes the memory waits for the device
+  known_.assign(streams.size() * streams.size(), 1); // the device was waited for when the memory was made
   lay_out(step, seconds);
   find_order(step);
   find_earlier();
@@ -102,13 +102,13 @@ void Program::find_order(const std::vector<Recorded> &step) {
     std::sort(begin, after_.end());
     after_.erase(std::unique(begin, after_.end()), after_.end());
     entry.after_end = static_cast<uint32_t>(after_.size());
-    if (fresh) entry.earlier = ~uint64_t{0}; // find_earlier says which
+    if (fresh) entry.earlier = ~uint64_t{0}; // find_earlier() finds out which
     entry.needs = static_cast<uint32_t>(needs_.size());
     for (uint32_t one = entry.after; one < entry.after_end; ++one)
       for (uint32_t stream = 0; stream < pools.size(); ++stream)
         if (stream != entry.stream && users(entries[after_[one]]) >> stream & 1)
           needs_.push_back({after_[one], stream, none});
-    // The latest first: its event covers the others of that stream.
+    // The latest comes first, because its event covers the others of that stream.
     std::sort(needs_.begin() + entry.needs, needs_.end(),
               [&](const Need &a, const Need &b) { return step[a.entry].freed > step[b.entry].freed; });
     entry.needs_end = static_cast<uint32_t>(needs_.size());
@@ -144,7 +144,7 @@ void Program::find_earlier() {
   }
 }
 
-// Goes through the step as it was recorded: only where a wait is not covered by an earlier one is an event recorded.
+// Goes through the step as it was recorded. An event is recorded only where no earlier wait covers the need.
 void Program::assign_events(const std::vector<Recorded> &step) {
   struct Asked {
     uint32_t freed, entry, stream, last; // the last: the latest entry that waits for it
@@ -158,7 +158,8 @@ void Program::assign_events(const std::vector<Recorded> &step) {
       const Need &need = needs_[one];
       uint32_t &covered = seen[entry.stream * pools.size() + need.stream], freed = step[need.entry].freed;
       auto found = places.find({need.entry, need.stream});
-      if (freed < covered && found == places.end()) continue; // strictly: frees between two allocations have one number
+      if (freed < covered && found == places.end())
+        continue; // not <=, because all frees between two allocations have the same number
       if (found == places.end()) {
         found = places.emplace(std::pair{need.entry, need.stream}, asked.size()).first;
         asked.push_back({freed, need.entry, need.stream, at});
@@ -177,7 +178,7 @@ void Program::assign_events(const std::vector<Recorded> &step) {
     const Asked &one = asked[index];
     auto &mine = busy[one.stream];
     uint32_t event = static_cast<uint32_t>(events_.size());
-    if (!mine.empty() && mine.top().first < one.freed) { // waits that were made keep the record that they saw
+    if (!mine.empty() && mine.top().first < one.freed) { // earlier waits keep the recording that they waited for
       event = mine.top().second;
       mine.pop();
     } else {
@@ -197,4 +198,4 @@ void Program::assign_events(const std::vector<Recorded> &step) {
   }
 }
 
-} // namespace tb
+} // namespace tb::allocator

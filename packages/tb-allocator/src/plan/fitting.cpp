@@ -1,4 +1,4 @@
-// fitting.cpp -- ejection search: whoever is driven out grows heavier, so that no two blocks take turns for ever.
+// fitting.cpp -- ejection search: a block that is ejected gets heavier, so that no two blocks eject each other forever.
 #include "plan/fitting.h"
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-namespace tb {
+namespace tb::allocator {
 
-// As many allocations between two lists as a list is long: together they are as long as there are blocks.
+// As many allocations between two lists as a list is long, so that all lists together are as long as there are blocks.
 Fitting::Fitting(const std::vector<Lifetime> &blocks) : blocks_(blocks) {
   std::vector<int64_t> change(blocks.size() + 1);
   int64_t alive = 0, most = 0;
@@ -27,7 +27,7 @@ Fitting::Fitting(const std::vector<Lifetime> &blocks) : blocks_(blocks) {
   }
 }
 
-// Placed blocks that are alive at some time together with this one, and their edges.
+// The placed blocks whose lifetimes overlap that of this one, and their edges.
 void Fitting::look_beside(uint32_t block, const std::vector<uint64_t> &offsets) {
   beside_.clear();
   lower_.clear();
@@ -46,7 +46,7 @@ void Fitting::look_beside(uint32_t block, const std::vector<uint64_t> &offsets) 
   std::sort(upper_.begin(), upper_.end(), by_address);
 }
 
-// The place that drives out the least weight. At an edge of another block or of the memory: elsewhere none is better.
+// The place that ejects the least weight. It is at an edge of another block or of the memory; no other place is better.
 uint64_t Fitting::cheapest(uint64_t size, uint64_t capacity) const {
   double least = HUGE_VAL;
   uint64_t best = 0;
@@ -55,7 +55,7 @@ uint64_t Fitting::cheapest(uint64_t size, uint64_t capacity) const {
   auto consider = [&](uint64_t at) {
     for (; begun < lower_.size() && lower_[begun].at < at + size; ++begun) weight += lower_[begun].weight;
     for (; ended < upper_.size() && upper_[ended].at <= at; ++ended) weight -= upper_[ended].weight;
-    if (weight >= least * (1 - 1e-9) - 1e-9) return; // lower addresses first: sums of other orders are no better
+    if (weight >= least * (1 - 1e-9) - 1e-9) return; // lower addresses first; a sum in another order counts as equal
     least = weight;
     best = at;
   };
@@ -109,4 +109,4 @@ bool Fitting::run(uint64_t capacity, Hardness hardness, uint64_t work, Clock::ti
   return true;
 }
 
-} // namespace tb
+} // namespace tb::allocator

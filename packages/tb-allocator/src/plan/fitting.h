@@ -1,4 +1,5 @@
-// fitting.h -- blocks of known lifetimes into memory that is hardly larger than the most bytes alive: a local search.
+// fitting.h -- places blocks of known lifetimes in memory hardly larger than the most bytes in use at a time: local
+// search.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include "plan/clock.h"
 #include "plan/placement.h"
 
-namespace tb {
+namespace tb::allocator {
 
 class Fitting {
 public:
@@ -18,14 +19,15 @@ public:
 
   explicit Fitting(const std::vector<Lifetime> &blocks);
 
-  // Starts from offsets where no two blocks overlap. What ends above `capacity` is taken out; then the hardest block
-  // without a place goes where it drives out the least, until every block has one: true, and `offsets` says where.
-  // False after about `work` looks at blocks, or at the deadline: then `offsets` are of no use.
+  // Starts from offsets where no two blocks overlap. Blocks that end above `capacity` are removed; then the hardest
+  // block without a place goes where it ejects the least, until every block has a place: then it returns true, and
+  // `offsets` has the places. Returns false after about `work` looks at blocks, or at the deadline; `offsets` is then
+  // invalid.
   bool run(uint64_t capacity, Hardness hardness, uint64_t work, Clock::time_point deadline,
            std::vector<uint64_t> *offsets);
 
 private:
-  struct Edge { // of a block beside the one at hand
+  struct Edge { // of a block beside the current one
     uint64_t at;
     double weight;
   };
@@ -36,9 +38,9 @@ private:
   uint32_t stride_;
   std::vector<std::vector<uint32_t>> alive_; // before every stride-th allocation
   std::vector<bool> placed_;
-  std::vector<double> weights_; // grow whenever a block is driven out, so that it is driven out less
+  std::vector<double> weights_; // grow whenever a block is ejected, so that it is ejected less often
   std::vector<uint32_t> beside_;
   std::vector<Edge> lower_, upper_; // edges of beside_, in order
 };
 
-} // namespace tb
+} // namespace tb::allocator

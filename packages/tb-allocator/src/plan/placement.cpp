@@ -1,8 +1,9 @@
-// placement.cpp -- several heuristics, of which the best result counts.
+// placement.cpp -- several heuristics; the best result is used.
 //
-// The first fill the plane of time and address from below (a skyline): at the lowest place they put the block that fills
-// its time best, in several meanings of "best". The next does what an allocator would do, with best fit: it is always in
-// time, but hands bytes from stream to stream. Where all leave too much, a local search goes on from what they found.
+// The first ones fill the plane of time and address from below (a skyline): at the lowest place they put the block that
+// fills its time best, by several measures. The next one does what an allocator would do, with best fit: it always ends
+// in time, but passes bytes from stream to stream. Where all waste too much, a local search continues from their
+// results.
 #include "plan/placement.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 #include "plan/fitting.h"
 #include "plan/skyline.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 class BestFit {
@@ -78,7 +79,7 @@ private:
 constexpr Preference preferences[] = {{0, 1},   {1, 1},    {0.5, 1}, {0.2, 1}, {0.1, 1},
                                       {0.3, 3}, {0.75, 1}, {1.5, 1}, {0, 3},   {1, 3}};
 
-// Blocks so small that all of them together hardly count lie on top of the others: then the search has fewer to move.
+// Blocks so small that all of them together hardly count are placed above the others, so that the search moves fewer.
 void squeeze(const Blocks &blocks, Placement *best, Clock::time_point deadline) {
   constexpr struct {
     Preference start;
@@ -148,4 +149,4 @@ Placement place_together(const Blocks &blocks, Clock::time_point deadline) {
   return best;
 }
 
-} // namespace tb
+} // namespace tb::allocator

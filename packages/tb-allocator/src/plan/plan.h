@@ -7,22 +7,22 @@
 
 #include "plan/program.h"
 
-namespace tb {
+namespace tb::allocator {
 
 struct PlanFigures {
-  uint64_t steps = 0;       // that ended
+  uint64_t steps = 0;       // steps that ended
   uint64_t replays = 0;     // of those: served as planned from begin to end
-  uint64_t divergences = 0; // of those: that began as planned, and did not go on so
+  uint64_t divergences = 0; // of those: began as planned, and did not continue so
   uint64_t hits = 0;        // allocations served from their places
   uint64_t handovers = 0;   // waits of a stream for another on the device, since the plan was made
   uint64_t allocations = 0; // of the planned step
-  uint64_t placed = 0;      // of those: that end within it
+  uint64_t placed = 0;      // of those: freed within it
   uint64_t reserved = 0;    // bytes of the one piece of memory for all places
-  uint64_t peak = 0;        // bytes of it that are alive at one time
-  double seconds = 0;       // that computing the places took
+  uint64_t peak = 0;        // bytes of it that are allocated at one time, at most
+  double seconds = 0;       // it took to compute the places
 };
 
-// Guarded by the heap's lock; between begin_step and end_step only the heap changes it.
+// Guarded by the store's lock; between begin_step and end_step only the planner changes it.
 class Plan {
 public:
   enum class State { recording, ready, replaying, diverged };
@@ -31,17 +31,17 @@ public:
 
   const std::string name;
   uint32_t warmup;    // repetitions that are only recorded; the last one counts
-  double seconds = 5; // of the processor, to compute places
+  double seconds = 5; // of processor time, to compute places
   State state = State::recording;
-  bool open = false; // a step is
+  bool open = false; // whether a step of it is
   uint32_t recorded = 0;
-  // A plan that stops fitting is made anew; the more often that was in vain, the later.
+  // A plan that no longer fits is made again: after `patience` failed steps, which grows while that does not help.
   uint32_t failed = 0, patience = least_patience;
   static constexpr uint32_t least_patience = 2, most_patience = 64;
   Recording recording;
-  std::shared_ptr<Program> compiled; // of the recording, while there is no memory for it
+  std::shared_ptr<Program> compiled; // from the recording, while there is no memory for it
   uint32_t wait = 0;                 // steps until it is tried again
-  std::shared_ptr<Program> program;  // NULL until there is one, and when its memory was needed
+  std::shared_ptr<Program> program;  // NULL before it is made, and after its memory was needed elsewhere
   PlanFigures figures;
 };
 
@@ -50,4 +50,4 @@ inline const char *name_of(Plan::State state) {
   return names[static_cast<size_t>(state)];
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 template <class Visit> void each_bit(uint64_t bits, Visit visit) {
@@ -28,8 +28,8 @@ tb_status Program::make_events(int32_t device) {
   return TB_OK;
 }
 
-// A stream of another device than the events' is told apart here: what it was used for cannot be waited for, so the
-// steps diverge, and are counted.
+// Recording fails for a stream of another device than the events'. Its work cannot be waited for, so the steps diverge,
+// and are counted.
 void Program::begin(Lock &lock) {
   uint64_t at;
   {
@@ -73,7 +73,7 @@ Program::Answer Program::next(uint64_t size, const tb_stream *stream, tb_block *
   handovers += waits->size();
   entry.block->state = BlockState::planned;
   ++cursor;
-  ++live;
+  ++allocated;
   *out = entry.block;
   return Answer::served;
 }
@@ -87,7 +87,7 @@ void Program::freed(tb_block *block) noexcept {
   block->state = BlockState::unused;
   block->uses = nullptr;
   entries[block->bin].freed_at = ++clock_;
-  --live;
+  --allocated;
 }
 
 bool Program::expects(const tb_block *block, const Use *uses) const noexcept {
@@ -100,4 +100,42 @@ bool Program::expects(const tb_block *block, const Use *uses) const noexcept {
   return true;
 }
 
-} // namespace tb
+tb_block *Program::find(const char *address) noexcept {
+  for (const Entry &entry : entries) {
+    tb_block *block = entry.block;
+    if (block && block->state == BlockState::planned && block->pointer <= address &&
+        address < block->pointer + block->size)
+      return block;
+  }
+  return nullptr;
+}
+
+std::vector<tb_block> Program::row() const {
+  std::vector<tb_block> out;
+  std::vector<const tb_block *> allocated;
+  for (const Entry &entry : entries)
+    if (entry.block && entry.block->state != BlockState::unused) allocated.push_back(entry.block);
+  std::sort(allocated.begin(), allocated.end(), [](auto *a, auto *b) { return a->pointer < b->pointer; });
+  char *at = segment->base;
+  auto gap = [&](char *to) {
+    if (at == to) return;
+    tb_block &free = out.emplace_back();
+    free.pointer = at;
+    free.size = static_cast<uint64_t>(to - at);
+    free.segment = segment->first->segment;
+    free.state = BlockState::free;
+  };
+  out.reserve(2 * allocated.size() + 1);
+  for (const tb_block *block : allocated) {
+    gap(block->pointer);
+    out.push_back(*block);
+    if (block->state == BlockState::planned) out.back().state = BlockState::allocated;
+    at = block->pointer + block->size;
+  }
+  gap(segment->base + segment->size);
+  for (size_t index = 0; index < out.size(); ++index)
+    out[index].next = index + 1 < out.size() ? &out[index + 1] : nullptr;
+  return out;
+}
+
+} // namespace tb::allocator

@@ -1,4 +1,4 @@
-// recording.h -- what a step asked for, in order, as it was seen.
+// recording.h -- the allocations of a step, in order.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "tb/component.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // One allocation of a step.
 struct Recorded {
@@ -46,4 +46,4 @@ private:
   std::unordered_map<const tb_block *, uint32_t> live_; // by block: index in all_
 };
 
-} // namespace tb
+} // namespace tb::allocator

@@ -1,11 +1,11 @@
-// skyline.cpp -- the best block for a place is found in a tree over all without one.
+// skyline.cpp -- the best block for a place is found in a tree over all blocks without one.
 #include "plan/skyline.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-namespace tb {
+namespace tb::allocator {
 
 Skyline::Skyline(const Blocks &blocks) : blocks_(blocks), ends_(blocks.size()), first_ending_(blocks.size() + 2) {
   leaves_ = std::bit_ceil(std::max(static_cast<uint32_t>(blocks.size()), 1u));
@@ -54,7 +54,7 @@ Skyline::Choice Skyline::choose(Step step, double edge) const {
     if (leaf.to <= step.to && leaf.worth * edge > best.value) best = {leaf.worth * edge, block};
   };
   if (edge > 1) {
-    constexpr uint32_t most = 64; // where many end at once, the latest of them are as good as any
+    constexpr uint32_t most = 64; // where many end at the same time, the latest of them are as good as any
     at_the_edge(step.from);
     uint32_t first = first_ending_[step.to], last = first_ending_[step.to + 1];
     first = std::max(first, last - std::min(last, most));
@@ -64,7 +64,7 @@ Skyline::Choice Skyline::choose(Step step, double edge) const {
   return best;
 }
 
-// Those that fit into the step, below a node of the tree; what is worth most is looked at first.
+// The blocks that fit into the step, below a node of the tree; the most valuable is looked at first.
 void Skyline::find(Step step, size_t node, uint32_t first, uint32_t count, Choice *best) const {
   if (tree_[node].worth <= best->value || tree_[node].to > step.to) return;
   if (first >= step.to || first + count <= step.from) return;
@@ -109,7 +109,8 @@ void Skyline::remove(Step step) {
   lowest_.erase({step.height, step.from});
 }
 
-// Nothing fits there: it becomes a part of its lower neighbour, or of both. The lowest step has one, unless it is all.
+// No block fits there: the step becomes a part of its lower neighbour, or of both. The lowest step has a neighbour,
+// unless it is the only step.
 void Skyline::raise(Step step) {
   auto here = steps_.find(step.from), after = std::next(here);
   bool has_before = here != steps_.begin(), has_after = after != steps_.end();
@@ -129,4 +130,4 @@ void Skyline::raise(Step step) {
   add(merged);
 }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -1,4 +1,5 @@
-// skyline.h -- fills the plane of time and address from below: at the lowest place lies next who fills its time best.
+// skyline.h -- fills the plane of time and address from below: the lowest place gets the block that fills its time
+// best.
 #pragma once
 
 #include <map>
@@ -8,7 +9,7 @@
 
 #include "plan/placement.h"
 
-namespace tb {
+namespace tb::allocator {
 
 // How blocks are chosen for a place: by lifetime * size^size_power; those that leave no gap in time beside them count
 // `edge` times as much.
@@ -52,4 +53,4 @@ private:
   std::vector<uint32_t> ends_, first_ending_; // blocks by where they end, and where in ends_ those of each event begin
 };
 
-} // namespace tb
+} // namespace tb::allocator

@@ -1,19 +1,19 @@
-// streams.cpp -- each stream keeps to bytes of its own as far as there is room: every change of hands between streams
-// costs calls of the driver.
+// streams.cpp -- each stream has bytes of its own as far as there is room, because passing bytes from stream to stream
+// costs driver calls.
 //
-// Where room for all is missing, the streams lie on top of one another nevertheless, and only what ends too high moves
-// to where the others leave room for a time. Where that finds no way, all are mixed.
+// Where there is not enough room, the streams are placed one above the other nevertheless, and only the blocks that end
+// too high move to where other streams leave room for a time. If that fails, all streams are mixed.
 #include <algorithm>
 #include <numeric>
 
 #include "plan/fitting.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
-constexpr double worth_trying = 1.1; // streams that need more apart, as a multiple of the peak, are mixed at once
+constexpr double worth_trying = 1.1; // multiple of the peak: streams that need more when apart are mixed at once
 
-// Each stream's blocks above those of the streams before it, the largest stream lowest.
+// Places each stream's blocks above those of the streams before it; the largest stream is lowest.
 Placement place_apart(const Blocks &blocks, uint32_t streams, Clock::time_point deadline) {
   constexpr auto patience = std::chrono::milliseconds(500); // for all
   std::vector<Part> parts;
@@ -36,7 +36,7 @@ Placement place_apart(const Blocks &blocks, uint32_t streams, Clock::time_point 
   return out;
 }
 
-// Moves what ends above most_bytes().
+// Moves the blocks that end above most_bytes().
 bool tuck_in(const Blocks &blocks, Placement *apart, Clock::time_point deadline) {
   auto until = std::min(deadline, Clock::now() + Clock::seconds(1));
   constexpr uint64_t looks = 1000; // for each block
@@ -66,4 +66,4 @@ Placement place(const Blocks &blocks, double seconds) {
   return together.bytes < apart.bytes ? together : apart;
 }
 
-} // namespace tb
+} // namespace tb::allocator

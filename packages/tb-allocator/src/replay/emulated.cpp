@@ -1,11 +1,11 @@
 // emulated.cpp -- the calls of the driver without memory.
-#include "emulated.h"
+#include "replay/emulated.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 constexpr int range_shift = 44; // each reservation has this many bits of address for itself
@@ -36,7 +36,7 @@ void drop(tb_driver *self, tb_physical *physical) {
 
 [[gnu::noinline]] const tb_driver::Range *range_of(tb_driver *self, uint64_t address) {
   uint64_t index = (address >> range_shift) - 1;
-  require(index < self->ranges.size(), "the address lies in a reservation");
+  require(index < self->ranges.size(), "the address is in a reservation");
   return self->recent = &self->ranges[index];
 }
 
@@ -48,7 +48,7 @@ inline tb_driver::Page *pages_of(tb_driver *self, void *address, uint64_t size) 
     range = range_of(self, value);
   uint64_t offset = value - range->base;
   require((offset | size) % emulated_page == 0 && size > 0, "sizes are multiples of a page");
-  require(offset + size <= range->size, "the range lies in one reservation");
+  require(offset + size <= range->size, "the range is in one reservation");
   return &range->pages[offset / emulated_page];
 }
 
@@ -125,7 +125,7 @@ tb_status destroy(tb_driver *self, tb_physical *physical) {
 
 tb_status map(tb_driver *self, void *address, uint64_t size, tb_physical *physical, uint64_t offset) {
   ++self->calls[tb_driver::map];
-  require(offset + size <= physical->size, "a mapping lies in its memory");
+  require(offset + size <= physical->size, "a mapping is inside its memory");
   tb_driver::Page *first = pages_of(self, address, size);
   ++physical->references;
   require(!first->memory, "nothing is mapped twice at one address");
@@ -193,7 +193,7 @@ tb_status stream_synchronize(tb_driver *self, tb_stream *stream) {
 }
 tb_status device_synchronize(tb_driver *self, int32_t) {
   ++self->calls[tb_driver::sync];
-  self->done = std::max(self->done, self->now + 2 * self->lag); // also what waits
+  self->done = std::max(self->done, self->now + 2 * self->lag); // also for streams that wait for others
   return TB_OK;
 }
 tb_status stream_default(tb_driver *self, int32_t, tb_stream **out) {
@@ -242,12 +242,12 @@ const tb_driver_api &emulated_api() {
   return api;
 }
 
-} // namespace tb
+} // namespace tb::allocator
 
 tb_physical *tb_driver::page_at(uint64_t address) const {
-  uint64_t range = (address >> tb::range_shift) - 1;
-  uint64_t page = (address & ((uint64_t{1} << tb::range_shift) - 1)) / tb::emulated_page;
-  if (range >= ranges.size() || page >= ranges[range].size / tb::emulated_page) return nullptr;
+  uint64_t range = (address >> tb::allocator::range_shift) - 1;
+  uint64_t page = (address & ((uint64_t{1} << tb::allocator::range_shift) - 1)) / tb::allocator::emulated_page;
+  if (range >= ranges.size() || page >= ranges[range].size / tb::allocator::emulated_page) return nullptr;
   return ranges[range].pages[page].memory;
 }
 

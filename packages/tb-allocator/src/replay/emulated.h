@@ -1,7 +1,8 @@
 // emulated.h -- a driver without memory, for replaying traces: counts calls, bounds bytes, and lets streams lag.
 //
-// Addresses are made up and never touched. Work of a stream is done `lag` events of the trace after it was queued, or
-// when somebody waits. A call that breaks the rules of driver_slots.inc ends the process: then the allocator is wrong.
+// Addresses are invalid and never touched. Work of a stream is done `lag` events of the trace after it was queued, or
+// when the host waits. A call that breaks the rules of driver_slots.inc ends the process, because the allocator has a
+// bug.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 struct tb_stream {
   tb_driver *driver;
-  uint64_t waited = 0; // an event of another stream that this one waits for: done no earlier
+  uint64_t waited = 0; // the time of an event of another stream that this one waits for
 };
 struct tb_event {
   tb_driver *driver;
@@ -59,7 +60,7 @@ struct tb_driver {
   uint64_t capacity;
   uint64_t lag;
   uint64_t now = 0;  // events of the trace so far
-  uint64_t done = 0; // everything queued up to this time is done: somebody waited for it
+  uint64_t done = 0; // everything queued up to this time is done, because the host waited for it
   uint64_t used = 0, peak = 0;
   std::array<uint64_t, end> calls{};
   std::unordered_map<void *, uint64_t> blocks;
@@ -78,11 +79,11 @@ struct tb_driver {
   tb_stream standard{this};
 };
 
-namespace tb {
+namespace tb::allocator {
 
 inline constexpr uint64_t emulated_page = uint64_t{2} << 20;
 
 // The table of every tb_driver above.
 const tb_driver_api &emulated_api();
 
-} // namespace tb
+} // namespace tb::allocator

@@ -1,12 +1,12 @@
 // replay.cpp -- the replay loop.
-#include "replay.h"
+#include "replay/replay.h"
 
 #include <algorithm>
 #include <chrono>
 
-#include "heap.h"
+#include "plan/planner.h"
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 struct Player {
@@ -31,7 +31,7 @@ struct Player {
     heap = std::make_unique<Heap>(mine, std::make_unique<DeviceSource>(mine, 0), policy);
   }
 
-  // Events [from, to); the first that failed, or `to`. Not inlined: tools count the instructions under it.
+  // Plays events [from, to); returns the first that failed, or `to`. Not inlined, because tools count its instructions.
   [[gnu::noinline]] size_t play(size_t from, size_t to);
 
   void free_all() {
@@ -66,16 +66,16 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
   Player player(trace, settings);
   ReplayResult result;
   size_t count = trace.events.size();
-  Plan *plan = settings.plan ? player.heap->plan("trace", 1) : nullptr;
+  Plan *plan = settings.plan ? planner_of(*player.heap).plan("trace", 1) : nullptr;
   for (int turn = 0; turn < settings.repetitions; ++turn) {
     Repetition one;
     size_t steps = turn == 0 && settings.samples ? std::min<size_t>(settings.samples, count) : 1;
     size_t at = 0;
     bool making = plan && plan->state == Plan::State::ready;
     player.driver.calls = {};
-    if (plan && player.heap->begin_step(*plan) != TB_OK) break;
+    if (plan && planner_of(*player.heap).begin_step(*plan) != TB_OK) break;
     player.driver.peak = player.driver.used;
-    if (making) player.driver.calls = {}; // what making the plan costs is told apart, in its figures
+    if (making) player.driver.calls = {}; // the calls that make the plan are not counted
     auto begin = std::chrono::steady_clock::now();
     for (size_t step = 1; step <= steps; ++step) {
       size_t to = count * step / steps;
@@ -97,7 +97,7 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
     one.peak_reserved = player.driver.peak;
     one.calls = player.driver.calls;
     player.free_all();
-    if (plan) player.heap->end_step(*plan, one.completed);
+    if (plan) planner_of(*player.heap).end_step(*plan, one.completed);
     result.repetitions.push_back(one);
     if (!one.completed) break;
   }
@@ -107,4 +107,4 @@ ReplayResult replay(const Trace &trace, const ReplaySettings &settings) {
   return result;
 }
 
-} // namespace tb
+} // namespace tb::allocator

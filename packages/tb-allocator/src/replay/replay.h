@@ -1,16 +1,16 @@
-// replay.h -- a trace through an allocator of its own, over the driver without memory.
+// replay.h -- plays a trace with an allocator of its own, over the driver without memory.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
-#include "configuration.h"
-#include "emulated.h"
+#include "blocks/configuration.h"
 #include "plan/plan.h"
-#include "trace.h"
+#include "replay/emulated.h"
+#include "replay/trace.h"
 
-namespace tb {
+namespace tb::allocator {
 
 struct ReplaySettings {
   uint64_t capacity = uint64_t{1} << 42;
@@ -27,7 +27,7 @@ struct Repetition {
   uint64_t failed_event = 0; // when not completed
   uint64_t failed_bytes = 0;
   double seconds = 0;
-  uint64_t peak_reserved = 0; // bytes held from the driver at most, in this repetition
+  uint64_t peak_reserved = 0; // the most bytes reserved from the driver in this repetition
   std::array<uint64_t, tb_driver::end> calls{};
 };
 
@@ -44,4 +44,4 @@ struct ReplayResult {
 // Every repetition frees what the trace left allocated; the allocator keeps its cache.
 ReplayResult replay(const Trace &trace, const ReplaySettings &settings);
 
-} // namespace tb
+} // namespace tb::allocator

@@ -1,12 +1,12 @@
-// trace.cpp -- reads a trace's text.
-#include "trace.h"
+// trace.cpp -- parses the text of a trace.
+#include "replay/trace.h"
 
 #include <algorithm>
 #include <charconv>
 #include <stdexcept>
 #include <unordered_map>
 
-namespace tb {
+namespace tb::allocator {
 namespace {
 
 class Parser {
@@ -93,4 +93,4 @@ private:
 
 Trace parse_trace(std::string_view text) { return Parser().parse(text); }
 
-} // namespace tb
+} // namespace tb::allocator

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tb {
+namespace tb::allocator {
 
 struct TraceEvent {
   enum Kind : uint8_t { allocate, free, record };
@@ -28,4 +28,4 @@ struct Trace {
 // Throws std::invalid_argument with the number of the line and what is wrong with it.
 Trace parse_trace(std::string_view text);
 
-} // namespace tb
+} // namespace tb::allocator

@@ -210,20 +210,12 @@ def _connect_streams() -> None:
     """
     Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.
     """
-def _exercise(operations: int, seed: int, threads: int = 1) -> dict[str, int]:
-    """
-    Random operations on an allocator without memory, checked against a map of what is allocated.
-    
-    RuntimeError with the promise that was broken, and at which operation.
-    """
+
 def _foreign_stream(device: int, native: int) -> int:
     """
     The address of the tb_stream of a native stream handle; 0: the default stream.
     """
-def _pair_nanoseconds(size: int, threads: int, history: int) -> float:
-    """
-    Nanoseconds of a cached allocation and its free, per thread: the best for one thread, the mean for several.
-    """
+
 def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int, plan: bool, pinned: bool) -> dict[str, typing.Any]:
     """
     Replays a trace; tb_allocator.replay explains the result.

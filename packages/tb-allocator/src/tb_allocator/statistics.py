@@ -14,12 +14,12 @@ def max_memory_allocated(device: int | None = None) -> int:
 
 
 def memory_reserved(device: int | None = None) -> int:
-    """Bytes held from the driver now, in use or cached."""
+    """Bytes reserved from the driver now, in use or cached."""
     return memory_stats(device)["reserved_bytes.all.current"]
 
 
 def max_memory_reserved(device: int | None = None) -> int:
-    """The most bytes held from the driver at one time since the start or reset_peak_memory_stats()."""
+    """The most bytes reserved from the driver at one time since the start or reset_peak_memory_stats()."""
     return memory_stats(device)["reserved_bytes.all.peak"]
 
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "fake_driver.h"
-#include "table.h"
+#include "table/table.h"
 
 namespace {
 
@@ -26,8 +26,8 @@ double nanoseconds(int pairs, auto body) {
 void pair(uint64_t size, tb_stream *stream) {
   void *pointer = nullptr;
   tb_block *block = nullptr;
-  if (tb::allocator_table.allocate(0, size, stream, &pointer, &block) != TB_OK) abort();
-  tb::allocator_table.deallocate(block);
+  if (tb::allocator::allocator_table.allocate(0, size, stream, &pointer, &block) != TB_OK) abort();
+  tb::allocator::allocator_table.deallocate(block);
 }
 
 } // namespace
@@ -47,20 +47,21 @@ int main() {
   std::vector<tb_block *> live(256);
   printf("random sizes, 256 live blocks      %6.1f ns\n", nanoseconds(pairs, [&](int i) {
            tb_block *&block = live[static_cast<size_t>(i * 7) % live.size()];
-           if (block) tb::allocator_table.deallocate(block);
+           if (block) tb::allocator::allocator_table.deallocate(block);
            void *pointer = nullptr;
-           if (tb::allocator_table.allocate(0, sizes[static_cast<size_t>(i) % sizes.size()], stream, &pointer, &block))
+           if (tb::allocator::allocator_table.allocate(0, sizes[static_cast<size_t>(i) % sizes.size()], stream,
+                                                       &pointer, &block))
              abort();
          }));
-  for (tb_block *block : live) tb::allocator_table.deallocate(block);
+  for (tb_block *block : live) tb::allocator::allocator_table.deallocate(block);
 
   tb_stream *other = fake::new_stream();
   printf("pair of 512 bytes, one other stream%6.1f ns\n", nanoseconds(pairs, [&](int) {
            void *pointer = nullptr;
            tb_block *block = nullptr;
-           if (tb::allocator_table.allocate(0, 512, stream, &pointer, &block)) abort();
-           tb::allocator_table.record_stream(block, other);
-           tb::allocator_table.deallocate(block);
+           if (tb::allocator::allocator_table.allocate(0, 512, stream, &pointer, &block)) abort();
+           tb::allocator::allocator_table.record_stream(block, other);
+           tb::allocator::allocator_table.deallocate(block);
          }));
 
   constexpr int many = 200000;

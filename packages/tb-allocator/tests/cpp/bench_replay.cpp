@@ -7,24 +7,24 @@
 #include <iostream>
 #include <iterator>
 
+#include "replay/emulated_host.h"
 #include "replay/replay.h"
 
 int main(int count, char **arguments) {
-  tb::host.set_error = [](tb_status, int64_t, int32_t, const char *, const char *) {};
-  tb::host.take_error = [](tb_error *) -> int32_t { return 0; };
+  tb::allocator::install_emulated_host();
   std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  tb::Trace trace = tb::parse_trace(text);
-  tb::ReplaySettings settings;
+  tb::allocator::Trace trace = tb::allocator::parse_trace(text);
+  tb::allocator::ReplaySettings settings;
   double k = count > 1 ? atof(arguments[1]) : 0;
   if (k > 0) settings.capacity = static_cast<uint64_t>(k * static_cast<double>(trace.peak_live));
-  std::string wrong = tb::parse_configuration(count > 2 ? arguments[2] : "", &settings.configuration);
+  std::string wrong = tb::allocator::parse_configuration(count > 2 ? arguments[2] : "", &settings.configuration);
   if (count > 3) settings.lag = static_cast<uint64_t>(atoll(arguments[3]));
   if (!wrong.empty()) {
     fprintf(stderr, "%s\n", wrong.c_str());
     return 1;
   }
-  tb::ReplayResult result = tb::replay(trace, settings);
-  for (const tb::Repetition &one : result.repetitions) {
+  tb::allocator::ReplayResult result = tb::allocator::replay(trace, settings);
+  for (const tb::allocator::Repetition &one : result.repetitions) {
     printf("%s %6.2f %% of reserved, %5.1f ns/event,", one.completed ? "ok    " : "FAILED",
            100.0 * static_cast<double>(trace.peak_live) / static_cast<double>(one.peak_reserved),
            one.seconds * 1e9 / static_cast<double>(trace.events.size()));

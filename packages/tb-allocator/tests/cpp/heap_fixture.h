@@ -4,13 +4,13 @@
 #include <string>
 
 #include "fake_driver.h"
-#include "heap.h"
-#include "table.h"
+#include "heap/heap.h"
+#include "table/table.h"
 
 namespace {
 
-using tb::MiB;
-const tb_allocator_table &table = tb::allocator_table;
+using tb::allocator::MiB;
+const tb_allocator_table &table = tb::allocator::allocator_table;
 
 struct Block {
   void *pointer = nullptr;

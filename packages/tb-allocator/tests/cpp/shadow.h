@@ -1,4 +1,4 @@
-// shadow.h -- who used which bytes, by address and in memory, until all have passed: what an allocator may not hand out.
+// shadow.h -- the users of freed bytes, by address and in memory, until all have passed: such bytes are not allocated.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -26,7 +26,7 @@ struct Extent {
   bool overlaps(const Extent &other) const { return start < other.start + other.size && other.start < start + size; }
 };
 
-// Where an address range lies in memory: in the file of the fake device, else at the address itself.
+// The memory of an address range: a part of the fake device's file, or the addresses themselves.
 [[maybe_unused]] std::vector<Extent> memory_of(char *pointer, uint64_t size) {
   std::lock_guard guard(fake::world.mutex);
   std::vector<Extent> extents;
@@ -46,7 +46,7 @@ struct Extent {
   return extents;
 }
 
-// The users of what was freed, by address and in memory, until they have passed.
+// The users of freed bytes, until they have passed.
 class Shadow {
 public:
   void freed(const Live &live) {
@@ -78,7 +78,7 @@ private:
     std::vector<Passed> after;
   };
   using Positions = std::map<tb_stream *, uint64_t>;
-  // Up to where other streams are over before `next` gets on: by what it waits for, and by what that waits for.
+  // The positions of other streams that are reached before `next` goes on: what it waits for, directly or indirectly.
   static Positions known_to(tb_stream *next) {
     Positions known{{next, UINT64_MAX}};
     for (bool more = true; more;) {
@@ -101,7 +101,7 @@ private:
   std::vector<Range> ranges_;
 };
 
-// How far the stream may get before it has to wait for another.
+// The position up to which the stream may run before it waits for another.
 [[maybe_unused]] uint64_t reach(tb_stream *stream) {
   std::lock_guard guard(fake::world.mutex);
   std::erase_if(stream->waits, [](auto &wait) { return wait.other->done >= wait.other_position; });

@@ -1,6 +1,6 @@
 // test_counters.cpp -- the statistics against a plain account of the same events, in which every value has its peak and
 // sums at any time.
-#include "counters.h"
+#include "blocks/counters.h"
 
 #include <cstring>
 #include <random>
@@ -10,8 +10,8 @@
 
 namespace {
 
-using tb::Count;
-using tb::Tally;
+using tb::allocator::Count;
+using tb::allocator::Tally;
 
 // One statistic: both pools together, the small one, the large one.
 struct Account {
@@ -55,7 +55,7 @@ bool same(const tb_statistic *one, const Account &other) {
   return std::memcmp(one, other.values, sizeof other.values) == 0;
 }
 
-void compare(const tb::Counters &counters, const Accounts &plain) {
+void compare(const tb::allocator::Counters &counters, const Accounts &plain) {
   tb_allocator_statistics all{};
   counters.read(&all);
   CHECK(same(all.allocation, plain.allocation));
@@ -74,7 +74,7 @@ void compare(const tb::Counters &counters, const Accounts &plain) {
 void statistics_are_those_of_a_plain_account(uint32_t seed) {
   std::mt19937 random(seed);
   auto below = [&random](uint32_t end) { return static_cast<int64_t>(random() % end); };
-  tb::Counters counters;
+  tb::allocator::Counters counters;
   Accounts plain;
   std::vector<Block> live, pending;
   int apart = 0; // steps at which the peaks of active and of allocated blocks differ

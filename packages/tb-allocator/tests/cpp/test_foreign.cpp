@@ -1,5 +1,6 @@
-// test_foreign.cpp -- the functions that PyTorch's pluggable allocator calls: their failures cannot be tested through C.
-#include "foreign.h"
+// test_foreign.cpp -- the functions that PyTorch's pluggable allocator calls: their failures cannot be tested through
+// C.
+#include "interop/foreign.h"
 
 #include <stdexcept>
 
@@ -75,7 +76,7 @@ void a_fraction_limits_what_is_reserved() {
 void a_pool_has_memory_of_its_own_for_its_streams() {
   reset();
   tb_stream *captured = fake::new_stream(), *other = fake::new_stream();
-  const tb::PoolId id{0, 7};
+  const tb::allocator::PoolId id{0, 7};
   auto allocate = [](tb_stream *stream) { return tb_torch_alloc(size, 0, native(stream)); };
   auto own = [] { return read().allocated_bytes[0].current; };
   tb_torch_begin_allocate_to_pool(0, id, [=](void *stream) { return stream == native(captured); });

@@ -1,14 +1,14 @@
 // test_fuzz.cpp -- random operations over several streams against a shadow of every byte range.
 //
-// Promises: live blocks never overlap, neither by address nor in memory; memory is handed out again only in stream
-// order, when all streams that used it have passed, or when the new stream was told to wait for them; no address is
-// unmapped that queued work may use; alignment; the counts add up after every step and return to zero at the end.
+// Promises: allocated blocks never overlap, neither by address nor in memory. Memory is allocated again only in stream
+// order, when all streams that used it have passed, or when the new stream waits for them. No address is unmapped that
+// queued work may use. Addresses are aligned. The counts add up after every step and return to zero at the end.
 #include <algorithm>
 #include <cstring>
 #include <random>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 #include "shadow.h"
 
 namespace {
@@ -36,10 +36,10 @@ uint64_t some_size(std::mt19937_64 &random) {
 
 void fuzz(bool growing, uint64_t seed, int steps) {
   tb::Driver driver{&fake::api, nullptr};
-  tb::HeapPolicy policy;
+  tb::allocator::HeapPolicy policy;
   policy.growing = growing;
   policy.total_memory = fake::world.capacity;
-  tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+  tb::allocator::Heap heap(driver, std::make_unique<tb::allocator::DeviceSource>(driver, 0), policy);
   std::mt19937_64 random(seed);
   std::vector<tb_stream *> streams;
   for (int i = 0; i < 4; ++i) streams.push_back(fake::new_stream());

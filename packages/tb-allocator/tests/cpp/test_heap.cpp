@@ -175,10 +175,10 @@ void pinned_memory_waits_for_its_streams_and_wastes_little() {
 
 void a_growing_range_that_got_no_memory_goes_back() {
   tb::Driver driver{&fake::api, nullptr};
-  tb::HeapPolicy policy;
+  tb::allocator::HeapPolicy policy;
   policy.growing = true;
   policy.total_memory = fake::world.capacity;
-  tb::Heap heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+  tb::allocator::Heap heap(driver, std::make_unique<tb::allocator::DeviceSource>(driver, 0), policy);
   Block out;
   tb_allocator_statistics all{};
   CHECK(heap.allocate(fake::world.capacity + MiB, nullptr, &out.pointer, &out.block) == TB_OUT_OF_MEMORY);

@@ -1,15 +1,16 @@
-// test_pinned.cpp -- pinned memory: what is reserved follows what is in use, whatever the sizes, and faults lose nothing.
+// test_pinned.cpp -- pinned memory: what is reserved follows what is in use, whatever the sizes, and faults lose
+// nothing.
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace {
 
-using tb::MiB;
+using tb::allocator::MiB;
 constexpr uint64_t KiB = 1024;
 
 struct Item {
@@ -21,7 +22,8 @@ struct Item {
 
 struct Pinned {
   tb::Driver driver{&fake::api, nullptr};
-  tb::Heap heap{driver, std::make_unique<tb::HostSource>(driver), tb::pinned_policy({})};
+  tb::allocator::Heap heap{driver, std::make_unique<tb::allocator::HostSource>(driver),
+                           tb::allocator::pinned_policy({})};
   uint64_t in_use = 0, most_in_use = 0; // bytes as asked
 
   tb_status allocate(uint64_t size, Item *out) {
@@ -66,7 +68,7 @@ void what_is_reserved_follows_what_is_in_use() {
   Pinned pinned;
   std::vector<Item> items;
   for (int step = 0; step < 20000; ++step) {
-    uint64_t most = step / 1000 % 2 ? 4 * MiB : 400 * KiB; // kinds of sizes in turns
+    uint64_t most = step / 1000 % 2 ? 4 * MiB : 400 * KiB; // the kinds of sizes alternate
     if (random() % 100 < 53 && pinned.in_use < 60 * MiB) {
       items.push_back(pinned.make(64 * KiB + 1 + random() % most));
       CHECK(static_cast<double>(pinned.reserved()) <= 1.06 * static_cast<double>(pinned.most_in_use));

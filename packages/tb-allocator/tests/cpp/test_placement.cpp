@@ -1,5 +1,5 @@
-// test_placement.cpp -- where a plan puts blocks: never two that live together on one byte, in hardly more than the most
-// bytes alive, and streams apart as far as that has room.
+// test_placement.cpp -- where a plan puts blocks: never two that live together on one byte, in hardly more than the
+// most bytes alive, and streams apart as far as that has room.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace {
 
-using tb::Blocks;
-using tb::Placement;
+using tb::allocator::Blocks;
+using tb::allocator::Placement;
 
 constexpr uint64_t MiB = uint64_t{1} << 20;
 
@@ -45,7 +45,7 @@ size_t handovers(const Blocks &blocks, const Placement &placement) {
   return count;
 }
 
-// A program that holds up to `limit` bytes, in sizes spread evenly by magnitude, and frees what is young first.
+// A program that allocates up to `limit` bytes, in sizes distributed evenly by magnitude, and frees young blocks first.
 class Program {
 public:
   explicit Program(uint64_t seed) : random_(seed) {}
@@ -88,9 +88,9 @@ void blocks_alive_together_never_overlap() {
                  static_cast<uint32_t>(1 + seed % 4));
     Blocks blocks = program.end();
     for (double seconds : {0.0, 0.02}) {
-      Placement placement = tb::place(blocks, seconds);
+      Placement placement = tb::allocator::place(blocks, seconds);
       handovers(blocks, placement);
-      CHECK(placement.peak == tb::peak_of(blocks) && placement.bytes >= placement.peak);
+      CHECK(placement.peak == tb::allocator::peak_of(blocks) && placement.bytes >= placement.peak);
     }
   }
 }
@@ -101,9 +101,9 @@ void the_hardest_mix_fits() {
     Program program(seed);
     program.step(8000, uint64_t{24} << 30, 30, 0, 8);
     Blocks blocks = program.end();
-    Placement placement = tb::place(blocks, 20);
+    Placement placement = tb::allocator::place(blocks, 20);
     handovers(blocks, placement);
-    CHECK(placement.bytes <= tb::most_bytes(placement.peak));
+    CHECK(placement.bytes <= tb::allocator::most_bytes(placement.peak));
   }
 }
 
@@ -120,9 +120,9 @@ Blocks side_by_side(uint64_t size_of_the_second, int steps) {
 
 void streams_stay_apart_where_there_is_room() {
   Blocks blocks = side_by_side(MiB, 20);
-  Placement placement = tb::place(blocks, 5);
+  Placement placement = tb::allocator::place(blocks, 5);
   CHECK(handovers(blocks, placement) == 0);
-  CHECK(placement.bytes <= tb::most_bytes(placement.peak));
+  CHECK(placement.bytes <= tb::allocator::most_bytes(placement.peak));
 }
 
 // The second stream's most is while the first has less: not all of it has room beside the first one's most.
@@ -133,8 +133,8 @@ void only_what_has_no_room_of_its_own_shares() {
     for (uint32_t one = 0; one < 40; ++one) blocks.push_back({8 * MiB, at + (one < 10 ? 40 : 60), 0});
     for (uint32_t one = 0; one < 20; ++one) blocks.push_back({MiB / 4, at + 60, 1});
   }
-  Placement placement = tb::place(blocks, 5);
-  CHECK(placement.bytes <= tb::most_bytes(placement.peak));
+  Placement placement = tb::allocator::place(blocks, 5);
+  CHECK(placement.bytes <= tb::allocator::most_bytes(placement.peak));
   size_t count = handovers(blocks, placement);
   CHECK(count > 0 && count < blocks.size() / 5);
 }

@@ -6,14 +6,14 @@
 #include <random>
 
 #include "fake_driver.h"
-#include "heap.h"
 #include "plan/plan.h"
+#include "plan/planner.h"
 #include "shadow.h"
 
 namespace {
 
-using tb::MiB;
-using tb::Plan;
+using tb::allocator::MiB;
+using tb::allocator::Plan;
 
 struct Operation {
   enum Kind { allocate, free, record } kind;
@@ -63,12 +63,13 @@ public:
   explicit Machine(bool growing, uint64_t capacity = uint64_t{256} << 20) {
     fake::world.capacity = capacity;
     tb::Driver driver{&fake::api, nullptr};
-    tb::HeapPolicy policy;
+    tb::allocator::HeapPolicy policy;
     policy.growing = growing;
-    if (growing) policy.small_limit = tb::paged_small_limit;
+    if (growing) policy.small_limit = tb::allocator::paged_small_limit;
     policy.total_memory = capacity;
     policy.history = 64;
-    heap = std::make_unique<tb::Heap>(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+    heap =
+        std::make_unique<tb::allocator::Heap>(driver, std::make_unique<tb::allocator::DeviceSource>(driver, 0), policy);
     for (uint32_t i = 0; i < stream_count; ++i) streams.push_back(fake::new_stream());
   }
   ~Machine() {
@@ -128,14 +129,14 @@ public:
     CHECK(now.reserved_bytes[0].current >= now.active_bytes[0].current + now.inactive_split_bytes[0].current);
   }
 
-  std::unique_ptr<tb::Heap> heap;
+  std::unique_ptr<tb::allocator::Heap> heap;
   std::vector<tb_stream *> streams;
   std::map<uint64_t, Live> all;
   Shadow shadow;
 };
 
 Plan::State state_of(Machine &machine, Plan &plan) {
-  return machine.heap->read_plan(plan, [](const Plan &one) { return one.state; });
+  return planner_of(*machine.heap).read_plan(plan, [](const Plan &one) { return one.state; });
 }
 
 // Runs the step as repetition `turn`; what the last one left alive is freed in the middle, as programs do.
@@ -170,16 +171,16 @@ void a_step_that_repeats_needs_no_memory_calls(bool growing, uint32_t streams) {
   std::mt19937_64 random(streams);
   Step step = some_step(random, streams);
   Machine machine(growing);
-  Plan &plan = *machine.heap->plan("step", 2);
-  CHECK(machine.heap->plan("step", 9) == &plan && machine.heap->plan("other", 1) != &plan);
+  Plan &plan = *planner_of(*machine.heap).plan("step", 2);
+  CHECK(planner_of(*machine.heap).plan("step", 9) == &plan && planner_of(*machine.heap).plan("other", 1) != &plan);
   std::vector<void *> first, now;
   for (uint64_t turn = 0; turn < 8; ++turn) {
-    CHECK(machine.heap->begin_step(plan) == TB_OK);
+    CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
     int before = calls();
     play(machine, step, turn, random);
     if (turn >= 4) CHECK(calls() == before); // what outlives the step has its cached memory by then
     CHECK(streams > 1 || turn < 2 || fake::world.waits == 0 || growing);
-    machine.heap->end_step(plan, true);
+    planner_of(*machine.heap).end_step(plan, true);
   }
   CHECK(state_of(machine, plan) == Plan::State::replaying);
   CHECK(plan.figures.steps == 8 && plan.figures.replays == 6 && plan.figures.divergences == 0);
@@ -194,7 +195,7 @@ void random_steps(bool growing, uint64_t seed, uint64_t turns, uint64_t *replays
   Machine machine(growing);
   uint32_t streams = 1 + seed % stream_count;
   Step step = some_step(random, streams);
-  Plan &plan = *machine.heap->plan("step", 1 + seed % 2);
+  Plan &plan = *planner_of(*machine.heap).plan("step", 1 + seed % 2);
   plan.seconds = 0.01;
   for (uint64_t turn = 0; turn < turns; ++turn) {
     Step changed = step;
@@ -215,52 +216,52 @@ void random_steps(bool growing, uint64_t seed, uint64_t turns, uint64_t *replays
         if (changed[at].kind == Operation::free && changed[at + 1].block != changed[at].block)
           std::swap(changed[at], changed[at + 1]);
     if (random() % 15 == 0) step = changed;
-    CHECK(machine.heap->begin_step(plan) == TB_OK);
+    CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
     play(machine, changed, turn, random, until);
-    machine.heap->end_step(plan, random() % 20 > 0);
+    planner_of(*machine.heap).end_step(plan, random() % 20 > 0);
     if (random() % 10 == 0) CHECK(machine.heap->empty_cache() == TB_OK);
-    if (random() % 25 == 0) CHECK(machine.heap->reset_plan(plan) == TB_OK);
+    if (random() % 25 == 0) CHECK(planner_of(*machine.heap).reset_plan(plan) == TB_OK);
     machine.check();
   }
   *replays += plan.figures.replays;
   *divergences += plan.figures.divergences;
 }
 
-// The place of a block that is still held is not handed out, and the plan recovers when it is made anew.
+// The place of a block that is still allocated is not given away, and the plan recovers when it is made again.
 void a_block_that_escapes_keeps_its_bytes() {
   std::mt19937_64 random(7);
   Machine machine(true);
-  Plan &plan = *machine.heap->plan("step", 1);
+  Plan &plan = *planner_of(*machine.heap).plan("step", 1);
   Step step = {{Operation::allocate, 0, 5 * MiB, 0},
                {Operation::free, 0},
                {Operation::allocate, 1, 5 * MiB, 0},
                {Operation::free, 1}};
   auto turn = [&](uint64_t number, const Step &which) {
-    CHECK(machine.heap->begin_step(plan) == TB_OK);
+    CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
     play(machine, which, number, random);
-    machine.heap->end_step(plan, true);
+    planner_of(*machine.heap).end_step(plan, true);
   };
   turn(0, step);
   turn(1, step);
   CHECK(plan.figures.replays == 1);
-  CHECK(machine.heap->begin_step(plan) == TB_OK);
+  CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
   machine.allocate(2000, 5 * MiB, 0);
   machine.allocate(2001, 5 * MiB, 0); // the first one's place, which is not free
   CHECK(state_of(machine, plan) == Plan::State::diverged);
-  machine.heap->end_step(plan, true);
+  planner_of(*machine.heap).end_step(plan, true);
   machine.free(2001);
-  CHECK(machine.heap->begin_step(plan) == TB_OK);
+  CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
   machine.allocate(3000, 5 * MiB, 0);
   CHECK(machine.all.at(2000).pointer != machine.all.at(3000).pointer);
   machine.free(3000);
-  machine.heap->end_step(plan, true);
+  planner_of(*machine.heap).end_step(plan, true);
   CHECK(plan.figures.divergences == 2 && state_of(machine, plan) == Plan::State::recording);
-  CHECK(machine.heap->begin_step(plan) == TB_OK);
+  CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
   for (uint64_t number : {4000, 4001}) {
     machine.allocate(number, 5 * MiB, 0);
     machine.free(number);
   }
-  machine.heap->end_step(plan, true);
+  planner_of(*machine.heap).end_step(plan, true);
   turn(5, {{Operation::allocate, 0, 5 * MiB, 0},
            {Operation::free, 0},
            {Operation::allocate, 1, 5 * MiB, 0},
@@ -272,12 +273,12 @@ void a_block_that_escapes_keeps_its_bytes() {
 void memory_of_a_plan_is_there_for_those_in_need(bool growing) {
   std::mt19937_64 random(9);
   Machine machine(growing, 64 * MiB);
-  Plan &plan = *machine.heap->plan("step", 1);
+  Plan &plan = *planner_of(*machine.heap).plan("step", 1);
   auto turn = [&] {
-    CHECK(machine.heap->begin_step(plan) == TB_OK);
+    CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
     machine.allocate(1, 40 * MiB, 0);
     machine.free(1);
-    machine.heap->end_step(plan, true);
+    planner_of(*machine.heap).end_step(plan, true);
   };
   turn();
   turn();
@@ -290,17 +291,17 @@ void memory_of_a_plan_is_there_for_those_in_need(bool growing) {
   CHECK(state_of(machine, plan) == Plan::State::replaying && plan.figures.replays == 2);
 }
 
-void what_cannot_be_planned_is_told() {
+void what_cannot_be_planned_is_refused() {
   Machine machine(true);
-  Plan &plan = *machine.heap->plan("step", 1), &other = *machine.heap->plan("other", 1);
-  CHECK(machine.heap->begin_step(plan) == TB_OK);
-  CHECK(machine.heap->begin_step(other) == TB_FAILED_PRECONDITION);
-  CHECK(machine.heap->reset_plan(plan) == TB_FAILED_PRECONDITION);
-  machine.heap->end_step(other, true); // not its step
-  CHECK(machine.heap->begin_step(plan) == TB_FAILED_PRECONDITION);
-  machine.heap->end_step(plan, true);
+  Plan &plan = *planner_of(*machine.heap).plan("step", 1), &other = *planner_of(*machine.heap).plan("other", 1);
+  CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
+  CHECK(planner_of(*machine.heap).begin_step(other) == TB_FAILED_PRECONDITION);
+  CHECK(planner_of(*machine.heap).reset_plan(plan) == TB_FAILED_PRECONDITION);
+  planner_of(*machine.heap).end_step(other, true); // not its step
+  CHECK(planner_of(*machine.heap).begin_step(plan) == TB_FAILED_PRECONDITION);
+  planner_of(*machine.heap).end_step(plan, true);
   CHECK(machine.heap->pause(true) == TB_OK);
-  CHECK(machine.heap->begin_step(plan) == TB_FAILED_PRECONDITION);
+  CHECK(planner_of(*machine.heap).begin_step(plan) == TB_FAILED_PRECONDITION);
   CHECK(machine.heap->resume() == TB_OK);
 }
 
@@ -309,7 +310,7 @@ void what_cannot_be_planned_is_told() {
 int main(int count, char **arguments) {
   fake::install();
   uint64_t turns = count > 1 ? static_cast<uint64_t>(atoll(arguments[1])) : 120;
-  what_cannot_be_planned_is_told();
+  what_cannot_be_planned_is_refused();
   a_block_that_escapes_keeps_its_bytes();
   for (bool growing : {false, true}) {
     for (uint32_t streams : {1u, 3u}) a_step_that_repeats_needs_no_memory_calls(growing, streams);

@@ -7,22 +7,22 @@
 #include <unordered_map>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace {
 
-using tb::Heap;
-using tb::MiB;
+using tb::allocator::Heap;
+using tb::allocator::MiB;
 
 Heap make_heap(bool caches, uint64_t history = 0) {
   tb::Driver driver{&fake::api, nullptr};
-  tb::HeapPolicy policy;
+  tb::allocator::HeapPolicy policy;
   policy.growing = true;
-  policy.small_limit = tb::paged_small_limit;
+  policy.small_limit = tb::allocator::paged_small_limit;
   policy.total_memory = fake::world.capacity;
   policy.thread_caches = caches;
   policy.history = history;
-  return Heap(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+  return Heap(driver, std::make_unique<tb::allocator::DeviceSource>(driver, 0), policy);
 }
 
 tb_block *make(Heap &heap, uint64_t size, tb_stream *stream) {
@@ -58,7 +58,7 @@ bool same(const tb_allocator_statistics &one, const tb_allocator_statistics &oth
 
 void one_thread_reads_the_figures_of_a_heap_without_caches() {
   Heap heaps[] = {make_heap(true), make_heap(false)};
-  tb_stream *streams[tb::ThreadCache::most_streams + 2]; // more than a cache has lists for
+  tb_stream *streams[tb::allocator::ThreadCache::most_streams + 2]; // more than a cache has lists for
   for (tb_stream *&stream : streams) stream = fake::new_stream();
   std::mt19937_64 random(5);
   std::vector<tb_block *> live[2];
@@ -93,7 +93,7 @@ void one_thread_reads_the_figures_of_a_heap_without_caches() {
   CHECK(fake::world.used == 0);
 }
 
-void threads_at_rest_leave_exact_figures() {
+void idle_threads_leave_exact_figures() {
   constexpr int threads = 8, rounds = 20;
   Heap heap = make_heap(true);
   std::vector<tb_stream *> streams;
@@ -147,14 +147,14 @@ void threads_at_rest_leave_exact_figures() {
 }
 
 void a_cache_that_serves_nothing_rests_and_is_tried_again() {
-  using tb::ThreadCache;
+  using tb::allocator::ThreadCache;
   Heap heap = make_heap(true);
   tb_stream *stream = fake::new_stream();
   tb_block *neighbour = make(heap, 1000, stream);
   auto caches = [&] {
     tb_block *block = make(heap, 1000, stream);
     heap.deallocate(block);
-    return tb::is_cached(block);
+    return tb::allocator::is_cached(block);
   };
   std::vector<tb_block *> live;
   auto want_memory = [&] { // more than any segment of small blocks has left: the heap takes all blocks back
@@ -260,7 +260,7 @@ void memory_that_runs_out_is_taken_from_the_caches_of_all_threads() {
   finish(heap);
 }
 
-void what_stands_in_the_way_is_told_although_a_block_is_cached() {
+void a_pause_and_a_failure_are_reported_although_a_block_is_cached() {
   Heap heap = make_heap(true);
   tb_stream *own = fake::new_stream(), *user = fake::new_stream();
   tb_block *block = make(heap, 700, own);
@@ -350,13 +350,13 @@ void the_history_of_all_threads_is_in_order() {
 int main() {
   fake::install();
   one_thread_reads_the_figures_of_a_heap_without_caches();
-  threads_at_rest_leave_exact_figures();
+  idle_threads_leave_exact_figures();
   a_cache_that_serves_nothing_rests_and_is_tried_again();
   another_threads_free_keeps_the_streams_apart();
   a_consumers_frees_reach_the_producer();
   the_end_of_a_thread_gives_its_blocks_back();
   memory_that_runs_out_is_taken_from_the_caches_of_all_threads();
-  what_stands_in_the_way_is_told_although_a_block_is_cached();
+  a_pause_and_a_failure_are_reported_although_a_block_is_cached();
   a_block_that_is_freed_twice_stays_cached_once();
   the_history_of_all_threads_is_in_order();
 }

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "fake_driver.h"
-#include "heap.h"
+#include "heap/heap.h"
 
 namespace {
 
@@ -60,19 +60,21 @@ private:
 
 enum class Kind { segments, pages, pinned };
 
-std::unique_ptr<tb::Heap> make_heap(Kind kind) {
+std::unique_ptr<tb::allocator::Heap> make_heap(Kind kind) {
   tb::Driver driver{&fake::api, nullptr};
   if (kind == Kind::pinned)
-    return std::make_unique<tb::Heap>(driver, std::make_unique<tb::HostSource>(driver), tb::pinned_policy({}));
-  tb::HeapPolicy policy;
+    return std::make_unique<tb::allocator::Heap>(driver, std::make_unique<tb::allocator::HostSource>(driver),
+                                                 tb::allocator::pinned_policy({}));
+  tb::allocator::HeapPolicy policy;
   policy.growing = kind == Kind::pages;
   policy.total_memory = fake::world.capacity;
-  return std::make_unique<tb::Heap>(driver, std::make_unique<tb::DeviceSource>(driver, 0), policy);
+  return std::make_unique<tb::allocator::Heap>(driver, std::make_unique<tb::allocator::DeviceSource>(driver, 0),
+                                               policy);
 }
 
 void run(Kind kind, int threads, int steps) {
-  std::unique_ptr<tb::Heap> made = make_heap(kind);
-  tb::Heap &heap = *made;
+  std::unique_ptr<tb::allocator::Heap> made = make_heap(kind);
+  tb::allocator::Heap &heap = *made;
   std::vector<tb_stream *> streams;
   for (int i = 0; i < 4; ++i) streams.push_back(fake::new_stream());
   std::vector<Mailbox> boxes(static_cast<size_t>(threads));

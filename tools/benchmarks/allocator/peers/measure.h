@@ -42,15 +42,15 @@ double seconds(auto body) {
 }
 
 // The index of the first event that failed, or the number of events. Not inlined: tools count instructions under it.
-template <class Allocator> [[gnu::noinline]] size_t play(Allocator &allocator, const tb::Trace &trace,
+template <class Allocator> [[gnu::noinline]] size_t play(Allocator &allocator, const tb::allocator::Trace &trace,
                                                          std::vector<typename Allocator::Block> &blocks) {
   for (size_t at = 0; at < trace.events.size(); ++at) {
-    const tb::TraceEvent &event = trace.events[at];
+    const tb::allocator::TraceEvent &event = trace.events[at];
     tick(allocator);
-    if (event.kind == tb::TraceEvent::free) {
+    if (event.kind == tb::allocator::TraceEvent::free) {
       allocator.deallocate(blocks[event.slot]);
       blocks[event.slot] = {};
-    } else if (event.kind == tb::TraceEvent::allocate) {
+    } else if (event.kind == tb::allocator::TraceEvent::allocate) {
       if (!allocator.allocate(event.bytes, event.stream, &blocks[event.slot])) return at;
     } else {
       allocator.record(blocks[event.slot], event.stream);
@@ -59,7 +59,7 @@ template <class Allocator> [[gnu::noinline]] size_t play(Allocator &allocator, c
   return trace.events.size();
 }
 
-template <class Allocator> void replay(const tb::Trace &trace, int repetitions) {
+template <class Allocator> void replay(const tb::allocator::Trace &trace, int repetitions) {
   Allocator allocator(trace.streams);
   std::vector<typename Allocator::Block> blocks(trace.slots);
   double best = 1e9;
@@ -147,7 +147,7 @@ template <class Allocator> int main(int count, char **arguments) {
     std::ifstream file(arguments[2]);
     if (!file) stop("the trace cannot be read");
     std::string text(std::istreambuf_iterator<char>(file), {});
-    replay<Allocator>(tb::parse_trace(text), atoi(arguments[3]));
+    replay<Allocator>(tb::allocator::parse_trace(text), atoi(arguments[3]));
   } else {
     stop("usage: replay TRACE REPETITIONS, or pairs");
   }
