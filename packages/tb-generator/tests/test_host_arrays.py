@@ -27,7 +27,7 @@ def test_strided_targets_get_the_same_numbers_in_row_major_order(kind: str, thre
         assert (strided == plain).all()
 
 
-def test_what_lies_between_the_elements_is_left_alone() -> None:
+def test_memory_between_the_elements_is_not_written() -> None:
     whole = numpy.full((40, 40), 7.0, numpy.float32)
     tb_generator.Generator(1).uniform(whole[1::2, ::3])
     touched = numpy.zeros((40, 40), bool)
@@ -97,7 +97,7 @@ def test_memory_that_cannot_be_filled_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="read-only"):
         generator.uniform(bytes(8), dtype="float32")
     with pytest.raises(ValueError, match="several elements in the same place"):
-        _core.Target(numpy.broadcast_to(numpy.zeros(4, "f4"), (3, 4)), 0, False)
+        _core.HostArray(numpy.broadcast_to(numpy.zeros(4, "f4"), (3, 4)), 0, False)
     with pytest.raises(ValueError, match="not contiguous, so its bytes"):
         generator.uniform(numpy.zeros((4, 8), "u1")[:, ::2], dtype="float32")
     with pytest.raises(ValueError, match="not of the dtype asked for"):

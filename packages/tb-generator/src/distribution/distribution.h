@@ -1,5 +1,5 @@
-// Random words to elements: a struct for each distribution, whose call turns a chunk's words into elements in loops that
-// the compiler vectorises. Inlined, so that it is compiled for its caller's instruction set.
+// Conversions of random words to elements. Each distribution is a struct whose call operator converts a chunk of words in
+// loops that the compiler vectorises. It is inlined, so that it is compiled for its caller's instruction set.
 //
 // convert(random, dst, count, element) makes `count` elements; random[0] is the first word of `element`.
 #pragma once
@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "element.h"
-#include "elementary.h"
+#include "distribution/element.h"
+#include "distribution/elementary.h"
 
 namespace tb::generator {
 
@@ -18,7 +18,7 @@ constexpr uint32_t chunk_words = 1024; // 4 KiB of stack
   return uint64_t{words[2 * element + 1]} << 32 | words[2 * element];
 }
 
-// What a floating type's element is made of, as a Real in [0, 1): 24 or 53 bits, all of which the type holds.
+// A number in [0, 1) with 24 or 53 random bits, which a Real holds exactly.
 template <class Real> [[gnu::always_inline]] inline Real fraction(const uint32_t *words, uint32_t element) {
   if constexpr (sizeof(Real) == 4) {
     return static_cast<Real>(static_cast<int32_t>(words[element] >> 8)) * Real(0x1p-24);
@@ -28,7 +28,7 @@ template <class Real> [[gnu::always_inline]] inline Real fraction(const uint32_t
   }
 }
 
-// The random bits of an element, as elementary.h takes them.
+// The random bits of an element, as the functions of elementary.h take them.
 template <class Real> [[gnu::always_inline]] inline auto bits(const uint32_t *words, uint32_t element) {
   if constexpr (sizeof(Real) == 4)
     return words[element];
@@ -53,12 +53,12 @@ template <class Type> struct Uniform {
   }
 };
 
-// Box and Muller's transform. Elements are made in groups: the first half's words are the radii, the second half's the
-// directions; the first half gets the cosines, the second the sines. Whole halves, as pairs of neighbours would have to
-// be taken apart and put together again.
+// Box and Muller's transform. Elements are made in groups: the words of a group's first half are the radii, those of the
+// second half are the directions; the first half gets the cosines, the second half gets the sines. Pairs of neighbours
+// instead of halves would have to be taken apart and put together again.
 //
-// convert(random, dst, skip, count): random[0] is the first word of a group, of which `skip` elements are left out.
-// random must hold whole groups.
+// convert(random, dst, skip, count): random[0] is the first word of a group, whose first `skip` elements are left out.
+// `random` must hold whole groups.
 template <class Type, bool logarithmic> struct Normal {
   using Storage = typename Type::Storage;
   using Real = typename Type::Real;
@@ -115,7 +115,7 @@ template <class Type> struct Cauchy {
   }
 };
 
-// Exponential numbers rounded up. Out turns the number into what is stored.
+// Exponential numbers, rounded up. `Out` converts the number to the stored type.
 template <class Out> struct Geometric {
   using Storage = typename Out::Storage;
   static constexpr uint32_t words = 2;
@@ -153,12 +153,12 @@ template <class Bits> struct Bernoulli {
   [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
     const auto limit = static_cast<uint32_t>(threshold);
     const Bits yes = one, no = threshold >> 32 ? one : Bits{0};
-    // Masks, as the compiler makes branches of ?: here.
+    // Masks instead of ?:, for which the compiler generates branches here.
     for (uint32_t i = 0; i < count; i++) dst[i] = static_cast<Bits>((mask<Bits>(random[i] < limit) & yes) | no);
   }
 };
 
-// The elements of Bernoulli<uint8_t> with the threshold, and src times them and `scale`.
+// Draws the elements of Bernoulli<uint8_t> with this threshold, and multiplies src by them and by `scale`.
 template <class Type> struct Dropout {
   using Storage = typename Type::Storage;
   using Real = typename Type::Real;
@@ -168,7 +168,7 @@ template <class Type> struct Dropout {
   uint64_t first, threshold;
   Real scale;
   [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
-    // By way of arrays of its own, as src, dst and kept may be the same memory for all that the compiler knows.
+    // Local arrays let the compiler vectorise: it must assume that src, dst and kept overlap.
     Storage values[chunk_words];
     uint8_t yes[chunk_words];
     std::copy_n(src + (element - first), count, values);

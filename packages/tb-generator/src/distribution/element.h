@@ -1,4 +1,4 @@
-// Element types: how values are rounded, stored and stepped through.
+// Element types: how their values are rounded, stored and enumerated.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -9,17 +9,17 @@
 
 namespace tb::generator {
 
-// All bits or none.
+// All bits set, or none.
 template <class Bits> [[gnu::always_inline]] inline Bits mask(bool condition) {
   return static_cast<Bits>(Bits{0} - static_cast<Bits>(condition));
 }
 
-// Both round to nearest, ties to even, without branches, so that loops over them vectorise.
+// Both functions round to nearest, ties to even, without branches, so that loops over them vectorise.
 [[gnu::always_inline]] inline uint16_t float16_bits(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7FFFFFFFu;
   const uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + (magnitude >> 13 & 1)) >> 13; // exponent bias 127 to 15
-  // Beside 0.5 a float's last bit is worth 2^-24, which is a subnormal float16's step: the addition rounds.
+  // Near 0.5 the last bit of a float is 2^-24, the distance of subnormal float16 values: the addition rounds to it.
   const uint32_t subnormal =
       std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<uint32_t>(0.5f);
   const uint32_t is_subnormal = mask<uint32_t>(magnitude < (113u << 23));
@@ -45,13 +45,14 @@ template <class Bits> [[gnu::always_inline]] inline Bits mask(bool condition) {
 
 [[gnu::always_inline]] inline float bfloat16_value(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
-// The next value of a 16-bit format: its bits are in the values' order but for the sign.
+// The next value of a 16-bit format. Apart from the sign, the bits of such a format are ordered as its values are.
 inline uint16_t next_bits(uint16_t bits, int direction) {
   const int ordered = (bits & 0x8000 ? -(bits & 0x7FFF) : bits) + direction;
   return static_cast<uint16_t>(ordered < 0 ? 0x8000 - ordered : ordered);
 }
 
-// Storage: as in memory. Real: what it is computed in. nearest and next answer in double, which holds all of them.
+// Storage is the type in memory, Real the type of the arithmetic. nearest() and next() return a double, which holds every
+// value of every type.
 struct Float32 {
   using Storage = float;
   using Real = float;
@@ -101,7 +102,7 @@ struct Bfloat16 {
   }
 };
 
-// The least value of a type that is not under `bound`, which may be infinite.
+// The smallest value of a type that is at least `bound`, which may be infinite.
 template <class Type> double at_least(double bound) {
   double value = Type::nearest(bound);
   while (value < bound) value = Type::next(value, 1);
@@ -109,7 +110,7 @@ template <class Type> double at_least(double bound) {
   return value;
 }
 
-// The greatest value of a type under `bound`.
+// The greatest value of a type that is less than `bound`.
 template <class Type> double below(double bound) {
   double value = Type::nearest(bound);
   while (value >= bound) value = Type::next(value, -1);

@@ -1,17 +1,17 @@
-// Logarithm, exponential, sine and cosine for random words, built of IEEE operations and explicit fused multiply-adds
-// alone: the same bits on every processor, instruction set and device. No calls, branches or tables, so that loops
-// vectorise.
+// Logarithm, exponential, sine and cosine for random words. They use IEEE operations and explicit fused multiply-adds
+// only, so results are bit-identical on every processor, instruction set and device. They have no calls, branches or
+// tables, so that loops over them vectorise.
 //
-// Coefficients: tools/polynomials.py. The bounds are of the errors against exact values, in units in the last place of
-// the exact value; tests/test_elementary.py measures them.
+// tools/polynomials.py derives the coefficients. The bounds below are errors against exact values, in units in the last
+// place of the exact value; tests/test_elementary.py measures them.
 #pragma once
 #include <bit>
 #include <cstdint>
 
 namespace tb::generator {
 
-// As measured there, float32 and float64: -log 1.8 and 0.9, cosine 2.4 and 1.5, sine 2.3 and 1.4, exp 0.9 and 1.0. In
-// float32 the angle's 30 bits are rounded to 24 before.
+// Measured there for float32 and float64: -log 1.8 and 0.9, cosine 2.4 and 1.5, sine 2.3 and 1.4, exp 0.9 and 1.0. In
+// float32 the angle's 30 bits are rounded to 24 first.
 constexpr double ulp_negative_log = 2, ulp_cosine = 2.5, ulp_sine = 2.5, ulp_exponential = 1;
 
 [[gnu::always_inline]] inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -24,13 +24,14 @@ template <class Real, class... More>
   return fused(polynomial(x, second, more...), x, first);
 }
 
-// An integer below 2^52 as a number, by the bits of 2^52 + integer: not every instruction set converts 64 bits.
+// An integer below 2^52 as a double, made of the bits of 2^52 + integer: not every instruction set converts 64-bit
+// integers.
 [[gnu::always_inline]] inline double number(uint64_t integer) {
   return std::bit_cast<double>(0x4330000000000000 | integer) - 0x1p52;
 }
 
-// -log(u), u = (word + 1/2) / 2^32: in 2^-33 to 22.9, never 0. As a signed number the word is 2^32 less from u = 1/2
-// on, so that it keeps its digits near u = 1.
+// -log(u) with u = (word + 1/2) / 2^32. The result is 2^-33 to 22.9, never 0. The word is read as a signed number, which
+// is 2^32 less from u = 1/2 on, so that no digits are lost near u = 1.
 [[gnu::always_inline]] inline float negative_log(uint32_t word) {
   const float value = static_cast<float>(static_cast<int32_t>(word)) + 0.5f;
   const auto bits = std::bit_cast<uint32_t>(value);
@@ -47,20 +48,20 @@ template <class Real, class... More>
 
 // -log(mantissa * 2^-halvings), mantissa = 1 + f, -1/2 <= f <= 0.
 [[gnu::always_inline]] inline double negative_log(double f, double halvings) {
-  // log(1 + f) = 2 atanh(s), with f taken out so that it enters unrounded
+  // log(1 + f) = 2 atanh(s). The term f is separated so that it enters without rounding.
   const double s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
   const double p =
       z * polynomial(z, 0x1.5555555555556p-1, 0x1.999999999955dp-2, 0x1.24924924c1d94p-2, 0x1.c71c71a5de187p-3,
                      0x1.745d1e030da47p-3, 0x1.3b12d5d9485e8p-3, 0x1.112345c23240dp-3, 0x1.dfe2a57f31a82p-4,
                      0x1.c16fb5176dcadp-4, 0x1.1e7bf7b8e5185p-4, 0x1.5141dc6df37e2p-3);
-  // The upper part of log(2) has zeros below, so that its product with the exponent is exact.
+  // The upper part of log(2) ends in zero bits, so that its product with the exponent is exact.
   constexpr double ln2_upper = 0x1.62e42fee00000p-1, ln2_lower = 0x1.a39ef35793c76p-33;
   return fused(halvings, ln2_upper, half - fused(s, half + p, -halvings * ln2_lower) - f);
 }
 
-// -log(u), u = (random + 1/2) / 2^52 of the upper 52 bits: in 2^-53 to 36.8, never 0.
+// -log(u) with u = (random + 1/2) / 2^52 of the upper 52 bits. The result is 2^-53 to 36.8, never 0.
 [[gnu::always_inline]] inline double negative_log(uint64_t random) {
-  // The upper bit turned over and 2^51 taken away make the number signed, as above.
+  // Inverting the upper bit and subtracting 2^51 makes the number signed, as above.
   const double value = std::bit_cast<double>(0x4330000000000000 | (random >> 12 ^ 0x0008000000000000)) - 0x1.8p52 + 0.5;
   const auto bits = std::bit_cast<uint64_t>(value);
   const bool upper = value < 0;
@@ -73,8 +74,9 @@ template <class Real> struct Direction {
   Real cosine, sine;
 };
 
-// A direction, all equally probable. The lower 30 bits, as a signed number, are an angle in the eighths of a turn on both
-// sides of 0: the middle of one of 2^30 parts, so that neither part of the direction is ever 0. The upper bits exchange the parts, and negate the cosine.
+// A direction; all are equally probable. The lower 30 bits, as a signed number, choose one of 2^30 parts of the quarter
+// turn around 0, and the angle is the middle of the part, so that neither the cosine nor the sine is ever 0. The two upper
+// bits exchange cosine and sine, and negate the cosine.
 [[gnu::always_inline]] inline Direction<float> direction(uint32_t word) {
   const float x = fused(static_cast<float>(static_cast<int32_t>(word << 2)), 0x1p-31f, 0x1p-30f), z = x * x;
   const float sine = x * polynomial(z, 0x1.921fb6p-1f, -0x1.4abbbap-4f, 0x1.465e92p-9f, -0x1.2d9302p-15f);
@@ -84,7 +86,7 @@ template <class Real> struct Direction {
   return {exchange ? sine : cosine, exchange ? cosine : sine};
 }
 
-// Of the upper 52 bits: the two uppermost as above, then 50 of the angle.
+// Uses the upper 52 bits: the two uppermost as above, then 50 bits of the angle.
 [[gnu::always_inline]] inline Direction<double> direction(uint64_t random) {
   const uint64_t angle = (random >> 12 & 0x0003FFFFFFFFFFFF) ^ 0x0002000000000000; // as above, made unsigned
   const double x = fused(std::bit_cast<double>(0x4330000000000000 | angle) - (0x1p52 + 0x1p49), 0x1p-49, 0x1p-50);
@@ -100,11 +102,12 @@ template <class Real> struct Direction {
   return {exchange ? sine : cosine, exchange ? cosine : sine};
 }
 
-// exp(x); infinity and 0 beyond the type's range. Two factors, as one power of two cannot reach the subnormal results.
+// exp(x); infinity or 0 beyond the type's range. The scale is split into two factors, since a single power of two cannot
+// reach subnormal results.
 [[gnu::always_inline]] inline float exponential(float x) {
   x = x < -105.0f ? -105.0f : x;
   x = x > 90.0f ? 90.0f : x;
-  constexpr float round = 0x1.8p23f; // beside it a float's last bit is worth 1
+  constexpr float round = 0x1.8p23f; // near it the last bit of a float is 1
   const float powers = fused(x, 0x1.715476p+0f, round) - round;
   const float r = fused(-powers, 0x1.7f7d1cp-20f, fused(-powers, 0x1.62e400p-1f, x));
   const float p =

@@ -1,18 +1,18 @@
-// Random words to integers of an interval, all equally probable: the upper half of word * width, where the values whose
-// lower half is under 2^n mod width would make some results likelier than others and are drawn again (Lemire, "Fast
-// random integer generation in an interval", 2019).
+// Conversions of random words to equally probable integers of an interval: the upper half of word * width. Words whose
+// lower half is less than 2^n mod width would make some results more probable than others; they are rejected and drawn
+// again (Lemire, "Fast random integer generation in an interval", 2019).
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
-#include "distribution.h"
-#include "fill.h"
-#include "philox.h"
-#include "scaled.h"
+#include "distribution/distribution.h"
+#include "distribution/scale_to_interval.h"
+#include "philox/philox.h"
+#include "philox/state.h"
 
 namespace tb::generator {
 
-// The words of the block of an element that are looked at in the `attempt`th attempt; the first is attempt 0.
+// The block from which an element takes its words in attempt number `attempt`, counted from 0.
 inline philox::Block block_of_attempt(State state, uint64_t block, uint32_t attempt) {
   const uint64_t counter = state.offset + block;
   return philox::block({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0},
@@ -21,15 +21,15 @@ inline philox::Block block_of_attempt(State state, uint64_t block, uint32_t atte
 
 template <class Bits> struct Added;
 
-// Out turns the 32-bit number into what is stored.
+// `Out` converts the 32-bit number to the stored type.
 template <class Out> struct SmallIntegers {
   using Storage = typename Out::Storage;
   static constexpr uint32_t words = 1;
   uint64_t width; // 1 to 2^32
   State state;
-  Scaled scaled;
+  Scale32 scale;
   Out out;
-  ScaledWide wide = nullptr; // for int64
+  Scale64 scale_64 = nullptr; // for int64
   [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
     uint32_t numbers[chunk_words];
     if (width >> 32) {
@@ -38,19 +38,19 @@ template <class Out> struct SmallIntegers {
       const auto biased = static_cast<uint32_t>((uint64_t{1} << 32) % width);
       const auto factor = static_cast<uint32_t>(width);
       if constexpr (std::is_same_v<Storage, uint32_t>) { // in one pass
-        if (!scaled(random, dst, count, factor, biased, static_cast<uint32_t>(out.from))) return;
+        if (!scale(random, dst, count, factor, biased, static_cast<uint32_t>(out.from))) return;
         again(random, numbers, count, element, biased);
       } else if constexpr (std::is_same_v<Out, Added<uint64_t>>) {
-        if (!wide(random, dst, count, factor, biased, out.from)) return;
+        if (!scale_64(random, dst, count, factor, biased, out.from)) return;
         again(random, numbers, count, element, biased);
-      } else if (scaled(random, numbers, count, factor, biased, 0)) {
+      } else if (scale(random, numbers, count, factor, biased, 0)) {
         again(random, numbers, count, element, biased);
       }
     }
     for (uint32_t i = 0; i < count; i++) dst[i] = out(numbers[i]);
   }
   void finish() const {
-    if (wide) finish_streaming();
+    if (scale_64) finish_streaming();
   }
   [[gnu::noinline]] void again(const uint32_t *random, uint32_t *numbers, uint32_t count, uint64_t element,
                                uint32_t biased) const {
@@ -64,7 +64,7 @@ template <class Out> struct SmallIntegers {
   }
 };
 
-// The same with 64-bit words. Out turns the 64-bit integer into what is stored.
+// The same with 64-bit words. `Out` converts the 64-bit integer to the stored type.
 template <class Out> struct LargeIntegers {
   using Storage = typename Out::Storage;
   static constexpr uint32_t words = 2;

@@ -1,10 +1,10 @@
-// Words to integers of an interval: portable, for AVX2, for AVX-512. By hand, because the compiler's versions, which
-// widen every word to 64 bits, are a third as fast.
-#include "scaled.h"
+// Scales words portably, with AVX2 and with AVX-512. Written by hand because the compiler's versions, which widen every
+// word to 64 bits, are a third as fast.
+#include "distribution/scale_to_interval.h"
 
 #include <algorithm>
 
-#include "instruction_set.h"
+#include "processor/instruction_set.h"
 
 #if TB_X86_SETS
 #include <immintrin.h>
@@ -17,8 +17,8 @@
 namespace tb::generator {
 namespace {
 
-template <class Number> bool scaled_portable(const uint32_t *random, Number *out, uint32_t count, uint32_t width,
-                                             uint32_t biased, Number from) {
+template <class Number>
+bool scale_portable(const uint32_t *random, Number *out, uint32_t count, uint32_t width, uint32_t biased, Number from) {
   uint32_t rejected = 0;
   for (uint32_t i = 0; i < count; i++) {
     const uint64_t product = uint64_t{random[i]} * width;
@@ -29,8 +29,8 @@ template <class Number> bool scaled_portable(const uint32_t *random, Number *out
 }
 
 #if TB_X86_SETS
-[[gnu::target("avx2")]] bool scaled_avx2(const uint32_t *random, uint32_t *out, uint32_t count, uint32_t width,
-                                         uint32_t biased, uint32_t from) {
+[[gnu::target("avx2")]] bool scale_32_avx2(const uint32_t *random, uint32_t *out, uint32_t count, uint32_t width,
+                                           uint32_t biased, uint32_t from) {
   const __m256i by = _mm256_set1_epi64x(width), first = _mm256_set1_epi32(static_cast<int>(from));
   const __m256i limit = _mm256_set1_epi32(static_cast<int>(biased));
   __m256i accepted = _mm256_set1_epi32(-1);
@@ -44,11 +44,11 @@ template <class Number> bool scaled_portable(const uint32_t *random, Number *out
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(out + i), _mm256_add_epi32(upper, first));
   }
   const bool rejected = _mm256_movemask_epi8(accepted) != -1;
-  return scaled_portable(random + i, out + i, count - i, width, biased, from) || rejected;
+  return scale_portable(random + i, out + i, count - i, width, biased, from) || rejected;
 }
 
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]] bool
-scaled_avx512(const uint32_t *random, uint32_t *out, uint32_t count, uint32_t width, uint32_t biased, uint32_t from) {
+scale_32_avx512(const uint32_t *random, uint32_t *out, uint32_t count, uint32_t width, uint32_t biased, uint32_t from) {
   constexpr __mmask16 odd_words = 0xAAAA, even_words = 0x5555;
   constexpr auto even_twice = static_cast<_MM_PERM_ENUM>(0xA0), odd_twice = static_cast<_MM_PERM_ENUM>(0xF5);
   const __m512i by = _mm512_set1_epi64(width), first = _mm512_set1_epi32(static_cast<int>(from));
@@ -66,12 +66,14 @@ scaled_avx512(const uint32_t *random, uint32_t *out, uint32_t count, uint32_t wi
   return rejected != 0;
 }
 
-// Fills of so much leave nothing useful in the caches. Written past them, 10^7 integers took 0.46 ns each instead of 0.57.
+// Fills of this size leave nothing useful in the caches. Written past them, 10^7 integers took 0.46 ns each instead of
+// 0.57 ns.
 constexpr uint64_t streaming_bytes = uint64_t{16} << 20;
 
-// The least lower half is kept beside upper halves that do not count: one operation less for each vector.
-[[gnu::target("avx2")]] bool scaled_wide_avx2(const uint32_t *random, uint64_t *out, uint32_t count, uint32_t width,
-                                              uint32_t biased, uint64_t from) {
+// `least` holds the smallest lower halves, and upper halves that are ignored: masking them would take one more operation
+// for each vector.
+[[gnu::target("avx2")]] bool scale_64_avx2(const uint32_t *random, uint64_t *out, uint32_t count, uint32_t width,
+                                           uint32_t biased, uint64_t from) {
   const __m256i by = _mm256_set1_epi64x(width), first = _mm256_set1_epi64x(static_cast<int64_t>(from));
   const __m256i limit = _mm256_set1_epi32(static_cast<int>(biased));
   __m256i least = _mm256_set1_epi32(-1);
@@ -85,14 +87,12 @@ constexpr uint64_t streaming_bytes = uint64_t{16} << 20;
   }
   const __m256i accepted = _mm256_cmpeq_epi32(_mm256_max_epu32(least, limit), least);
   const bool rejected = (_mm256_movemask_epi8(accepted) & 0x0F0F0F0F) != 0x0F0F0F0F;
-  return scaled_portable(random + i, out + i, count - i, width, biased, from) || rejected;
+  return scale_portable(random + i, out + i, count - i, width, biased, from) || rejected;
 }
 
-// streaming: past the caches, in whole lines of them.
-template <bool streaming>
-[[gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]] bool scaled_wide_avx512(const uint32_t *random, uint64_t *out,
-                                                                              uint32_t count, uint32_t width,
-                                                                              uint32_t biased, uint64_t from) {
+// streaming: writes past the caches, in whole cache lines.
+template <bool streaming> [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]] bool
+scale_64_avx512(const uint32_t *random, uint64_t *out, uint32_t count, uint32_t width, uint32_t biased, uint64_t from) {
   constexpr __mmask16 lower_halves = 0x5555;
   const __m512i by = _mm512_set1_epi64(width), first = _mm512_set1_epi64(static_cast<int64_t>(from));
   const __m512i limit = _mm512_set1_epi32(static_cast<int>(biased));
@@ -101,7 +101,7 @@ template <bool streaming>
   bool rejected = false;
   if constexpr (streaming) { // up to the first whole line
     i = std::min<uint32_t>(count, -(reinterpret_cast<uintptr_t>(out) / 8) % 8);
-    rejected = scaled_portable(random, out, i, width, biased, from);
+    rejected = scale_portable(random, out, i, width, biased, from);
   }
   for (; i + 8 <= count; i += 8) {
     const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(random + i));
@@ -114,7 +114,7 @@ template <bool streaming>
       _mm512_storeu_si512(out + i, result);
   }
   rejected |= _mm512_mask_cmplt_epu32_mask(lower_halves, least, limit) != 0;
-  return scaled_portable(random + i, out + i, count - i, width, biased, from) || rejected;
+  return scale_portable(random + i, out + i, count - i, width, biased, from) || rejected;
 }
 #endif
 
@@ -122,36 +122,36 @@ template <bool streaming>
 
 void finish_streaming() {
 #if TB_X86_SETS
-  _mm_sfence(); // once a fill: it waits for memory
+  _mm_sfence(); // waits for memory, so it is called once a fill
 #endif
 }
 
-ScaledWide scaled_wide([[maybe_unused]] uint64_t total) {
+Scale64 scale_64([[maybe_unused]] uint64_t total) {
 #if TB_X86_SETS
   switch (instruction_set()) {
   case InstructionSet::avx512:
-    return total * sizeof(uint64_t) >= streaming_bytes ? scaled_wide_avx512<true> : scaled_wide_avx512<false>;
+    return total * sizeof(uint64_t) >= streaming_bytes ? scale_64_avx512<true> : scale_64_avx512<false>;
   case InstructionSet::avx2:
-    return scaled_wide_avx2;
+    return scale_64_avx2;
   default:
     break;
   }
 #endif
-  return scaled_portable<uint64_t>;
+  return scale_portable<uint64_t>;
 }
 
-Scaled scaled() {
+Scale32 scale_32() {
 #if TB_X86_SETS
   switch (instruction_set()) {
   case InstructionSet::avx512:
-    return scaled_avx512;
+    return scale_32_avx512;
   case InstructionSet::avx2:
-    return scaled_avx2;
+    return scale_32_avx2;
   default:
     break;
   }
 #endif
-  return scaled_portable<uint32_t>;
+  return scale_portable<uint32_t>;
 }
 
 } // namespace tb::generator

@@ -1,23 +1,24 @@
-// Normal numbers given that they lie in an interval, by rejection. After Robert, "Simulation of truncated normal
-// variables" (1995): proposals are normal, uniform, or exponential from the interval's end in the tail.
+// Normal numbers conditioned on an interval, by rejection. After Robert, "Simulation of truncated normal variables"
+// (1995): proposals are normal, uniform, or, in the tail, exponential from the interval's end.
 #pragma once
 #include <cmath>
 
-#include "distribution.h"
-#include "integers.h"
+#include "distribution/distribution.h"
+#include "distribution/integers.h"
 
 namespace tb::generator {
 
 struct Truncation {
   enum Proposal { normal, uniform, exponential } proposal;
-  double low, high;     // standardised; mirrored if the whole interval is below 0
-  double rate, densest; // of the exponential proposals; the square of the point of greatest density
+  double low, high; // standardised; mirrored if the whole interval is below 0
+  double rate;      // of the exponential proposals
+  double densest;   // the square of the point of greatest density
   bool mirrored;
 
   static Truncation of(double low, double high) {
     const bool mirrored = high < 0;
     if (mirrored) low = -low, high = -high, std::swap(low, high);
-    // Which proposal is taken is a matter of speed alone: each accepts about half or more where it is chosen.
+    // The choice affects the speed only: each proposal is accepted about half of the time or more where it is chosen.
     const bool inside = low <= 0;
     const double rate = inside ? 1 : 0.5 * (low + std::sqrt(low * low + 4));
     const bool wide = (high - low) * rate > (inside ? 2.5 : 1.5);
@@ -25,7 +26,7 @@ struct Truncation {
     return {proposal, low, high, rate, inside ? 0 : low * low, mirrored};
   }
 
-  // A number from the two proposals' random bits; true if it is accepted.
+  // Makes a number of two proposals' random bits; returns whether it is accepted.
   [[gnu::always_inline]] bool draw(uint64_t first, uint64_t second, double &out) const {
     const double exponent = negative_log(first);
     if (proposal == normal) {
@@ -51,7 +52,7 @@ template <class Type> struct TruncatedNormal {
   static constexpr uint32_t words = 4;
   Truncation truncation;
   State state;
-  double mean, std, low, high; // low and high: values of the type
+  double mean, std, low, high; // low and high are values of the type
   [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t element) const {
     for (uint32_t i = 0; i < count; i++) {
       double value = 0;

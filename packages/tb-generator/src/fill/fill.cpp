@@ -1,14 +1,14 @@
-// The fills: arguments checked, then run with the processor's instructions.
-#include "fill.h"
+// Checks the arguments of fills and runs the distributions with the instruction set in use.
+#include "fill/fill.h"
 
 #include <cmath>
 #include <cstdio>
 #include <numbers>
 
-#include "distribution.h"
-#include "integers.h"
-#include "run.h"
-#include "truncated.h"
+#include "distribution/distribution.h"
+#include "distribution/integers.h"
+#include "distribution/truncated_normal.h"
+#include "fill/fill_range.h"
 
 namespace tb::generator {
 namespace {
@@ -35,7 +35,7 @@ void require_floating(const char *kind, int32_t type) {
            ". Use integers or bernoulli, or fill a floating type and convert it");
 }
 
-// visit(Float32{}) and so on.
+// Calls visit(Float32{}) or that of another floating type.
 template <class Visit> void for_floating(int32_t type, const Visit &visit) {
   switch (type) {
   case TB_FLOAT32:
@@ -117,7 +117,7 @@ void cauchy(void *dst, int32_t type, Range range, State state, double median, do
   });
 }
 
-// -log(1 - p), 0 < p < 1, with the digits of a small p: what rounding took from 1 - p is put back.
+// -log(1 - p) for 0 < p < 1. The factor p / (1 - failure) restores what rounding lost in 1 - p, which matters for small p.
 double negative_log_of_failure(double p) {
   const double failure = 1 - p;
   if (failure == 1) return p;
@@ -147,7 +147,7 @@ void geometric(void *dst, int32_t type, Range range, State state, double p) {
   for_floating(type, [&]<class Type>(Type) { run(Geometric<Rounded<Type>>{mean}, dst, range, state); });
 }
 
-// Of 2^32, to the nearest.
+// p * 2^32, rounded to the nearest integer.
 uint64_t threshold(double p) { return static_cast<uint64_t>(p * 0x1p32 + 0.5); }
 
 void bernoulli(void *dst, int32_t type, Range range, State state, double p) {
@@ -176,10 +176,10 @@ void bernoulli(void *dst, int32_t type, Range range, State state, double p) {
   }
 }
 
-// With 32-bit words where they are enough, else with 64-bit ones.
+// Uses 32-bit words where they suffice and 64-bit words elsewhere.
 template <class Out> void integers_as(const Out &out, void *dst, Range range, State state, uint64_t width) {
   if (width && width <= uint64_t{1} << 32)
-    return run(SmallIntegers<Out>{width, state, scaled(), out, scaled_wide(range.count)}, dst, range, state);
+    return run(SmallIntegers<Out>{width, state, scale_32(), out, scale_64(range.count)}, dst, range, state);
   run(LargeIntegers<Out>{width, state, out}, dst, range, state);
 }
 
@@ -189,7 +189,7 @@ void integers(void *dst, int32_t type, Range range, State state, int64_t from, u
   constexpr int64_t highest[] = {0, all, all, all, all, all, 0x7FFFFFFF, 0x7FFF, 0x7F, 0xFF, 1};
   if (!element_size(type)) refuse("integers fills elements of type TB_FLOAT32 to TB_BOOL, not " + std::to_string(type));
   const int64_t top = highest[type], bottom = type == TB_UINT8 || type == TB_BOOL ? 0 : -top - 1;
-  const bool whole = width == 0; // an interval of 2^64 integers holds every int64 whatever it starts with
+  const bool whole = width == 0; // an interval of 2^64 integers holds every int64, whatever its first number is
   if (whole ? top != all
             : from < bottom || from > top || width - 1 > static_cast<uint64_t>(top) - static_cast<uint64_t>(from))
     refuse("integers from " + std::to_string(from) + " on, " + (whole ? "2^64" : std::to_string(width)) +
@@ -200,17 +200,17 @@ void integers(void *dst, int32_t type, Range range, State state, int64_t from, u
   case TB_INT64:
     return integers_as(Added<uint64_t>{start}, dst, range, state, width);
   case TB_INT32:
-    return run(SmallIntegers<Added<uint32_t>>{width, state, scaled(), {start}}, dst, range, state);
+    return run(SmallIntegers<Added<uint32_t>>{width, state, scale_32(), {start}}, dst, range, state);
   case TB_INT16:
-    return run(SmallIntegers<Added<uint16_t>>{width, state, scaled(), {start}}, dst, range, state);
+    return run(SmallIntegers<Added<uint16_t>>{width, state, scale_32(), {start}}, dst, range, state);
   case TB_INT8:
   case TB_UINT8:
   case TB_BOOL:
-    return run(SmallIntegers<Added<uint8_t>>{width, state, scaled(), {start}}, dst, range, state);
+    return run(SmallIntegers<Added<uint8_t>>{width, state, scale_32(), {start}}, dst, range, state);
   default:
     break;
   }
-  // Exact where long double has 64 bits, and nowhere does the rounding matter to a type of 53 bits or less.
+  // The sum is exact where long double has 64 bits. Elsewhere its rounding does not affect a type of 53 bits or fewer.
   const long double to = whole ? 0x1p63L : static_cast<long double>(from) + static_cast<long double>(width);
   auto least = static_cast<double>(whole ? std::numeric_limits<int64_t>::min() : from);
   if (!whole && static_cast<long double>(least) < static_cast<long double>(from)) least = Float64::next(least, 1);

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "distribution.h"
-#include "fill.h"
-#include "instruction_set.h"
-#include "philox_avx512.h"
+#include "distribution/distribution.h"
+#include "fill/fill.h"
+#include "philox/philox_avx512.h"
+#include "processor/instruction_set.h"
 
 namespace tb::generator {
 
-// Inlined, so that the conversion is compiled for the caller's instruction set.
+// Inlined, so that the compiler compiles the conversion for the caller's instruction set.
 template <class Convert> [[gnu::always_inline]] inline void
 fill_range(const Convert &convert, typename Convert::Storage *dst, Range range, State state, philox::Words words) {
   constexpr bool grouped = requires { Convert::group; };
@@ -35,7 +35,7 @@ fill_range(const Convert &convert, typename Convert::Storage *dst, Range range, 
 }
 
 #if TB_X86_SETS
-// GCC takes vectors of half the length unless it is asked; Clang has no such word.
+// GCC uses vectors of half the length without this option, which Clang does not have.
 #define TB_AVX512_ALONE "avx512f,avx512dq,avx512bw,avx512vl,fma"
 #ifdef __clang__
 #define TB_AVX512_SETS TB_AVX512_ALONE
@@ -48,9 +48,9 @@ fill_avx2(const Convert &convert, typename Convert::Storage *dst, Range range, S
   fill_range(convert, dst, range, state, philox::words_avx2);
 }
 
-// Normal numbers by whole groups, up to where the lower word of the counter overflows; gives how many. Pieces are short
-// and inlined so that the processor computes one's words beside the last one's arithmetic, which keeps other units busy.
-// A function of its own: where more is inlined beside it, constants do not stay in registers.
+// Makes normal numbers by whole groups until the lower word of the counter would overflow; returns how many it made.
+// Pieces are short and inlined: the processor computes the words of one while other units do the arithmetic of the one
+// before. This is a separate function because constants leave their registers when more code is inlined beside it.
 template <class Convert> [[gnu::noinline, gnu::target(TB_AVX512_SETS)]] uint64_t
 fill_groups_avx512(const Convert &convert, float *dst, Range range, State state) {
   constexpr uint32_t registers = 4, words = 32 * registers, blocks = words / 4;

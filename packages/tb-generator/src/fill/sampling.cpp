@@ -1,5 +1,5 @@
-// Drawing indices: permutations, and samples with given weights.
-#include "sampling.h"
+// Random indices: permutations, and samples with given weights.
+#include "fill/sampling.h"
 
 #include <algorithm>
 #include <bit>
@@ -22,7 +22,7 @@ std::vector<uint64_t> words(uint64_t count, State state) {
 
 } // namespace
 
-// One pass puts the keys into buckets by their upper bits, a few to a bucket; then each bucket is sorted.
+// One pass distributes the keys to buckets by their upper bits, a few keys to a bucket; then each bucket is sorted.
 void permutation(int64_t *dst, uint64_t count, State state) {
   if (count < 2) {
     std::fill_n(dst, count, 0);
@@ -35,7 +35,7 @@ void permutation(int64_t *dst, uint64_t count, State state) {
   for (size_t bucket = 1; bucket < ends.size(); bucket++) ends[bucket] += ends[bucket - 1];
   std::vector<Keyed> sorted(count);
   for (uint64_t i = 0; i < count; i++) sorted[ends[drawn[i] >> shift]++] = {drawn[i], static_cast<int64_t>(i)};
-  uint64_t start = 0; // what was a bucket's beginning is its end now
+  uint64_t start = 0; // ends[bucket] was the bucket's beginning before the pass, and is its end now
   for (size_t bucket = 0; bucket + 1 < ends.size(); start = ends[bucket++])
     std::sort(sorted.data() + start, sorted.data() + ends[bucket]);
   for (uint64_t i = 0; i < count; i++) dst[i] = sorted[i].second;
@@ -62,12 +62,13 @@ void multinomial(int64_t *dst, uint64_t samples, const double *weights, uint64_t
   const Range all{0, numbers.size()};
   if (replacement) {
     fill({.kind = TB_FILL_UNIFORM}, numbers.data(), TB_FLOAT64, all, state);
-    const double last = std::nextafter(sum, 0.0); // rounding must not reach the sum
+    const double last = std::nextafter(sum, 0.0); // the product below may round up to the sum
     for (uint64_t i = 0; i < samples; i++)
       dst[i] = std::upper_bound(sums.begin(), sums.end(), std::min(numbers[i] * sum, last)) - sums.begin();
     return;
   }
-  // The first of exponential waiting times whose rates are the weights; the class of weight 0 waits for ever.
+  // Each class gets an exponential waiting time with its weight as the rate; the samples are the classes with the shortest
+  // times, in this order. A class of weight 0 never occurs.
   fill({.kind = TB_FILL_EXPONENTIAL, .first = 1}, numbers.data(), TB_FLOAT64, all, state);
   std::vector<std::pair<double, int64_t>> waiting;
   waiting.reserve(possible);

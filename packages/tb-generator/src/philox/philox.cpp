@@ -1,9 +1,9 @@
-// Runs of Philox blocks: portable, for AVX2, for AVX-512. All give the same bits.
-#include "philox.h"
+// Runs of Philox blocks: portable, for AVX2 and for AVX-512, with bit-identical results.
+#include "philox/philox.h"
 
-#include "philox_avx512.h"
+#include "philox/philox_avx512.h"
 
-namespace tb::philox {
+namespace tb::generator::philox {
 
 void words_portable(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups) {
   for (; groups > 0; groups--, counter += lanes, out += 4 * lanes) {
@@ -35,9 +35,9 @@ void words_portable(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t gro
 }
 
 #if TB_X86_SETS
-// By hand, because the compiler's version of the loop above is half as fast: it computes the two halves of a product
-// apart. Here a word lies in the low half of a 64-bit lane, where one multiplication gives both; what is above it is
-// left there, as the multiplication does not read it.
+// Written by hand because the compiler's version of the loop above is half as fast: it computes the two halves of a
+// product separately. Here a word is in the low half of a 64-bit lane, where one multiplication gives both halves. The
+// high half keeps whatever it has, since the multiplication does not read it.
 [[gnu::target("avx2")]] void words_avx2(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups) {
   constexpr int registers = lanes / 4;
   const __m256i by_0 = _mm256_set1_epi64x(multiplier_0), by_1 = _mm256_set1_epi64x(multiplier_1);
@@ -78,7 +78,7 @@ void words_portable(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t gro
                                                                         uint32_t groups) {
   const Keys keys(seed);
   while (groups > 0) {
-    const uint32_t taken = groups >= 2 ? 2 : 1; // two at once hide more of the multiplications' latency
+    const uint32_t taken = groups >= 2 ? 2 : 1; // two groups at once hide more of the multiplications' latency
     if (static_cast<uint32_t>(counter) > UINT32_MAX - (2 * lanes - 1)) {
       words_portable(out, counter, seed, taken); // the upper word of the counter is about to step
     } else if (taken == 2) {
@@ -100,4 +100,4 @@ void words_avx512(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t group
 }
 #endif
 
-} // namespace tb::philox
+} // namespace tb::generator::philox

@@ -1,15 +1,16 @@
-// Philox4x32-10: 128 bits of counter and 64 of key to four random words. After Salmon, Moraes, Dror and Shaw, "Parallel
-// random numbers: as easy as 1, 2, 3" (2011).
+// Philox4x32-10: makes four random words of a 128-bit counter and a 64-bit key. After Salmon, Moraes, Dror and Shaw,
+// "Parallel random numbers: as easy as 1, 2, 3" (2011).
 #pragma once
 #include <array>
 #include <cstdint>
 
-namespace tb::philox {
+namespace tb::generator::philox {
 
 using Block = std::array<uint32_t, 4>;
 using Key = std::array<uint32_t, 2>;
 
-// The paper's table 2 and section 4: two multipliers; the golden ratio and the square root of 3 less 1 step the key.
+// The multipliers are from the paper's table 2. The key's steps are the golden ratio and the square root of 3 less 1, as
+// in section 4.
 constexpr uint32_t multiplier_0 = 0xD2511F53, multiplier_1 = 0xCD9E8D57;
 constexpr uint32_t step_0 = 0x9E3779B9, step_1 = 0xBB67AE85;
 constexpr int rounds = 10;
@@ -27,7 +28,7 @@ constexpr Block block(Block counter, Key key) {
   return counter;
 }
 
-// Blocks that are computed side by side.
+// The number of blocks that are computed side by side.
 constexpr uint32_t lanes = 16;
 
 // Writes the words of `groups` * lanes blocks with the counters `counter`, `counter` + 1... (modulo 2^64; the upper 64
@@ -35,8 +36,8 @@ constexpr uint32_t lanes = 16;
 using Words = void (*)(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups);
 
 void words_portable(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups);
-// Only for processors that have the instructions (instruction_set.h).
+// These need a processor that has the instructions (instruction_set.h).
 void words_avx2(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups);
 void words_avx512(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups);
 
-} // namespace tb::philox
+} // namespace tb::generator::philox

@@ -1,9 +1,9 @@
-// Philox blocks with AVX-512, inlined into loops that use the words at once.
+// Philox blocks with AVX-512, inlined into the loops that use the words.
 #pragma once
 #include <cstdint>
 
-#include "instruction_set.h"
-#include "philox.h"
+#include "philox/philox.h"
+#include "processor/instruction_set.h"
 
 #if TB_X86_SETS
 #include <immintrin.h>
@@ -12,7 +12,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-namespace tb::philox {
+namespace tb::generator::philox {
 
 struct Keys {
   Key of_round[rounds];
@@ -26,14 +26,15 @@ struct Keys {
   }
 };
 
-// Like words_avx2 with eight blocks a register; ternary logic does both exclusive ors at once. The words of a counter that
-// are the same in all lanes make half of the first two rounds constant: the lower word of the counter must not overflow.
+// As words_avx2, with eight blocks a register; ternary logic does both exclusive ors at once. Three of a counter's words
+// are equal in all lanes, which makes half of the first two rounds constant. The lower word of the counter must therefore
+// not overflow.
 template <int registers> [[gnu::always_inline, gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]] inline void
 blocks_avx512(uint32_t *out, uint64_t counter, const Keys &keys) {
   constexpr int exclusive_or = 0x96;
   const __m512i by_0 = _mm512_set1_epi64(multiplier_0), by_1 = _mm512_set1_epi64(multiplier_1);
   const __m512i places = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-  // Of two registers that hold a half of each block, the blocks 0 to 3 and 4 to 7.
+  // Two registers hold a half of each block: these permutations take out the blocks 0 to 3 and 4 to 7.
   const __m512i lower = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
   const __m512i upper = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
   __m512i a[registers], b[registers], c[registers], d[registers];
@@ -76,5 +77,5 @@ blocks_avx512(uint32_t *out, uint64_t counter, const Keys &keys) {
   }
 }
 
-} // namespace tb::philox
+} // namespace tb::generator::philox
 #endif

@@ -1,5 +1,5 @@
 // Chooses the instruction set at the first fill.
-#include "instruction_set.h"
+#include "processor/instruction_set.h"
 
 #include <atomic>
 #include <cstdlib>

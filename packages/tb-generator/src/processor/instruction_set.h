@@ -1,4 +1,4 @@
-// Which instructions the fills are run with. The bits that they write do not depend on it.
+// The instruction set that fills run with. What they write does not depend on it.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -9,14 +9,14 @@
 
 namespace tb::generator {
 
-// portable: what the compiler's target has; on ARM that is NEON, and the name. Each includes those before.
+// Each set includes those before it. `portable` is what the compiler's target has; on ARM it is NEON, and is named so.
 enum class InstructionSet { portable, avx2, avx512 };
 
 const char *name_of(InstructionSet set);
 bool is_available(InstructionSet set);
-// The best available one, unless TB_GENERATOR_INSTRUCTIONS (portable, avx2, avx512; neon) or use() chose another.
+// The best available set, unless TB_GENERATOR_INSTRUCTIONS (portable, avx2, avx512; neon) or use() chose another.
 InstructionSet instruction_set();
-// False, and nothing changes, where the processor lacks it.
+// Returns false and changes nothing if the processor lacks the set.
 bool use(InstructionSet set);
 
 } // namespace tb::generator

@@ -1,12 +1,12 @@
-// What a fill of Python's writes: taken out of the buffer protocol or DLPack.
-#include "target.h"
+// Reads the buffer protocol and DLPack.
+#include "python/host_array.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 
-#include "dlpack.h"
-#include "parallel.h"
+#include "processor/parallel.h"
+#include "tb/dlpack.h"
 
 namespace nb = nanobind;
 
@@ -17,7 +17,8 @@ constexpr const char *names = "float32, float64, float16, bfloat16, int64, int32
 
 [[noreturn]] void refuse(const std::string &text) { throw nb::value_error(text.c_str()); }
 
-// 0: none of ours. bfloat16 has no letter: its bits are kept as unsigned 16-bit integers, "H".
+// The element type of a format letter of the buffer protocol; 0 if no fill makes it. bfloat16 has no letter: its bits
+// are stored as unsigned 16-bit integers, "H".
 int32_t type_of_letter(char letter) {
   constexpr const char *letters = "fdeHqihbB?";
   if (letter == 'l') return sizeof(long) == 8 ? TB_INT64 : TB_INT32;
@@ -57,13 +58,9 @@ std::string type_of(nb::handle object) { return nb::cast<std::string>(object.typ
 
 } // namespace
 
-Target::Target(nb::handle object, int32_t type, bool writable) {
+HostArray::HostArray(nb::handle object, int32_t type, bool writable) {
   if (PyObject_CheckBuffer(object.ptr())) {
-    take_buffer(object, type);
-    if (writable && nb::cast<bool>(nb::steal(PyMemoryView_FromObject(object.ptr())).attr("readonly"))) {
-      release_();
-      refuse("out is read-only. Give a writable buffer, for example a bytearray instead of bytes");
-    }
+    take_buffer(object, type, writable);
   } else if (nb::hasattr(object, "__dlpack__")) {
     take_tensor(object, type);
   } else {
@@ -73,9 +70,9 @@ Target::Target(nb::handle object, int32_t type, bool writable) {
   }
 }
 
-Target::~Target() { release_(); }
+HostArray::~HostArray() { release_(); }
 
-void Target::take_buffer(nb::handle object, int32_t asked) {
+void HostArray::take_buffer(nb::handle object, int32_t asked, bool writable) {
   auto *view = new Py_buffer{};
   if (PyObject_GetBuffer(object.ptr(), view, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
     delete view;
@@ -95,7 +92,7 @@ void Target::take_buffer(nb::handle object, int32_t asked) {
     if (!asked && (own == 0 || own == TB_BFLOAT16))
       refuse("out has elements of format '" + format +
              "', which no fill makes. Say with dtype what its bytes shall be: " + "one of " + names);
-    // Other formats of the right size are refused, or a float32 fill of int32 numbers would go unseen.
+    // Other formats of the same size are refused. Otherwise a float32 fill of int32 memory would go unnoticed.
     if (asked && asked != own && !bytes)
       refuse("out has elements of format '" + format +
              "', not of the dtype asked for. Leave dtype out, or view it as bytes");
@@ -112,6 +109,8 @@ void Target::take_buffer(nb::handle object, int32_t asked) {
       axes_.push_back({view->len / size, size});
     }
     measure();
+    if (writable && view->readonly)
+      refuse("out is read-only. Give a writable buffer, for example a bytearray instead of bytes");
   } catch (...) {
     release();
     throw;
@@ -119,30 +118,30 @@ void Target::take_buffer(nb::handle object, int32_t asked) {
   release_ = release;
 }
 
-void Target::take_tensor(nb::handle object, int32_t asked) {
+void HostArray::take_tensor(nb::handle object, int32_t asked) {
   const nb::object capsule = object.attr("__dlpack__")();
   auto *managed = static_cast<dlpack::Managed *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   if (!managed) throw nb::python_error();
   const dlpack::Tensor &tensor = managed->tensor;
-  if (tensor.device_type != dlpack::cpu && tensor.device_type != dlpack::cuda_host)
+  if (tensor.device.type != dlpack::type_cpu && tensor.device.type != dlpack::type_cuda_host)
     refuse("out is not in host memory. Fill a tensor on the CPU and copy it");
-  type_ = tensor.lanes == 1 ? type_of_code(tensor.code, tensor.bits) : 0;
+  type_ = tensor.dtype.lanes == 1 ? type_of_code(tensor.dtype.code, tensor.dtype.bits) : 0;
   if (!type_) refuse(std::string("out has elements that no fill makes. Give a tensor of ") + names);
   if (asked && asked != type_) refuse("out's elements are not of the dtype asked for. Leave dtype out");
   const int64_t size = element_size(type_);
   data_ = static_cast<char *>(tensor.data) + tensor.byte_offset;
   int64_t packed = size;
-  for (int i = tensor.dimensions - 1; i >= 0; packed *= tensor.shape[i--])
+  for (int i = tensor.ndim - 1; i >= 0; packed *= tensor.shape[i--])
     axes_.insert(axes_.begin(), {tensor.shape[i], tensor.strides ? tensor.strides[i] * size : packed});
   measure();
-  // The name tells the capsule that somebody else calls the deleter.
+  // After this rename the capsule does not call the deleter: release_ does.
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   release_ = [managed] {
     if (managed->deleter) managed->deleter(managed);
   };
 }
 
-void Target::measure() {
+void HostArray::measure() {
   for (const Axis &axis : axes_) count_ *= static_cast<uint64_t>(axis.size);
   if (count_ == 0) return;
   int64_t packed = element_size(type_);
@@ -153,7 +152,7 @@ void Target::measure() {
   }
 }
 
-void Target::scatter(const char *from, uint64_t first, uint64_t count) const {
+void HostArray::scatter(const char *from, uint64_t first, uint64_t count) const {
   const uint32_t size = element_size(type_);
   std::vector<int64_t> place(axes_.size());
   char *to = data_;
@@ -173,8 +172,8 @@ void Target::scatter(const char *from, uint64_t first, uint64_t count) const {
   }
 }
 
-void Target::run(uint64_t first, uint32_t threads, const std::function<void(void *, Range)> &fill) const {
-  fill(data_, Range{first, 0}); // refuses what it must before threads start, where nothing could catch it
+void HostArray::run(uint64_t first, uint32_t threads, const std::function<void(void *, Range)> &fill) const {
+  fill(data_, Range{first, 0}); // throws for invalid arguments now: in a thread nothing could catch the exception
   const uint64_t size = element_size(type_);
   in_parallel(count_, threads, [&](uint64_t start, uint64_t part) {
     if (contiguous_) return fill(data_ + start * size, Range{first + start, part});

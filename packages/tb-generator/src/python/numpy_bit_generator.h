@@ -1,9 +1,9 @@
 // A stream of random words behind the function pointers of NumPy's `bitgen_t` (numpy/random/bitgen.h), which
-// numpy.random.Generator draws from. Not for several threads at once: NumPy holds the bit generator's lock.
+// numpy.random.Generator draws from. Not thread-safe: NumPy holds the bit generator's lock.
 #pragma once
 #include <cstdint>
 
-#include "fill.h"
+#include "fill/fill.h"
 
 namespace tb::generator {
 
@@ -15,23 +15,24 @@ struct NumpyInterface {
   uint64_t (*next_raw)(void *);
 };
 
-class Bits {
+class NumpyBitGenerator {
 public:
-  explicit Bits(uint64_t seed);
-  Bits(const Bits &) = delete;
-  Bits &operator=(const Bits &) = delete;
+  explicit NumpyBitGenerator(uint64_t seed);
+  NumpyBitGenerator(const NumpyBitGenerator &) = delete;
+  NumpyBitGenerator &operator=(const NumpyBitGenerator &) = delete;
 
   uint64_t seed() const { return seed_; }
-  // The block of the next word, and its place there, 0 to 3.
+  // The block of the next word, and the word's position in it, 0 to 3.
   uint64_t block() const { return block_ + next_ / 4; }
-  uint32_t place() const { return next_ % 4; }
-  void set(uint64_t seed, uint64_t block, uint32_t place);
+  uint32_t position() const { return next_ % 4; }
+  void set(uint64_t seed, uint64_t block, uint32_t position);
 
   uint32_t next_word() {
     if (next_ == size) refill();
     return words_[next_++];
   }
-  // Two words, the lower half first; an odd one before them is left out, so that pairs never lie across blocks' ends.
+  // Two words, the lower half first. A word at an odd position before them is left out, so that a pair is always in one
+  // block.
   uint64_t next_pair() {
     next_ += next_ % 2;
     if (next_ == size) refill();
@@ -45,7 +46,7 @@ public:
 private:
   void refill();
   static constexpr uint32_t size = 1024;
-  uint64_t seed_, block_ = 0; // block_: of the first word in words_
+  uint64_t seed_, block_ = 0; // block_ is the block of words_[0]
   uint32_t next_ = size;
   uint32_t words_[size];
 };

@@ -1,5 +1,5 @@
-// Generators' state, and the default generators.
-#include "generator.h"
+// The state of generators, and the default generators.
+#include "state/generator.h"
 
 #include <map>
 #include <mutex>
@@ -12,7 +12,7 @@
 namespace tb::generator {
 namespace {
 
-// One lock for all states: it is held for a few instructions, and one is what a fork can be kept away from.
+// One lock guards all states. It is held for a few instructions, and fork() can be made to wait for a single lock.
 struct Shared {
   std::mutex mutex;
   std::map<int32_t, tb_generator *> defaults; // never destroyed: threads may use them until the process ends
@@ -23,7 +23,7 @@ Shared &shared() {
   static Shared &instance = []() -> Shared & {
     auto *made = new Shared;
 #if !defined(_WIN32)
-    // Without it, a child forked while another thread holds the lock would wait for ever.
+    // Without this handler, a child that is forked while another thread holds the lock would wait for ever.
     pthread_atfork([] { shared().mutex.lock(); }, [] { shared().mutex.unlock(); }, [] { shared().mutex.unlock(); });
 #endif
     return *made;

@@ -1,36 +1,38 @@
-// Generators: a seed and an offset, both of 64 bits, that many threads may use at once.
+// Generators: a state that many threads may use at once.
 #pragma once
 #include <cstdint>
 
-#include "fill.h"
+#include "fill/fill.h"
 
 // The opaque type of tb/component.h. `state` is guarded by the one lock of generator.cpp.
 struct tb_generator {
   tb::generator::State state;
   bool capturing = false;
-  tb::generator::State kept{}; // while capturing: where the sequence stands
+  tb::generator::State kept{}; // while capturing: the state that capture_end() restores
 };
 
 namespace tb::generator {
 
-// What PyTorch's generators start with (c10::default_rng_seed_val).
+// The seed that PyTorch's generators start with (c10::default_rng_seed_val).
 constexpr uint64_t default_seed = 67280421310721u;
-// Beyond what any machine has: catches a wrong number before a driver is open to ask.
+// More devices than any machine has: an invalid number is noticed before a driver is open.
 constexpr int32_t most_devices = 4096;
 
 State get_state(const tb_generator &generator);
 void set_state(tb_generator &generator, State state);
-// The state before; the offset moves on by ceil(words / 4), modulo 2^64.
+// Advances the offset by ceil(words / 4), modulo 2^64, and returns the state before.
 State reserve(tb_generator &generator, uint64_t words);
 
-// See tb_generator_table in tb/component.h. Refusal TB_FAILED_PRECONDITION.
+// See tb_generator_table in tb/component.h. Both throw Refusal with TB_FAILED_PRECONDITION in the wrong state.
 void capture_begin(tb_generator &generator);
 uint64_t capture_end(tb_generator &generator);
 bool is_capturing(const tb_generator &generator);
 
-// The device's own, never destroyed. Refusal TB_OUT_OF_RANGE where `device` is not in 0 <= device < device_count.
+// The device's default generator, which is never destroyed. Throws Refusal with TB_OUT_OF_RANGE unless
+// 0 <= device < device_count.
 tb_generator &default_generator(int32_t device, int32_t device_count);
-// Seeds the default generators, also those made later, and sets their offsets to 0; within a capture, only until its end.
+// Seeds the default generators, also those made later, and sets their offsets to 0. A capture in progress ends with the
+// state from before it.
 void seed_all(uint64_t seed);
 
 } // namespace tb::generator

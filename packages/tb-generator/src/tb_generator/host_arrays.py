@@ -1,4 +1,4 @@
-"""Where random elements go: a caller's memory or a new array."""
+"""The memory that fills write: the caller's, or a new array."""
 
 import importlib
 import math
@@ -22,21 +22,24 @@ ELEMENT_TYPES = {
     "uint8": (9, "B"),
     "bool": (10, "?"),
 }
-"""Number in tb/component.h, and letter of the buffer protocol; that of bfloat16 stands for its bits."""
+"""The number in tb/component.h and the format letter of the buffer protocol; bfloat16 has that of 16-bit integers."""
 
 
-def target(out: Any, dtype: str | None, default: str) -> tuple[Any, _core.Target]:
-    """What the user gets and what a fill writes, of a buffer, DLPack tensor, number of elements or shape."""
+def array_for(out: Any, dtype: str | None, default: str) -> tuple[Any, _core.HostArray]:
+    """The object to return to the user and the elements to fill, for a buffer, DLPack tensor, count or shape.
+
+    ValueError: an unknown dtype or a negative size. TypeError: `out` is none of these.
+    """
     if dtype is not None and dtype not in ELEMENT_TYPES:
         raise ValueError(f"dtype {dtype!r} is not known. Use one of {', '.join(ELEMENT_TYPES)}")
     shape = shape_of(out)
     if shape is not None:
         return new_array(shape, dtype or default)
-    return out, _core.Target(out, ELEMENT_TYPES[dtype][0] if dtype else 0, True)
+    return out, _core.HostArray(out, ELEMENT_TYPES[dtype][0] if dtype else 0, True)
 
 
 def shape_of(out: Any) -> tuple[int, ...] | None:
-    """The shape that `out` asks for; None if it is memory."""
+    """The shape that `out` describes; None if it is memory."""
     if isinstance(out, tuple | list):
         sizes: Sequence[Any] = out
     elif hasattr(out, "__index__") and not hasattr(out, "shape"):
@@ -49,17 +52,17 @@ def shape_of(out: Any) -> tuple[int, ...] | None:
     return shape
 
 
-def new_array(shape: tuple[int, ...], dtype: str) -> tuple[Any, _core.Target]:
-    """A NumPy array where numpy is installed, else a memoryview of the same shape."""
+def new_array(shape: tuple[int, ...], dtype: str) -> tuple[Any, _core.HostArray]:
+    """A NumPy array if numpy is installed, else a memoryview of the same shape."""
     number, letter = ELEMENT_TYPES[dtype]
     try:
         numpy = importlib.import_module("numpy")
     except ModuleNotFoundError:
         flat = memoryview(bytearray(math.prod(shape) * struct.calcsize(letter)))
-        # memoryview.cast knows float16 only from Python 3.12 on; before, its bits.
+        # memoryview.cast supports float16 from Python 3.12 on. Earlier versions get the bits as integers.
         form: Any = "H" if letter == "e" and sys.version_info < (3, 12) else letter
         # An empty memoryview cannot be given a shape.
         result = flat.cast(form, shape) if len(flat) and shape else flat.cast(form)
-        return result, _core.Target(flat, number, True)
+        return result, _core.HostArray(flat, number, True)
     array = numpy.empty(shape, letter)
-    return array, _core.Target(array, number, True)
+    return array, _core.HostArray(array, number, True)

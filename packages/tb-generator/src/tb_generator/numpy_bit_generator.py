@@ -1,4 +1,4 @@
-"""The raw words of a sequence as a bit generator of NumPy's: numpy.random.Generator(tb_generator.Philox(seed))."""
+"""The raw words of a sequence as a NumPy bit generator: numpy.random.Generator(tb_generator.Philox(seed))."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from .generator import checked_seed
 class Philox(BitGenerator):
     """Philox4x32-10 behind NumPy's interface: the words of tb_generator.Generator(seed), in their order.
 
-    `seed` is 0 to 2**64 - 1, a SeedSequence, or None for one of the operating system's entropy. 64 bits are two words,
-    the lower half first. The same numbers with every instruction set. ValueError for a seed out of range.
+    `seed` is 0 to 2**64 - 1, a SeedSequence, or None for a seed from the operating system's entropy. A draw of 64 bits
+    is two words, the lower half first. Instruction sets do not change the numbers. ValueError: a seed out of range.
+    Follows the interface of numpy.random.BitGenerator.
     """
 
     def __init__(self, seed: int | SeedSequence | None = None) -> None:
@@ -24,41 +25,44 @@ class Philox(BitGenerator):
         super().__init__(sequence)
         if seed is None or isinstance(seed, SeedSequence):
             seed = int(sequence.generate_state(1, numpy.uint64)[0])
-        self._bits = _core.Bits(checked_seed(seed))
+        self._bits = _core.NumpyBitGenerator(checked_seed(seed))
         self._capsule = self._bits.capsule()
 
     @property
     def capsule(self) -> Any:
-        """What numpy.random.Generator reads."""
+        """The capsule of NumPy's bitgen_t, which numpy.random.Generator reads."""
         return self._capsule
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """Seed, and how many words have been taken. May be set to what it was."""
-        seed, block, place = self._bits.get()
-        return {"bit_generator": "tb_generator.Philox", "seed": seed, "words": 4 * block + place}
+        """The seed and the number of 32-bit words taken so far. Setting an earlier value goes back to it."""
+        seed, block, position = self._bits.get()
+        return {"bit_generator": "tb_generator.Philox", "seed": seed, "words": 4 * block + position}
 
     @state.setter
     def state(self, value: Mapping[str, Any]) -> None:
         if value.get("bit_generator") != "tb_generator.Philox":
             raise ValueError("the state is not one of tb_generator.Philox. Give what its `state` was")
-        block, place = divmod(value["words"] % 2**66, 4)
-        self._bits.set(checked_seed(value["seed"]), block, place)
+        block, position = divmod(value["words"] % 2**66, 4)
+        self._bits.set(checked_seed(value["seed"]), block, position)
 
     def advance(self, delta: int) -> Philox:
-        """Goes on by `delta` draws of 64 bits, back if it is negative; returns itself."""
+        """Advances by `delta` draws of 64 bits, or goes back if `delta` is negative; returns itself."""
         state = self.state
         self.state = {**state, "words": state["words"] + 2 * delta}
         return self
 
     def jumped(self, jumps: int = 1) -> Philox:
-        """A new one of the same seed, 2**63 draws further on for each jump."""
+        """A new bit generator with the same seed, advanced by 2**63 draws for each jump."""
         other = Philox(self.state["seed"])
         other.state = self.state
         return other.advance(jumps * 2**63)
 
     def random_raw(self, size: Any = None, output: bool = True) -> Any:
-        """The next draw of 64 bits; with a size (int or shape) an array of them. output=False: nothing, for timing."""
+        """The next draw of 64 bits, or an array of draws of the given size (int or shape).
+
+        output=False draws and returns None, as NumPy's own bit generators do for timing.
+        """
         with self.lock:
             if size is None:
                 drawn: Any = self._bits.next_pair()
