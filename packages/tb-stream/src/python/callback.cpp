@@ -1,5 +1,5 @@
-// callback.cpp -- Python functions in the order of a stream: closures where the driver runs them, host calls elsewhere.
-#include "callback.h"
+// callback.cpp -- queues calls of Python functions: as closures if the driver runs them, as host calls otherwise.
+#include "python/callback.h"
 
 #include <memory>
 
@@ -8,7 +8,7 @@
 
 namespace nb = nanobind;
 
-namespace tb {
+namespace tb::stream {
 namespace {
 
 class PythonLock {
@@ -21,7 +21,7 @@ private:
   PyGILState_STATE state_;
 };
 
-// Its objects are touched with Python's lock only; what is left when the interpreter has ended is left.
+// Its objects are used with the GIL held only. Once the interpreter has ended, nothing is called or released any more.
 struct Callback {
   PyObject *function, *arguments;
 
@@ -55,7 +55,7 @@ tb_status queue_closure(const Driver &driver, tb_stream *stream, const Callback 
   return driver.api->closure_commit(driver.self, stream, storage, &closure);
 }
 
-// Called once, so that it can free what it was given: not in a capture, where it would be called again.
+// A host call frees its Callback when it runs, so it must run once. A capture, whose replays would repeat it, is refused.
 tb_status queue_host_call(const Driver &driver, const Stream &stream, const Callback &callback) {
   bool captured = false;
   if (tb_status status = capture_is_active(stream.handle, &captured); status != TB_OK) return status;
@@ -91,4 +91,4 @@ void add_callback(const Stream &stream, nb::object function, nb::tuple arguments
   check(status, "add_callback", stream.device);
 }
 
-} // namespace tb
+} // namespace tb::stream

@@ -1,8 +1,10 @@
 // core.cpp -- the module tb_stream._core.
 #include <nanobind/nanobind.h>
 
-#include "graph_object.h"
-#include "stream_object.h"
+#include "python/event_object.h"
+#include "python/graph_object.h"
+#include "python/stream_object.h"
+#include "python/timeline.h"
 #include "table.h"
 #include "tb/component_python.h"
 
@@ -18,8 +20,9 @@ NB_MODULE(_core, m) {
           throw nb::python_error();
       },
       "Take tb-device's table. Called once, by the package.");
-  tb::bind_stream(m);
-  tb::bind_event(m);
-  tb::bind_graph(m);
-  m.attr(TB_EXPORT_ATTRIBUTE) = nb::capsule(&tb::stream_export, TB_EXPORT_CAPSULE);
+  tb::stream::bind_stream(m);
+  tb::stream::bind_event(m);
+  tb::stream::bind_graph(m);
+  tb::stream::bind_timeline(m);
+  m.attr(TB_EXPORT_ATTRIBUTE) = nb::capsule(&tb::stream::stream_export, TB_EXPORT_CAPSULE);
 }

@@ -1,5 +1,5 @@
 // event_object.cpp -- tb_stream.Event.
-#include "event_object.h"
+#include "python/event_object.h"
 
 #include <nanobind/stl/optional.h>
 
@@ -9,10 +9,10 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::stream {
 
 Event::~Event() {
-  // Fails for a foreign event only, which this never is.
+  // This fails only for an event that is not of the pool, which event_ never is.
   if (event_) release_event(event_);
 }
 
@@ -54,7 +54,7 @@ void Event::record(const Stream &stream) {
 }
 
 void Event::wait(const Stream &stream) const {
-  if (!event_) return; // nothing recorded: complete
+  if (!event_) return; // an event without a record is complete
   Driver driver = require_driver();
   tb_status status;
   {
@@ -156,4 +156,4 @@ void bind_event(nb::module_ &m) {
       });
 }
 
-} // namespace tb
+} // namespace tb::stream

@@ -1,9 +1,11 @@
-// event_object.h -- tb_stream.Event: a point in a stream, taken from the pool at its first record.
+// event_object.h -- tb_stream.Event: a point in a stream. It takes a pooled event at its first record or export.
 #pragma once
 
-#include "stream_object.h"
+#include <nanobind/nanobind.h>
 
-namespace tb {
+#include "python/stream_handle.h"
+
+namespace tb::stream {
 
 class Event {
 public:
@@ -18,9 +20,9 @@ public:
   void synchronize() const;
   double elapsed_time(const Event &end) const;
   tb_ipc_handle ipc_handle();
-  int32_t device() const { return device_; } // -1: not recorded yet
+  int32_t device() const { return device_; } // -1 before the first record
   uint64_t flags() const { return flags_; }
-  tb_event *handle() const { return event_; } // NULL: neither recorded nor exported yet
+  tb_event *handle() const { return event_; } // NULL before the first record or export
 
 private:
   uint64_t flags_;
@@ -28,4 +30,6 @@ private:
   tb_event *event_ = nullptr;
 };
 
-} // namespace tb
+void bind_event(nanobind::module_ &m);
+
+} // namespace tb::stream

@@ -1,19 +1,18 @@
 // graph_object.cpp -- tb_stream.Graph: a capture and its launches.
-#include "graph_object.h"
+#include "python/graph_object.h"
 
 #include <nanobind/stl/optional.h>
 
 #include <utility>
 
 #include "capture.h"
+#include "python/stream_handle.h"
 #include "python_errors.h"
-#include "stream_object.h"
-#include "trace.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::stream {
 namespace {
 
 class Graph {
@@ -83,24 +82,13 @@ private:
   int32_t device_ = -1;
 };
 
-nb::bytes stopped_trace() {
-  std::string text;
-  tb_status status;
-  {
-    nb::gil_scoped_release released;
-    status = stop_trace(&text);
-  }
-  check(status, "trace", -1);
-  return nb::bytes(text.data(), text.size());
-}
-
 } // namespace
 
 void bind_graph(nb::module_ &m) {
   nb::class_<Graph>(m, "Graph",
-                    "Work of a stream, captured once and launched many times without the host taking part.\n\n"
-                    "`with tb_stream.capture() as graph:` makes one. What was captured uses the same memory at every\n"
-                    "launch: with tb-allocator, what the capture allocates stays the graph's own as long as it lives.")
+                    "Work of a stream, captured once and launched many times.\n\n"
+                    "`with tb_stream.capture() as graph:` makes one. Every launch uses the same memory. With\n"
+                    "tb-allocator, memory that the capture allocates belongs to the graph as long as it exists.")
       .def(nb::init<>())
       .def(
           "_begin",
@@ -112,24 +100,20 @@ void bind_graph(nb::module_ &m) {
       .def(
           "replay", [](Graph &self, nb::handle stream) { self.replay(stream_argument(stream)); },
           "stream"_a.none() = nb::none(),
-          "Queue all of it on `stream` (the current one by default). Launches of one graph run one after another.")
+          "Queue the captured work on `stream` (the current one by default). Launches of one graph run one after\n"
+          "another.")
       .def("instantiate", &Graph::instantiate, "Make it ready to launch now instead of at the first replay().")
       .def("update", &Graph::update, "other"_a,
            "Launch the work of `other` from now on: a capture of the same operations with other arguments.\n\n"
-           "FailedPreconditionError where the number, kind or order of operations differs: nothing has changed then.")
-      .def("reset", &Graph::reset, "Forget the captured work; queued launches still complete. Its memory is free then.")
-      .def_prop_ro("pool", &Graph::pool, "Number of its memory pool: captures of one pool share memory.")
-      .def_prop_ro("node_count", &Graph::node_count, "How many operations were captured.")
+           "FailedPreconditionError if the number, kind or order of operations differs; the graph is then unchanged.")
+      .def("reset", &Graph::reset, "Drop the captured work and free its memory. Queued launches still complete.")
+      .def_prop_ro("pool", &Graph::pool, "Number of its memory pool. Captures of one pool share memory.")
+      .def_prop_ro("node_count", &Graph::node_count, "Number of captured operations.")
       .def_prop_ro(
           "device", [](const Graph &self) { return self.captured() ? std::optional(self.device()) : std::nullopt; },
-          "Number of the device; None while it holds nothing.");
+          "Number of the device; None before the capture.");
   m.def("graph_pool_handle", &new_capture_pool,
-        "Number of a new memory pool for several captures to share: what capture(pool=) takes.");
-  m.def("_start_trace", [] {
-    require_driver();
-    check(start_trace(), "trace", -1);
-  });
-  m.def("_stop_trace", &stopped_trace);
+        "Number of a new memory pool that several captures can share, for capture(pool=...).");
   m.def(
       "_is_capturing",
       [](nb::handle object) {
@@ -141,4 +125,4 @@ void bind_graph(nb::module_ &m) {
       "stream"_a.none());
 }
 
-} // namespace tb
+} // namespace tb::stream

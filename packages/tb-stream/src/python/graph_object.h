@@ -3,8 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
-namespace tb {
+namespace tb::stream {
 
 void bind_graph(nanobind::module_ &m);
 
-} // namespace tb
+} // namespace tb::stream

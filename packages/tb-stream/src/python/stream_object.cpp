@@ -1,28 +1,25 @@
 // stream_object.cpp -- tb_stream.Stream and the functions about the current stream.
-#include "stream_object.h"
+#include "python/stream_object.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
-#include <string_view>
 #include <vector>
 
-#include "callback.h"
-#include "event_object.h"
 #include "events.h"
+#include "python/callback.h"
+#include "python/event_object.h"
 #include "python_errors.h"
 #include "streams.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace tb {
+namespace tb::stream {
 namespace {
 
-constexpr int protocol_version = 0;
-
-// What `with stream:` puts back, innermost last. Kept by the thread, not by the Stream: one Stream may be entered in
-// several threads and several times.
+// What leaving `with stream:` restores, innermost block last. It belongs to the thread and not to the Stream, which may be
+// entered several times and by several threads.
 struct Entered {
   int32_t current_device;
   Stream current;
@@ -76,7 +73,7 @@ void synchronize_device(std::optional<int32_t> asked) {
 
 void wait_stream(const Stream &stream, nb::handle other) {
   Stream ahead = stream_argument(other);
-  if (ahead == stream) return; // in order by itself
+  if (ahead == stream) return; // a stream is in order within itself
   Driver driver = require_driver();
   tb_status status;
   {
@@ -112,54 +109,7 @@ Stream stream_of_pool(std::optional<int32_t> asked, int32_t priority) {
   return stream;
 }
 
-bool is_cuda(const Driver &driver) {
-  tb_driver_info info{};
-  info.struct_size = sizeof info;
-  return driver.api->get_info(driver.self, &info) == TB_OK && std::string_view(info.native) == "cuda";
-}
-
-Stream stream_of_native(uint64_t native, std::optional<int32_t> asked) {
-  Stream stream{device_or_current(asked), nullptr};
-  check(stream_from_native(stream.device, native, &stream.handle), "stream_wrap", stream.device);
-  return stream;
-}
-
 } // namespace
-
-int32_t device_or_current(std::optional<int32_t> device) {
-  int32_t asked = device ? *device : host.current_device();
-  tb_stream *stream = nullptr;
-  check(find_default_stream(asked, &stream), "default_stream", asked);
-  return asked;
-}
-
-Stream current_stream_of(std::optional<int32_t> device) {
-  int32_t asked = device ? *device : host.current_device();
-  tb_stream *stream = nullptr;
-  check(find_current_stream(asked, &stream), "current_stream", asked);
-  return {asked, stream};
-}
-
-Stream stream_argument(nb::handle object) {
-  if (object.is_none()) return current_stream_of(std::nullopt);
-  if (nb::isinstance<Stream>(object)) return nb::cast<Stream>(object);
-  if (!nb::hasattr(object, "__tb_stream__")) {
-    if (!nb::hasattr(object, "__cuda_stream__"))
-      throw nb::type_error("expected a Stream, or an object with __tb_stream__() or __cuda_stream__()");
-    if (!is_cuda(require_driver()))
-      throw nb::type_error("the stream is one of CUDA (it has __cuda_stream__), and the open driver is not");
-    auto [version, native] = nb::cast<std::pair<int, uint64_t>>(object.attr("__cuda_stream__")());
-    if (version != protocol_version)
-      throw nb::value_error("__cuda_stream__ gave a version that this tb-stream does not know: it speaks version 0");
-    return stream_of_native(native, std::nullopt);
-  }
-  auto [version, handle] = nb::cast<std::pair<int, uintptr_t>>(object.attr("__tb_stream__")());
-  if (version != protocol_version)
-    throw nb::value_error("__tb_stream__ gave a version that this tb-stream does not know: it speaks version 0");
-  Stream stream{-1, reinterpret_cast<tb_stream *>(handle)};
-  check(stream_device(stream.handle, &stream.device), "__tb_stream__", -1);
-  return stream;
-}
 
 void bind_stream(nb::module_ &m) {
   nb::class_<Stream>(m, "Stream",
@@ -177,12 +127,12 @@ void bind_stream(nb::module_ &m) {
       .def_prop_ro("priority", &priority_of, "Its priority: 0 is normal, lower is more urgent.")
       .def_prop_ro(
           "handle", [](const Stream &self) { return reinterpret_cast<uintptr_t>(self.handle); },
-          "Address of the driver's tb_stream, as the C tables take it.")
+          "Address of the driver's tb_stream, which functions of the C tables take.")
       .def_prop_ro("native", &native_handle,
-                   "The vendor's own stream handle. NotImplementedError where the driver has none.")
+                   "The vendor's own stream handle. NotImplementedError if the driver has none.")
       .def_static("from_native", &stream_of_native, "native"_a, "device"_a = nb::none(),
-                  "The stream behind the vendor's own handle, such as an address of a cudaStream_t: one of ours, or a\n"
-                  "foreign one, which must outlive its use here. NotImplementedError where the driver has none.")
+                  "The stream behind the vendor's own handle, such as a cudaStream_t. A stream that tb-stream did not\n"
+                  "make must outlive its use here. NotImplementedError if the driver has no such handles.")
       .def(
           "add_callback",
           [](const Stream &self, nb::handle function, nb::args arguments) {
@@ -191,8 +141,8 @@ void bind_stream(nb::module_ &m) {
           "function"_a, "arguments"_a,
           nb::sig("def add_callback(self, function: collections.abc.Callable[..., object], *arguments: object) -> "
                   "None"),
-          "Call function(*arguments) in the order of the stream, on a thread of the driver; later work waits for it.\n"
-          "It must not use devices. What it raises goes to sys.unraisablehook. Captured, it is called at each replay.")
+          "Call function(*arguments) in stream order, on a thread of the driver; later work waits for it. It must not\n"
+          "use devices. Its exceptions go to sys.unraisablehook. In a capture, it is called at each replay.")
       .def("query", &query, "True when all work queued so far is done. Raises the failure of queued work.")
       .def("synchronize", &synchronize, "Wait until all work queued so far is done. Raises the failure of queued work.")
       .def(
@@ -219,7 +169,7 @@ void bind_stream(nb::module_ &m) {
       .def(
           "__tb_stream__",
           [](const Stream &self) { return std::pair(protocol_version, reinterpret_cast<uintptr_t>(self.handle)); },
-          "(version of the protocol, handle): how other packages take a stream without knowing this class.")
+          "(version of the protocol, handle), for packages that take streams without knowing this class.")
       .def(
           "__cuda_stream__",
           [](const Stream &self) {
@@ -227,7 +177,9 @@ void bind_stream(nb::module_ &m) {
               raise(TB_UNSUPPORTED, "__cuda_stream__", self.device, "the open driver's streams are not CUDA's");
             return std::pair(protocol_version, native_handle(self));
           },
-          "(version of the protocol, cudaStream_t) where the driver is CUDA's, for the packages that know it.")
+          "(version of the protocol, cudaStream_t), for packages that know CUDA's. NotImplementedError if the driver "
+          "is\n"
+          "not CUDA's.")
       .def(
           "__eq__",
           [](const Stream &self, nb::handle other) {
@@ -261,4 +213,4 @@ void bind_stream(nb::module_ &m) {
         "Wait for all work queued on a device, by any thread. Raises the failure of queued work.");
 }
 
-} // namespace tb
+} // namespace tb::stream
