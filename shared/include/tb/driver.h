@@ -2,14 +2,14 @@
  *
  * A driver is a shared library with one exported function, tb_driver_open_v1. It fills a table (driver_slots.inc
  * lists the functions and is their specification) and returns its `self`. Eight functions make a device; each further
- * group switches a capability on. C99, C11, C++17 and later; needs nothing but the C library.
+ * group adds a capability. C99, C11, C++17 and later; it needs nothing but the C library.
  *
  * Rules for every function; like those of driver_slots.inc, each is cited by a case of the contract kit
  *   E1  Out-parameters are untouched unless the status is TB_OK.
  *   E2  A failing call sets its text through tb_host.set_error, in the same thread, before it returns.
  *   E3  A call that succeeds leaves no text behind that a later failure could show.
  *   E4  A failure of queued work appears at the next query or synchronise ordered after it, also through waits on
- *       events of other streams; the first that covers it tells it, once, and the device stays usable.
+ *       events of other streams; the first that covers it reports it, once, and the device stays usable.
  *   E5  No exception, longjmp, abort, exit, signal handler or print leaves a driver.
  *   E6  Only statuses of the list below are returned; the vendor's own number goes to set_error.
  *   E7  An unknown flag bit is TB_INVALID_ARGUMENT, a device that there is not TB_OUT_OF_RANGE, a NULL out-parameter
@@ -185,7 +185,7 @@ typedef struct tb_ipc_handle {
   uint8_t bytes[120];
 } tb_ipc_handle;
 
-/* What a closure is told when it runs. */
+/* What a closure receives when it runs. */
 typedef struct tb_closure_context {
   uint32_t struct_size;
   int32_t device;
@@ -207,7 +207,7 @@ typedef struct tb_closure {
   void (*destroy)(void *storage);
 } tb_closure;
 
-/* Lent to the driver for its whole life. */
+/* The host's functions. The struct stays valid until close returns. */
 typedef struct tb_host {
   uint32_t struct_size;
   uint16_t abi_major, abi_minor;
