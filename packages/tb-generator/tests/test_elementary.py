@@ -1,4 +1,4 @@
-"""Logarithm, sine and cosine of random words against exact values: the errors that src/distribution/elementary.h documents."""
+"""Errors of logarithm, sine and cosine of random words, as src/distribution/elementary.h documents them."""
 
 import math
 import random
@@ -35,7 +35,7 @@ def ulps(got: float, exact: Any, digits: int) -> float:
 
 
 def direction(word: int, bits: int) -> tuple[Any, Any]:
-    """Cosine and sine as src/distribution/elementary.h defines them of the upper bits: exchange, sign, angle around 0."""
+    """Cosine and sine of the upper bits, as src/distribution/elementary.h defines them: exchange, sign, angle."""
     parts = bits - 2
     angle = word % (1 << parts)
     angle -= (angle >> (parts - 1)) << parts  # a signed number

@@ -1,4 +1,4 @@
-"""Numbers and bytes that name nothing are refused in words, in processes of their own, which a crash would end."""
+"""Invalid handles, numbers and bytes raise an error with a text. Each test has its own process, which may crash."""
 
 import pytest
 from conftest import Script
@@ -16,7 +16,7 @@ def stream(number, device=0):
     return torch.Stream(stream_id=number, device_index=device, device_type=side.device_type)
 
 def refused(use, text, kinds):
-    print(use, flush=True)  # the last one, if it crashes
+    print(use, flush=True)  # the last line names the use that crashed
     with pytest.raises(kinds, match=text or ".") as caught:
         exec(use, {**globals(), **names})
     assert "INTERNAL ASSERT" not in str(caught.value) and "std::" not in str(caught.value), caught.value

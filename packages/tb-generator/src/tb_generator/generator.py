@@ -174,7 +174,7 @@ class Generator:
         return self._fill(EXPONENTIAL, out, dtype, "float32", threads, (rate,))
 
     def geometric(self, out: Any, p: float, dtype: str | None = None, threads: int | None = None) -> Any:
-        """The number of trials until the first success, 0 < p <= 1; at most the type's highest value. Default: int64."""
+        """Trials until the first success, 0 < p <= 1; at most the type's highest value. Default: int64."""
         return self._fill(GEOMETRIC, out, dtype, "int64", threads, (p,))
 
     def integers(self, out: Any, low: int, high: int, dtype: str | None = None, threads: int | None = None) -> Any:
@@ -309,8 +309,8 @@ _default_generators: dict[int, Generator] = {}
 def default_generator(device: int = 0) -> Generator:
     """The default generator of a device, the same object at every call. Opens no driver.
 
-    It starts with DEFAULT_SEED. A forked child has a copy in the parent's state. IndexError: the open driver has no such
-    device.
+    It starts with DEFAULT_SEED. A forked child has a copy in the parent's state. IndexError: the open driver has no
+    such device.
     """
     state = _core.default_state(device)
     if device not in _default_generators:
@@ -345,7 +345,7 @@ def fork_rng(devices: Iterable[int] | None = None) -> Iterator[None]:
 
 
 def instruction_sets() -> list[str]:
-    """The instruction sets of this processor that fills can use, the fastest last: portable (ARM: neon), avx2, avx512."""
+    """This processor's instruction sets that fills can use, the fastest last: portable (ARM: neon), avx2, avx512."""
     return _core.instruction_sets()
 
 

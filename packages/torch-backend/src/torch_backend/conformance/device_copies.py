@@ -1,4 +1,4 @@
-"""Copies of sample inputs on a device: same values, strides, storage offset, conjugate and negative bits."""
+"""Copies of sample inputs on a device, with equal values, strides, storage offsets, conjugate and negative bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill their memory without holes or overlaps: copying keeps the strides of such tensors."""
+    """Whether the elements fill their memory without gaps or overlaps. A copy keeps the strides of such tensors."""
     if tensor.numel() == 0 or tensor.storage_offset() != 0:
         return False
     expected = 1
@@ -28,16 +28,16 @@ def _copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return copied.clone() if copied is tensor else copied
 
 
-def place_tensor(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A copy that shares nothing with the original. Tensors that are not dense bring their whole storage with them."""
+def copy_tensor_to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A copy that shares no memory with the original. If a tensor is not dense, its whole storage is copied."""
     with torch.no_grad():
         plain = tensor.detach()
         if plain.layout != torch.strided or plain.is_quantized or type(plain) is not torch.Tensor:
             placed = _copied(plain, device)
         elif plain.is_conj():
-            placed = place_tensor(plain.conj(), device).conj()
+            placed = copy_tensor_to_device(plain.conj(), device).conj()
         elif plain.is_neg():
-            placed = place_tensor(plain._neg_view(), device)._neg_view()
+            placed = copy_tensor_to_device(plain._neg_view(), device)._neg_view()
         elif _dense(plain) and plain.untyped_storage().nbytes() == plain.numel() * plain.element_size():
             placed = _copied(plain, device)
         else:
@@ -50,17 +50,17 @@ def place_tensor(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return placed.requires_grad_(tensor.requires_grad)
 
 
-def place(values: Any, device: torch.device) -> Any:
-    """Copies a structure of samples to the device; what was asked to be on the CPU is asked to be on the device.
+def copy_to_device(values: Any, device: torch.device) -> Any:
+    """Copies a structure of sample inputs to the device. An argument that names the CPU names the device in the copy.
 
-    A tensor that occurs twice is one tensor on the device too.
+    A tensor that occurs twice in the structure is copied once.
     """
     known: dict[int, torch.Tensor] = {}
 
     def leaf(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             if id(value) not in known:
-                known[id(value)] = place_tensor(value, device)
+                known[id(value)] = copy_tensor_to_device(value, device)
             return known[id(value)]
         if isinstance(value, PackedSequence):
             return value.to(device)  # type: ignore[arg-type]  # declared for dtypes only

@@ -1,4 +1,4 @@
-"""torch.tb: finding operators that wait for the device."""
+"""torch.tb: finds operators that wait for the device, as torch.cuda.set_sync_debug_mode does."""
 
 from torch_backend import _state
 
@@ -6,11 +6,11 @@ _MODES = ("default", "warn", "error")
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """What happens when an operator waits for the device, such as item() or a copy to the host.
+    """Selects what happens when an operator waits for the device, such as item() or a copy to the host.
 
-    "default" or 0: nothing. "warn" or 1: a warning that names the operator and the line of Python. "error" or 2: a
-    RuntimeError that does, instead of waiting. Calls that say that they wait, such as synchronize(), are not meant, nor
-    is a kernel's first call with new types. ValueError: another mode.
+    debug_mode: "default" or 0: nothing. "warn" or 1: a warning with the operator and the line of Python. "error" or 2:
+    a RuntimeError with both, instead of the wait. Functions whose purpose is to wait, such as synchronize(), are
+    excepted, and so is a kernel's first call with new types. ValueError: another mode.
     """
     if isinstance(debug_mode, str):
         if debug_mode not in _MODES:
@@ -25,7 +25,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_sync_debug_mode() -> int:
-    """0: default, 1: warn, 2: error."""
+    """The current mode: 0 (default), 1 (warn) or 2 (error)."""
     if not _state.is_initialized():
         return 0
     import tb_ops
