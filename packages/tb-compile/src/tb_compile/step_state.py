@@ -1,4 +1,4 @@
-"""What a step changes besides its arguments, found while it runs as it is."""
+"""What a step changes besides its arguments, observed while the function runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 
 class Gradients:
-    """The gradients of all tensors that have or may get one on tb, as they were when this was made.
+    """The gradients of all tensors on tb that have or may get one, at the time of the construction.
 
-    Found by the garbage collector. Hooks of modules would have compiled modules compiled anew.
+    The garbage collector finds the tensors. Hooks of modules would make PyTorch compile compiled modules again.
     """
 
     def __init__(self) -> None:
@@ -23,13 +23,13 @@ class Gradients:
     @staticmethod
     def _leaves() -> Iterator[torch.Tensor]:
         for one in gc.get_objects():
-            kind = type(one)  # asks no object for its __class__
+            kind = type(one)  # does not read __class__, which may run code
             tensor = kind is torch.Tensor or issubclass(kind, torch.nn.Parameter)
             if tensor and one.is_leaf and one.requires_grad and one.device.type == "tb":
                 yield one
 
     def changed(self) -> list[torch.Tensor]:
-        """Tensors with another gradient, or one that was written to."""
+        """The tensors whose gradient is another one, or was written to."""
         return [
             leaf
             for leaf, gradient, version in self._before.values()
@@ -44,7 +44,7 @@ def _version(tensor: torch.Tensor | None) -> int:
     return -1 if tensor is None else tensor._version
 
 
-class Watched:
+class StepState:
     """What a step changes besides its arguments: gradients, and what its optimizers do with them."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -54,15 +54,15 @@ class Watched:
         self._hooks: list[Any] = []
 
     @contextmanager
-    def watching(self) -> Iterator[Gradients]:
-        """Optimizers that run inside, and tensors whose gradients change, belong to the step."""
+    def observe(self) -> Iterator[Gradients]:
+        """Context manager: optimizers that run inside, and tensors whose gradients change, belong to the step."""
 
         def see(optimizer: torch.optim.Optimizer, *_: Any) -> None:
             for group in optimizer.param_groups:
                 self.parameters.update((id(parameter), parameter) for parameter in group["params"])
             if id(optimizer) not in self.optimizers:
                 self.optimizers[id(optimizer)] = optimizer
-                # It makes its state anew, elsewhere.
+                # load_state_dict() makes a new state, at other addresses.
                 hook = optimizer.register_load_state_dict_post_hook(lambda _: self._changed())
                 self._hooks.append(hook)
 
