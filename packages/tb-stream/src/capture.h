@@ -21,7 +21,7 @@ uint64_t capture_pool(const tb_capture *capture);
 tb_status capture_node_count(const tb_capture *capture, uint64_t *out);
 void capture_destroy(tb_capture *capture);
 
-// Whether the stream takes part in a capture. No driver without captures is asked.
+// Whether the stream takes part in a capture. Does not call the driver while no capture is in progress.
 tb_status capture_is_active(tb_stream *stream, bool *out);
 
 } // namespace tb::stream

@@ -21,23 +21,23 @@ extern "C" {
 typedef struct tb_operator {
   uint32_t struct_size;
   uint32_t reserved;
-  const char *name; /* "library::operator", as error texts show it */
-  /* On the stream's worker, once: tensors[i] is an at::Tensor * to a CPU tensor over the bytes of the i-th tensor of the
-   * call, valid until run returns. May throw; must not take Python's lock, launch or wait. */
+  const char *name; /* "library::operator", for error texts */
+  /* Runs once, on the stream's worker. tensors[i] is an at::Tensor * to a CPU tensor over the bytes of the i-th tensor of
+   * the call, valid until run returns. May throw; must not take the GIL, launch or wait. */
   void (*run)(void *state, void *const *tensors);
   void (*destroy)(void *state); /* once for each call, also for one that was never run */
-  void *kind;                   /* tb-ops' own; NULL at first */
+  void *kind;                   /* used by tb-ops; NULL at first */
 } tb_operator;
 
 /* A kernel that was compiled for the host's memory, one for the life of the process: it takes addresses and numbers. */
 typedef struct tb_code {
   uint32_t struct_size;
   uint32_t reserved;
-  const char *name; /* as error texts show it */
-  /* On the stream's worker: arguments[i] are the 8 bytes of the call's i-th argument. May throw a std::exception and use
-   * OpenMP; must not take Python's lock, launch or wait. */
+  const char *name; /* for error texts */
+  /* Runs on the stream's worker. arguments[i] are the 8 bytes of the call's i-th argument. May throw a std::exception and use
+   * OpenMP; must not take the GIL, launch or wait. */
   void (*run)(void **arguments);
-  void *kind; /* tb-ops' own; NULL at first */
+  void *kind; /* used by tb-ops; NULL at first */
 } tb_code;
 
 /* Tensors are at::Tensor behind void *: both sides must be built for the same minor version of PyTorch. Functions throw

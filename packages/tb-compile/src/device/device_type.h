@@ -1,4 +1,4 @@
-// The device type of the backend, whatever its name.
+// The device type of the backend, which may have any name.
 #pragma once
 #include <c10/core/Device.h>
 

@@ -37,7 +37,7 @@ void words_portable(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t gro
 #if TB_X86_SETS
 // Written by hand because the compiler's version of the loop above is half as fast: it computes the two halves of a
 // product separately. Here a word is in the low half of a 64-bit lane, where one multiplication gives both halves. The
-// high half keeps whatever it has, since the multiplication does not read it.
+// high half is not cleared, since the multiplication does not read it.
 [[gnu::target("avx2")]] void words_avx2(uint32_t *out, uint64_t counter, uint64_t seed, uint32_t groups) {
   constexpr int registers = lanes / 4;
   const __m256i by_0 = _mm256_set1_epi64x(multiplier_0), by_1 = _mm256_set1_epi64x(multiplier_1);

@@ -1,4 +1,4 @@
-// The elements of a Python buffer or DLPack tensor in host memory, numbered in row-major order whatever the strides.
+// The elements of a Python buffer or DLPack tensor in host memory, numbered in row-major order for any strides.
 // Fills write them; dropout() and multinomial() also read such arrays.
 #pragma once
 #include <nanobind/nanobind.h>
