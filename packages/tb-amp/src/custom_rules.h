@@ -1,4 +1,5 @@
-// Autocast rules for operators that PyTorch's header does not list, such as those of a program. All functions need the GIL.
+// Autocast rules for operators that PyTorch's header does not list, such as those of a program. All functions need the
+// GIL.
 #pragma once
 #include <map>
 #include <string>

@@ -1,4 +1,5 @@
-// A minimal PrivateUse1 backend that knows nothing of tb-amp: its memory is host memory, and the CPU runs every operator.
+// A minimal PrivateUse1 backend that knows nothing of tb-amp: its memory is host memory, and the CPU runs every
+// operator.
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>

@@ -79,7 +79,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_unscale_multiplies_16_bit_gradients_in_float32_on_every_device(shape: tuple[int, ...]) -> None:
-    # A CPU scalar keeps its digits whatever the promoted type says; a device's tensor without dimensions does not.
+    # A CPU scalar is not rounded to the promoted type; a device tensor without dimensions is.
     with Recorder() as recorder:
         _testing.unscale_(gradients(torch.float16), torch.zeros(shape), torch.full(shape, 1 / 3))
     multiplied = [args for name, args in recorder.calls if name == "aten.mul_.Tensor"]

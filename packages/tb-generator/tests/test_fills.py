@@ -1,4 +1,4 @@
-"""What the fills promise: bounds and the right distributions."""
+"""Fills: bounds and distributions of their elements."""
 
 import math
 

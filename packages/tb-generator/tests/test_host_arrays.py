@@ -1,4 +1,4 @@
-"""Where fills write: strided arrays, DLPack tensors, and what is refused."""
+"""The memory that fills write: strided arrays, DLPack tensors, and errors for other memory."""
 
 import ctypes
 from typing import Any

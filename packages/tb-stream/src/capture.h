@@ -1,8 +1,8 @@
 // capture.h -- captures of streams: the driver's extension tb.graph, and the parts that other components add to it.
 //
-// A capture takes the work that a stream is given, instead of running it. Components whose state a replay needs register a
-// tb_capture_part; begin, end and launch of each capture call it. Functions are thread-safe and set an error text when they
-// fail; functions on one capture must not run at once.
+// A capture takes the work that a stream is given, instead of running it. Components whose state a replay needs
+// register a tb_capture_part; begin, end and launch of each capture call it. Functions are thread-safe and set an error
+// text when they fail; functions on one capture must not run at once.
 #pragma once
 
 #include "host.h"

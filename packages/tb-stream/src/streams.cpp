@@ -18,8 +18,8 @@ namespace tb::stream {
 
 namespace {
 
-// The current streams of further devices. They are on the heap, because the thread's storage of this library is all in the
-// scarce room that near_streams needs.
+// The current streams of further devices. They are on the heap, because the thread's storage of this library is all in
+// the scarce room that near_streams needs.
 thread_local constinit tb_stream **far_streams = nullptr;
 
 struct FarStreams {

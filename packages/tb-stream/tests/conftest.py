@@ -1,4 +1,4 @@
-"""Queued work that a test holds back or lets fail, the C table through ctypes, and Python processes of their own."""
+"""Queued work that a test holds or lets fail, the C table through ctypes, and separate Python processes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Closure(ctypes.Structure):
 
 
 class Work:
-    """Work on streams. What it queued is let go at the end of the test."""
+    """Work on streams. The end of the test releases all streams that it holds."""
 
     def __init__(self) -> None:
         self._kept: list[object] = []
@@ -125,7 +125,7 @@ class Export(ctypes.Structure):
 
 @pytest.fixture
 def export() -> Export:
-    """What other components import."""
+    """The table that other components import."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     return Export.from_address(pointer(_core._tb_export, b"tb.export.v1"))
@@ -138,7 +138,7 @@ class Python:
         self.folder = folder
 
     def output(self, code: str, **environment: str) -> str:
-        """What it printed; fails the test unless it ended well and printed no error."""
+        """The output of a program; fails the test if the program failed or printed an error."""
         clean = {key: value for key, value in os.environ.items() if not key.startswith("TB_") or key == "TB_DRIVER"}
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code)],

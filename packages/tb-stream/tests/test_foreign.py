@@ -1,4 +1,4 @@
-"""Streams of others: native handles, protocols, callbacks in Python, other processes and other devices."""
+"""Streams from elsewhere: native handles, protocols, callbacks in Python, other processes and other devices."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ print(event.query(), flush=True)
 
 
 def _refused(event: tb_stream.Event) -> bool:
-    """Whether the CPU driver has no IPC, which it needs userfaultfd for, as in many containers: then it says so."""
+    """Whether the CPU driver has no IPC, because it lacks userfaultfd, as in many containers."""
     if "IPC" in tb_device.default_driver().groups:
         return False
     with pytest.raises(tb_device.UnsupportedError, match="group IPC not offered"):

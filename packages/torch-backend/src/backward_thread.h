@@ -3,7 +3,8 @@
 // PyTorch runs backward passes of an accelerator on a thread of its own while the caller waits. Launches on tb do not
 // block, so that thread saves nothing: it costs two hand-overs a pass, and does not know the line that called a failing
 // operator. `torch.autograd.set_multithreading_enabled` is a setting of each thread. It is changed once, when a thread
-// first allocates device memory, so that a program's later choice is kept. TB_BACKWARD_THREAD=own keeps PyTorch's thread.
+// first allocates device memory, so that a program's later choice is kept. TB_BACKWARD_THREAD=own keeps PyTorch's
+// thread.
 #pragma once
 #include <c10/core/AutogradState.h>
 #include <c10/util/Exception.h>

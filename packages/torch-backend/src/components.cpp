@@ -44,8 +44,8 @@ tb_stream *default_stream(int32_t device) {
   return stream;
 }
 
-// If only another component has opened the driver, the flag of tb-device (in_bad_fork) refuses the first use. A driver that
-// was only asked for facts may be used by the child.
+// If only another component has opened the driver, the flag of tb-device (in_bad_fork) refuses the first use. A driver
+// that was only asked for facts may be used by the child.
 void after_fork_in_child() {
   if (!components.api || !*components.device.forked) return;
   readiness.store(Readiness::forked, std::memory_order_release);
@@ -170,7 +170,8 @@ tb_stream *from_c10(const c10::Stream &stream) {
   const int32_t device = resolve(stream.device());
   if (!stream.id()) return default_stream(device);
   auto *handle = reinterpret_cast<tb_stream *>(static_cast<intptr_t>(stream.id()));
-  // A torch.Stream can be made of any number. After a fork and at the end of the process the driver's table refuses all.
+  // A torch.Stream can be made of any number. After a fork and at the end of the process the driver's table refuses
+  // all.
   if (readiness.load(std::memory_order_relaxed) != Readiness::ready) return handle;
   int32_t owner = -1;
   if (components.stream.device_of(handle, &owner) != TB_OK) [[unlikely]] {

@@ -1,7 +1,7 @@
 // generator.cpp -- c10::GeneratorImpl over tb-generator's seed and offset.
 //
-// The state tensor is 16 bytes of CPU uint8: seed, then offset, both little-endian unsigned 64-bit integers. As elsewhere
-// in PyTorch, callers hold mutex_ around a group of calls.
+// The state tensor is 16 bytes of CPU uint8: seed, then offset, both little-endian unsigned 64-bit integers. As
+// elsewhere in PyTorch, callers hold mutex_ around a group of calls.
 #include "generator.h"
 
 #include <array>

@@ -106,8 +106,8 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
     check_wait(components.api->device_synchronize(components.driver, number), "device_synchronize", number);
   }
 
-  // c10 makes an event at its first record. From then on `device` is the event's device, and a stream of another device is
-  // refused here before it reaches the driver.
+  // c10 makes an event at its first record. From then on `device` is the event's device, and a stream of another device
+  // is refused here before it reaches the driver.
   void record(void **event, const c10::Stream &stream, const c10::DeviceIndex device,
               const c10::EventFlag flag) const override {
     ensure_ready();
@@ -160,7 +160,8 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
     record_stream(data, stream);
   }
 
-  // All types that PyTorch's CPU kernels convert. Quantized types have dispatch keys of their own and are not supported.
+  // All types that PyTorch's CPU kernels convert. Quantized types have dispatch keys of their own and are not
+  // supported.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
     c10::DeviceCapability capability;
     auto &types = capability.capability_data.supported_scalar_types;

@@ -33,8 +33,8 @@ struct PinnedAllocator final : at::HostAllocator {
   void copy_data(void *destination, const void *source, size_t size) const override {
     default_copy_data(destination, source, size);
   }
-  // The caller may have a view, a copy-on-write wrapper or memory of another allocator, so the block is found by its address
-  // and not by the context. Returns false, and records nothing, for other memory.
+  // The caller may have a view, a copy-on-write wrapper or memory of another allocator, so the block is found by its
+  // address and not by the context. Returns false, and records nothing, for other memory.
   bool record_event(void *pointer, void *, c10::Stream stream) override {
     ensure_ready();
     tb_block *block = components.allocator.host_find(pointer);

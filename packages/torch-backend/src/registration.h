@@ -1,5 +1,5 @@
-// registration.h -- the functions that register the backend with c10 and ATen, one for each file. Each runs once, uses no
-// device, and registers objects that are never destroyed, as c10 requires.
+// registration.h -- the functions that register the backend with c10 and ATen, one for each file. Each runs once, uses
+// no device, and registers objects that are never destroyed, as c10 requires.
 #pragma once
 
 namespace tb::backend {

@@ -1,10 +1,10 @@
-// shallow_copy.cpp -- `x.data = y` and Module.to between CPU and tb. PyTorch allows them for a list of device types that
-// does not contain PrivateUse1. Without this file Module.to replaces parameters instead of moving them, so that tied
-// weights are separated and optimizers keep the old parameters.
+// shallow_copy.cpp -- `x.data = y` and Module.to between CPU and tb. PyTorch allows them for a list of device types
+// that does not contain PrivateUse1. Without this file Module.to replaces parameters instead of moving them, so that
+// tied weights are separated and optimizers keep the old parameters.
 //
-// The operator that decides whether two types are compatible gets a kernel, and the hooks behind set_data are wrapped. Both
-// do as PyTorch's for every pair without a tb tensor. Written for torch 2.13. This file can be removed when PyTorch adds
-// PrivateUse1 to the list.
+// The operator that decides whether two types are compatible gets a kernel, and the hooks behind set_data are wrapped.
+// Both do as PyTorch's for every pair without a tb tensor. Written for torch 2.13. This file can be removed when
+// PyTorch adds PrivateUse1 to the list.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/VariableHooksInterface.h>
 #include <torch/csrc/autograd/variable.h>
@@ -38,8 +38,8 @@ using at::TensorBase;
 struct ShallowCopyHooks final : Base {
   explicit ShallowCopyHooks(Base *inner) : inner_(inner) {}
 
-  // As PyTorch's own function for compatible types: copies the fields, keeps the version counter, and drops the gradient
-  // accumulator, which belongs to the old device.
+  // As PyTorch's own function for compatible types: copies the fields, keeps the version counter, and drops the
+  // gradient accumulator, which belongs to the old device.
   void set_data(const TensorBase &self, const TensorBase &data) const override {
     if (!crosses(self, data) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(data.key_set()))
       return inner_->set_data(self, data);

@@ -1,4 +1,4 @@
-"""The conformance suite's checks in this process: the CPU passes against itself, and planted faults are found."""
+"""The conformance suite's checks in this process: the CPU agrees with itself, and planted faults are found."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -145,7 +145,7 @@ def test_cancelled_derivatives_are_measured_by_the_largest() -> None:
 
 
 def test_a_bad_argument_that_is_taken_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On this device a number in a tensor is never wrong: it is made a probability."""
+    """This device accepts every number in a tensor: it clamps it to a probability."""
     right = bad_arguments.caller
 
     def lenient(function: Any, sample: Any, device: Device) -> Any:
@@ -187,7 +187,7 @@ def test_operators_without_samples_get_calls_by_their_schemas() -> None:
 
 
 class _Late(Device):
-    """Tells what went wrong at the next wait."""
+    """A device that raises errors at the next wait."""
 
     error: Exception | None = None
 
@@ -330,7 +330,7 @@ def test_a_prediction_by_the_devices_name_shows_nothing(monkeypatch: pytest.Monk
 
 
 def test_an_ill_conditioned_result_may_move_as_far_as_the_cpus_own() -> None:
-    """x - 1 near 1: a last bit of x moves it far. A well-conditioned result gets nothing."""
+    """x - 1 near 1: the last bit of x changes it much. A well-conditioned result gets no extra tolerance."""
     x = torch.tensor([1.0 + 2**-10])
     nudged = [x * (1 + sign * torch.finfo(x.dtype).eps) for sign in (1, -1)]
     cpu = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""A forked child of a process that used tb is refused in words; one forked before is not."""
+"""A forked child of a process that used tb gets an error with a text; a child that was forked before can use tb."""
 
 import pathlib
 import sys

@@ -68,8 +68,8 @@ static inline uint64_t tb_hash_text(uint64_t hash, const char *text) {
   return hash;
 }
 
-/* A number of the slot list that the caller was compiled with (FNV-1a, 64 bits): groups, needs, names, parameters, order.
- * Components built from different headers differ here; tb-device doctor shows it. */
+/* A number of the slot list that the caller was compiled with (FNV-1a, 64 bits): groups, needs, names, parameters,
+ * order. Components built from different headers differ here; tb-device doctor shows it. */
 static inline uint64_t tb_slots_hash(void) {
   uint64_t hash = 14695981039346656037u;
 #define TB_SLOT(group, need, name, parameters, arguments)                                                              \
@@ -100,8 +100,8 @@ typedef struct tb_error {
 typedef struct tb_device_table {
   uint32_t struct_size;
   /* The process's driver. The first call opens it (argument, TB_DRIVER, entry points, bundled); later calls return the
-   * same one. Its table is complete: tb-device emulates absent functions, while `groups` says what the driver offers. The
-   * first call may take the GIL. In a forked child every function of the table is replaced by one that fails with
+   * same one. Its table is complete: tb-device emulates absent functions, while `groups` says what the driver offers.
+   * The first call may take the GIL. In a forked child every function of the table is replaced by one that fails with
    * TB_FAILED_PRECONDITION, unless the driver was only asked for facts and survives a fork. */
   tb_status (*driver)(const tb_driver_api **out_api, tb_driver **out_self);
   /* 1 once a driver is open. */
@@ -111,15 +111,15 @@ typedef struct tb_device_table {
   int32_t (*current_device)(void);
   tb_status (*set_current_device)(int32_t device);
   tb_status (*device_info)(int32_t device, tb_device_info *out); /* cached: only the first call reaches the driver */
-  /* The error text of this thread. Drivers and components set it; take_error returns it once, and 0 if there is none. */
+  /* The error text of this thread. Drivers and components set it. take_error returns it once; 0 if there is none. */
   void (*set_error)(tb_status status, int64_t native_code, int32_t device, const char *function, const char *text);
   int32_t (*take_error)(tb_error *out);
   /* The whole text for the user about `status` that `function` returned; takes the error. */
   void (*describe_error)(tb_status status, const char *function, int32_t device, char *out, uint64_t out_size);
   /* `function(user)` runs once, before the driver is closed at exit, last registered first. */
   tb_status (*on_shutdown)(void (*function)(void *user), void *user);
-  /* Points at 0, and at 1 in a forked child of a process that had used a driver or had opened one that does not survive a
-   * fork. It is set before fork handlers run that were registered after the import of tb-device. */
+  /* Points at 0, and at 1 in a forked child of a process that had used a driver or had opened one that does not survive
+   * a fork. It is set before fork handlers run that were registered after the import of tb-device. */
   const int32_t *forked;
   /* Since 1.1. explain(text, size) receives every text when it is taken and may complete it in place, for example with
    * what a queued closure could only note. It runs on the thread that takes the text and may take the GIL; it must not
@@ -135,8 +135,8 @@ typedef struct tb_device_table {
   int32_t (*is_stream)(const tb_stream *stream);
   /* Any thread that has successfully waited for a device calls this before it returns to Python. It reports what queued
    * work noted besides failures, such as warnings. 0: there is nothing else to do. 1: a Python exception is set on this
-   * thread and must be raised. It takes the GIL if there is something to report. A thread that runs no Python code reports
-   * nothing; the next thread that waits does. */
+   * thread and must be raised. It takes the GIL if there is something to report. A thread that runs no Python code
+   * reports nothing; the next thread that waits does. */
   int32_t (*tell)(void);
   /* Sets the function that tell calls; it must not throw. There is one for the process; NULL removes it. */
   void (*set_teller)(int32_t (*tell)(void));
@@ -150,14 +150,14 @@ typedef struct tb_device_table {
 /* Work of a stream, captured once and launched many times (the extension tb.graph), and what components add to it. */
 typedef struct tb_capture tb_capture;
 
-/* A component's part in every capture, such as memory that the capture keeps, or numbers that change with each launch. Each
- * function runs on the thread whose call it belongs to, and no lock is held. */
+/* A component's part in every capture, such as memory that the capture keeps, or numbers that change with each launch.
+ * Each function runs on the thread whose call it belongs to, and no lock is held. */
 typedef struct tb_capture_part {
   uint32_t struct_size;
   uint32_t reserved;
   const char *component; /* "tb-allocator" */
-  /* Called before the work of `stream` is captured. Captures of one `pool` share their memory. The other three functions
-   * receive *out_part. */
+  /* Called before the work of `stream` is captured. Captures of one `pool` share their memory. The other three
+   * functions receive *out_part. */
   tb_status (*begin)(int32_t device, tb_stream *stream, uint64_t pool, void **out_part);
   /* Called after the last captured call. */
   void (*end)(void *part);
@@ -170,13 +170,13 @@ typedef struct tb_capture_part {
 
 typedef struct tb_stream_table {
   uint32_t struct_size;
-  /* This thread's current stream of a device, which is the device's default stream until set. It never fails for a device
-   * in range once the driver is open; otherwise it returns NULL with the error set. */
+  /* This thread's current stream of a device, which is the device's default stream until set. It never fails for a
+   * device in range once the driver is open; otherwise it returns NULL with the error set. */
   tb_stream *(*current)(int32_t device);
   tb_status (*set_current)(int32_t device, tb_stream *stream);
   tb_stream *(*default_stream)(int32_t device);
-  /* Returns the streams of a pool one after another: 32 for each device and priority, which are made when they are first
-   * needed and never destroyed. */
+  /* Returns the streams of a pool one after another: 32 for each device and priority, which are made when they are
+   * first needed and never destroyed. */
   tb_status (*from_pool)(int32_t device, int32_t priority, tb_stream **out);
   tb_status (*device_of)(tb_stream *stream, int32_t *out_device);
   tb_status (*priority_of)(tb_stream *stream, int32_t *out_priority);
@@ -217,8 +217,8 @@ typedef struct tb_block tb_block;
 typedef struct tb_arena tb_arena; /* memory of one device that is separate from all other memory */
 
 enum {
-  /* For graphs: an allocation keeps its address and its memory until the arena is destroyed. The arena records no events,
-   * so a capture can use it; a block on which other streams were recorded is not reused. */
+  /* For graphs: an allocation keeps its address and its memory until the arena is destroyed. The arena records no
+   * events, so a capture can use it; a block on which other streams were recorded is not reused. */
   TB_ARENA_FIXED = 1,
   TB_ARENA_CONTIGUOUS = 2 /* plain memory of the driver, for IPC and for libraries that register memory */
 };
@@ -240,11 +240,11 @@ typedef struct tb_allocator_statistics {
 
 typedef struct tb_allocator_table {
   uint32_t struct_size;
-  /* Allocates memory for work on `stream`. The pointer is aligned to the device's alignment, at least 64 bytes. Size 0 gives
-   * a NULL pointer and a NULL block. TB_OUT_OF_MEMORY has the figures in the error text. */
+  /* Allocates memory for work on `stream`. The pointer is aligned to the device's alignment, at least 64 bytes. Size 0
+   * gives a NULL pointer and a NULL block. TB_OUT_OF_MEMORY has the figures in the error text. */
   tb_status (*allocate)(int32_t device, uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
-  /* The block's own stream may reuse the memory at once, in stream order. If other streams were recorded, it is reused when
-   * they have passed this point. Never fails or throws. */
+  /* The block's own stream may reuse the memory at once, in stream order. If other streams were recorded, it is reused
+   * when they have passed this point. Never fails or throws. */
   void (*deallocate)(tb_block *block);
   /* `stream` uses the block too: the block is not reused before the work queued there at deallocate is done. */
   tb_status (*record_stream)(tb_block *block, tb_stream *stream);
@@ -266,11 +266,11 @@ typedef struct tb_allocator_table {
   tb_status (*host_statistics)(tb_allocator_statistics *out);
   /* Since 1.1. limit: bytes, UINT64_MAX: none; flags: TB_ARENA_*. */
   tb_status (*arena_create)(int32_t device, uint64_t limit, uint64_t flags, tb_arena **out);
-  /* Returns the arena's memory to the driver. Blocks that are still allocated stay readable, and their memory is returned
-   * when they are deallocated. No graph may use the arena any more, and no thread may have entered it. */
+  /* Returns the arena's memory to the driver. Blocks that are still allocated stay readable, and their memory is
+   * returned when they are deallocated. No graph may use the arena any more, and no thread may have entered it. */
   void (*arena_destroy)(tb_arena *arena);
-  /* From now on, `allocate` for the arena's device takes memory from it on this thread. NULL: from the device's own memory.
-   * Returns the arena that was entered before, which the caller enters again at the end. */
+  /* From now on, `allocate` for the arena's device takes memory from it on this thread. NULL: from the device's own
+   * memory. Returns the arena that was entered before, which the caller enters again at the end. */
   tb_arena *(*arena_enter)(tb_arena *arena);
   tb_status (*arena_allocate)(tb_arena *arena, uint64_t size, tb_stream *stream, void **out_pointer,
                               tb_block **out_block);
@@ -317,9 +317,9 @@ typedef struct tb_generator_table {
   void (*destroy)(tb_generator *generator);
   void (*get_state)(tb_generator *generator, uint64_t *out_seed, uint64_t *out_offset);
   void (*set_state)(tb_generator *generator, uint64_t seed, uint64_t offset);
-  /* Takes `words` 32-bit words of the sequence, the number that words_needed returns for the following fill. Returns the
-   * seed and the offset where they start, and advances the offset by ceil(words / 4) counters of 4 words. Atomic: fills
-   * that reserve first never overlap. */
+  /* Takes `words` 32-bit words of the sequence, the number that words_needed returns for the following fill. Returns
+   * the seed and the offset where they start, and advances the offset by ceil(words / 4) counters of 4 words. Atomic:
+   * fills that reserve first never overlap. */
   void (*reserve)(tb_generator *generator, uint64_t words, uint64_t *out_seed, uint64_t *out_offset);
   /* Fills host memory with `count` contiguous elements of type TB_*; `first` is the index of the first one. Element i
    * depends on seed, offset and i alone, never on threads or on how a range is divided. Runs on the calling thread.
@@ -335,8 +335,8 @@ typedef struct tb_generator_table {
                          double p);
   tb_status (*exponential)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                            double rate);
-  /* The number of 32-bit words that a fill of `count` elements from element 0 on takes from the sequence, for reserve. One
-   * word an element; two for float64 (except bernoulli), for int64 integers, for integers in floating types and for
+  /* The number of 32-bit words that a fill of `count` elements from element 0 on takes from the sequence, for reserve.
+   * One word an element; two for float64 (except bernoulli), for int64 integers, for integers in floating types and for
    * geometric; four for truncated normal. Normal and log-normal take whole groups of 32 elements. kind: TB_FILL_*. 0 if
    * there is no such kind or type. */
   uint64_t (*words_needed)(int32_t kind, int32_t type, uint64_t count);
@@ -358,16 +358,17 @@ typedef struct tb_generator_table {
                        uint64_t seed, uint64_t offset, double keep, double scale);
   /* 0 to count - 1 in random order, all orders equally probable; takes 2 * count words. */
   tb_status (*permutation)(int64_t *dst, uint64_t count, uint64_t seed, uint64_t offset);
-  /* Draws classes with probabilities in proportion to `weights`. With replacement it takes 2 words a sample. Without, it
-   * takes 2 words a class, and there may not be more samples than weights above 0. */
+  /* Draws classes with probabilities in proportion to `weights`. With replacement it takes 2 words a sample. Without,
+   * it takes 2 words a class, and there may not be more samples than weights above 0. */
   tb_status (*multinomial)(int64_t *dst, uint64_t samples, const double *weights, uint64_t classes, int32_t replacement,
                            uint64_t seed, uint64_t offset);
-  /* For graphs, since a captured fill cannot know the position in the sequence at which a replay will be. From capture_begin
-   * on, get_state and reserve return offsets from 0 on, and the sequence itself does not advance. A captured fill adds its
-   * offset to one that it reads, with the seed, from the graph's memory when it runs. capture_end restores the sequence and
-   * returns the number of words that one run takes. Before each replay, the caller reserves that many words and writes the
-   * seed and offset to the graph's memory, in stream order. TB_FAILED_PRECONDITION: a second capture_begin, or a
-   * capture_end without a capture. A set_state within a capture is undone at its end. */
+  /* For graphs, since a captured fill cannot know the position in the sequence at which a replay will be. From
+   * capture_begin on, get_state and reserve return offsets from 0 on, and the sequence itself does not advance. A
+   * captured fill adds its offset to one that it reads, with the seed, from the graph's memory when it runs.
+   * capture_end restores the sequence and returns the number of words that one run takes. Before each replay, the
+   * caller reserves that many words and writes the seed and offset to the graph's memory, in stream order.
+   * TB_FAILED_PRECONDITION: a second capture_begin, or a capture_end without a capture. A set_state within a capture is
+   * undone at its end. */
   tb_status (*capture_begin)(tb_generator *generator);
   tb_status (*capture_end)(tb_generator *generator, uint64_t *out_words);
   int32_t (*is_capturing)(tb_generator *generator);

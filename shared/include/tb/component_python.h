@@ -1,6 +1,6 @@
 /* tb/component_python.h -- imports another component's table; the Python side of tb/component.h.
  *
- * To be called from a bound function (`_core._connect()`) and not from the module's body, whose exceptions nanobind hides.
+ * To be called from a bound function (`_core._connect()`), not from the module's body, whose exceptions nanobind hides.
  */
 #ifndef TB_COMPONENT_PYTHON_H
 #define TB_COMPONENT_PYTHON_H
@@ -9,8 +9,8 @@
 
 #include "tb/component.h"
 
-/* Reports to tb-device's doctor the slot list that the consumer was compiled with. Other exporters and older versions of
- * tb-device have no such function, and nothing happens. */
+/* Reports to tb-device's doctor the slot list that the consumer was compiled with. Other exporters and older versions
+ * of tb-device have no such function, and nothing happens. */
 static inline void tb_note_importer(PyObject *module, const char *consumer) {
   char hash[17];
   snprintf(hash, sizeof hash, "%016llx", (unsigned long long)tb_slots_hash());

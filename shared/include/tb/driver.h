@@ -24,8 +24,8 @@
  *   T6  Nothing is called after close, after the interpreter has begun to end, or in a forked child (but see
  *       TB_DEVICE_SURVIVES_FORK).
  *   T8  The library is never unloaded; threads started in open end in close.
- *   T9  No function needs Python or the GIL; one that may wait for queued work is called without the GIL, or releases it
- *       (tb_host.before_wait).
+ *   T9  No function needs Python or the GIL; one that may wait for queued work is called without the GIL, or releases
+ *       it (tb_host.before_wait).
  * Growth
  *   V1  Functions and fields are only ever appended.
  *   V2  struct_size says how much the other side knows: nothing is written past it, by a newer or an older side.
@@ -103,9 +103,9 @@ enum { TB_POINTER_HOST_PINNED = 1, TB_POINTER_DEVICE = 2 };
 enum {
   /* The host may read and write device memory through the same pointer once the work queued on it is done. */
   TB_DEVICE_HOST_ACCESSIBLE = 1,
-  /* Open, stream_default and the functions that only ask (facts, counts, queries, waits) start no thread and initialise no
-   * library of a vendor. As long as nothing else was called, a forked child can use the same self. All devices have this
-   * flag, or none. */
+  /* Open, stream_default and the functions that only ask (facts, counts, queries, waits) start no thread and initialise
+   * no library of a vendor. As long as nothing else was called, a forked child can use the same self. All devices have
+   * this flag, or none. */
   TB_DEVICE_SURVIVES_FORK = 2
 };
 #define TB_CLOSURE_ALIGNMENT 64
@@ -194,8 +194,8 @@ typedef struct tb_closure_context {
   uint32_t waiters; /* threads that wait for this stream now; UINT32_MAX in a graph: no host produces its work */
   uint32_t error_capacity;
   char *error_text; /* a failing run writes its text here */
-  /* Returns the closures after the running one, see closure_commit.4. *storage is NULL for the first of them, else what the
-   * last call returned. The function is NULL if the driver cannot look ahead. */
+  /* Returns the closures after the running one, see closure_commit.4. *storage is NULL for the first of them, else what
+   * the last call returned. The function is NULL if the driver cannot look ahead. */
   const struct tb_closure *(*next)(const struct tb_closure_context *context, void **storage);
 } tb_closure_context;
 
@@ -212,15 +212,16 @@ typedef struct tb_closure {
 typedef struct tb_host {
   uint32_t struct_size;
   uint16_t abi_major, abi_minor;
-  /* Sets the text of a failure in a fixed buffer of this thread; never allocates. native_code: the vendor's number or 0. */
+  /* Sets the text of a failure in a fixed buffer of this thread; never allocates. native_code: the vendor's number or
+   * 0. */
   void (*set_error)(tb_status status, int64_t native_code, const char *text);
   void (*log)(int32_t level, const char *text); /* 0 debug, 1 info, 2 warning, 3 error */
   const char *(*option)(const char *key);       /* a driver option ("devices"), or NULL; valid during open only */
-  /* To be called around a wait for queued work. before_wait releases what that work may need of this thread, such as the
-   * GIL, and returns what after_wait needs to take it back, or NULL if it released nothing. The host does so itself around
-   * stream_synchronize, event_synchronize and device_synchronize and, for a driver without CLOSURE, around all other
-   * functions that may wait. So these are for a driver with closures whose queue is full. Between the two calls the driver
-   * holds no lock for which another thread may wait. */
+  /* To be called around a wait for queued work. before_wait releases what that work may need of this thread, such as
+   * the GIL, and returns what after_wait needs to take it back, or NULL if it released nothing. The host does so itself
+   * around stream_synchronize, event_synchronize and device_synchronize and, for a driver without CLOSURE, around all
+   * other functions that may wait. So these are for a driver with closures whose queue is full. Between the two calls
+   * the driver holds no lock for which another thread may wait. */
   void *(*before_wait)(void);
   void (*after_wait)(void *given_up);
 } tb_host;

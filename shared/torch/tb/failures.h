@@ -1,5 +1,5 @@
-// Conversion of PyTorch's exceptions to statuses and back. An exception that a kernel throws on a stream's worker is thrown
-// again, with the same type, by the call that reports it.
+// Conversion of PyTorch's exceptions to statuses and back. An exception that a kernel throws on a stream's worker is
+// thrown again, with the same type, by the call that reports it.
 #pragma once
 #include <c10/util/Exception.h>
 
@@ -17,8 +17,8 @@ inline tb_status status_of(const c10::Error &error) {
   return TB_FAILED_PRECONDITION;
 }
 
-// What failed. A call with a device out of range throws AcceleratorError, as on other devices; queued work throws the type
-// of its kernel's exception.
+// What failed. A call with a device out of range throws AcceleratorError, as on other devices; queued work throws the
+// type of its kernel's exception.
 enum class Failed { call, work };
 
 // Throws the exception of a status; AcceleratorError (a RuntimeError in Python) for a status that no kernel returns.

@@ -25,7 +25,8 @@ inline std::string text_of_python_error(PyObject *value, const char *otherwise) 
 
 // Throws the exception that Python has set on this thread as PyTorch's python_error, which is that exception again when
 // PyTorch returns to Python. The header of python_error does not compile under Py_LIMITED_API. A function of PyTorch
-// throws it here: one that reads numbers takes -1, beside which an exception is set, for the failure of Python's function.
+// throws it here: one that reads numbers takes -1, beside which an exception is set, for the failure of Python's
+// function.
 [[noreturn]] inline void throw_python_error() {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);

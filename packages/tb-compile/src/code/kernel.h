@@ -1,4 +1,5 @@
-// Generated code on streams: a call of a kernel is queued as a closure and runs on the stream's worker, in stream order.
+// Generated code on streams: a call of a kernel is queued as a closure and runs on the stream's worker, in stream
+// order.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -18,8 +19,8 @@ public:
   // name: for messages; it is kept until the process ends. types: of the arguments, "pointer", "integer" or "float".
   HostKernel(uint64_t entry, std::string name, const std::vector<std::string> &types);
 
-  // Queues a call on the current stream of a device. arguments: tensors for pointers, numbers for the others, and at last
-  // the number of the device. NotImplementedError: the driver runs no host code on its streams.
+  // Queues a call on the current stream of a device. arguments: tensors for pointers, numbers for the others, and at
+  // last the number of the device. NotImplementedError: the driver runs no host code on its streams.
   void call(nanobind::args arguments) const;
 
 private:

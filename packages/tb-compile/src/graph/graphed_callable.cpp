@@ -18,8 +18,8 @@ namespace nb = nanobind;
 namespace tb::compile {
 namespace {
 
-// The number of calls before a capture. In them kernels see their types for the first time, and addresses show whether they
-// repeat.
+// The number of calls before a capture. In them kernels see their types for the first time, and addresses show whether
+// they repeat.
 constexpr int warm_up = 2;
 // After this many failed captures, or graphs that a call did not fit, nothing is captured any more.
 constexpr int most_failures = 3, most_drops = 8;
@@ -79,7 +79,7 @@ bool GraphedCallable::Form::matches(const at::Tensor &tensor) const {
   return tensor.scalar_type() == type && tensor.sizes() == sizes && tensor.strides() == strides;
 }
 
-// ---- launches ---------------------------------------------------------------------------------------------------------
+// ---- launches -------------------------------------------------------------------------------------------------------
 
 // Also notes what does not fit, so that the next capture copies it.
 bool GraphedCallable::fits(const std::vector<at::Tensor> &given) {
@@ -153,7 +153,7 @@ nb::object GraphedCallable::launch(nb::list inputs) {
   return found;
 }
 
-// ---- captures ---------------------------------------------------------------------------------------------------------
+// ---- captures -------------------------------------------------------------------------------------------------------
 
 void GraphedCallable::observe_addresses(const std::vector<at::Tensor> &given) {
   const bool first = inputs_.size() != given.size();

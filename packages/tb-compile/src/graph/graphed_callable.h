@@ -15,10 +15,10 @@
 namespace tb::compile {
 
 // The function takes a list of tensors and numbers and returns a list of tensors, numbers and None. There is one
-// GraphedCallable for each choice of the numbers. The graph reads inputs whose address does not change (parameters, results
-// of another graph) in place; others are copied to its own buffers. Results are returned in the graph's memory, unless
-// callers keep a result from call to call: that one is copied. A graph shares its memory with no other, so results stay
-// valid while others are launched. Not thread-safe.
+// GraphedCallable for each choice of the numbers. The graph reads inputs whose address does not change (parameters,
+// results of another graph) in place; others are copied to its own buffers. Results are returned in the graph's memory,
+// unless callers keep a result from call to call: that one is copied. A graph shares its memory with no other, so
+// results stay valid while others are launched. Not thread-safe.
 class GraphedCallable {
 public:
   // written: the numbers of the inputs that the function writes to.
@@ -29,8 +29,8 @@ public:
 
   // Launches the graph, empties `inputs` and returns the results. None: the function must be called.
   nanobind::object launch(nanobind::list inputs);
-  // Called before the function. None: the caller calls the function with the inputs. Otherwise the current stream captures;
-  // the caller calls the function with the returned list, and end() or fail() afterwards.
+  // Called before the function. None: the caller calls the function with the inputs. Otherwise the current stream
+  // captures; the caller calls the function with the returned list, and end() or fail() afterwards.
   nanobind::object begin(nanobind::list inputs);
   // Ends the capture of a call that returned `results`, launches it, and returns the results of the launch.
   nanobind::object end(nanobind::list results, nanobind::list inputs);

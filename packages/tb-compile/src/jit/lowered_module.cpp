@@ -21,11 +21,11 @@ using torch::jit::Node;
 
 constexpr int64_t format = 1;
 
-// Both preprocess(), to whose nodes the debug handles belong, and load() call this, so that the handles of the first match
-// the nodes of the second.
+// Both preprocess(), to whose nodes the debug handles belong, and load() call this, so that the handles of the first
+// match the nodes of the second.
 Module prepare(Module module, const std::vector<std::string> &methods) {
-  // While a saved module is loaded, the optimizer is off. Inlining, and with it freezing, would stop after one level, and
-  // classes would lose methods that the graph still calls.
+  // While a saved module is loaded, the optimizer is off. Inlining, and with it freezing, would stop after one level,
+  // and classes would lose methods that the graph still calls.
   const torch::jit::GraphOptimizerEnabledGuard optimize(true);
   if (!module.is_training()) {
     std::vector<std::string> kept;

@@ -14,8 +14,8 @@ using Spec = c10::Dict<c10::IValue, c10::IValue>;
 // The methods of a compile spec such as {"forward": {"device": "tb:0"}}.
 std::vector<std::string> methods_of(const Spec &spec);
 
-// Returns a tuple of the format's number, the module's bytes, and a debug handle for each node of each method. It contains
-// nothing of a device, so it may be saved.
+// Returns a tuple of the format's number, the module's bytes, and a debug handle for each node of each method. It
+// contains nothing of a device, so it may be saved.
 c10::IValue preprocess(const torch::jit::Module &module, const Spec &spec,
                        const torch::jit::BackendDebugHandleGenerator &handles);
 

@@ -59,7 +59,7 @@ Backend &backend() {
   return *backend;
 }
 
-// ---- independent of the device ---------------------------------------------------------------------------------------
+// ---- independent of the device --------------------------------------------------------------------------------------
 
 const ltc::IrBuilder *Backend::GetIrBuilder() const { return torchscript().GetIrBuilder(); }
 
@@ -100,7 +100,7 @@ std::string Backend::GetComputationBackendText(const ltc::ComputationPtr computa
   return computation->to_string();
 }
 
-// ---- data ------------------------------------------------------------------------------------------------------------
+// ---- data -----------------------------------------------------------------------------------------------------------
 
 ltc::BackendDataPtr Backend::MakeComputationDataFromTensor(const at::Tensor &tensor, const ltc::Shape &,
                                                            const ltc::BackendDevice &device) const {
@@ -113,7 +113,7 @@ ltc::BackendDataPtr Backend::MakeComputationDataFromTensor(const at::Tensor &ten
   return std::make_shared<Data>(tensor.to(options, /*non_blocking=*/tensor.device().type() == device_type), device);
 }
 
-// ---- computations ----------------------------------------------------------------------------------------------------
+// ---- computations ---------------------------------------------------------------------------------------------------
 
 std::vector<ltc::ComputationPtr> Backend::Compile(std::vector<ltc::ComputationPtr> instances) const {
   std::vector<ltc::ComputationPtr> compiled;
@@ -154,7 +154,7 @@ std::vector<ltc::BackendDataPtr> Backend::ExecuteComputation(ltc::ComputationPtr
   return results;
 }
 
-// ---- devices ---------------------------------------------------------------------------------------------------------
+// ---- devices --------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<ltc::BackendDeviceType> Backend::GetDefaultDeviceType() const {
   static const std::shared_ptr<ltc::BackendDeviceType> type = std::make_shared<DeviceType>();

@@ -1,5 +1,5 @@
-// PyTorch's lazy backend interface (torch::lazy::BackendImplInterface) for the device of PrivateUse1. TorchScript's backend
-// does what is independent of the device: tracing and lowering.
+// PyTorch's lazy backend interface (torch::lazy::BackendImplInterface) for the device of PrivateUse1. TorchScript's
+// backend does what is independent of the device: tracing and lowering.
 #pragma once
 #include <torch/csrc/lazy/backend/backend_interface.h>
 

@@ -57,7 +57,8 @@ void with_generator(const OperatorHandle &op, torch::jit::Stack *stack) {
   lazy_kernels.at(op.operator_name()).callBoxed(op, c10::DispatchKeySet(DispatchKey::Lazy), stack);
 }
 
-// A generator or a tensor of the device has the device's dispatch key, which precedes that of a lazy tensor in the call.
+// A generator or a tensor of the device has the device's dispatch key, which precedes that of a lazy tensor in the
+// call.
 void of_lazy_tensors(const OperatorHandle &op, torch::jit::Stack *stack) {
   for (const c10::IValue &value : torch::jit::last(*stack, op.schema().arguments().size()))
     if (value.isTensor() && value.toTensor().defined() && value.toTensor().key_set().has(DispatchKey::Lazy))
@@ -65,8 +66,8 @@ void of_lazy_tensors(const OperatorHandle &op, torch::jit::Stack *stack) {
   device_kernels.at(op.operator_name()).callBoxed(op, c10::DispatchKeySet(DispatchKey::PrivateUse1), stack);
 }
 
-// A composite kernel takes precedence over a fallback, and calls views and variants with out=, which break the graph. So
-// an operator without writes gets a kernel that traces it as one node.
+// A composite kernel takes precedence over a fallback, and calls views and variants with out=, which break the graph.
+// So an operator without writes gets a kernel that traces it as one node.
 bool is_composite_without_writes(const OperatorHandle &op) {
   if (!op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) &&
       !op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional))
@@ -92,7 +93,7 @@ public:
 
 template <auto kernel> torch::CppFunction boxed() { return torch::CppFunction::makeFromBoxedFunction<kernel>(); }
 
-// ---- results that are lists: each part is a node of its own, since the result of a node is a tensor -------------------
+// ---- results that are lists: each part is a node, since the result of a node is a tensor ----------------------------
 
 using at::Tensor;
 using c10::SymInt;

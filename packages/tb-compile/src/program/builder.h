@@ -21,8 +21,9 @@ public:
   explicit Builder(std::string name) : program_(std::make_unique<Program>(std::move(name))) {}
 
   Value input(bool is_number) { return {program().input(), is_number}; }
-  // Adds a call of an operator such as "aten::add.Tensor"; arguments may be Values, also inside lists. KeyError: there is no
-  // such operator. TypeError: it does not take these arguments. NotImplementedError: programs cannot hold a value.
+  // Adds a call of an operator such as "aten::add.Tensor"; arguments may be Values, also inside lists. KeyError: there
+  // is no such operator. TypeError: it does not take these arguments. NotImplementedError: programs cannot hold a
+  // value.
   std::vector<Value> call(const std::string &name, nanobind::list arguments, nanobind::dict keywords,
                           const std::string &source);
   Value element(Value list, int64_t index);

@@ -125,7 +125,8 @@ private:
     }
   }
 
-  // Bounds of slices are constant tensors of the device, which the graph reads back at each run. Here they are read once.
+  // Bounds of slices are constant tensors of the device, which the graph reads back at each run. Here they are read
+  // once.
   bool fold(const Node &node) {
     if (!reads_a_number(node) || node.input()->node()->kind() != c10::prim::Constant) return false;
     const c10::Scalar number = torch::jit::toIValue(node.input())->toTensor().item();

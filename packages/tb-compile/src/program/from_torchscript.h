@@ -14,8 +14,8 @@ namespace tb::compile {
 // NotImplementedError if the graph is not a straight line: control flow, calls of methods, attributes.
 std::unique_ptr<Program> from_torchscript(const torch::jit::Graph &graph, std::string name);
 
-// The program of a graph without writes. The copies that functionalization made of views become views again; results that
-// are views are copied at the end.
+// The program of a graph without writes. The copies that functionalization made of views become views again; results
+// that are views are copied at the end.
 struct FunctionalProgram {
   std::unique_ptr<Program> program;
   // Inputs of the graph that it also reads as numbers. After its other inputs the program takes these numbers, or the

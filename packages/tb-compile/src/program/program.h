@@ -1,5 +1,5 @@
-// A straight-line graph of operator calls, which runs on the calling thread's current streams. Front ends build it once;
-// every run dispatches the same calls without Python and without autograd.
+// A straight-line graph of operator calls, which runs on the calling thread's current streams. Front ends build it
+// once; every run dispatches the same calls without Python and without autograd.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -17,7 +17,8 @@ namespace tb::compile {
 
 using c10::IValue;
 
-// Where a run stores a value: 0 and up are inputs and results of instructions, ~0 and down are constants of the program.
+// Where a run stores a value: 0 and up are inputs and results of instructions, ~0 and down are constants of the
+// program.
 using Slot = int32_t;
 
 struct Instruction {

@@ -7,8 +7,8 @@
 
 namespace tb::compile {
 
-// Converts `value` to an argument of this type. A number for a tensor becomes a 0-dimensional tensor, as in x * 2. Throws
-// NotImplementedError for a type that graphs do not have.
+// Converts `value` to an argument of this type. A number for a tensor becomes a 0-dimensional tensor, as in x * 2.
+// Throws NotImplementedError for a type that graphs do not have.
 c10::IValue to_ivalue(nanobind::handle value, const c10::TypePtr &type);
 
 // Converts tensors, numbers, None and lists of these.

@@ -20,18 +20,19 @@ struct Modes {
 
 class StepGraph {
 public:
-  // replay: launches the graph on the current stream. arguments: those of the captured call, all tensors. leaves: tensors
-  // whose gradients before and after the step are `before` and `after`, each None or a tensor. entries: (dict, key, value)
-  // of numbers that the graph contains. lists: (list, length). results: tensors that the graph writes.
+  // replay: launches the graph on the current stream. arguments: those of the captured call, all tensors. leaves:
+  //   tensors whose gradients before and after the step are `before` and `after`, each None or a tensor. entries:
+  //   (dict, key, value) of numbers that the graph contains. lists: (list, length). results: tensors that the graph
+  //   writes.
   StepGraph(nanobind::object replay, std::vector<at::Tensor> arguments, std::vector<at::Tensor> leaves,
             nanobind::list before, nanobind::list after, nanobind::list entries, nanobind::list lists,
             std::vector<at::Tensor> results);
 
-  // launch(), if nothing has changed since the capture and nothing except the arguments must be copied, and if the current
-  // stream has the number `stream` and does not capture. Otherwise None, and nothing is launched.
+  // launch(), if nothing has changed since the capture and nothing except the arguments must be copied, and if the
+  // current stream has the number `stream` and does not capture. Otherwise None, and nothing is launched.
   nanobind::object relaunch(nanobind::tuple arguments, int64_t stream);
-  // Whether launch() may follow prepare(), for arguments of the right form. A gradient may be another tensor of the same
-  // shape and type than at the capture.
+  // Whether launch() may follow prepare(), for arguments of the right form. A gradient may be another tensor of the
+  // same shape and type than at the capture.
   bool fits() const;
   // Copies such gradients to where the graph reads them.
   void prepare();

@@ -1,5 +1,5 @@
-// Conversions of random words to elements. Each distribution is a struct whose call operator converts a chunk of words in
-// loops that the compiler vectorises. It is inlined, so that it is compiled for its caller's instruction set.
+// Conversions of random words to elements. Each distribution is a struct whose call operator converts a chunk of words
+// in loops that the compiler vectorises. It is inlined, so that it is compiled for its caller's instruction set.
 //
 // convert(random, dst, count, element) makes `count` elements; random[0] is the first word of `element`.
 #pragma once
@@ -53,9 +53,9 @@ template <class Type> struct Uniform {
   }
 };
 
-// Box and Muller's transform. Elements are made in groups: the words of a group's first half are the radii, those of the
-// second half are the directions; the first half gets the cosines, the second half gets the sines. Pairs of neighbours
-// instead of halves would have to be taken apart and put together again.
+// Box and Muller's transform. Elements are made in groups: the words of a group's first half are the radii, those of
+// the second half are the directions; the first half gets the cosines, the second half gets the sines. Pairs of
+// neighbours instead of halves would have to be taken apart and put together again.
 //
 // convert(random, dst, skip, count): random[0] is the first word of a group, whose first `skip` elements are left out.
 // `random` must hold whole groups.

@@ -51,8 +51,8 @@ inline uint16_t next_bits(uint16_t bits, int direction) {
   return static_cast<uint16_t>(ordered < 0 ? 0x8000 - ordered : ordered);
 }
 
-// Storage is the type in memory, Real the type of the arithmetic. nearest() and next() return a double, which holds every
-// value of every type.
+// Storage is the type in memory, Real the type of the arithmetic. nearest() and next() return a double, which holds
+// every value of every type.
 struct Float32 {
   using Storage = float;
   using Real = float;

@@ -30,8 +30,8 @@ template <class Real, class... More>
   return std::bit_cast<double>(0x4330000000000000 | integer) - 0x1p52;
 }
 
-// -log(u) with u = (word + 1/2) / 2^32. The result is 2^-33 to 22.9, never 0. The word is read as a signed number, which
-// is 2^32 less from u = 1/2 on, so that no digits are lost near u = 1.
+// -log(u) with u = (word + 1/2) / 2^32. The result is 2^-33 to 22.9, never 0. The word is read as a signed number,
+// which is 2^32 less from u = 1/2 on, so that no digits are lost near u = 1.
 [[gnu::always_inline]] inline float negative_log(uint32_t word) {
   const float value = static_cast<float>(static_cast<int32_t>(word)) + 0.5f;
   const auto bits = std::bit_cast<uint32_t>(value);
@@ -75,8 +75,8 @@ template <class Real> struct Direction {
 };
 
 // A direction; all are equally probable. The lower 30 bits, as a signed number, choose one of 2^30 parts of the quarter
-// turn around 0, and the angle is the middle of the part, so that neither the cosine nor the sine is ever 0. The two upper
-// bits exchange cosine and sine, and negate the cosine.
+// turn around 0, and the angle is the middle of the part, so that neither the cosine nor the sine is ever 0. The two
+// upper bits exchange cosine and sine, and negate the cosine.
 [[gnu::always_inline]] inline Direction<float> direction(uint32_t word) {
   const float x = fused(static_cast<float>(static_cast<int32_t>(word << 2)), 0x1p-31f, 0x1p-30f), z = x * x;
   const float sine = x * polynomial(z, 0x1.921fb6p-1f, -0x1.4abbbap-4f, 0x1.465e92p-9f, -0x1.2d9302p-15f);
@@ -102,8 +102,8 @@ template <class Real> struct Direction {
   return {exchange ? sine : cosine, exchange ? cosine : sine};
 }
 
-// exp(x); infinity or 0 beyond the type's range. The scale is split into two factors, since a single power of two cannot
-// reach subnormal results.
+// exp(x); infinity or 0 beyond the type's range. The scale is split into two factors, since a single power of two
+// cannot reach subnormal results.
 [[gnu::always_inline]] inline float exponential(float x) {
   x = x < -105.0f ? -105.0f : x;
   x = x > 90.0f ? 90.0f : x;

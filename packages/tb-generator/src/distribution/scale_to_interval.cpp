@@ -70,8 +70,8 @@ scale_32_avx512(const uint32_t *random, uint32_t *out, uint32_t count, uint32_t 
 // 0.57 ns.
 constexpr uint64_t streaming_bytes = uint64_t{16} << 20;
 
-// `least` holds the smallest lower halves, and upper halves that are ignored: masking them would take one more operation
-// for each vector.
+// `least` holds the smallest lower halves, and upper halves that are ignored: masking them would take one more
+// operation for each vector.
 [[gnu::target("avx2")]] bool scale_64_avx2(const uint32_t *random, uint64_t *out, uint32_t count, uint32_t width,
                                            uint32_t biased, uint64_t from) {
   const __m256i by = _mm256_set1_epi64x(width), first = _mm256_set1_epi64x(static_cast<int64_t>(from));

@@ -117,7 +117,8 @@ void cauchy(void *dst, int32_t type, Range range, State state, double median, do
   });
 }
 
-// -log(1 - p) for 0 < p < 1. The factor p / (1 - failure) restores what rounding lost in 1 - p, which matters for small p.
+// -log(1 - p) for 0 < p < 1. The factor p / (1 - failure) restores what rounding lost in 1 - p, which matters if p is
+// small.
 double negative_log_of_failure(double p) {
   const double failure = 1 - p;
   if (failure == 1) return p;

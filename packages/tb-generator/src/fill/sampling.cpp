@@ -67,8 +67,8 @@ void multinomial(int64_t *dst, uint64_t samples, const double *weights, uint64_t
       dst[i] = std::upper_bound(sums.begin(), sums.end(), std::min(numbers[i] * sum, last)) - sums.begin();
     return;
   }
-  // Each class gets an exponential waiting time with its weight as the rate; the samples are the classes with the shortest
-  // times, in this order. A class of weight 0 never occurs.
+  // Each class gets an exponential waiting time with its weight as the rate; the samples are the classes with the
+  // shortest times, in this order. A class of weight 0 never occurs.
   fill({.kind = TB_FILL_EXPONENTIAL, .first = 1}, numbers.data(), TB_FLOAT64, all, state);
   std::vector<std::pair<double, int64_t>> waiting;
   waiting.reserve(possible);

@@ -6,7 +6,8 @@
 
 namespace tb::generator {
 
-// Writes 0 to count - 1 in the order of `count` random 64-bit words; equal words keep their order. Takes 2 * count words.
+// Writes 0 to count - 1 in the order of `count` random 64-bit words; equal words keep their order. Takes 2 * count
+// words.
 void permutation(int64_t *dst, uint64_t count, State state);
 
 // Draws classes with probabilities in proportion to their weights, which must be finite, at least 0 and not all 0. With

@@ -9,8 +9,8 @@ namespace tb::generator::philox {
 using Block = std::array<uint32_t, 4>;
 using Key = std::array<uint32_t, 2>;
 
-// The multipliers are from the paper's table 2. The key's steps are the golden ratio and the square root of 3 less 1, as
-// in section 4.
+// The multipliers are from the paper's table 2. The key's steps are the golden ratio and the square root of 3 less 1,
+// as in section 4.
 constexpr uint32_t multiplier_0 = 0xD2511F53, multiplier_1 = 0xCD9E8D57;
 constexpr uint32_t step_0 = 0x9E3779B9, step_1 = 0xBB67AE85;
 constexpr int rounds = 10;

@@ -26,9 +26,9 @@ struct Keys {
   }
 };
 
-// As words_avx2, with eight blocks a register; ternary logic does both exclusive ors at once. Three of a counter's words
-// are equal in all lanes, which makes half of the first two rounds constant. The lower word of the counter must therefore
-// not overflow.
+// As words_avx2, with eight blocks a register; ternary logic does both exclusive ors at once. Three of a counter's
+// words are equal in all lanes, which makes half of the first two rounds constant. The lower word of the counter must
+// therefore not overflow.
 template <int registers> [[gnu::always_inline, gnu::target("avx512f,avx512dq,avx512bw,avx512vl")]] inline void
 blocks_avx512(uint32_t *out, uint64_t counter, const Keys &keys) {
   constexpr int exclusive_or = 0x96;

@@ -8,8 +8,8 @@
 
 namespace tb::generator {
 
-// Calls part(first, count) for pieces that together are 0 to count. Pieces for which no thread can be started run on the
-// calling thread. `part` must not throw.
+// Calls part(first, count) for pieces that together are 0 to count. Pieces for which no thread can be started run on
+// the calling thread. `part` must not throw.
 template <class Part> void in_parallel(uint64_t count, uint32_t threads, const Part &part) {
   constexpr uint64_t grain = 4096; // elements; a multiple of the fills' chunks and of cache lines
   const uint64_t grains = (count + grain - 1) / grain;

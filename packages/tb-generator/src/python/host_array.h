@@ -14,8 +14,8 @@ namespace tb::generator {
 
 class HostArray {
 public:
-  // `type` is TB_*, or 0 for the object's own type. Memory of bytes may be given any type, and memory of 16-bit integers
-  // may be given bfloat16. Raises TypeError and ValueError whose text says what to do.
+  // `type` is TB_*, or 0 for the object's own type. Memory of bytes may be given any type, and memory of 16-bit
+  // integers may be given bfloat16. Raises TypeError and ValueError whose text says what to do.
   HostArray(nanobind::handle object, int32_t type, bool writable);
   HostArray(const HostArray &) = delete;
   HostArray &operator=(const HostArray &) = delete;

@@ -111,8 +111,8 @@ void refusals_keep_their_text_and_write_nothing() {
   check(table.default_generator(-1, &generator) == TB_OUT_OF_RANGE && !generator, "device -1");
 }
 
-// Fills memory of exactly the right size, which AddressSanitizer guards, with every kind and type, whole and in parts on
-// several threads: no byte outside of it is written, none is missed, and both results are bit-identical.
+// Fills memory of exactly the right size, which AddressSanitizer guards, with every kind and type, whole and in parts
+// on several threads: no byte outside of it is written, none is missed, and both results are bit-identical.
 void fills_write_exactly_their_range() {
   constexpr uint64_t count = 10007;
   for (int32_t type = TB_FLOAT32; type <= TB_BOOL; type++) {

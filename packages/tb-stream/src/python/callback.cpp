@@ -55,7 +55,8 @@ tb_status queue_closure(const Driver &driver, tb_stream *stream, const Callback 
   return driver.api->closure_commit(driver.self, stream, storage, &closure);
 }
 
-// A host call frees its Callback when it runs, so it must run once. A capture, whose replays would repeat it, is refused.
+// A host call frees its Callback when it runs, so it must run once. A capture, whose replays would repeat it, is
+// refused.
 tb_status queue_host_call(const Driver &driver, const Stream &stream, const Callback &callback) {
   bool captured = false;
   if (tb_status status = capture_is_active(stream.handle, &captured); status != TB_OK) return status;

@@ -18,8 +18,8 @@ using namespace nb::literals;
 namespace tb::stream {
 namespace {
 
-// What leaving `with stream:` restores, innermost block last. It belongs to the thread and not to the Stream, which may be
-// entered several times and by several threads.
+// What leaving `with stream:` restores, innermost block last. It belongs to the thread and not to the Stream, which may
+// be entered several times and by several threads.
 struct Entered {
   int32_t current_device;
   Stream current;
