@@ -46,6 +46,7 @@ CLANG_FORMAT = "clang-format==19.*"
 RUFF = "ruff==0.17.*"
 CHECKS = ROOT / "tools" / "checks"
 MYPY = "mypy==2.4.*"
+EXTENSIONS = ["_core", "_contract", "_testing"]  # those of a package that have a stub
 SCHEMAS = ["2.11", "2.12", "2.13", "2.14", "2.15"]
 
 
@@ -178,13 +179,14 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def stubs(session: nox.Session) -> None:
-    """Write the .pyi files of the extensions; `-- --check` fails where one is stale instead."""
+    """Write the .pyi files of the extensions again; `-- --check` fails instead if one is stale."""
     environment = everything(session)
     check = "--check" in session.posargs
     stale = []
-    extensions = [(package, "_core") for package in PACKAGES.values()]
-    for package, extension in [*extensions, (PACKAGES["tb-device"], "_contract")]:
-        committed = package.directory / "src" / package.module / f"{extension}.pyi"
+    stubs_of = {package: package.directory / "src" / package.module for package in PACKAGES.values()}
+    extensions = [(p, name) for p in stubs_of for name in EXTENSIONS if (stubs_of[p] / f"{name}.pyi").exists()]
+    for package, extension in extensions:
+        committed = stubs_of[package] / f"{extension}.pyi"
         with tempfile.TemporaryDirectory() as scratch:
             command = ["python", "tools/building/stubgen.py", "--exit-code", "-o", scratch]
             environment.run(session, *command, f"{package.module}.{extension}", silent=True)

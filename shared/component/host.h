@@ -1,4 +1,4 @@
-// host.h -- tb-device's table, as `_connect` imported it, and failures with a text.
+// host.h -- tb-device's table, which `_connect` imports, and failures with a text.
 #pragma once
 
 #include "tb/component.h"
@@ -7,7 +7,7 @@ namespace tb {
 
 inline tb_device_table host{};
 
-// The process's driver. A table that refuses, with a text, after close and in a forked child.
+// The process's driver. After close and in a forked child, the functions of its table fail with a text.
 struct Driver {
   const tb_driver_api *api = nullptr;
   tb_driver *self = nullptr;

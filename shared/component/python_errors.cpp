@@ -1,4 +1,4 @@
-// python_errors.cpp -- failures as Python exceptions.
+// python_errors.cpp -- raises failures as Python exceptions.
 #include "python_errors.h"
 
 #include <nanobind/nanobind.h>
@@ -30,7 +30,7 @@ void raise(tb_status status, const char *function, int32_t device, const char *t
 
 void check_wait(tb_status status, const char *function, int32_t device) {
   check(status, function, device);
-  if (host.tell && host.tell() != 0) throw nb::python_error(); // an older tb-device has none
+  if (host.tell && host.tell() != 0) throw nb::python_error(); // an older tb-device has no `tell`
 }
 
 Driver require_driver() {

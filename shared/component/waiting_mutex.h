@@ -1,8 +1,8 @@
 // waiting_mutex.h -- a mutex whose holder may wait for the device.
 //
-// Queued work may need Python's lock. A thread that stood before such a mutex with that lock would hold up the work that
-// the mutex's holder waits for, and the holder itself, which takes Python's lock back when its wait is over. So nobody
-// stands here with it.
+// Queued work may need the GIL. A thread that waited for such a mutex with the GIL held would block the work that the
+// mutex's holder waits for, and the holder itself, which takes the GIL back after its wait. lock() therefore releases
+// the GIL before it waits.
 #pragma once
 
 #include <mutex>

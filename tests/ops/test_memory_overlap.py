@@ -11,7 +11,7 @@ import torch
 from torch.testing._internal import common_methods_invocations as invocations
 from torch.utils import _pytree as pytree
 from torch_backend.conformance import databases
-from torch_backend.conformance.placement import place
+from torch_backend.conformance.device_copies import copy_to_device
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.samples import Sample, samples
 
@@ -196,13 +196,13 @@ def difference(writer: Writer) -> str | None:
     if not overlaps(overlapping):
         return None
     cpu, tb = torch.device("cpu"), torch.device("tb")
-    stock = error_of(lambda: writer.call(place(overlapping, cpu), place(writer.arguments, cpu)))
+    stock = error_of(lambda: writer.call(copy_to_device(overlapping, cpu), copy_to_device(writer.arguments, cpu)))
     for known in (False, True):
         if known:
             for _ in range(2):
-                error_of(lambda: writer.call(place(writer.written, tb), place(writer.arguments, tb)))
+                error_of(lambda: writer.call(copy_to_device(writer.written, tb), copy_to_device(writer.arguments, tb)))
                 error_of(torch.accelerator.synchronize)
-        written, arguments = place(overlapping, tb), place(writer.arguments, tb)
+        written, arguments = copy_to_device(overlapping, tb), copy_to_device(writer.arguments, tb)
         torch.accelerator.synchronize()
         ours = error_of(lambda w=written, a=arguments: writer.call(w, a))  # type: ignore[misc]
         late = error_of(torch.accelerator.synchronize)

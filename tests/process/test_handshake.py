@@ -77,7 +77,7 @@ def test_a_package_with_another_components_table_is_refused(run_python: RunPytho
     name = module.replace("_", "-")
     assert refusal(run_python, module, component=b"tb-else") == (
         f"{name} found the function table of tb-else where tb-device keeps its own. "
-        "Another package stands in its place: pip install --force-reinstall tb-device"
+        "Another package has replaced it: pip install --force-reinstall tb-device"
     )
 
 
@@ -99,7 +99,7 @@ def test_a_false_package_in_an_optional_ones_place_is_refused(run_python: RunPyt
     done = run_python(code, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
     assert done.stdout.strip() == (
         "tb-allocator found the function table of tb-device where tb-stream keeps its own. "
-        "Another package stands in its place: pip install --force-reinstall tb-stream"
+        "Another package has replaced it: pip install --force-reinstall tb-stream"
     )
 
 

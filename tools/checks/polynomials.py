@@ -1,4 +1,4 @@
-"""Derives the coefficients of packages/tb-generator/src/elementary.h: `python tools/checks/polynomials.py` prints them.
+"""Prints the coefficients of packages/tb-generator/src/distribution/elementary.h: `python tools/checks/polynomials.py`.
 
 Minimax polynomials by Remez' exchange in 60 digits, each coefficient then rounded to its type. Needs mpmath and NumPy.
 packages/tb-generator/tests/test_elementary.py measures the functions that use them.

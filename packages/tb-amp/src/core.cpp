@@ -1,4 +1,4 @@
-// The Python extension: the rules' names, registration, and the two operators for tests on any device.
+// The extension tb_amp._core: the names of the rules, and registration.
 #include <map>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -7,7 +7,7 @@
 #include "custom_rules.h"
 #include "rules.h"
 #include "scaler.h"
-#include "tb/tensor_caster.h"
+#include "tb/tensor_caster.h" // PyTorch's exceptions
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -20,7 +20,7 @@ std::map<std::string, std::vector<std::string>> rules() {
   return by_policy;
 }
 
-// Under Python's lock, so a plain flag does.
+// The GIL is held, so a plain flag is enough.
 bool register_all() {
   static bool done = false;
   if (!done) tb::amp::check_no_rules();
@@ -37,24 +37,9 @@ NB_MODULE(_core, module) {
   tb::register_torch_exceptions();
   module.def("rules", rules, "Operators by policy, from the lists of ATen/autocast_mode.h.");
   module.def("register", register_all, "Registers rules and operators. Returns whether this call did it.");
-  module.def("withdraw_scaler", tb::amp::withdraw_scaler, "Takes back the two operators that register() registered.");
+  module.def("withdraw_scaler", tb::amp::withdraw_scaler, "Removes the two operators that register() registered.");
   module.def("add_rule", tb::amp::add_rule, "operation"_a, "policy"_a,
-             "Gives an operator of the program's own an autocast rule.");
-  module.def("remove_rule", tb::amp::remove_rule, "operation"_a, "Takes back what add_rule() did.");
-  module.def("custom_rules", tb::amp::custom_rules, "Policies by operator, as add_rule() gave them.");
-  module.def(
-      "unscale_",
-      [](const std::vector<at::Tensor> &gradients, at::Tensor found_inf, const at::Tensor &inv_scale) {
-        const nb::gil_scoped_release release;
-        tb::amp::unscale(gradients, found_inf, inv_scale);
-      },
-      "gradients"_a, "found_inf"_a, "inv_scale"_a);
-  module.def(
-      "update_scale_",
-      [](at::Tensor scale, at::Tensor growth_tracker, const at::Tensor &found_inf, double growth_factor,
-         double backoff_factor, int64_t growth_interval) {
-        const nb::gil_scoped_release release;
-        tb::amp::update_scale(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval);
-      },
-      "scale"_a, "growth_tracker"_a, "found_inf"_a, "growth_factor"_a, "backoff_factor"_a, "growth_interval"_a);
+             "Adds an autocast rule for an operator that PyTorch's lists do not contain.");
+  module.def("remove_rule", tb::amp::remove_rule, "operation"_a, "Removes a rule of add_rule().");
+  module.def("custom_rules", tb::amp::custom_rules, "The policies of add_rule()'s rules by operator.");
 }

@@ -1,4 +1,4 @@
-// Autocast rules for a program's own operators: one boxed kernel per policy serves every signature.
+// Autocast rules for further operators: one boxed kernel per policy works for every signature.
 #include "custom_rules.h"
 
 #include <ATen/autocast_mode.h>
@@ -18,7 +18,7 @@ constexpr std::pair<const char *, CastPolicy> policies[] = {{"lower_precision_fp
                                                             {"fp32", CastPolicy::fp32},
                                                             {"promote", CastPolicy::promote}};
 
-// Calls visit(tensor) for each tensor in an argument, alone or in a list; visit may replace it.
+// Calls visit(tensor) for each tensor in an argument, single or in a list; visit may replace it.
 template <class Visit> void each_tensor(c10::IValue &argument, const Visit &visit) {
   if (argument.isTensor()) {
     at::Tensor tensor = argument.toTensor();
@@ -64,7 +64,7 @@ struct Registered {
   std::unique_ptr<torch::Library> library; // registers while it lives
 };
 
-// Under Python's lock. Never destroyed: at exit the dispatcher may be gone first.
+// The GIL guards it. Never destroyed, because the dispatcher may be destroyed first at exit.
 std::map<std::string, Registered> &registered() {
   static auto &all = *new std::map<std::string, Registered>;
   return all;

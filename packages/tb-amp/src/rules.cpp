@@ -1,11 +1,11 @@
-// Autocast rules, expanded from the AT_FORALL_ lists of ATen/autocast_mode.h: no operator's name is written here but
-// the banned one's, which PyTorch keeps out of its lists.
+// Autocast rules, expanded from the AT_FORALL_ lists of ATen/autocast_mode.h. The only operator named here is the
+// banned one, which PyTorch's lists do not contain.
 #include "rules.h"
 
 #include <ATen/autocast_mode.h>
 #include <algorithm>
 
-// The lists name these without at::.
+// The lists use these names without at::.
 using at::IntArrayRef;
 using at::Scalar;
 using at::ScalarType;
@@ -16,15 +16,15 @@ namespace {
 
 constexpr auto key = c10::DispatchKey::AutocastPrivateUse1;
 
-// "conv_transpose2d, input", as the preprocessor writes it, to "conv_transpose2d.input".
+// Converts "conv_transpose2d, input", as the preprocessor writes it, to "conv_transpose2d.input".
 Rule rule(const char *policy, std::string operation) {
   const size_t comma = operation.find(',');
   if (comma != std::string::npos) operation.replace(comma, operation.find_first_not_of(", ", comma) - comma, ".");
   return {policy, operation};
 }
 
-// Its input must lie between 0 and 1, its gradient divides by them: in a type of few digits neither holds, and where
-// autocast casts back to float32 it is too late.
+// Its input must be between 0 and 1, and its gradient divides by the input and its complement. In a 16-bit type neither
+// is accurate, and the digits are already lost when autocast casts back to float32.
 Tensor banned_binary_cross_entropy(const Tensor &, const Tensor &, const std::optional<Tensor> &, int64_t) {
   TORCH_CHECK(false, "binary_cross_entropy (torch.nn.BCELoss) was called in an autocast region, where a sigmoid's "
                      "16-bit results make it inexact or infinite. Use binary_cross_entropy_with_logits "
@@ -68,12 +68,12 @@ void check_no_rules() {
 }
 
 void register_rules() {
-  // Never destroyed: at exit the dispatcher may be gone first.
+  // Never destroyed, because the dispatcher may be destroyed first at exit.
   if (!c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) {
     auto *all = new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
     all->fallback(torch::CppFunction::makeFallthrough());
   }
-  auto &m = *new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__); // the macros' name for it
+  auto &m = *new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__); // the macros use the name m
 #define TB_LOWER_PRECISION_FP(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
 #define TB_FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
 #define TB_FP32_SET_OPT_DTYPE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)

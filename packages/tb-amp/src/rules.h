@@ -1,4 +1,4 @@
-// Autocast rules for PrivateUse1 devices: those that PyTorch's own header lists for every backend.
+// Autocast rules for PrivateUse1 devices: those that PyTorch's header lists for all backends.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,12 +10,12 @@ struct Rule {
   std::string operation; // "conv_transpose2d.input": as in native_functions.yaml, without "aten::"
 };
 
-// In the header's order.
+// All rules in the header's order.
 std::vector<Rule> rules();
 
-// c10::Error where an operator has a rule for PrivateUse1 devices already.
+// Throws c10::Error if an operator has a rule for PrivateUse1 devices already.
 void check_no_rules();
-// Registers them with the dispatcher, for ever.
+// Registers the rules with the dispatcher until the process ends.
 void register_rules();
 
 } // namespace tb::amp

@@ -1,4 +1,4 @@
-// GradScaler's two operators, made of other operators.
+// GradScaler's two operators, composed of other operators.
 #include "scaler.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -28,7 +28,7 @@ constexpr const char *names[] = {"_amp_foreach_non_finite_check_and_unscale_", "
 
 bool is_float(double value) { return static_cast<double>(static_cast<float>(value)) == value; }
 
-// The operators below are called as plain kernels: gradients and casts are the caller's business.
+// The operators below are called without autograd and autocast, which the dispatcher has handled for the caller.
 struct PlainKernels {
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
@@ -48,13 +48,13 @@ void unscale(at::TensorList gradients, at::Tensor &found_inf, const at::Tensor &
   }
   const PlainKernels plain;
 
-  // One dimension each: with none, inv_scale would be cast to a 16-bit gradient's type, and lose its digits.
+  // Each factor has one dimension. Without dimensions, inv_scale would be cast to the type of a 16-bit gradient.
   const at::Tensor factor = inv_scale.view({1});
   std::vector<at::Tensor> largest;
   largest.reserve(gradients.size());
   for (const at::Tensor &gradient : gradients) {
     if (gradient.numel() == 0) continue;
-    // The largest magnitude, one pass over the gradient: NaN if there is one, else infinity if there is one.
+    // The largest magnitude, in one pass over the gradient: NaN if there is a NaN, else infinity if there is one.
     largest.push_back(
         at::_ops::linalg_vector_norm::call(gradient, infinity, at::OptionalIntArrayRef(), false, norm_type));
     at::Tensor vector = gradient.dim() ? gradient : gradient.unsqueeze(0);
@@ -75,9 +75,10 @@ at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at
   check_one_element(found_inf, at::kFloat, operation, "found_inf");
   const PlainKernels plain;
 
-  // The kernels multiply in double; float gives the same where it holds the factors, on devices without double too.
+  // PyTorch's kernels multiply in double. If float holds the factors, it gives the same result, also on devices without
+  // double.
   const auto type = is_float(growth) && is_float(backoff) ? at::kFloat : at::kDouble;
-  at::Tensor after = scale.view({1}), tracker = growth_tracker.view({1}); // of one shape, whatever the caller's are
+  at::Tensor after = scale.view({1}), tracker = growth_tracker.view({1}); // the caller's shapes may differ
   const at::Tensor before = after.to(type);
   const at::Tensor shrink = found_inf.view({1}).ne(0);
   const at::Tensor steps = tracker.add(1);
@@ -85,7 +86,7 @@ at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at
   const at::Tensor fits = before.mul(growth).to(at::kFloat).lt(infinity);
   const at::Tensor grow = counting.eq(0).bitwise_and(shrink.eq(0)).bitwise_and(fits);
   const at::Tensor stay = shrink.eq(0).bitwise_and(grow.eq(0));
-  // One of the three is 1 and the others are 0, so the sum is exact: a selection that needs no operator of its own.
+  // One of the three terms is 1 and the others are 0, so the sum is an exact selection and needs no further operator.
   const at::Tensor factor = shrink.to(type).mul(backoff).add(grow.to(type).mul(growth)).add(stay.to(type));
   at::_ops::mul_out::call(before, factor, after);
   at::_ops::mul_out::call(steps, counting, tracker);
@@ -93,7 +94,7 @@ at::Tensor &update_scale(at::Tensor &scale, at::Tensor &growth_tracker, const at
 }
 
 namespace {
-// Never destroyed at exit: the dispatcher may be gone first.
+// Never destroyed at exit, because the dispatcher may be destroyed first.
 std::unique_ptr<torch::Library> &library() {
   static auto &one = *new std::unique_ptr<torch::Library>;
   return one;

@@ -1,5 +1,5 @@
-// A PrivateUse1 backend as small as one can be, which knows nothing of tb-amp: host memory that claims to lie on a
-// device, and the CPU for every operator.
+// A minimal PrivateUse1 backend that knows nothing of tb-amp: its memory is host memory, and the CPU runs every
+// operator.
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>

@@ -20,9 +20,7 @@ def test_the_installed_torch_has_the_rules_that_tb_amp_was_built_with(capsys: py
     assert f"0 of {total} rules differ" in capsys.readouterr().out
 
 
-def test_a_rule_added_one_taken_away_and_one_moved_are_told(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_added_removed_and_moved_rules_are_reported(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = HEADER.read_text()
     for old, new in [
         ("  _(bmm)  ", "  _(bmm)  \\\n  _(brand_new, out)  "),
@@ -36,9 +34,9 @@ def test_a_rule_added_one_taken_away_and_one_moved_are_told(
     changed.parent.mkdir(parents=True)
     changed.write_text(text)
     assert drift.main([str(HEADER), str(tmp_path / "9.9.0")]) == 0
-    told = capsys.readouterr().out
-    assert "to 9.9.0: 3 of" in told
-    assert told.splitlines()[4:7] == [
+    report = capsys.readouterr().out
+    assert "to 9.9.0: 3 of" in report
+    assert report.splitlines()[4:7] == [
         "| brand_new.out | none | lower_precision_fp |",
         "| cosh | fp32 | none |",
         "| cross | promote | fp32 |",

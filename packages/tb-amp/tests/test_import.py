@@ -1,4 +1,4 @@
-"""What importing says and costs, and the README's example."""
+"""The errors and the time of an import, and the README's example."""
 
 import importlib.metadata
 import os
@@ -39,7 +39,7 @@ def test_another_torch_is_refused_in_one_sentence_before_the_extension_is_loaded
 
 
 def test_importing_takes_30_milliseconds_at_most_beyond_torch() -> None:
-    # Of the processor: what else the machine does counts for nothing.
+    # Processor time, so that other load of the machine does not matter.
     program = (
         "import time, torch\n"
         "before = time.process_time()\n"

@@ -33,8 +33,8 @@ def lists_of_the_header() -> dict[str, list[str]]:
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
-    """Registration is for the whole process and for ever, so each test has a process of its own."""
-    # Where a backend is installed it would take PrivateUse1 for itself.
+    """Runs code in a process of its own, since a registration lasts until the process ends."""
+    # An installed backend would register itself as PrivateUse1.
     alone = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=alone)
 

@@ -1,4 +1,4 @@
-"""GradScaler's two operators, run on CPU tensors beside PyTorch's own CPU kernels."""
+"""GradScaler's two operators on CPU tensors, compared with PyTorch's own CPU kernels."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tb_amp import _core
+from tb_amp import _testing
 from torch.utils._python_dispatch import TorchDispatchMode
 
 INF, NAN = math.inf, math.nan
@@ -14,15 +14,18 @@ TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
 
 def equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Whether both have NaN at the same positions, and all other elements are bit-identical."""
+    bits = [tensor.masked_fill(tensor.isnan(), 0).flatten().view(torch.uint8) for tensor in (ours, theirs)]
     return (
         ours.dtype == theirs.dtype
+        and ours.shape == theirs.shape
         and torch.equal(ours.isnan(), theirs.isnan())
-        and torch.equal(ours.nan_to_num(), theirs.nan_to_num())
+        and torch.equal(*bits)
     )
 
 
 def gradients(dtype: torch.dtype) -> list[torch.Tensor]:
-    """Of several shapes, one transposed, one empty, one without dimensions."""
+    """Gradients of several shapes; one is transposed, one is empty, one has no dimensions."""
     generator = torch.Generator().manual_seed(3)
     return [
         torch.randn(7, 33, generator=generator).mul(100).to(dtype),
@@ -44,7 +47,7 @@ def test_unscale_is_the_cpu_kernel_bit_for_bit(dtype: torch.dtype, inv_scale: fl
             theirs[where][(-1,) * theirs[where].dim()] = bad
         factor = torch.full(shape, inv_scale)
         found_ours, found_theirs = torch.zeros(shape), torch.zeros(shape)
-        _core.unscale_(ours, found_ours, factor)
+        _testing.unscale_(ours, found_ours, factor)
         torch._amp_foreach_non_finite_check_and_unscale_(theirs, found_theirs, factor)
         assert found_ours.item() == found_theirs.item() == (0.0 if bad is None else 1.0)
         assert all(equal(one, other) for one, other in zip(ours, theirs, strict=True))
@@ -53,10 +56,10 @@ def test_unscale_is_the_cpu_kernel_bit_for_bit(dtype: torch.dtype, inv_scale: fl
 def test_unscale_takes_gradients_of_several_types_and_the_largest_values_of_each() -> None:
     largest = [torch.full((5,), torch.finfo(dtype).max, dtype=dtype) for dtype in TYPES]
     found = torch.zeros(1)
-    _core.unscale_(largest, found, torch.ones(()))
+    _testing.unscale_(largest, found, torch.ones(()))
     assert found.item() == 0, "the largest finite value of a type is finite"
     largest[3][2] = NAN
-    _core.unscale_(largest, found, torch.ones(()))
+    _testing.unscale_(largest, found, torch.ones(()))
     assert found.item() == 1
 
 
@@ -76,9 +79,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_unscale_multiplies_16_bit_gradients_in_float32_on_every_device(shape: tuple[int, ...]) -> None:
-    # A CPU scalar keeps its digits whatever the promoted type says; a device's tensor without dimensions does not.
+    # A CPU scalar is not rounded to the promoted type; a device tensor without dimensions is.
     with Recorder() as recorder:
-        _core.unscale_(gradients(torch.float16), torch.zeros(shape), torch.full(shape, 1 / 3))
+        _testing.unscale_(gradients(torch.float16), torch.zeros(shape), torch.full(shape, 1 / 3))
     multiplied = [args for name, args in recorder.calls if name == "aten.mul_.Tensor"]
     assert len(multiplied) == 4
     assert all(torch.result_type(*args) == torch.float32 for args in multiplied)
@@ -86,9 +89,9 @@ def test_unscale_multiplies_16_bit_gradients_in_float32_on_every_device(shape: t
 
 def test_unscale_never_takes_found_inf_back() -> None:
     found = torch.ones(1)
-    _core.unscale_([torch.ones(3)], found, torch.ones(1))
+    _testing.unscale_([torch.ones(3)], found, torch.ones(1))
     assert found.item() == 1
-    _core.unscale_([], found, torch.ones(1))
+    _testing.unscale_([], found, torch.ones(1))
     assert found.item() == 1
 
 
@@ -105,7 +108,7 @@ def test_update_scale_is_the_cpu_kernel_bit_for_bit(growth: float, backoff: floa
         ours = torch.full(shape, scale), torch.full(shape, tracker, dtype=torch.int32)
         theirs = torch.full(shape, scale), torch.full(shape, tracker, dtype=torch.int32)
         found_inf = torch.full(shape, found)
-        _core.update_scale_(*ours, found_inf, growth, backoff, 5)
+        _testing.update_scale_(*ours, found_inf, growth, backoff, 5)
         torch._amp_update_scale_(*theirs, found_inf, growth, backoff, 5)
         assert torch.equal(ours[0], theirs[0]), (scale, tracker, found)
         assert torch.equal(ours[1], theirs[1]), (scale, tracker, found)
@@ -116,7 +119,7 @@ def test_update_scale_does_not_depend_on_the_default_type() -> None:
     scale, tracker = torch.full((), 7.0), torch.full((), 4, dtype=torch.int32)
     torch.set_default_dtype(torch.float64)
     try:
-        _core.update_scale_(scale, tracker, torch.zeros(1, dtype=torch.float32), 2.0, 0.5, 5)
+        _testing.update_scale_(scale, tracker, torch.zeros(1, dtype=torch.float32), 2.0, 0.5, 5)
     finally:
         torch.set_default_dtype(torch.float32)
     assert (scale.item(), tracker.item(), scale.dtype) == (14.0, 0, torch.float32)
@@ -126,9 +129,9 @@ def test_both_work_where_nothing_can_be_read_back() -> None:
     # Meta tensors have no data: item(), nonzero() or a copy to the host would raise.
     grads = [torch.empty(3, 4, device="meta", dtype=dtype) for dtype in TYPES]
     found = torch.empty(1, device="meta")
-    _core.unscale_(grads, found, torch.empty((), device="meta"))
+    _testing.unscale_(grads, found, torch.empty((), device="meta"))
     scale, tracker = torch.empty((), device="meta"), torch.empty((), device="meta", dtype=torch.int32)
-    _core.update_scale_(scale, tracker, found, 2.0, 0.5, 5)
+    _testing.update_scale_(scale, tracker, found, 2.0, 0.5, 5)
     with pytest.raises(RuntimeError, match="meta"):
         scale.item()
 
@@ -137,7 +140,7 @@ def test_an_autocast_region_changes_neither() -> None:
     ours, theirs = gradients(torch.float64), gradients(torch.float64)
     found = torch.zeros(1)
     with torch.autocast("cpu", torch.bfloat16):
-        _core.unscale_(ours, found, torch.full((), 0.5))
+        _testing.unscale_(ours, found, torch.full((), 0.5))
     torch._amp_foreach_non_finite_check_and_unscale_(theirs, found, torch.full((), 0.5))
     assert all(equal(one, other) for one, other in zip(ours, theirs, strict=True))
 
@@ -145,13 +148,13 @@ def test_an_autocast_region_changes_neither() -> None:
 def test_wrong_tensors_are_refused_before_anything_is_written() -> None:
     grads, one = [torch.ones(3)], torch.ones(1)
     with pytest.raises(RuntimeError, match="found_inf should have one element of type Float, but has 2"):
-        _core.unscale_(grads, torch.zeros(2), one)
+        _testing.unscale_(grads, torch.zeros(2), one)
     with pytest.raises(RuntimeError, match="inv_scale should have one element of type Float, but has 1 of type Double"):
-        _core.unscale_(grads, torch.zeros(1), one.double())
+        _testing.unscale_(grads, torch.zeros(1), one.double())
     with pytest.raises(RuntimeError, match="a gradient has type Int"):
-        _core.unscale_([*grads, torch.ones(3, dtype=torch.int32)], torch.zeros(1), one / 2)
+        _testing.unscale_([*grads, torch.ones(3, dtype=torch.int32)], torch.zeros(1), one / 2)
     assert torch.equal(grads[0], torch.ones(3))
     with pytest.raises(RuntimeError, match="growth_tracker should have one element of type Int"):
-        _core.update_scale_(torch.ones(1), torch.zeros(1), torch.zeros(1), 2.0, 0.5, 5)
+        _testing.update_scale_(torch.ones(1), torch.zeros(1), torch.zeros(1), 2.0, 0.5, 5)
     with pytest.raises(TypeError, match=r"torch\.Tensor"):
-        _core.unscale_(grads, "found", one)  # type: ignore[arg-type]
+        _testing.unscale_(grads, "found", one)  # type: ignore[arg-type]

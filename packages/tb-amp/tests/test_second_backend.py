@@ -1,4 +1,4 @@
-"""Another PrivateUse1 backend than this project's, which has tb-amp and nothing else of it."""
+"""tb-amp with another PrivateUse1 backend, which uses nothing else of this project."""
 
 import os
 import pathlib
@@ -43,13 +43,13 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> str:
     return START.format(library=str(library))
 
 
-# PyTorch's thread for the device's backward passes may still give a graph back, for which it takes Python's lock: a
-# thread that wants it while the interpreter ends is ended amid C++, and the process with it.
+# PyTorch's thread for the device's backward passes may still free a graph, for which it takes the GIL. If the
+# interpreter ends meanwhile, that thread is ended inside C++ code, and the process crashes.
 LEAVE = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
 
 def run(program: str) -> list[str]:
-    """What the program prints; a process has one PrivateUse1 backend, so each test has a process of its own."""
+    """The output of a program. A process has one PrivateUse1 backend, so each test has its own process."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TB_") or k == "TB_DRIVER"}
     done = subprocess.run(
         [sys.executable, "-c", program + LEAVE],

@@ -1,4 +1,4 @@
-// The Python extension: programs, and how they are built.
+// The extension tb_compile._core: programs and their builder, device graphs, and the lazy and TorchScript backends.
 #include "tb/tensor_caster.h"
 
 #include <nanobind/nanobind.h>
@@ -20,69 +20,72 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
+namespace tb::compile {
 namespace {
 
 c10::IValue to_input(nb::handle value) {
-  if (tb::tensor_check(value.ptr())) return tb::tensor_unpack(value.ptr());
+  if (tensor_check(value.ptr())) return tensor_unpack(value.ptr());
   if (PyBool_Check(value.ptr())) return nb::cast<bool>(value);
   if (PyLong_Check(value.ptr())) return nb::cast<int64_t>(value);
-  return tb::to_ivalue(value, c10::FloatType::get());
+  return to_ivalue(value, c10::FloatType::get());
 }
 
-nb::list run(const tb::Program &program, nb::list given) {
+nb::list run(const Program &program, nb::list given) {
   std::vector<c10::IValue> inputs, outputs;
   inputs.reserve(nb::len(given));
   for (const nb::handle value : given) inputs.push_back(to_input(value));
-  given.clear(); // the program frees each input after its last use
+  given.clear(); // so that the program can free each input after its last use
   {
     const nb::gil_scoped_release release;
     outputs = program.run(std::move(inputs));
   }
   nb::list results;
-  for (const c10::IValue &value : outputs) results.append(tb::to_python(value));
+  for (const c10::IValue &value : outputs) results.append(to_python(value));
   return results;
 }
 
-std::vector<std::string> instructions(const tb::Program &program) {
+std::vector<std::string> instructions(const Program &program) {
   std::vector<std::string> names;
-  for (const tb::Instruction &instruction : program.instructions()) names.push_back(instruction.name);
+  for (const Instruction &instruction : program.instructions()) names.push_back(instruction.name);
   return names;
 }
 
 } // namespace
+} // namespace tb::compile
 
 NB_MODULE(_core, module) {
+  using namespace tb::compile;
   nb::set_leak_warnings(false);
   tb::register_torch_exceptions();
   module.doc() = "Programs: straight-line graphs of operator calls, run without Python. Use tb_compile instead.";
 
-  nb::class_<tb::Value>(module, "Value", "What an input or an instruction of a program that is being built gives.");
+  nb::class_<Value>(module, "Value", "An input of a program that is being built, or the result of an instruction.");
 
-  nb::class_<tb::Program>(module, "Program", "A finished program. Runs on the current streams; threads may share it.")
+  nb::class_<Program>(module, "Program", "A finished program. Runs on the current streams; threads may share it.")
       .def("run", &run, "inputs"_a,
            nb::sig("def run(self, inputs: list[torch.Tensor | int | float]) -> list[typing.Any]"),
-           "Runs all instructions and returns the outputs. Empties `inputs`, so that their memory is free after its "
-           "last use. Raises what an operator raises, with the instruction and the user's line in the text.")
-      .def_prop_ro("name", &tb::Program::name)
+           "Runs all instructions and returns the outputs. Empties `inputs`, so that their memory is freed after its "
+           "last use. An operator's exception has the instruction and the user's line in its text.")
+      .def_prop_ro("name", &Program::name)
       .def_prop_ro("instructions", &instructions, "Names of the instructions in their order.")
-      .def_prop_ro("written_inputs", &tb::Program::written_inputs, "Numbers of the inputs that are written to.")
-      .def_prop_ro("runs", &tb::Program::runs, "How often it ran.");
+      .def_prop_ro("written_inputs", &Program::written_inputs, "Numbers of the inputs that an instruction writes to.")
+      .def_prop_ro("runs", &Program::runs, "The number of runs.");
 
-  nb::class_<tb::Builder>(module, "Builder", "Builds one program, call by call.")
+  nb::class_<Builder>(module, "Builder", "Builds one program, call by call.")
       .def(nb::init<std::string>(), "name"_a)
-      .def("input", &tb::Builder::input, "is_number"_a = false, "The next input, which may be a number.")
-      .def("call", &tb::Builder::call, "operator"_a, "arguments"_a, "keywords"_a, "source"_a = "",
+      .def("input", &Builder::input, "is_number"_a = false, "The next input, which may be a number.")
+      .def("call", &Builder::call, "operator"_a, "arguments"_a, "keywords"_a, "source"_a = "",
            nb::sig("def call(self, operator: str, arguments: list[typing.Any], keywords: dict[str, typing.Any], "
                    "source: str = '') -> list[Value]"),
-           "One call, such as of 'aten::add.Tensor'; Values may stand in arguments and in lists. `source` is for "
-           "messages. KeyError: no such operator. TypeError: arguments that it does not take. NotImplementedError: a "
-           "value that a program cannot hold.")
-      .def("element", &tb::Builder::element, "list"_a, "index"_a, "An element of a list that a call gave.")
-      .def("finish", &tb::Builder::finish, "outputs"_a,
-           nb::sig("def finish(self, outputs: list[typing.Any]) -> Program"),
-           "The program, whose outputs are Values, numbers, tensors or None. The builder is of no use afterwards.");
+           "Adds a call, such as of 'aten::add.Tensor'; arguments and lists in them may be Values. `source` is for "
+           "messages. KeyError: no such operator. TypeError: the operator does not take these arguments. "
+           "NotImplementedError: a program cannot hold a value.")
+      .def("element", &Builder::element, "list"_a, "index"_a, "An element of a list that a call returned.")
+      .def("finish", &Builder::finish, "outputs"_a, nb::sig("def finish(self, outputs: list[typing.Any]) -> Program"),
+           "The program, whose outputs are Values, numbers, tensors or None. The builder cannot be used afterwards.");
 
-  nb::class_<tb::StepGraph>(module, "StepGraph", "A captured step: when a launch of it may take a call's place.")
+  nb::class_<StepGraph>(module, "StepGraph",
+                        "A captured step, and the conditions under which a launch replaces a call.")
       .def(
           nb::init<nb::object, std::vector<at::Tensor>, std::vector<at::Tensor>, nb::list, nb::list, nb::list, nb::list,
                    std::vector<at::Tensor>>(),
@@ -91,55 +94,57 @@ NB_MODULE(_core, module) {
                   "leaves: list[torch.Tensor], before: list[torch.Tensor | None], after: list[torch.Tensor | None], "
                   "entries: list[tuple[dict[str, typing.Any], str, typing.Any]], "
                   "lists: list[tuple[list[typing.Any], int]], results: list[torch.Tensor]) -> None"))
-      .def("relaunch", &tb::StepGraph::relaunch, "arguments"_a, "stream"_a,
+      .def("relaunch", &StepGraph::relaunch, "arguments"_a, "stream"_a,
            nb::sig("def relaunch(self, arguments: tuple[typing.Any, ...], stream: int) -> list[torch.Tensor] | None"),
-           "launch(), if arguments have the same forms, tensors lie where they lay, gradients, numbers and modes are "
-           "the "
-           "same, and the current stream is the one of this number. None: nothing has happened.")
-      .def("launch", &tb::StepGraph::launch, "arguments"_a,
+           "launch(), if nothing has changed since the capture: forms of arguments, addresses of tensors, gradients, "
+           "numbers and modes; and if the current stream has this number. Otherwise None, and nothing is launched.")
+      .def("fits", &StepGraph::fits,
+           "Whether launch() may follow prepare(), for arguments of the right form: a gradient may be another tensor.")
+      .def("prepare", &StepGraph::prepare, "Copies gradients that are other tensors to where the graph reads them.")
+      .def("launch", &StepGraph::launch, "arguments"_a,
            nb::sig("def launch(self, arguments: tuple[torch.Tensor, ...]) -> list[torch.Tensor]"),
-           "Copies of the results of one launch with these arguments, on the current stream.");
-  nb::class_<tb::HostKernel>(module, "HostKernel",
-                             "Code compiled for the host, whose calls are queued on a device's current stream.")
+           "Launches the graph with these arguments on the current stream; returns copies of the results.");
+  nb::class_<HostKernel>(module, "HostKernel",
+                         "A kernel compiled for the host. Its calls are queued on a device's current stream.")
       .def(nb::init<uint64_t, std::string, std::vector<std::string>>(), "entry"_a, "name"_a, "types"_a,
            "entry: the address of extern \"C\" void (void **). types: of the arguments, 'pointer', 'integer', 'float'. "
            "ValueError: another type.")
-      .def("__call__", &tb::HostKernel::call,
-           nb::sig("def __call__(self, *arguments: torch.Tensor | int | float) -> None"),
-           "Tensors where pointers are, numbers elsewhere; the last is the device's number.");
-  nb::class_<tb::GraphedCallable>(
-      module, "GraphedCallable", "A function of a list of tensors and numbers as a device graph; one thread at a time.")
+      .def("__call__", &HostKernel::call, nb::sig("def __call__(self, *arguments: torch.Tensor | int | float) -> None"),
+           "Queues a call: tensors for pointers, numbers for the others, and at last the device's number.");
+  nb::class_<GraphedCallable>(module, "GraphedCallable",
+                              "A function of a list of tensors and numbers as a device graph. Not thread-safe.")
       .def(nb::init<std::vector<size_t>>(), "written"_a, "written: numbers of the inputs that the function writes to.")
-      .def("launch", &tb::GraphedCallable::launch, "inputs"_a,
+      .def("launch", &GraphedCallable::launch, "inputs"_a,
            nb::sig("def launch(self, inputs: list[typing.Any]) -> list[typing.Any] | None"),
-           "One launch: its results, and `inputs` is empty. None: the function has to be called, as begin() says.")
-      .def("begin", &tb::GraphedCallable::begin, "inputs"_a,
+           "Launches the graph, returns its results and empties `inputs`. None: the function must be called, see "
+           "begin().")
+      .def("begin", &GraphedCallable::begin, "inputs"_a,
            nb::sig("def begin(self, inputs: list[typing.Any]) -> list[typing.Any] | None"),
-           "None: call the function with the inputs. A list: call it with that, and end() or fail() afterwards; the "
-           "current stream captures.")
-      .def("end", &tb::GraphedCallable::end, "results"_a, "inputs"_a,
+           "None: call the function with the inputs. A list: the current stream captures; call the function with this "
+           "list, and end() or fail() afterwards.")
+      .def("end", &GraphedCallable::end, "results"_a, "inputs"_a,
            nb::sig("def end(self, results: list[typing.Any], inputs: list[typing.Any]) -> list[typing.Any]"),
-           "Ends the capture of a call, launches it for `inputs`, and gives its results. Both lists are empty then.")
-      .def("fail", &tb::GraphedCallable::fail, "reason"_a, "Gives the capture up; for good after some failures.")
-      .def_prop_ro("captures", &tb::GraphedCallable::captures, "How often a graph was captured.")
-      .def_prop_ro("launches", &tb::GraphedCallable::launches, "Calls that were a launch.")
-      .def_prop_ro("refusal", &tb::GraphedCallable::refusal, "Why there is no graph; empty while there may be one.");
-  module.def("_connect", &tb::connect_components,
-             "Takes the tables of tb-device and tb-stream. ImportError: one is missing or does not match.");
-  module.def("register_delegate", &tb::jit::register_delegate,
+           "Ends the capture of a call, launches it for `inputs`, and returns its results. Empties both lists.")
+      .def("fail", &GraphedCallable::fail, "reason"_a, "Drops the capture. After some failures there are no more.")
+      .def_prop_ro("captures", &GraphedCallable::captures, "The number of captures.")
+      .def_prop_ro("launches", &GraphedCallable::launches, "The number of calls that were a launch.")
+      .def_prop_ro("refusal", &GraphedCallable::refusal, "Why there is no graph; empty while there may be one.");
+  module.def("_connect", &connect_components,
+             "Imports the tables of tb-device, tb-stream and tb-ops. ImportError: one is missing or does not match.");
+  module.def("register_delegate", &jit::register_delegate,
              "Registers TorchScript's backend under the name of the PrivateUse1 device, once a process.");
-  module.def("register_lazy_backend", &tb::lazy::register_backend,
-             "Registers the lazy backend, once a process. RuntimeError: PyTorch's own is there already.");
-  module.def("lazy_seed", [](uint64_t seed) { tb::lazy::backend().SetRngSeed(seed); }, "seed"_a);
+  module.def("register_lazy_backend", &lazy::register_backend,
+             "Registers the lazy backend, once a process. RuntimeError: PyTorch's own is registered already.");
+  module.def("lazy_seed", [](uint64_t seed) { lazy::backend().SetRngSeed(seed); }, "seed"_a);
   module.def("lazy_devices", [] {
     std::vector<std::string> names;
-    for (const auto &device : tb::lazy::backend().GetBackendDevices()) names.push_back(device.toString());
+    for (const auto &device : lazy::backend().GetBackendDevices()) names.push_back(device.toString());
     return names;
   });
   module.def(
       "lazy_counts",
       [] {
-        const tb::lazy::Counts &counts = tb::lazy::counts();
+        const lazy::Counts &counts = lazy::counts();
         nb::dict out;
         out["compilations"] = counts.compilations.load();
         out["instructions"] = counts.instructions.load();
@@ -149,7 +154,8 @@ NB_MODULE(_core, module) {
       },
       nb::sig("def lazy_counts() -> dict[str, int]"));
   module.def(
-      "lazy_default_device", [](int64_t ordinal) { tb::lazy::backend().SetDefaultDeviceOrdinal(ordinal); }, "ordinal"_a,
-      "The device that lazy tensors without a number are on.");
-  module.def("current_stream_id", &tb::current_stream_id, "Of this thread's current stream of its current device.");
+      "lazy_default_device", [](int64_t ordinal) { lazy::backend().SetDefaultDeviceOrdinal(ordinal); }, "ordinal"_a,
+      "Sets the device of lazy tensors without a number.");
+  module.def("current_stream_id", &current_stream_id,
+             "The number of this thread's current stream of its current device.");
 }

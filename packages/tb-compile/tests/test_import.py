@@ -1,4 +1,4 @@
-"""What importing says and costs, and the backend without any device but the CPU."""
+"""The errors and the time of an import, and the backend without any device except the CPU."""
 
 from __future__ import annotations
 

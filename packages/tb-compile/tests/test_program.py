@@ -1,4 +1,4 @@
-"""Programs: what is built of calls runs like the calls, keeps nothing longer than needed, and tells where it failed."""
+"""Programs run like the calls of which they are built, keep no value too long, and report where they failed."""
 
 from __future__ import annotations
 

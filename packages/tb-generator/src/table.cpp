@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <new>
 
-#include "sampling.h"
+#include "fill/sampling.h"
 
 namespace tb::generator {
 
@@ -12,7 +12,7 @@ tb_device_table device_table{};
 
 int32_t known_device_count() {
   int32_t count = most_devices;
-  if (!device_table.is_open || *device_table.forked) return count; // a forked child may use states, though no device
+  if (!device_table.is_open || *device_table.forked) return count; // a forked child may use states, but no device
   if (device_table.is_open() && device_table.device_count(&count) != TB_OK)
     throw Refusal{TB_UNAVAILABLE, "the open driver did not say how many devices it has. Run: tb-device doctor"};
   return count;

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 from tb_generator import _core
-from tb_generator.targets import ELEMENT_TYPES
+from tb_generator.host_arrays import ELEMENT_TYPES
 
 FLOATING = ["float32", "float64", "float16", "bfloat16"]
 INTEGER = ["int64", "int32", "int16", "int8", "uint8", "bool"]
@@ -46,7 +46,7 @@ def fill(kind: str, dtype: str, count: int, first: int = 0, threads: int = 1, ar
     out = bytearray(count * struct.calcsize(letter))
     given = arguments or arguments_of(kind, dtype)
     numbers, low, width = (given, 0, 0) if kind != "integers" else ((), *given)
-    target = _core.Target(out, number, True)
+    target = _core.HostArray(out, number, True)
     four = [*numbers, 0.0, 0.0, 0.0, 0.0][:4]
     _core.fill(target, KINDS[kind], four, low, width, SEED, OFFSET, first, threads)
     return bytes(out)

@@ -1,4 +1,4 @@
-"""The bits of fills depend on seed, offset and index alone, and are the same on every machine."""
+"""The results of fills depend on seed, offset and index alone, and are bit-identical on every machine."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ import pytest
 import tb_generator
 from fills import ARGUMENTS, CASES, KINDS, SEED, SETS, fill
 from tb_generator import _core
-from tb_generator.targets import ELEMENT_TYPES
+from tb_generator.host_arrays import ELEMENT_TYPES
 
 GROUPED = ("normal", "log_normal")
 GROUP = 32  # elements of a group of these
@@ -45,7 +45,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(kind: str, dtype: str) -> N
 
 
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
-def test_every_instruction_set_gives_the_same_bits(kind: str, dtype: str) -> None:
+def test_every_instruction_set_gives_bit_identical_results(kind: str, dtype: str) -> None:
     written = {}
     try:
         for name in SETS:
@@ -61,15 +61,15 @@ def test_every_instruction_set_gives_the_same_bits(kind: str, dtype: str) -> Non
 def test_normal_numbers_go_on_where_a_word_of_the_counter_overflows(kind: str, offset: int, code: str) -> None:
     def drawn(first: int, count: int) -> bytes:
         out = np.empty(count, np.float32)
-        target = _core.Target(out, ELEMENT_TYPES["float32"][0], True)
+        target = _core.HostArray(out, ELEMENT_TYPES["float32"][0], True)
         _core.fill(target, KINDS[kind], [1.0, 2.0, 0.0, 0.0], 0, 0, SEED, offset, first, 1)
         return out.tobytes()
 
-    # Pieces of one block's group each, which no fast path takes, against all at once.
+    # Pieces of one group each, for which no fast path is used, against all at once.
     assert drawn(0, 30_016) == b"".join(drawn(first, GROUP) for first in range(0, 30_016, GROUP))
 
 
-# SHA-256 of 10,007 elements from element 5 on, written down once: other machines, compilers, releases must repeat it.
+# SHA-256 of 10,007 elements from element 5 on. All machines, compilers and releases must reproduce it.
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden.json").read_text())
 
 

@@ -1,4 +1,4 @@
-"""Logarithm, sine and cosine of random words against exact values: the errors that src/elementary.h documents."""
+"""Errors of logarithm, sine and cosine of random words, as src/distribution/elementary.h documents them."""
 
 import math
 import random
@@ -7,10 +7,10 @@ from typing import Any
 
 import mpmath
 import pytest
-from tb_generator import _core
+from tb_generator import _testing
 
-# ulp_negative_log, ulp_cosine, ulp_sine, ulp_exponential of src/elementary.h
-BOUNDS = _core.ulp_bounds()
+# ulp_negative_log, ulp_cosine, ulp_sine, ulp_exponential of src/distribution/elementary.h
+BOUNDS = _testing.ulp_bounds()
 
 
 def words(bits: int) -> list[int]:
@@ -35,7 +35,7 @@ def ulps(got: float, exact: Any, digits: int) -> float:
 
 
 def direction(word: int, bits: int) -> tuple[Any, Any]:
-    """Cosine and sine as src/elementary.h defines them of the upper bits: exchange, sign, angle around 0."""
+    """Cosine and sine of the upper bits, as src/distribution/elementary.h defines them: exchange, sign, angle."""
     parts = bits - 2
     angle = word % (1 << parts)
     angle -= (angle >> (parts - 1)) << parts  # a signed number
@@ -52,7 +52,7 @@ def test_errors_stay_below_the_documented_bounds(wide: bool, bits: int, digits: 
     drawn = words(bits)
     # float64 takes the upper 52 bits of 64; the others do not matter
     given = [word << 12 | 0x5A5 for word in drawn] if wide else drawn
-    for word, (logarithm, cosine, sine) in zip(drawn, _core.elementary(given, wide), strict=True):
+    for word, (logarithm, cosine, sine) in zip(drawn, _testing.elementary(given, wide), strict=True):
         exact = -mpmath.log((word + mpmath.mpf("0.5")) / (1 << bits))
         exact_cosine, exact_sine = direction(word, bits)
         errors = (ulps(logarithm, exact, digits), ulps(cosine, exact_cosine, digits), ulps(sine, exact_sine, digits))
@@ -74,16 +74,16 @@ def test_the_exponential_stays_below_its_bound(wide: bool, digits: int, low: flo
         numbers = [struct.unpack("f", struct.pack("f", number))[0] for number in numbers]
     worst = max(
         ulps(got, mpmath.exp(mpmath.mpf(number)), digits)
-        for number, got in zip(numbers, _core.exponentials(numbers, wide), strict=True)
+        for number, got in zip(numbers, _testing.exponentials(numbers, wide), strict=True)
     )
     print(f"worst of {len(numbers)} numbers, ulp: exp {worst:.3f}")
     assert worst <= BOUNDS[3]
-    assert _core.exponentials([-1e30, 1e30], wide) == [0.0, math.inf]
+    assert _testing.exponentials([-1e30, 1e30], wide) == [0.0, math.inf]
 
 
 def test_both_parts_of_a_direction_differ_from_zero() -> None:
     for wide, bits in ((False, 32), (True, 64)):
         quarters = [(1 << bits) // 4 * k for k in range(4)]
-        for _, cosine, sine in _core.elementary([*quarters, *(q - 1 for q in quarters[1:]), (1 << bits) - 1], wide):
+        for _, cosine, sine in _testing.elementary([*quarters, *(q - 1 for q in quarters[1:]), (1 << bits) - 1], wide):
             assert 0 < min(abs(cosine), abs(sine)) < 1e-9
             assert max(abs(cosine), abs(sine)) == 1

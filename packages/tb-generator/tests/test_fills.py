@@ -1,4 +1,4 @@
-"""What the fills promise: bounds and the right distributions."""
+"""Fills: bounds and distributions of their elements."""
 
 import math
 
@@ -49,7 +49,7 @@ def test_uniform_has_the_uniform_distribution(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATING)
 def test_uniform_of_every_type_has_the_moments(dtype: str) -> None:
     drawn = values("uniform", dtype, 1_000_000, (-1.0, 3.0))
-    # 16-bit types round to steps of up to 2^-7 below 2, both ways alike
+    # 16-bit types round to steps of up to 2^-7 below 2, up as often as down.
     assert abs(drawn.mean() - 1) < (0.006 if dtype == "bfloat16" else 0.005)
     assert abs(drawn.var() - 16 / 12) < 0.01
 

@@ -1,4 +1,4 @@
-"""Generators: state, the devices' own, buffers and shapes, threads, fork."""
+"""Generators: state, default generators of devices, buffers and shapes, threads, fork."""
 
 import array
 import os

@@ -30,7 +30,7 @@ def test_word_w_of_a_fill_is_word_w_modulo_4_of_block_offset_plus_w_over_4(code:
     out = bytearray(4 * 1000)
     _core.use_instruction_set(code)
     try:
-        _core.fill(_core.Target(out, 6, True), 3, [0.0] * 4, -(2**31), 2**32, seed, offset, 0, 1)
+        _core.fill(_core.HostArray(out, 6, True), 3, [0.0] * 4, -(2**31), 2**32, seed, offset, 0, 1)
     finally:
         _core.use_instruction_set(_core.instruction_sets()[-1])
     expected: list[int] = []

@@ -8,12 +8,13 @@
 #include <set>
 #include <vector>
 
+#include "capturing.h"
 #include "events.h"
 #include "tb/graph.h"
 #include "trace.h"
 #include "waiting_mutex.h"
 
-namespace tb {
+namespace tb::stream {
 
 int32_t capturing = 0;
 
@@ -24,7 +25,7 @@ struct Graphs {
   tb_graph_api api{};
 };
 
-// What one capture collected. Shared by the captures that launch it, after an update.
+// The work of one capture. After capture_update() two captures share it.
 struct Work {
   ~Work();
 
@@ -33,8 +34,8 @@ struct Work {
   uint64_t pool = 0;
   tb_graph *graph = nullptr;
   std::vector<std::pair<const tb_capture_part *, void *>> parts;
-  WaitingMutex launching; // what parts queue and the launch itself stay together
-  // The last launch: on another stream the next one waits for it, since both use the same memory.
+  WaitingMutex launching; // keeps what the parts queue and the launch itself together
+  // The last launch. A launch on another stream waits for it, since both use the same memory.
   tb_stream *last_stream = nullptr;
   tb_event *last = nullptr;
 };
@@ -42,25 +43,25 @@ struct Work {
 enum class Stage { capturing, dropped, captured };
 
 } // namespace
-} // namespace tb
+} // namespace tb::stream
 
 struct tb_capture {
-  tb::Stage stage = tb::Stage::capturing;
-  std::shared_ptr<tb::Work> work;
-  std::set<tb_stream *> joined; // streams that were found to take part
+  tb::stream::Stage stage = tb::stream::Stage::capturing;
+  std::shared_ptr<tb::stream::Work> work;
+  std::set<tb_stream *> joined; // further streams that take part, as far as they were noticed
   std::atomic<tb_graph_exec *> executable = nullptr;
 };
 
-namespace tb {
+namespace tb::stream {
 namespace {
 
 // Never destroyed: captures may outlive the static destructors.
 struct State {
-  WaitingMutex mutex; // of the lists; no call into a part or the driver's waiting functions under it
+  WaitingMutex mutex; // guards the lists; while it is held, no part and no waiting function of the driver is called
   std::vector<const tb_capture_part *> parts;
   std::vector<tb_capture *> active;
   std::set<tb_capture *> all;
-  std::set<tb_stream *> stuck; // captures nobody wants, which the driver failed to end
+  std::set<tb_stream *> stuck; // streams of dropped captures that the driver failed to end
   std::atomic<uint64_t> pools{0};
   std::atomic<bool> ended{false};
   bool watching = false;
@@ -70,7 +71,8 @@ State &state() {
   return *made;
 }
 
-// The extension's functions are the driver's own, so closing and forking are looked at here.
+// The extension's functions are the driver's own and not tb-device's, so this checks for the end of the process and for
+// forks.
 tb_status open_graphs(int32_t device, const char *function, const Graphs **out) {
   static std::mutex opening;
   static std::atomic<const Graphs *> known{nullptr};
@@ -110,7 +112,7 @@ void close_handles(const Graphs &graphs, tb_capture &capture) {
   work.last = nullptr;
 }
 
-// Ends what the driver failed to end before; with all.mutex held.
+// Tries again to end the captures that the driver failed to end before. The caller holds all.mutex.
 void end_stuck(State &all, const Graphs &graphs) {
   std::erase_if(all.stuck, [&](tb_stream *stream) {
     tb_graph *graph = nullptr;
@@ -124,7 +126,7 @@ void end_stuck(State &all, const Graphs &graphs) {
   });
 }
 
-// The driver is closed next, and refuses while graphs live.
+// Runs before the driver is closed, which fails while graphs exist.
 void shutdown(void *) {
   State &all = state();
   const Graphs *graphs = nullptr;
@@ -147,7 +149,7 @@ Work::~Work() {
   if (last) release_event(last);
 }
 
-// What is captured ends, whether well or not.
+// Ends the capture for all parts, whether the driver ended it successfully or not.
 void deactivate(tb_capture &capture, Stage stage) {
   State &all = state();
   {
@@ -171,7 +173,7 @@ tb_status require_captured(const tb_capture &capture, const char *function) {
   return fail(TB_FAILED_PRECONDITION, capture.work->device, function,
               capture.stage == Stage::capturing
                   ? "the capture is still in progress: end it first"
-                  : "the capture was dropped, so there is nothing to launch: capture anew");
+                  : "the capture was dropped, so there is nothing to launch: capture again");
 }
 
 } // namespace
@@ -222,7 +224,7 @@ tb_status capture_begin(int32_t device, tb_stream *stream, uint64_t pool, tb_cap
   const Graphs *graphs = nullptr;
   if (tb_status status = open_graphs(device, "capture_begin", &graphs); status != TB_OK) return status;
   State &all = state();
-  if (pool > all.pools.load()) // a number that is given out later would share the memory unasked
+  if (pool > all.pools.load()) // a later new_capture_pool() would return the same number and share the memory
     return fail(TB_INVALID_ARGUMENT, device, "capture_begin",
                 "there is no memory pool of that number: take one of graph_pool_handle(), or of another graph (pool)");
   auto capture = std::make_unique<tb_capture>();
@@ -269,10 +271,10 @@ tb_status capture_end(tb_capture *capture) {
   }
   tb_error error{}; // asking the driver may replace the text
   error.struct_size = sizeof error;
-  const bool told = host.take_error(&error);
+  const bool reported = host.take_error(&error);
   bool active = false;
   if (is_active(*graphs, work.stream, &active) == TB_OK && !active) deactivate(*capture, Stage::dropped);
-  if (told) host.set_error(error.status, error.native_code, work.device, error.function, error.text);
+  if (reported) host.set_error(error.status, error.native_code, work.device, error.function, error.text);
   return status;
 }
 
@@ -344,7 +346,7 @@ void capture_destroy(tb_capture *capture) {
   const std::unique_ptr<tb_capture> owned(capture);
   if (capture->stage == Stage::capturing && capture_end(capture) != TB_OK) {
     drop_error();
-    if (capture->stage == Stage::capturing) { // the driver goes on
+    if (capture->stage == Stage::capturing) { // the driver still captures
       {
         std::lock_guard guard(all.mutex);
         all.stuck.insert(capture->work->stream);
@@ -362,4 +364,4 @@ void capture_destroy(tb_capture *capture) {
   graphs->api.graph_exec_destroy(graphs->driver.self, capture->executable);
 }
 
-} // namespace tb
+} // namespace tb::stream

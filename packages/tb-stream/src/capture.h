@@ -1,11 +1,13 @@
-// capture.h -- captured work of streams: the driver's extension tb.graph, and the parts that other components have in it.
+// capture.h -- captures of streams: the driver's extension tb.graph, and the parts that other components add to it.
+//
+// A capture takes the work that a stream is given, instead of running it. Components whose state a replay needs
+// register a tb_capture_part; begin, end and launch of each capture call it. Functions are thread-safe and set an error
+// text when they fail; functions on one capture must not run at once.
 #pragma once
 
 #include "host.h"
 
-namespace tb {
-
-extern int32_t capturing; // captures in progress; written atomically
+namespace tb::stream {
 
 tb_status add_capture_part(const tb_capture_part *part);
 tb_status capture_part(tb_stream *stream, const tb_capture_part *part, void **out_part);
@@ -19,7 +21,7 @@ uint64_t capture_pool(const tb_capture *capture);
 tb_status capture_node_count(const tb_capture *capture, uint64_t *out);
 void capture_destroy(tb_capture *capture);
 
-// Whether the stream takes part in a capture; false where the driver has none.
+// Whether the stream takes part in a capture. Does not call the driver while no capture is in progress.
 tb_status capture_is_active(tb_stream *stream, bool *out);
 
-} // namespace tb
+} // namespace tb::stream

@@ -6,14 +6,14 @@
 #include <unordered_map>
 #include <vector>
 
-namespace tb {
+namespace tb::stream {
 namespace {
 
 using Key = std::pair<int32_t, uint64_t>; // device, flags
 
 struct Place {
-  std::vector<tb_event *> *free; // NULL: other processes know it
-  bool out;                      // in somebody's hands
+  std::vector<tb_event *> *free; // its pool; NULL if other processes know the event
+  bool out;                      // acquired and not released yet
 };
 
 // Never destroyed: threads may outlive the static destructors.
@@ -122,4 +122,4 @@ tb_status release_event(tb_event *event) {
   return TB_OK;
 }
 
-} // namespace tb
+} // namespace tb::stream

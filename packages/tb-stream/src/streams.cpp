@@ -1,4 +1,4 @@
-// streams.cpp -- current, default and pooled streams.
+// streams.cpp -- current, default, pooled and wrapped streams.
 #include "streams.h"
 
 #include <algorithm>
@@ -12,20 +12,21 @@
 #include <utility>
 #include <vector>
 
-namespace tb {
+namespace tb::stream {
 
 [[gnu::tls_model("initial-exec")]] thread_local constinit tb_stream *near_streams[near_devices] = {};
 
 namespace {
 
-// Of the further devices. On the heap: all that a module has in place for a thread lies where the near ones have to.
+// The current streams of further devices. They are on the heap, because the thread's storage of this library is all in
+// the scarce room that near_streams needs.
 thread_local constinit tb_stream **far_streams = nullptr;
 
 struct FarStreams {
   ~FarStreams() { delete[] std::exchange(far_streams, nullptr); }
 };
 
-[[gnu::noinline]] tb_stream *&far_place_of(int32_t device) {
+[[gnu::noinline]] tb_stream *&far_stream_of(int32_t device) {
   if (!far_streams) {
     static thread_local const FarStreams until_the_thread_ends;
     far_streams = new tb_stream *[device_limit - near_devices]();
@@ -33,8 +34,8 @@ struct FarStreams {
   return far_streams[device - near_devices];
 }
 
-// This thread's place of a device in range.
-tb_stream *&place_of(int32_t device) { return device < near_devices ? near_streams[device] : far_place_of(device); }
+// Where this thread's current stream of a device in range is stored.
+tb_stream *&stream_slot(int32_t device) { return device < near_devices ? near_streams[device] : far_stream_of(device); }
 
 std::atomic<tb_stream *> default_streams[device_limit];
 
@@ -44,7 +45,7 @@ struct Known {
 };
 
 struct Pool {
-  std::vector<tb_stream *> streams; // made at their first turn
+  std::vector<tb_stream *> streams; // made when they are first returned
   uint32_t turns = 0;
 };
 
@@ -63,7 +64,7 @@ State &state() {
   return *made;
 }
 
-// The driver is closed next. Handles stay in the threads' arrays: from then on the driver's table refuses them.
+// Runs before the driver is closed. Handles stay in the arrays of threads; the driver's table refuses them afterwards.
 void shutdown(void *) {
   State &all = state();
   std::lock_guard growing(all.growing);
@@ -95,7 +96,7 @@ tb_status check_device(int32_t device, const char *function) {
   return fail(TB_OUT_OF_RANGE, device, function, text);
 }
 
-// With all.growing held.
+// The caller holds all.growing.
 tb_status watch_shutdown(State &all, int32_t device, const char *function) {
   if (all.ended) return fail(TB_FAILED_PRECONDITION, device, function, "the process is ending: no more streams");
   if (all.watching) return TB_OK;
@@ -134,9 +135,9 @@ tb_status unknown_stream(const char *function) {
 
 tb_status find_current_stream(int32_t device, tb_stream **out) {
   if (static_cast<uint32_t>(device) < static_cast<uint32_t>(device_limit))
-    if ((*out = place_of(device))) return TB_OK;
+    if ((*out = stream_slot(device))) return TB_OK;
   if (tb_status status = find_default_stream(device, out); status != TB_OK) return status;
-  place_of(device) = *out;
+  stream_slot(device) = *out;
   return TB_OK;
 }
 
@@ -158,7 +159,7 @@ tb_status set_current_stream(int32_t device, tb_stream *stream) {
       return fail(TB_INVALID_ARGUMENT, device, "set_current_stream", text);
     }
   }
-  place_of(device) = stream;
+  stream_slot(device) = stream;
   return TB_OK;
 }
 
@@ -187,7 +188,7 @@ tb_stream *default_stream(int32_t device) {
 
 tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out) {
   if (tb_status status = check_device(device, "stream_from_pool"); status != TB_OK) return status;
-  if (*host.forked) { // the mutex may be held for ever by a thread that is not there any more
+  if (*host.forked) { // a thread that does not exist in this process may hold the mutex
     Driver driver;
     if (tb_status status = open_driver(&driver); status != TB_OK) return status;
     return driver.api->stream_create(driver.self, device, priority, 0, out); // refuses, with the text
@@ -261,4 +262,4 @@ tb_status stream_priority(tb_stream *stream, int32_t *out) {
   return TB_OK;
 }
 
-} // namespace tb
+} // namespace tb::stream

@@ -1,13 +1,15 @@
-// table.cpp -- the C table of tb-stream. The one place where C++ exceptions (memory for our own lists) become status.
+// table.cpp -- the C table of tb-stream. Only here C++ exceptions (out of memory for the library's own lists) become a
+// status.
 #include "table.h"
 
 #include <exception>
 
 #include "capture.h"
+#include "capturing.h"
 #include "events.h"
 #include "streams.h"
 
-namespace tb {
+namespace tb::stream {
 namespace {
 
 template <auto function> struct Guarded;
@@ -73,4 +75,4 @@ const tb_export stream_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
                                  TB_PLATFORM,
                                  &stream_table};
 
-} // namespace tb
+} // namespace tb::stream

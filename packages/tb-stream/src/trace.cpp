@@ -1,4 +1,4 @@
-// trace.cpp -- noting times in the driver's table.
+// trace.cpp -- records a timeline by replacing entries of the driver's table.
 #include "trace.h"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "capture.h"
+#include "capturing.h"
 #include "trace_text.h"
 
-namespace tb {
+namespace tb::stream {
 namespace {
 
 int64_t now() {
@@ -26,20 +26,20 @@ int32_t thread_number() {
   return mine;
 }
 
-// A kind of closures, under the name of the one inside.
+// A kind of closures with a header, under the name of the kind inside.
 struct Wrapped {
   tb_closure own;
   const tb_closure *inner;
 };
 
-struct alignas(TB_CLOSURE_ALIGNMENT) Room {
+struct alignas(TB_CLOSURE_ALIGNMENT) Header {
   const Wrapped *kind;
   tb_stream *stream;
   uint64_t number;
   int64_t reserved;
 };
 
-// Queued work between two host calls.
+// Work that is queued between two host calls.
 struct Span {
   const char *name;
   tb_stream *stream;
@@ -48,7 +48,7 @@ struct Span {
 };
 
 struct State {
-  std::mutex mutex; // of all below but the atomics
+  std::mutex mutex; // guards everything below except the atomics
   std::vector<TraceRecord> records;
   std::unordered_map<const tb_closure *, std::unique_ptr<Wrapped>> kinds;
   std::atomic<bool> on{false};
@@ -56,7 +56,7 @@ struct State {
   int64_t start = 0;
   tb_driver_api *table = nullptr;
   tb_driver *self = nullptr;
-  tb_driver_api driver{}; // the table as it was
+  tb_driver_api driver{}; // the original entries of the table
 };
 State &state() {
   static State *made = new State; // queued work may end after the static destructors
@@ -71,23 +71,23 @@ void note(TraceRecord::Kind kind, const char *name, tb_stream *stream, uint64_t 
     const int32_t thread = thread_number();
     std::lock_guard guard(all.mutex);
     all.records.push_back({kind, name, stream, thread, number, begin, end});
-  } catch (const std::bad_alloc &) { // a hole in the timeline, in a process that has other troubles
+  } catch (const std::bad_alloc &) { // the record is left out of the timeline
   }
 }
 
 // ---- closures ------------------------------------------------------------------------------------------------------
 
-std::byte *inside(void *storage) { return static_cast<std::byte *>(storage) + sizeof(Room); }
+std::byte *inside(void *storage) { return static_cast<std::byte *>(storage) + sizeof(Header); }
 
 tb_status run_wrapped(void *storage, const tb_closure_context *context) {
-  const Room room = *static_cast<Room *>(storage);
+  const Header header = *static_cast<Header *>(storage);
   const int64_t begin = now();
-  const tb_status status = room.kind->inner->run(inside(storage), context);
-  note(TraceRecord::Kind::run, room.kind->own.name, room.stream, room.number, begin, now());
+  const tb_status status = header.kind->inner->run(inside(storage), context);
+  note(TraceRecord::Kind::run, header.kind->own.name, header.stream, header.number, begin, now());
   return status;
 }
 
-void destroy_wrapped(void *storage) { static_cast<Room *>(storage)->kind->inner->destroy(inside(storage)); }
+void destroy_wrapped(void *storage) { static_cast<Header *>(storage)->kind->inner->destroy(inside(storage)); }
 
 const Wrapped *wrapped(const tb_closure *closure) {
   State &all = state();
@@ -99,7 +99,7 @@ const Wrapped *wrapped(const tb_closure *closure) {
   return kind.get();
 }
 
-thread_local std::vector<void *> reserved_here; // with a room, and neither committed nor cancelled
+thread_local std::vector<void *> reserved_here; // storage with a header, neither committed nor cancelled yet
 
 bool take_reserved(void *storage) {
   const auto found = std::find(reserved_here.begin(), reserved_here.end(), storage);
@@ -108,17 +108,17 @@ bool take_reserved(void *storage) {
   return true;
 }
 
-void *outside(void *storage) { return static_cast<std::byte *>(storage) - sizeof(Room); }
+void *outside(void *storage) { return static_cast<std::byte *>(storage) - sizeof(Header); }
 
 tb_status closure_reserve(tb_driver *self, tb_stream *stream, uint64_t size, void **out) {
   State &all = state();
   const int64_t begin = now();
   void *storage = nullptr;
-  if (size > UINT64_MAX - sizeof(Room)) return all.driver.closure_reserve(self, stream, size, out);
+  if (size > UINT64_MAX - sizeof(Header)) return all.driver.closure_reserve(self, stream, size, out);
   reserved_here.reserve(reserved_here.size() + 1);
-  if (tb_status status = all.driver.closure_reserve(self, stream, size + sizeof(Room), &storage); status != TB_OK)
+  if (tb_status status = all.driver.closure_reserve(self, stream, size + sizeof(Header), &storage); status != TB_OK)
     return status;
-  new (storage) Room{nullptr, stream, all.numbers.fetch_add(1) + 1, begin};
+  new (storage) Header{nullptr, stream, all.numbers.fetch_add(1) + 1, begin};
   reserved_here.push_back(*out = inside(storage));
   return TB_OK;
 }
@@ -126,12 +126,12 @@ tb_status closure_reserve(tb_driver *self, tb_stream *stream, uint64_t size, voi
 tb_status closure_commit(tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
   State &all = state();
   if (!take_reserved(storage)) return all.driver.closure_commit(self, stream, storage, closure);
-  auto *room = static_cast<Room *>(outside(storage));
-  room->kind = wrapped(closure);
-  const int64_t begin = room->reserved;
-  const uint64_t number = room->number;
-  const tb_closure *kind = &room->kind->own; // the room is the driver's once it is committed
-  const tb_status status = all.driver.closure_commit(self, stream, room, kind);
+  auto *header = static_cast<Header *>(outside(storage));
+  header->kind = wrapped(closure);
+  const int64_t begin = header->reserved;
+  const uint64_t number = header->number;
+  const tb_closure *kind = &header->kind->own; // the header must not be read after the commit: the closure may have run
+  const tb_status status = all.driver.closure_commit(self, stream, header, kind);
   note(TraceRecord::Kind::launch, kind->name, stream, number, begin, now());
   return status;
 }
@@ -142,7 +142,7 @@ tb_status closure_cancel(tb_driver *self, tb_stream *stream, void *storage) {
 
 // ---- other work ----------------------------------------------------------------------------------------------------
 
-// Not in a capture: the calls would be part of it.
+// Returns NULL while a capture is in progress: the host calls would become part of it.
 Span *open_span(tb_stream *stream, const char *name) {
   State &all = state();
   if (!stream || __atomic_load_n(&capturing, __ATOMIC_RELAXED) != 0) return nullptr;
@@ -159,7 +159,7 @@ void close_span(Span *span) {
     const std::unique_ptr<Span> owned(static_cast<Span *>(user));
     note(TraceRecord::Kind::run, owned->name, owned->stream, owned->number, owned->begun, now());
   };
-  // Where it fails the first call may still run: the span stays.
+  // If this fails, the first call may still be pending and use the span, which is therefore not freed.
   (void)all.driver.stream_host_call(all.self, span->stream, end, span);
 }
 
@@ -219,7 +219,7 @@ void exchange_all(bool on) {
   exchange<&Api::launch, launch, Queued>(on);
   exchange<&Api::stream_wait_event, stream_wait_event, Queued>(on);
   exchange<&Api::stream_host_call, host_call, Queued>(on);
-  if (on) { // before the reserve, whose storage only they can take
+  if (on) { // before closure_reserve is replaced: only these two can handle storage with a header
     put(all.table->closure_commit, &closure_commit);
     put(all.table->closure_cancel, &closure_cancel);
   }
@@ -235,7 +235,7 @@ tb_status start_trace() {
   std::lock_guard guard(all.mutex);
   if (all.on) return fail(TB_FAILED_PRECONDITION, -1, "trace", "a timeline is being recorded already: one at a time");
   if (!all.table) {
-    all.table = const_cast<tb_driver_api *>(driver.api); // tb-device's own, which is not constant
+    all.table = const_cast<tb_driver_api *>(driver.api); // tb-device's table, which is not a constant object
     all.self = driver.self;
     all.driver = *driver.api;
   }
@@ -271,4 +271,4 @@ TracedWork::~TracedWork() {
   close_span(span);
 }
 
-} // namespace tb
+} // namespace tb::stream

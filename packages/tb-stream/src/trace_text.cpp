@@ -7,7 +7,7 @@
 #include "host.h"
 #include "streams.h"
 
-namespace tb {
+namespace tb::stream {
 namespace {
 
 constexpr int host_process = 1; // the devices follow
@@ -107,4 +107,4 @@ std::string trace_text(const std::vector<TraceRecord> &records, int64_t start) {
   return out + "\n]}\n";
 }
 
-} // namespace tb
+} // namespace tb::stream

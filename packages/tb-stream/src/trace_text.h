@@ -7,20 +7,20 @@
 
 #include "tb/driver.h"
 
-namespace tb {
+namespace tb::stream {
 
-// Times are nanoseconds of the steady clock.
+// An interval of the timeline. Times are nanoseconds of the steady clock.
 struct TraceRecord {
   enum class Kind { launch, run, wait };
   Kind kind;
   const char *name;
-  tb_stream *stream; // NULL: none
+  tb_stream *stream; // NULL if there is none
   int32_t thread;
-  uint64_t number; // joins a launch and its run; 0: none
+  uint64_t number; // equal for a launch and its run; 0 if there is no such pair
   int64_t begin, end;
 };
 
-// Threads of the host are rows of one process, streams of a device those of another.
+// The timeline as JSON. Threads of the host are the rows of one process, and streams of each device those of another.
 std::string trace_text(const std::vector<TraceRecord> &records, int64_t start);
 
-} // namespace tb
+} // namespace tb::stream

@@ -1,4 +1,4 @@
-"""Queued work that a test holds back or lets fail, the C table through ctypes, and Python processes of their own."""
+"""Queued work that a test holds or lets fail, the C table through ctypes, and separate Python processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Closure(ctypes.Structure):
 
 
 class Work:
-    """Work on streams. What it queued is let go at the end of the test."""
+    """Work on streams. The end of the test releases all streams that it holds."""
 
     def __init__(self) -> None:
         self._calls = HostCalls()
@@ -109,7 +109,7 @@ class Export(ctypes.Structure):
 
 @pytest.fixture
 def export() -> Export:
-    """What other components import."""
+    """The table that other components import."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     return Export.from_address(pointer(_core._tb_export, b"tb.export.v1"))

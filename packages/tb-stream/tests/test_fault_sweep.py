@@ -1,5 +1,5 @@
-"""Every driver call that tb-stream makes fails once, and all from it on: nothing leaks, hangs or breaks, and the next
-use works. Each point of the sweep has a process of its own, so that pools are made anew under faults."""
+"""Each driver call of tb-stream fails, alone and with all later ones: nothing leaks, hangs or breaks, and the next use
+works. Each point of the sweep has a process of its own, so that pools are made again under faults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def program():
     tb_stream.synchronize()
 
 def checked():
-    # What fails is told as what it is, and the thread's current stream is as before.
+    # The error has the status of the fault, and the thread's current stream is unchanged.
     try:
         before = None
         before = tb_stream.current_stream()

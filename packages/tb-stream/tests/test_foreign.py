@@ -1,4 +1,4 @@
-"""Streams of others: native handles, protocols, callbacks in Python, other processes and other devices."""
+"""Streams from elsewhere: native handles, protocols, callbacks in Python, other processes and other devices."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_foreign_stream_takes_part(work: Work) -> None:
     assert log == ["ran"]
 
 
-def test_there_is_no_stream_behind_a_made_up_handle() -> None:
+def test_there_is_no_stream_behind_an_invalid_handle() -> None:
     with pytest.raises(tb_device.Error):
         tb_stream.Stream.from_native(12345)
     with pytest.raises(tb_device.Error, match="device 9"):
@@ -168,7 +168,7 @@ print(event.query(), flush=True)
 
 
 def _refused(event: tb_stream.Event) -> bool:
-    """Whether the CPU driver has no IPC, which it needs userfaultfd for, as in many containers: then it says so."""
+    """Whether the CPU driver has no IPC, because it lacks userfaultfd, as in many containers."""
     if "IPC" in tb_device.default_driver().groups:
         return False
     with pytest.raises(tb_device.UnsupportedError, match="group IPC not offered"):

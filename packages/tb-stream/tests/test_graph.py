@@ -152,7 +152,7 @@ def test_queued_replays_outlive_the_graph(work: Work) -> None:
     assert log == [1]
 
 
-def test_a_failing_node_is_told_at_the_next_synchronise(work: Work) -> None:
+def test_a_failing_node_is_reported_at_the_next_synchronise(work: Work) -> None:
     with tb_stream.capture() as graph:
         work.fail(tb_stream.current_stream(), b"captured_work")
     graph.replay()
@@ -163,7 +163,7 @@ def test_a_failing_node_is_told_at_the_next_synchronise(work: Work) -> None:
         tb_stream.synchronize()
 
 
-def test_closures_are_told_that_no_host_produces_a_graphs_work(work: Work) -> None:
+def test_closures_of_a_graph_see_that_no_host_produces_its_work(work: Work) -> None:
     waiters: list[int] = []
 
     def run(context: int) -> int:

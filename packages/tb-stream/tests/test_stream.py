@@ -107,7 +107,7 @@ def test_waiting_covers_the_work_queued_and_lets_other_threads_run_python(work: 
     done: list[int] = []
     work.call(stream, lambda: done.append(1))
     event = stream.record_event()
-    threading.Timer(0.05, gate.set).start()  # needs Python's lock, as the gate itself does
+    threading.Timer(0.05, gate.set).start()  # needs the GIL, as the gate itself does
     {"stream": stream.synchronize, "device": tb_stream.synchronize, "event": event.synchronize}[wait]()
     assert done == [1]
 

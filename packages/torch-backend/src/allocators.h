@@ -1,4 +1,4 @@
-// allocators.h -- what the other files need of the two allocators.
+// allocators.h -- the allocators of device memory and pinned host memory, for the other files.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -8,12 +8,12 @@ namespace at {
 struct HostAllocator;
 }
 
-namespace tb {
+namespace tb::backend {
 
 c10::Allocator *device_allocator();
 at::HostAllocator *host_allocator();
-// Keeps the memory from being reused before the work queued on `stream` now is done. Memory that is not the allocator's
-// own (from_blob, DLPack) is left alone: its owner decides.
+// Keeps the memory from being reused before the work that is queued on `stream` now is done. Has no effect on memory
+// that the allocator did not allocate (from_blob, DLPack).
 void record_stream(const c10::DataPtr &data, const c10::Stream &stream);
 
-} // namespace tb
+} // namespace tb::backend

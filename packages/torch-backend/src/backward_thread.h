@@ -1,9 +1,10 @@
-// Where backward passes run: on the thread that calls them, as on the CPU.
+// backward_thread.h -- runs backward passes on the thread that calls them, as on the CPU.
 //
-// PyTorch gives each accelerator a thread for backward passes while the caller waits. Our launches do not block, so the
-// second thread brings nothing and costs two hand-overs a pass, and the line that called a failing operator is unknown
-// there. `torch.autograd.set_multithreading_enabled` is a setting of each thread; ours is made once, when a thread first
-// asks for device memory, so that a program's own later choice stands. TB_BACKWARD_THREAD=own leaves PyTorch's.
+// PyTorch runs backward passes of an accelerator on a thread of its own while the caller waits. Launches on tb do not
+// block, so that thread saves nothing: it costs two hand-overs a pass, and does not know the line that called a failing
+// operator. `torch.autograd.set_multithreading_enabled` is a setting of each thread. It is changed once, when a thread
+// first allocates device memory, so that a program's later choice is kept. TB_BACKWARD_THREAD=own keeps PyTorch's
+// thread.
 #pragma once
 #include <c10/core/AutogradState.h>
 #include <c10/util/Exception.h>
@@ -12,7 +13,7 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace tb {
+namespace tb::backend {
 
 inline bool backward_on_caller() {
   const char *value = std::getenv("TB_BACKWARD_THREAD");
@@ -28,10 +29,10 @@ inline void settle_backward_thread() {
   static thread_local bool settled = false;
   if (settled) [[likely]]
     return;
-  if (torch::autograd::get_current_graph_task_id() != -1) return; // PyTorch's thread: where the pass runs is decided
+  if (torch::autograd::get_current_graph_task_id() != -1) return; // inside a pass, whose thread is chosen already
   static const bool on_caller = backward_on_caller();
   if (on_caller) c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
   settled = true;
 }
 
-} // namespace tb
+} // namespace tb::backend

@@ -1,4 +1,4 @@
-// components.cpp -- connection to the other components, first use, fork and shutdown, and status to exception.
+// components.cpp -- imports the other components' tables; handles the first use, forks and the end of the process.
 #include <Python.h>
 
 #include "components.h"
@@ -13,7 +13,7 @@
 #include "tb/component_python.h"
 #include "tb/python_error.h"
 
-namespace tb {
+namespace tb::backend {
 
 Components components;
 std::atomic<Readiness> readiness{Readiness::cold};
@@ -29,7 +29,7 @@ constexpr const char *closed_text =
 
 std::atomic<int32_t> known_device_count{-1};
 
-// 128 is what a c10::DeviceIndex can number.
+// A c10::DeviceIndex has 128 numbers.
 std::array<std::atomic<tb_stream *>, 128> default_streams;
 
 tb_stream *default_stream(int32_t device) {
@@ -44,8 +44,8 @@ tb_stream *default_stream(int32_t device) {
   return stream;
 }
 
-// Where only some other component opened the driver, its own flag (in_bad_fork) refuses the first use. A driver that was
-// asked no more than questions may serve the child too.
+// If only another component has opened the driver, the flag of tb-device (in_bad_fork) refuses the first use. A driver
+// that was only asked for facts may be used by the child.
 void after_fork_in_child() {
   if (!components.api || !*components.device.forked) return;
   readiness.store(Readiness::forked, std::memory_order_release);
@@ -130,7 +130,7 @@ c10::DeviceIndex device_count() noexcept {
   int32_t count = known_device_count.load(std::memory_order_relaxed);
   if (count < 0) {
     if (components.device.device_count(&count) != TB_OK) {
-      drop_error(); // the reason comes again, and is shown, at the first real use
+      drop_error(); // the first real use fails for the same reason and shows it
       count = 0;
     }
     known_device_count.store(count, std::memory_order_relaxed);
@@ -170,7 +170,8 @@ tb_stream *from_c10(const c10::Stream &stream) {
   const int32_t device = resolve(stream.device());
   if (!stream.id()) return default_stream(device);
   auto *handle = reinterpret_cast<tb_stream *>(static_cast<intptr_t>(stream.id()));
-  // A torch.Stream may be made of any number. After fork and at the end the driver's table refuses all of them.
+  // A torch.Stream can be made of any number. After a fork and at the end of the process the driver's table refuses
+  // all.
   if (readiness.load(std::memory_order_relaxed) != Readiness::ready) return handle;
   int32_t owner = -1;
   if (components.stream.device_of(handle, &owner) != TB_OK) [[unlikely]] {
@@ -190,16 +191,9 @@ tb_stream *current_stream(int32_t device) {
   return stream;
 }
 
-void raise(tb_status status, const char *function, int32_t device, Failed what) {
-  char text[2048];
-  text[0] = 0;
-  components.device.describe_error(status, function, device, text, sizeof text);
-  throw_failure(status, function, text, what);
-}
-
 void raise_python_error() {
   const PythonLock lock;
   throw_python_error();
 }
 
-} // namespace tb
+} // namespace tb::backend

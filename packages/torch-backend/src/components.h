@@ -1,7 +1,7 @@
 // components.h -- the tables of the other components, the open driver, and whether this process may use them.
 //
-// The one place with mutable state on the C++ side. Everything here is idle until the first real use of the device:
-// then ensure_ready() runs torch_backend's Python initialization once (open the driver, register the kernels).
+// All mutable state of the C++ side is here. Nothing happens before the first use of the device: then ensure_ready()
+// runs torch_backend's Python initialization once, which opens the driver and registers the kernels.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 #include "tb/component.h"
 #include "tb/failures.h"
 
-namespace tb {
+namespace tb::backend {
 
 enum class Readiness : int32_t { cold, ready, closed, forked };
 
@@ -22,7 +22,7 @@ struct Components {
   tb_stream_table stream;
   tb_allocator_table allocator;
   tb_generator_table generator;
-  const tb_driver_api *api = nullptr; // set by open_driver, then constant
+  const tb_driver_api *api = nullptr; // open_driver sets it; constant afterwards
   tb_driver *driver = nullptr;
 };
 
@@ -31,17 +31,17 @@ extern std::atomic<Readiness> readiness;
 
 // Copies the tables. Returns false with a Python error set.
 bool connect_components();
-// Opens the process's driver. Throws with the driver's own reason; may be tried again.
+// Opens the process's driver. Throws with the driver's own reason; a later call tries again.
 void open_driver();
-// Marks the process ready and tells torch that no lazy initialization is needed any more.
+// Marks the process ready; torch does not call the lazy initialization any more.
 void set_ready();
-// A forked child of a process that had used a driver: every use of the device is refused.
+// Whether this is a forked child of a process that had used a driver. Every use of the device throws there.
 bool in_bad_fork() noexcept;
-// Devices of the driver, 0 on any failure. Opens the driver at the first call; a failure is remembered, because
-// autograd asks at every backward pass, also on stock CPU tensors.
+// The number of devices, 0 on any failure. The first call opens the driver. A failure is cached, because autograd asks
+// at every backward pass, also for CPU tensors.
 c10::DeviceIndex device_count() noexcept;
 
-// The slow path of ensure_ready: takes Python's lock, so call it with no lock held.
+// The slow path of ensure_ready. It takes the GIL, so the caller must hold no lock.
 void make_ready();
 inline void ensure_ready() {
   if (readiness.load(std::memory_order_acquire) != Readiness::ready) [[unlikely]]
@@ -49,32 +49,34 @@ inline void ensure_ready() {
 }
 
 // ---- devices and streams as c10 has them --------------------------------------------------------------------------
-// A c10::StreamId is the tb_stream's address; 0 is the device's default stream, as c10 guarantees. Streams we hand out
-// are normalized (the default stream is always 0), so that equal streams compare equal.
+// A c10::StreamId is the address of the tb_stream; 0 is the device's default stream, as c10 guarantees. to_c10() always
+// makes the default stream 0, so that equal streams compare equal.
 
 constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
 inline c10::Device make_device(int32_t device) { return {device_type, static_cast<c10::DeviceIndex>(device)}; }
-// The device that `device` names on this thread: its own number, or the current one for a device without number.
+// The number of `device`, or that of this thread's current device if it has none.
 inline int32_t resolve(c10::Device device) {
   return device.has_index() ? device.index() : components.device.current_device();
 }
 c10::Stream to_c10(tb_stream *stream, int32_t device);
 tb_stream *from_c10(const c10::Stream &stream);
-// This thread's current stream of a device; throws for a device out of range.
+// This thread's current stream of a device. Throws for a device out of range.
 tb_stream *current_stream(int32_t device);
 
 // ---- failures -----------------------------------------------------------------------------------------------------
 
-// Throws what a component reported (tb/failures.h), with the whole text for the user.
-[[noreturn]] void raise(tb_status status, const char *function, int32_t device, Failed what = Failed::call);
+// Throws the failure that a component reported.
+[[noreturn]] inline void raise(tb_status status, const char *function, int32_t device, Failed what = Failed::call) {
+  throw_reported_failure(components.device, status, function, device, what);
+}
 inline void check(tb_status status, const char *function, int32_t device = -1) {
   if (status != TB_OK) [[unlikely]]
     raise(status, function, device);
 }
-// Throws what a Python exception of this thread stands for.
+// Throws the Python exception that is set on this thread.
 [[noreturn]] void raise_python_error();
-// Of a query or a synchronise, where failures of queued work appear and its warnings are told.
+// check() for a query or a synchronise, where failures of queued work appear. Reports its warnings too.
 inline void check_wait(tb_status status, const char *function, int32_t device = -1) {
   if (status != TB_OK) [[unlikely]]
     raise(status, function, device, Failed::work);
@@ -82,4 +84,4 @@ inline void check_wait(tb_status status, const char *function, int32_t device = 
     raise_python_error();
 }
 
-} // namespace tb
+} // namespace tb::backend

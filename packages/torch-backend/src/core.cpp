@@ -1,4 +1,4 @@
-// core.cpp -- the module torch_backend._core: what the Python side asks of the C++ side.
+// core.cpp -- the extension torch_backend._core: the functions that the Python side calls.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -14,38 +14,36 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// As torch/csrc/Generator.h declares it; that header brings in what does not compile under Py_LIMITED_API.
+// As torch/csrc/Generator.h declares it. That header does not compile under Py_LIMITED_API.
 PyObject *THPGenerator_Wrap(const at::Generator &generator);
 
+namespace tb::backend {
 namespace {
 
-using tb::components;
-using tb::ensure_ready;
-
 void connect() {
-  if (!tb::connect_components()) throw nb::python_error();
+  if (!connect_components()) throw nb::python_error();
 }
 
 void register_backend() {
-  if (at::isPrivateUse1HooksRegistered() || c10::impl::hasDeviceGuardImpl(tb::device_type))
+  if (at::isPrivateUse1HooksRegistered() || c10::impl::hasDeviceGuardImpl(device_type))
     throw nb::import_error("another backend has already registered itself as PyTorch's PrivateUse1 device in this "
                            "process, and PyTorch has room for one. Uninstall one of the two.");
-  tb::register_guard();
-  tb::register_device_allocator();
-  tb::register_host_allocator();
-  tb::register_hooks();
-  tb::register_graph();
-  tb::register_shallow_copy();
+  register_guard();
+  register_device_allocator();
+  register_host_allocator();
+  register_hooks();
+  register_graph();
+  register_shallow_copy();
 }
 
 int current_device() { return components.device.current_device(); }
 
-// -1 leaves the current device alone, as torch.cuda does.
+// -1 does not change the current device, as in torch.cuda.
 int exchange_device(int device) {
   const int previous = current_device();
   if (device >= 0 && device != previous) {
     ensure_ready();
-    tb::check(components.device.set_current_device(device), "set_current_device", device);
+    check(components.device.set_current_device(device), "set_current_device", device);
   }
   return previous;
 }
@@ -56,8 +54,8 @@ nb::dict device_properties(int device) {
   info.struct_size = sizeof info;
   tb_driver_info driver{};
   driver.struct_size = sizeof driver;
-  tb::check(components.device.device_info(device, &info), "device_info", device);
-  tb::check(components.api->get_info(components.driver, &driver), "get_info");
+  check(components.device.device_info(device, &info), "device_info", device);
+  check(components.api->get_info(components.driver, &driver), "get_info");
   nb::dict out;
   out["name"] = nb::str(info.name);
   out["arch"] = nb::str(info.arch);
@@ -75,32 +73,32 @@ nb::dict device_properties(int device) {
 bool can_access_peer(int device, int peer) {
   ensure_ready();
   int32_t answer = 0;
-  tb::check(components.api->peer_can_access(components.driver, device, peer, &answer), "peer_can_access", device);
+  check(components.api->peer_can_access(components.driver, device, peer, &answer), "peer_can_access", device);
   return answer != 0;
 }
 
 void set_memory_limit(int device, uint64_t bytes) {
   ensure_ready();
-  tb::check(components.allocator.set_limit(device, bytes), "set_limit", device);
+  check(components.allocator.set_limit(device, bytes), "set_limit", device);
 }
 
 void empty_cache(int device) {
   ensure_ready();
-  tb::check(components.allocator.empty_cache(device), "empty_cache", device);
+  check(components.allocator.empty_cache(device), "empty_cache", device);
 }
 
-// torch.Event.elapsed_time takes exact torch.Event objects only, so torch.tb.Event asks here, by Event.event_id.
+// torch.Event.elapsed_time accepts objects of exactly torch.Event, so torch.tb.Event calls this with both event_ids.
 double elapsed_time(uint64_t start, uint64_t end) {
-  return c10::impl::getDeviceGuardImpl(tb::device_type)
+  return c10::impl::getDeviceGuardImpl(device_type)
       ->elapsedTime(reinterpret_cast<void *>(start), reinterpret_cast<void *>(end), -1);
 }
 
-// Under torch.cuda.host_memory_stats' names: "active" is in use, "allocated" what the driver gave.
+// The names are those of torch.cuda.host_memory_stats: "active" is in use, "allocated" is from the driver.
 nb::dict host_statistics() {
   ensure_ready();
   tb_allocator_statistics in{};
   in.struct_size = sizeof in;
-  tb::check(components.allocator.host_statistics(&in), "host_statistics");
+  check(components.allocator.host_statistics(&in), "host_statistics");
   nb::dict out;
   auto put = [&out](const char *name, const tb_statistic &value) {
     const std::string key(name);
@@ -118,42 +116,44 @@ nb::dict host_statistics() {
   return out;
 }
 
-nb::object default_generator(int device) {
-  return nb::steal(THPGenerator_Wrap(tb::default_generator(static_cast<c10::DeviceIndex>(device))));
+nb::object python_default_generator(int device) {
+  return nb::steal(THPGenerator_Wrap(default_generator(static_cast<c10::DeviceIndex>(device))));
 }
 
 } // namespace
+} // namespace tb::backend
 
 NB_MODULE(_core, m) {
+  using namespace tb::backend;
   nb::set_leak_warnings(false);
   tb::register_torch_exceptions();
   m.doc() = "Registers tb devices with PyTorch's C++ side. Use torch.tb and torch_backend instead.";
   m.def("_connect", &connect,
-        "Takes the other components' function tables. ImportError: one is missing or does not match.");
+        "Imports the other components' function tables. ImportError: one is missing or does not match.");
   m.def("_register", &register_backend,
-        "Registers guard, allocators, hooks and `.data` support. Once a process; touches no device.");
-  m.def("_open", &tb::open_driver, nb::call_guard<nb::gil_scoped_release>(),
+        "Registers guard, allocators, hooks and `.data` support, once a process. Uses no device.");
+  m.def("_open", &open_driver, nb::call_guard<nb::gil_scoped_release>(),
         "Opens the process's driver. RuntimeError with the driver's own reason.");
-  m.def("_set_ready", &tb::set_ready, "The operators are registered: devices may be used from now on.");
-  m.def("in_bad_fork", &tb::in_bad_fork, "True in a forked child of a process that had used a driver.");
-  m.def("device_count", &tb::device_count, nb::call_guard<nb::gil_scoped_release>(),
+  m.def("_set_ready", &set_ready, "Called when the operators are registered: from now on devices may be used.");
+  m.def("in_bad_fork", &in_bad_fork, "True in a forked child of a process that had used a driver.");
+  m.def("device_count", &device_count, nb::call_guard<nb::gil_scoped_release>(),
         "Number of devices; 0 on any failure. Opens the driver.");
   m.def("current_device", &current_device, "This thread's current device.");
   m.def("exchange_device", &exchange_device, "device"_a, nb::call_guard<nb::gil_scoped_release>(),
-        "Makes `device` this thread's current one (-1: no change) and returns the one before.");
+        "Makes `device` this thread's current one (-1: no change) and returns the previous one.");
   m.def("device_properties", &device_properties, "device"_a,
         nb::sig("def device_properties(device: int) -> dict[str, typing.Any]"),
         "Facts about a device; sizes in bytes.");
   m.def("can_access_peer", &can_access_peer, "device"_a, "peer"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Whether `device` reaches the memory of `peer` directly.");
   m.def("set_memory_limit", &set_memory_limit, "device"_a, "bytes"_a, nb::call_guard<nb::gil_scoped_release>(),
-        "Limit of reserved memory on a device in bytes; 2**64 - 1: none.");
+        "Limits the reserved memory on a device, in bytes; 2**64 - 1 removes the limit.");
   m.def("empty_cache", &empty_cache, "device"_a, nb::call_guard<nb::gil_scoped_release>(),
-        "Gives cached memory back to the driver; device -1: all.");
+        "Returns cached memory to the driver; device -1: of all devices.");
   m.def("elapsed_time", &elapsed_time, "start"_a, "end"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Milliseconds between two recorded events, given by their event_id.");
   m.def("host_statistics", &host_statistics, nb::sig("def host_statistics() -> dict[str, int]"),
-        "Statistics of the pinned memory.");
-  m.def("default_generator", &default_generator, "device"_a,
-        nb::sig("def default_generator(device: int) -> torch.Generator"), "The device's own torch.Generator.");
+        "Statistics of pinned memory.");
+  m.def("default_generator", &python_default_generator, "device"_a,
+        nb::sig("def default_generator(device: int) -> torch.Generator"), "The default torch.Generator of a device.");
 }

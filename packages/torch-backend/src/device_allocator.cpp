@@ -6,11 +6,11 @@
 #include "components.h"
 #include "registration.h"
 
-namespace tb {
+namespace tb::backend {
 namespace {
 
-// Also runs from destructors at the very end of the process and in forked children, where the block is the dead
-// parent's or the driver is gone: then there is nothing to give back.
+// Destructors also call this at the end of the process and in forked children, where the driver is closed or the block
+// belongs to the parent. There is nothing to deallocate then.
 void free_block(void *block) {
   if (readiness.load(std::memory_order_relaxed) != Readiness::ready) [[unlikely]]
     return;
@@ -37,7 +37,7 @@ struct Allocator final : c10::DeviceAllocator {
     return {pointer, block, &free_block, make_device(device)};
   }
   bool is_simple_data_ptr(const c10::DataPtr &data) const override { return data.get_deleter() == &free_block; }
-  // In order on the current stream, like every other use of the memory.
+  // In stream order on the current stream, as every other use of the memory.
   void copy_data(void *destination, const void *source, size_t size) const override {
     if (!size) return;
     ensure_ready();
@@ -93,7 +93,7 @@ struct Allocator final : c10::DeviceAllocator {
 };
 
 Allocator &instance() {
-  static Allocator &allocator = *new Allocator; // outlives every storage, also those in static objects
+  static Allocator &allocator = *new Allocator; // never destroyed: storages in static objects use it
   return allocator;
 }
 
@@ -104,7 +104,7 @@ c10::Allocator *device_allocator() { return &instance(); }
 void record_stream(const c10::DataPtr &data, const c10::Stream &stream) {
   if (!data.get()) return;
   ensure_ready();
-  // A wrapped context (copy-on-write) hides the block; then its address finds it.
+  // A wrapped context (copy-on-write) hides the block; it is then found by its address.
   auto *block = data.get_deleter() == &free_block ? static_cast<tb_block *>(data.get_context())
                                                   : components.allocator.find(data.get());
   if (block) check(components.allocator.record_stream(block, from_c10(stream)), "record_stream", stream.device_index());
@@ -112,4 +112,4 @@ void record_stream(const c10::DataPtr &data, const c10::Stream &stream) {
 
 void register_device_allocator() { c10::SetAllocator(device_type, &instance()); }
 
-} // namespace tb
+} // namespace tb::backend

@@ -1,7 +1,7 @@
-// generator.cpp -- c10::GeneratorImpl: a seed and an offset, kept by tb-generator.
+// generator.cpp -- c10::GeneratorImpl over tb-generator's seed and offset.
 //
-// The state tensor is 16 bytes of CPU uint8: seed, then offset, little endian, both unsigned 64 bits. As everywhere in
-// PyTorch, callers hold mutex_ around a group of calls.
+// The state tensor is 16 bytes of CPU uint8: seed, then offset, both little-endian unsigned 64-bit integers. As
+// elsewhere in PyTorch, callers hold mutex_ around a group of calls.
 #include "generator.h"
 
 #include <array>
@@ -15,7 +15,7 @@
 
 #include "components.h"
 
-namespace tb {
+namespace tb::backend {
 namespace {
 
 constexpr int64_t state_bytes = 16;
@@ -93,14 +93,14 @@ c10::DeviceIndex number_of(c10::DeviceIndex device) {
 
 const at::Generator &default_generator(c10::DeviceIndex device) {
   static std::mutex mutex;
-  static auto &made = *new std::array<at::Generator, 128>; // outlives every user
+  static auto &made = *new std::array<at::Generator, 128>; // never destroyed
   const c10::DeviceIndex number = number_of(device);
   std::lock_guard<std::mutex> lock(mutex);
   at::Generator &generator = made[number];
   if (!generator.defined()) {
     tb_generator *own = nullptr;
     check(components.generator.default_generator(number, &own), "default_generator", number);
-    generator = at::make_generator<Generator>(number, State(own, [](tb_generator *) {})); // the component's own
+    generator = at::make_generator<Generator>(number, State(own, [](tb_generator *) {})); // tb-generator owns it
   }
   return generator;
 }
@@ -111,4 +111,4 @@ at::Generator new_generator(c10::DeviceIndex device) {
   return at::make_generator<Generator>(number_of(device), make_state(c10::default_rng_seed_val, 0));
 }
 
-} // namespace tb
+} // namespace tb::backend

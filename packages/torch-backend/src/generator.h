@@ -3,11 +3,11 @@
 
 #include <ATen/core/Generator.h>
 
-namespace tb {
+namespace tb::backend {
 
-// The device's own generator (device -1: the current device's); throws for a device out of range.
+// The device's default generator (device -1: the current device's). Throws for a device out of range.
 const at::Generator &default_generator(c10::DeviceIndex device);
-// An independent one with PyTorch's default seed.
+// A new, independent generator with PyTorch's default seed.
 at::Generator new_generator(c10::DeviceIndex device);
 
-} // namespace tb
+} // namespace tb::backend

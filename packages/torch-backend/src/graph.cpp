@@ -1,4 +1,5 @@
-// graph.cpp -- torch.accelerator.Graph over tb-stream's captures. Memory and random numbers are the components' affair.
+// graph.cpp -- torch.accelerator.Graph over tb-stream's captures. tb-allocator and tb-ops take part in the captures
+// themselves, with memory and random numbers.
 #include <ATen/core/GraphImplInterface.h>
 
 #include <utility>
@@ -6,7 +7,7 @@
 #include "components.h"
 #include "registration.h"
 
-namespace tb {
+namespace tb::backend {
 namespace {
 
 class Graph final : public at::GraphImplInterface {
@@ -16,7 +17,7 @@ public:
   Graph(const Graph &) = delete;
   Graph &operator=(const Graph &) = delete;
 
-  // The modes say which calls of other threads are errors; here that is always the same: waiting for a stream that
+  // The modes select which calls of other threads are errors. Here these are always the same: waiting for a stream that
   // captures, or for its device.
   void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode) override {
     TORCH_CHECK(!capture_, "the graph holds captured work already: reset() it, or make another one");
@@ -47,7 +48,7 @@ public:
 
   void enable_debug_mode() override {}
   void debug_dump(const std::string &) override {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "debug_dump: a tb driver tells of a graph only how many operations it has");
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "debug_dump: a tb driver knows only the number of operations of a graph");
   }
 
 private:
@@ -68,4 +69,4 @@ void register_graph() {
                                     [](at::GraphImplArgs args) { return std::make_unique<Graph>(args); });
 }
 
-} // namespace tb
+} // namespace tb::backend

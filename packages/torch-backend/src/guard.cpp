@@ -7,7 +7,7 @@
 #include "components.h"
 #include "registration.h"
 
-namespace tb {
+namespace tb::backend {
 namespace {
 
 tb_event *as_event(void *event) { return static_cast<tb_event *>(event); }
@@ -21,15 +21,15 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
     return previous;
   }
   c10::Device getDevice() const override { return make_device(components.device.current_device()); }
-  // A device without number means the current one: nothing to do.
+  // A device without a number is the current one, so there is nothing to do.
   void setDevice(c10::Device device) const override {
     TORCH_CHECK(device.type() == device_type, "expected a tb device, but got ", device);
     if (!device.has_index() || device.index() == components.device.current_device()) return;
     ensure_ready();
     check(components.device.set_current_device(device.index()), "set_current_device", device.index());
   }
-  // Restores a device that was current before, in destructors: it can fail only after fork or shutdown, when the
-  // current device has no meaning any more.
+  // Destructors restore the previous device with this. It fails only after a fork or at the end of the process, when no
+  // operation can use the current device.
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     if (!device.has_index() || device.index() == components.device.current_device()) return;
     if (components.device.set_current_device(device.index()) != TB_OK) {
@@ -40,8 +40,8 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
 
-  // Autograd asks inside functions that must not throw, for every tensor it records. In a forked child, or after the
-  // driver closed, the answer means nothing and the kernel that follows refuses in words.
+  // Autograd calls this for every tensor that it records, inside functions that must not throw. In a forked child, or
+  // after the driver is closed, the result does not matter: the kernel that follows throws with the reason.
   c10::Stream getStream(c10::Device device) const override {
     const Readiness state = readiness.load(std::memory_order_acquire);
     if (state == Readiness::forked || state == Readiness::closed) [[unlikely]]
@@ -62,7 +62,7 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
     if (high_priority) check(components.device.device_info(number, &info), "device_info", number);
     return getNewStream(device, info.priority_greatest);
   }
-  // Streams of the pool, shared and never destroyed: what c10 asks of a stream's lifetime.
+  // The stream is of the pool, which is shared and never destroyed, as c10 requires.
   c10::Stream getNewStream(c10::Device device, int priority) const override {
     ensure_ready();
     const int32_t number = resolve(device);
@@ -106,8 +106,8 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
     check_wait(components.api->device_synchronize(components.driver, number), "device_synchronize", number);
   }
 
-  // c10 asks for the event's memory at the first record. `device` is the event's own once it has recorded, so a stream
-  // of another device is refused here instead of reaching the driver.
+  // c10 makes an event at its first record. From then on `device` is the event's device, and a stream of another device
+  // is refused here before it reaches the driver.
   void record(void **event, const c10::Stream &stream, const c10::DeviceIndex device,
               const c10::EventFlag flag) const override {
     ensure_ready();
@@ -151,7 +151,7 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
     check(status, "event_elapsed_ns", device);
     return static_cast<double>(nanoseconds) / 1e6;
   }
-  // After fork or shutdown the handle means nothing any more and is left alone.
+  // After a fork, and at the end of the process, the handle is invalid and not released.
   void destroyEvent(void *event, const c10::DeviceIndex) const noexcept override {
     if (event && readiness.load() == Readiness::ready) components.stream.event_release(as_event(event));
   }
@@ -160,7 +160,8 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
     record_stream(data, stream);
   }
 
-  // Every type that stock CPU kernels convert; quantized types have dispatch keys of their own and are not offered.
+  // All types that PyTorch's CPU kernels convert. Quantized types have dispatch keys of their own and are not
+  // supported.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
     c10::DeviceCapability capability;
     auto &types = capability.capability_data.supported_scalar_types;
@@ -183,4 +184,4 @@ void register_guard() {
   c10::impl::registerDeviceGuard(device_type, &guard);
 }
 
-} // namespace tb
+} // namespace tb::backend

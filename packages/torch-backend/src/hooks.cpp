@@ -1,4 +1,4 @@
-// hooks.cpp -- at::PrivateUse1HooksInterface: what ATen asks of the backend apart from the device guard.
+// hooks.cpp -- at::PrivateUse1HooksInterface: what ATen needs of the backend besides the device guard.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
@@ -9,20 +9,20 @@
 #include "generator.h"
 #include "registration.h"
 
-namespace tb {
+namespace tb::backend {
 namespace {
 
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return tb::device_count() > 0; }
+  bool isAvailable() const override { return device_count() > 0; }
   bool hasPrimaryContext(c10::DeviceIndex device) const override {
-    return readiness.load() == Readiness::ready && device >= 0 && device < tb::device_count();
+    return readiness.load() == Readiness::ready && device >= 0 && device < device_count();
   }
-  // ATen calls this inside a once-only section; initializing here would take Python's lock there and could deadlock.
-  // The first function that really needs the device initializes (ensure_ready).
+  // ATen calls this inside a std::call_once. Initializing here would take the GIL there and could deadlock. The first
+  // function that needs the device initializes it (ensure_ready).
   void init() const override {}
 
-  c10::DeviceIndex deviceCount() const override { return tb::device_count(); }
+  c10::DeviceIndex deviceCount() const override { return device_count(); }
   c10::DeviceIndex getCurrentDevice() const override {
     return static_cast<c10::DeviceIndex>(components.device.current_device());
   }
@@ -53,8 +53,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   const at::Generator &getDefaultGenerator(c10::DeviceIndex device) const override { return default_generator(device); }
   at::Generator getNewGenerator(c10::DeviceIndex device) const override { return new_generator(device); }
 
-  // New memory, the old bytes copied over in stream order, then the swap. The old memory may belong to another stream:
-  // it must outlive the copy on this one.
+  // Allocates new memory, copies the old bytes in stream order and replaces the pointer. The old memory may belong to
+  // another stream, so it must not be reused before the copy on this stream is done.
   void resizePrivateUse1Bytes(const c10::Storage &storage, size_t size) const override {
     ensure_ready();
     c10::StorageImpl *impl = storage.unsafeGetStorageImpl();
@@ -76,4 +76,4 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
 void register_hooks() { at::RegisterPrivateUse1HooksInterface(new Hooks); }
 
-} // namespace tb
+} // namespace tb::backend

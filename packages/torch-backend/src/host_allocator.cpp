@@ -5,7 +5,7 @@
 #include "components.h"
 #include "registration.h"
 
-namespace tb {
+namespace tb::backend {
 namespace {
 
 void free_host_block(void *block) {
@@ -33,8 +33,8 @@ struct PinnedAllocator final : at::HostAllocator {
   void copy_data(void *destination, const void *source, size_t size) const override {
     default_copy_data(destination, source, size);
   }
-  // The caller may hold a view, a copy-on-write wrapper or memory that is not ours at all, so the address decides and
-  // not the context. False: not ours, nothing was recorded.
+  // The caller may have a view, a copy-on-write wrapper or memory of another allocator, so the block is found by its
+  // address and not by the context. Returns false, and records nothing, for other memory.
   bool record_event(void *pointer, void *, c10::Stream stream) override {
     ensure_ready();
     tb_block *block = components.allocator.host_find(pointer);
@@ -61,7 +61,7 @@ struct PinnedAllocator final : at::HostAllocator {
     out.num_host_free = in.num_device_free;
     return out;
   }
-  // tb-allocator keeps no separate marks for host memory; saying so beats figures that did not move.
+  // tb-allocator cannot reset statistics of host memory. An error is better than figures that do not change.
   void reset_accumulated_stats() override {
     C10_THROW_ERROR(NotImplementedError, "tb's pinned-memory statistics cannot be reset");
   }
@@ -79,4 +79,4 @@ at::HostAllocator *host_allocator() { return &instance(); }
 
 void register_host_allocator() { at::setHostAllocator(device_type, &instance()); }
 
-} // namespace tb
+} // namespace tb::backend

@@ -1,8 +1,8 @@
-// registration.h -- what core.cpp registers with c10 and ATen, one function a file. Each runs once, touches no device
-// and registers objects that live for ever, as c10 asks.
+// registration.h -- the functions that register the backend with c10 and ATen, one for each file. Each runs once, uses
+// no device, and registers objects that are never destroyed, as c10 requires.
 #pragma once
 
-namespace tb {
+namespace tb::backend {
 
 void register_guard();            // guard.cpp
 void register_device_allocator(); // device_allocator.cpp
@@ -11,4 +11,4 @@ void register_graph();            // graph.cpp
 void register_hooks();            // hooks.cpp
 void register_shallow_copy();     // shallow_copy.cpp
 
-} // namespace tb
+} // namespace tb::backend

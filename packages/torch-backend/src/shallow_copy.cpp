@@ -1,10 +1,10 @@
-// shallow_copy.cpp -- `x.data = y` and Module.to between CPU and tb, which stock PyTorch allows for the device types on
-// a list that has no PrivateUse1. Without it Module.to replaces parameters instead of moving them, so tied weights come
-// apart and optimizers keep the old ones.
+// shallow_copy.cpp -- `x.data = y` and Module.to between CPU and tb. PyTorch allows them for a list of device types
+// that does not contain PrivateUse1. Without this file Module.to replaces parameters instead of moving them, so that
+// tied weights are separated and optimizers keep the old parameters.
 //
-// Two seams: the operator that asks whether the types are compatible gets a kernel, and the hooks behind set_data are
-// wrapped; both answer as before for every pair without a tb tensor. Written for torch 2.13, whose headers it compiles
-// against; when upstream puts PrivateUse1 on the list this file can go.
+// The operator that decides whether two types are compatible gets a kernel, and the hooks behind set_data are wrapped.
+// Both do as PyTorch's for every pair without a tb tensor. Written for torch 2.13. This file can be removed when
+// PyTorch adds PrivateUse1 to the list.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/VariableHooksInterface.h>
 #include <torch/csrc/autograd/variable.h>
@@ -13,7 +13,7 @@
 #include "components.h"
 #include "registration.h"
 
-namespace tb {
+namespace tb::backend {
 namespace {
 
 bool is_dense(c10::DispatchKeySet keys) {
@@ -22,7 +22,7 @@ bool is_dense(c10::DispatchKeySet keys) {
   return keys.has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && keys.has_any(backends);
 }
 
-// One of the two is a tb tensor, and both are plain dense ones.
+// Whether one of the two is a tb tensor, and both are dense.
 bool crosses(const at::TensorBase &a, const at::TensorBase &b) {
   return a.defined() && b.defined() && (a.device().type() == device_type || b.device().type() == device_type) &&
          is_dense(a.key_set()) && is_dense(b.key_set());
@@ -38,8 +38,8 @@ using at::TensorBase;
 struct ShallowCopyHooks final : Base {
   explicit ShallowCopyHooks(Base *inner) : inner_(inner) {}
 
-  // As PyTorch's own for compatible types: the fields are copied, the version counter stays, and a gradient
-  // accumulator made for the old device is dropped.
+  // As PyTorch's own function for compatible types: copies the fields, keeps the version counter, and drops the
+  // gradient accumulator, which belongs to the old device.
   void set_data(const TensorBase &self, const TensorBase &data) const override {
     if (!crosses(self, data) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(data.key_set()))
       return inner_->set_data(self, data);
@@ -98,4 +98,4 @@ void register_shallow_copy() {
   at::impl::SetVariableHooks(new ShallowCopyHooks(at::impl::GetVariableHooks()));
 }
 
-} // namespace tb
+} // namespace tb::backend

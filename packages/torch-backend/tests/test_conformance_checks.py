@@ -1,4 +1,4 @@
-"""The conformance suite's checks in this process: the CPU passes against itself, and planted faults are found."""
+"""The conformance suite's checks in this process: the CPU agrees with itself, and planted faults are found."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch_backend.conformance import schemas
 from torch_backend.conformance.case import FAILED, NO_DTYPE, NOT_APPLICABLE, PASSED, Case, Observation, Result
-from torch_backend.conformance.checks import CHECKS, bad_arguments, fake, forward, origins, out, plan, versions
+from torch_backend.conformance.checks import CHECKS, bad_arguments, fake, forward, list_cases, origins, out, versions
 from torch_backend.conformance.comparison import compare
 from torch_backend.conformance.databases import operators
 from torch_backend.conformance.device import Device
+from torch_backend.conformance.device_copies import copy_tensor_to_device, copy_to_device
 from torch_backend.conformance.execution import run_case, summarise
 from torch_backend.conformance.outcome import Outcome, agree
-from torch_backend.conformance.placement import place, place_tensor
 from torch_backend.conformance.profiles import PROFILES, Limits
 from torch_backend.conformance.randomness import agree_statistically, reference
 from torch_backend.conformance.samples import samples
@@ -120,7 +120,7 @@ def test_an_exception_that_comes_late_is_listed_or_fails(monkeypatch: pytest.Mon
     monkeypatch.setattr(origins, "late_operators", lambda _: {"gather"})
     assert run("origins", "gather", NO_DTYPE).status == PASSED
     monkeypatch.setattr(origins, "origin", lambda *_: "at the call")
-    assert "take it out" in run("origins", "gather", NO_DTYPE).message
+    assert "remove the entry" in run("origins", "gather", NO_DTYPE).message
 
 
 def test_other_strides_fail() -> None:
@@ -145,7 +145,7 @@ def test_cancelled_derivatives_are_measured_by_the_largest() -> None:
 
 
 def test_a_bad_argument_that_is_taken_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On this device a number in a tensor is never wrong: it is made a probability."""
+    """This device accepts every number in a tensor: it clamps it to a probability."""
     right = bad_arguments.caller
 
     def lenient(function: Any, sample: Any, device: Device) -> Any:
@@ -159,7 +159,7 @@ def test_a_bad_argument_that_is_taken_fails(monkeypatch: pytest.MonkeyPatch) -> 
     assert "does not raise" in result.message
 
 
-def test_a_bad_shape_that_is_told_late_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_shape_that_is_reported_late_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     device, right = _Late("cpu"), bad_arguments.caller
 
     def late(function: Any, sample: Any, asked: Device) -> Any:
@@ -176,7 +176,7 @@ def test_a_bad_shape_that_is_told_late_fails(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(bad_arguments, "caller", late)
     result = run_case(Case("bad_arguments", "mm", NO_DTYPE), device, LIMITS)
     assert result.status == FAILED
-    assert "told at the next wait" in result.message
+    assert "raised at the next wait" in result.message
 
 
 def test_operators_without_samples_get_calls_by_their_schemas() -> None:
@@ -187,7 +187,7 @@ def test_operators_without_samples_get_calls_by_their_schemas() -> None:
 
 
 class _Late(Device):
-    """Tells what went wrong at the next wait."""
+    """A device that raises errors at the next wait."""
 
     error: Exception | None = None
 
@@ -238,7 +238,7 @@ def test_one_failed_sample_fails_the_case() -> None:
     ids=["transposed", "offset", "expanded", "channels last", "conjugate", "negative", "empty", "scalar"],
 )
 def test_a_copy_has_the_same_layout_and_memory_of_its_own(tensor: torch.Tensor) -> None:
-    copied = place_tensor(tensor, CPU.device)
+    copied = copy_tensor_to_device(tensor, CPU.device)
     assert torch.equal(copied, tensor)
     facts = [(t.stride(), t.storage_offset(), t.is_conj(), t.is_neg()) for t in (copied, tensor)]
     assert facts[0] == facts[1]
@@ -247,7 +247,7 @@ def test_a_copy_has_the_same_layout_and_memory_of_its_own(tensor: torch.Tensor) 
 
 def test_a_tensor_that_occurs_twice_stays_one_tensor() -> None:
     tensor = torch.ones(2)
-    one, (other,) = place((tensor, [tensor]), CPU.device)
+    one, (other,) = copy_to_device((tensor, [tensor]), CPU.device)
     assert one is other
 
 
@@ -285,13 +285,13 @@ def test_samples_are_the_same_each_time() -> None:
 
 
 def test_the_full_profile_has_every_operator_and_every_cpu_dtype() -> None:
-    cases, without = plan(["forward"], PROFILES["full"], seed=0)
+    cases, without = list_cases(["forward"], PROFILES["full"], seed=0)
     assert len(cases) == sum(len(op.dtypes) for op in operators().values())
     assert {case.entry for case in cases} | {entry for _, entry in without} == set(operators())
 
 
 def test_the_quick_profile_has_every_operator() -> None:
-    cases, without = plan(["forward"], PROFILES["quick"], seed=0)
+    cases, without = list_cases(["forward"], PROFILES["quick"], seed=0)
     assert {case.entry for case in cases} | {entry for _, entry in without} == set(operators())
 
 
@@ -330,7 +330,7 @@ def test_a_prediction_by_the_devices_name_shows_nothing(monkeypatch: pytest.Monk
 
 
 def test_an_ill_conditioned_result_may_move_as_far_as_the_cpus_own() -> None:
-    """x - 1 near 1: a last bit of x moves it far. A well-conditioned result gets nothing."""
+    """x - 1 near 1: the last bit of x changes it much. A well-conditioned result gets no extra tolerance."""
     x = torch.tensor([1.0 + 2**-10])
     nudged = [x * (1 + sign * torch.finfo(x.dtype).eps) for sign in (1, -1)]
     cpu = torch.device("cpu")

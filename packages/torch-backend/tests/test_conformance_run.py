@@ -148,7 +148,7 @@ def test_a_crash_or_a_hang_fails_its_case_and_the_run_goes_on(tmp_path: pathlib.
     assert "exit status 3" in results["true_divide"].message
 
 
-def test_a_device_that_is_not_there_is_told() -> None:
+def test_a_missing_device_is_reported() -> None:
     with pytest.raises(WorkerFailed, match="nosuchdevice"):
         Pool(Setup("nosuchdevice", "quick", 0, 5.0), 1)
 

@@ -1,4 +1,4 @@
-"""`import torch` works whatever is wrong, and the first use of tb says what it is."""
+"""`import torch` works also if tb cannot be used, and the first use of tb raises the reason."""
 
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""torch.tb as a module: the names PyTorch looks for, amp, and the fallback ledger."""
+"""torch.tb as a module: the names PyTorch looks for, amp, and the fallback statistics."""
 
 import pytest
 import torch
@@ -71,7 +71,7 @@ def test_grad_scaler_skips_steps_with_infinite_gradients() -> None:
     assert weight.tolist() == [0, 0, 0]
 
 
-def test_fallback_ledger_is_reachable() -> None:
+def test_fallback_statistics_are_reachable() -> None:
     torch.tb.reset_fallbacks()
     assert not torch.tb.fallbacks()
     with pytest.raises(ValueError, match="allow"):

@@ -131,7 +131,7 @@ def test_wait_stream_orders_work_across_streams() -> None:
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_memory_used_on_a_side_stream_is_reused_only_after_that_work_when_recorded(recorded: bool) -> None:
-    """Not recorded: reused at once, which is what shows that the recorded case means something."""
+    """A block that was not recorded is reused at once. Without this, the recorded case would prove nothing."""
     side = torch.tb.Stream()
     torch.tb.synchronize()
     torch.tb.empty_cache()

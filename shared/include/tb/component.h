@@ -40,7 +40,7 @@ static inline int tb_export_read(const tb_export *record, const char *consumer, 
   }
   if (strcmp(record->component, component) != 0) { /* another component's table: its functions are other functions */
     snprintf(error, error_size,
-             "%s found the function table of %s where %s keeps its own. Another package stands in its place: "
+             "%s found the function table of %s where %s keeps its own. Another package has replaced it: "
              "pip install --force-reinstall %s",
              consumer, record->component, component, component);
     return 0;
@@ -68,8 +68,8 @@ static inline uint64_t tb_hash_text(uint64_t hash, const char *text) {
   return hash;
 }
 
-/* A number of the slot list that the caller was compiled with (FNV-1a, 64 bits): groups, needs, names, parameters, order.
- * Components built from different headers differ here; tb-device doctor shows it. */
+/* A number of the slot list that the caller was compiled with (FNV-1a, 64 bits): groups, needs, names, parameters,
+ * order. Components built from different headers differ here; tb-device doctor shows it. */
 static inline uint64_t tb_slots_hash(void) {
   uint64_t hash = 14695981039346656037u;
 #define TB_SLOT(group, need, name, parameters, arguments)                                                              \
@@ -99,10 +99,10 @@ typedef struct tb_error {
 
 typedef struct tb_device_table {
   uint32_t struct_size;
-  /* The process's driver: opened at the first call (argument, TB_DRIVER, entry points, bundled), then the same for
-   * ever. Its table is complete: absent functions are the host's stand-ins, while `groups` says what the driver offers.
-   * May take Python's lock on the first call. In a forked child every function of the table is replaced by one that
-   * fails with TB_FAILED_PRECONDITION, unless the driver was asked no more than questions and survives that. */
+  /* The process's driver. The first call opens it (argument, TB_DRIVER, entry points, bundled); later calls return the
+   * same one. Its table is complete: tb-device emulates absent functions, while `groups` says what the driver offers.
+   * The first call may take the GIL. In a forked child every function of the table is replaced by one that fails with
+   * TB_FAILED_PRECONDITION, unless the driver was only asked for facts and survives a fork. */
   tb_status (*driver)(const tb_driver_api **out_api, tb_driver **out_self);
   /* 1 once a driver is open. */
   int32_t (*is_open)(void);
@@ -110,35 +110,35 @@ typedef struct tb_device_table {
   /* This thread's current device: 0 until set. set checks the range. */
   int32_t (*current_device)(void);
   tb_status (*set_current_device)(int32_t device);
-  tb_status (*device_info)(int32_t device, tb_device_info *out); /* remembered: costs no driver call after the first */
-  /* Error text of this thread: set by drivers and components, taken once. take returns 0 when there is none. */
+  tb_status (*device_info)(int32_t device, tb_device_info *out); /* cached: only the first call reaches the driver */
+  /* The error text of this thread. Drivers and components set it. take_error returns it once; 0 if there is none. */
   void (*set_error)(tb_status status, int64_t native_code, int32_t device, const char *function, const char *text);
   int32_t (*take_error)(tb_error *out);
-  /* The whole text that a user should read for `status` returned by `function`; takes the error. */
+  /* The whole text for the user about `status` that `function` returned; takes the error. */
   void (*describe_error)(tb_status status, const char *function, int32_t device, char *out, uint64_t out_size);
   /* `function(user)` runs once, before the driver is closed at exit, last registered first. */
   tb_status (*on_shutdown)(void (*function)(void *user), void *user);
-  /* Points at 0; at 1 in a forked child of a process that had used a driver, or opened one that does not survive it. Set
-   * before fork handlers that are registered after tb-device was imported. */
+  /* Points at 0, and at 1 in a forked child of a process that had used a driver or had opened one that does not survive
+   * a fork. It is set before fork handlers run that were registered after the import of tb-device. */
   const int32_t *forked;
-  /* Since 1.1. explain(text, size) sees every text as it is taken and may complete it in place, for example with what a
-   * queued closure could only note. It runs on the taking thread and may take Python's lock; it must not throw. One for
-   * the process; NULL: none. */
+  /* Since 1.1. explain(text, size) receives every text when it is taken and may complete it in place, for example with
+   * what a queued closure could only note. It runs on the thread that takes the text and may take the GIL; it must not
+   * throw. There is one for the process; NULL removes it. */
   void (*set_explainer)(void (*explain)(char *text, uint64_t size));
   /* ---- since 1.2 ---- */
-  /* Before this thread may wait for others: gives Python's lock up if the thread holds it, and returns what
-   * after_wait takes back; NULL: it did not. The driver's table does so by itself; this is for a component's own lock
-   * under which somebody may wait for the device. */
+  /* To be called before this thread waits for others: releases the GIL if the thread holds it, and returns what
+   * after_wait needs to take it back, or NULL if it released nothing. The functions of the driver's table do so
+   * themselves; this is for a component's own lock whose holder may wait for the device. */
   void *(*before_wait)(void);
   void (*after_wait)(void *given_up);
-  /* 1 if the driver's table gave this stream and it was not destroyed: for addresses that come from Python. */
+  /* 1 if the driver's table created this stream and it was not destroyed. For addresses that come from Python. */
   int32_t (*is_stream)(const tb_stream *stream);
-  /* For whoever has waited for a device, with success and before going back to Python: tells Python what queued work had
-   * to say beside failures, such as warnings. 0: nothing is left to do. 1: a Python exception is set on this thread, and is
-   * to be raised. Takes Python's lock where there is something to tell; a thread that runs no Python code tells nothing,
-   * and what there is stays for the next that waits. */
+  /* Any thread that has successfully waited for a device calls this before it returns to Python. It reports what queued
+   * work noted besides failures, such as warnings. 0: there is nothing else to do. 1: a Python exception is set on this
+   * thread and must be raised. It takes the GIL if there is something to report. A thread that runs no Python code
+   * reports nothing; the next thread that waits does. */
   int32_t (*tell)(void);
-  /* What tell calls; it must not throw. One for the process; NULL: none. */
+  /* Sets the function that tell calls; it must not throw. There is one for the process; NULL removes it. */
   void (*set_teller)(int32_t (*tell)(void));
 } tb_device_table;
 
@@ -147,57 +147,60 @@ typedef struct tb_device_table {
 #define TB_STREAM_API_MAJOR 1
 #define TB_STREAM_API_MINOR 1
 
-/* Work of a stream, captured once to be launched many times (the extension tb.graph), with what components add to it. */
+/* Work of a stream, captured once and launched many times (the extension tb.graph), and what components add to it. */
 typedef struct tb_capture tb_capture;
 
-/* A component's part in every capture: memory that stays its own, numbers that change with each launch. All functions
- * run on the thread whose call they belong to, with no lock held. */
+/* A component's part in every capture, such as memory that the capture keeps, or numbers that change with each launch.
+ * Each function runs on the thread whose call it belongs to, and no lock is held. */
 typedef struct tb_capture_part {
   uint32_t struct_size;
   uint32_t reserved;
   const char *component; /* "tb-allocator" */
-  /* Work of `stream` is captured next. Captures with one `pool` share their memory. *out_part goes to the other three. */
+  /* Called before the work of `stream` is captured. Captures of one `pool` share their memory. The other three
+   * functions receive *out_part. */
   tb_status (*begin)(int32_t device, tb_stream *stream, uint64_t pool, void **out_part);
-  /* No more work comes. */
+  /* Called after the last captured call. */
   void (*end)(void *part);
-  /* A launch on `stream` comes next: what this queues there runs before it. */
+  /* Called before a launch on `stream`: what this queues there runs before the launch. */
   tb_status (*launch)(void *part, tb_stream *stream);
-  /* Nobody launches it again; launches may be queued or running still. Also after a begin that another part failed. */
+  /* There are no further launches, but earlier ones may still be queued or running. Also called if another part's begin
+   * failed. */
   void (*destroy)(void *part);
 } tb_capture_part;
 
 typedef struct tb_stream_table {
   uint32_t struct_size;
-  /* This thread's current stream of a device: the device's default stream until set. Never fails for a device in
-   * range once the driver is open; NULL otherwise, with the error set. */
+  /* This thread's current stream of a device, which is the device's default stream until set. It never fails for a
+   * device in range once the driver is open; otherwise it returns NULL with the error set. */
   tb_stream *(*current)(int32_t device);
   tb_status (*set_current)(int32_t device, tb_stream *stream);
   tb_stream *(*default_stream)(int32_t device);
-  /* Streams of the pool, made when first needed, never destroyed, handed out in turn (32 a priority and device). */
+  /* Returns the streams of a pool one after another: 32 for each device and priority, which are made when they are
+   * first needed and never destroyed. */
   tb_status (*from_pool)(int32_t device, int32_t priority, tb_stream **out);
   tb_status (*device_of)(tb_stream *stream, int32_t *out_device);
   tb_status (*priority_of)(tb_stream *stream, int32_t *out_priority);
-  /* Pooled events: flags TB_EVENT_*; a released event goes back to the pool, also while pending. */
+  /* Pooled events. flags: TB_EVENT_*. An event may be released while it is pending. */
   tb_status (*event_acquire)(int32_t device, uint64_t flags, tb_event **out);
   tb_status (*event_release)(tb_event *event);
   /* ---- since 1.1 ---- */
-  /* Points at the number of captures in progress in the process. While it is 0 there is nothing else to ask. */
+  /* Points at the number of captures in progress in the process. While it is 0, no stream captures. */
   const int32_t *capturing;
-  /* `part`, a static, takes part in every capture that begins from now on. */
+  /* Adds `part`, a static object, to every capture that begins from now on. */
   tb_status (*add_capture_part)(const tb_capture_part *part);
-  /* What `part` gave for the capture that the stream takes part in, also by joining; NULL: in none. With a NULL part
-   * the tb_capture itself, which stays the property of who began it. */
+  /* Returns what begin of `part` returned for the capture in which the stream takes part, also by joining; NULL if the
+   * stream does not capture. For a NULL `part` it returns the tb_capture, which the caller does not own. */
   tb_status (*capture_part)(tb_stream *stream, const tb_capture_part *part, void **out_part);
-  /* A number for a pool of memory that several captures shall share. */
+  /* The number of a new memory pool that several captures can share. */
   uint64_t (*new_capture_pool)(void);
-  /* pool 0: one of its own. The capture is freed by capture_destroy. */
+  /* pool 0: a pool of its own. capture_destroy frees the capture. */
   tb_status (*capture_begin)(int32_t device, tb_stream *stream, uint64_t pool, tb_capture **out);
-  /* A failure leaves the capture in progress, or drops it where the driver did; capture_destroy ends both. */
+  /* After a failure the capture is still in progress, unless the driver dropped it. capture_destroy ends both. */
   tb_status (*capture_end)(tb_capture *capture);
-  tb_status (*capture_instantiate)(tb_capture *capture); /* makes ready to launch; the first launch does it otherwise */
-  /* Launches of one capture run one after another, also those on several streams. */
+  tb_status (*capture_instantiate)(tb_capture *capture); /* otherwise the first launch does it */
+  /* Launches of one capture run one after another, also on several streams. */
   tb_status (*capture_launch)(tb_capture *capture, tb_stream *stream);
-  /* `capture` launches the work of `other`, of the same shape, from now on. */
+  /* From now on `capture` launches the work of `other`, which must have the same shape. */
   tb_status (*capture_update)(tb_capture *capture, tb_capture *other);
   uint64_t (*capture_pool)(const tb_capture *capture);
   tb_status (*capture_node_count)(const tb_capture *capture, uint64_t *out);
@@ -211,16 +214,16 @@ typedef struct tb_stream_table {
 #define TB_ALLOCATOR_API_MINOR 1
 
 typedef struct tb_block tb_block;
-typedef struct tb_arena tb_arena; /* memory of one device apart from all other */
+typedef struct tb_arena tb_arena; /* memory of one device that is separate from all other memory */
 
 enum {
-  /* For graphs: what was handed out once keeps its address and its memory until the arena is destroyed. No events are
-   * recorded, so it may serve a capture; a block that other streams were recorded on is not reused. */
+  /* For graphs: an allocation keeps its address and its memory until the arena is destroyed. The arena records no
+   * events, so a capture can use it; a block on which other streams were recorded is not reused. */
   TB_ARENA_FIXED = 1,
   TB_ARENA_CONTIGUOUS = 2 /* plain memory of the driver, for IPC and for libraries that register memory */
 };
 
-/* One count as PyTorch's memory statistics have it. */
+/* One count of PyTorch's memory statistics. */
 typedef struct tb_statistic {
   int64_t current, peak, allocated, freed;
 } tb_statistic;
@@ -237,36 +240,37 @@ typedef struct tb_allocator_statistics {
 
 typedef struct tb_allocator_table {
   uint32_t struct_size;
-  /* Memory for work on `stream`. The pointer is aligned to the device's alignment, at least 64; size 0 gives NULL and
-   * a NULL block. Out of memory: TB_OUT_OF_MEMORY with the figures in the error text. */
+  /* Allocates memory for work on `stream`. The pointer is aligned to the device's alignment, at least 64 bytes. Size 0
+   * gives a NULL pointer and a NULL block. TB_OUT_OF_MEMORY has the figures in the error text. */
   tb_status (*allocate)(int32_t device, uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
-  /* Free for reuse in stream order at once, on other recorded streams when they have passed. Never fails or throws. */
+  /* The block's own stream may reuse the memory at once, in stream order. If other streams were recorded, it is reused
+   * when they have passed this point. Never fails or throws. */
   void (*deallocate)(tb_block *block);
-  /* `stream` uses the block too: it is not reused before the work queued there at deallocate is done. */
+  /* `stream` uses the block too: the block is not reused before the work queued there at deallocate is done. */
   tb_status (*record_stream)(tb_block *block, tb_stream *stream);
-  /* The live block that holds an address; NULL if there is none. */
+  /* The allocated block that contains an address; NULL if there is none. */
   tb_block *(*find)(const void *pointer);
-  /* Gives cached memory back to the driver; device -1: all. */
+  /* Returns cached memory to the driver. device -1: of all devices. */
   tb_status (*empty_cache)(int32_t device);
   tb_status (*statistics)(int32_t device, tb_allocator_statistics *out);
   tb_status (*reset_peak)(int32_t device);
   tb_status (*reset_accumulated)(int32_t device);
   tb_status (*memory_info)(int32_t device, uint64_t *out_free, uint64_t *out_total);
   tb_status (*set_limit)(int32_t device, uint64_t bytes); /* of reserved memory; UINT64_MAX: none */
-  /* Pinned host memory, cached, for copies that do not block. */
+  /* Cached pinned host memory, for copies that do not block. */
   tb_status (*host_allocate)(uint64_t size, void **out_pointer, tb_block **out_block);
   void (*host_deallocate)(tb_block *block);
   tb_status (*host_record_stream)(tb_block *block, tb_stream *stream);
-  tb_block *(*host_find)(const void *pointer); /* also for interior pointers; NULL: not pinned by us */
+  tb_block *(*host_find)(const void *pointer); /* also for interior pointers; NULL: no pinned block */
   tb_status (*host_empty_cache)(void);
   tb_status (*host_statistics)(tb_allocator_statistics *out);
   /* Since 1.1. limit: bytes, UINT64_MAX: none; flags: TB_ARENA_*. */
   tb_status (*arena_create)(int32_t device, uint64_t limit, uint64_t flags, tb_arena **out);
-  /* Gives its memory back; blocks that live stay readable, and their memory follows when they are gone. No graph may
-   * use it any more and no thread may be in it. */
+  /* Returns the arena's memory to the driver. Blocks that are still allocated stay readable, and their memory is
+   * returned when they are deallocated. No graph may use the arena any more, and no thread may have entered it. */
   void (*arena_destroy)(tb_arena *arena);
-  /* From now on `allocate` for the arena's device takes from it, on this thread; NULL: from the device's own memory.
-   * Returns what held before, to be entered again at the end. */
+  /* From now on, `allocate` for the arena's device takes memory from it on this thread. NULL: from the device's own
+   * memory. Returns the arena that was entered before, which the caller enters again at the end. */
   tb_arena *(*arena_enter)(tb_arena *arena);
   tb_status (*arena_allocate)(tb_arena *arena, uint64_t size, tb_stream *stream, void **out_pointer,
                               tb_block **out_block);
@@ -307,18 +311,18 @@ enum {
 
 typedef struct tb_generator_table {
   uint32_t struct_size;
-  /* The device's own generator, made when first asked for. */
+  /* The device's default generator, which is made at the first call. */
   tb_status (*default_generator)(int32_t device, tb_generator **out);
   tb_status (*create)(uint64_t seed, tb_generator **out);
   void (*destroy)(tb_generator *generator);
   void (*get_state)(tb_generator *generator, uint64_t *out_seed, uint64_t *out_offset);
   void (*set_state)(tb_generator *generator, uint64_t seed, uint64_t offset);
-  /* Takes `words` 32-bit words of the sequence, as many as words_needed says for the fill to come: returns the seed
-   * and the offset where they start, and moves the offset on by ceil(words / 4) counters of 4 words. Atomic: fills
-   * that reserve first never overlap. */
+  /* Takes `words` 32-bit words of the sequence, the number that words_needed returns for the following fill. Returns
+   * the seed and the offset where they start, and advances the offset by ceil(words / 4) counters of 4 words. Atomic:
+   * fills that reserve first never overlap. */
   void (*reserve)(tb_generator *generator, uint64_t words, uint64_t *out_seed, uint64_t *out_offset);
-  /* Fills host memory with `count` contiguous elements of type TB_*. Element i depends on seed, offset and i alone:
-   * never on threads or on how a range is cut, `first` being the index of the first element. Runs on the caller.
+  /* Fills host memory with `count` contiguous elements of type TB_*; `first` is the index of the first one. Element i
+   * depends on seed, offset and i alone, never on threads or on how a range is divided. Runs on the calling thread.
    * uniform: from <= x < to. normal: mean, std. integers: from <= x < to, unbiased. bernoulli: 1 with probability p.
    * exponential: rate > 0. */
   tb_status (*uniform)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
@@ -331,10 +335,10 @@ typedef struct tb_generator_table {
                          double p);
   tb_status (*exponential)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                            double rate);
-  /* 32-bit words that a fill of `count` elements, from its element 0 on, takes out of the sequence: what to give to
-   * reserve. One an element; two for float64 but bernoulli, for int64 integers, for integers in floating types and for
-   * geometric; four for truncated normal. Normal and log-normal take whole groups of 32 elements.
-   * kind: TB_FILL_*. 0 for a kind or type that there is not. */
+  /* The number of 32-bit words that a fill of `count` elements from element 0 on takes from the sequence, for reserve.
+   * One word an element; two for float64 (except bernoulli), for int64 integers, for integers in floating types and for
+   * geometric; four for truncated normal. Normal and log-normal take whole groups of 32 elements. kind: TB_FILL_*. 0 if
+   * there is no such kind or type. */
   uint64_t (*words_needed)(int32_t kind, int32_t type, uint64_t count);
 
   /* Since 1.1: fills as above. cauchy: median, sigma > 0. log_normal: exp of normal(mean, std). geometric: trials until
@@ -354,16 +358,17 @@ typedef struct tb_generator_table {
                        uint64_t seed, uint64_t offset, double keep, double scale);
   /* 0 to count - 1 in random order, all orders equally probable; takes 2 * count words. */
   tb_status (*permutation)(int64_t *dst, uint64_t count, uint64_t seed, uint64_t offset);
-  /* Classes drawn with probabilities in proportion to `weights`; takes 2 words a sample with replacement, else 2 a class,
-   * and then no more samples than weights above 0. */
+  /* Draws classes with probabilities in proportion to `weights`. With replacement it takes 2 words a sample. Without,
+   * it takes 2 words a class, and there may not be more samples than weights above 0. */
   tb_status (*multinomial)(int64_t *dst, uint64_t samples, const double *weights, uint64_t classes, int32_t replacement,
                            uint64_t seed, uint64_t offset);
-  /* Graphs: a captured fill cannot know where in the sequence a replay will be. From capture_begin on, get_state and
-   * reserve give offsets from 0 on, and the sequence itself stands still; a captured fill adds what reserve gave to an
-   * offset that it reads, with the seed, when it runs, from memory of the graph's. capture_end goes back to the sequence
-   * and tells how many words one run takes. Before each replay reserve that many, and write the seed and offset that
-   * reserve gives to the graph's memory, in the stream's order. A second capture_begin and a capture_end without a
-   * capture: TB_FAILED_PRECONDITION. set_state within a capture lasts until its end. */
+  /* For graphs, since a captured fill cannot know the position in the sequence at which a replay will be. From
+   * capture_begin on, get_state and reserve return offsets from 0 on, and the sequence itself does not advance. A
+   * captured fill adds its offset to one that it reads, with the seed, from the graph's memory when it runs.
+   * capture_end restores the sequence and returns the number of words that one run takes. Before each replay, the
+   * caller reserves that many words and writes the seed and offset to the graph's memory, in stream order.
+   * TB_FAILED_PRECONDITION: a second capture_begin, or a capture_end without a capture. A set_state within a capture is
+   * undone at its end. */
   tb_status (*capture_begin)(tb_generator *generator);
   tb_status (*capture_end)(tb_generator *generator, uint64_t *out_words);
   int32_t (*is_capturing)(tb_generator *generator);

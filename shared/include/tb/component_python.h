@@ -1,6 +1,6 @@
 /* tb/component_python.h -- imports another component's table; the Python side of tb/component.h.
  *
- * Call it from a bound function (`_core._connect()`), not from the module's body: nanobind hides what a body raises.
+ * To be called from a bound function (`_core._connect()`), not from the module's body, whose exceptions nanobind hides.
  */
 #ifndef TB_COMPONENT_PYTHON_H
 #define TB_COMPONENT_PYTHON_H
@@ -9,8 +9,8 @@
 
 #include "tb/component.h"
 
-/* Tells tb-device what slot list the consumer was compiled with, for its doctor. Another exporter, or an older tb-device,
- * has no such function: nothing happens. */
+/* Reports to tb-device's doctor the slot list that the consumer was compiled with. Other exporters and older versions
+ * of tb-device have no such function, and nothing happens. */
 static inline void tb_note_importer(PyObject *module, const char *consumer) {
   char hash[17];
   snprintf(hash, sizeof hash, "%016llx", (unsigned long long)tb_slots_hash());

@@ -1,4 +1,4 @@
-// dlpack.h -- the part of the DLPack ABI (1.x and the legacy form before it) that a one-dimensional export needs.
+// dlpack.h -- the part of the DLPack ABI (1.x and the legacy form before it) that the components read and write.
 //
 // Layout and names follow https://dmlc.github.io/dlpack/latest/c_api.html.
 #pragma once
@@ -13,6 +13,10 @@ struct Device {
 };
 inline constexpr int32_t type_cpu = 1;
 inline constexpr int32_t type_cuda = 2;
+inline constexpr int32_t type_cuda_host = 3;
+
+// Codes of DataType.
+enum Code : uint8_t { integer = 0, unsigned_integer = 1, floating = 2, brain_floating = 4, boolean = 6 };
 
 struct DataType {
   uint8_t code, bits;
@@ -26,7 +30,7 @@ struct Tensor {
   int32_t ndim;
   DataType dtype;
   int64_t *shape;
-  int64_t *strides;
+  int64_t *strides; // in elements; NULL: row-major
   uint64_t byte_offset;
 };
 
@@ -34,7 +38,7 @@ struct Managed { // capsule "dltensor"
   static constexpr const char *name = "dltensor";
   Tensor tensor;
   void *context;
-  void (*deleter)(Managed *self);
+  void (*deleter)(Managed *self); // may be NULL
 };
 
 struct ManagedVersioned { // capsule "dltensor_versioned"

@@ -2,14 +2,14 @@
  *
  * A driver is a shared library with one exported function, tb_driver_open_v1. It fills a table (driver_slots.inc
  * lists the functions and is their specification) and returns its `self`. Eight functions make a device; each further
- * group switches a capability on. C99, C11, C++17 and later; needs nothing but the C library.
+ * group adds a capability. C99, C11, C++17 and later; it needs nothing but the C library.
  *
  * Rules for every function; like those of driver_slots.inc, each is cited by a case of the contract kit
  *   E1  Out-parameters are untouched unless the status is TB_OK.
  *   E2  A failing call sets its text through tb_host.set_error, in the same thread, before it returns.
  *   E3  A call that succeeds leaves no text behind that a later failure could show.
  *   E4  A failure of queued work appears at the next query or synchronise ordered after it, also through waits on
- *       events of other streams; the first that covers it tells it, once, and the device stays usable.
+ *       events of other streams; the first that covers it reports it, once, and the device stays usable.
  *   E5  No exception, longjmp, abort, exit, signal handler or print leaves a driver.
  *   E6  Only statuses of the list below are returned; the vendor's own number goes to set_error.
  *   E7  An unknown flag bit is TB_INVALID_ARGUMENT, a device that there is not TB_OUT_OF_RANGE, a NULL out-parameter
@@ -21,11 +21,11 @@
  *   T3  Calls on the same handle are safe too, except destroying or freeing it against any other use.
  *   T4  There is no hidden current device: a function names its device or takes a handle that knows it.
  *   T5  Functions that enqueue return without waiting for the device.
- *   T6  Nothing is called after close, after the interpreter began to end, or in a forked child (but see
+ *   T6  Nothing is called after close, after the interpreter has begun to end, or in a forked child (but see
  *       TB_DEVICE_SURVIVES_FORK).
  *   T8  The library is never unloaded; threads started in open end in close.
- *   T9  No function needs Python or its lock; one that may wait for queued work is called without it, or gives it up
- *       (tb_host.before_wait).
+ *   T9  No function needs Python or the GIL; one that may wait for queued work is called without the GIL, or releases
+ *       it (tb_host.before_wait).
  * Growth
  *   V1  Functions and fields are only ever appended.
  *   V2  struct_size says how much the other side knows: nothing is written past it, by a newer or an older side.
@@ -103,8 +103,9 @@ enum { TB_POINTER_HOST_PINNED = 1, TB_POINTER_DEVICE = 2 };
 enum {
   /* The host may read and write device memory through the same pointer once the work queued on it is done. */
   TB_DEVICE_HOST_ACCESSIBLE = 1,
-  /* Open, the questions (facts, counts, queries, waits) and stream_default start no thread and initialise no library of a
-   * vendor: as long as nothing else was called, the same self serves a forked child as well. Of all devices or none. */
+  /* Open, stream_default and the functions that only ask (facts, counts, queries, waits) start no thread and initialise
+   * no library of a vendor. As long as nothing else was called, a forked child can use the same self. All devices have
+   * this flag, or none. */
   TB_DEVICE_SURVIVES_FORK = 2
 };
 #define TB_CLOSURE_ALIGNMENT 64
@@ -116,8 +117,8 @@ typedef struct tb_physical tb_physical;
 typedef struct tb_module tb_module;
 typedef struct tb_function tb_function;
 
-/* Every struct starts with struct_size, set by its owner: the other side writes no further. Text is UTF-8 and ends
- * with a zero. Sizes are bytes, times nanoseconds. */
+/* Every struct starts with struct_size, which its owner sets: the other side writes no further. Text is UTF-8 and ends
+ * with a zero. Sizes are bytes, times are nanoseconds. */
 typedef struct tb_driver_info {
   uint32_t struct_size;
   int32_t dlpack_type; /* DLDeviceType of the memory: 1 CPU, 2 CUDA, 12 extension */
@@ -185,7 +186,7 @@ typedef struct tb_ipc_handle {
   uint8_t bytes[120];
 } tb_ipc_handle;
 
-/* What a closure is told when it runs. */
+/* What a closure receives when it runs. */
 typedef struct tb_closure_context {
   uint32_t struct_size;
   int32_t device;
@@ -193,32 +194,34 @@ typedef struct tb_closure_context {
   uint32_t waiters; /* threads that wait for this stream now; UINT32_MAX in a graph: no host produces its work */
   uint32_t error_capacity;
   char *error_text; /* a failing run writes its text here */
-  /* Looks at the closures behind the running one, see closure_commit.4. *storage: NULL for the first of them, else what
-   * the last call gave. NULL instead of a function: the driver cannot look ahead. */
+  /* Returns the closures after the running one, see closure_commit.4. *storage is NULL for the first of them, else what
+   * the last call returned. The function is NULL if the driver cannot look ahead. */
   const struct tb_closure *(*next)(const struct tb_closure_context *context, void **storage);
 } tb_closure_context;
 
-/* The kind of a closure, one static each: run once in stream order, then destroy once. */
+/* The kind of a closure, a static object. `run` is called once in stream order, then `destroy` once. */
 typedef struct tb_closure {
   uint32_t struct_size;
   uint32_t reserved;
-  const char *name; /* of the operation, as error texts show it */
+  const char *name; /* of the operation, for error texts */
   tb_status (*run)(void *storage, const tb_closure_context *context);
   void (*destroy)(void *storage);
 } tb_closure;
 
-/* Lent to the driver for its whole life. */
+/* The host's functions. The struct stays valid until close returns. */
 typedef struct tb_host {
   uint32_t struct_size;
   uint16_t abi_major, abi_minor;
-  /* Text of a failure, kept per thread in a fixed buffer: never allocates. native_code: the vendor's own number, 0 if none. */
+  /* Sets the text of a failure in a fixed buffer of this thread; never allocates. native_code: the vendor's number or
+   * 0. */
   void (*set_error)(tb_status status, int64_t native_code, const char *text);
   void (*log)(int32_t level, const char *text); /* 0 debug, 1 info, 2 warning, 3 error */
   const char *(*option)(const char *key);       /* a driver option ("devices"), or NULL; valid during open only */
-  /* Around a wait for queued work: before_wait gives up what that work may need of this thread, such as Python's lock,
-   * and returns what after_wait takes back; NULL: there was nothing. The host does so itself around stream_synchronize,
-   * event_synchronize and device_synchronize and, for a driver without CLOSURE, around all else that may wait; so this is
-   * for a driver of closures whose queue is full. Between the two it holds no lock that another thread may wait for. */
+  /* To be called around a wait for queued work. before_wait releases what that work may need of this thread, such as
+   * the GIL, and returns what after_wait needs to take it back, or NULL if it released nothing. The host does so itself
+   * around stream_synchronize, event_synchronize and device_synchronize and, for a driver without CLOSURE, around all
+   * other functions that may wait. So these are for a driver with closures whose queue is full. Between the two calls
+   * the driver holds no lock for which another thread may wait. */
   void *(*before_wait)(void);
   void (*after_wait)(void *given_up);
 } tb_host;
@@ -237,12 +240,12 @@ typedef struct tb_driver_api {
 #undef TB_SLOT0
 } tb_driver_api;
 
-/* The one exported function. The host zeroes `api` and sets its struct_size; the driver fills what both know with
- * tb_driver_fill, sets *self and returns TB_OK, or fails with a text and leaves both alone. Opening a second time
- * gives a working second self or TB_ALREADY_EXISTS. */
+/* The one exported function. The host zeroes `api` and sets its struct_size. The driver fills what both know with
+ * tb_driver_fill, sets *self and returns TB_OK, or it fails with a text and changes neither. Opening a second time
+ * returns a working second self or TB_ALREADY_EXISTS. */
 typedef tb_status (*tb_driver_open_fn)(const tb_host *host, tb_driver_api *api, tb_driver **self);
 
-/* The call was wrong, so nothing was done (rule E8). */
+/* Whether a status means that the call was invalid and nothing was done (rule E8). */
 static inline int tb_is_refusal(tb_status status) {
   return status == TB_INVALID_ARGUMENT || status == TB_NOT_FOUND || status == TB_FAILED_PRECONDITION ||
          status == TB_OUT_OF_RANGE || status == TB_UNSUPPORTED;
@@ -268,7 +271,7 @@ static inline tb_status tb_struct_fill(void *out, const void *mine) {
   return TB_OK;
 }
 
-/* Sets the text that every failure needs (E2), and returns its status. */
+/* Sets the text of a failure, which E2 requires, and returns its status. */
 static inline tb_status tb_fail(const tb_host *host, tb_status status, const char *text) {
   host->set_error(status, 0, text);
   return status;

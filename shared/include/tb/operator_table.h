@@ -1,6 +1,6 @@
-/* tb/operator_table.h -- tb-ops' function table: operators and code of others on its launch seam. C API 1.1.
+/* tb/operator_table.h -- tb-ops' function table, through which others launch operators and compiled code. C API 1.1.
  *
- * tb/component.h says how it is imported; tb/operator.h is its C++ side, which generated and hand-written code includes.
+ * tb/component.h says how it is imported. tb/operator.h is its C++ side, for generated and hand-written operators.
  */
 #ifndef TB_OPERATOR_TABLE_H
 #define TB_OPERATOR_TABLE_H
@@ -21,23 +21,23 @@ extern "C" {
 typedef struct tb_operator {
   uint32_t struct_size;
   uint32_t reserved;
-  const char *name; /* "library::operator", as error texts show it */
-  /* On the stream's worker, once: tensors[i] is an at::Tensor * to a CPU tensor over the bytes of the i-th tensor of the
-   * call, valid until run returns. May throw; must not take Python's lock, launch or wait. */
+  const char *name; /* "library::operator", for error texts */
+  /* Runs once, on the stream's worker. tensors[i] is an at::Tensor * to a CPU tensor over the bytes of the i-th tensor
+   * of the call, valid until run returns. May throw; must not take the GIL, launch or wait. */
   void (*run)(void *state, void *const *tensors);
   void (*destroy)(void *state); /* once for each call, also for one that was never run */
-  void *kind;                   /* tb-ops' own; NULL at first */
+  void *kind;                   /* used by tb-ops; NULL at first */
 } tb_operator;
 
 /* A kernel that was compiled for the host's memory, one for the life of the process: it takes addresses and numbers. */
 typedef struct tb_code {
   uint32_t struct_size;
   uint32_t reserved;
-  const char *name; /* as error texts show it */
-  /* On the stream's worker: arguments[i] are the 8 bytes of the call's i-th argument. May throw a std::exception and use
-   * OpenMP; must not take Python's lock, launch or wait. */
+  const char *name; /* for error texts */
+  /* Runs on the stream's worker. arguments[i] are the 8 bytes of the call's i-th argument. May throw a std::exception
+   * and use OpenMP; must not take the GIL, launch or wait. */
   void (*run)(void **arguments);
-  void *kind; /* tb-ops' own; NULL at first */
+  void *kind; /* used by tb-ops; NULL at first */
 } tb_code;
 
 /* Tensors are at::Tensor behind void *: both sides must be built for the same minor version of PyTorch. Functions throw
@@ -45,16 +45,18 @@ typedef struct tb_code {
 typedef struct tb_ops_table {
   uint32_t struct_size;
   int32_t torch_major, torch_minor; /* what tb-ops was built for */
-  /* `function` registers kernels for the device. It is called once, when a driver that runs such kernels is opened: at
-   * once if one is open. Never called on a driver without: its operators run on the CPU, counted. */
+  /* `function` registers kernels for the device. It is called once, when a driver that runs such kernels is opened, or
+   * at once if one is open. It is never called on other drivers, whose operators run on the CPU as fallbacks. */
   void (*on_native)(void (*function)(void));
-  /* Queues one call on the current stream of a device and returns. Takes `state` over, also when it throws. The tensors
-   * are described, not kept: their memory is reused in stream order. CPU tensors are copied. flags: TB_LAUNCH_WAIT. */
+  /* Queues one call on the current stream of a device and returns. It owns `state` from then on, also if it throws. The
+   * call does not hold references to tensors: their memory is reused in stream order. CPU tensors are copied. flags:
+   * TB_LAUNCH_WAIT. */
   void (*launch)(tb_operator *op, int32_t device, const void *const *tensors, uint64_t count, uint32_t flags,
                  void *state);
   /* ---- since 1.1 ---- */
-  /* Queues one call of `code` with `count` arguments, which are copied, on the current stream of a device. Its OpenMP team
-   * is as for kernels of tb-ops: by how long it was measured to take for as many `elements`, those of all its tensors. */
+  /* Queues one call of `code` with `count` arguments, which are copied, on the current stream of a device. The number
+   * of its intra-op threads is chosen as for kernels of tb-ops, by the time measured for this number of `elements`, the
+   * sum over its tensors. */
   void (*launch_code)(tb_code *code, int32_t device, void *const *arguments, uint64_t count, int64_t elements);
 } tb_ops_table;
 

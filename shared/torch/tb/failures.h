@@ -1,13 +1,13 @@
-// Statuses and PyTorch's exceptions, both ways: what a kernel throws on a stream's worker is thrown again, as the same
-// type, at the call that hears of it.
+// Conversion of PyTorch's exceptions to statuses and back. An exception that a kernel throws on a stream's worker is
+// thrown again, with the same type, by the call that reports it.
 #pragma once
 #include <c10/util/Exception.h>
 
-#include "tb/driver.h"
+#include "tb/component.h"
 
 namespace tb {
 
-// What a closure returns for an exception. A precondition that did not hold is what TORCH_CHECK means.
+// The status that a closure returns for an exception. TORCH_CHECK's own type means a precondition that does not hold.
 inline tb_status status_of(const c10::Error &error) {
   if (dynamic_cast<const c10::OutOfMemoryError *>(&error)) return TB_OUT_OF_MEMORY;
   if (dynamic_cast<const c10::NotImplementedError *>(&error)) return TB_UNSUPPORTED;
@@ -17,10 +17,11 @@ inline tb_status status_of(const c10::Error &error) {
   return TB_FAILED_PRECONDITION;
 }
 
-// Queued work failed as its kernel threw; a call with a device out of range is an AcceleratorError, as elsewhere.
+// What failed. A call with a device out of range throws AcceleratorError, as on other devices; queued work throws the
+// type of its kernel's exception.
 enum class Failed { call, work };
 
-// Throws what a status stands for; AcceleratorError (a RuntimeError in Python) for what no kernel throws.
+// Throws the exception of a status; AcceleratorError (a RuntimeError in Python) for a status that no kernel returns.
 [[noreturn]] inline void throw_failure(tb_status status, const char *function, const char *text, Failed what) {
   const c10::SourceLocation where{function, __FILE__, static_cast<uint32_t>(__LINE__)};
   if (what == Failed::call && status == TB_OUT_OF_RANGE) throw c10::AcceleratorError(where, status, text);
@@ -40,6 +41,14 @@ enum class Failed { call, work };
   default:
     throw c10::AcceleratorError(where, status, text);
   }
+}
+
+// Throws the failure that a component reported to tb-device on this thread, with the whole text for the user.
+[[noreturn]] inline void throw_reported_failure(const tb_device_table &tb_device, tb_status status,
+                                                const char *function, int32_t device, Failed what) {
+  char text[2048] = "";
+  tb_device.describe_error(status, function, device, text, sizeof text);
+  throw_failure(status, function, text, what);
 }
 
 } // namespace tb

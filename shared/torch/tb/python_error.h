@@ -1,4 +1,4 @@
-// A Python exception on its way through PyTorch's C++ code.
+// Passes a Python exception through PyTorch's C++ code.
 #pragma once
 #include <Python.h>
 
@@ -12,7 +12,7 @@ std::vector<int64_t> THPUtils_unpackLongs(PyObject *list);
 
 namespace tb {
 
-// What an exception says; `otherwise` where it cannot be said. Needs Python's lock, as the other.
+// The text of an exception, or `otherwise` if it has none. Both functions of this file need the GIL.
 inline std::string text_of_python_error(PyObject *value, const char *otherwise) {
   std::string text = otherwise;
   if (PyObject *shown = value ? PyObject_Str(value) : nullptr) {
@@ -23,9 +23,10 @@ inline std::string text_of_python_error(PyObject *value, const char *otherwise) 
   return text;
 }
 
-// Throws what stands for the exception that Python has set on this thread, and is that exception again where PyTorch
-// returns to Python. The type thrown is PyTorch's python_error, whose header does not compile under
-// Py_LIMITED_API; what reads the number -1 throws it, since Python's own functions return -1 beside an exception.
+// Throws the exception that Python has set on this thread as PyTorch's python_error, which is that exception again when
+// PyTorch returns to Python. The header of python_error does not compile under Py_LIMITED_API. A function of PyTorch
+// throws it here: one that reads numbers takes -1, beside which an exception is set, for the failure of Python's
+// function.
 [[noreturn]] inline void throw_python_error() {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);

@@ -1,4 +1,4 @@
-"""Autocast rules and gradient scaling for PyTorch's PrivateUse1 devices, made from PyTorch's own lists."""
+"""Autocast rules, from PyTorch's own lists, and gradient scaling for PrivateUse1 devices."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 
 from ._build import TORCH_MINOR, VERSION
 
-# Before the extension is loaded: in another minor version it would not load, or worse, load and crash.
+# This comes before the import of the extension, which may crash with another minor version of torch.
 if torch.__version__.split(".")[:2] != TORCH_MINOR.split("."):
     raise ImportError(
         f"tb-amp {VERSION} was built for torch {TORCH_MINOR}, but torch {torch.__version__} is installed: "
@@ -35,28 +35,28 @@ __all__ = [
 
 
 def register() -> None:
-    """Registers the autocast rules, and GradScaler's two operators, for PrivateUse1 devices; again does nothing.
+    """Registers the autocast rules and GradScaler's two operators for PrivateUse1 devices. Further calls do nothing.
 
-    Importing this package registers nothing. RuntimeError where another package has registered autocast rules already;
-    a backend's own kernels of the two operators stay.
+    Importing this package registers nothing. A backend's own kernels of the two operators are kept. RuntimeError:
+    another package has registered autocast rules already.
     """
     _core.register()
 
 
 def make_way() -> None:
-    """For a backend: takes back GradScaler's two operators, so that it can register kernels of its own for them.
+    """Removes GradScaler's two operators, so that a backend can register its own kernels for them.
 
-    register() then registers those again that the backend did not. A program has no use for this.
+    register() then registers those for which the backend has no kernel. Programs do not need this.
     """
     _core.withdraw_scaler()
 
 
 def rules() -> dict[str, list[str]]:
-    """Names of the operators that autocast treats by each policy, as they stand in native_functions.yaml.
+    """The operators of each policy of autocast, named as in native_functions.yaml.
 
     Policies: lower_precision_fp, fp32, fp32_set_opt_dtype, fp32_append_dtype, promote (those of
-    at::autocast::CastPolicy) and banned. The names come from the AT_FORALL_ lists of the ATen/autocast_mode.h that this
-    package was built with, which are also CUDA's; then follow those of add_rule(), with their library's name.
+    at::autocast::CastPolicy) and banned. The names are from the AT_FORALL_ lists of the ATen/autocast_mode.h with which
+    this package was built, and which CUDA uses too. The operators of add_rule() follow, with their library's name.
     """
     found = _core.rules()
     for name, policy in _core.custom_rules().items():
@@ -65,12 +65,12 @@ def rules() -> dict[str, list[str]]:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Types that autocast may use; the first is the one to prefer."""
+    """The dtypes that autocast can use; the first is the preferred one."""
     return [torch.bfloat16, torch.float16]
 
 
 class autocast(_autocast):
-    """torch.autocast for the PrivateUse1 device, whatever its name; to bfloat16 unless told otherwise."""
+    """torch.autocast for the PrivateUse1 device of any name. The default dtype is bfloat16."""
 
     def __init__(
         self, enabled: bool = True, dtype: torch.dtype = torch.bfloat16, cache_enabled: bool | None = None
@@ -79,10 +79,10 @@ class autocast(_autocast):
 
 
 def custom_fwd(forward: Any = None, *, cast_inputs: torch.dtype | None = None) -> Any:
-    """torch.amp.custom_fwd for the PrivateUse1 device: for `forward` of an autograd.Function. A decorator."""
+    """torch.amp.custom_fwd for the PrivateUse1 device: a decorator for `forward` of an autograd.Function."""
     return torch.amp.custom_fwd(forward, device_type=torch._C._get_privateuse1_backend_name(), cast_inputs=cast_inputs)
 
 
 def custom_bwd(backward: Any = None) -> Any:
-    """torch.amp.custom_bwd for the PrivateUse1 device: `backward` runs in forward's autocast state. A decorator."""
+    """torch.amp.custom_bwd for the PrivateUse1 device: a decorator that runs `backward` in forward's autocast state."""
     return torch.amp.custom_bwd(backward, device_type=torch._C._get_privateuse1_backend_name())

@@ -1,4 +1,4 @@
-"""Autocast rules for operators of one's own."""
+"""Autocast rules for operators that PyTorch's lists do not contain."""
 
 from typing import Any
 
@@ -11,22 +11,22 @@ Operator = str | torch._ops.OpOverload | torch._ops.OpOverloadPacket | CustomOpD
 
 
 def add_rule(operator: Operator, policy: str) -> None:
-    """Tells autocast how to call an operator that PyTorch's lists do not name, on PrivateUse1 devices.
+    """Adds an autocast rule for an operator that PyTorch's lists do not contain, on PrivateUse1 devices.
 
     Arguments:
         operator: what torch.library.custom_op returned, one of torch.ops, or a name: "mylib::attend",
-            "mylib::attend.overload". Of torch.ops.mylib.attend all overloads get the rule.
-        policy: "lower_precision_fp", "fp32", or "promote", as in rules(). Tensors that are floating, on the device and
-            not float64 are cast, also those in lists; other arguments stay as they are.
+            "mylib::attend.overload". For torch.ops.mylib.attend all overloads get the rule.
+        policy: "lower_precision_fp", "fp32" or "promote", as in rules(). Floating-point tensors on the device are cast,
+            also those in lists, except float64 ones; other arguments are not changed.
 
-    ValueError where there is no such operator, where it writes to an argument, or where it has a rule already.
+    ValueError: there is no such operator, it writes to an argument, or it has a rule already.
     """
     for name in _names(operator):
         _core.add_rule(name, policy)
 
 
 def remove_rule(operator: Operator) -> None:
-    """Takes back what add_rule() did for this operator. ValueError where it did nothing."""
+    """Removes the rule that add_rule() added for this operator. ValueError: there is none."""
     for name in _names(operator):
         _core.remove_rule(name)
 

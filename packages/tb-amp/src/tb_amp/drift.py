@@ -1,9 +1,9 @@
 """How autocast's rules differ between versions of torch: `python -m tb_amp.drift [TORCH...]`.
 
-Each TORCH is a folder that holds a torch (site-packages, an unpacked wheel) or a header autocast_mode.h. The report
-goes from each to the next; with one or none, from what tb-amp was built with to that torch, or to the installed one.
-Ends with status 1 if a header holds a list that tb-amp does not know, or if the torch that tb-amp was compared with
-has other rules than it was built with.
+Each TORCH is a folder with a torch (site-packages, an unpacked wheel) or a header autocast_mode.h. The report compares
+each with the next one. With one TORCH it compares the rules that tb-amp was built with to it; without any, to the
+installed torch. The exit status is 1 if a header has a list that tb-amp does not know, or if tb-amp was compared and
+differs.
 """
 
 import argparse
@@ -27,9 +27,9 @@ _NO_OPERATORS = {"AT_FORALL_DEPRECATED_AUTOCAST_BACKENDS"}  # names of devices
 
 
 def read_header(text: str) -> Rules:
-    """The lists in the text of an autocast_mode.h; one that tb-amp does not know stands under its macro's name.
+    """The lists in the text of an autocast_mode.h by policy; unknown lists are under their macros' names.
 
-    ValueError where there are none.
+    ValueError: the text has no lists.
     """
     found: Rules = {}
     for macro, body in re.findall(r"#define (AT_FORALL_\w+)\(_\)(.*)", text.replace("\\\n", " ")):
@@ -44,7 +44,7 @@ def read_header(text: str) -> Rules:
 
 
 def unknown_lists(rules: Rules) -> list[str]:
-    """Lists that tb-amp's source does not expand: their operators would have no rule."""
+    """The lists that tb-amp's source does not expand, so that their operators would have no rule."""
     return [policy for policy in rules if policy not in LISTS.values()]
 
 

@@ -1,4 +1,4 @@
-"""GradScaler that lets no step wait for the device to say whether gradients overflowed."""
+"""A GradScaler whose steps do not wait for the device to know whether gradients overflowed."""
 
 import warnings
 from typing import Any, cast
@@ -9,7 +9,7 @@ from torch.amp.grad_scaler import GradScaler as _GradScaler
 
 from .undo import Change, Undo
 
-# Optimizers that PyTorch has kernels for that skip the step themselves, and those kernels.
+# The optimizers whose fused kernels skip the step themselves, and those kernels.
 _FUSED = {
     torch.optim.SGD: "_fused_sgd_",
     torch.optim.Adam: "_fused_adam_",
@@ -19,19 +19,19 @@ _FUSED = {
 
 
 class GradScaler(_GradScaler):
-    """torch.amp.GradScaler for the PrivateUse1 device, whatever its name, without its wait in every step.
+    """torch.amp.GradScaler for the PrivateUse1 device of any name, without a wait in every step.
 
-    The same arguments but for the device, and the same results. The stock class reads `found_inf` to decide whether it
-    calls `optimizer.step()`. Here the step is always called, and has no effect where gradients overflowed:
+    Arguments, apart from the device, and results are those of PyTorch's class, which reads `found_inf` to decide
+    whether it calls `optimizer.step()`. This class always calls the step, which has no effect if gradients overflowed:
 
-    - SGD, Adam, AdamW and Adagrad for which neither `fused` nor `foreach` was chosen become `fused=True` if the device
-      has the kernel, which looks at `found_inf` itself.
-    - After the step of any other optimizer a selection on the device puts the old values back. While it works, copies
-      of parameters and state take memory.
-    - Two kinds of step wait as the stock class's do: one that makes the optimizer's state (the first), and one that
-      changes numbers on the host (a warning says so once for each optimizer).
+    - SGD, Adam, AdamW and Adagrad without a choice of `fused` or `foreach` become `fused=True` if the device has the
+      kernel, which reads `found_inf` itself.
+    - After the step of any other optimizer, a selection on the device restores the old values. Copies of parameters and
+      state take memory during the step.
+    - Two kinds of step wait, as in PyTorch's class: the first, which makes the optimizer's state, and one that changes
+      numbers on the host (a warning says so once for each optimizer).
 
-    So `step()` returns what `optimizer.step()` returned also where it had no effect.
+    `step()` returns what `optimizer.step()` returned, also if the step had no effect.
     """
 
     def __init__(
@@ -44,21 +44,22 @@ class GradScaler(_GradScaler):
     ) -> None:
         device = torch._C._get_privateuse1_backend_name()
         super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
-        self._waiting: WeakSet[torch.optim.Optimizer] = WeakSet()  # these change the host's numbers
+        self._waiting: WeakSet[torch.optim.Optimizer] = WeakSet()  # those that change numbers on the host
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_waiting": WeakSet()}
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
-        """Unscales the gradients if that is still to be done, and calls `optimizer.step(*args, **kwargs)`.
+        """Unscales the gradients unless unscale_() did, and calls `optimizer.step(*args, **kwargs)`.
 
-        The step has no effect if a gradient is infinite or not a number. RuntimeError as from the stock class.
+        The step has no effect if a gradient is infinite or NaN. RuntimeError: as from torch.amp.GradScaler.step.
         """
         if self._enabled:
             _prefer_fused(optimizer, self._device)
         if not (self._enabled and _makes_momentum(optimizer)):
             return super().step(optimizer, *args, **kwargs)
-        # The fused kernel would leave the new buffers as empty_like() made them if it skipped this step.
+        # If the fused kernel skipped this step, the new momentum buffers would keep the uninitialised memory of
+        # empty_like().
         supports = getattr(optimizer, "_step_supports_amp_scaling", False)
         optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         try:
@@ -93,7 +94,7 @@ def _any(found_inf_per_device: dict[torch.device, torch.Tensor]) -> torch.Tensor
 
 
 def _prefer_fused(optimizer: torch.optim.Optimizer, device_type: str) -> None:
-    """Makes an optimizer `fused=True` where its user left the choice open and the device can."""
+    """Makes an optimizer `fused=True` if its user made no choice and the device has the kernel."""
     kernel = _FUSED.get(type(optimizer))
     if kernel is None or getattr(optimizer, "_step_supports_amp_scaling", False):
         return
@@ -112,7 +113,7 @@ def _prefer_fused(optimizer: torch.optim.Optimizer, device_type: str) -> None:
     for group in optimizer.param_groups:
         group["fused"] = True
     for parameter, state in optimizer.state.items():
-        if "step" in state:  # the kernel counts on the device
+        if "step" in state:  # the kernel counts steps on the device
             state["step"] = torch.as_tensor(state["step"], dtype=torch.float32).to(parameter.device)
     optimizer._step_supports_amp_scaling = True  # type: ignore[attr-defined]
 

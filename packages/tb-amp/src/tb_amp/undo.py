@@ -1,4 +1,4 @@
-"""A step of an optimizer that can be undone, on the device and without waiting for it."""
+"""Undoes a step of an optimizer on the device, without waiting for it."""
 
 from enum import Enum
 from typing import Any
@@ -8,18 +8,15 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 
 class Change(Enum):
-    """What a step changed, in the order of what it takes to undo it."""
+    """What a step changed, from the cheapest to the most expensive to undo."""
 
-    VALUES = 1  # values of tensors on the device
-    STRUCTURE = 2  # it made or removed state, as first steps do
+    VALUES = 1  # only values of tensors on the device
+    STRUCTURE = 2  # it made or removed state, as a first step does
     HOST = 3  # numbers or CPU tensors
 
 
 class Undo:
-    """What a step of an optimizer may change, as it was when this was made: parameters, state, options of groups.
-
-    Keeps a copy of every tensor among them.
-    """
+    """A copy of what a step of an optimizer may change: parameters, state, and options of groups."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, device_type: str) -> None:
         self._optimizer = optimizer
@@ -35,7 +32,7 @@ class Undo:
         return tree_flatten([parameters, options, list(self._optimizer.state.values())])
 
     def change(self) -> Change:
-        """What has changed, found out without reading a tensor of the device."""
+        """What has changed since the copy was made. Does not read a tensor of the device."""
         leaves, structure = self._flatten()
         if structure != self._structure or list(map(id, self._optimizer.state)) != list(map(id, self._keys)):
             return Change.STRUCTURE
@@ -53,7 +50,7 @@ class Undo:
 
     @torch.no_grad()
     def where(self, condition: torch.Tensor) -> None:
-        """Undoes a step that changed VALUES, where `condition` holds: bool, one element, on the device."""
+        """Undoes a step that changed VALUES if `condition`, a bool tensor with one element on the device, is true."""
         conditions = {condition.device: condition}
         for copy, now in zip(self._copies, self._flatten()[0], strict=True):
             if isinstance(now, torch.Tensor) and now.device.type == self._device_type:
@@ -63,7 +60,7 @@ class Undo:
 
     @torch.no_grad()
     def everything(self) -> None:
-        """Undoes whatever the step changed."""
+        """Undoes all changes of the step."""
         for leaf, copy in zip(self._leaves, self._copies, strict=True):
             if isinstance(leaf, torch.Tensor):
                 leaf.copy_(copy)

@@ -1,3 +1,4 @@
+// Reads the arguments of a call and queues it.
 #include "tb/tensor_caster.h"
 
 #include "code/kernel.h"
@@ -8,7 +9,7 @@
 
 namespace nb = nanobind;
 
-namespace tb {
+namespace tb::compile {
 
 HostKernel::HostKernel(uint64_t entry, std::string name, const std::vector<std::string> &types) {
   for (const std::string &type : types) {
@@ -16,7 +17,7 @@ HostKernel::HostKernel(uint64_t entry, std::string name, const std::vector<std::
                       "' is no type of an argument: pointer, integer or float");
     types_.push_back(type == "pointer" ? Type::pointer : type == "integer" ? Type::integer : Type::real);
   }
-  // Queued work may outlive everything but the driver.
+  // Never freed: queued work may outlive everything except the driver.
   const auto *kept = new std::string(std::move(name));
   code_ = new tb_code{sizeof(tb_code), 0, kept->c_str(), reinterpret_cast<Entry>(entry), nullptr};
 }
@@ -24,7 +25,7 @@ HostKernel::HostKernel(uint64_t entry, std::string name, const std::vector<std::
 void HostKernel::call(nb::args arguments) const {
   TORCH_CHECK(arguments.size() == types_.size() + 1, code_->name, ": ", types_.size() + 1, " arguments, but got ",
               arguments.size());
-  // All of them before there is a place in the queue: reading one may fail.
+  // All arguments are read before storage in the queue is reserved, since reading one may throw.
   std::vector<void *> slots(types_.size());
   int64_t elements = 0;
   for (size_t i = 0; i < types_.size(); i++) {
@@ -48,4 +49,4 @@ void HostKernel::call(nb::args arguments) const {
   components.ops.launch_code(code_, device, slots.data(), slots.size(), elements);
 }
 
-} // namespace tb
+} // namespace tb::compile

@@ -1,5 +1,5 @@
-// Generated code as work of the device's streams: a call of a kernel is queued as a closure, and runs on the stream's
-// worker, in order with everything else.
+// Generated code on streams: a call of a kernel is queued as a closure and runs on the stream's worker, in stream
+// order.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -9,18 +9,18 @@
 
 #include "tb/operator_table.h"
 
-namespace tb {
+namespace tb::compile {
 
-// A function compiled for the host, whose arguments lie in an array of 8 bytes each: extern "C" void entry(void **).
+// A function compiled for the host: extern "C" void entry(void **), with an array of 8 bytes for each argument.
 class HostKernel {
 public:
   using Entry = void (*)(void **arguments);
 
-  // name: for messages, it lives as long as the process. types: of the arguments, "pointer", "integer" or "float".
+  // name: for messages; it is kept until the process ends. types: of the arguments, "pointer", "integer" or "float".
   HostKernel(uint64_t entry, std::string name, const std::vector<std::string> &types);
 
-  // Tensors where pointers are, numbers elsewhere, and at last the number of the device. Queues the call on the current
-  // stream of that device. NotImplementedError: the driver runs no host code on its streams.
+  // Queues a call on the current stream of a device. arguments: tensors for pointers, numbers for the others, and at
+  // last the number of the device. NotImplementedError: the driver runs no host code on its streams.
   void call(nanobind::args arguments) const;
 
 private:
@@ -29,4 +29,4 @@ private:
   std::vector<Type> types_;
 };
 
-} // namespace tb
+} // namespace tb::compile

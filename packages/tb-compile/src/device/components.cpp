@@ -1,16 +1,16 @@
+// Imports the other components' tables; calls of streams and events.
 #include <nanobind/nanobind.h>
 
 #include "device/components.h"
 
 #include "tb/component_python.h"
-#include "tb/failures.h"
 
-namespace tb {
+namespace tb::compile {
 
 Components components;
 
 void connect_components() {
-  static bool done = false; // under Python's lock
+  static bool done = false; // the GIL guards it
   if (done) return;
   constexpr const char *me = "tb-compile";
   if (!tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &components.device,
@@ -26,12 +26,6 @@ Driver open_driver() {
   Driver driver;
   check(components.device.driver(&driver.api, &driver.self), "driver", -1);
   return driver;
-}
-
-void raise(tb_status status, const char *function, int32_t device) {
-  char text[2048] = "";
-  components.device.describe_error(status, function, device, text, sizeof text);
-  throw_failure(status, function, text, Failed::call);
 }
 
 void wait_stream(int32_t device, tb_stream *stream, tb_stream *earlier) {
@@ -51,4 +45,4 @@ bool is_capturing(int32_t device) {
   return capture != nullptr;
 }
 
-} // namespace tb
+} // namespace tb::compile

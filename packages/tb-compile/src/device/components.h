@@ -3,9 +3,10 @@
 #include <cstdint>
 
 #include "tb/component.h"
+#include "tb/failures.h"
 #include "tb/operator_table.h"
 
-namespace tb {
+namespace tb::compile {
 
 struct Components {
   tb_device_table device;
@@ -14,27 +15,26 @@ struct Components {
 };
 extern Components components;
 
-// Takes the tables, once a process. Python's error is thrown: ImportError where one is missing or does not match.
+// Imports the tables, once a process. Throws Python's ImportError if one is missing or does not match. Needs the GIL.
 void connect_components();
 
 struct Driver {
   const tb_driver_api *api = nullptr;
   tb_driver *self = nullptr;
 };
-// The process's driver, opened at the first call.
+// The process's driver. The first call opens it.
 Driver open_driver();
 
-// Throws what a component reported, with the whole text for the user.
-[[noreturn]] void raise(tb_status status, const char *function, int32_t device);
+// Throws the failure that a component reported, if `status` is one.
 inline void check(tb_status status, const char *function, int32_t device) {
   if (status != TB_OK) [[unlikely]]
-    raise(status, function, device);
+    throw_reported_failure(components.device, status, function, device, Failed::call);
 }
 
-// Makes all that is queued on `stream` from now on wait for what is queued on `earlier`.
+// Makes the work that is queued on `stream` from now on wait for the work that is queued on `earlier`.
 void wait_stream(int32_t device, tb_stream *stream, tb_stream *earlier);
 
-// Whether work of this thread's current stream of a device goes to a capture instead of running.
+// Whether this thread's current stream of a device takes part in a capture.
 bool is_capturing(int32_t device);
 
-} // namespace tb
+} // namespace tb::compile

@@ -1,3 +1,4 @@
+// Decides for each call between the function, a capture and a launch.
 #include "tb/tensor_caster.h"
 
 #include "graph/graphed_callable.h"
@@ -10,17 +11,17 @@
 #include <utility>
 
 #include "device/components.h"
+#include "device/device_type.h"
 
 namespace nb = nanobind;
 
-namespace tb {
+namespace tb::compile {
 namespace {
 
-constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
-
-// Calls that run before one is captured: kernels meet their types, addresses show whether they repeat.
+// The number of calls before a capture. In them kernels see their types for the first time, and addresses show whether
+// they repeat.
 constexpr int warm_up = 2;
-// Captures that fail, and graphs that a call does not fit, before there are no more.
+// After this many failed captures, or graphs that a call did not fit, nothing is captured any more.
 constexpr int most_failures = 3, most_drops = 8;
 
 std::vector<at::Tensor> tensors(nb::list list) {
@@ -30,7 +31,7 @@ std::vector<at::Tensor> tensors(nb::list list) {
   return found;
 }
 
-// Each element of memory once: dimensions of stride 0 show the same again.
+// A view with each element of memory once: dimensions of stride 0 repeat elements.
 at::Tensor shown_once(at::Tensor tensor) {
   for (int64_t i = 0; i < tensor.dim(); i++)
     if (tensor.stride(i) == 0 && tensor.size(i) > 1) tensor = tensor.narrow(i, 0, 1);
@@ -46,7 +47,7 @@ at::Tensor memory_like(const at::Tensor &tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
 }
 
-// A tensor of its own over the memory of `base`, in the form of `like`.
+// A new tensor over the memory of `base`, in the form of `like`.
 at::Tensor over(const at::Tensor &base, const at::Tensor &like, int64_t offset) {
   using c10::DispatchKey;
   constexpr c10::DispatchKeySet plain(
@@ -57,7 +58,7 @@ at::Tensor over(const at::Tensor &base, const at::Tensor &like, int64_t offset) 
   return tensor;
 }
 
-// Why a graph cannot read this tensor; NULL: it can.
+// Why a graph cannot read this tensor; NULL if it can.
 const char *unfit(const at::Tensor &tensor) {
   if (tensor.device().type() != device_type) return "an input is not on the device, whose graphs read its memory only";
   if (tensor.layout() != at::kStrided || !tensor.has_storage()) return "an input is no strided tensor";
@@ -78,9 +79,9 @@ bool GraphedCallable::Form::matches(const at::Tensor &tensor) const {
   return tensor.scalar_type() == type && tensor.sizes() == sizes && tensor.strides() == strides;
 }
 
-// ---- launches ---------------------------------------------------------------------------------------------------------
+// ---- launches -------------------------------------------------------------------------------------------------------
 
-// Notes also what does not fit, so that the next capture does better.
+// Also notes what does not fit, so that the next capture copies it.
 bool GraphedCallable::fits(const std::vector<at::Tensor> &given) {
   bool fits = given.size() == inputs_.size();
   for (size_t i = 0; i < given.size() && i < inputs_.size(); i++) {
@@ -93,7 +94,7 @@ bool GraphedCallable::fits(const std::vector<at::Tensor> &given) {
       fits = false;
     }
   }
-  // What the caller has still lies where the launch would write.
+  // A result of the last launch that the caller still has would be overwritten.
   for (Result &result : results_)
     if (result.tensor.defined() && !result.view_of && !result.is_kept &&
         result.tensor.storage().use_count() > result.holders) {
@@ -103,7 +104,7 @@ bool GraphedCallable::fits(const std::vector<at::Tensor> &given) {
   return fits;
 }
 
-// The launch before used the same memory, and so does what reads its results.
+// The last launch used the same memory, and so does work that reads its results.
 void GraphedCallable::follow(tb_stream *stream) {
   tb_stream *before = std::exchange(last_stream_, stream);
   if (!before || before == stream) return;
@@ -152,9 +153,9 @@ nb::object GraphedCallable::launch(nb::list inputs) {
   return found;
 }
 
-// ---- captures ---------------------------------------------------------------------------------------------------------
+// ---- captures -------------------------------------------------------------------------------------------------------
 
-void GraphedCallable::learn(const std::vector<at::Tensor> &given) {
+void GraphedCallable::observe_addresses(const std::vector<at::Tensor> &given) {
   const bool first = inputs_.size() != given.size();
   if (first) inputs_.assign(given.size(), {});
   for (size_t i = 0; i < given.size(); i++) {
@@ -186,7 +187,7 @@ nb::object GraphedCallable::begin(nb::list inputs) {
     return nb::none();
   }
   if (is_capturing(device_)) return nb::none();
-  learn(given);
+  observe_addresses(given);
   if (++calls_ <= warm_up) return nb::none();
 
   const c10::NoGradGuard no_gradients;
@@ -244,7 +245,7 @@ nb::object GraphedCallable::end(nb::list results, nb::list inputs) {
   captures_++;
   results.clear();
   nb::object found = launch(inputs);
-  TORCH_CHECK(!found.is_none(), "somebody keeps what was captured");
+  TORCH_CHECK(!found.is_none(), "a result of the capture is still in use outside of it");
   return found;
 }
 
@@ -265,4 +266,4 @@ void GraphedCallable::drop() {
   }
 }
 
-} // namespace tb
+} // namespace tb::compile

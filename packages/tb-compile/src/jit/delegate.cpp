@@ -1,3 +1,4 @@
+// Compiles and runs the methods of lowered modules.
 #include "jit/delegate.h"
 
 #include <c10/core/DeviceGuard.h>
@@ -11,17 +12,16 @@
 #include <map>
 #include <utility>
 
+#include "device/device_type.h"
 #include "jit/lowered_module.h"
 #include "program/from_torchscript.h"
 
-namespace tb::jit {
+namespace tb::compile::jit {
 namespace {
-
-constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
 std::string device_name() { return c10::DeviceTypeName(device_type, /*lower_case=*/true); }
 
-// One method of a lowered module, ready to run: a program, or where it has control flow TorchScript's interpreter.
+// One method of a lowered module: a program, or TorchScript's interpreter if it has control flow.
 class Method final : public torch::CustomClassHolder {
 public:
   Method(const Loaded &loaded, std::string name, c10::Device device)
@@ -87,8 +87,8 @@ public:
   }
 
   c10::impl::GenericDict compile(c10::IValue processed, c10::impl::GenericDict spec) override {
-    torch::utils::device_lazy_init(device_type); // a process may begin with loading a module
-    std::map<std::string, c10::Device> devices;  // a module is loaded once for each
+    torch::utils::device_lazy_init(device_type); // loading a module may be the first use of the device
+    std::map<std::string, c10::Device> devices;  // a module is loaded once for each device
     for (const auto &entry : spec)
       devices.emplace(entry.key().toStringRef(), device_of(entry.key().toStringRef(), entry.value()));
     const std::vector<std::string> methods = methods_of(spec);
@@ -120,4 +120,4 @@ void register_delegate() {
   static const torch::jit::backend_preprocess_register registered(device_name(), preprocess);
 }
 
-} // namespace tb::jit
+} // namespace tb::compile::jit

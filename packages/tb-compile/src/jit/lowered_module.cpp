@@ -1,3 +1,4 @@
+// Saves and loads modules with debug handles.
 #include "jit/lowered_module.h"
 
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
@@ -12,7 +13,7 @@
 #include <sstream>
 #include <utility>
 
-namespace tb::jit {
+namespace tb::compile::jit {
 namespace {
 
 using torch::jit::Module;
@@ -20,11 +21,11 @@ using torch::jit::Node;
 
 constexpr int64_t format = 1;
 
-// One way for preprocess(), whose source ranges the debug handles name, and for load(): the handles of the first fit the
-// nodes of the second.
+// Both preprocess(), to whose nodes the debug handles belong, and load() call this, so that the handles of the first
+// match the nodes of the second.
 Module prepare(Module module, const std::vector<std::string> &methods) {
-  // Loading a saved module gets here with the optimizer off. Inlining, and with it freezing, then stops one level deep:
-  // classes lose methods that the graph still calls.
+  // While a saved module is loaded, the optimizer is off. Inlining, and with it freezing, would stop after one level,
+  // and classes would lose methods that the graph still calls.
   const torch::jit::GraphOptimizerEnabledGuard optimize(true);
   if (!module.is_training()) {
     std::vector<std::string> kept;
@@ -91,8 +92,8 @@ Loaded load(const c10::IValue &processed, const std::vector<std::string> &method
   const auto &parts = processed.toTupleRef().elements();
   const at::Tensor blob = parts[1].toTensor().cpu().contiguous();
   std::istringstream in(std::string(static_cast<const char *>(blob.const_data_ptr()), blob.numel()));
-  // Onto the device at once: a module in C++ cannot be moved there later.
+  // Loaded onto the device directly, because a module cannot be moved there later in C++.
   return {prepare(torch::jit::load(in, device), methods), parts[2].toGenericDict()};
 }
 
-} // namespace tb::jit
+} // namespace tb::compile::jit

@@ -1,3 +1,4 @@
+// Runs lazy graphs as programs.
 #include "lazy/backend.h"
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -13,15 +14,14 @@
 #include <sstream>
 #include <utility>
 
+#include "device/device_type.h"
 #include "lazy/data.h"
 #include "program/from_torchscript.h"
 
-namespace tb::lazy {
+namespace tb::compile::lazy {
 namespace {
 
 namespace ltc = torch::lazy;
-
-constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
 ltc::BackendImplInterface &torchscript() { return *ltc::GetTSBackendImpl(); }
 
@@ -30,7 +30,7 @@ struct DeviceType final : ltc::BackendDeviceType {
   std::string toString() const override { return c10::DeviceTypeName(device_type, /*lower_case=*/true); }
 };
 
-// A kind of TSComputation, for PyTorch's own functions take every computation for one.
+// A TSComputation, because PyTorch's functions cast every computation to one.
 struct Computation final : ltc::TSComputation {
   explicit Computation(const ltc::TSComputation &of)
       : TSComputation(of.graph()), lowered(from_functional(*of.graph(), "a lazy graph")) {
@@ -59,7 +59,7 @@ Backend &backend() {
   return *backend;
 }
 
-// ---- what has nothing to do with the device --------------------------------------------------------------------------
+// ---- independent of the device --------------------------------------------------------------------------------------
 
 const ltc::IrBuilder *Backend::GetIrBuilder() const { return torchscript().GetIrBuilder(); }
 
@@ -100,20 +100,20 @@ std::string Backend::GetComputationBackendText(const ltc::ComputationPtr computa
   return computation->to_string();
 }
 
-// ---- data ------------------------------------------------------------------------------------------------------------
+// ---- data -----------------------------------------------------------------------------------------------------------
 
 ltc::BackendDataPtr Backend::MakeComputationDataFromTensor(const at::Tensor &tensor, const ltc::Shape &,
                                                            const ltc::BackendDevice &device) const {
   const c10::Device place(device_type, static_cast<c10::DeviceIndex>(device.ordinal()));
   const at::TensorOptions options = tensor.options().device(place);
-  if (tensor.dim() == 0 && tensor.is_cpu()) { // filled by a kernel: a copy from the host would wait
+  if (tensor.dim() == 0 && tensor.is_cpu()) { // a kernel fills it: a copy from the host would wait
     const c10::Scalar number = tensor.item();
     return std::make_shared<Data>(at::full({}, number, options), device, number);
   }
   return std::make_shared<Data>(tensor.to(options, /*non_blocking=*/tensor.device().type() == device_type), device);
 }
 
-// ---- computations ----------------------------------------------------------------------------------------------------
+// ---- computations ---------------------------------------------------------------------------------------------------
 
 std::vector<ltc::ComputationPtr> Backend::Compile(std::vector<ltc::ComputationPtr> instances) const {
   std::vector<ltc::ComputationPtr> compiled;
@@ -154,7 +154,7 @@ std::vector<ltc::BackendDataPtr> Backend::ExecuteComputation(ltc::ComputationPtr
   return results;
 }
 
-// ---- devices ---------------------------------------------------------------------------------------------------------
+// ---- devices --------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<ltc::BackendDeviceType> Backend::GetDefaultDeviceType() const {
   static const std::shared_ptr<ltc::BackendDeviceType> type = std::make_shared<DeviceType>();
@@ -214,4 +214,4 @@ std::string Backend::CreateMetricReport() const {
   return text.str();
 }
 
-} // namespace tb::lazy
+} // namespace tb::compile::lazy

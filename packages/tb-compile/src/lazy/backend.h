@@ -1,5 +1,5 @@
-// PyTorch's lazy backend interface (torch::lazy::BackendImplInterface) on the device of PrivateUse1. TorchScript's backend
-// serves what has nothing to do with a device: tracing and lowering.
+// PyTorch's lazy backend interface (torch::lazy::BackendImplInterface) for the device of PrivateUse1. TorchScript's
+// backend does what is independent of the device: tracing and lowering.
 #pragma once
 #include <torch/csrc/lazy/backend/backend_interface.h>
 
@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-namespace tb::lazy {
+namespace tb::compile::lazy {
 
-// Counts of all lazy graphs of the process.
+// Counts of all lazy graphs of the process. nanoseconds: processor time of the threads that executed them.
 struct Counts {
-  std::atomic<int64_t> compilations{0}, instructions{0}, executions{0}, nanoseconds{0}; // of the threads that executed
+  std::atomic<int64_t> compilations{0}, instructions{0}, executions{0}, nanoseconds{0};
 };
 Counts &counts();
 
@@ -21,7 +21,7 @@ class Backend final : public torch::lazy::BackendImplInterface {
 public:
   void PrepareToExit() const override {}
 
-  // Seeds every device's generator, so that lazy draws are the device's.
+  // Seeds every device's generator, from which lazy tensors draw.
   void SetRngSeed(size_t seed) const override;
 
   const torch::lazy::IrBuilder *GetIrBuilder() const override;
@@ -45,7 +45,7 @@ public:
   std::vector<std::string> GetCompilationDevices(const std::string &device,
                                                  c10::ArrayRef<std::string> devices) const override;
   std::vector<torch::lazy::ComputationPtr> Compile(std::vector<torch::lazy::ComputationPtr> instances) const override;
-  // On the current streams of the calling thread; waits for nothing.
+  // Queues the work on the current streams of the calling thread and waits for nothing.
   std::vector<torch::lazy::BackendDataPtr> ExecuteComputation(torch::lazy::ComputationPtr computation,
                                                               c10::ArrayRef<torch::lazy::BackendDataPtr> arguments,
                                                               const torch::lazy::BackendDevice &device) const override;
@@ -59,7 +59,7 @@ public:
   std::vector<torch::lazy::BackendDevice> GetBackendDevices() const override;
   torch::lazy::BackendDevice GetBackendDevice(c10::Device device) const override;
 
-  // Devices, seed, counts and memory in the lines of torch._lazy.metrics.metrics_report().
+  // Devices, seed, counts and memory, for torch._lazy.metrics.metrics_report().
   std::string CreateMetricReport() const override;
 
 private:
@@ -67,7 +67,7 @@ private:
   mutable std::atomic<uint64_t> seed_{0};
 };
 
-// The one of the process; never destroyed.
+// The backend of the process; never destroyed.
 Backend &backend();
 
-} // namespace tb::lazy
+} // namespace tb::compile::lazy

@@ -1,3 +1,4 @@
+// Converts the arguments and results of operators that run eagerly.
 #include "lazy/fallback.h"
 
 #include <ATen/ops/_copy_from_and_resize.h>
@@ -9,14 +10,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "device/device_type.h"
 #include "lazy/trace.h"
 
-namespace tb::lazy {
+namespace tb::compile::lazy {
 namespace {
 
 using c10::IValue;
-
-constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
 void count(const std::string &name) {
   static std::mutex mutex;
@@ -33,7 +33,7 @@ c10::Device eager_device(c10::Device lazy) {
   return {device_type, lazy.has_index() ? lazy.index() : static_cast<c10::DeviceIndex>(0)};
 }
 
-// A lazy argument, what it is on the device, and whether the operator writes to it.
+// A lazy argument, the tensor on the device, and whether the operator writes to it.
 struct Converted {
   at::Tensor lazy, eager;
   bool written;
@@ -125,4 +125,4 @@ void trace_or_run(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   if (!trace(op, stack)) run_eagerly(op, stack);
 }
 
-} // namespace tb::lazy
+} // namespace tb::compile::lazy

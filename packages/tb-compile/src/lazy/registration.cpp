@@ -1,3 +1,4 @@
+// Chooses a kernel of the dispatch key Lazy for each operator.
 #include "lazy/registration.h"
 
 #include <torch/csrc/lazy/backend/backend_interface.h>
@@ -17,11 +18,11 @@
 #include "lazy/fallback.h"
 
 namespace at {
-// PyTorch's lazy kernels. libtorch exports it; no header declares it.
+// Registers PyTorch's lazy kernels. libtorch exports it, but no header declares it.
 TORCH_API void RegisterTorchScriptLazyNativeFunctions();
 } // namespace at
 
-namespace tb::lazy {
+namespace tb::compile::lazy {
 namespace {
 
 using c10::DispatchKey;
@@ -45,18 +46,19 @@ std::optional<size_t> generator_of(const c10::FunctionSchema &schema) {
   return std::nullopt;
 }
 
-// Kernels that ours stand before, and go on to.
+// Kernels that are replaced, and that the replacements call.
 using Kernels = std::unordered_map<c10::OperatorName, c10::SafeKernelFunction>;
 Kernels lazy_kernels, device_kernels;
 
-// PyTorch's lazy kernels leave a call with a generator to a fallback that knows the CPU and CUDA only.
+// PyTorch's lazy kernels pass a call with a generator to a fallback that supports the CPU and CUDA only.
 void with_generator(const OperatorHandle &op, torch::jit::Stack *stack) {
   const auto &arguments = op.schema().arguments();
   if (!(*stack)[stack->size() - arguments.size() + *generator_of(op.schema())].isNone()) return run_eagerly(op, stack);
   lazy_kernels.at(op.operator_name()).callBoxed(op, c10::DispatchKeySet(DispatchKey::Lazy), stack);
 }
 
-// A generator or a tensor of the device brings the device's key, which comes before that of a lazy tensor beside it.
+// A generator or a tensor of the device has the device's dispatch key, which precedes that of a lazy tensor in the
+// call.
 void of_lazy_tensors(const OperatorHandle &op, torch::jit::Stack *stack) {
   for (const c10::IValue &value : torch::jit::last(*stack, op.schema().arguments().size()))
     if (value.isTensor() && value.toTensor().defined() && value.toTensor().key_set().has(DispatchKey::Lazy))
@@ -64,8 +66,8 @@ void of_lazy_tensors(const OperatorHandle &op, torch::jit::Stack *stack) {
   device_kernels.at(op.operator_name()).callBoxed(op, c10::DispatchKeySet(DispatchKey::PrivateUse1), stack);
 }
 
-// Composite kernels come before a fallback, and call variants with out= and views, which break the graph: what has no
-// writes is traced under its own name.
+// A composite kernel takes precedence over a fallback, and calls views and variants with out=, which break the graph.
+// So an operator without writes gets a kernel that traces it as one node.
 bool is_composite_without_writes(const OperatorHandle &op) {
   if (!op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) &&
       !op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional))
@@ -83,7 +85,7 @@ bool is_composite_without_writes(const OperatorHandle &op) {
   return takes_tensors;
 }
 
-// That kernels are registered over others is what this is for; the dispatcher warns of it.
+// Drops the dispatcher's warnings about replaced kernels, which are intended here.
 class NoWarnings final : public c10::WarningHandler {
 public:
   void process(const c10::Warning &) override {}
@@ -91,7 +93,7 @@ public:
 
 template <auto kernel> torch::CppFunction boxed() { return torch::CppFunction::makeFromBoxedFunction<kernel>(); }
 
-// ---- results that are lists, by parts: a node gives tensors only ----------------------------------------------------
+// ---- results that are lists: each part is a node, since the result of a node is a tensor ----------------------------
 
 using at::Tensor;
 using c10::SymInt;
@@ -130,15 +132,15 @@ void register_lists(torch::Library &aten) {
 }
 
 void register_lazy_kernels() {
-  // Not those for autograd: two of them end in a fallback that knows the CPU and CUDA only.
+  // Without those for autograd: two of them end in a fallback that supports the CPU and CUDA only.
   at::RegisterTorchScriptLazyNativeFunctions();
   static auto fallback = MAKE_TORCH_LIBRARY_IMPL(_, Lazy);
   fallback.fallback(boxed<&trace_or_run>());
   static auto aten = MAKE_TORCH_LIBRARY_IMPL(aten, Lazy);
-  aten.impl("nonzero", boxed<&run_eagerly>()); // PyTorch's goes to that fallback too, as the next two
+  aten.impl("nonzero", boxed<&run_eagerly>()); // PyTorch's kernel calls that fallback too, as the next two
   for (const char *name : {"max_pool3d_with_indices", "max_pool3d_with_indices_backward"})
     aten.impl(name, boxed<&trace_or_run>());
-  // PyTorch's give wrong results or fail.
+  // PyTorch's kernels of these return wrong results or fail.
   for (const char *name : {"pixel_shuffle", "pixel_unshuffle", "index_select", "masked_fill.Scalar",
                            "masked_fill.Tensor", "std", "std.dim", "std.correction"})
     aten.impl(name, boxed<&trace_or_run>());
@@ -160,7 +162,7 @@ void register_device_kernels() {
   static auto aten = MAKE_TORCH_LIBRARY_IMPL(aten, PrivateUse1);
   for (const OperatorHandle &op : aten_operators()) {
     const bool takes_generator = generator_of(op.schema()) && op.hasKernelForDispatchKey(DispatchKey::PrivateUse1);
-    // Functionalization calls this one in the place of copy_().
+    // Functionalization calls it instead of copy_().
     if (!takes_generator && op.schema().name() != "aten::copy") continue;
     device_kernels.emplace(op.operator_name(), op.getComputedKernelForDispatchKey(DispatchKey::PrivateUse1));
     aten.impl(full_name(op.operator_name()).c_str(), boxed<&of_lazy_tensors>());
@@ -170,7 +172,7 @@ void register_device_kernels() {
 } // namespace
 
 void register_backend() {
-  static bool done = false; // under Python's lock
+  static bool done = false; // the GIL guards it
   if (done) return;
   TORCH_CHECK(!torch::lazy::hasBackend(),
               "this process has a lazy backend already (torch._lazy.ts_backend?), and PyTorch has room for one: call "
@@ -187,4 +189,4 @@ void register_backend() {
   done = true;
 }
 
-} // namespace tb::lazy
+} // namespace tb::compile::lazy

@@ -1,10 +1,11 @@
-// Registers the lazy backend: kernels under the dispatch key Lazy, PyTorch's executor of lazy graphs, the backend itself.
+// Registers the lazy backend: kernels of the dispatch key Lazy, PyTorch's executor of lazy graphs, and the backend
+// itself.
 #pragma once
 
-namespace tb::lazy {
+namespace tb::compile::lazy {
 
-// Once a process; the device must be open, so that its kernels are registered. RuntimeError where PyTorch's own lazy
-// backend is there already: its fallback cannot be replaced.
+// Registers once a process. The device must be open, so that its kernels are registered. RuntimeError: PyTorch's own
+// lazy backend is registered, whose fallback cannot be replaced.
 void register_backend();
 
-} // namespace tb::lazy
+} // namespace tb::compile::lazy

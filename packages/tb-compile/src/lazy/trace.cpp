@@ -1,3 +1,4 @@
+// Makes nodes of calls.
 #include "lazy/trace.h"
 
 #include <ATen/ops/empty_strided.h>
@@ -17,23 +18,23 @@
 
 #include "lazy/backend.h"
 
-namespace tb::lazy {
+namespace tb::compile::lazy {
 namespace {
 
 namespace ltc = torch::lazy;
 using c10::IValue;
 using Shapes = std::optional<std::vector<ltc::Shape>>;
 
-// What an argument of a traced call is made of when it is lowered.
+// How an argument of a traced call is lowered.
 struct Argument {
   enum class Kind : uint8_t { constant, tensor, tensors, number };
   Kind kind = Kind::constant;
   IValue value = {};                                // of a constant
-  std::vector<std::optional<size_t>> operands = {}; // of the node: one, or those of a list, where one may be absent
-  bool optional = false;                            // whether one may, by the schema
+  std::vector<std::optional<size_t>> operands = {}; // of the node: one, or those of a list, some of which may be absent
+  bool optional = false;                            // whether the schema allows absent elements
 };
 
-// One call. Numbers are operands too, so that one that changes from step to step needs no other graph.
+// One call. Numbers are operands too, so that a number that changes from step to step does not need another graph.
 class Call final : public ltc::TsNode {
 public:
   Call(c10::OperatorHandle op, ltc::OpKind kind, ltc::OpList operands, std::vector<ltc::Shape> &&shapes, size_t outputs,
@@ -92,7 +93,7 @@ bool is_number(const c10::Argument &parameter, const IValue &value) {
   return value.isScalar() && parameter.type()->kind() == c10::TypeKind::NumberType;
 }
 
-// The tensors of a list, absent ones undefined.
+// The tensors of a list; absent ones are undefined.
 std::vector<at::Tensor> tensors_of(const IValue &list) {
   if (list.isTensorList()) return list.toTensorVector();
   std::vector<at::Tensor> tensors;
@@ -103,7 +104,7 @@ std::vector<at::Tensor> tensors_of(const IValue &list) {
 
 bool is_list(const IValue &value) { return value.isTensorList() || value.isOptionalTensorList(); }
 
-// Whether the operator takes elements by their numbers. By masks, it gives as many as are true.
+// Whether the operator indexes by numbers. With masks, the number of results depends on their values.
 bool indexes(const c10::OperatorHandle &op, c10::ArrayRef<IValue> arguments) {
   if (op.schema().name() != "aten::index") return false;
   const std::vector<at::Tensor> tensors = tensors_of(arguments[1]);
@@ -180,7 +181,7 @@ Shapes shapes_of(const c10::OperatorHandle &op, c10::ArrayRef<IValue> arguments)
   return shapes;
 }
 
-// Kernels for meta tensors are often Python: what they gave is kept by operator, forms of tensors and constants.
+// Kernels for meta tensors are often Python code, so their results are cached by operator, shapes, types and constants.
 Shapes known_shapes(const c10::OperatorHandle &op, c10::ArrayRef<IValue> arguments) {
   static std::mutex mutex;
   static std::unordered_map<ltc::hash_t, Shapes, ltc::HashReducer> known;
@@ -202,7 +203,7 @@ Shapes known_shapes(const c10::OperatorHandle &op, c10::ArrayRef<IValue> argumen
       mix(ltc::MHash(static_cast<int64_t>(tensors.size())));
       for (const at::Tensor &tensor : tensors) mix_tensor(tensor);
     } else if (is_number(op.schema().arguments()[i], value)) {
-      mix(ltc::MHash(static_cast<int64_t>(value.toScalar().type()))); // its value shapes nothing
+      mix(ltc::MHash(static_cast<int64_t>(value.toScalar().type()))); // no shape depends on its value
     } else {
       mix(hash_of(value));
     }
@@ -260,7 +261,7 @@ bool trace(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
         argument.value = value;
       hash = ltc::HashCombine(hash, ltc::HashCombine(ltc::MHash(static_cast<int64_t>(i)), hash_of(argument.value)));
     }
-    // Which arguments are operands is part of the graph: an absent tensor is none.
+    // Which arguments are operands is part of the graph: an absent tensor is not one.
     hash = ltc::HashCombine(hash, ltc::MHash(static_cast<int64_t>(argument.kind)));
     arguments.push_back(std::move(argument));
   }
@@ -273,4 +274,4 @@ bool trace(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   return true;
 }
 
-} // namespace tb::lazy
+} // namespace tb::compile::lazy

@@ -1,3 +1,4 @@
+// Converts calls of Python's graphs to instructions.
 #include "program/builder.h"
 
 #include <ATen/ScalarOps.h>
@@ -9,7 +10,7 @@
 
 namespace nb = nanobind;
 
-namespace tb {
+namespace tb::compile {
 namespace {
 
 bool holds_value(nb::handle value) {
@@ -90,7 +91,7 @@ std::vector<Value> Builder::call(const std::string &name, nb::list arguments, nb
   return results;
 }
 
-// `repeat`: of a parameter such as int[2], how often one number stands for itself.
+// repeat: the size of a parameter such as int[2], for which one number may be given.
 Slot Builder::operand(nb::handle value, const c10::TypePtr &type, std::optional<int32_t> repeat) {
   if (type->kind() == c10::TypeKind::OptionalType && !value.is_none())
     return operand(value, type->castRaw<c10::OptionalType>()->getElementType(), repeat);
@@ -153,4 +154,4 @@ std::unique_ptr<Program> Builder::finish(nb::list outputs) {
   return std::move(program_);
 }
 
-} // namespace tb
+} // namespace tb::compile

@@ -1,4 +1,4 @@
-// Builds a program out of calls as Python's graphs hold them.
+// Builds a program of calls from Python's graphs.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -8,12 +8,12 @@
 
 #include "program/program.h"
 
-namespace tb {
+namespace tb::compile {
 
-// A value of the program that is being built, as Python holds it.
+// A value of the program that is being built, for Python.
 struct Value {
   Slot slot;
-  bool is_number = false; // known when the program is built: an operator that takes a tensor gets it as one
+  bool is_number = false; // then an operator that takes a tensor gets a 0-dimensional one
 };
 
 class Builder {
@@ -21,12 +21,13 @@ public:
   explicit Builder(std::string name) : program_(std::make_unique<Program>(std::move(name))) {}
 
   Value input(bool is_number) { return {program().input(), is_number}; }
-  // One call of "aten::add.Tensor"; arguments may hold Values, also inside lists. LookupError: there is no such
-  // operator. TypeError: arguments that it does not take. NotImplementedError: a value that programs cannot hold.
+  // Adds a call of an operator such as "aten::add.Tensor"; arguments may be Values, also inside lists. KeyError: there
+  // is no such operator. TypeError: it does not take these arguments. NotImplementedError: programs cannot hold a
+  // value.
   std::vector<Value> call(const std::string &name, nanobind::list arguments, nanobind::dict keywords,
                           const std::string &source);
   Value element(Value list, int64_t index);
-  // The outputs are Values, constants or None. The builder is of no use afterwards.
+  // The outputs are Values, constants or None. The builder cannot be used afterwards.
   std::unique_ptr<Program> finish(nanobind::list outputs);
 
 private:
@@ -38,4 +39,4 @@ private:
   std::unique_ptr<Program> program_;
 };
 
-} // namespace tb
+} // namespace tb::compile

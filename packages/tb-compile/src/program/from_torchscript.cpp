@@ -1,3 +1,4 @@
+// Converts the nodes of a graph to instructions.
 #include "program/from_torchscript.h"
 
 #include <torch/csrc/jit/ir/constants.h>
@@ -9,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-namespace tb {
+namespace tb::compile {
 namespace {
 
 using torch::jit::Node;
@@ -51,9 +52,9 @@ Instruction instruction_of(Node &node) {
   return instruction;
 }
 
-// Operators that functionalization puts in the place of views, and the views.
+// The operators by which functionalization replaces views, and the views.
 struct View {
-  const char *copy, *name, *overload; // name "": the tensor itself
+  const char *copy, *name, *overload; // an empty name is the tensor itself
 };
 constexpr View views[] = {
     {"aten::alias_copy", "", ""},
@@ -73,7 +74,7 @@ void read_number(torch::jit::Stack &stack) {
   if (stack[0].isTensor()) stack[0] = stack[0].toTensor().item();
 }
 
-// One graph on its way into a program.
+// The conversion of one graph.
 class Lowering {
 public:
   Lowering(const torch::jit::Graph &graph, std::string name, bool functional)
@@ -83,7 +84,7 @@ public:
     for (const Value *value : graph_.inputs()) slots_[value] = program_->input();
     if (functional_) add_numbers();
     for (const Node *node : graph_.nodes())
-      lower(*const_cast<Node *>(node)); // operations are made when first asked for
+      lower(*const_cast<Node *>(node)); // a node makes its operation at the first call of getOperation()
     std::vector<Slot> outputs;
     for (const Value *value : graph_.outputs())
       outputs.push_back(views_.contains(value) ? in_order("aten::clone", slots_.at(value)) : slots_.at(value));
@@ -102,7 +103,7 @@ private:
     return program_->add(std::move(instruction), 1)[0];
   }
 
-  // The elements in order, by an operator that takes a memory format.
+  // Makes the elements contiguous by an operator that takes a memory format.
   Slot in_order(const char *name, Slot tensor) {
     return call(name, "", {tensor, constant(static_cast<int64_t>(c10::MemoryFormat::Contiguous))});
   }
@@ -124,7 +125,8 @@ private:
     }
   }
 
-  // The lowering keeps bounds of slices as tensors of the device, and reads each back: once, now.
+  // Bounds of slices are constant tensors of the device, which the graph reads back at each run. Here they are read
+  // once.
   bool fold(const Node &node) {
     if (!reads_a_number(node) || node.input()->node()->kind() != c10::prim::Constant) return false;
     const c10::Scalar number = torch::jit::toIValue(node.input())->toTensor().item();
@@ -155,7 +157,7 @@ private:
         instruction.function = read_number;
         instruction.operands = {number->second};
       }
-      // These take strides of the whole memory, which a view's are not.
+      // These operators take strides of the whole memory, so they need a contiguous tensor instead of a view.
       if (instruction.name.starts_with("aten::as_strided") && views_.contains(node.inputs()[0]))
         instruction.operands[0] = in_order("aten::contiguous", instruction.operands[0]);
     }
@@ -180,7 +182,7 @@ private:
   const bool functional_;
   std::unique_ptr<Program> program_;
   std::unordered_map<const Value *, Slot> slots_, number_of_;
-  std::unordered_set<const Value *> views_; // that show other values' memory
+  std::unordered_set<const Value *> views_; // values that are views of others
   std::vector<size_t> numbers_;
 };
 
@@ -192,8 +194,8 @@ std::unique_ptr<Program> from_torchscript(const torch::jit::Graph &graph, std::s
 
 FunctionalProgram from_functional(const torch::jit::Graph &graph, std::string name) {
   const std::shared_ptr<torch::jit::Graph> own = const_cast<torch::jit::Graph &>(graph).copy();
-  torch::jit::EliminateDeadCode(own); // the lowering leaves tuples that nobody reads
+  torch::jit::EliminateDeadCode(own); // PyTorch's lowering leaves unused tuples
   return Lowering(*own, std::move(name), true).run();
 }
 
-} // namespace tb
+} // namespace tb::compile

@@ -1,4 +1,4 @@
-// Programs out of TorchScript's graphs.
+// Makes programs of TorchScript's graphs.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,20 +8,20 @@
 
 #include "program/program.h"
 
-namespace tb {
+namespace tb::compile {
 
-// One instruction for each node that is no constant, in their order, and one output for each of the graph's. Throws
-// NotImplementedError where the graph is no straight line: control flow, calls of methods, attributes.
+// The program has one instruction for each node that is not a constant, in their order, and the graph's outputs. Throws
+// NotImplementedError if the graph is not a straight line: control flow, calls of methods, attributes.
 std::unique_ptr<Program> from_torchscript(const torch::jit::Graph &graph, std::string name);
 
-// Of a graph without writes, whose results are seen only at its end. Copies that functionalization made of views are views
-// again; results that are views are copied at the end.
+// The program of a graph without writes. The copies that functionalization made of views become views again; results
+// that are views are copied at the end.
 struct FunctionalProgram {
   std::unique_ptr<Program> program;
-  // Inputs of the graph that it also reads as numbers. The program takes these numbers, or the tensors again, behind its
-  // other inputs: what the host knows need not be read from the device.
+  // Inputs of the graph that it also reads as numbers. After its other inputs the program takes these numbers, or the
+  // tensors again: a number that the host knows is not read from the device.
   std::vector<size_t> numbers;
 };
 FunctionalProgram from_functional(const torch::jit::Graph &graph, std::string name);
 
-} // namespace tb
+} // namespace tb::compile

@@ -1,3 +1,4 @@
+// Finds the last use of each value, and runs instructions.
 #include "program/program.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -7,7 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
-namespace tb {
+namespace tb::compile {
 
 Slot Program::input() { return inputs_.emplace_back(slots_++); }
 
@@ -34,13 +35,13 @@ void Program::find_last_uses() {
   for (auto instruction = instructions_.rbegin(); instruction != instructions_.rend(); ++instruction) {
     for (const Slot slot : instruction->results) instruction->is_dropped.push_back(!used_later.contains(slot));
     instruction->last_use.assign(instruction->operands.size(), false);
-    // From the last operand, so that the one of several that are the same value gives it away.
+    // From the last operand on, so that the last one of several with the same value moves it.
     for (size_t i = instruction->operands.size(); i-- > 0;)
       instruction->last_use[i] = instruction->operands[i] >= 0 && used_later.insert(instruction->operands[i]).second;
   }
 }
 
-// Whether the two annotations of a schema, as in "Tensor(a!) self", name the same memory.
+// Whether two annotations of a schema, as in "Tensor(a!) self", share a set of memory.
 static bool share(const c10::AliasInfo *one, const c10::AliasInfo *other) {
   if (!one || !other) return false;
   return std::any_of(one->beforeSets().begin(), one->beforeSets().end(),
@@ -49,7 +50,7 @@ static bool share(const c10::AliasInfo *one, const c10::AliasInfo *other) {
 
 void Program::find_written_inputs() {
   using Kind = Instruction::Kind;
-  // The slots whose memory each slot's value shows, as far as schemas tell: several for a list.
+  // The slots whose memory each slot's value uses, according to the schemas: several for a list.
   std::vector<std::vector<Slot>> memory(slots_);
   for (Slot slot = 0; slot < slots_; slot++) memory[slot] = {slot};
   std::unordered_set<Slot> written;
@@ -127,7 +128,7 @@ std::vector<IValue> Program::run(std::vector<IValue> inputs) const {
   for (size_t i = 0; i < inputs.size(); i++) slots[inputs_[i]] = std::move(inputs[i]);
   inputs.clear();
   {
-    // Autograd and autocast were dealt with when the graph was made.
+    // Autograd and autocast were applied when the graph was made.
     const at::AutoDispatchBelowADInplaceOrView below;
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     torch::jit::Stack stack;
@@ -150,4 +151,4 @@ std::vector<IValue> Program::run(std::vector<IValue> inputs) const {
   return outputs;
 }
 
-} // namespace tb
+} // namespace tb::compile

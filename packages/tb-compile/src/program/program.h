@@ -1,5 +1,5 @@
-// A straight-line graph of operator calls, and its execution on the calling thread's current streams. Front ends build it
-// once; every run then dispatches the same calls without Python and without autograd.
+// A straight-line graph of operator calls, which runs on the calling thread's current streams. Front ends build it
+// once; every run dispatches the same calls without Python and without autograd.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -13,18 +13,18 @@
 #include <string>
 #include <vector>
 
-namespace tb {
+namespace tb::compile {
 
 using c10::IValue;
 
-// Where a value of a run is: an input or a result of an instruction (0 and up), or a constant of the program (~0 and
-// down).
+// Where a run stores a value: 0 and up are inputs and results of instructions, ~0 and down are constants of the
+// program.
 using Slot = int32_t;
 
 struct Instruction {
   enum class Kind : uint8_t {
     call,     // an operator of the dispatcher
-    function, // an operation that only TorchScript knows, such as arithmetic of sizes
+    function, // an operation that only TorchScript has, such as arithmetic of sizes
     list,     // a list of the operands
     element,  // element `index` of a list
   };
@@ -34,8 +34,8 @@ struct Instruction {
   c10::TypePtr element; // of a list
   int64_t index = 0;
   std::vector<Slot> operands, results;
-  std::vector<bool> last_use;   // of each operand: the value may be given away
-  std::vector<bool> is_dropped; // of each result: nobody reads it
+  std::vector<bool> last_use;   // of each operand: the value may be moved
+  std::vector<bool> is_dropped; // of each result: nothing reads it
   std::string name;             // "aten::add.Tensor", for messages
   std::string source;           // the user's line, for messages
   int64_t debug_handle = -1;    // of TorchScript's backend interface
@@ -47,27 +47,27 @@ public:
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
-  // ---- while it is built -------------------------------------------------------------------------------------------
+  // ---- to build it -------------------------------------------------------------------------------------------------
 
   Slot input();
   Slot constant(IValue value);
-  // Gives slots to the instruction's results and appends it. Nothing may be added after finish().
+  // Appends the instruction and returns the slots of its results. Must not be called after finish().
   std::vector<Slot> add(Instruction instruction, size_t results);
-  // What to throw where an instruction threw an error: another one, or nothing, and then the error goes on with the
+  // Called with an instruction's error. It may throw another error; if it returns, the error is thrown on with the
   // instruction and the user's line in its text.
   using OnError = std::function<void(const Instruction &, c10::Error &)>;
   void set_on_error(OnError on_error) { on_error_ = std::move(on_error); }
   std::vector<Instruction> &instructions() { return instructions_; }
   void finish(std::vector<Slot> outputs);
 
-  // ---- then --------------------------------------------------------------------------------------------------------
+  // ---- to run it, after finish(); thread-safe -----------------------------------------------------------------------
 
-  // Throws what an operator throws, or what the error's handler makes of it.
+  // Throws an operator's error, or that of the error handler.
   std::vector<IValue> run(std::vector<IValue> inputs) const;
 
   const std::string &name() const { return name_; }
   const std::vector<Instruction> &instructions() const { return instructions_; }
-  // Numbers of the inputs that an instruction writes to, also through a view.
+  // The numbers of the inputs that an instruction writes to, also through a view.
   const std::vector<size_t> &written_inputs() const { return written_; }
   int64_t runs() const { return runs_.load(std::memory_order_relaxed); }
 
@@ -90,4 +90,4 @@ private:
   mutable std::atomic<int64_t> runs_{0};
 };
 
-} // namespace tb
+} // namespace tb::compile

@@ -1,3 +1,4 @@
+// Converts values by the types of schemas.
 #include "tb/tensor_caster.h"
 
 #include "program/values.h"
@@ -13,16 +14,16 @@
 
 namespace nb = nanobind;
 
-namespace tb {
+namespace tb::compile {
 namespace {
 
-// The name of a value that PyTorch shows as "torch.float32".
+// The part of a value's text after the dot, such as "float32" of "torch.float32".
 std::string name_of(nb::handle value) {
   const std::string text = nb::str(value).c_str();
   return text.substr(text.rfind('.') + 1);
 }
 
-// "torch.dtype", or "int" of a type that is built in.
+// The type's name: "torch.dtype", or "int" for a built-in type.
 std::string type_of(nb::handle value) {
   const std::string module = nb::str(value.type().attr("__module__")).c_str();
   const std::string name = nb::str(value.type().attr("__qualname__")).c_str();
@@ -47,7 +48,7 @@ c10::Scalar to_scalar(nb::handle value, const c10::TypePtr &type) {
   refuse(value, type);
 }
 
-// Schemas give enumerations the type int.
+// Enumerations have the type int in schemas.
 int64_t to_int(nb::handle value, const c10::TypePtr &type) {
   if (PyLong_Check(value.ptr())) return nb::cast<int64_t>(value);
   if (is_a(value, "torch.dtype")) {
@@ -125,4 +126,4 @@ nb::object to_python(const c10::IValue &value) {
   C10_THROW_ERROR(NotImplementedError, c10::str("a result of type ", value.tagKind()));
 }
 
-} // namespace tb
+} // namespace tb::compile

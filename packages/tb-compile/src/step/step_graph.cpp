@@ -1,3 +1,4 @@
+// Compares the state of the process with that of the capture, and launches the graph.
 #include "tb/tensor_caster.h"
 
 #include "step/step_graph.h"
@@ -11,13 +12,12 @@
 #include <utility>
 
 #include "device/components.h"
+#include "device/device_type.h"
 
 namespace nb = nanobind;
 
-namespace tb {
+namespace tb::compile {
 namespace {
-
-constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
 bool same_form(const at::Tensor &given, const at::Tensor &own) {
   return given.scalar_type() == own.scalar_type() && given.device() == own.device() && given.layout() == at::kStrided &&
@@ -25,10 +25,12 @@ bool same_form(const at::Tensor &given, const at::Tensor &own) {
          !(given.requires_grad() && c10::GradMode::is_enabled());
 }
 
+// A graph reads a tensor at each launch, so it must be the same one; a number is contained in the graph.
 bool same_value(PyObject *now, PyObject *then) {
   if (now == then) return true;
-  const int equal = now ? PyObject_RichCompareBool(now, then, Py_EQ) : 0;
-  if (equal < 0) PyErr_Clear(); // such as of a tensor with several elements
+  if (!now || tensor_check(now) || tensor_check(then)) return false;
+  const int equal = PyObject_RichCompareBool(now, then, Py_EQ);
+  if (equal < 0) PyErr_Clear(); // for example, of arrays with several elements
   return equal > 0;
 }
 
@@ -57,20 +59,11 @@ StepGraph::StepGraph(nb::object replay, std::vector<at::Tensor> arguments, std::
   }
 }
 
-bool StepGraph::holds(nb::tuple arguments) const {
-  if (arguments.size() != arguments_.size() || !(Modes::current() == modes_)) return false;
-  for (size_t i = 0; i < arguments_.size(); i++) {
-    const nb::handle given = arguments[i];
-    if (!tensor_check(given.ptr()) || !same_form(tensor_unpack(given.ptr()), arguments_[i])) return false;
-  }
-  for (const Leaf &leaf : leaves_)
-    if (leaf.tensor.const_data_ptr() != leaf.address || !leaf.tensor.grad().is_same(leaf.before)) return false;
+bool StepGraph::numbers_unchanged() const {
   for (const nb::handle entry : entries_) {
     const nb::tuple one = nb::borrow<nb::tuple>(entry);
     PyObject *now = PyDict_GetItemWithError(nb::handle(one[0]).ptr(), nb::handle(one[1]).ptr());
-    const nb::handle then = one[2];
-    // A tensor is read anew at each launch: it has to be the same one.
-    if (tensor_check(then.ptr()) ? now != then.ptr() : !same_value(now, then.ptr())) return false;
+    if (!same_value(now, nb::handle(one[2]).ptr())) return false;
   }
   for (const nb::handle entry : lists_) {
     const nb::tuple one = nb::borrow<nb::tuple>(entry);
@@ -79,10 +72,42 @@ bool StepGraph::holds(nb::tuple arguments) const {
   return true;
 }
 
+bool StepGraph::matches(nb::tuple arguments) const {
+  if (arguments.size() != arguments_.size() || !(Modes::current() == modes_)) return false;
+  for (size_t i = 0; i < arguments_.size(); i++) {
+    const nb::handle given = arguments[i];
+    if (!tensor_check(given.ptr()) || !same_form(tensor_unpack(given.ptr()), arguments_[i])) return false;
+  }
+  for (const Leaf &leaf : leaves_)
+    if (leaf.tensor.const_data_ptr() != leaf.address || !leaf.tensor.grad().is_same(leaf.before)) return false;
+  return numbers_unchanged();
+}
+
 nb::object StepGraph::relaunch(nb::tuple arguments, int64_t stream) {
-  if (is_capturing(components.device.current_device()) || current_stream_id() != stream || !holds(arguments))
+  if (is_capturing(components.device.current_device()) || current_stream_id() != stream || !matches(arguments))
     return nb::none();
   return launch(std::move(arguments));
+}
+
+bool StepGraph::fits() const {
+  for (const Leaf &leaf : leaves_) {
+    if (leaf.tensor.const_data_ptr() != leaf.address) return false;
+    const at::Tensor &gradient = leaf.tensor.grad();
+    if (gradient.is_same(leaf.before)) continue;
+    if (!gradient.defined() || !leaf.before.defined()) return false;
+    if (gradient.sizes() != leaf.before.sizes() || gradient.scalar_type() != leaf.before.scalar_type()) return false;
+  }
+  return numbers_unchanged();
+}
+
+void StepGraph::prepare() {
+  const c10::NoGradGuard no_gradients;
+  for (Leaf &leaf : leaves_) {
+    const at::Tensor gradient = leaf.tensor.grad();
+    if (gradient.is_same(leaf.before) || !gradient.defined() || !leaf.before.defined()) continue;
+    leaf.before.copy_(gradient);
+    leaf.tensor.mutable_grad() = leaf.before;
+  }
 }
 
 nb::list StepGraph::launch(nb::tuple arguments) {
@@ -101,4 +126,4 @@ int64_t current_stream_id() {
   return guard.getStream(guard.getDevice()).id();
 }
 
-} // namespace tb
+} // namespace tb::compile

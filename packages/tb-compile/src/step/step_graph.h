@@ -1,4 +1,4 @@
-// A captured step: what a call must find so that a launch of the graph may take its place, and the launch.
+// A captured step, the conditions under which a launch of its graph replaces a call, and the launch.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -7,9 +7,9 @@
 
 #include <vector>
 
-namespace tb {
+namespace tb::compile {
 
-// The modes of PyTorch that decide what a function's operators do.
+// The modes of PyTorch that change what a function's operators do.
 struct Modes {
   bool grad, inference, autocast, deterministic;
   c10::ScalarType autocast_type;
@@ -20,18 +20,24 @@ struct Modes {
 
 class StepGraph {
 public:
-  // replay: launches the graph on the current stream. arguments: of the captured call, all tensors. leaves: tensors with
-  // their gradients before and after the step, None or a tensor. entries: (dict, key, value) of numbers that the graph
-  // keeps; lists: (list, length), as they are now. results: tensors that the graph fills.
+  // replay: launches the graph on the current stream. arguments: those of the captured call, all tensors. leaves:
+  //   tensors whose gradients before and after the step are `before` and `after`, each None or a tensor. entries:
+  //   (dict, key, value) of numbers that the graph contains. lists: (list, length). results: tensors that the graph
+  //   writes.
   StepGraph(nanobind::object replay, std::vector<at::Tensor> arguments, std::vector<at::Tensor> leaves,
             nanobind::list before, nanobind::list after, nanobind::list entries, nanobind::list lists,
             std::vector<at::Tensor> results);
 
-  // launch() if everything is as it was, without anything to be copied but the arguments, and the current stream has the
-  // number of the launch before and captures nothing. None: it has not happened.
+  // launch(), if nothing has changed since the capture and nothing except the arguments must be copied, and if the
+  // current stream has the number `stream` and does not capture. Otherwise None, and nothing is launched.
   nanobind::object relaunch(nanobind::tuple arguments, int64_t stream);
-  // Copies the arguments to where the graph reads them, launches it, and gives copies of its results: the next launch
-  // writes over them. Leaves the gradients that the step leaves.
+  // Whether launch() may follow prepare(), for arguments of the right form. A gradient may be another tensor of the
+  // same shape and type than at the capture.
+  bool fits() const;
+  // Copies such gradients to where the graph reads them.
+  void prepare();
+  // Copies the arguments to where the graph reads them, launches it, and returns copies of its results, which the next
+  // launch overwrites. Sets the gradients to those after the step.
   nanobind::list launch(nanobind::tuple arguments);
 
 private:
@@ -40,7 +46,8 @@ private:
     const void *address;
     at::Tensor before, after; // gradients
   };
-  bool holds(nanobind::tuple arguments) const;
+  bool matches(nanobind::tuple arguments) const; // the condition of relaunch()
+  bool numbers_unchanged() const;
 
   const nanobind::object replay_;
   std::vector<at::Tensor> arguments_;
@@ -50,7 +57,7 @@ private:
   const std::vector<at::Tensor> results_;
 };
 
-// The same number for the same stream; 0 for the device's default one.
+// The number of this thread's current stream; 0 for the device's default stream.
 int64_t current_stream_id();
 
-} // namespace tb
+} // namespace tb::compile

@@ -1,13 +1,14 @@
 """PyTorch's graph front ends for tb devices: `torch.compile(model, backend="tb")`, on one native executor.
 
-PyTorch finds the backend by its entry point; nothing needs to be imported. This module has what programs ask about it.
+PyTorch finds the backend by its entry point; nothing needs to be imported. This module has `step`, and functions that
+report what became of compiled graphs.
 """
 
 import torch
 
 from ._build import TORCH_MINOR, VERSION
 
-# Before the extension is loaded: in another minor version it would not load, or worse, load and crash.
+# This comes before the import of the extension, which may crash with another minor version of torch.
 if torch.__version__.split(".")[:2] != TORCH_MINOR.split("."):
     raise ImportError(
         f"tb-compile {VERSION} was built for torch {TORCH_MINOR}, but torch {torch.__version__} is installed: "

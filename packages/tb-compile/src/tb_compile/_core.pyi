@@ -8,7 +8,7 @@ import typing
 __all__: list[str] = ['Builder', 'GraphedCallable', 'HostKernel', 'Program', 'StepGraph', 'Value', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
 class Value:
     """
-    What an input or an instruction of a program that is being built gives.
+    An input of a program that is being built, or the result of an instruction.
     """
 class Program:
     """
@@ -16,7 +16,7 @@ class Program:
     """
     def run(self, inputs: list[torch.Tensor | int | float]) -> list[typing.Any]:
         """
-        Runs all instructions and returns the outputs. Empties `inputs`, so that their memory is free after its last use. Raises what an operator raises, with the instruction and the user's line in the text.
+        Runs all instructions and returns the outputs. Empties `inputs`, so that their memory is freed after its last use. An operator's exception has the instruction and the user's line in its text.
         """
     @property
     def instructions(self) -> list[str]:
@@ -29,12 +29,12 @@ class Program:
     @property
     def runs(self) -> int:
         """
-        How often it ran.
+        The number of runs.
         """
     @property
     def written_inputs(self) -> list[int]:
         """
-        Numbers of the inputs that are written to.
+        Numbers of the inputs that an instruction writes to.
         """
 class Builder:
     """
@@ -44,15 +44,15 @@ class Builder:
         ...
     def call(self, operator: str, arguments: list[typing.Any], keywords: dict[str, typing.Any], source: str = '') -> list[Value]:
         """
-        One call, such as of 'aten::add.Tensor'; Values may stand in arguments and in lists. `source` is for messages. KeyError: no such operator. TypeError: arguments that it does not take. NotImplementedError: a value that a program cannot hold.
+        Adds a call, such as of 'aten::add.Tensor'; arguments and lists in them may be Values. `source` is for messages. KeyError: no such operator. TypeError: the operator does not take these arguments. NotImplementedError: a program cannot hold a value.
         """
     def element(self, list: Value, index: int) -> Value:
         """
-        An element of a list that a call gave.
+        An element of a list that a call returned.
         """
     def finish(self, outputs: list[typing.Any]) -> Program:
         """
-        The program, whose outputs are Values, numbers, tensors or None. The builder is of no use afterwards.
+        The program, whose outputs are Values, numbers, tensors or None. The builder cannot be used afterwards.
         """
     def input(self, is_number: bool = False) -> Value:
         """
@@ -60,25 +60,33 @@ class Builder:
         """
 class StepGraph:
     """
-    A captured step: when a launch of it may take a call's place.
+    A captured step, and the conditions under which a launch replaces a call.
     """
     def __init__(self, replay: collections.abc.Callable[[], typing.Any], arguments: list[torch.Tensor], leaves: list[torch.Tensor], before: list[torch.Tensor | None], after: list[torch.Tensor | None], entries: list[tuple[dict[str, typing.Any], str, typing.Any]], lists: list[tuple[list[typing.Any], int]], results: list[torch.Tensor]) -> None:
         ...
+    def fits(self) -> bool:
+        """
+        Whether launch() may follow prepare(), for arguments of the right form: a gradient may be another tensor.
+        """
     def launch(self, arguments: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """
-        Copies of the results of one launch with these arguments, on the current stream.
+        Launches the graph with these arguments on the current stream; returns copies of the results.
+        """
+    def prepare(self) -> None:
+        """
+        Copies gradients that are other tensors to where the graph reads them.
         """
     def relaunch(self, arguments: tuple[typing.Any, ...], stream: int) -> list[torch.Tensor] | None:
         """
-        launch(), if arguments have the same forms, tensors lie where they lay, gradients, numbers and modes are the same, and the current stream is the one of this number. None: nothing has happened.
+        launch(), if nothing has changed since the capture: forms of arguments, addresses of tensors, gradients, numbers and modes; and if the current stream has this number. Otherwise None, and nothing is launched.
         """
 class HostKernel:
     """
-    Code compiled for the host, whose calls are queued on a device's current stream.
+    A kernel compiled for the host. Its calls are queued on a device's current stream.
     """
     def __call__(self, *arguments: torch.Tensor | int | float) -> None:
         """
-        Tensors where pointers are, numbers elsewhere; the last is the device's number.
+        Queues a call: tensors for pointers, numbers for the others, and at last the device's number.
         """
     def __init__(self, entry: int, name: str, types: collections.abc.Sequence[str]) -> None:
         """
@@ -86,7 +94,7 @@ class HostKernel:
         """
 class GraphedCallable:
     """
-    A function of a list of tensors and numbers as a device graph; one thread at a time.
+    A function of a list of tensors and numbers as a device graph. Not thread-safe.
     """
     def __init__(self, written: collections.abc.Sequence[int]) -> None:
         """
@@ -94,29 +102,29 @@ class GraphedCallable:
         """
     def begin(self, inputs: list[typing.Any]) -> list[typing.Any] | None:
         """
-        None: call the function with the inputs. A list: call it with that, and end() or fail() afterwards; the current stream captures.
+        None: call the function with the inputs. A list: the current stream captures; call the function with this list, and end() or fail() afterwards.
         """
     def end(self, results: list[typing.Any], inputs: list[typing.Any]) -> list[typing.Any]:
         """
-        Ends the capture of a call, launches it for `inputs`, and gives its results. Both lists are empty then.
+        Ends the capture of a call, launches it for `inputs`, and returns its results. Empties both lists.
         """
     def fail(self, reason: str) -> None:
         """
-        Gives the capture up; for good after some failures.
+        Drops the capture. After some failures there are no more.
         """
     def launch(self, inputs: list[typing.Any]) -> list[typing.Any] | None:
         """
-        One launch: its results, and `inputs` is empty. None: the function has to be called, as begin() says.
+        Launches the graph, returns its results and empties `inputs`. None: the function must be called, see begin().
         """
     @property
     def captures(self) -> int:
         """
-        How often a graph was captured.
+        The number of captures.
         """
     @property
     def launches(self) -> int:
         """
-        Calls that were a launch.
+        The number of calls that were a launch.
         """
     @property
     def refusal(self) -> str:
@@ -125,17 +133,17 @@ class GraphedCallable:
         """
 def _connect() -> None:
     """
-    Takes the tables of tb-device and tb-stream. ImportError: one is missing or does not match.
+    Imports the tables of tb-device, tb-stream and tb-ops. ImportError: one is missing or does not match.
     """
 def current_stream_id() -> int:
     """
-    Of this thread's current stream of its current device.
+    The number of this thread's current stream of its current device.
     """
 def lazy_counts() -> dict[str, int]:
     ...
 def lazy_default_device(ordinal: int) -> None:
     """
-    The device that lazy tensors without a number are on.
+    Sets the device of lazy tensors without a number.
     """
 def lazy_devices() -> list[str]:
     ...
@@ -147,5 +155,5 @@ def register_delegate() -> None:
     """
 def register_lazy_backend() -> None:
     """
-    Registers the lazy backend, once a process. RuntimeError: PyTorch's own is there already.
+    Registers the lazy backend, once a process. RuntimeError: PyTorch's own is registered already.
     """

@@ -1,7 +1,8 @@
 """The backend of `torch.compile` that PyTorch finds by the entry point `torch_dynamo_backends`.
 
-AOTAutograd makes of a function a forward and a backward graph of ATen calls; each becomes a program, which runs without
-Python. A graph that cannot be one runs as PyTorch's own Python code, and `tb_compile.graphs()` says why.
+AOTAutograd splits a function into a forward and a backward graph of ATen calls. Each becomes a program, which runs
+without Python. If that is not possible, the graph runs as PyTorch's own Python code, and `tb_compile.graphs()` has the
+reason.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ def _compile(
 
 
 def _partition(joint: fx.GraphModule, joint_inputs: Sequence[Any], **keywords: Any) -> Any:
-    """The backward pass gets what the forward pass computed; a checkpoint's layers alone are computed again.
+    """The forward pass saves its results for the backward pass; only a checkpoint's layers are computed again.
 
-    Of those, what was drawn is kept: it could not be drawn again.
+    Random numbers in a checkpoint are saved, since they could not be drawn again.
     """
     for node in joint.graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:

@@ -1,4 +1,4 @@
-"""One captured step: what it must find, where it reads its arguments, and what it leaves."""
+"""One captured step: its graph, and the results of a launch in the structure of the function's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_LAUNCHED = object()
 
 
 def hyperparameters(optimizers: Iterable[torch.optim.Optimizer]) -> list[Entry]:
-    """Those of all groups with their values now. A graph keeps a number, and reads a tensor anew."""
+    """All groups' hyperparameters with their values. A graph contains numbers but reads tensors at each launch."""
     return [
         (group, name, value)
         for optimizer in optimizers
@@ -29,26 +29,15 @@ def hyperparameters(optimizers: Iterable[torch.optim.Optimizer]) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A tensor of a captured step that gets a gradient: where it lies, and its gradient before and after."""
+    """A tensor that gets a gradient in a captured step, and its gradient before and after the step."""
 
     tensor: torch.Tensor
-    address: int
     before: torch.Tensor | None
     after: torch.Tensor | None
 
-    def fits(self) -> bool:
-        """Whether the graph can start from what is there now: a gradient that lies elsewhere is copied."""
-        gradient, before = self.tensor.grad, self.before
-        if gradient is not before:
-            if gradient is None or before is None:
-                return False
-            if gradient.shape != before.shape or gradient.dtype != before.dtype:
-                return False
-        return self.tensor.data_ptr() == self.address
-
 
 class Captured:
-    """A graph of a step, captured just now, with the tensors that it reads and writes."""
+    """A graph of a step, with the tensors that it reads and writes. Made directly after the capture."""
 
     def __init__(
         self,
@@ -59,10 +48,8 @@ class Captured:
         results: list[Any],
         structure: TreeSpec,
     ) -> None:
-        self.parameters, self.structure = parameters, structure
+        self.structure = structure
         self.replays = 0
-        self._entries = hyperparameters(optimizers)
-        self._groups = [(optimizer.param_groups, len(optimizer.param_groups)) for optimizer in optimizers]
         self._results = results
         _core._connect()
         self._graph = StepGraph(
@@ -71,37 +58,25 @@ class Captured:
             [one.tensor for one in parameters],
             [one.before for one in parameters],
             [one.after for one in parameters],
-            self._entries,
-            self._groups,
+            hyperparameters(optimizers),
+            [(optimizer.param_groups, len(optimizer.param_groups)) for optimizer in optimizers],
             [leaf for leaf in results if isinstance(leaf, torch.Tensor)],
         )
 
     def fits(self) -> bool:
-        """Whether a launch may follow launch()'s preparations, for arguments of the right form."""
-        return (
-            all(
-                group.get(name) is value or _equal_numbers(group.get(name), value)
-                for group, name, value in self._entries
-            )
-            and all(len(groups) == count for groups, count in self._groups)
-            and all(parameter.fits() for parameter in self.parameters)
-        )
+        """Whether prepare() and launch() may replace a call whose arguments have the right form."""
+        return self._graph.fits()
 
     def prepare(self) -> None:
-        """Copies gradients that lie elsewhere to where the graph reads them."""
-        with torch.no_grad():
-            for parameter in self.parameters:
-                gradient = parameter.tensor.grad
-                if gradient is not parameter.before and gradient is not None and parameter.before is not None:
-                    parameter.before.copy_(gradient)
-                    parameter.tensor.grad = parameter.before
+        """Copies gradients that are other tensors than at the capture to where the graph reads them."""
+        self._graph.prepare()
 
     def launch(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """One step with these arguments on the current stream. Results are copies: the next launch writes over them."""
+        """Runs a step with these arguments on the current stream. Returns copies of the graph's results."""
         return self._with_structure(self._graph.launch(tuple(tensors)))
 
     def relaunch(self, arguments: tuple[Any, ...], stream: int | None) -> Any:
-        """As launch(), where nothing has to be prepared and `stream` is the current one's number; else NOT_LAUNCHED."""
+        """launch(), if nothing must be prepared and `stream` is the current stream's number; else NOT_LAUNCHED."""
         copies = None if stream is None else self._graph.relaunch(arguments, stream)
         return NOT_LAUNCHED if copies is None else self._with_structure(copies)
 
@@ -112,8 +87,3 @@ class Captured:
         following = iter(copies)
         results = [next(following) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._results]
         return tree_unflatten(results, self.structure)
-
-
-def _equal_numbers(one: Any, other: Any) -> bool:
-    tensors = isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor)
-    return not tensors and bool(one == other)

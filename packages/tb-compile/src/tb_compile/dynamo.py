@@ -1,4 +1,4 @@
-"""What Dynamo asks of a device type, answered by the device's own module, torch.tb."""
+"""Dynamo's interface to a device type, implemented by the device module torch.tb."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch._dynamo.device_interface import DeviceInterface, register_interface_f
 
 @functools.cache
 def register() -> None:
-    """Tells Dynamo about torch.tb, once; nothing where the process has no such device."""
+    """Registers torch.tb with Dynamo, once. Does nothing if the process has no such device."""
     module = getattr(torch, "tb", None)
     if module is not None:
         register_interface_for_device("tb", _interface(module))
@@ -20,7 +20,7 @@ def register() -> None:
 
 def _interface(module: Any) -> type[DeviceInterface]:
     class Worker:
-        """For processes that compile: they do not touch a device."""
+        """The current device of processes that compile, which use no device."""
 
         current = 0
 
@@ -76,12 +76,12 @@ def _interface(module: Any) -> type[DeviceInterface]:
 
 
 def _answer_while_tracing(module: Any) -> None:
-    """Dynamo walks into Python functions, and stops at the first that C++ provides; these it takes as they are."""
+    """Dynamo traces Python functions and fails at the first C++ function, so these functions are not traced."""
     from torch._dynamo.decorators import substitute_in_graph
     from torch._dynamo.variables.ctx_manager import GenericDeviceVariable, register_device_context_manager
 
     class DeviceContext(GenericDeviceVariable):
-        # Functions that PyTorch knows and keeps in a graph, where a function of ours would be taken for dead code.
+        # PyTorch knows these functions and keeps them in a graph. It would remove any other function as dead code.
         _exchange_fn = staticmethod(torch._C._accelerator_exchangeDevice)
         _maybe_exchange_fn = staticmethod(torch._C._accelerator_maybeExchangeDevice)
         _get_device_index_fn = staticmethod(module._get_device_index)

@@ -1,4 +1,4 @@
-"""What torch.compile(backend="tb") makes of a function, and why not more."""
+"""Explains what torch.compile(backend="tb") makes of a function, and where graphs break."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .record import CompiledGraph, graphs
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """Where PyTorch's compiler ended a graph: the reason, and the line, as 'model.py:7 in forward'."""
+    """A place where PyTorch's compiler ended a graph: the reason, and the line, such as 'model.py:7 in forward'."""
 
     reason: str
     place: str
@@ -21,7 +21,7 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The graphs of one call and the breaks between them. As text, a line each."""
+    """The graphs of one call and the breaks between them. Its text has a line for each."""
 
     graphs: tuple[CompiledGraph, ...]
     breaks: tuple[GraphBreak, ...]
@@ -33,16 +33,16 @@ class Explanation:
 
 
 def explain(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Explanation:
-    """Compiles `function` anew for these arguments and says what became of it. Calls it twice.
+    """Compiles `function` for these arguments and explains the result. Calls the function twice.
 
-    Gradients of the results are taken too, of their sum, so that backward graphs are there; they go to `.grad` of the
-    leaves as after any backward pass. What was compiled before is forgotten (torch.compiler.reset()).
+    It also runs a backward pass from the sum of the results, so that there are backward graphs; this accumulates
+    gradients in `.grad` of the leaves. All code compiled before is dropped (torch.compiler.reset()).
     """
     from torch import _dynamo
 
     dynamo: Any = _dynamo
     torch.compiler.reset()
-    found = dynamo.explain(function)(*arguments, **keywords)  # calls it, by PyTorch's own backend
+    found = dynamo.explain(function)(*arguments, **keywords)  # calls the function, with PyTorch's own backend
     torch.compiler.reset()
     before = len(graphs())
     results = torch.compile(function, backend="tb")(*arguments, **keywords)

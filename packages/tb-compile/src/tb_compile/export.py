@@ -1,6 +1,6 @@
 """Exported programs on tb: the parts of a graph that the device supports become programs, PyTorch runs the rest.
 
-exported = torch.export.load("model.pt2")      # saved anywhere; the model's Python is not needed
+exported = torch.export.load("model.pt2")      # saved on any machine; the model's Python code is not needed
 model = tb_compile.export.to_backend(exported, "tb")
 model(x)
 """
@@ -32,8 +32,8 @@ _KEYS = (
 
 
 def has_kernel(operator: torch._ops.OpOverload) -> bool:
-    """Whether the open device has a kernel for an operator, or PyTorch composes it of others."""
-    torch.tb.init()  # type: ignore[attr-defined]  # which registers the driver's kernels
+    """Whether the device has a kernel for an operator, or PyTorch composes it of others. Opens the device."""
+    torch.tb.init()  # type: ignore[attr-defined]  # registers the driver's kernels
     name = f"{operator._schema.name}.{operator._schema.overload_name}".rstrip(".")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in _KEYS)
 
@@ -70,11 +70,11 @@ class Partition(torch.nn.Module):
 def to_backend(
     exported: torch.export.ExportedProgram, device: torch.device | str = "tb", supports: Supports = has_kernel
 ) -> fx.GraphModule:
-    """A module with the inputs and results of the exported one, for inference, whose supported parts are programs.
+    """Makes a module for inference, with the inputs and results of the exported program, whose parts are programs.
 
-    exported: for any device; its parameters and constants are copied to `device`. supports: which operators may be in a
-    program. `partitions(module)` and `left_out(module)` say what became of it. NotImplementedError: the program writes
-    to its inputs or buffers.
+    exported: for any device; its parameters and constants are copied to `device`. supports: whether an operator may be
+    in a program. `partitions(module)` returns the programs, and `left_out(module)` the other operators.
+    NotImplementedError: the exported program writes to its inputs or buffers.
     """
     moved: Any = move_to_device_pass(exported, str(torch.device(device)))
     functional = moved.run_decompositions({})
@@ -108,11 +108,11 @@ def _program(part: fx.GraphModule, name: str) -> torch.nn.Module:
 
 
 def partitions(module: fx.GraphModule) -> list[Program]:
-    """The programs of a module that to_backend() gave, in their order."""
+    """The programs of a module that to_backend() returned, in their order."""
     called = [module.get_submodule(str(node.target)) for node in module.graph.nodes if node.op == "call_module"]
     return [child.program for child in called if isinstance(child, Partition)]
 
 
 def left_out(module: fx.GraphModule) -> list[str]:
-    """Names of the operators that PyTorch runs one by one, in their order."""
+    """The names of the operators that are in no program, in their order. PyTorch runs them one by one."""
     return [str(node.target) for node in module.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]

@@ -1,6 +1,6 @@
-"""flex_attention on tb: PyTorch has kernels for the devices on its own list, and the same in plain operators, for any.
+"""flex_attention on tb. PyTorch has kernels for the devices on its own list, and plain operators for any device.
 
-Compiled graphs get the plain operators, which a program runs one after another and Inductor fuses.
+Compiled graphs use the plain operators, which a program runs one after another and Inductor fuses.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _AUTOCAST: Any = torch._C._dispatch_key_parse("AutocastPrivateUse1")
 
 @functools.cache
 def allow() -> None:
-    """Lets tb through where PyTorch asks for the devices on its list (2.13 to 2.15), and under autocast."""
-    public: Any = importlib.import_module("torch.nn.attention.flex_attention")  # whose name is its function's too
+    """Makes PyTorch accept tb, which is not on its list of devices (2.13 to 2.15), also under autocast."""
+    public: Any = importlib.import_module("torch.nn.attention.flex_attention")  # not the function of its name
     stock = public._validate_device
 
     def validate(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
@@ -107,7 +107,7 @@ def _replace(graph_module: fx.GraphModule, node: fx.Node) -> None:
 
 
 def _buffers_that_want_gradients(node: fx.Node) -> list[Any]:
-    """Of the tensors that the user's function on scores reads: the call asks them, and gives None for the others."""
+    """The tensors that the user's score function reads and that require a gradient; the others get None."""
     if node.target is not flex_attention_backward:
         return []
     buffers: Any = node.args[12]
@@ -115,7 +115,7 @@ def _buffers_that_want_gradients(node: fx.Node) -> list[Any]:
 
 
 def _hand_out(node: fx.Node, results: Any) -> None:
-    """To those that take an element of the call's result, or of an element that is a list."""
+    """Replaces the users of the call's results, which take an element of the result or of a list in it."""
     for user in list(node.users):
         index: Any = user.args[1]
         element = results[index]

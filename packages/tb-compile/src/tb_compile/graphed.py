@@ -10,16 +10,16 @@ from typing import Any
 from . import _core
 from ._core import GraphedCallable
 
-# Graphs of one function, for that many choices of its numbers (sizes that change).
+# The number of graphs of one function, one for each choice of its numbers (sizes that change).
 _MOST_GRAPHS = 8
 
 
 class GraphedFunction:
-    """A function of a list, which it empties, whose calls become launches of device graphs.
+    """A function of a list, which it empties, whose calls become launches of device graphs. Thread-safe.
 
-    function: takes tensors of one device and numbers, gives tensors, numbers and None.
-    numbers: which inputs are numbers. There is a graph for each choice of theirs, at most 8 at once.
-    written: which inputs it writes to.
+    function: takes a list of tensors of one device and numbers; returns tensors, numbers and None.
+    numbers: the indices of the inputs that are numbers. There is a graph for each choice of them, at most 8 at once.
+    written: the indices of the inputs to which the function writes.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class GraphedFunction:
         self._function, self._numbers, self._written = function, tuple(numbers), list(written)
         self._graphs: OrderedDict[tuple[Any, ...], GraphedCallable] = OrderedDict()
         self._lock = threading.Lock()
-        self._boxed_call = True  # of AOTAutograd: it takes a list
+        self._boxed_call = True  # for AOTAutograd: the function takes a list
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         if not self._lock.acquire(blocking=False):
-            return self._function(inputs)  # another thread has the graphs
+            return self._function(inputs)  # another thread uses the graphs
         try:
             graph = self._graph(tuple(inputs[i] for i in self._numbers))
             results = graph.launch(inputs)
@@ -56,7 +56,7 @@ class GraphedFunction:
             own = graph.begin(inputs)
             if own is not None:
                 return graph.end(list(self._function(own)), inputs)
-        except Exception as error:  # the call itself says it again if it is its own
+        except Exception as error:  # the call below raises it again if the function itself fails
             graph.fail(str(error).split("\n")[0])
         except BaseException:
             graph.fail("interrupted")
@@ -65,15 +65,15 @@ class GraphedFunction:
 
     @property
     def captures(self) -> int:
-        """How often a graph was captured."""
+        """The number of captures."""
         return sum(graph.captures for graph in self._graphs.values())
 
     @property
     def launches(self) -> int:
-        """Calls that were a launch of a graph."""
+        """The number of calls that were a launch of a graph."""
         return sum(graph.launches for graph in self._graphs.values())
 
     @property
     def refusal(self) -> str:
-        """Why there is no graph; empty where there is one or may be."""
+        """Why there is no graph; empty if there is one or may be one."""
         return next((graph.refusal for graph in self._graphs.values() if graph.refusal), "")

@@ -1,8 +1,8 @@
 """TorchScript's delegate interface (`torch::jit::backend<T>`) for tb: modules whose methods run on the device.
 
-Legacy: PyTorch has deprecated TorchScript, and does not support it from Python 3.14 on. New programs use
-`torch.compile(backend="tb")`. Importing this module registers the backend; a process that loads a saved module imports
-it first.
+Legacy: PyTorch has deprecated TorchScript and does not support it from Python 3.14 on. New programs use
+`torch.compile(backend="tb")`. Importing this module registers the backend; a process that loads a saved module must
+import it first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from ._core import register_delegate
 
-_torch_c: Any = torch._C  # whose stubs lack these functions
+_torch_c: Any = torch._C  # its stubs lack these functions
 NAME: str = torch._C._get_privateuse1_backend_name()
 
 register_delegate()
@@ -25,7 +25,7 @@ Spec = Mapping[str, Mapping[str, str]]
 
 
 def _complete(spec: Spec) -> dict[str, dict[str, str]]:
-    """TorchScript cannot tell the type of an empty dictionary."""
+    """Adds the default device, because TorchScript cannot infer the type of an empty dictionary."""
     return {method: {"device": f"{NAME}:0", **one} for method, one in spec.items()}
 
 
@@ -39,12 +39,12 @@ def is_available() -> bool:
 def to_backend(module: torch.jit.ScriptModule, spec: Spec) -> torch.jit.ScriptModule:
     """Lowers methods of a scripted or traced module to the device.
 
-    spec: for each method the device that it runs on: {"forward": {"device": "tb:1"}}, or {} for "tb:0".
+    spec: for each method the device on which it runs: {"forward": {"device": "tb:1"}}, or {} for "tb:0".
 
-    Returns a module that has these methods only. It is saved by torch.jit.save and loaded by torch.jit.load with its
-    parameters, onto the devices of `spec`. A module in training mode stays as it is; otherwise it is frozen. Methods
-    with control flow are run by TorchScript's interpreter. ValueError: a device of another type. RuntimeError: a method
-    that there is not; when called, an operator's error with the user's line.
+    Returns a module that has these methods only. torch.jit.save and torch.jit.load save and load it with its
+    parameters, onto the devices of `spec`. A module in evaluation mode is frozen. TorchScript's interpreter runs
+    methods with control flow. ValueError: a device of another type. RuntimeError: there is no such method; from a call,
+    an operator's error with the user's line.
     """
     with _without_deprecation():
         lowered: torch.jit.ScriptModule = _torch_c._jit_to_backend(NAME, module, _complete(spec))
@@ -54,7 +54,7 @@ def to_backend(module: torch.jit.ScriptModule, spec: Spec) -> torch.jit.ScriptMo
 def to_backend_selective(
     module: torch.jit.ScriptModule, spec: Spec, submodules: Sequence[str]
 ) -> torch.jit.ScriptModule:
-    """Lowers these submodules, as "encoder.layer", and leaves the rest of the module to TorchScript."""
+    """Lowers these submodules, such as "encoder.layer"; TorchScript runs the rest of the module. See to_backend()."""
 
     def lower(submodule: Any) -> Any:
         return _torch_c._jit_to_backend(NAME, submodule, _complete(spec))
@@ -66,7 +66,7 @@ def to_backend_selective(
 
 @contextmanager
 def _without_deprecation() -> Iterator[None]:
-    """The user who called this knows what it is; what PyTorch warns of is its own calls in between."""
+    """Hides PyTorch's deprecation warnings, which are about its own internal calls."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield

@@ -1,8 +1,8 @@
 """PyTorch's lazy backend (`torch::lazy::BackendImplInterface`) on tb: device "lazy" records, `mark_step()` runs.
 
-Legacy: PyTorch lets its lazy tensors rest, and tracing costs more than small steps take. New programs use
-`torch.compile(backend="tb")` or `tb_compile.step`. A graph that was recorded once is found again by its hash, and runs
-as a program. Operators that cannot be recorded run at once and break the graph: `fallbacks()` counts them.
+Legacy: PyTorch does not develop lazy tensors any more, and tracing takes longer than small steps do. New programs use
+`torch.compile(backend="tb")` or `tb_compile.step`. A graph that was recorded before is found by its hash and runs as a
+program. Operators that cannot be recorded run at once and break the graph; `fallbacks()` counts them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import torch._lazy.ts_backend as ts_backend
 
 from . import _core
 
-_lazy: Any = torch._lazy  # whose functions have no types
+_lazy: Any = torch._lazy  # its functions have no types
 _metrics: Any = torch._lazy.metrics
 
 
 def init() -> None:
-    """Registers the backend, once a process: from then on there is `torch.device("lazy")`. Opens the device.
+    """Registers the backend, once a process. After that, `torch.device("lazy")` can be used. Opens the device.
 
-    RuntimeError: PyTorch's own lazy backend (`torch._lazy.ts_backend`) is there already; it cannot come later either.
+    RuntimeError: PyTorch's own lazy backend (`torch._lazy.ts_backend`) is registered already. It cannot be registered
+    later either.
     """
     torch.tb.init()  # type: ignore[attr-defined]
     _core.register_lazy_backend()
@@ -39,37 +40,37 @@ def _refuse() -> None:
 
 
 def mark_step(device: str = "", wait: bool = False) -> None:
-    """Compiles what was recorded on `device` ("lazy:1"; "": the default), or finds it compiled, and runs it.
+    """Runs what was recorded on `device` ("lazy:1"; "": the default). Compiles it if it was not compiled before.
 
-    wait: until the host has queued it; nobody waits for the device.
+    wait: return after the work is queued. It never waits for the device.
     """
     _lazy.mark_step(device, wait)
 
 
 def sync(tensors: Sequence[torch.Tensor]) -> None:
-    """Runs what these lazy tensors depend on, and leaves the rest recorded."""
+    """Runs the recorded work on which these lazy tensors depend; other work stays recorded."""
     _lazy.sync_multi(list(tensors), [])
 
 
 def synchronize() -> None:
-    """Runs all that was recorded, and waits for all devices."""
+    """Runs all recorded work and waits for all devices."""
     mark_step(wait=True)
     for index in range(len(devices())):
         torch.tb.synchronize(index)  # type: ignore[attr-defined]
 
 
 def devices() -> list[str]:
-    """The devices that lazy tensors are on, as "tb0": `lazy:1` is the second."""
+    """The names of the devices of lazy tensors, such as "tb0"; `lazy:1` is the second."""
     return _core.lazy_devices()
 
 
 def set_default_device(index: int) -> None:
-    """The device of `torch.device("lazy")` without a number. ValueError: there is none of that number."""
+    """Selects the device of `torch.device("lazy")` without a number. ValueError: there is no such device."""
     _core.lazy_default_device(index)
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the generators of all devices: lazy draws, each run by itself, are those of the device."""
+    """Seeds the generators of all devices, from which lazy tensors draw. Random operators run at once."""
     _core.lazy_seed(seed)
 
 
@@ -77,7 +78,7 @@ manual_seed_all = manual_seed
 
 
 def memory_info(device: torch.device | str | int = 0) -> dict[str, int]:
-    """Bytes of a tb device: `allocated` and its `peak`, `free` and `total`."""
+    """The memory of a tb device in bytes: `allocated` and its `peak`, `free` and `total`."""
     tb = torch.tb  # type: ignore[attr-defined]
     free, total = tb.mem_get_info(device)
     return {
@@ -89,30 +90,30 @@ def memory_info(device: torch.device | str | int = 0) -> dict[str, int]:
 
 
 def counts() -> dict[str, int]:
-    """Of all lazy graphs: compilations, their instructions, executions, nanoseconds of the threads that executed."""
+    """Counts of all lazy graphs: compilations, instructions, executions, and nanoseconds of the executing threads."""
     return _core.lazy_counts()
 
 
 class Fallback(NamedTuple):
-    """An operator that ran at once, and broke the graph so many times."""
+    """An operator that ran at once, and how often it broke the graph."""
 
     operator: str
     calls: int
 
 
 def fallbacks() -> list[Fallback]:
-    """Operators that could not be recorded, since the start or reset_fallbacks()."""
+    """The operators that could not be recorded since the start or reset_fallbacks()."""
     prefix = f"{torch._C._get_privateuse1_backend_name()}::"
     names = [name for name in _metrics.counter_names() if name.startswith(prefix)]
     return [Fallback(name.removeprefix(prefix), _metrics.counter_value(name)) for name in sorted(names)]
 
 
 def reset_fallbacks() -> None:
-    """Sets all of PyTorch's counters of lazy tensors to zero, those of fallbacks() among them."""
+    """Sets all of PyTorch's counters of lazy tensors to zero, including those of fallbacks()."""
     _metrics.reset()
 
 
 def metrics_report() -> str:
-    """PyTorch's report, with the backend's devices, seed, counts and memory."""
+    """PyTorch's report on lazy tensors, with the devices, seed, counts and memory of the backend."""
     text: str = _metrics.metrics_report()
     return text

@@ -1,4 +1,4 @@
-"""FX graphs of ATen calls, as AOTAutograd makes them, into programs."""
+"""Lowers FX graphs of ATen calls, as AOTAutograd makes them, to programs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._core import Builder, Program
 
 
 class Unsupported(Exception):
-    """The graph has something that a straight-line program cannot hold; the text says what."""
+    """A straight-line program cannot hold something in the graph; the text says what."""
 
 
-# Arithmetic of sizes: the functions that FX graphs call on numbers, and TorchScript's operators of the same meaning.
+# Arithmetic of sizes: the functions that FX graphs call on numbers, and the equivalent operators of TorchScript.
 _OF_NUMBERS: dict[Callable[..., Any], str] = {
     operator.add: "aten::add.int",
     operator.sub: "aten::sub.int",
@@ -45,15 +45,15 @@ def _source(node: fx.Node) -> str:
 
 
 class _Lowering:
-    """One graph on its way into a program."""
+    """The lowering of one graph."""
 
     def __init__(self, graph_module: fx.GraphModule, name: str) -> None:
         self.graph_module = graph_module
         self.builder = Builder(name)
-        self.values: dict[fx.Node, Any] = {}  # of an operator with several results, the list of all
+        self.values: dict[fx.Node, Any] = {}  # a list for an operator with several results
 
     def argument(self, value: Any) -> Any:
-        """An argument of a call: with the program's values in place of nodes."""
+        """An argument of a call, with nodes replaced by values of the program."""
         if isinstance(value, fx.Node):
             found = self.values[value]
             if isinstance(found, list):
@@ -89,7 +89,7 @@ class _Lowering:
         if isinstance(example := node.meta.get("val"), torch.Tensor) and isinstance(
             keywords.get("device"), torch.device
         ):
-            keywords["device"] = example.device  # "tb" is the device that was current in the user's code
+            keywords["device"] = example.device  # with its number: "tb" was the current device of the user's code
         try:
             results = self.builder.call(name, arguments, keywords, _source(node))
         except (NotImplementedError, KeyError) as error:
@@ -129,6 +129,6 @@ class _Lowering:
 def lower(graph_module: fx.GraphModule, name: str) -> Program:
     """The program of a graph whose calls are operators and arithmetic of sizes, and whose output is a list.
 
-    Unsupported: higher-order operators and whatever else has no straight-line form.
+    Unsupported: the graph has higher-order operators or something else without a straight-line form.
     """
     return _Lowering(graph_module, name).run()

@@ -1,4 +1,4 @@
-"""What became of the graphs that this process compiled."""
+"""A record of the graphs that this process compiled."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Pass = Literal["forward", "backward", "inference"]
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """What became of one graph: a program, generated kernels, or Python code, and then `reason` says why.
+    """What became of one graph: a program, generated kernels, or Python code, for which `reason` has the reason.
 
-    graphed: its device graphs, in mode "reduce-overhead".
+    kernels: the number of generated kernels. graphed: its device graphs, in mode "reduce-overhead".
     """
 
     which: Pass
@@ -29,7 +29,7 @@ class CompiledGraph:
 
     @property
     def runs(self) -> int:
-        """How often its program ran, launches of a device graph not among them; other code is not counted."""
+        """The number of runs of its program, without launches of a device graph; 0 for other code."""
         return 0 if self.program is None else self.program.runs
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class CompiledGraph:
 
 
 class Counts(NamedTuple):
-    """What became of the graphs of graphs(), and how often they were device graphs."""
+    """Counts of the graphs that graphs() returns, and of their device graphs."""
 
     programs: int
     of_kernels: int  # generated ones
@@ -64,7 +64,7 @@ _count = 0
 
 
 def next_number() -> int:
-    """Of the graphs of this process, from 0."""
+    """A number for the next graph of this process, from 0."""
     global _count
     with _lock:
         _count += 1
@@ -72,7 +72,7 @@ def next_number() -> int:
 
 
 def note(graph: CompiledGraph) -> None:
-    """Adds a graph to those of graphs()."""
+    """Adds a graph to the record."""
     with _lock:
         _graphs.append(graph)
 
@@ -84,7 +84,7 @@ def graphs() -> list[CompiledGraph]:
 
 
 def counts() -> Counts:
-    """Of all graphs that graphs() gives."""
+    """Counts of all graphs that graphs() returns."""
     known = graphs()
     graphed = [graph.graphed for graph in known if graph.graphed]
     return Counts(
@@ -98,6 +98,6 @@ def counts() -> Counts:
 
 
 def reset() -> None:
-    """Forgets what graphs() gives. Compiled functions stay as they are: torch.compiler.reset() forgets those."""
+    """Empties the record. Compiled functions are kept; torch.compiler.reset() drops those."""
     with _lock:
         _graphs.clear()

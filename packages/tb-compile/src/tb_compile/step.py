@@ -8,8 +8,8 @@
         optimizer.step()
         return loss
 
-The first calls run as they are; then one is captured, and later calls copy their arguments to where the graph reads
-them and launch it. Every call is one step, whichever way it goes.
+The first calls run the function; then a call is captured, and later calls copy their arguments to where the graph reads
+them and launch it. Every call is exactly one step.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ._core import current_stream_id
 from .captured import NOT_LAUNCHED, Captured, Parameter
-from .watched import Gradients, Watched
+from .step_state import Gradients, StepState
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Captures that failed, or that the next call could not use, before a form of the arguments is left alone.
+# After this many captures that failed, or that the next call could not use, a form of arguments is not captured any
+# more.
 _MOST_FAILURES = 2
-# Forms of arguments that are remembered without a graph.
+# The number of forms of arguments that are remembered.
 _MOST_FORMS = 64
 
 
@@ -43,7 +44,7 @@ def _tb() -> Any:
 
 @dataclass
 class _Form:
-    """Calls whose arguments have the same shapes, strides, types and modes."""
+    """The calls whose arguments have equal shapes, strides and types, under equal modes."""
 
     calls: int = 0
     failures: int = 0
@@ -61,19 +62,19 @@ class Step(Generic[P, R]):
         self.replays = self.captures = 0
         self.refusal = ""
         self._forms: OrderedDict[Hashable, _Form] = OrderedDict()
-        self._watched = Watched(self._drop_graphs)
+        self._state = StepState(self._drop_graphs)
         self._stream: Any = None
-        self._last: Captured | None = None  # launched with tensors as its only arguments
+        self._last: Captured | None = None  # the last launch, if all arguments were positional tensors
         self._launched_on: Any = None
         self._launched_on_id: int | None = None
         self._lock = threading.RLock()
 
     def reset(self) -> None:
-        """Drops all graphs and counts. Call it after the function, or modes of its modules, have changed."""
+        """Drops all graphs and counts. Call it after the function, or a mode of its modules, has changed."""
         with self._lock:
             self._last = None
             self._forms.clear()
-            self._watched.forget()
+            self._state.forget()
             self.replays = self.captures = 0
             self.refusal = ""
 
@@ -90,7 +91,7 @@ class Step(Generic[P, R]):
                 if result is not NOT_LAUNCHED:
                     self.replays += 1
                     return cast("R", result)
-            # In a capture of the caller's the work is the caller's.
+            # If the caller captures, the work belongs to the caller's graph.
             if _tb().is_current_stream_capturing():
                 return cast("R", _detached(self.function(*arguments, **keywords)))
             return cast("R", self._call(arguments, keywords))
@@ -116,7 +117,7 @@ class Step(Generic[P, R]):
     # ---- which graph -----------------------------------------------------------------------------------------------
 
     def _form(self, leaves: list[Any], structure: TreeSpec) -> _Form | None:
-        """None: no graph can serve the arguments, and `refusal` says why."""
+        """The form of the arguments. None: no graph can replace the call, and `refusal` has the reason."""
         key: list[Hashable] = [structure, torch.is_grad_enabled(), torch.is_inference_mode_enabled()]
         key += [torch.is_autocast_enabled("tb"), torch.get_autocast_dtype("tb")]
         key += [torch.are_deterministic_algorithms_enabled(), _tb().current_device()]
@@ -146,8 +147,8 @@ class Step(Generic[P, R]):
         if form.captured and form.captured[-1].replays < 2:  # the next call could not use it
             form.failures += 1
             self.refusal = (
-                "numbers of an optimizer, gradients or parameters' places change from call to call. A learning rate "
-                "may be a tensor on the device, which a graph reads anew"
+                "numbers of an optimizer, gradients or addresses of parameters change from call to call. A learning "
+                "rate may be a tensor on the device, which a graph reads at each launch"
             )
             form.captured.clear()
         return form.failures < _MOST_FAILURES
@@ -155,12 +156,12 @@ class Step(Generic[P, R]):
     # ---- the three ways --------------------------------------------------------------------------------------------
 
     def _run_aside(self, call: Callable[[], Any], tensors: list[torch.Tensor]) -> Any:
-        """On the stream that captures: autograd remembers for each parameter where it was first used."""
+        """Calls the function on the stream that captures, since autograd uses the stream of a parameter's first use."""
         current = _tb().current_stream()
         if self._stream is None:
             self._stream = _tb().Stream()
         self._stream.wait_stream(current)
-        with _tb().stream(self._stream), self._watched.watching():
+        with _tb().stream(self._stream), self._state.observe():
             result = _detached(call())
         current.wait_stream(self._stream)
         for tensor in tensors:
@@ -173,7 +174,7 @@ class Step(Generic[P, R]):
     def _capture(
         self, form: _Form, leaves: list[Any], structure: TreeSpec, tensors: list[torch.Tensor]
     ) -> Captured | None:
-        """None: it is refused, and nothing has happened."""
+        """Captures a call. None: that is not possible, and nothing has happened."""
         while sum(len(one.captured) for one in self._forms.values()) >= self.most_graphs:
             next(one for one in self._forms.values() if one.captured).captured.pop(0)
         own = [tensor.detach().clone() for tensor in tensors]
@@ -182,16 +183,16 @@ class Step(Generic[P, R]):
             [next(following) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], structure
         )
         graph = _tb().Graph()
-        with self._watched.watching() as gradients:
+        with self._state.observe() as gradients:
             try:
                 self._check_parameters()
-                _rehearse(self._watched.parameters.values())
+                _rehearse(self._state.parameters.values())
                 with _tb().graph(graph, stream=self._stream):
                     results, result_structure = tree_flatten(self.function(*arguments, **keywords))
                     _check_results(results)
                     _keep_in_place(gradients)
             except Exception as error:
-                # What was queued never ran, so gradients that were made inside hold nothing.
+                # The captured work never ran, so gradients that were made inside are not initialized.
                 for leaf in gradients.changed():
                     leaf.grad = gradients.before(leaf)
                 if not isinstance(error, RuntimeError):
@@ -199,18 +200,15 @@ class Step(Generic[P, R]):
                 form.failures += 1
                 self.refusal = str(error).split("\n")[0]
                 return None
-        parameters = [
-            Parameter(leaf, leaf.data_ptr(), gradients.before(leaf), leaf.grad)
-            for leaf in self._watched.parameters.values()
-        ]
-        # So that the launch that follows finds what the captured call found.
+        parameters = [Parameter(leaf, gradients.before(leaf), leaf.grad) for leaf in self._state.parameters.values()]
+        # The launch that follows must find the gradients that the captured call found.
         for one in parameters:
             one.tensor.grad = one.before
         captured = Captured(
             graph,
             own,
             parameters,
-            list(self._watched.optimizers.values()),
+            list(self._state.optimizers.values()),
             [_without_graph(leaf) for leaf in results],
             result_structure,
         )
@@ -219,7 +217,7 @@ class Step(Generic[P, R]):
         return captured
 
     def _check_parameters(self) -> None:
-        elsewhere = {p.device.type for p in self._watched.parameters.values()} - {"tb"}
+        elsewhere = {p.device.type for p in self._state.parameters.values()} - {"tb"}
         if elsewhere:
             raise RuntimeError(
                 f"parameters are on {', '.join(sorted(elsewhere))}: what runs there is in no graph of tb"
@@ -227,7 +225,7 @@ class Step(Generic[P, R]):
 
     def _launch(self, captured: Captured, tensors: Sequence[torch.Tensor]) -> Any:
         identity = current_stream_id()
-        if identity != self._launched_on_id:  # the launch before reads and writes the same memory
+        if identity != self._launched_on_id:  # the last launch reads and writes the same memory
             current = _tb().current_stream()
             if self._launched_on is not None:
                 current.wait_stream(self._launched_on)
@@ -243,7 +241,7 @@ def _check_results(results: list[Any]) -> None:
 
 
 def _rehearse(leaves: Iterable[torch.Tensor]) -> None:
-    """What _keep_in_place() may do inside the capture, where no kernel may meet its types for the first time."""
+    """Runs the kernels of _keep_in_place() once: inside a capture no kernel may see its types for the first time."""
     with torch.no_grad():
         for leaf in leaves:
             if leaf.grad is not None:
@@ -251,7 +249,7 @@ def _rehearse(leaves: Iterable[torch.Tensor]) -> None:
 
 
 def _keep_in_place(gradients: Gradients) -> None:
-    """A gradient that was replaced goes where the one before was: there the next launch looks for it."""
+    """Copies a gradient that was replaced into the tensor that it replaced, where the next launch reads it."""
     for leaf in gradients.changed():
         old, new = gradients.before(leaf), leaf.grad
         if old is not None and new is not None and old is not new and old.shape == new.shape:
@@ -275,19 +273,19 @@ def step(
     function: None = None, *, warm_up: int = 3, most_graphs: int = 8
 ) -> Callable[[Callable[P, R]], Step[P, R]]: ...
 def step(function: Callable[P, R] | None = None, *, warm_up: int = 3, most_graphs: int = 8) -> Any:
-    """Makes calls of `function`, a whole training or inference step, launches of a device graph. A decorator.
+    """Decorator: calls of `function`, a whole training or inference step, become launches of a device graph.
 
-    function: takes tensors of tb, nested as wanted, and values that have a hash; reads and changes models and
-    optimizers of its own. Its Python code runs in the first `warm_up` calls and in the captured one only: what it does
-    besides queueing work (counting, printing) does not happen again. It must not wait for the device (`.item()`,
-    printing a tensor); optimizers count on the device: `capturable=True` or `fused=True`.
-    warm_up: calls for each form of the arguments that run as they are before one is captured.
-    most_graphs: kept at once; the one that was used longest ago is dropped.
+    function: takes tensors of tb, which may be nested, and hashable values; it may read and change models and
+    optimizers. Its Python code runs only in the first `warm_up` calls and in the captured one: effects other than
+    queued work (counting, printing) do not happen again. It must not wait for the device (`.item()`, printing a
+    tensor); optimizers must count on the device: `capturable=True` or `fused=True`. warm_up: the number of calls for
+    each form of the arguments before one is captured. most_graphs: the number of graphs that are kept; the least
+    recently used one is dropped.
 
-    Returns a Step: called as the function is, it gives its results without their autograd graph, in memory that is the
-    caller's. Shapes, strides, types, autocast, gradients that are there or not, and hyperparameters such as a learning
-    rate that changed lead to graphs of their own. Where none can be captured the call runs as it is, and
-    `Step.refusal` says why; `Step.captures` and `Step.replays` count. ValueError: a number below 1.
+    Returns a Step. It is called as the function is, and returns its results without their autograd graph, in memory
+    that belongs to the caller. Shapes, strides, types, autocast, the presence of gradients, and hyperparameters such as
+    a changed learning rate lead to separate graphs. If a call cannot be captured, the function runs, and `Step.refusal`
+    has the reason; `Step.captures` and `Step.replays` count. ValueError: a number below 1.
     """
     if function is None:
         return functools.partial(step, warm_up=warm_up, most_graphs=most_graphs)

@@ -1,4 +1,4 @@
-"""Counter-based random numbers (Philox4x32-10): the same bits on every device, thread count and cut."""
+"""Counter-based random numbers (Philox4x32-10), bit-identical on every device and with any number of threads."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from .generator import (  # noqa: E402 (the generators need the connected extens
 )
 
 if TYPE_CHECKING:
-    from .numpy_bits import Philox
+    from .numpy_bit_generator import Philox
 
 __all__ = [
     "DEFAULT_SEED",
@@ -36,9 +36,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Philox, which needs NumPy, when it is first asked for."""
+    """Imports Philox, which needs NumPy, at its first use."""
     if name == "Philox":
-        from .numpy_bits import Philox
+        from .numpy_bit_generator import Philox
 
         return Philox
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

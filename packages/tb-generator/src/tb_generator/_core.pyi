@@ -2,7 +2,7 @@ from __future__ import annotations
 import collections.abc
 import typing
 import typing_extensions
-__all__: list[str] = ['Bits', 'DEFAULT_SEED', 'State', 'Target', 'check_fill', 'current_device', 'default_state', 'dropout', 'elementary', 'exponentials', 'fill', 'instruction_set', 'instruction_sets', 'multinomial', 'permutation', 'philox', 'seed_all', 'ulp_bounds', 'use_instruction_set', 'words_needed']
+__all__: list[str] = ['DEFAULT_SEED', 'HostArray', 'NumpyBitGenerator', 'State', 'check_fill', 'current_device', 'default_state', 'dropout', 'fill', 'instruction_set', 'instruction_sets', 'multinomial', 'permutation', 'philox', 'seed_all', 'use_instruction_set', 'words_needed']
 class State:
     """
     A seed and an offset that any number of threads may use.
@@ -11,11 +11,11 @@ class State:
         ...
     def capture_begin(self) -> None:
         """
-        See tb/component.h.
+        Counts offsets from 0 until capture_end(). RuntimeError while a capture is in progress.
         """
     def capture_end(self) -> int:
         """
-        Words that one run takes.
+        Restores the state from before the capture; returns the number of words that one run takes.
         """
     def get(self) -> tuple[int, int]:
         """
@@ -25,11 +25,11 @@ class State:
         ...
     def reserve(self, words: int) -> tuple[int, int]:
         """
-        Seed and offset of the next `words` 32-bit words, which nobody else gets.
+        Takes the next `words` 32-bit words; returns the seed and the offset where they start.
         """
     def set(self, seed: int, offset: int) -> None:
         ...
-class Target:
+class HostArray:
     """
     The elements of a buffer or DLPack tensor, in row-major order.
     """
@@ -44,7 +44,7 @@ class Target:
     @property
     def type(self) -> int:
         ...
-class Bits:
+class NumpyBitGenerator:
     """
     A stream of words behind NumPy's bitgen_t.
     """
@@ -52,25 +52,25 @@ class Bits:
         ...
     def capsule(self) -> typing_extensions.CapsuleType:
         """
-        Valid as long as this object lives.
+        A capsule of NumPy's bitgen_t. Valid as long as this object lives.
         """
     def get(self) -> tuple[int, int, int]:
         """
-        Seed, block and place in the block of the next word.
+        Seed, block, and position of the next word in the block.
         """
     def next_pair(self) -> int:
         """
         The next 64 bits.
         """
-    def set(self, seed: int, block: int, place: int) -> None:
+    def set(self, seed: int, block: int, position: int) -> None:
         ...
 def _connect() -> None:
     """
-    Finds tb-device's function table. ImportError if it is missing or does not match.
+    Imports tb-device's function table. ImportError if it is missing or does not match.
     """
 def check_fill(kind: int, type: int, numbers: collections.abc.Sequence[float], from_: int, width: int) -> None:
     """
-    ValueError where the fill would be refused.
+    Raises the ValueError that the fill would raise.
     """
 def current_device() -> int:
     """
@@ -78,37 +78,29 @@ def current_device() -> int:
     """
 def default_state(device: int) -> State:
     """
-    The state of a device's own generator.
+    The state of a device's default generator.
     """
-def dropout(source: Target, out: Target, mask: Target | None, seed: int, offset: int, keep: float, scale: float, threads: int) -> None:
+def dropout(source: HostArray, out: HostArray, mask: HostArray | None, seed: int, offset: int, keep: float, scale: float, threads: int) -> None:
     """
     out = source * mask * scale; mask: bernoulli(keep).
     """
-def elementary(random: collections.abc.Sequence[int], wide: bool) -> list[tuple[float, float, float]]:
+def fill(out: HostArray, kind: int, numbers: collections.abc.Sequence[float], from_: int, width: int, seed: int, offset: int, start: int, threads: int) -> None:
     """
-    For tests: negative_log, cosine and sine of words (wide: of 64 bits), as elementary.h has them.
-    """
-def exponentials(numbers: collections.abc.Sequence[float], wide: bool) -> list[float]:
-    """
-    For tests: exponential of float64 numbers, or of float32 ones.
-    """
-def fill(out: Target, kind: int, numbers: collections.abc.Sequence[float], from_: int, width: int, seed: int, offset: int, start: int, threads: int) -> None:
-    """
-    Fills with the elements `start` and following of a sequence. kind: TB_FILL_*.
+    Writes element number `start` and the following ones of a sequence. kind: TB_FILL_*.
     """
 def instruction_set() -> str:
     """
-    The one in use.
+    The instruction set in use.
     """
 def instruction_sets() -> list[str]:
     """
-    Those of this processor that fills can use, the best one last.
+    The instruction sets of this processor that fills can use, the fastest one last.
     """
-def multinomial(out: Target, weights: Target, replacement: bool, seed: int, offset: int) -> None:
+def multinomial(out: HostArray, weights: HostArray, replacement: bool, seed: int, offset: int) -> None:
     """
-    Fills int64 elements with classes.
+    Fills int64 elements with classes drawn by their weights.
     """
-def permutation(out: Target, seed: int, offset: int) -> None:
+def permutation(out: HostArray, seed: int, offset: int) -> None:
     """
     Fills int64 elements with 0 to count - 1 in random order.
     """
@@ -118,19 +110,15 @@ def philox(counter: collections.abc.Sequence[int], key: collections.abc.Sequence
     """
 def seed_all(seed: int) -> None:
     """
-    Seeds the devices' own generators, also those made later.
-    """
-def ulp_bounds() -> tuple[float, float, float, float]:
-    """
-    Of the errors of negative_log, cosine, sine and exponential.
+    Seeds the devices' default generators, also those made later.
     """
 def use_instruction_set(name: str) -> None:
     """
-    Fills use it from now on; the bits are the same.
+    Selects the instruction set of fills. What they write does not change.
     """
 def words_needed(kind: int, type: int, count: int) -> int:
     """
-    32-bit words that a fill takes out of the sequence; 0 where there is no such fill.
+    The number of 32-bit words that a fill takes from the sequence; 0 if there is no such fill.
     """
 DEFAULT_SEED: int = 67280421310721
 _tb_export: typing.Any

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "instruction_set.h"
-#include "parallel.h"
-#include "philox.h"
+#include "philox/philox.h"
+#include "processor/instruction_set.h"
+#include "processor/parallel.h"
 #include "table.h"
 
 using tb::generator::table;
@@ -36,10 +36,10 @@ void keep_error(tb_status status, int64_t, int32_t, const char *function, const 
 }
 
 void published_answers_are_given() {
-  using tb::philox::Block;
-  check(tb::philox::block({}, {}) == Block{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8}, "all zero");
+  using tb::generator::philox::Block;
+  check(tb::generator::philox::block({}, {}) == Block{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8}, "all zero");
   constexpr uint32_t ones = 0xFFFFFFFF;
-  check(tb::philox::block({ones, ones, ones, ones}, {ones, ones}) ==
+  check(tb::generator::philox::block({ones, ones, ones, ones}, {ones, ones}) ==
             Block{0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD},
         "all one");
 }
@@ -111,8 +111,8 @@ void refusals_keep_their_text_and_write_nothing() {
   check(table.default_generator(-1, &generator) == TB_OUT_OF_RANGE && !generator, "device -1");
 }
 
-// Every kind and type into memory of exactly the right size, which AddressSanitizer guards, whole and in parts on
-// several threads: no byte beside it is touched, none is missed, and the bits agree.
+// Fills memory of exactly the right size, which AddressSanitizer guards, with every kind and type, whole and in parts
+// on several threads: no byte outside of it is written, none is missed, and both results are bit-identical.
 void fills_write_exactly_their_range() {
   constexpr uint64_t count = 10007;
   for (int32_t type = TB_FLOAT32; type <= TB_BOOL; type++) {
@@ -148,7 +148,7 @@ void fills_write_exactly_their_range() {
       tb::generator::in_parallel(count, 3, [&](uint64_t first, uint64_t part) {
         if (fill(parts.data() + first * size, first, part) != TB_OK) failed++;
       });
-      check(!failed && whole == parts, name + ": parts on threads give the same bits");
+      check(!failed && whole == parts, name + ": parts on threads are bit-identical to the whole");
       std::vector<char> few(3 * size);
       check(fill(few.data(), 1001, 3) == TB_OK && memcmp(few.data(), whole.data() + 1001 * size, 3 * size) == 0,
             name + ": three elements from the middle");
@@ -157,7 +157,7 @@ void fills_write_exactly_their_range() {
 }
 
 // Kind, type and arguments of the fills; what they write must not depend on the instruction set.
-void every_instruction_set_writes_the_same_bits() {
+void every_instruction_set_writes_bit_identical_elements() {
   using tb::generator::InstructionSet;
   const InstructionSet best = tb::generator::instruction_set();
   std::vector<uint64_t> out(5000), expected;
@@ -256,7 +256,7 @@ int main() {
   threads_get_the_same_default_generator();
   refusals_keep_their_text_and_write_nothing();
   fills_write_exactly_their_range();
-  every_instruction_set_writes_the_same_bits();
+  every_instruction_set_writes_bit_identical_elements();
   bits_are_those_of_every_machine();
   dropout_writes_exactly_its_range_in_place_too();
   permutations_and_samples_stay_inside();

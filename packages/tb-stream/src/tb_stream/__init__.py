@@ -22,7 +22,7 @@ _connect()
 
 @contextmanager
 def stream(stream: Stream | None) -> Iterator[Stream | None]:
-    """Make ``stream``, and its device, current in this thread inside the block; None changes nothing."""
+    """Context manager and decorator: make ``stream`` and its device current in this thread. None changes nothing."""
     if stream is None:
         yield None
         return

@@ -16,12 +16,13 @@ class Stream:
     @staticmethod
     def from_native(native: int, device: int | None = None) -> Stream:
         """
-        The stream behind the vendor's own handle, such as an address of a cudaStream_t: one of ours, or a
-        foreign one, which must outlive its use here. NotImplementedError where the driver has none.
+        The stream behind the vendor's own handle, such as a cudaStream_t. A stream that tb-stream did not
+        make must outlive its use here. NotImplementedError if the driver has no such handles.
         """
     def __cuda_stream__(self) -> tuple[int, int]:
         """
-        (version of the protocol, cudaStream_t) where the driver is CUDA's, for the packages that know it.
+        (version of the protocol, cudaStream_t), for packages that know CUDA's. NotImplementedError if the driver is
+        not CUDA's.
         """
     def __enter__(self) -> Stream:
         ...
@@ -37,12 +38,12 @@ class Stream:
         ...
     def __tb_stream__(self) -> tuple[int, int]:
         """
-        (version of the protocol, handle): how other packages take a stream without knowing this class.
+        (version of the protocol, handle), for packages that take streams without knowing this class.
         """
     def add_callback(self, function: collections.abc.Callable[..., typing.Any], *arguments: typing.Any) -> None:
         """
-        Call function(*arguments) in the order of the stream, on a thread of the driver; later work waits for it.
-        It must not use devices. What it raises goes to sys.unraisablehook. Captured, it is called at each replay.
+        Call function(*arguments) in stream order, on a thread of the driver; later work waits for it. It must not
+        use devices. Its exceptions go to sys.unraisablehook. In a capture, it is called at each replay.
         """
     def query(self) -> bool:
         """
@@ -72,12 +73,12 @@ class Stream:
     @property
     def handle(self) -> int:
         """
-        Address of the driver's tb_stream, as the C tables take it.
+        Address of the driver's tb_stream, which functions of the C tables take.
         """
     @property
     def native(self) -> int:
         """
-        The vendor's own stream handle. NotImplementedError where the driver has none.
+        The vendor's own stream handle. NotImplementedError if the driver has none.
         """
     @property
     def priority(self) -> int:
@@ -136,10 +137,10 @@ class Event:
         """
 class Graph:
     """
-    Work of a stream, captured once and launched many times without the host taking part.
+    Work of a stream, captured once and launched many times.
     
-    `with tb_stream.capture() as graph:` makes one. What was captured uses the same memory at every
-    launch: with tb-allocator, what the capture allocates stays the graph's own as long as it lives.
+    `with tb_stream.capture() as graph:` makes one. Every launch uses the same memory. With
+    tb-allocator, memory that the capture allocates belongs to the graph as long as it exists.
     """
     def __init__(self) -> None:
         ...
@@ -153,32 +154,33 @@ class Graph:
         """
     def replay(self, stream: typing.Any | None = None) -> None:
         """
-        Queue all of it on `stream` (the current one by default). Launches of one graph run one after another.
+        Queue the captured work on `stream` (the current one by default). Launches of one graph run one after
+        another.
         """
     def reset(self) -> None:
         """
-        Forget the captured work; queued launches still complete. Its memory is free then.
+        Drop the captured work and free its memory. Queued launches still complete.
         """
     def update(self, other: Graph) -> None:
         """
         Launch the work of `other` from now on: a capture of the same operations with other arguments.
         
-        FailedPreconditionError where the number, kind or order of operations differs: nothing has changed then.
+        FailedPreconditionError if the number, kind or order of operations differs; the graph is then unchanged.
         """
     @property
     def device(self) -> int | None:
         """
-        Number of the device; None while it holds nothing.
+        Number of the device; None before the capture.
         """
     @property
     def node_count(self) -> int:
         """
-        How many operations were captured.
+        Number of captured operations.
         """
     @property
     def pool(self) -> int:
         """
-        Number of its memory pool: captures of one pool share memory.
+        Number of its memory pool. Captures of one pool share memory.
         """
 def _connect() -> None:
     """
@@ -200,7 +202,7 @@ def default_stream(device: int | None = None) -> Stream:
     """
 def graph_pool_handle() -> int:
     """
-    Number of a new memory pool for several captures to share: what capture(pool=) takes.
+    Number of a new memory pool that several captures can share, for capture(pool=...).
     """
 def set_current_stream(stream: typing.Any) -> None:
     """

@@ -8,15 +8,16 @@ from ._core import Graph, Stream, _is_capturing, current_stream, default_stream
 
 @contextmanager
 def capture(stream: Stream | None = None, *, pool: Graph | int | None = None) -> Iterator[Graph]:
-    """Capture what is queued inside the block, instead of running it; gives the graph.
+    """Context manager: capture what is queued inside the block, instead of running it. Yields the graph.
 
-    stream: current inside the block and captured, with those that wait for its events; by default the current stream
-    or, where that is the default stream, which cannot be captured, one of the pool. pool: a graph, or the number of
-    its pool, whose memory this one shares; they must then be replayed in the order of their captures.
+    stream: the stream to capture, which is current inside the block. Streams that wait for its events join the capture.
+    By default the current stream is captured; the default stream cannot be, and a stream of the pool is used instead.
+    pool: a graph, or the number of its pool, whose memory this graph shares. Graphs of one pool must be replayed in the
+    order of their captures.
 
-    The graph is complete when the block ends. If the block raises, what was captured is dropped. NotImplementedError:
+    The graph is complete when the block ends. If the block raises, the captured work is dropped. NotImplementedError:
     the driver cannot capture. FailedPreconditionError: the stream captures already, something inside waits for captured
-    work, or a stream that joined was not waited for at the end.
+    work, or the stream does not wait for a stream that joined.
     """
     if stream is None:
         stream = current_stream()

@@ -1,4 +1,4 @@
-"""A timeline of streams, for people."""
+"""A timeline of streams."""
 
 import os
 from collections.abc import Iterator
@@ -10,21 +10,20 @@ from ._core import _start_trace, _stop_trace, synchronize
 
 @contextmanager
 def trace(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Write what streams do inside the block to a file that chrome://tracing and https://ui.perfetto.dev open.
+    """Context manager: write a timeline of the block to a file that chrome://tracing and https://ui.perfetto.dev open.
 
-    Rows: threads of the host with what they queue ("launch") and wait for ("wait"), streams with what runs ("run",
-    waits for other streams included), and arrows from the one to the other. Work is named as its kernel is. At the end
-    of the block all devices are waited for. One timeline at a time: FailedPreconditionError. It costs some 0.2
-    microseconds an operation, and work other than closures two calls of the host.
+    Threads of the host are rows with what they queue ("launch") and wait for ("wait"). Streams are rows with what runs
+    ("run"), waits for other streams included. Arrows connect a launch with its run. Work has the name of its kernel.
+    All devices are synchronized at the end of the block. A timeline costs some 0.2 microseconds an operation, and two
+    host calls for work other than closures. FailedPreconditionError: a timeline is being recorded already. OSError:
+    the file cannot be written.
     """
-    import tb_device  # not earlier: the package says what to install where it is missing
-
     file = Path(path)
-    file.touch()  # fails now, not after the work
+    file.touch()  # an OSError comes before the work
     _start_trace()
     try:
         yield
-        import tb_device  # not at the top: without it, tb_stream's import is to say what to install
+        import tb_device  # not at the top: without tb-device, the import of tb_stream says what to install
 
         for device in range(tb_device.device_count()):
             synchronize(device)

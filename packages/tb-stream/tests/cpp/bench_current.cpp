@@ -27,7 +27,7 @@ int main() {
     *out = 1;
     return TB_OK;
   };
-  tb_stream_table table = tb::stream_table;
+  tb_stream_table table = tb::stream::stream_table;
   double best = 1e9;
   uintptr_t sum = 0;
   for (int repeat = 0; repeat < 300; ++repeat) {

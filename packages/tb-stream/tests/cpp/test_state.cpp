@@ -33,13 +33,13 @@ std::mutex mutex;
 std::set<tb_stream *> streams;
 std::set<tb_event *> events;
 constexpr int32_t devices = 12, far_device = 9; // beyond those whose current streams have near places
-static_assert(far_device >= tb::near_devices && far_device < devices);
+static_assert(far_device >= tb::stream::near_devices && far_device < devices);
 tb_stream standard[devices];
 bool refuse_streams = false;
 std::vector<void (*)(void *)> shutdowns;
 int32_t forked = 0;
 thread_local tb_status last_error = TB_OK;
-const tb_stream_table &table = tb::stream_table;
+const tb_stream_table &table = tb::stream::stream_table;
 
 tb_driver_api make_api() {
   tb_driver_api api{};
@@ -134,16 +134,16 @@ void the_current_stream_is_each_threads_own() {
   });
 }
 
-void the_pool_has_32_streams_a_priority_whoever_asks() {
+void the_pool_has_32_streams_a_priority_for_all_threads() {
   std::set<tb_stream *> seen[3];
   in_threads(4, [&](int) {
     for (int step = 0; step < 500; ++step) {
       tb_stream *stream = nullptr;
-      int32_t priority = -(step % 3), device = -1, told = 1;
+      int32_t priority = -(step % 3), device = -1, found = 1;
       CHECK(table.from_pool(1, priority, &stream) == TB_OK);
       CHECK(stream->device == 1 && stream->priority == priority);
       CHECK(table.device_of(stream, &device) == TB_OK && device == 1);
-      CHECK(table.priority_of(stream, &told) == TB_OK && told == priority);
+      CHECK(table.priority_of(stream, &found) == TB_OK && found == priority);
       std::lock_guard guard(mutex);
       seen[step % 3].insert(stream);
     }
@@ -194,7 +194,7 @@ int main() {
   install();
   a_failed_creation_leaves_the_pool_usable();
   the_current_stream_is_each_threads_own();
-  the_pool_has_32_streams_a_priority_whoever_asks();
+  the_pool_has_32_streams_a_priority_for_all_threads();
   an_event_is_in_one_hand_at_a_time();
   shutdown_destroys_every_handle_and_late_calls_are_refused();
 }

@@ -1,22 +1,22 @@
 """torch-backend: the tb components composed into one PyTorch device, `torch.device("tb")`.
 
-PyTorch loads this package by itself (entry point `torch.backends`); `import torch_backend` does the same by hand,
-before or after `import torch`. Neither ever fails because of a driver, a version or another backend: what is wrong is
-said when `tb` is used, and by `python -m torch_backend`.
+PyTorch loads this package by itself (entry point `torch.backends`); `import torch_backend` does the same explicitly,
+before or after `import torch`. Neither fails because of a driver, a version or another backend: the first use of `tb`
+raises the reason, and `python -m torch_backend` prints it.
 """
 
 import sys
 
 
 def _autoload() -> None:
-    """Registers `tb` with PyTorch. Called by `import torch`; never raises, may be called again, also by itself."""
-    # Defined before anything is imported: with `import torch_backend` first, PyTorch calls it while this module is
+    """Registers `tb` with PyTorch. Called by `import torch`; never raises; may be called again and recursively."""
+    # Defined before anything is imported: if `import torch_backend` comes first, PyTorch calls it while this module is
     # still being loaded.
     try:
         from torch_backend import _registration
 
         _registration.register()
-    except Exception as error:  # a damaged installation: nothing of ours is there to keep the reason for later
+    except Exception as error:  # a damaged installation, in which _state cannot keep the reason for later
         print(f"torch_backend: not registered, torch.device('tb') will be unknown: {error!r}", file=sys.stderr)
 
 

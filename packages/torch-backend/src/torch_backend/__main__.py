@@ -1,4 +1,4 @@
-"""`python -m torch_backend`: prints the diagnosis; exit status 1 when tb cannot be used."""
+"""`python -m torch_backend`: prints the diagnosis; exit status 1 if tb cannot be used."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Calls of ours right after a module of somebody else was imported; nothing is imported for that."""
+"""Calls a function after the first import of a module of another package, without importing the module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class _Loader:
-    """The module's own loader, with a call behind it."""
+    """The module's own loader, and a call after it has run."""
 
     def __init__(self, loader: Any, function: Callable[[], None]) -> None:
         self._loader, self._function = loader, function
@@ -21,7 +21,7 @@ class _Loader:
         return created
 
     def exec_module(self, module: ModuleType) -> None:
-        # What reads the module's loader later, such as inspect and importlib.resources, finds its own.
+        # Code that reads the module's loader later, such as inspect and importlib.resources, finds the original.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
@@ -30,7 +30,7 @@ class _Loader:
 
 
 class _Finder:
-    """On sys.meta_path, before those that find modules."""
+    """An entry of sys.meta_path in front of those that find modules."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, Callable[[], None]] = {}
@@ -41,7 +41,7 @@ class _Finder:
         function = self.waiting.pop(name, None)
         if function is None:
             return None
-        spec = importlib.util.find_spec(name)  # asks this finder too, which has forgotten the name
+        spec = importlib.util.find_spec(name)  # calls this finder too, from which the name was removed
         if spec is None or spec.loader is None:
             self.waiting[name] = function
             return None
@@ -54,9 +54,9 @@ _finder = _Finder()
 
 
 def after_import(name: str, function: Callable[[], None]) -> None:
-    """Calls `function` once, after the module was imported for the first time; now if it is there already.
+    """Calls `function` once, after the first import of the module; at once if it is imported already.
 
-    It must not raise: that would be an error of the import.
+    `function` must not raise: its exception would be one of the import.
     """
     if name in sys.modules:
         function()

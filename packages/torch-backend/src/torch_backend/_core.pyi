@@ -7,7 +7,7 @@ import typing
 __all__: list[str] = ['can_access_peer', 'current_device', 'default_generator', 'device_count', 'device_properties', 'elapsed_time', 'empty_cache', 'exchange_device', 'host_statistics', 'in_bad_fork', 'set_memory_limit']
 def _connect() -> None:
     """
-    Takes the other components' function tables. ImportError: one is missing or does not match.
+    Imports the other components' function tables. ImportError: one is missing or does not match.
     """
 def _open() -> None:
     """
@@ -15,11 +15,11 @@ def _open() -> None:
     """
 def _register() -> None:
     """
-    Registers guard, allocators, hooks and `.data` support. Once a process; touches no device.
+    Registers guard, allocators, hooks and `.data` support, once a process. Uses no device.
     """
 def _set_ready() -> None:
     """
-    The operators are registered: devices may be used from now on.
+    Called when the operators are registered: from now on devices may be used.
     """
 def can_access_peer(device: int, peer: int) -> bool:
     """
@@ -31,7 +31,7 @@ def current_device() -> int:
     """
 def default_generator(device: int) -> torch.Generator:
     """
-    The device's own torch.Generator.
+    The default torch.Generator of a device.
     """
 def device_count() -> int:
     """
@@ -47,15 +47,15 @@ def elapsed_time(start: int, end: int) -> float:
     """
 def empty_cache(device: int) -> None:
     """
-    Gives cached memory back to the driver; device -1: all.
+    Returns cached memory to the driver; device -1: of all devices.
     """
 def exchange_device(device: int) -> int:
     """
-    Makes `device` this thread's current one (-1: no change) and returns the one before.
+    Makes `device` this thread's current one (-1: no change) and returns the previous one.
     """
 def host_statistics() -> dict[str, int]:
     """
-    Statistics of the pinned memory.
+    Statistics of pinned memory.
     """
 def in_bad_fork() -> bool:
     """
@@ -63,5 +63,5 @@ def in_bad_fork() -> bool:
     """
 def set_memory_limit(device: int, bytes: int) -> None:
     """
-    Limit of reserved memory on a device in bytes; 2**64 - 1: none.
+    Limits the reserved memory on a device, in bytes; 2**64 - 1 removes the limit.
     """

@@ -1,8 +1,8 @@
 """Tensor.__dlpack_device__ for tb.
 
 torch compares the device type with the string "privateuse1", which a renamed backend never has, and raises ValueError
-(still so in torch 2.15). Goes away when `torch.ones(1, device="tb").__dlpack_device__()` works without it:
-tests/test_dlpack.py then fails and says so.
+(torch 2.13 to 2.15). This file can be removed when `torch.ones(1, device="tb").__dlpack_device__()` works without it:
+tests/test_dlpack.py fails then.
 """
 
 import enum
@@ -13,7 +13,7 @@ from torch.overrides import has_torch_function_unary
 
 
 def repair() -> None:
-    """Wraps torch.Tensor.__dlpack_device__; every other device and every subclass goes to the original."""
+    """Wraps torch.Tensor.__dlpack_device__; for other devices and for subclasses the original runs."""
     original = torch.Tensor.__dlpack_device__
 
     @functools.wraps(original)

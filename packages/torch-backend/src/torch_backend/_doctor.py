@@ -7,9 +7,9 @@ from typing import TextIO
 
 
 def doctor(file: TextIO | None = None) -> bool:
-    """Prints what works and what does not, with the remedy, to `file` (None: standard output).
+    """Prints what works, what does not and the remedy to `file` (None: standard output).
 
-    Uses the device: it opens the driver and makes one tensor. Never raises. Returns True when tb can be used.
+    It uses the device: it opens the driver and makes one tensor. Never raises. Returns whether tb can be used.
     """
     problem = _first_use()
     lines = [f"PROBLEM: {problem}" if problem else "torch.device('tb') works.", "", "Torch"]
@@ -23,7 +23,7 @@ def _first_use() -> str | None:
     import torch
 
     try:
-        import torch_backend  # noqa: F401  (also where PyTorch did not load it by itself)
+        import torch_backend  # noqa: F401  (PyTorch may not have loaded it)
 
         torch.tb.init()  # type: ignore[attr-defined]
         value = torch.ones(1, device="tb").item()

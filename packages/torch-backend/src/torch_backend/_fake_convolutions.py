@@ -1,7 +1,7 @@
 """Fake convolutions of tb have the memory format of the real ones, which is the CPU's.
 
-PyTorch predicts it by the kernel that a device's name leads to, and for devices that it does not know always predicts
-contiguous results (torch 2.13 to 2.15). Compiled code would read them with wrong strides.
+PyTorch predicts the memory format from the device's name, and predicts contiguous results for devices that it does not
+know (torch 2.13 to 2.15). Compiled code would read the real results with wrong strides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _Implementation = Callable[..., Any]
 
 
 def follow_the_cpu() -> None:
-    """Puts a function of ours before PyTorch's, for convolutions whose input is on tb."""
+    """Replaces PyTorch's prediction for convolutions whose input is on tb."""
     from torch._subclasses import fake_impls
 
     table: dict[Any, _Implementation] = fake_impls.op_implementations_dict

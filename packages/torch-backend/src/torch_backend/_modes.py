@@ -1,7 +1,7 @@
-"""PyTorch's switches for the whole process, which CPU kernels read while they run: what is queued runs before a change.
+"""PyTorch's process-wide settings, which CPU kernels read while they run: a change waits for queued work.
 
-Kernels find default dtype, determinism, precision of float32 products and oneDNN's flags in globals of PyTorch, with no
-place for another thread's. So whoever changes one waits for tb, as every other use of a result does.
+Kernels read the default dtype, determinism, the precision of float32 products and oneDNN's flags from globals of
+PyTorch. A queued kernel must see the settings of its call, so the setters synchronize tb before they change one.
 """
 
 import functools
@@ -23,22 +23,22 @@ _SETTERS = (
 )
 
 
-def wait_at_changes() -> None:
-    """Puts the wait before PyTorch's setters. Once, at import."""
-    waiting = {getattr(torch._C, name): _after_a_wait(getattr(torch._C, name)) for name in _SETTERS}
+def synchronize_before_changes() -> None:
+    """Wraps PyTorch's setters. Called once, at import."""
+    wrapped = {getattr(torch._C, name): _synchronizing(getattr(torch._C, name)) for name in _SETTERS}
     for name in _SETTERS:
-        setattr(torch._C, name, waiting[getattr(torch._C, name)])
+        setattr(torch._C, name, wrapped[getattr(torch._C, name)])
     # Attributes such as torch.backends.mkldnn.enabled hold the setter itself.
     for attribute in vars(torch.backends.mkldnn.MkldnnModule).values():
-        if getattr(attribute, "setter", None) in waiting:
-            attribute.setter = waiting[attribute.setter]
+        if getattr(attribute, "setter", None) in wrapped:
+            attribute.setter = wrapped[attribute.setter]
 
 
-def _after_a_wait(setter: Callable[..., Any]) -> Callable[..., Any]:
+def _synchronizing(setter: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(setter)
     def change(*arguments: Any, **keywords: Any) -> Any:
         try:
-            _wait()
+            _synchronize()
         finally:
             result = setter(*arguments, **keywords)
         return result
@@ -46,12 +46,12 @@ def _after_a_wait(setter: Callable[..., Any]) -> Callable[..., Any]:
     return change
 
 
-def _wait() -> None:
+def _synchronize() -> None:
     if not _state.is_initialized():
         return
     from torch_backend import device_module
 
     if device_module.is_current_stream_capturing():
-        return  # what is captured runs later, with the switches of then
+        return  # captured work runs later, with the settings at that time
     for device in range(device_module.device_count()):
         device_module.synchronize(device)

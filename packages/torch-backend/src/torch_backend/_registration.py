@@ -1,6 +1,6 @@
-"""What happens at `import torch`: the name, the module torch.tb, and the idle C++ registrations. No device is touched.
+"""What happens at `import torch`: the name, the module torch.tb, and the C++ registrations. No device is used.
 
-Each step that fails leaves its reason in `_state`, to be raised at the first use of tb.
+If a step fails, `_state` keeps the reason, which the first use of tb raises.
 """
 
 import sys
@@ -17,7 +17,7 @@ _done = False
 
 
 def register() -> None:
-    """Registers everything that can be; idempotent, re-entrant, never raises."""
+    """Registers the backend. Idempotent and re-entrant; never raises."""
     global _done
     if _done:
         return
@@ -51,7 +51,7 @@ def _claim_name() -> None:
 
 
 def _add_module_without_name() -> None:
-    """torch.tb exists and explains itself although torch.device('tb') does not."""
+    """Makes torch.tb exist, so that it can raise the reason why torch.device('tb') does not."""
     if not hasattr(torch, "tb"):
         from torch_backend import device_module
 
@@ -62,7 +62,7 @@ def _add_module_without_name() -> None:
 def _warn(text: str) -> None:
     try:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
-    except RuntimeWarning:  # warnings are errors here: the text still comes at the first use
+    except RuntimeWarning:  # warnings are errors in this process; the first use raises the text
         return
 
 
@@ -78,6 +78,6 @@ def _load_core() -> None:
     _core._connect()
     _core._register()
     _dlpack.repair()
-    _modes.wait_at_changes()
+    _modes.synchronize_before_changes()
     _compilers.introduce()
     _state.set_registered()

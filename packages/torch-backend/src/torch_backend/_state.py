@@ -1,4 +1,4 @@
-"""The one place with state on the Python side: why tb cannot be used, and whether the first use has happened."""
+"""All state of the Python side: why tb cannot be used, and whether the first use has happened."""
 
 import importlib.util
 import threading
@@ -11,19 +11,19 @@ _lock = threading.RLock()
 _registered = False
 _initialized = False
 _initializing = False
-_failure: str | None = None  # of the registration: final
-_last_failure: str | None = None  # of the last initialization: tried again at the next use
+_failure: str | None = None  # of the registration, which is not tried again
+_last_failure: str | None = None  # of the last initialization, which the next use tries again
 _pending: "list[Callable[[], object]]" = []
 
 
 def set_failure(text: str) -> None:
-    """The registration failed with this reason."""
+    """Records the reason why the registration failed."""
     global _failure
     _failure = text
 
 
 def set_registered() -> None:
-    """The extension is loaded and known to PyTorch."""
+    """Records that the extension is loaded and registered with PyTorch."""
     global _registered
     _registered = True
 
@@ -43,7 +43,7 @@ def in_bad_fork() -> bool:
 
 
 def failure() -> str | None:
-    """Why tb cannot be used as far as is known without touching a device; None if nothing is known to be wrong."""
+    """Why tb cannot be used, as far as is known without using a device; None if no reason is known."""
     if _failure is not None:
         return _failure
     if not _registered:
@@ -58,8 +58,8 @@ def failure() -> str | None:
 def initialize() -> None:
     """Opens the driver and registers the operators: the first use of tb.
 
-    Idempotent; safe from several threads; returns at once when called by what it runs itself.
-    Raises RuntimeError with the reason, the remedy and where to look further.
+    Idempotent and thread-safe. Returns at once if it is called by what it runs itself. RuntimeError: tb cannot be used;
+    the text has the reason and the remedy.
     """
     global _initialized, _initializing, _last_failure
     if in_bad_fork():
@@ -67,7 +67,7 @@ def initialize() -> None:
     if _initialized:
         return
     with _lock:
-        if _initialized or _initializing:  # the lock is this thread's own: it is called by what it runs
+        if _initialized or _initializing:  # this thread holds the lock already: a recursive call
             return
         _initializing = True
         _last_failure = None
@@ -94,7 +94,7 @@ def _initialize() -> None:
     import tb_amp
     import tb_ops
 
-    tb_amp.make_way()  # a program may have registered them, and tb-ops has better ones
+    tb_amp.make_way()  # a program may have registered tb-amp's operators already; tb-ops registers its own
     tb_ops.initialize()
     tb_amp.register()
     while _pending:  # before any other thread may use tb
@@ -103,9 +103,9 @@ def _initialize() -> None:
 
 
 def call_when_initialized(call: "Callable[[], object]", *, replaces_earlier: bool = False) -> None:
-    """Runs `call` now if tb is in use, else right after the first use: for seeds set before.
+    """Runs `call` now if tb is initialized, else at the end of the initialization. For seeds that are set before.
 
-    replaces_earlier: the calls that still wait have no effect after this one and are dropped.
+    replaces_earlier: drops earlier calls that have not run, because this one overwrites their effect.
     """
     with _lock:
         if not is_initialized():

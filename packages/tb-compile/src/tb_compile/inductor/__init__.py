@@ -1,1 +1,1 @@
-"""PyTorch's Inductor on tb: its C++ kernels, queued on the current stream, where the device's memory is the host's."""
+"""PyTorch's Inductor on tb: its C++ kernels, queued on the current stream, if the host can read the device's memory."""

@@ -20,12 +20,15 @@ from . import config as _config
 from . import operators
 from .codegen import TbOverrides, TbScheduling, TbWrapper, require_host_memory
 
-config: Any = _config  # which makes a module of settings of itself
+config: Any = _config  # the module replaces itself by one of settings
 
 
 class KeepEverything(CustomPartitionerFn):
-    """The backward pass gets what the forward pass computed. Inductor's own choice computes pointwise operators again,
-    which pays where memory is slow and arithmetic free: not on a processor."""
+    """Saves all results of the forward pass for the backward pass.
+
+    Inductor's own partitioner computes pointwise operators again. That is faster only if memory is slow compared with
+    arithmetic, and not on a processor.
+    """
 
     def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **kwargs: Any) -> Any:
         kwargs.pop("compiler", None)
@@ -36,7 +39,7 @@ class KeepEverything(CustomPartitionerFn):
 
 
 class PlainFlexAttention(CustomGraphModulePass):
-    """flex_attention in plain operators, which the scheduling fuses."""
+    """Replaces flex_attention by plain operators, which Inductor fuses."""
 
     def __call__(self, gm: fx.GraphModule) -> None:
         in_plain_operators(gm)
@@ -45,7 +48,7 @@ class PlainFlexAttention(CustomGraphModulePass):
         return "tb's plain flex_attention, 1"
 
 
-# What does not pay on a processor.
+# Optimizations of Inductor that are slower on a processor.
 PATCHES: dict[str, Any] = {
     "loop_ordering_after_fusion": False,
     "layout_optimization": False,
@@ -54,7 +57,7 @@ PATCHES: dict[str, Any] = {
 
 @functools.cache
 def register() -> None:
-    """Tells Inductor about tb, once."""
+    """Registers tb with Inductor, once."""
     _core._connect()
     dynamo.register()
     operators.keep()
@@ -79,7 +82,7 @@ def tb_inductor(
     """`torch.compile(function, backend="tb_inductor")`: fused kernels, compiled by the host's C++ compiler.
 
     mode: "reduce-overhead" launches each graph as a device graph once calls repeat. ValueError: there is no such mode.
-    options: Inductor's. NotImplementedError: a driver whose memory the host cannot read.
+    options: Inductor's. NotImplementedError: the host cannot read the driver's memory.
     """
     with_graphs = wants_graphs("tb_inductor", mode)
     require_host_memory("backend='tb_inductor'")

@@ -1,4 +1,4 @@
-"""Kernels that Inductor generates, compiled and made work of the streams. Generated code calls what is here."""
+"""Compiles the kernels that Inductor generates, for streams. The generated Python code calls these functions."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class _Library(CppCodeCache):
 
 
 def _kind(declared: str) -> str:
-    """Of an argument of a kernel, as "const float*" or "const int64_t"."""
+    """The kind of an argument of a kernel, which is declared as "const float*" or "const int64_t"."""
     if "*" in declared:
         return "pointer"
     return "float" if re.search(r"\b(float|double)\b", declared) else "integer"
 
 
 def _entry(types: Sequence[str]) -> str:
-    """The function that takes a kernel's arguments out of the queue."""
+    """C++ code of a function that reads a kernel's arguments from the queue and calls it."""
     taken = []
     for i, declared in enumerate(types):
         if _kind(declared) == "pointer":
@@ -45,7 +45,7 @@ def _entry(types: Sequence[str]) -> str:
 
 
 def kernel(async_compile: Any, name: str, types: list[str], source: str) -> Any:
-    """A HostKernel of this source, or what gives it once it is compiled."""
+    """A HostKernel of this source, or a future of it."""
     alone = get_compile_threads() <= 1
     load: Callable[[], Any] = _Library.load_async(
         source + _entry(types), "cpu", submit_fn=None if alone else async_compile.submit
@@ -61,7 +61,7 @@ def kernel(async_compile: Any, name: str, types: list[str], source: str) -> Any:
 
 
 def on_device(tensor: torch.Tensor, index: int) -> torch.Tensor:
-    """A CPU tensor that a kernel reads: carried to the device in the order of the stream."""
+    """A copy of a CPU tensor that a kernel reads, made in stream order."""
     return tensor.to(torch.device("tb", index))
 
 
@@ -78,9 +78,10 @@ def loaded(
     numbers: Sequence[int],
     written: Sequence[int],
 ) -> Callable[[list[Any]], Any]:
-    """The function of a compiled graph, noted for graphs(); with_graphs: as device graphs.
+    """Records a compiled graph for graphs() and returns its function; with_graphs: as device graphs.
 
-    kernels: how many were generated. numbers, written: inputs that are numbers, and that the function writes to.
+    kernels: the number of generated kernels. numbers, written: the indices of the inputs that are numbers, and of those
+    that the function writes to.
     """
     graphed = GraphedFunction(call, numbers, written) if with_graphs else None
     note(CompiledGraph(which, kernels=kernels, graphed=graphed))

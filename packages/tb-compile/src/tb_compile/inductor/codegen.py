@@ -1,4 +1,4 @@
-"""What Inductor asks of a device: how its kernels are scheduled, and the Python code around them."""
+"""Inductor's interface to a device: the scheduling of its kernels, and the Python code that calls them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import config
 
 
 def require_host_memory(asked: str) -> None:
-    """NotImplementedError: the host cannot read the memory of the driver."""
+    """Raises NotImplementedError if the host cannot read the driver's memory."""
     module: Any = torch.tb  # type: ignore[attr-defined]
     if not module.get_device_properties().host_accessible:
         raise NotImplementedError(
@@ -27,10 +27,10 @@ def require_host_memory(asked: str) -> None:
 
 
 class _Sizes(tuple[Any, ...]):
-    """Of the loops of a group, which on the CPU are no numbers.
+    """The loop sizes of a group.
 
-    To reindex loops Inductor multiplies the two parts of a group for every device that is not called "cpu". No loop has
-    this product, so that nothing is reindexed.
+    To reindex loops, Inductor multiplies the two parts of a group for every device that is not named "cpu". On the CPU
+    they are tuples. No loop has this product, so nothing is reindexed.
     """
 
     __slots__ = ()
@@ -39,17 +39,17 @@ class _Sizes(tuple[Any, ...]):
         return sympy.Integer(-1)
 
 
-# While code is generated: what Inductor takes from settings for devices that it does not know.
+# Settings for devices that Inductor does not know, while it generates code.
 _SETTINGS = {
-    "cuda_backend": "cpp",  # of the language of every such device
-    "cpp.dynamic_threads": True,  # the worker says how many
+    "cuda_backend": "cpp",  # the language of all such devices
+    "cpp.dynamic_threads": True,  # the worker sets the number of threads
 }
 
 
 class TbScheduling(CppScheduling):
-    """The CPU's, with kernels that may run on several workers at once.
+    """The CPU's scheduling, with kernels that may run on several workers at once.
 
-    NotImplementedError: a driver whose memory the host cannot read.
+    NotImplementedError: the host cannot read the driver's memory.
     """
 
     def __init__(self, scheduler: Any) -> None:
@@ -72,11 +72,11 @@ class TbScheduling(CppScheduling):
             base.flush()
 
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> Any:
-        # What is thrown in a parallel region ends the process; on one thread it is told at the next wait.
+        # An exception in a parallel region ends the process. On one thread it is reported at the next wait.
         if "TORCH_CHECK(" in src_code or "_integral(" in src_code:
             src_code = re.sub(r"^\s*#pragma omp.*$", "", src_code, flags=re.M)
-        # A global pointer that every kernel sets: two workers would write through each other's. Without it a division
-        # by zero throws.
+        # Every kernel sets this global pointer, and two workers would write through each other's. Without it, a
+        # division by zero throws.
         src_code = re.sub(r"^\s*inductor_cpu_integer_div_error_flag = .*$", "", src_code, flags=re.M)
         device = nodes[0].get_device() if nodes else None
         wrapper: Any = V.graph.wrapper_code
@@ -92,7 +92,7 @@ class TbScheduling(CppScheduling):
 
 
 class _OnTb:
-    """Kernels of tb are queued; memory comes from the device of its number."""
+    """Queues kernels of tb, and allocates memory on the device with the right number."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         self.defining: torch.device | None = None
@@ -140,7 +140,7 @@ class _OnTb:
 
 
 class TbSubgraphWrapper(_OnTb, SubgraphPythonWrapperCodegen):
-    """Of a graph inside a graph."""
+    """The Python code of a graph inside a graph."""
 
 
 class TbWrapper(_OnTb, PythonWrapperCodegen):
@@ -158,7 +158,7 @@ class TbWrapper(_OnTb, PythonWrapperCodegen):
         written = [i for i, name in enumerate(inputs) if name in graph.mutated_inputs]
         kernels = len(self.kernel_devices)
         with_graphs = config.device_graphs or inductor_config.triton.cudagraphs
-        result.splice(f"call = tb_code.loaded(call, {which!r}, {kernels}, {with_graphs}, {numbers}, {written})\n")
+        result.writeline(f"call = tb_code.loaded(call, {which!r}, {kernels}, {with_graphs}, {numbers}, {written})")
 
     @staticmethod
     def create(
@@ -170,7 +170,7 @@ class TbWrapper(_OnTb, PythonWrapperCodegen):
 
 
 class TbOverrides(DeviceOpOverrides):
-    """Lines of generated code about devices and streams."""
+    """Lines of generated code that use devices and streams."""
 
     def import_get_raw_stream_as(self, name: str) -> str:
         return f"{name} = lambda index: torch.tb.current_stream(index).native_handle"

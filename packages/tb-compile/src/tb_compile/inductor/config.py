@@ -1,12 +1,12 @@
-"""What generated code depends on besides Inductor's own settings: part of the keys under which it is kept on disk."""
+"""Settings of generated code besides Inductor's own. They are part of the keys of Inductor's cache on disk."""
 
 import sys
 
 from torch.utils._config_module import install_config_module
 
-# Compiled functions become device graphs.
+# Whether compiled functions become device graphs.
 device_graphs: bool = False
-# To be raised when the code that this package generates changes.
+# Must be incremented when the code that this package generates changes.
 code_version: int = 3
 
 install_config_module(sys.modules[__name__])

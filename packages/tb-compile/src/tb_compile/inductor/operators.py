@@ -1,4 +1,4 @@
-"""Operators that stay tb's own kernels: Inductor would generate loops for them that are not vectorised."""
+"""Operators for which tb's own kernels are used. Inductor would generate loops for them that are not vectorised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEPT = (torch.ops.aten.max_pool2d_with_indices.default, torch.ops.aten.max_pool2
 
 
 def keep() -> None:
-    """Neither decomposed nor lowered where the first tensor is on tb."""
+    """Keeps Inductor from decomposing and lowering these operators if the first tensor is on tb."""
     for operator in KEPT:
         if operator in decompositions:
             decompositions[operator] = _decomposed(decompositions[operator])

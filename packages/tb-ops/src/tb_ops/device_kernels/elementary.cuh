@@ -1,5 +1,5 @@
 // Logarithm, sine and cosine of random words with the bits of tb-generator's fills: the same IEEE operations and fused
-// multiply-adds in the same order as its src/elementary.h, which explains them. Compiled without contraction.
+// multiply-adds in the same order as its src/distribution/elementary.h, which explains them. Compiled without contraction.
 #pragma once
 #include "mathematics.cuh"
 

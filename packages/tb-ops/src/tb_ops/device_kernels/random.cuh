@@ -1,6 +1,6 @@
 // Fills from the counter-based generator, Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
 // as 1, 2, 3", 2011): element i depends on seed, offset and i alone. All have the bits of tb-generator's
-// fills (its fill.h and distribution.h say which words an element takes).
+// fills (its fill/fill.h and distribution/distribution.h say which words an element takes).
 #pragma once
 #include "elementary.cuh"
 

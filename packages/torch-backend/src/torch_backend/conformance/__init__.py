@@ -1,6 +1,6 @@
-"""Conformance suite for a PrivateUse1 device: PyTorch's own operator, module and optimizer databases, against the CPU.
+"""Conformance suite for a PrivateUse1 device: PyTorch's operator, module and optimizer databases, against the CPU.
 
-`python -m torch_backend.conformance --device NAME` runs it. The CPU is the reference for everything: a call that gives
-tensors there has to give the same tensors on the device, and a call that raises there has to raise the same type.
-The databases ship in the torch wheel (`torch.testing._internal`), so what is checked follows the installed torch.
+`python -m torch_backend.conformance --device NAME` runs it. The CPU is the reference for everything: a call that
+returns tensors there must return the same tensors on the device, and a call that raises there must raise the same type.
+The databases are part of the torch wheel (`torch.testing._internal`), so the suite follows the installed torch.
 """

@@ -1,4 +1,4 @@
-"""`python -m torch_backend.conformance`: exit status 0 when everything that had to run ran and nothing failed."""
+"""`python -m torch_backend.conformance`: exit status 0 if every case that had to run ran and none failed."""
 
 import sys
 

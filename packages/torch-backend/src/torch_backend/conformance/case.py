@@ -1,4 +1,4 @@
-"""What is run and what it gave: a case (check, database entry, dtype) and its result; both cross process borders."""
+"""A case (check, database entry, dtype) and its result. Both are passed between processes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Case(NamedTuple):
 
 @dataclass
 class Observation:
-    """One sample of a case.
+    """The comparison of one sample of a case.
 
-    `problem` says how the device disagrees with the CPU; None if it agrees. `vacuous` says why the sample shows
-    nothing (the CPU raises where a result was wanted); such samples never count as a pass.
+    `problem` says how the device disagrees with the CPU; None if it agrees. `vacuous` says why the sample proves
+    nothing (for example, the CPU raises instead of returning a result); such samples never count as a pass.
     """
 
     sample: str = ""
@@ -40,7 +40,7 @@ class Observation:
 
 @dataclass
 class Result:
-    """What a worker tells about a case."""
+    """What a worker reports about a case."""
 
     case: Case
     status: str
@@ -50,7 +50,7 @@ class Result:
     tensors: int = 0
     equal_bits: int = 0
     seconds: float = 0.0
-    # Operators that ran on the CPU in the device's stead; None where the device does not tell.
+    # Operators that ran on the CPU instead of the device; None if the device does not report them.
     fallbacks: list[str] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 

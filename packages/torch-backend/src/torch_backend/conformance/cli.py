@@ -1,4 +1,4 @@
-"""The command line: chooses the cases, runs them, tells the progress, writes the reports."""
+"""The command line: selects the cases, runs them, prints the progress and writes the reports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _selected(cases: list[Case], options: argparse.Namespace) -> list[Case]:
 
 
 def _in_order(cases: list[Case], seed: int) -> list[Case]:
-    """The checks in turns, their cases shuffled: what a time limit cuts off is spread evenly."""
+    """The shuffled cases of all checks, interleaved, so that a time limit cuts off all checks evenly."""
     places: dict[str, list[float]] = {}
     source = random.Random(seed)
     for case in cases:
@@ -78,12 +78,12 @@ def main(arguments: list[str] | None = None) -> int:
         expectations = load([SHIPPED, *options.expected], options.device.split(":")[0])
         setup = Setup(options.device, profile.name, options.seed, case_limit, options.samples)
         pool = Pool(setup, options.workers)
-        planned, without = pool.plan(checks)
+        listed, without = pool.list_cases(checks)
     except (WorkerFailed, ValueError, OSError) as error:
         print(f"the suite cannot run on {options.device}: {error}", file=sys.stderr)
         return 2
     try:
-        cases = _in_order(_selected(planned, options), options.seed)
+        cases = _in_order(_selected(listed, options), options.seed)
         if options.list:
             print("\n".join(map(str, sorted(cases))))
             return 0 if cases else 1
@@ -115,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(pool: Pool, cases: list[Case], report: Report, limit: float) -> float:
     """Runs the cases until the limit, in seconds (0: none); returns how long it took."""
-    start = told = time.monotonic()
+    start = reported = time.monotonic()
     stop = threading.Event()
     failed = 0
     for done, result in enumerate(pool.run(cases, stop), start=1):
@@ -124,8 +124,8 @@ def _run(pool: Pool, cases: list[Case], report: Report, limit: float) -> float:
             failed += 1
             print(f"FAILED {failure[:400]}", flush=True)
         now = time.monotonic()
-        if now - told >= PROGRESS_SECONDS:
-            told = now
+        if now - reported >= PROGRESS_SECONDS:
+            reported = now
             print(f"[{now - start:5.0f} s] {done}/{len(cases)} cases, {failed} failed; at {result.case}", flush=True)
         if limit and now - start >= limit and not stop.is_set():
             stop.set()

@@ -1,9 +1,9 @@
 """Comparison of a device's result with the CPU's: structure, device, dtype, shape, strides, values, bits.
 
 Values agree within the default tolerances of torch.testing for their dtype (NaN equals NaN); derivatives also within
-four relative tolerances of the largest derivative. Where a result is so ill-conditioned that the CPU's own moves
-further when its arguments change in their last bit, four times that movement is allowed. How many tensors agree to the
-last bit is counted beside it.
+four relative tolerances of the largest derivative. If a result is so ill-conditioned that the CPU's own result changes
+by more when its arguments change in their last bit, four times that change is allowed. The tensors that are
+bit-identical are counted as well.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu().resolve_conj().resolve_neg()
 
 
-def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors on the CPU are the same to the last bit."""
+def bit_identical(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors on the CPU are equal in every bit: NaN, infinities and the sign of zero count."""
     if one.layout != other.layout or one.dtype != other.dtype or one.shape != other.shape:
         return False
     if one.layout != torch.strided:
-        return same_bits(one.to_dense(), other.to_dense())
+        return bit_identical(one.to_dense(), other.to_dense())
     if one.is_quantized:
         return torch.equal(one, other)
     flat = [tensor.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8) for tensor in (one, other)]
@@ -45,14 +45,14 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def significant_strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The strides of the dimensions that have any: one element or none needs no stride."""
+    """The strides of the dimensions with more than one element; other strides have no effect."""
     if tensor.numel() == 0:
         return ()
     return tuple(stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
 
 
 def _absolute_tolerance(leaves: list[Any], dtype: torch.dtype) -> tuple[float, float]:
-    """Relative and absolute tolerance for results in which terms cancel: of the size of the largest of them."""
+    """Relative and absolute tolerance for results in which terms cancel; the largest term sets the absolute one."""
     rtol, atol = default_tolerances(dtype)
     # In double precision: not every dtype has abs.
     wide = [
@@ -77,7 +77,7 @@ def _tensor(
     cancelling: list[Any] | None,
     movement: Callable[[], float],
 ) -> tuple[str | None, bool]:
-    """The problem with a tensor, and whether its bits are those of the CPU."""
+    """The problem with a tensor, and whether it is bit-identical to the CPU's."""
     if actual.device.type != device.type and expected.device.type == "cpu":
         return f"the result is on {actual.device}, not on {device}", False
     for name in ("dtype", "shape", "layout"):
@@ -93,7 +93,7 @@ def _tensor(
     if not values:
         return None, False
     reference, result = on_cpu(expected), on_cpu(actual)
-    if same_bits(reference, result):
+    if bit_identical(reference, result):
         return None, True
     tolerances = default_tolerances if cancelling is None else partial(_absolute_tolerance, cancelling)
     problem = _difference(reference, result, *tolerances(reference.dtype))
@@ -113,13 +113,13 @@ def _difference(reference: torch.Tensor, result: torch.Tensor, rtol: float, atol
 
 
 def _movement(expected: Any, index: int, nudged: Sequence[Callable[[], Any]]) -> float:
-    """How far the CPU's result of this index moves, at most, in calls with arguments that differ in the last bit."""
+    """The largest change of this result on the CPU in calls whose arguments differ in the last bit."""
     reference = on_cpu(flatten(expected)[index])
     furthest = 0.0
     for call in nudged:
         try:
             moved = on_cpu(flatten(call())[index])
-        except RuntimeError:  # such as a matrix that is no longer exactly symmetric
+        except RuntimeError:  # for example, a matrix is no longer exactly symmetric
             continue
         wide = torch.complex128 if reference.is_complex() else torch.float64
         distance = (moved.to(wide) - reference.to(wide)).abs()
@@ -139,8 +139,8 @@ def compare(
 ) -> Observation:
     """Compares two results leaf by leaf; stops at the first problem.
 
-    `nudged` are calls of the CPU with arguments that differ in their last bit; made only where values differ.
-    `cancelling` is for derivatives: sums in which terms cancel, taken in an order that the autograd threads decide.
+    `nudged` are calls on the CPU with arguments that differ in their last bit; they are made only if values differ.
+    `cancelling` is for derivatives: sums in which terms cancel, in an order that depends on the autograd threads.
     """
     wanted, given = flatten(expected), flatten(actual)
     if len(wanted) != len(given):

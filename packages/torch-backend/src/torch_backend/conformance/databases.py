@@ -1,4 +1,4 @@
-"""PyTorch's operator, module and optimizer databases out of the torch wheel, by entry name."""
+"""PyTorch's operator, module and optimizer databases in the torch wheel, by entry name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-# What the databases import besides torch. scipy only adds NumPy-style references, which this suite does not use: the
-# CPU is its reference, and the databases have the same entries with and without scipy.
+# What the databases import besides torch. scipy only adds NumPy-style references, which this suite does not use, since
+# the CPU is its reference; the databases have the same entries with and without scipy.
 REQUIREMENTS = ("expecttest", "numpy")
 
 # The dtypes of the databases; those that an entry does not list are what the check `dtypes` tries.
@@ -42,8 +42,8 @@ def _unseeded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def operators() -> dict[str, Any]:
     """op_db by full name, as in "linalg.svd" or "std_mean.unbiased".
 
-    The database calls its random operators through a wrapper that sets one seed each time and hides that they draw;
-    here they draw from the generator that the caller seeded.
+    The database calls its random operators through a wrapper that sets a seed each time, which hides that they are
+    random. Without it they draw from the generator that the caller seeded.
     """
     found = _attribute("common_methods_invocations", "op_db")
     namespace = importlib.import_module("torch.testing._internal.common_methods_invocations")
@@ -77,12 +77,12 @@ def optimizers() -> dict[str, Any]:
 
 @functools.cache
 def written() -> dict[str, Any]:
-    """Everything with variants that write to their arguments: operators, those on lists, optimizers."""
+    """All entries with variants that write to their arguments: operators, those on lists, optimizers."""
     return operators() | list_operators() | optimizers()
 
 
 def usual_first(dtype: torch.dtype) -> tuple[int, str]:
-    """A sort key: the dtypes in the order of DTYPES, then those that few operators know (float8, unsigned)."""
+    """A sort key: the dtypes in the order of DTYPES, then those that few operators support (float8, unsigned)."""
     return (DTYPES.index(dtype) if dtype in DTYPES else len(DTYPES), str(dtype))
 
 

@@ -1,4 +1,4 @@
-"""What the suite asks of the device under test, with or without a device module of its own."""
+"""The device under test, with or without a device module such as torch.tb."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def _module(device_type: str) -> Any:
-    """torch.<type>; for "lazy", which has none, that of the backend that runs lazy tensors on tb."""
+    """torch.<type>. For "lazy", which has none, the module of the backend that runs lazy tensors on tb."""
     if device_type != "lazy":
         return getattr(torch, device_type, None)
     from tb_compile import lazy
@@ -26,12 +26,12 @@ class Device:
         self.module: Any = _module(self.device.type)
         switch = getattr(self.module, "set_fallback_mode", None)
         if switch is not None and hasattr(self.module, "fallbacks"):
-            switch("allow")  # a run measures fallbacks; it neither warns nor refuses
+            switch("allow")  # a run counts fallbacks; they neither warn nor raise
 
     def seed(self, seed: int) -> None:
         """Seeds the CPU's generator and the device's.
 
-        torch.manual_seed would also queue a call, with a formatted traceback, for every accelerator that is not there.
+        torch.manual_seed would also queue a call, with a formatted traceback, for every missing accelerator.
         """
         torch.default_generator.manual_seed(seed)
         on_device = getattr(self.module, "manual_seed_all", None)
@@ -39,13 +39,13 @@ class Device:
             on_device(seed)
 
     def synchronize(self) -> None:
-        """Waits for the device: an error of queued work belongs to the call that queued it."""
+        """Waits for the device, so that an error of queued work is raised with the call that queued it."""
         wait = getattr(self.module, "synchronize", None)
         if wait is not None and self.device.type != "cpu":
             wait()
 
     def drain(self) -> None:
-        """Waits for the device and forgets the errors of its queued work."""
+        """Waits for the device and drops the errors of its queued work."""
         with contextlib.suppress(Exception):
             self.synchronize()
 
@@ -55,14 +55,14 @@ class Device:
             reset()
 
     def fallbacks(self) -> list[str] | None:
-        """Operators that ran on the CPU in the device's stead since the reset; None where the device does not tell."""
-        ledger = getattr(self.module, "fallbacks", None)
-        if ledger is None or getattr(self.module, "reset_fallbacks", None) is None:
+        """Operators that ran on the CPU since the reset; None if the device does not report them."""
+        report = getattr(self.module, "fallbacks", None)
+        if report is None or getattr(self.module, "reset_fallbacks", None) is None:
             return None
-        return [str(line.operator) for line in ledger()]
+        return [str(entry.operator) for entry in report()]
 
     def usable(self) -> bool:
-        """Whether the device still computes, after a failure that may have left it lost."""
+        """Whether the device still computes after a failure."""
         self.drain()
         try:
             return bool(((torch.arange(4, device=self.device) + 1).cpu() == torch.tensor([1, 2, 3, 4])).all())
@@ -70,7 +70,7 @@ class Device:
             return False
 
     def facts(self) -> dict[str, Any]:
-        """What the report says about the device."""
+        """What the report contains about the device."""
         facts: dict[str, Any] = {"torch": torch.__version__, "device": str(self.device)}
         for name in ("device_count", "get_device_name"):
             try:

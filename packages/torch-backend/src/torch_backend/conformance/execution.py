@@ -1,4 +1,4 @@
-"""Runs one case in this process and sums its observations up."""
+"""Runs one case in this process and summarises its observations."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch_backend.conformance.case import FAILED, NO_DTYPE, NOT_APPLICABLE, PAS
 from torch_backend.conformance.checks import CHECKS
 from torch_backend.conformance.databases import dtype_of
 from torch_backend.conformance.device import Device
-from torch_backend.conformance.outcome import told
+from torch_backend.conformance.outcome import error_text
 from torch_backend.conformance.profiles import Limits
 
 
 def run_case(case: Case, device: Device, limits: Limits) -> Result:
-    """Never raises: what the samples or the check itself raise fails the case."""
+    """Runs a case. Never raises: an exception of the samples or of the check itself fails the case."""
     check = CHECKS[case.check]
     dtype = torch.float32 if case.dtype == NO_DTYPE else dtype_of(case.dtype)
     device.reset_fallbacks()
@@ -24,14 +24,14 @@ def run_case(case: Case, device: Device, limits: Limits) -> Result:
     try:
         result = summarise(case, check.run(device, check.database()[case.entry], dtype, limits))
     except Exception as error:
-        result = Result(case, FAILED, f"the check itself raises {told(error)}", failed_samples=1)
+        result = Result(case, FAILED, f"the check itself raises {error_text(error)}", failed_samples=1)
     result.seconds = round(time.monotonic() - start, 3)
     result.fallbacks = device.fallbacks()
     return result
 
 
 def summarise(case: Case, observations: Iterator[Observation]) -> Result:
-    """Failed if any sample failed; not applicable if no sample showed anything, with the reason."""
+    """A case's result: failed if any sample failed; not applicable, with the reason, if no sample proves anything."""
     result = Result(case, PASSED)
     vacuous = ""
     for observation in observations:

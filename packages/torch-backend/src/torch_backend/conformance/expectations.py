@@ -1,4 +1,4 @@
-"""Strict expected failures: each with a reason; one that passes, or that belongs to no case, is a failure itself."""
+"""Strict expected failures, each with a reason. One that passes, or that matches no case, is a failure itself."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ KEYS = {"check", "op", "dtype", "device", "error", "reason"}
 
 
 def matches(value: str, patterns: str) -> bool:
-    """Whether a value fits one of the patterns, which commas separate."""
+    """Whether a value matches one of the patterns, which are separated by commas."""
     return any(fnmatchcase(value, pattern.strip()) for pattern in patterns.split(","))
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """`check`, `op`, `dtype` and `device` are patterns of fnmatch, separated by commas.
+    """An expected failure. `check`, `op`, `dtype` and `device` are patterns of fnmatch, separated by commas.
 
-    `error` is part of the failure's text if given.
+    `error`, if given, must be a part of the failure's text.
     """
 
     check: str

@@ -1,4 +1,4 @@
-"""What a call does: a value, or an exception. The CPU's outcome is the reference for the device's."""
+"""The outcome of a call: a value or an exception. The CPU's outcome is the reference for the device's."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ def attempt(device: Device, call: Callable[[], Any]) -> Outcome:
             value = call()
             device.synchronize()
         except Exception as error:
-            # Work that was queued before the exception may fail too; the next call must not be blamed for it.
+            # Work that was queued before the exception may fail too. Its error must not be raised by the next call.
             device.drain()
-            # The traceback holds every tensor of the call alive.
+            # The traceback would keep every tensor of the call alive.
             return Outcome(error=error.with_traceback(None))
     return Outcome(value=value)
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
+    """The type and the text of an exception in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:400]}"
 
@@ -53,21 +54,23 @@ def agree(
 ) -> Observation:
     """Compares the device's outcome with the CPU's.
 
-    Two exceptions agree when their types are the same. That shows something only where errors are the subject
-    (`errors_count`); elsewhere the sample is vacuous. `values=False` compares everything but the values.
+    Two exceptions agree if their types are equal. With `errors_count`, for checks of errors, such a sample counts; else
+    it is vacuous. `values=False` compares everything except values.
     """
     if expected.error is not None and actual.error is not None:
         if type(expected.error) is not type(actual.error):
             types = (
                 f"the device raises {type(actual.error).__name__} where the CPU raises {type(expected.error).__name__}"
             )
-            return Observation(problem=f"{types}: device: {told(actual.error)}; CPU: {told(expected.error)}")
-        return Observation(vacuous=None if errors_count else f"the CPU raises {told(expected.error)}")
+            return Observation(
+                problem=f"{types}: device: {error_text(actual.error)}; CPU: {error_text(expected.error)}"
+            )
+        return Observation(vacuous=None if errors_count else f"the CPU raises {error_text(expected.error)}")
     if expected.error is not None:
         name = type(expected.error).__name__
-        return Observation(problem=f"{DOES_NOT_RAISE} where the CPU raises {name}: {told(expected.error)}")
+        return Observation(problem=f"{DOES_NOT_RAISE} where the CPU raises {name}: {error_text(expected.error)}")
     if actual.error is not None:
-        return Observation(problem=f"the device raises {told(actual.error)}")
+        return Observation(problem=f"the device raises {error_text(actual.error)}")
     try:
         return compare(
             expected.value,
@@ -79,4 +82,4 @@ def agree(
             nudged=nudged,
         )
     except Exception as error:  # reading the result back failed
-        return Observation(problem=f"reading the result back raises {told(error)}")
+        return Observation(problem=f"reading the result back raises {error_text(error)}")

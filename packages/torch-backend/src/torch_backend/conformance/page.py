@@ -1,4 +1,4 @@
-"""The readable page of a run, in Markdown."""
+"""The report of a run in Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _cell(text: str, length: int = 160) -> str:
 
 
 def page(report: Report, run: dict[str, Any]) -> str:
-    """Verdict, a table of the checks, failures by cause, every failure, expected failures."""
+    """The verdict, a table of the checks, failures by cause, all failures, and expected failures."""
     verdict = report.verdict()
     lines = [f"# Conformance of {run['device']}: {'failed' if verdict else 'passed'}", ""]
     lines += [f"Profile {run['profile']}, seed {run['seed']}, {run['seconds']:.0f} s.", ""]

@@ -1,4 +1,4 @@
-"""Worker processes that survive what they test: a crash or a hang is the result of its case, and work goes on."""
+"""Worker processes. If one crashes or hangs, that is the result of its case, and another worker continues."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from typing import Any
 
 from torch_backend.conformance.case import FAILED, Case, Result
 
-# Importing torch and its databases on a busy machine.
+# Seconds to import torch and its databases on a busy machine.
 START_LIMIT = 180.0
-# The worker ends itself at its limit, with the stacks; the parent only steps in where it cannot even do that.
+# A worker ends itself at its limit and prints its stacks. The parent waits this many seconds more before it kills it.
 GRACE = 10.0
 
 
 class WorkerFailed(RuntimeError):
-    """A worker cannot start or cannot plan; the text says why."""
+    """A worker cannot start or cannot list the cases; the text says why."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What every worker of a run is told at its start."""
+    """What every worker of a run receives at its start."""
 
     device: str
     profile: str
@@ -43,7 +43,7 @@ class Setup:
 
 
 class Worker:
-    """One process. Every request has an answer, or the process is gone and `died` says how."""
+    """One process. It answers every request, or it has ended and `died` says how."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -65,7 +65,7 @@ class Worker:
         self.facts: dict[str, Any] = answer["facts"]
 
     def ask(self, request: dict[str, Any], limit: float) -> dict[str, Any] | None:
-        """The answer, or None when the process ended or passed the limit, in seconds; it is gone then."""
+        """The answer. None if the process ended, or exceeded the limit (in seconds) and was killed."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.stderr.seek(0)
@@ -89,7 +89,7 @@ class Worker:
         return answer
 
     def died(self, seconds: float) -> str:
-        """How the process ended, with the last lines that it wrote."""
+        """How the process ended, and what it wrote to stderr."""
         status = self.process.returncode
         try:
             how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
@@ -97,7 +97,7 @@ class Worker:
             how = f"signal {-status}"
         self.stderr.seek(0)
         text = self.stderr.read().decode(errors="replace").strip()
-        # The stacks come after what the case printed before.
+        # What the case printed precedes the stacks.
         text = text[text.find("Fatal Python error") :] if "Fatal Python error" in text else text
         hung = seconds >= self.setup.case_limit
         return (f"hang: no result after {seconds:.0f} s" if hung else f"crash: {how}") + (
@@ -105,7 +105,7 @@ class Worker:
         )
 
     def end(self) -> None:
-        """Waits briefly for a process that is going; then kills it."""
+        """Waits up to a second for the process to end; then kills it."""
         try:
             self.process.wait(1.0)
         except subprocess.TimeoutExpired:
@@ -123,7 +123,7 @@ class Worker:
 
 
 class Pool:
-    """Runs cases in `count` workers; the first one is started at once, so that what is wrong is told at once.
+    """Runs cases in `count` workers. The constructor starts the first one, so that errors of the setup appear at once.
 
     Raises:
         WorkerFailed: the device or the databases cannot be used.
@@ -135,10 +135,10 @@ class Pool:
         self._first: Worker | None = Worker(setup)
         self.facts = self._first.facts
 
-    def plan(self, checks: list[str]) -> tuple[list[Case], list[tuple[str, str]]]:
-        """The cases of the databases; see checks.plan."""
+    def list_cases(self, checks: list[str]) -> tuple[list[Case], list[tuple[str, str]]]:
+        """The cases of the databases; see checks.list_cases."""
         assert self._first is not None
-        answer = self._first.ask({"plan": checks}, START_LIMIT)
+        answer = self._first.ask({"list_cases": checks}, START_LIMIT)
         if answer is None:
             reason = f"reading the databases: {self._first.died(0)}"
             self.close()
@@ -146,7 +146,7 @@ class Pool:
         return [Case(*case) for case in answer["cases"]], [(check, entry) for check, entry in answer["without"]]
 
     def run(self, cases: list[Case], stop: threading.Event) -> Iterator[Result]:
-        """The results as they come. After `stop` the cases that have not begun are left."""
+        """Yields the results as they come. After `stop` no further case begins."""
         pending = deque(cases)
         results: queue.Queue[Result | BaseException | None] = queue.Queue()
         first, self._first = self._first, None

@@ -1,4 +1,4 @@
-"""The profiles: how much of the databases a run takes, and how long it may last."""
+"""The profiles: how much of the databases a run covers, and how long it may take."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """How many samples of a case are taken.
+    """How many samples of a case are used.
 
-    `samples` is the most per case (0: all), chosen with `seed` out of the first `window`; `elements` drops samples
-    with more elements than that, unless nothing else is left (0: no limit). `repeats` is the number of draws that
-    the statistics of random operators rest on.
+    `samples` is the most per case (0: all), selected with `seed` from the first `window`. Samples with more than
+    `elements` elements are dropped, unless there are no others (0: no limit). `repeats` is the number of draws for the
+    statistics of random operators.
     """
 
     samples: int
@@ -23,9 +23,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Profile:
-    """`dtypes`: how many dtypes of an entry each check takes (0: all). Times in seconds, 0 for no limit.
+    """A profile. Times are seconds, 0 for no limit.
 
-    `costly_entries`: how many entries a check takes whose cases are long (0: all).
+    `forward_dtypes`, `other_dtypes`: how many dtypes of an entry each check uses (0: all). `costly_entries`: how many
+    entries a check with long cases uses (0: all).
     """
 
     name: str
@@ -36,7 +37,7 @@ class Profile:
     costly_entries: int
     time_limit: float
     case_limit: float
-    # Whether cases that the time limit cut off make the run fail.
+    # Whether the run fails if the time limit cut off cases.
     complete: bool
 
     def limits(self, check: str) -> Limits:

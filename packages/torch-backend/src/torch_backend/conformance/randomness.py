@@ -1,7 +1,7 @@
-"""Operators whose result depends on the generator: found by a rule, compared by shape, dtype and statistics.
+"""Random operators: found by a rule, compared by shape, dtype and statistics.
 
-The rule: the call draws from the CPU's generator, and one of a few other seeds gives another result. Operators whose
-memory is not initialised say so in the database (`has_nondeterministic_output`). No list by hand.
+The rule: the call draws from the CPU's generator, and one of a few other seeds changes the result. The database marks
+operators that do not initialise their memory (`has_nondeterministic_output`). No list is kept by hand.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 import torch
 
 from torch_backend.conformance.case import Observation
-from torch_backend.conformance.comparison import flatten, on_cpu, same_bits
+from torch_backend.conformance.comparison import bit_identical, flatten, on_cpu
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.outcome import Outcome, agree, attempt
 
 SEED = 20_250
 CPU = Device("cpu")
-# Few outcomes are possible where a random pooling region is chosen in a small image: one seed more is not enough.
+# A random pooling region in a small image has few possible outcomes, so one other seed is not enough.
 OTHER_SEEDS = 8
 
-# With 16 draws on each side, means of the same distribution are further apart once in about a million comparisons.
+# With 16 draws on each side, the means of equal distributions differ by more once in about a million comparisons.
 STANDARD_ERRORS = 6.0
 
 
 def reference(call: Callable[[], Any]) -> tuple[Outcome, bool]:
-    """The CPU's outcome of a call that makes its own fresh arguments, and whether it depends on the generator."""
+    """The CPU's outcome of a call that makes its own new arguments, and whether it depends on the generator."""
     CPU.seed(SEED)
     before = torch.get_rng_state()
     first = attempt(CPU, call)
@@ -46,7 +46,7 @@ def _same(one: Any, other: Any) -> bool:
     if len(leaves[0]) != len(leaves[1]):
         return False
     return all(
-        same_bits(a.detach(), b.detach()) if isinstance(a, torch.Tensor) else a == b
+        bit_identical(a.detach(), b.detach()) if isinstance(a, torch.Tensor) else a == b
         for a, b in zip(*leaves, strict=True)
     )
 
@@ -54,7 +54,7 @@ def _same(one: Any, other: Any) -> bool:
 def agree_statistically(
     expected: Outcome, cpu_call: Callable[[], Any], device_call: Callable[[], Any], device: Device, repeats: int
 ) -> Observation:
-    """Compares a random call: metadata, the same draw for the same seed, and means over independent draws."""
+    """Compares a random call: metadata, equal draws for equal seeds, and means over independent draws."""
     draws: dict[str, list[list[float]]] = {"cpu": [], "device": []}
     for repeat in range(repeats):
         device.seed(SEED + repeat)
@@ -79,20 +79,20 @@ def agree_statistically(
 
 
 def _statistics(value: Any) -> list[float]:
-    """Of each tensor the mean and the mean square of x / (1 + |x|): bounded, so that long tails do no harm."""
+    """The mean and the mean square of x / (1 + |x|) of each tensor, which are bounded also for long tails."""
     found: list[float] = []
     for leaf in flatten(value):
         if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided:
             continue
         tensor = on_cpu(leaf)
         tensor = torch.view_as_real(tensor.to(torch.complex128)) if tensor.is_complex() else tensor.to(torch.float64)
-        squashed = torch.nan_to_num(tensor / (1 + tensor.abs()), nan=2.0)  # as many NaN here as there
+        squashed = torch.nan_to_num(tensor / (1 + tensor.abs()), nan=2.0)  # the number of NaN counts too
         found += [float(squashed.mean()), float(squashed.square().mean())] if tensor.numel() else [0.0, 0.0]
     return found
 
 
 def _differ(cpu: list[list[float]], device: list[list[float]]) -> str | None:
-    """Welch's comparison of every statistic; the draws are independent, the elements of one draw need not be."""
+    """Welch's comparison of every statistic. The draws are independent; the elements of one draw need not be."""
     if len({len(draw) for draw in cpu + device}) != 1:
         return "the number of results changes from draw to draw"
     count = len(cpu)
@@ -102,7 +102,7 @@ def _differ(cpu: list[list[float]], device: list[list[float]]) -> str | None:
             sum((value - mean) ** 2 for value in values) / max(count - 1, 1)
             for values, mean in zip((one, other), means, strict=True)
         ]
-        # 1e-3: with a handful of draws the spread itself is a poor estimate where the draws nearly coincide.
+        # 1e-3: if the few draws nearly coincide, their variance is a poor estimate.
         allowed = STANDARD_ERRORS * math.sqrt(sum(variances) / count) + 1e-3
         if abs(means[0] - means[1]) > allowed:
             statistic = "mean square" if index % 2 else "mean"

@@ -1,4 +1,4 @@
-"""The verdict of a run: every result against its expectation, tallies per check, failures by cause, JSON."""
+"""The verdict of a run: results compared with expectations, tallies per check, failures by cause, JSON."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch_backend.conformance.expectations import Expectation, match
 
 @dataclass
 class Tally:
-    """One check. `total` counts the cases that apply; what is missing from `executed` was cut off by the time limit."""
+    """One check. `total` counts the cases that apply; the time limit cut off those that are not in `executed`."""
 
-    planned: int = 0
+    selected: int = 0
     passed: int = 0
     failures: list[Result] = field(default_factory=list)
     xfailed: list[tuple[Result, str]] = field(default_factory=list)
@@ -24,12 +24,12 @@ class Tally:
     samples: int = 0
     tensors: int = 0
     equal_bits: int = 0
-    with_ledger: int = 0
+    with_fallback_counts: int = 0
     native: int = 0
 
     @property
     def total(self) -> int:
-        return self.planned - len(self.not_applicable)
+        return self.selected - len(self.not_applicable)
 
     @property
     def executed(self) -> int:
@@ -37,8 +37,8 @@ class Tally:
 
     @property
     def native_rate(self) -> float | None:
-        """The share of the executed cases in which no operator ran on the CPU; None where the device does not tell."""
-        return self.native / self.with_ledger if self.with_ledger else None
+        """The share of cases in which no operator ran on the CPU; None if the device does not report that."""
+        return self.native / self.with_fallback_counts if self.with_fallback_counts else None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -75,16 +75,16 @@ class Report:
 
     def __init__(self, cases: list[Case], expectations: list[Expectation], *, complete: bool) -> None:
         self.expectations = expectations
-        # Whether cases that did not run make the run fail.
+        # Whether the run fails if cases did not run.
         self.complete = complete
         counts = Counter(case.check for case in cases)
-        self.tallies = {check: Tally(planned=counts[check]) for check in CHECKS if check in counts}
-        # Only a whole run can tell that an expectation has no case.
+        self.tallies = {check: Tally(selected=counts[check]) for check in CHECKS if check in counts}
+        # Only a complete run shows that an expectation matches no case.
         self.unused = {e for e in expectations if not any(e.covers(case) for case in cases)} if complete else set()
         self.fallbacks: Counter[str] = Counter()
 
     def add(self, result: Result) -> str | None:
-        """Counts a result; for a failure the text of it, in a line."""
+        """Counts a result. Returns the text of a failure in one line, else None."""
         tally = self.tallies[result.case.check]
         tally.samples += result.samples
         tally.tensors += result.tensors
@@ -93,7 +93,7 @@ class Report:
             tally.not_applicable.append(result)
             return None
         if result.fallbacks is not None:
-            tally.with_ledger += 1
+            tally.with_fallback_counts += 1
             tally.native += not result.fallbacks
             self.fallbacks.update(result.fallbacks)
         expected = match(self.expectations, result.case)
@@ -115,7 +115,7 @@ class Report:
         return [failure for tally in self.tallies.values() for failure in tally.failures]
 
     def verdict(self) -> list[str]:
-        """Why the run failed, in sentences; empty when it passed."""
+        """The reasons why the run failed; empty if it passed."""
         reasons = []
         if not self.tallies:
             reasons.append("no case matches the selection: nothing was executed")
@@ -130,7 +130,7 @@ class Report:
         return reasons
 
     def causes(self, results: list[Result] | None = None) -> list[tuple[str, list[Result]]]:
-        """Failures that say the same but for numbers and shapes, most frequent first."""
+        """Failures whose texts are equal except for numbers and shapes, most frequent first."""
         groups: dict[str, list[Result]] = defaultdict(list)
         for result in self.failures if results is None else results:
             groups[cause(result.message)].append(result)
@@ -148,7 +148,7 @@ class Report:
 
 
 def cause(message: str) -> str:
-    """The text of a failure without what differs from case to case."""
+    """The text of a failure without numbers and shapes."""
     text = re.sub(r"( where the CPU raises \w+): .*", r"\1", message.split("\n", 1)[0])
     text = re.sub(r"Mismatched elements:.*|Tensor-likes are not close.*", "not close", text)
     text = re.sub(r"[\(\[][\d\s,.\-]*[\)\]]", "(...)", text)

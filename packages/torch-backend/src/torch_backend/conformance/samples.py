@@ -1,4 +1,4 @@
-"""Sample inputs of an operator: made on the CPU, chosen with a seed, described in a line."""
+"""Sample inputs of an operator: made on the CPU, selected with a seed, described in a line."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any, TypeVar
 import torch
 from torch.utils import _pytree as pytree
 
-from torch_backend.conformance.placement import place, tensors_in
+from torch_backend.conformance.device_copies import copy_to_device, tensors_in
 from torch_backend.conformance.profiles import Limits
 
 T = TypeVar("T")
 
 
-# Operators whose tensors after the first one belong on the CPU on every device: PyTorch refuses them elsewhere.
+# Operators whose tensors after the first one must be on the CPU for every device.
 ARGUMENTS_ON_CPU = frozenset({"tensor_split"})
 
 
 @dataclass
 class Sample:
-    """The arguments of one call, on the CPU. They are never handed to an operator: `arguments` copies them."""
+    """The arguments of one call, on the CPU. Operators never get them: `arguments` copies them."""
 
     values: tuple[Any, tuple[Any, ...], dict[str, Any]]
     describe: Callable[[], str]
@@ -35,15 +35,15 @@ class Sample:
 
     def arguments(self, device: torch.device) -> tuple[list[Any], dict[str, Any]]:
         """A fresh copy of the call's positional and keyword arguments on the device."""
-        first, rest, keywords = place(self.values, device)
+        first, rest, keywords = copy_to_device(self.values, device)
         if self.arguments_on_cpu:
-            _, rest, keywords = place(self.values, torch.device("cpu"))
+            _, rest, keywords = copy_to_device(self.values, torch.device("cpu"))
         return [first, *rest], keywords
 
     def call(self, function: Callable[..., Any], device: torch.device, **keywords: Any) -> Any:
-        """Calls the function with the sample's arguments, a fresh copy; gives the result and those on the device.
+        """Calls the function with a new copy of the arguments; returns the result and the arguments on the device.
 
-        Without a tensor nothing but the default device tells a function where to work.
+        If no argument is a tensor, the device becomes the default device, by which the function finds it.
         """
         positional, named = self.arguments(device)
         with contextlib.nullcontext() if tensors_in(self.values) else device:
@@ -51,7 +51,7 @@ class Sample:
         return result, ((positional[:1], {}) if self.arguments_on_cpu else (positional, named))
 
     def nudged(self, seed: int) -> Sample:
-        """The same call with every floating number of its tensors moved by a last bit, up or down."""
+        """The call with the last bit of every floating-point element of its tensors changed, up or down."""
         generator = torch.Generator().manual_seed(seed)
 
         def nudge(value: Any) -> Any:
@@ -95,7 +95,7 @@ def seed_everything(seed: int) -> None:
 
 
 def choose(items: Iterable[T], limits: Limits, key: str, elements: Callable[[T], int]) -> list[T]:
-    """At most `limits.samples` of them, in their order; the same ones for the same seed and key."""
+    """At most `limits.samples` items in their order, always the same for equal seeds and keys."""
     window = list(itertools.islice(items, limits.window or None))
     if limits.elements:
         small = [item for item in window if elements(item) <= limits.elements]
@@ -107,9 +107,9 @@ def choose(items: Iterable[T], limits: Limits, key: str, elements: Callable[[T],
 
 
 def samples(op: Any, dtype: torch.dtype, limits: Limits, *, requires_grad: bool = False) -> list[Sample]:
-    """The chosen samples of an operator for a dtype.
+    """The selected samples of an operator for a dtype.
 
-    Raises: what the database's sample function raises, for instance for a dtype that it does not know.
+    Raises: what the database's sample function raises, for example for a dtype that it does not support.
     """
     seed_everything(limits.seed)
     given = op.sample_inputs("cpu", dtype, requires_grad=requires_grad, set_seed=False)

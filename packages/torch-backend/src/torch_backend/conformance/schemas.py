@@ -1,4 +1,4 @@
-"""Calls of operators that the databases do not know, made by the operators' schemas."""
+"""Calls of operators without a database entry, made from the operators' schemas."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from torch_backend.conformance import databases
+from torch_backend.conformance.device_copies import copy_to_device
 from torch_backend.conformance.outcome import attempt
-from torch_backend.conformance.placement import place
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, shorten
 
-# What may stand for an argument, by its type in the schema. The first combinations that the CPU takes are good calls.
+# Values for an argument, by its type in the schema. The first combinations that the CPU accepts are valid calls.
 _VALUES: dict[str, list[Callable[[], Any]]] = {
     "Tensor": [lambda: torch.full((4, 3), 0.5), lambda: torch.ones(4, 3, dtype=torch.int64), lambda: torch.ones(())],
     "Tensor?": [lambda: None],
@@ -44,14 +44,14 @@ _VALUES: dict[str, list[Callable[[], Any]]] = {
 _MOST_TRIES, _MOST_SAMPLES = 200, 3
 
 _NOT_CALLED = (
-    # Without a result that could be compared, or every number is a request for memory.
+    # No result can be compared, or each number is a size of memory to allocate.
     *("aten::from_file", "aten::record_stream", "aten::set_", "aten::resize", "aten::empty", "aten::as_strided"),
-    # A bad argument makes stock itself write outside of its memory, divide by zero or never end.
+    # With an invalid argument PyTorch's own kernel writes outside of its memory, divides by zero or never ends.
     *("aten::rrelu_with_noise", "aten::range", "aten::binomial", "aten::unfold_backward"),
     "aten::multilabel_margin_loss_backward",
-    # Stock leaves the shape of an out= of another shape, or gives another number there than without it.
+    # PyTorch does not resize an out= of another shape, or writes another number than without out=.
     *("aten::binary_cross_entropy_backward.grad_input", "aten::binary_cross_entropy.out"),
-    # PyTorch makes dropout() and _foreach_powsum() of other operators on the CPU than on every other device.
+    # PyTorch composes dropout() and _foreach_powsum() of other operators on the CPU than on all other devices.
     *("aten::native_dropout", "aten::_foreach_powsum"),
 )
 
@@ -73,7 +73,7 @@ class Overload:
         return _has_kernel(self.name, key) or _has_kernel(self.name, _COMPOSED)
 
     def samples(self) -> list[Sample]:
-        """Some calls that the CPU takes; none where the schema has a type that nothing here stands for."""
+        """Some calls that the CPU accepts; none if the schema has a type without an entry in _VALUES."""
         schema = self.function._schema  # type: ignore[attr-defined]
         types = [(a.name, str(a.real_type).replace("List[Tensor]", "Tensor[]"), a.kwarg_only) for a in schema.arguments]
         texts = [_type(text) for _, text, _ in types]
@@ -84,7 +84,7 @@ class Overload:
             made = [make() for make in chosen]
             positional = [v for v, (_, _, keyword) in zip(made, types, strict=True) if not keyword]
             keywords = {name: v for v, (name, _, keyword) in zip(made, types, strict=True) if keyword}
-            tried, named = place((positional, keywords), CPU.device)
+            tried, named = copy_to_device((positional, keywords), CPU.device)
             if attempt(CPU, lambda p=tried, k=named: self.function(*p, **k)).error is None:  # type: ignore[misc]
                 text = f"{self.name}{tuple(positional)} {keywords}"
                 first = positional[0] if positional else None
@@ -105,7 +105,7 @@ def _type(text: str) -> str:
     return {"number": "Scalar"}.get(text, text)
 
 
-# Factories and operators on lists are composed of operators with kernels; what they are given is checked there.
+# Factories and operators on lists are composed of operators with kernels, which check the arguments.
 _COMPOSED = "CompositeExplicitAutograd"
 _ON_LISTS = "_foreach_"
 
@@ -122,7 +122,7 @@ def _is_factory(name: str) -> bool:
 
 @functools.cache
 def overloads() -> dict[str, Overload]:
-    """Factories, operators on lists, and what the CPU has a kernel for; of those that the database has no entry for."""
+    """Operators without a database entry: factories, operators on lists, and those with a CPU kernel."""
     known = {op.aten_name for op in databases.operators().values()}
     found = {}
     for name in sorted(torch._C._dispatch_get_all_op_names()):

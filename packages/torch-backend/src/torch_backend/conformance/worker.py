@@ -1,7 +1,7 @@
 """A worker process: reads cases from stdin, one JSON line each, and answers each with one JSON line.
 
-What else is printed goes to stderr, which the parent keeps for the case that ends the process. A case that takes
-longer than its limit ends the process with the stacks of all threads.
+Other output goes to stderr, which the parent shows if the process ends. A case that takes longer than its limit ends
+the process, which prints the stacks of all threads.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, TextIO
 
 from torch_backend.conformance import databases
 from torch_backend.conformance.case import FAILED, Case
-from torch_backend.conformance.checks import plan
+from torch_backend.conformance.checks import list_cases
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.execution import run_case
 from torch_backend.conformance.profiles import PROFILES
 
-# The exit status of a worker whose device does not compute any more: the parent starts another one.
+# The exit status of a worker whose device does not compute any more. The parent starts another worker.
 DEVICE_LOST = 75
 
 
@@ -45,8 +45,8 @@ def serve(answers: TextIO) -> int:
     _answer(answers, {"facts": device.facts()})
     for line in sys.stdin:
         request = json.loads(line)
-        if "plan" in request:
-            cases, without = plan(request["plan"], profile, first["seed"])
+        if "list_cases" in request:
+            cases, without = list_cases(request["list_cases"], profile, first["seed"])
             _answer(answers, {"cases": cases, "without": without})
             continue
         case = Case(*request["case"])
@@ -66,7 +66,7 @@ def serve(answers: TextIO) -> int:
 
 
 def main() -> None:
-    """Ends the process. Its answers go where stdout went; stdout goes to stderr from here on."""
+    """Serves requests, then ends the process. Answers go to the original stdout; other output goes to stderr."""
     faulthandler.enable()
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w")
@@ -74,7 +74,7 @@ def main() -> None:
     status = serve(answers)
     answers.close()
     sys.stderr.flush()
-    # The shutdown of interpreter and device is not what is tested here.
+    # The shutdown of the interpreter and the device is not tested here.
     os._exit(status)
 
 

@@ -1,7 +1,10 @@
 """torch.tb: the device module, with the names and meanings of torch.cuda and torch.xpu.
 
-Importing it touches no device. Functions that need one initialize it first and raise RuntimeError with the reason when
-that is not possible; `is_available()`, `device_count()`, `is_initialized()` and the seeds never raise.
+Importing it uses no device. Functions that need one initialize it first, and raise RuntimeError with the reason if that
+is not possible; `is_available()`, `device_count()`, `is_initialized()` and the seeds never raise.
+
+`device` arguments take a torch.device, "tb:1", a number, or None for this thread's current device. ValueError: a device
+of another type or a negative number. RuntimeError: there is no such device. Sizes are bytes.
 """
 
 import torch
@@ -72,22 +75,22 @@ from torch_backend.device_module.streams import (
     set_stream,
     stream,
 )
-from torch_backend.device_module.waiting import get_sync_debug_mode, set_sync_debug_mode
+from torch_backend.device_module.sync_debug_mode import get_sync_debug_mode, set_sync_debug_mode
 
 default_generators: tuple[torch.Generator, ...]
 
 
 def init() -> None:
-    """Opens the driver and registers the operators now instead of at the first use. RuntimeError with the reason."""
+    """Opens the driver and registers the operators now instead of at the first use. RuntimeError: tb cannot be used."""
     _state.initialize()
 
 
 def is_initialized() -> bool:
-    """True once tb has been used in this process."""
+    """Whether tb has been used in this process."""
     return _state.is_initialized()
 
 
-# The names PyTorch itself calls.
+# PyTorch itself calls these names.
 _lazy_init = init
 _is_in_bad_fork = _state.in_bad_fork
 
@@ -97,7 +100,7 @@ def __getattr__(name: str) -> object:
         from torch_backend.device_module.random import default_generators as generators
 
         return generators()
-    if name == "_initialized":  # torch.utils.checkpoint looks here before it saves the state of dropout
+    if name == "_initialized":  # torch.utils.checkpoint reads it before it saves the state of generators
         return _state.is_initialized()
     raise AttributeError(f"module 'torch.tb' has no attribute {name!r}")
 

@@ -1,4 +1,4 @@
-"""torch.tb.amp: automatic mixed precision, under torch.cuda.amp's names. All of it is tb-amp's."""
+"""torch.tb.amp: automatic mixed precision from tb-amp, with the names of torch.cuda.amp."""
 
 from typing import TYPE_CHECKING
 
@@ -9,19 +9,23 @@ if TYPE_CHECKING:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """The dtypes that torch.autocast("tb", dtype=...) takes."""
+    """The dtypes that torch.autocast("tb", dtype=...) accepts."""
     import tb_amp
 
     return tb_amp.get_amp_supported_dtype()
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """True: every driver's operators take bfloat16, emulated where the device has none."""
+    """Whether operators accept bfloat16; follows torch.cuda.is_bf16_supported.
+
+    True for every driver: if the device has no bfloat16, it is emulated. including_emulation=False: whether autocast
+    offers it.
+    """
     return including_emulation or torch.bfloat16 in get_amp_supported_dtype()
 
 
 def __getattr__(name: str) -> object:
-    # Not imported above: torch.tb must be importable when tb-amp is missing or broken.
+    # Not imported above: torch.tb must be importable if tb-amp is missing or damaged.
     if name in ("GradScaler", "autocast", "custom_bwd", "custom_fwd"):
         import tb_amp
 

@@ -1,4 +1,4 @@
-"""torch.tb: what torch.compile made of graphs for the device. tb-compile keeps the books."""
+"""torch.tb: counts of the graphs that torch.compile made for the device, from tb-compile."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def compiled_graphs() -> Any:
-    """How many compiled graphs became programs, generated kernels or Python code, and what device graphs they have.
+    """How many compiled graphs became programs, generated kernels or Python code, and how often device graphs.
 
-    Numbers named programs, of_kernels, of_python, captures, launches, refusals: tb_compile.graphs() has each graph,
-    with the reasons. Opens no device.
+    Returns a tb_compile.Counts: programs, of_kernels, of_python, captures, launches, refusals. tb_compile.graphs() has
+    each graph with the reasons. Opens no device.
     """
     import tb_compile
 

@@ -13,8 +13,8 @@ Device = torch.device | str | int | None
 def device_index(device: Device = None) -> int:
     """The number of a device given as torch.device, "tb:1", number, or None for this thread's current one.
 
-    Raises ValueError for a device of another type or a negative number. Does not check the upper end: the function that
-    uses the number does.
+    ValueError: a device of another type or a negative number. The upper end is not checked here but by the function
+    that uses the number.
     """
     if device is None:
         return current_device()
@@ -29,12 +29,12 @@ def device_index(device: Device = None) -> int:
 
 
 def is_available() -> bool:
-    """True when tb tensors can be made: components, driver and at least one device are there. Never raises."""
+    """Whether tb can be used: all components, a driver and at least one device were found. Never raises."""
     return _state.failure() is None and device_count() > 0
 
 
 def device_count() -> int:
-    """Number of tb devices, 0 when tb cannot be used. Opens the driver; never raises."""
+    """The number of tb devices, 0 if tb cannot be used. Opens the driver; never raises."""
     if _state.failure() is not None:
         return 0
     from torch_backend import _core
@@ -43,7 +43,7 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    """This thread's current device; 0 until set."""
+    """The number of this thread's current device; 0 until set."""
     _state.initialize()
     from torch_backend import _core
 
@@ -51,7 +51,7 @@ def current_device() -> int:
 
 
 def set_device(device: Device) -> None:
-    """Makes a device this thread's current one. A negative number is a no-op. RuntimeError: there is no such device."""
+    """Makes a device this thread's current one. A negative number changes nothing. RuntimeError: no such device."""
     _exchange_device(device if isinstance(device, int) else device_index(device))
 
 
@@ -66,7 +66,10 @@ _maybe_exchange_device = _exchange_device
 
 
 def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = False) -> int:
-    """As torch.cuda's: a device's number; with `optional` None is the current one; -1 for an allowed CPU."""
+    """As torch.cuda._get_device_index: a device's number; -1 for the CPU if `allow_cpu`.
+
+    `optional`: None means the current device; otherwise it is a ValueError.
+    """
     if device is None and not optional:
         raise ValueError("expected a tb device with a number, but got None")
     if allow_cpu and device is not None and not isinstance(device, int) and torch.device(device).type == "cpu":
@@ -75,13 +78,16 @@ def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = 
 
 
 def synchronize(device: Device = None) -> None:
-    """Waits for all streams of a device. Raises what its queued work failed with, naming the operation."""
+    """Waits for all streams of a device; follows torch.cuda.synchronize.
+
+    Raises the exception of queued work that failed, with the name of its operation.
+    """
     number = device_index(device)
     torch._C._accelerator_synchronizeDevice(number)
 
 
 class device:
-    """Context manager: `device` is the current one inside, the one before is current again after. None: no change."""
+    """Context manager: makes `device` current inside the block; follows torch.cuda.device. None changes nothing."""
 
     def __init__(self, device: Device) -> None:
         self.idx = -1 if device is None else device if isinstance(device, int) else device_index(device)
@@ -95,7 +101,7 @@ class device:
 
 
 class device_of(device):
-    """Like `device`, with the device of a tensor or storage; no change when that is not on tb."""
+    """As `device`, with the device of a tensor or storage. Changes nothing if that is not on tb."""
 
     def __init__(self, obj: torch.Tensor | torch.UntypedStorage | torch.TypedStorage) -> None:
         super().__init__(obj.device.index if obj.device.type == "tb" else -1)
@@ -103,7 +109,11 @@ class device_of(device):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceProperties:
-    """Facts about a device. total_memory is in bytes; lower stream priorities are more urgent."""
+    """Properties of a device, as the driver reports them.
+
+    total_memory: bytes. multi_processor_count: compute units. host_accessible: the host can read and write device
+    memory through the same pointer. uuid: 16 bytes. Lower stream priorities are more urgent.
+    """
 
     name: str
     arch: str
@@ -131,14 +141,14 @@ def get_device_name(device: Device = None) -> str:
 
 
 def get_device_capability(device: Device = None) -> dict[str, Any]:
-    """`arch`, the driver's name and the set `supported_dtypes`, as torch.xpu has it."""
+    """A dict of `arch`, `driver` (its name) and `supported_dtypes`, a set; follows torch.xpu.get_device_capability."""
     properties = get_device_properties(device)
     supported = torch._C._accelerator_getDeviceCapability(device_index(device))
     return {"arch": properties.arch, "driver": properties.driver, **supported}
 
 
 def can_device_access_peer(device: Device, peer_device: Device) -> bool:
-    """Whether `device` reaches the memory of `peer_device` directly, without a copy through the host."""
+    """Whether `device` can access the memory of `peer_device` directly; follows torch.cuda.can_device_access_peer."""
     number, peer = device_index(device), device_index(peer_device)
     _state.initialize()
     from torch_backend import _core

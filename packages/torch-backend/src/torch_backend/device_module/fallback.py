@@ -1,4 +1,4 @@
-"""torch.tb: the ledger of operators that ran on the CPU instead of the device. The texts in full are tb-ops' own."""
+"""torch.tb: statistics of fallbacks, operators that ran on the CPU instead of the device. tb-ops collects them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from torch_backend import _state
 
 
 def fallbacks() -> Any:
-    """The operators that fell back so far: operator, calls, seconds, bytes, first call. Most time first."""
+    """The operators that fell back since the start or reset_fallbacks(), in the order of their time, longest first.
+
+    Each entry has the operator, the number of calls, seconds, bytes copied, and where it was called first.
+    """
     _state.initialize()
     import tb_ops
 
@@ -18,7 +21,7 @@ def fallbacks() -> Any:
 
 
 def fallback_report(limit: int = 20) -> str:
-    """What to implement next, as a text: the dearest fallbacks since the ledger was reset, with their shares."""
+    """A text for people who write kernels: the `limit` most expensive fallbacks and their shares of the time."""
     _state.initialize()
     import tb_ops
 
@@ -26,7 +29,7 @@ def fallback_report(limit: int = 20) -> str:
 
 
 def reset_fallbacks() -> None:
-    """Empties the ledger."""
+    """Sets the fallback statistics to zero."""
     _state.initialize()
     import tb_ops
 
@@ -34,7 +37,11 @@ def reset_fallbacks() -> None:
 
 
 def set_fallback_mode(mode: str) -> None:
-    """ "allow" counts, "warn" (the default) also warns once per operator, "error" raises. Overrides TB_FALLBACK."""
+    """Selects what a fallback does, instead of the variable TB_FALLBACK.
+
+    mode: "allow" counts it, "warn" (the default) also warns once for each operator, "error" raises NotImplementedError.
+    ValueError: another mode.
+    """
     _state.initialize()
     import tb_ops
 
@@ -43,7 +50,7 @@ def set_fallback_mode(mode: str) -> None:
 
 @contextlib.contextmanager
 def fallback_budget(calls: int) -> Iterator[None]:
-    """Raises NotImplementedError at the first fallback beyond `calls` inside the block, on whichever thread."""
+    """Context manager: NotImplementedError at the first fallback beyond `calls` inside the block, on any thread."""
     _state.initialize()
     import tb_ops
 
@@ -53,7 +60,10 @@ def fallback_budget(calls: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def force_fallback(*operators: str) -> Iterator[None]:
-    """Runs "aten::add.Tensor" and the like on the CPU inside the block, counted. ValueError: no such operator."""
+    """Context manager: runs these operators on the CPU inside the block, as counted fallbacks.
+
+    operators: full names, such as "aten::add.Tensor". ValueError: there is no such operator.
+    """
     _state.initialize()
     import tb_ops
 

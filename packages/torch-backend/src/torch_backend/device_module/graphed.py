@@ -1,4 +1,4 @@
-"""torch.tb.make_graphed_callables: parts of a training step whose forward and backward passes are replayed."""
+"""torch.tb.make_graphed_callables: parts of a training step whose forward and backward passes are device graphs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class _Part:
         return tuple(outputs)
 
     def gradients(self, outputs: Tensors, gradients: Gradients, allow_unused: bool) -> Gradients:
-        """Of the inputs that want one, in their order."""
+        """The gradients of the inputs that require one, in their order."""
         wanting = [
             (output, gradient) for output, gradient in zip(outputs, gradients, strict=True) if output.requires_grad
         ]
@@ -56,15 +56,17 @@ def make_graphed_callables(
     allow_unused_input: bool = False,
     pool: Pool | None = None,
 ) -> Any:
-    """Returns modules or functions like the given ones, whose passes run as graphs; modules are changed in place.
+    """Returns modules or functions whose forward and backward passes are graphs; modules are changed in place.
 
-    callables: one, or a tuple of several in the order in which each step will call them. sample_args: for each, a tuple
-    of arguments with tensors (nested as wanted) of the shapes, types and requires_grad of all later calls. Warm-up runs
-    come first. allow_unused_input: inputs without influence get no gradient instead of an error. pool: as for graph().
+    callables: one callable, or a tuple in the order in which each step will call them. sample_args: for each callable a
+    tuple of arguments with tensors (which may be nested) of the shapes, types and requires_grad of all later calls.
+    num_warmup_iters: calls before the capture. allow_unused_input: inputs that do not affect the results get no
+    gradient instead of an error. pool: as for graph().
 
-    The returned objects take tensors and return tensors; a module that changes between train() and eval() runs its
-    graph only in the mode of its capture. TypeError: something that is no tensor. RuntimeError: modules with hooks or
-    with buffers that want gradients, and what graph() raises.
+    The returned objects take and return tensors. A module runs its graph only in the mode, train() or eval(), of its
+    capture. TypeError: an argument or result is not a tensor. ValueError: the number of tuples differs from that of
+    callables. RuntimeError: modules with hooks or with buffers that require gradients, and what graph() raises. Follows
+    torch.cuda.make_graphed_callables.
     """
     single = not isinstance(callables, tuple)
     calls: Sequence[Any] = (callables,) if single else callables
@@ -105,7 +107,7 @@ def _warm_up(parts: Sequence[_Part], count: int, allow_unused: bool) -> None:
 
 
 def _capture(parts: Sequence[_Part], pool: Pool, allow_unused: bool) -> None:
-    """All forward passes, then the backward passes from the last to the first: the order in which they are replayed."""
+    """Captures the forward passes, then the backward passes from the last to the first, as they will be replayed."""
     for part in parts:
         with graph(part.forward, pool=pool):
             part.outputs = part.run()
@@ -140,7 +142,7 @@ def _install(part: _Part) -> Any:
                 if own is not None and own.data_ptr() != given.data_ptr():
                     own.copy_(given)
             part.backward.replay()
-            # Copies: what autograd keeps as .grad must not change with the next replay.
+            # Autograd may keep a gradient as .grad, which the next replay must not overwrite, so they are copied.
             return tuple(None if gradient is None else gradient.clone() for gradient in part.input_gradients)
 
     def replayed(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""torch.tb: device graphs, with the names of torch.cuda.graphs. Replays need neither Python nor dispatch."""
+"""torch.tb: device graphs, with the names of torch.cuda.graphs. A replay needs neither Python nor the dispatcher."""
 
 from types import TracebackType
 from typing import Any, Literal
@@ -16,7 +16,7 @@ CaptureErrorMode = Literal["default", "global", "thread_local", "relaxed"]
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether this thread's current stream takes part in a capture. Touches no device before the first use."""
+    """Whether this thread's current stream takes part in a capture. Does not initialize tb."""
     if not _state.is_initialized():
         return False
     import tb_stream
@@ -25,22 +25,25 @@ def is_current_stream_capturing() -> bool:
 
 
 def graph_pool_handle() -> Pool:
-    """A new memory pool for several graphs to share: what `pool` of a capture takes, as Graph.pool() gives it."""
+    """A new memory pool that several graphs can share, for the argument `pool` of a capture."""
     import tb_stream
 
     return tb_stream.graph_pool_handle(), 0
 
 
 class Graph(torch.accelerator.Graph):
-    """Captured work and the memory it uses. `with torch.tb.graph(g):` captures; `g.replay()` queues all of it again.
+    """Captured work and its memory. `with torch.tb.graph(g):` captures; `g.replay()` queues all of it again.
 
-    keep_graph: do not make it ready to launch at the end of the capture, but in instantiate() or the first replay().
-    The error modes of capture_begin() change nothing: waiting for a stream that captures, or for its device, always
-    raises, and other streams are free.
+    keep_graph: the graph is instantiated by instantiate() or the first replay(), and not at the end of the capture. The
+    error modes of capture_begin() have no effect: waiting for a stream that captures, or for its device, always raises,
+    and other streams are not affected. Follows torch.cuda.CUDAGraph.
     """
 
     def capture_begin(self, pool: Pool | None = None, capture_error_mode: CaptureErrorMode | None = None) -> None:
-        """Captures what the current stream, which must not be the default one, is given until capture_end()."""
+        """Captures the work that is queued on the current stream until capture_end().
+
+        pool: see graph(). RuntimeError: the stream is a default stream or captures already.
+        """
         if pool is not None:
             self.graph_pool = pool
         if capture_error_mode is not None:
@@ -49,14 +52,14 @@ class Graph(torch.accelerator.Graph):
 
 
 class graph:
-    """Context manager: captures the work queued inside the block into `tb_graph`.
+    """Context manager: captures the work queued inside the block into `tb_graph`. Follows torch.cuda.graph.
 
-    pool: of another graph (`Graph.pool()`) or graph_pool_handle(), to share its memory; graphs of one pool must be
-    replayed in the order of their captures, and never at once. stream: current inside the block; by default one that
-    all captures share. capture_error_mode: accepted for torch.cuda's sake, see Graph.
+    pool: the pool of another graph (`Graph.pool()`), or graph_pool_handle(), whose memory is shared. Graphs of one pool
+    must be replayed in the order of their captures, and never at once. stream: current inside the block; by default one
+    stream that all captures share. capture_error_mode: has no effect, see Graph.
 
     RuntimeError: an operator inside would wait for the device, or an optimizer keeps its state on the host. Run the
-    same work a few times before the capture: operators that meet new types or shapes wait once.
+    same work a few times before the capture, since operators wait once for new types or shapes.
     """
 
     default_capture_stream: Stream | None = None
@@ -100,7 +103,7 @@ class graph:
             if kind is None:
                 self.tb_graph.capture_end()
             else:
-                self.tb_graph.reset()  # half of the work is of no use
+                self.tb_graph.reset()  # an incomplete capture cannot be replayed
         finally:
             self._context.__exit__(kind, value, traceback)
 

@@ -1,4 +1,4 @@
-"""torch.tb: memory of the caching allocator. Sizes are bytes; a device is given as everywhere, None for the current."""
+"""torch.tb: memory of the caching allocator, with the names of torch.cuda. Sizes are bytes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,39 +10,39 @@ from torch_backend.device_module.devices import Device, device_index, get_device
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
-    """The allocator's statistics, flat, under PyTorch's names: "allocated_bytes.all.peak" and so on."""
+    """The allocator's statistics as a flat dict with PyTorch's names, such as "allocated_bytes.all.peak"."""
     number = device_index(device)
     return dict(torch.accelerator.memory_stats(number))
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes in live tensors."""
+    """Bytes of memory that tensors use."""
     return int(memory_stats(device)["allocated_bytes.all.current"])
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The most bytes in live tensors since the start or the last reset_peak_memory_stats."""
+    """The most bytes that tensors used since the start or the last reset_peak_memory_stats()."""
     return int(memory_stats(device)["allocated_bytes.all.peak"])
 
 
 def memory_reserved(device: Device = None) -> int:
-    """Bytes taken from the driver, in use or cached."""
+    """Bytes that the allocator took from the driver, used or cached."""
     return int(memory_stats(device)["reserved_bytes.all.current"])
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """The most bytes taken from the driver since the start or the last reset_peak_memory_stats."""
+    """The most bytes that the allocator took from the driver since the start or the last reset_peak_memory_stats()."""
     return int(memory_stats(device)["reserved_bytes.all.peak"])
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """(free, total) of the device as the driver sees it."""
+    """Bytes of the device's memory, (free, total), as the driver reports them."""
     free, total = torch.accelerator.get_memory_info(device_index(device))
     return free, total
 
 
 def empty_cache() -> None:
-    """Gives cached, unused memory of all devices back to the driver. A no-op before the first use of tb."""
+    """Returns cached, unused memory of all devices to the driver. No effect before the first use of tb."""
     if _state.is_initialized():
         from torch_backend import _core
 
@@ -50,13 +50,13 @@ def empty_cache() -> None:
 
 
 def empty_host_cache() -> None:
-    """Gives cached, unused pinned memory back. A no-op before the first use of tb."""
+    """Returns cached, unused pinned memory to the driver. No effect before the first use of tb."""
     if _state.is_initialized():
         torch.accelerator.empty_host_cache()
 
 
 def host_memory_stats() -> dict[str, int]:
-    """Statistics of the pinned memory under torch.cuda's names: "active_bytes.current" and so on."""
+    """Statistics of pinned memory with the names of torch.cuda.host_memory_stats, such as "active_bytes.current"."""
     _state.initialize()
     from torch_backend import _core
 
@@ -64,19 +64,20 @@ def host_memory_stats() -> dict[str, int]:
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """The peaks start again at the current values."""
+    """Sets the peaks of the statistics to the current values."""
     torch.accelerator.reset_peak_memory_stats(device_index(device))
 
 
 def reset_accumulated_memory_stats(device: Device = None) -> None:
-    """The sums over time ("allocated", "freed", counts of events) start again at 0."""
+    """Sets the sums over time ("allocated", "freed", counts of events) to 0."""
     torch.accelerator.reset_accumulated_memory_stats(device_index(device))
 
 
 def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
-    """Limits what the allocator takes from the device to a fraction (0 to 1) of its memory; beyond it is out of memory.
+    """Limits the memory that the allocator takes from the device to a fraction of the total.
 
-    1 removes the limit. ValueError: not within 0 to 1.
+    fraction: 0 to 1; 1 removes the limit. Allocations beyond it raise torch.OutOfMemoryError. ValueError: another
+    fraction.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"expected a fraction from 0 to 1, but got {fraction}")
@@ -88,7 +89,7 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """The statistics as a table to read. abbreviated: without the small and large pools."""
+    """The statistics as a table. abbreviated: without the rows of the small and large pools."""
     number = device_index(device)
     stats = memory_stats(number)
     pools = ["all"] if abbreviated else ["all", "large_pool", "small_pool"]

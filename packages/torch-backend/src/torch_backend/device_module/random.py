@@ -1,4 +1,4 @@
-"""torch.tb: random numbers. Seeds set before the first use of tb are kept and take effect then."""
+"""torch.tb: random numbers, with the names of torch.cuda. Seeds set before the first use take effect at that use."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from torch_backend.device_module.devices import Device, current_device, device_c
 
 
 def default_generators() -> tuple[torch.Generator, ...]:
-    """Each device's own generator."""
+    """The default generator of each device."""
     _state.initialize()
     return tuple(_generator(number) for number in range(device_count()))
 
@@ -31,24 +31,24 @@ def get_rng_state_all() -> list[torch.Tensor]:
 
 
 def set_rng_state(new_state: torch.Tensor, device: Device = "tb") -> None:
-    """Restores what get_rng_state gave. ValueError, TypeError: it is no such state."""
+    """Restores what get_rng_state() returned. ValueError, TypeError: `new_state` is not such a state."""
     _generator(device_index(device)).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
-    """Restores what get_rng_state_all gave."""
+    """Restores what get_rng_state_all() returned. ValueError, TypeError: an element is not such a state."""
     for number, state in enumerate(new_states):
         set_rng_state(state, number)
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the current device's generator; safe without a device."""
+    """Seeds the current device's generator. Does not need a device and does not initialize tb."""
     seed = int(seed)
     _state.call_when_initialized(lambda: _seed(current_device(), seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds every device's generator; safe without a device. torch.manual_seed calls it."""
+    """Seeds every device's generator. Does not need a device and does not initialize tb. torch.manual_seed calls it."""
     seed = int(seed)
     _state.call_when_initialized(lambda: _seed_all(seed), replaces_earlier=True)
 
@@ -63,12 +63,12 @@ def _seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seeds the current device's generator with a random number; safe without a device."""
+    """Seeds the current device's generator with a random number. Does not need a device."""
     _state.call_when_initialized(_seed_randomly)
 
 
 def seed_all() -> None:
-    """Seeds every device's generator with one random number; safe without a device."""
+    """Seeds every device's generator with one random number. Does not need a device."""
     _state.call_when_initialized(lambda: _seed_all(_seed_randomly()), replaces_earlier=True)
 
 

@@ -1,4 +1,4 @@
-"""torch.tb: streams and events. Both are torch.Stream and torch.Event, so every PyTorch function takes them."""
+"""torch.tb: streams and events. They are subclasses of torch.Stream and torch.Event, so all of PyTorch accepts them."""
 
 from types import TracebackType
 from typing import Any
@@ -12,8 +12,8 @@ from torch_backend.device_module.devices import Device, _exchange_device, device
 class Stream(torch.Stream):
     """A queue of work on a device, in order. `with stream:` makes it this thread's current one.
 
-    device: as everywhere, None for the current one. priority: lower is more urgent; out of the device's range it is
-    clamped. Streams come from a pool: many objects may share one queue.
+    priority: lower is more urgent; a priority out of the device's range is clamped. Streams are taken from a pool, so
+    several objects may share one queue. Follows torch.cuda.Stream.
     """
 
     def __new__(cls, device: Device = None, priority: int = 0, **fields: Any) -> "Stream":
@@ -26,10 +26,10 @@ class Stream(torch.Stream):
 
 
 class Event(torch.Event):
-    """A point in a stream: wait for it on the host or in another stream; two with enable_timing measure time (ms).
+    """A point in a stream, for which the host or another stream can wait. Follows torch.cuda.Event.
 
-    Waiting never burns a core, so `blocking` changes nothing. interprocess events are not supported:
-    NotImplementedError.
+    enable_timing: two such events measure the time between them. blocking: has no effect, since waiting never spins for
+    long. interprocess=True is not supported: NotImplementedError.
     """
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> "Event":
@@ -38,9 +38,9 @@ class Event(torch.Event):
         return super().__new__(cls, device="tb", enable_timing=enable_timing, blocking=blocking)
 
     def elapsed_time(self, end_event: torch.Event) -> float:
-        """Milliseconds of device time from this event to `end_event`. RuntimeError: one is not recorded or not done.
+        """Milliseconds of device time from this event to `end_event`.
 
-        TypeError: `end_event` is no event of tb.
+        RuntimeError: one of the two is not recorded or not complete. TypeError: `end_event` is not an event of tb.
         """
         from torch_backend import _core
 
@@ -53,7 +53,7 @@ class Event(torch.Event):
 
 
 def _event_id(event: torch.Event) -> int:
-    return torch.Event.event_id.__get__(event)  # type: ignore[attr-defined, no-any-return]  # a subclass may say anything
+    return torch.Event.event_id.__get__(event)  # type: ignore[attr-defined, no-any-return]  # a subclass may override it
 
 
 def _existing(stream: torch.Stream) -> Stream:
@@ -61,26 +61,26 @@ def _existing(stream: torch.Stream) -> Stream:
 
 
 def current_stream(device: Device = None) -> Stream:
-    """This thread's current stream of a device: its default stream until set."""
+    """This thread's current stream of a device, which is the device's default stream until set."""
     _state.initialize()
     return _existing(torch._C._accelerator_getStream(device_index(device)))
 
 
 def default_stream(device: Device = None) -> Stream:
-    """The device's default stream: number 0."""
+    """The device's default stream, whose stream_id is 0."""
     number = device_index(device)
     return Stream(stream_id=0, device_index=number, device_type=current_stream(number).device_type)
 
 
 def set_stream(stream: torch.Stream | None) -> None:
-    """Makes a stream this thread's current one, and its device the current device. None: no change."""
+    """Makes a stream this thread's current one, and its device the current device. None changes nothing."""
     if stream is not None:
         _state.initialize()
         torch._C._accelerator_setStream(stream)
 
 
 class StreamContext:
-    """What stream() returns: current stream and device inside, the ones before after. None: no change."""
+    """The context manager that stream() returns: restores the current stream and device after the block."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self.stream = stream
@@ -102,5 +102,5 @@ class StreamContext:
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:
-    """Context manager: work goes to `stream` inside."""
+    """Context manager: makes `stream` and its device current inside the block. None changes nothing."""
     return StreamContext(stream)

@@ -1,4 +1,4 @@
-"""The checks by name, and which entries and dtypes of the databases each of them takes."""
+"""The checks by name, and the entries and dtypes of the databases that each of them takes."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ Pairs = Iterable[tuple[str, Iterable[torch.dtype] | None]]
 
 @dataclass(frozen=True)
 class Check:
-    """`entries` gives names with their dtypes (None for a check without dtypes); `entry` finds one by its name.
+    """A check: its function, and the database entries that it takes.
 
+    `entries` returns names with their dtypes (None for a check without dtypes); `database` returns the entries by name.
     `costly`: a short profile takes only some of the entries.
     """
 
@@ -138,7 +139,7 @@ CHECKS: dict[str, Check] = {
     "inplace_view": Check("in-place through views", inplace.inplace_view, _inplace, databases.operators),
     "inplace_expanded": Check("in-place on overlap", inplace.inplace_expanded, _inplace, databases.operators),
     "errors": Check("exception types", errors.errors, _errors, databases.operators),
-    "bad_arguments": Check("every argument made bad", bad_arguments.bad_arguments, _bad_arguments, _with_arguments),
+    "bad_arguments": Check("invalid arguments", bad_arguments.bad_arguments, _bad_arguments, _with_arguments),
     "origins": Check("where exceptions come from", origins.origins, _every, databases.operators),
     "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
     "versions": Check("what counts as modified", versions.versions, _written, databases.written),
@@ -171,7 +172,7 @@ def _chosen(check: str, entry: str, known: Iterable[torch.dtype], profile: Profi
     return [ordered[0], *random.Random(f"{seed} {check} {entry}").sample(ordered[1:], count - 1)]
 
 
-def plan(checks: Iterable[str], profile: Profile, seed: int) -> tuple[list[Case], list[tuple[str, str]]]:
+def list_cases(checks: Iterable[str], profile: Profile, seed: int) -> tuple[list[Case], list[tuple[str, str]]]:
     """The cases of a run, and the entries that have no dtype on the CPU and therefore no case."""
     cases, without = [], []
     for check in checks:

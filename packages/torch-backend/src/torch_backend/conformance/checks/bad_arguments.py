@@ -1,8 +1,9 @@
-"""The check `bad_arguments`: every argument of a good call made bad, one at a time; what the CPU refuses is refused.
+"""The check `bad_arguments`: valid calls with one argument replaced by an invalid one; the device raises as the CPU.
 
-Good calls are the databases' samples, and for operators that these do not know calls made by their schemas. What
-depends on shapes and dtypes is told at the call, also when the operator ran with these dtypes before; what depends on
-numbers, in a tensor or beside it, may be told at the next wait. What the CPU takes is taken, with the same values.
+Valid calls are the databases' samples, and for operators without samples, calls that are made from their schemas. An
+error that depends on shapes and dtypes must be raised at the call, also if the operator ran with these dtypes before.
+An error that depends on numbers, in a tensor or outside, may be raised at the next wait. If the CPU accepts the call,
+the device must accept it and return the same values.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import caller, compare_calls
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.expectations import matches
-from torch_backend.conformance.outcome import agree, attempt, told
+from torch_backend.conformance.outcome import agree, attempt, error_text
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, samples, seed_everything, shorten
@@ -28,18 +29,18 @@ from torch_backend.conformance.schemas import Overload
 
 MOST_SAMPLES = 3
 
-# Entries whose CPU kernel does not check its arguments: with a bad one it reads or writes outside of its memory, or
-# gives what it never computed.
+# Entries whose CPU kernel does not check its arguments: with an invalid one it accesses memory outside of its tensors,
+# or returns memory that it never wrote.
 _UNCHECKED = """
 linalg.eigvals, lu_unpack, native_batch_norm, _batch_norm_with_update, _native_batch_norm_legit,
 _segment_reduce.*, nn.functional.ctc_loss, special.*_polynomial_*, grid_sampler_*
 """
-# Entries that PyTorch makes of other operators on the CPU than on every other device, which take other types.
+# Entries that PyTorch composes of other operators on the CPU than on all other devices; they accept other types.
 _OTHER_THAN_THE_CPU = "ldexp,nn.functional.max_pool1d,nn.functional.linear_cross_entropy.*"
 
 
 class Bad(NamedTuple):
-    """What takes a good argument's place. `may_be_late`: whether only numbers are others."""
+    """A replacement for a valid argument. `may_be_late`: it differs in numbers only, so the error may come late."""
 
     name: str
     value: Any
@@ -52,7 +53,7 @@ def _bad_tensors(tensor: torch.Tensor) -> Iterator[Bad]:
     if tensor.is_floating_point() or tensor.is_complex():
         numbers = {"NaN": float("nan"), "infinity": float("inf"), "below zero": -2.0, "twos": 2.0}
         for name, number in numbers.items():
-            with contextlib.suppress(RuntimeError):  # not every type has every one of them
+            with contextlib.suppress(RuntimeError):  # not every type has each of these numbers
                 yield Bad(name, torch.full_like(tensor, number), True)
     elif tensor.dtype != torch.bool:
         yield Bad("far below zero", torch.full_like(tensor, -100 if tensor.dtype.is_signed else 0), True)
@@ -69,13 +70,13 @@ def _bad_tensors(tensor: torch.Tensor) -> Iterator[Bad]:
 
 
 def _bad(value: Any) -> Iterator[Bad]:
-    """Bad ones in an argument's place, or in that of a list's element."""
+    """Replacements for an argument, or for an element of a list."""
     if isinstance(value, torch.Tensor):
         yield from _bad_tensors(value.detach())
     elif isinstance(value, bool):
         yield Bad("the other", not value, True)
     elif isinstance(value, int):
-        # A few hundred: beyond the small integer types, and in a square no trouble for memory.
+        # 300 exceeds the small integer types, and a square of that size fits in memory.
         yield from (Bad(str(number), number, True) for number in (-100, -1, 0, 300) if number != value)
     elif isinstance(value, float):
         numbers = (float("nan"), float("inf"), -1.0, 2.0, 1e300)
@@ -88,9 +89,9 @@ def _bad(value: Any) -> Iterator[Bad]:
 
 
 def variants(sample: Sample, *, indexed: bool = False) -> Iterator[tuple[Bad, Sample]]:
-    """The sample with one argument made bad, in turns. `indexed`: whether its numbers are indices."""
+    """The sample with one argument replaced, for each argument. `indexed`: whether its numbers are indices."""
     leaves, structure = pytree.tree_flatten(sample.values)
-    # What an index or a mask is good for depends on the other tensors' shapes too.
+    # Whether an index or a mask is valid depends on the other tensors' shapes too.
     indexed = indexed or any(
         isinstance(leaf, torch.Tensor) and not (leaf.is_floating_point() or leaf.is_complex()) for leaf in leaves
     )
@@ -102,7 +103,7 @@ def variants(sample: Sample, *, indexed: bool = False) -> Iterator[tuple[Bad, Sa
 
 
 def _late(call: Callable[[], Any], device: Device) -> Exception | None:
-    """What is told only once the call has returned."""
+    """The exception that is raised only after the call has returned."""
     try:
         call()
     except Exception:
@@ -125,7 +126,7 @@ def _new_memory_filled() -> Iterator[None]:
 
 
 def _depends_on_new_memory(call: Callable[[], Any]) -> bool:
-    """Whether the CPU's own result changes with what new memory holds: for a bad argument it may be left unwritten."""
+    """Whether the CPU's result depends on new memory, which it may leave unwritten for an invalid argument."""
     before = attempt(CPU, call)
     with _new_memory_filled():
         filled = attempt(CPU, call)
@@ -146,20 +147,20 @@ def _observe(
     if observation.problem is not None and not uninitialised:
         with _new_memory_filled():
             filled = compared(False)
-        if filled.problem is None:  # what differed was never written
+        if filled.problem is None:  # the differing elements were never written
             observation = filled
         elif _depends_on_new_memory(on_cpu):
             observation = compared(True)
     if observation.problem is None and not bad.may_be_late and attempt(CPU, on_cpu).error is not None:
         late = _late(on_device, device)
         if late is not None:
-            observation.problem = f"told at the next wait, though no number decides: {told(late)}"
+            observation.problem = f"raised at the next wait, though it depends on no number: {error_text(late)}"
     observation.sample = sample.describe()
     return observation
 
 
 def bad_arguments(device: Device, entry: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """Some samples, each argument made bad in turns; all of them, or some that the seed chooses."""
+    """Some samples with each argument replaced: all variants, or some that the seed selects."""
     if isinstance(entry, Overload):
         if not entry.has_kernel(device.device):
             yield Observation(vacuous="the device has no kernel of its own")
@@ -176,7 +177,7 @@ def bad_arguments(device: Device, entry: Any, dtype: torch.dtype, limits: Limits
     for sample in good[:MOST_SAMPLES]:
         if attempt(CPU, caller(function, sample, CPU)).error is not None:
             continue
-        for _ in range(2):  # from now on nothing waits for its dtypes
+        for _ in range(2):  # after this, no operator waits because its dtypes are new
             attempt(device, caller(function, sample, device))
         made = list(variants(sample, indexed=function is torch.Tensor.__getitem__))
         if count and len(made) > count:

@@ -1,7 +1,7 @@
-"""The checks `compiled` and `fused`: what torch.compile makes for the device, as one graph, gives what the CPU gives.
+"""The checks `compiled` and `fused`: code that torch.compile makes for the device, as one graph, agrees with the CPU.
 
-`compiled` takes the backend that has the device's name; a device without one has PyTorch's default. `fused` takes
-PyTorch's default. An operator that PyTorch refuses to compile for the CPU too shows nothing about the device.
+`compiled` uses the backend with the device's name, or PyTorch's default if there is none. `fused` uses PyTorch's
+default. An operator that PyTorch does not compile for the CPU either proves nothing about the device.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import torch
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import caller, compare_calls
 from torch_backend.conformance.device import Device
-from torch_backend.conformance.outcome import attempt, told
+from torch_backend.conformance.outcome import attempt, error_text
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import samples
 
 
 def _compiled(op: Any, backend: str) -> Callable[..., Any]:
-    """A call compiled anew: Dynamo keeps what it compiled with the code, and only so much of it."""
+    """A newly compiled call. Dynamo stores compiled code with the function, up to a limit, so it is reset first."""
     torch.compiler.reset()
 
     def call(*positional: Any, **keywords: Any) -> Any:
@@ -39,7 +39,7 @@ def compiled(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Ite
 
 
 def fused(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """One sample, as above."""
+    """As `compiled`, with PyTorch's default backend."""
     return _compare(device, op, dtype, limits, "inductor", "inductor")
 
 
@@ -47,11 +47,11 @@ def _compare(
     device: Device, op: Any, dtype: torch.dtype, limits: Limits, backend: str, on_cpu: str
 ) -> Iterator[Observation]:
     """on_cpu: the backend that says whether PyTorch compiles the call for the CPU."""
-    logging.getLogger("torch").setLevel(logging.ERROR)  # warnings of the tracing, which are the CPU's too
+    logging.getLogger("torch").setLevel(logging.ERROR)  # tracing warns on the CPU too
     for sample in samples(op, dtype, limits)[:1]:
         traced = attempt(CPU, caller(_compiled(op, on_cpu), sample, CPU))
         if traced.error is not None:
-            yield Observation(sample=sample.describe(), vacuous=f"on the CPU too: {told(traced.error)}")
+            yield Observation(sample=sample.describe(), vacuous=f"on the CPU too: {error_text(traced.error)}")
             continue
         observation = compare_calls(
             caller(op.op, sample, CPU),

@@ -1,6 +1,6 @@
 """The check `dtypes`: a dtype that the database does not list for an operator raises as on the CPU.
 
-A device may take more dtypes than the CPU; there is nothing then to compare its results with.
+A device may accept more dtypes than the CPU; then there is nothing to compare its results with.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch_backend.conformance.samples import samples
 
 
 def dtypes(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """The first samples; a dtype that the sample function itself refuses shows nothing."""
+    """The first samples. A dtype for which the database makes no samples proves nothing."""
     try:
         chosen = samples(op, dtype, limits)[:4]
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The check `errors`: what is wrong raises the exception type that the CPU raises."""
+"""The check `errors`: error inputs raise the exception type that the CPU raises."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import caller
 from torch_backend.conformance.device import Device
-from torch_backend.conformance.outcome import agree, attempt, told
-from torch_backend.conformance.placement import tensors_in
+from torch_backend.conformance.device_copies import tensors_in
+from torch_backend.conformance.outcome import agree, attempt, error_text
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import from_sample_input, seed_everything
@@ -24,7 +24,7 @@ def errors(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Itera
         sample = from_sample_input(error_input.sample_input)
         expected = attempt(CPU, caller(op.op, sample, CPU))
         actual = attempt(device, caller(op.op, sample, device))
-        # What the CPU accepts is no error there; the device has to accept it too, its values are not the subject.
+        # If the CPU accepts the call, the device must accept it too. Values are not compared.
         observation = agree(expected, actual, device, values=False, errors_count=True)
         observation.sample = sample.describe()
         yield observation
@@ -33,7 +33,7 @@ def errors(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Itera
 
 
 def _mixed_devices(device: Device, op: Any, limits: Limits) -> Iterator[Observation]:
-    """Error inputs that only exist beside the CPU; the database names the type that they raise."""
+    """Error inputs that mix the device with the CPU; the database has the type that they must raise."""
     seed_everything(limits.seed)
     for error_input in op.error_inputs(str(device.device), set_seed=False):
         sample = error_input.sample_input
@@ -46,5 +46,5 @@ def _mixed_devices(device: Device, op: Any, limits: Limits) -> Iterator[Observat
         if actual.error is None:
             observation.problem = f"does not raise; the database expects {error_input.error_type.__name__}"
         elif not isinstance(actual.error, error_input.error_type):
-            observation.problem = f"raises {told(actual.error)}; expected {error_input.error_type.__name__}"
+            observation.problem = f"raises {error_text(actual.error)}; expected {error_input.error_type.__name__}"
         yield observation

@@ -1,8 +1,8 @@
 """The check `fake`: fake tensors of the device predict dtype, shape, strides and device of the real results.
 
-Where a fake CPU tensor does not predict the CPU, the operator's description in PyTorch is at fault, not the device:
-such a sample shows nothing about it. Neither does one of the operators for which PyTorch predicts CUDA's result on
-every device that it does not know by name, and the CPU's on the CPU: the other checks ask for the CPU's result.
+If a fake CPU tensor does not predict the CPU's result, the error is in PyTorch's description of the operator and not in
+the device: such a sample proves nothing. The same holds for the operators for which PyTorch predicts CUDA's result on
+every device that it does not know by name: the other checks require the CPU's result.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.layout import arranged, channels_last
 from torch_backend.conformance.comparison import flatten, significant_strides
 from torch_backend.conformance.device import Device
-from torch_backend.conformance.outcome import Outcome, attempt, told
-from torch_backend.conformance.placement import tensors_in
+from torch_backend.conformance.device_copies import tensors_in
+from torch_backend.conformance.outcome import Outcome, attempt, error_text
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, samples
 
-# Statistics of norms (their type, and none in evaluation), and strides.
+# The operators of the second kind: statistics of norms (their type, and none in evaluation), and strides.
 BY_NAME = (
     "_batch_norm_with_update",
     "_native_batch_norm_legit",
@@ -58,12 +58,12 @@ def _fake(op: Any, sample: Sample, device: Device) -> Callable[[], Any]:
 
 
 def _disagreement(real: Outcome, fake: Outcome, *, devices: bool = True) -> str | None:
-    """How the prediction misses the real outcome; `devices=False` for a prediction made for another device."""
+    """How the prediction differs from the real outcome; `devices=False` for a prediction made for another device."""
     if real.error is not None or fake.error is not None:
         if type(real.error) is type(fake.error):
             return None
         return " and ".join(
-            f"the {name} call {'raises ' + told(outcome.error) if outcome.error else 'does not raise'}"
+            f"the {name} call {'raises ' + error_text(outcome.error) if outcome.error else 'does not raise'}"
             for name, outcome in (("real", real), ("fake", fake))
         )
     wanted, given = flatten(real.value), flatten(fake.value)

@@ -1,4 +1,4 @@
-"""The check `forward`: an operator's results, and what it does to its arguments, against the CPU."""
+"""The check `forward`: an operator's results, and its arguments after the call, compared with the CPU's."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NUDGES = 3
 
 
 def nudged_calls(make: Callable[[Sample], Callable[[], Any]], sample: Sample) -> list[Callable[[], Any]]:
-    """Calls with the sample's arguments moved by a last bit; nothing is computed before they are called."""
+    """Calls whose arguments differ from the sample's in the last bit; they compute nothing before they are called."""
     return [lambda seed=seed: make(sample.nudged(seed))() for seed in range(NUDGES)]  # type: ignore[misc]
 
 
 def caller(op: Callable[..., Any], sample: Sample, device: Device) -> Callable[[], Any]:
-    """A call that makes fresh arguments each time and gives the result together with the arguments afterwards."""
+    """A call that makes new arguments each time and returns the result and the arguments after the call."""
 
     return lambda: sample.call(op, device.device)
 
@@ -41,7 +41,7 @@ def compare_calls(
     errors_count: bool = False,
     nudged: Sequence[Callable[[], Any]] = (),
 ) -> Observation:
-    """The device's outcome against the CPU's, by values or, where they depend on the generator, by statistics."""
+    """Compares the device's outcome with the CPU's: values, or statistics if the values depend on the generator."""
     expected, random = reference(cpu_call)
     if random and statistics and not uninitialised:
         return agree_statistically(expected, cpu_call, device_call, device, repeats)

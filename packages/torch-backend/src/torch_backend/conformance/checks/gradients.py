@@ -1,4 +1,4 @@
-"""The checks `backward`, `gradgrad` and `forward_ad`: derivatives against those of the CPU, for the same cotangents."""
+"""The checks `backward`, `gradgrad` and `forward_ad`: derivatives compared with the CPU's, for the same cotangents."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch.utils import _pytree as pytree
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls, nudged_calls
 from torch_backend.conformance.device import Device
-from torch_backend.conformance.placement import tensors_in
+from torch_backend.conformance.device_copies import tensors_in
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, samples
 
 
 class NothingToDifferentiate(Exception):
-    """The sample has no differentiable result or no argument that wants a gradient."""
+    """The sample has no differentiable result, or no argument that requires a gradient."""
 
 
 def random_like(tensors: list[torch.Tensor], device: Device, seed: int) -> list[torch.Tensor]:
@@ -38,7 +38,7 @@ def differentiable(values: Any) -> list[torch.Tensor]:
 
 
 def _wanted(op: Any, sample: Sample, device: Device) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The differentiable results of a call and the arguments that want gradients."""
+    """The differentiable results of a call and the arguments that require gradients."""
     result, given = sample.call(functools.partial(op.gradcheck_wrapper, op.op), device.device)
     arguments = differentiable(given)
     results = differentiable(sample.differentiable(result))
@@ -124,7 +124,7 @@ def _check(
 
 
 def backward(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """Gradients of all arguments that want one."""
+    """Gradients of all arguments that require one."""
     return _check(first_gradients, device, op, dtype, limits)
 
 

@@ -10,14 +10,14 @@ import torch
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
 from torch_backend.conformance.device import Device
-from torch_backend.conformance.placement import place, place_tensor
+from torch_backend.conformance.device_copies import copy_tensor_to_device, copy_to_device
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, samples
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor | None:
-    return place_tensor(tensor, CPU.device)
+    return copy_tensor_to_device(tensor, CPU.device)
 
 
 def _view(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -30,19 +30,19 @@ def _view(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _expanded(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Several elements in one place of memory."""
+    """An expanded tensor: several elements share their memory."""
     if tensor.dim() == 0 or tensor.shape[0] < 2:
         return None
-    return place_tensor(tensor[:1], CPU.device).expand_as(tensor)
+    return copy_tensor_to_device(tensor[:1], CPU.device).expand_as(tensor)
 
 
 def _call(op: Any, sample: Sample, target: torch.Tensor, device: Device) -> Callable[[], Any]:
     variant = op.get_inplace()
 
     def call() -> Any:
-        written = place(target, device.device)
+        written = copy_to_device(target, device.device)
         _, rest, keywords = sample.values
-        rest, keywords = place((rest, keywords), device.device)
+        rest, keywords = copy_to_device((rest, keywords), device.device)
         result = variant(written, *rest, **keywords)
         return result, result is written, _memory(written)
 
@@ -88,15 +88,15 @@ def _check(
 
 
 def inplace(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """The tensor itself, written and handed back."""
+    """The operator writes to the tensor itself and returns it."""
     return _check(_plain, False, device, op, dtype, limits)
 
 
 def inplace_view(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """Through a view: the elements between those of the view stay as they are."""
+    """The operator writes to a view; the elements between those of the view must not change."""
     return _check(_view, False, device, op, dtype, limits)
 
 
 def inplace_expanded(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """Through an expanded tensor: most operators refuse, with the CPU's exception."""
+    """The operator writes to an expanded tensor; most raise the CPU's exception."""
     return _check(_expanded, True, device, op, dtype, limits)

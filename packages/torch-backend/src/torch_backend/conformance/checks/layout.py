@@ -11,7 +11,7 @@ import torch
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
 from torch_backend.conformance.device import Device
-from torch_backend.conformance.placement import tensors_in
+from torch_backend.conformance.device_copies import tensors_in
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, samples
@@ -30,7 +30,7 @@ def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _transposed(tensor: torch.Tensor) -> torch.Tensor:
-    """The last two dimensions the other way round in memory."""
+    """The last two dimensions in the other order in memory."""
     return tensor.mT.contiguous().mT if tensor.dim() >= 2 else tensor
 
 
@@ -43,7 +43,7 @@ VARIANTS = {"as is": _as_is, "with gaps": _with_gaps, "transposed": _transposed,
 
 
 def arranged(sample: Sample, variant: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Any, bool]:
-    """The sample's arguments in another layout, and whether that is another one at all."""
+    """The sample's arguments in another layout, and whether any stride changed."""
     changed = False
 
     def leaf(value: Any) -> Any:
@@ -68,7 +68,7 @@ def arranged(sample: Sample, variant: Callable[[torch.Tensor], torch.Tensor]) ->
 
 
 def _aliases(results: Any, arguments: Any) -> list[int | None]:
-    """For each result the first argument in whose memory it lies."""
+    """For each result, the index of the first argument whose memory it shares; None if there is none."""
 
     def memory(tensor: torch.Tensor) -> int | None:
         if tensor.layout != torch.strided or tensor.untyped_storage().nbytes() == 0:

@@ -1,4 +1,4 @@
-"""The checks `module` and `module_errors`: every nn.Module of module_db, moved to the device, against the CPU."""
+"""The checks `module` and `module_errors`: every nn.Module of module_db, moved to the device, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
 from torch_backend.conformance.checks.gradients import differentiable, random_like
 from torch_backend.conformance.device import Device
+from torch_backend.conformance.device_copies import copy_to_device
 from torch_backend.conformance.outcome import agree, attempt
-from torch_backend.conformance.placement import place
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import choose, seed_everything
@@ -22,7 +22,7 @@ from torch_backend.conformance.samples import choose, seed_everything
 def _built(info: Any, module_input: Any, dtype: torch.dtype, training: bool) -> torch.nn.Module:
     """The module on the CPU, with the same parameters every time."""
     given = module_input.constructor_input
-    # Outside, the generator goes on: a call that draws has to be recognised as one.
+    # The outer generator's state is restored: `reference` recognises random calls by a change of it.
     with torch.random.fork_rng(devices=[]):
         CPU.seed(0)
         module: torch.nn.Module = info.module_cls(*copy.deepcopy(given.args), **copy.deepcopy(given.kwargs))
@@ -35,7 +35,7 @@ def _call(info: Any, module_input: Any, dtype: torch.dtype, training: bool, devi
         given = module_input.forward_input
         if given is None:
             return list(module.state_dict().values())
-        positional, keywords = place((given.args, given.kwargs), device.device)
+        positional, keywords = copy_to_device((given.args, given.kwargs), device.device)
         results = module(*positional, **keywords)
         wanted = [*module.parameters(), *differentiable((positional, keywords))]
         outputs = differentiable(results)

@@ -12,8 +12,8 @@ import torch
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
 from torch_backend.conformance.device import Device
+from torch_backend.conformance.device_copies import copy_to_device
 from torch_backend.conformance.outcome import agree, attempt
-from torch_backend.conformance.placement import place
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import choose, seed_everything
@@ -22,9 +22,9 @@ STEPS = 4
 
 
 def configurations(info: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The database's configurations times the implementations that the optimizer has.
+    """Each configuration of the database with each implementation that the optimizer has.
 
-    The database leaves `foreach` and `capturable` to accelerators; the CPU runs foreach too, so it can be compared.
+    The database tests `foreach` and `capturable` on accelerators only. The CPU runs foreach too, so it can be compared.
     """
     found = []
     for optimizer_input in info.optim_inputs_func(device="cpu"):
@@ -62,7 +62,7 @@ def _call(info: Any, keywords: dict[str, Any], dtype: torch.dtype, device: Devic
 
 
 def train(info: Any, optimizer: Any, parameters: list[torch.Tensor], steps: int) -> list[torch.Tensor]:
-    """Steps towards a sum of squares; the losses on the way."""
+    """Minimizes a sum of squares for some steps; returns the losses."""
 
     def closure() -> torch.Tensor:
         with torch.enable_grad():
@@ -73,14 +73,14 @@ def train(info: Any, optimizer: Any, parameters: list[torch.Tensor], steps: int)
             parameter.grad = gradient.to_sparse() if info.only_supports_sparse_grads else gradient
         return loss
 
-    # As tensors: a number would be compared more strictly than the dtype it was computed in allows.
+    # As tensors: a Python number would be compared more strictly than the dtype of its computation allows.
     return [optimizer.step(closure).detach() for _ in range(steps)]
 
 
 def _state(optimizer: Any, device: Device) -> list[Any]:
     """The optimizer's state in a fixed order.
 
-    The step counts may lie on either device, and LBFGS's `t` lies where the learning rate does that was given.
+    Step counts may be on either device, and LBFGS's `t` is on the device of the given learning rate.
     """
     found: list[Any] = []
     for state in optimizer.state_dict()["state"].values():
@@ -95,7 +95,7 @@ def _state(optimizer: Any, device: Device) -> list[Any]:
 
 
 def optimizer(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """Losses, parameters and state after some steps, a state_dict round trip and one step more."""
+    """Losses, parameters and state after some steps, a state_dict round trip and one more step."""
     for description, keywords in choose(configurations(info), limits, f"{info.name} {dtype}", lambda _: 0):
         observation = compare_calls(
             _call(info, keywords, dtype, CPU),
@@ -109,13 +109,13 @@ def optimizer(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> 
 
 
 def optimizer_errors(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """Error inputs of the construction. Some are warnings, which are raised here."""
+    """Error inputs of the construction. Some of them warn; these warnings are raised as errors."""
     seed_everything(limits.seed)
     for error_input in info.optim_error_inputs_func(device="cpu", dtype=dtype):
         wrong = error_input.optimizer_error_input
 
         def call(on: Device, wrong: Any = wrong) -> Any:
-            given = initial_parameters(dtype, on) if wrong.params is None else place(wrong.params, on.device)
+            given = initial_parameters(dtype, on) if wrong.params is None else copy_to_device(wrong.params, on.device)
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
                 info.optim_cls(given, **wrong.kwargs)

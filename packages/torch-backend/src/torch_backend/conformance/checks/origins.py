@@ -1,8 +1,9 @@
-"""The check `origins`: where an exception comes from, once an operator has run: at the call, or at the next wait.
+"""The check `origins`: whether an exception is raised at the call or at the next wait, if the operator has run before.
 
-A device that queues may tell late what depends on values. What else is wrong raises at the call, not only at the first
-one with new types or shapes, which a device may wait for. So each bad call comes after two good ones, by itself and
-under a mode. late.toml lists the operators that tell late, for each type of device: others must not, and these must.
+A device that queues work may raise late what depends on values. Other errors must be raised at the call, and not only
+at the first one with new types or shapes, for which a device may wait. So each invalid call follows two valid ones, by
+itself and under a mode. late.toml lists the operators that raise late, for each type of device: these must, and others
+must not.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import caller
 from torch_backend.conformance.databases import usual_first
 from torch_backend.conformance.device import Device
+from torch_backend.conformance.device_copies import tensors_in
 from torch_backend.conformance.outcome import attempt
-from torch_backend.conformance.placement import tensors_in
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, from_sample_input, samples, seed_everything
 
 LATE = pathlib.Path(__file__).parent.parent / "late.toml"
 GOOD_CALLS = 2
-# The same for every profile: which of the listed operators tell late must not depend on it.
+# Equal for all profiles: which of the listed operators raise late must not depend on the profile.
 LIMITS = Limits(samples=12, window=64, elements=5_000, repeats=0)
 # PyTorch's CPU kernels end the process when they meet NaN.
 NAN_CRASHES = frozenset({"linalg.eigvals"})
 
 
 class PassOn(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode that does nothing: every operator goes through Python."""
+    """A mode that changes nothing, but through which every operator passes."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -52,12 +53,12 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
 
 @functools.cache
 def late_operators(device_type: str) -> frozenset[str]:
-    """The entries whose exceptions may come at the next wait, and do."""
+    """The entries that raise at the next wait."""
     return frozenset(tomllib.loads(LATE.read_text()).get(device_type, []))
 
 
 def origin(device: Device, call: Callable[[], Any]) -> str | None:
-    """Where the call's exception comes from; None where it raises nothing."""
+    """Where the call's exception is raised; None if there is none."""
     device.drain()
     try:
         call()
@@ -102,12 +103,12 @@ def _spoiled(op: Any, limits: Limits) -> Iterator[tuple[str, Sample, list[Sample
 
 
 def origins(device: Device, op: Any, _: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """Error inputs, and samples spoiled by NaN, that raise on the CPU."""
+    """Error inputs, and samples filled with NaN, that raise on the CPU."""
     may_be_late, was_late, shown = op.full_name in late_operators(device.device.type), False, False
     chosen = dataclasses.replace(LIMITS, seed=limits.seed)
     for kind, bad, good in [*_error_inputs(op, chosen), *_spoiled(op, chosen)]:
         if was_late and may_be_late:
-            break  # the others show nothing more
+            break  # the others prove nothing more
         if attempt(CPU, caller(op.op, bad, CPU)).error is None:
             continue
         for name, mode in MODES.items():
@@ -123,6 +124,6 @@ def origins(device: Device, op: Any, _: torch.dtype, limits: Limits) -> Iterator
                 observation.problem = "raises at the next wait; late.toml does not list the operator"
             yield observation
     if may_be_late and not was_late:
-        yield Observation(problem="raises at the call: late.toml says that it raises late; take it out")
+        yield Observation(problem="raises at the call, but late.toml says that it raises late; remove the entry")
     if not shown and not may_be_late:
         yield Observation(vacuous="the CPU raises for none of the samples")

@@ -1,4 +1,4 @@
-"""The check `out`: out= of the right shape, to be resized, with strides of its own, of another dtype; see the CPU."""
+"""The check `out`: out= of the right shape, to be resized, with other strides, or of another dtype, as on the CPU."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch.utils import _pytree as pytree
 
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
-from torch_backend.conformance.comparison import same_bits
+from torch_backend.conformance.comparison import bit_identical
 from torch_backend.conformance.device import Device
+from torch_backend.conformance.device_copies import copy_to_device, tensors_in
 from torch_backend.conformance.outcome import attempt
-from torch_backend.conformance.placement import place, tensors_in
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU, reference
 from torch_backend.conformance.samples import Sample, samples
 
 
 def _filled(tensor: torch.Tensor) -> torch.Tensor:
-    """Memory that visibly is not the result."""
+    """Fills memory with a number that is not the result."""
     return tensor.fill_(1 if tensor.dtype == torch.bool else 77)
 
 
@@ -38,7 +38,7 @@ def _empty(result: torch.Tensor) -> torch.Tensor:
 
 
 def _strided(result: torch.Tensor) -> torch.Tensor:
-    """Dimensions in reverse order in memory, and every second element only; memory to spare on both sides."""
+    """Dimensions in reverse order in memory, and every second element only, with spare memory on both sides."""
     shape = [*reversed(result.shape), 2]
     elements = math.prod(shape)
     spare = elements + SPARE_ELEMENTS
@@ -47,7 +47,7 @@ def _strided(result: torch.Tensor) -> torch.Tensor:
 
 
 def _other_dtype(result: torch.Tensor) -> torch.Tensor:
-    """Into integers from floating point raises; into a wider dtype converts."""
+    """Integers for a floating-point result, which raises; otherwise a wider dtype, to which the result is converted."""
     other = torch.int64 if result.dtype.is_floating_point or result.dtype.is_complex else torch.float64
     return _filled(torch.empty_like(result, dtype=other))
 
@@ -56,41 +56,41 @@ VARIANTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "out of the right shape": _exact,
     "out to be resized": _to_resize,
     "empty out": _empty,
-    "out with strides of its own": _strided,
+    "out with other strides": _strided,
     "out of another dtype": _other_dtype,
 }
-# Those in which the CPU is expected to raise now and then: the same exception is then the right answer.
+# Variants for which the CPU sometimes raises. Then the device must raise the same type.
 ERRORS_COUNT = {"out of another dtype", "out to be resized"}
 
-# Some kernels of PyTorch take such an out= for a contiguous one and write outside of it (tril, triu and lu_unpack of
-# torch 2.13 do, on batches). In the spare memory that does no harm, and it is seen.
+# Some kernels of PyTorch treat such an out= as contiguous and write outside of it (tril, triu and lu_unpack of torch
+# 2.13 on batches). They write into the spare memory, where it does no harm and is noticed.
 SPARE_ELEMENTS = 4096
 
 
 def _call(op: Any, sample: Sample, out: Any, device: Device) -> Callable[[], Any]:
     def call() -> Any:
-        given = place(out, device.device)
+        given = copy_to_device(out, device.device)
         result, _ = sample.call(op.op, device.device, out=given)
-        handed_back = [
+        is_returned = [
             one is other
             for one, other in zip(pytree.tree_leaves(result), pytree.tree_leaves(given), strict=True)
             if isinstance(other, torch.Tensor)
         ]
-        return result, given, handed_back
+        return result, given, is_returned
 
     return call
 
 
 def _overruns(op: Any, sample: Sample, out: Any) -> bool:
-    """Whether the CPU writes into the spare memory around such an out=: then there is nothing to compare with."""
-    given = place(out, CPU.device)
+    """Whether the CPU writes into the spare memory around such an out=, so that there is nothing to compare with."""
+    given = copy_to_device(out, CPU.device)
 
     def spared() -> list[torch.Tensor]:
         return [part.clone() for tensor in tensors_in(given) for part in _spare_memory(tensor)]
 
     before = spared()
     attempt(CPU, lambda: sample.call(op.op, CPU.device, out=given))
-    return not all(map(same_bits, before, spared()))
+    return not all(map(bit_identical, before, spared()))
 
 
 def _spare_memory(tensor: torch.Tensor) -> list[torch.Tensor]:
@@ -100,7 +100,7 @@ def _spare_memory(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def out(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
-    """Values, strides after the call, that the given tensors are handed back, and exceptions."""
+    """Values, strides after the call, whether the call returns the given tensors, and exceptions."""
     for sample in samples(op, dtype, limits):
         plain, random = reference(lambda s=sample: s.call(op.op, CPU.device)[0])  # type: ignore[misc]
         leaves = pytree.tree_leaves(plain.value)

@@ -1,7 +1,7 @@
-"""The check `versions`: calls count as modifications of the same arguments, as often, as the CPU's do.
+"""The check `versions`: calls increment the `_version` of the same arguments, and as often, as on the CPU.
 
-Autograd refuses a backward pass over a saved tensor whose `_version` went on since. A device whose kernels do not count
-what they write gives wrong gradients there, silently.
+Autograd refuses a backward pass over a saved tensor whose `_version` has changed. A device whose kernels do not count
+their writes returns wrong gradients there without an error.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch.utils._foreach_utils import _get_foreach_kernels_supported_devices
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks import optimizers
 from torch_backend.conformance.device import Device
+from torch_backend.conformance.device_copies import copy_to_device, tensors_in
 from torch_backend.conformance.outcome import agree, attempt
-from torch_backend.conformance.placement import place, tensors_in
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, choose, samples
 
-# How often an argument is written to follows from the kernel, not from the values: a few samples show it.
+# How often an argument is written depends on the kernel and not on values, so a few samples are enough.
 MOST_SAMPLES = 4
 
 Modifications = list[int]
@@ -32,7 +32,7 @@ Call = Callable[[Device], Modifications]
 
 
 def _counted(tensors: list[torch.Tensor], call: Callable[[], Any]) -> Modifications:
-    """How often the call modified each of the tensors, as their `_version` tells."""
+    """How often the call modified each of the tensors, by their `_version`."""
     before = [tensor._version for tensor in tensors]
     call()
     return [tensor._version - version for tensor, version in zip(tensors, before, strict=True)]
@@ -50,7 +50,7 @@ def _in_place(op: Any, sample: Sample) -> Call | None:
 
 
 def _out(op: Any, sample: Sample) -> Call | None:
-    if not op.supports_out or op.full_name.startswith("_foreach_"):  # there it says whether there is a new result
+    if not op.supports_out or op.full_name.startswith("_foreach_"):  # there it means an out-of-place variant
         return None
     plain = attempt(CPU, lambda: sample.call(op.op, CPU.device)[0])
     leaves = pytree.tree_leaves(plain.value)
@@ -64,7 +64,7 @@ def _out(op: Any, sample: Sample) -> Call | None:
 def _modifications(function: Callable[..., Any], sample: Sample, device: Device, out: Any = None) -> Modifications:
     positional, keywords = sample.arguments(device.device)
     if out is not None:
-        keywords |= {"out": place(out, device.device)}
+        keywords |= {"out": copy_to_device(out, device.device)}
 
     def call() -> None:
         with torch.no_grad():
@@ -88,7 +88,7 @@ def _operator(op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[tuple[str
 
 
 def _steps(info: Any, keywords: dict[str, Any], dtype: torch.dtype, device: Device) -> Modifications:
-    """Of parameters, gradients and state, by the second step: the first one makes the state."""
+    """How often the second step modifies parameters, gradients and state. The first step makes the state."""
     given = optimizers.initial_parameters(dtype, device)
     if keywords.get("differentiable"):
         given = [leaf.clone() for leaf in given]
@@ -100,7 +100,7 @@ def _steps(info: Any, keywords: dict[str, Any], dtype: torch.dtype, device: Devi
 
 
 def _optimizer(info: Any, dtype: torch.dtype, limits: Limits, device: Device) -> Iterator[tuple[str, Call]]:
-    """Without a word on the implementation an accelerator takes lists, the CPU one tensor after the other."""
+    """By default an accelerator runs the implementation for lists, and the CPU that for single tensors."""
     takes_lists = device.device.type in _get_foreach_kernels_supported_devices()
     listed = optimizers.configurations(info)
     for description, keywords in choose(listed, limits, f"{info.name} {dtype}", lambda _: 0):
