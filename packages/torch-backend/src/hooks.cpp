@@ -53,16 +53,16 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   const at::Generator &getDefaultGenerator(c10::DeviceIndex device) const override { return default_generator(device); }
   at::Generator getNewGenerator(c10::DeviceIndex device) const override { return new_generator(device); }
 
-  // New memory, the old bytes copied over in stream order, then the swap. The old memory may belong to another stream:
-  // it must outlive the copy on this one.
+  // New memory, a queued copy of the old bytes, then the swap. tb-ops grows tensors by this function too. The old memory
+  // may belong to another stream, which would give it out again while the copy on this one is still to read it.
   void resizePrivateUse1Bytes(const c10::Storage &storage, size_t size) const override {
     ensure_ready();
     c10::StorageImpl *impl = storage.unsafeGetStorageImpl();
-    TORCH_CHECK(impl->resizable(), "trying to resize a storage that cannot be resized");
+    TORCH_CHECK(impl->resizable(), "Trying to resize storage that is not resizable");
     const c10::DeviceGuard on(storage.device());
     c10::DataPtr grown = device_allocator()->allocate(size);
     const size_t kept = std::min(size, storage.nbytes());
-    if (kept) {
+    if (kept && storage.data()) {
       device_allocator()->copy_data(grown.get(), storage.data(), kept);
       const int32_t device = components.device.current_device();
       record_stream(storage.data_ptr(), to_c10(current_stream(device), device));
