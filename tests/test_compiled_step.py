@@ -16,6 +16,7 @@ import torch.nn.functional as F
 import torch_backend.device_module as tb
 from tb_compile.captured import NOT_LAUNCHED, Captured
 from torch import nn
+from torch_backend.conformance.bits import assert_bit_identical
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
 
@@ -50,12 +51,12 @@ def batches(count: int, size: int = 5) -> list[tuple[torch.Tensor, torch.Tensor]
     ]
 
 
-def equal(net: nn.Module, other: nn.Module) -> None:
+def assert_same_parameters(net: nn.Module, other: nn.Module) -> None:
     for parameter, right in zip(net.parameters(), other.parameters(), strict=True):
-        assert torch.equal(parameter, right)
+        assert_bit_identical(right, parameter)
         assert (parameter.grad is None) == (right.grad is None)
-        if parameter.grad is not None:
-            assert torch.equal(parameter.grad, right.grad)  # type: ignore[arg-type]
+        if parameter.grad is not None and right.grad is not None:
+            assert_bit_identical(right.grad, parameter.grad)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -68,7 +69,7 @@ def test_a_captured_step_trains_as_the_plain_one(name: str) -> None:
         loss, expected = train(x, y), right(x, y)
         assert torch.equal(loss, expected)
         assert not loss.requires_grad
-        equal(net, plain)
+        assert_same_parameters(net, plain)
     assert (train.captures, train.replays, train.refusal) == (1, 9, "")
 
 
@@ -106,7 +107,7 @@ def test_gradients_are_there_or_not_as_in_the_plain_step(where: str) -> None:
             for optimizer in optimizers:
                 optimizer.zero_grad()
         assert torch.equal(train(x, y), right(x, y))
-        equal(net, plain)
+        assert_same_parameters(net, plain)
         if where == "after, outside":
             for optimizer in optimizers:
                 optimizer.step()
@@ -122,7 +123,7 @@ def test_other_shapes_have_graphs_of_their_own() -> None:
     for large, small in zip(batches(6), batches(6, size=3), strict=True):
         for batch in (large, small):
             assert torch.equal(train(*batch), right(*batch))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures == 2
     assert train.replays == 10
 
@@ -145,7 +146,7 @@ def test_a_learning_rate_that_changes_now_and_then_makes_another_graph() -> None
         for optimizer in optimizers:
             optimizer.param_groups[0]["lr"] = 0.1 if i < 10 else 0.01
         assert torch.equal(train(x, y), right(x, y))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures == 2
     assert train.refusal == ""
 
@@ -159,7 +160,7 @@ def test_a_learning_rate_that_always_changes_runs_as_it_is_and_says_why() -> Non
         for optimizer in optimizers:
             optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
         assert torch.equal(train(x, y), right(x, y))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures <= 3
     assert "learning rate may be a tensor" in train.refusal
 
@@ -176,7 +177,7 @@ def test_a_learning_rate_on_the_device_is_read_anew() -> None:
         for rate in rates:
             rate.fill_(0.1 / (i + 1))
         assert torch.equal(train(x, y), steps[1](x, y))
-    equal(*nets)
+    assert_same_parameters(*nets)
     assert train.captures == 1
 
 
@@ -192,7 +193,7 @@ def test_a_loaded_optimizer_state_is_the_one_that_counts() -> None:
             for optimizer, state in zip(optimizers, saved, strict=True):
                 optimizer.load_state_dict(state)
         assert torch.equal(train(x, y), right(x, y))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures == 2
 
 
@@ -207,7 +208,7 @@ def test_parameters_that_moved_are_captured_anew() -> None:
                 for parameter in one.parameters():
                     parameter.data = parameter.data * 2
         assert torch.equal(train(x, y), right(x, y))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures == 2
 
 
@@ -259,7 +260,7 @@ def test_a_step_that_waits_runs_as_it_is_and_loses_nothing() -> None:
     train, right = tb_compile.step(waiting(net, optimizers[0])), waiting(plain, optimizers[1])
     for x, y in batches(8):
         assert train(x, y) == right(x, y)
-        equal(net, plain)
+        assert_same_parameters(net, plain)
     assert train.replays == 0
     assert "captur" in train.refusal
 

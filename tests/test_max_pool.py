@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_backend.conformance.comparison import same_bits
+from torch_backend.conformance.bits import bit_identical
 
 ODD = (math.nan, -math.inf, math.inf, 0.0, -0.0)
 
@@ -22,7 +22,7 @@ def pool(image: torch.Tensor, *settings: object) -> tuple[torch.Tensor, torch.Te
 
 def check(image: torch.Tensor, *settings: object) -> None:
     for wanted, got in zip(pool(image, *settings), pool(image.to("tb"), *settings), strict=True):
-        assert same_bits(wanted, got.cpu()), (image.shape, settings)
+        assert bit_identical(wanted, got.cpu()), (image.shape, settings)
         assert got.stride() == wanted.stride()
 
 
@@ -91,7 +91,7 @@ def test_outputs_that_are_given() -> None:
     out = torch.empty(2, 3, 5, 4, device="tb").transpose(2, 3), torch.empty(0, dtype=torch.int64, device="tb")
     torch.ops.aten.max_pool2d_with_indices.out(image.to("tb"), 2, out=out[0], indices=out[1])
     for expected, found in zip(wanted, out, strict=True):
-        assert same_bits(expected, found.cpu())
+        assert bit_identical(expected, found.cpu())
 
 
 def test_gradients() -> None:

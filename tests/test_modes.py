@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional
-from torch_backend.conformance.comparison import same_bits
+from torch_backend.conformance.bits import bit_identical
 
 DTYPES = [
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.complex32),
@@ -80,7 +80,7 @@ def test_new_memory_holds_what_it_holds_on_the_cpu_when_algorithms_are_determini
         assert stock.stride() == ours.stride()
         assert stock._version == ours._version
         if stock.numel():
-            assert same_bits(
+            assert bit_identical(
                 stock.as_strided((stock.untyped_storage().nbytes() // stock.element_size(),), (1,), 0),
                 (ours.as_strided((ours.untyped_storage().nbytes() // ours.element_size(),), (1,), 0).cpu()),
             ), f"{dtype}: stock {stock}, ours {ours}"
@@ -201,7 +201,7 @@ def test_queued_work_has_the_determinism_of_its_call() -> None:
     ours = [index.to("tb"), values.to("tb")]
     result = behind_slow_work(lambda: torch.zeros(10, device="tb").index_put_((ours[0],), ours[1], accumulate=True))
     torch.use_deterministic_algorithms(False)
-    assert same_bits(result.cpu(), stock)
+    assert bit_identical(result.cpu(), stock)
 
 
 def test_queued_work_has_the_flags_of_onednn_of_its_call() -> None:
@@ -211,11 +211,11 @@ def test_queued_work_has_the_flags_of_onednn_of_its_call() -> None:
     with torch.backends.mkldnn.flags(enabled=False):
         stock = functional.conv2d(x, weight)
         result = behind_slow_work(lambda: functional.conv2d(ours[0], ours[1]))
-    assert same_bits(result.cpu(), stock)
+    assert bit_identical(result.cpu(), stock)
     stock = functional.conv2d(x, weight)
     result = behind_slow_work(lambda: functional.conv2d(ours[0], ours[1]))
     with torch.backends.mkldnn.flags(enabled=False):
-        assert same_bits(result.cpu(), stock)
+        assert bit_identical(result.cpu(), stock)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_products_have_the_precision_that_was_set(precision: str) -> None:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:
-        assert same_bits((x.to("tb") @ x.to("tb")).cpu(), x @ x)
+        assert bit_identical((x.to("tb") @ x.to("tb")).cpu(), x @ x)
     finally:
         torch.set_float32_matmul_precision(before)
 

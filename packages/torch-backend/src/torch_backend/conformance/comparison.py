@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.testing._comparison import default_tolerances
 from torch.utils import _pytree as pytree
 
+from torch_backend.conformance.bits import bit_identical
 from torch_backend.conformance.case import Observation
 
 
@@ -30,18 +31,6 @@ def flatten(value: Any) -> list[Any]:
 
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu().resolve_conj().resolve_neg()
-
-
-def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors on the CPU are the same to the last bit."""
-    if one.layout != other.layout or one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    if one.layout != torch.strided:
-        return same_bits(one.to_dense(), other.to_dense())
-    if one.is_quantized:
-        return torch.equal(one, other)
-    flat = [tensor.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8) for tensor in (one, other)]
-    return torch.equal(*flat)
 
 
 def significant_strides(tensor: torch.Tensor) -> tuple[int, ...]:
@@ -93,7 +82,7 @@ def _tensor(
     if not values:
         return None, False
     reference, result = on_cpu(expected), on_cpu(actual)
-    if same_bits(reference, result):
+    if bit_identical(reference, result):
         return None, True
     tolerances = default_tolerances if cancelling is None else partial(_absolute_tolerance, cancelling)
     problem = _difference(reference, result, *tolerances(reference.dtype))

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from torch_backend.conformance.bits import bit_identical
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
-from torch_backend.conformance.comparison import same_bits
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.outcome import attempt
 from torch_backend.conformance.placement import place, tensors_in
@@ -90,7 +90,7 @@ def _overruns(op: Any, sample: Sample, out: Any) -> bool:
 
     before = spared()
     attempt(CPU, lambda: sample.call(op.op, CPU.device, out=given))
-    return not all(map(same_bits, before, spared()))
+    return not all(map(bit_identical, before, spared()))
 
 
 def _spare_memory(tensor: torch.Tensor) -> list[torch.Tensor]:
