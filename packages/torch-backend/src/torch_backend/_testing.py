@@ -40,7 +40,10 @@ class Gate:
     def _open_once_asleep(self, thread: Path) -> None:
         before: list[str] = []
         while not self._opened.wait(_LOOK):
-            lines = thread.read_text().splitlines()
+            try:
+                lines = thread.read_text().splitlines()
+            except OSError:  # the thread has ended
+                return self.open()
             now = [line for line in lines if line.startswith(("State:", "voluntary", "nonvoluntary"))]
             if now == before and "S (sleeping)" in now[0]:
                 self.open()
