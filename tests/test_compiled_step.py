@@ -16,6 +16,7 @@ import torch.nn.functional as F
 import torch_backend.device_module as tb
 from tb_compile.captured import NOT_LAUNCHED, Captured
 from torch import nn
+from torch_backend._testing import held
 from torch_backend.conformance.bits import assert_bit_identical
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
@@ -313,16 +314,21 @@ def test_a_mistake_of_the_function_is_its_own() -> None:
 
 def test_calls_from_another_stream_are_in_order() -> None:
     call = tb_compile.step(lambda x: x * 2, warm_up=1)
-    big = torch.randn(600, 600, device="tb")
     streams = [tb.Stream() for _ in range(2)]
-    found = []
-    for i in range(12):
-        with tb.stream(streams[i % 2]):
-            big = big @ big * 1e-3
-            found.append(call(torch.full((1000,), float(i), device="tb")))
+    for i in range(3):  # warmed up, captured, replayed
+        call(torch.full((1000,), float(i), device="tb"))
     tb.synchronize()
+    found = []
+    with held(streams[0]) as first, held(streams[1]) as second:
+        for i in range(12):
+            with tb.stream(streams[i % 2]):
+                found.append(call(torch.full((1000,), float(i), device="tb")))
+        second.open()  # it waits for what the first one has still to do
+        first.open_once_this_thread_waits()
+        tb.synchronize()
+    assert call.replays == 14
     for i, one in enumerate(found):
-        assert torch.equal(one, torch.full((1000,), 2.0 * i, device="tb"))
+        assert_bit_identical(torch.full((1000,), 2.0 * i), one)
 
 
 def test_compiled_and_captured() -> None:

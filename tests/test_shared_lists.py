@@ -127,7 +127,7 @@ q = torch.randn(2, 8, 64, 16, device="tb", requires_grad=True)
 out = F.scaled_dot_product_attention(q, q, q)
 for work in {works!r}:
     exec(work)  # the first call of a kernel waits
-    print(int(any(started(lambda: exec(work)) for _ in range(10))))
+    print(int(starts(lambda: exec(work))))
 """
     )
     return [word == "1" for word in done.stdout.split()]

@@ -49,7 +49,8 @@ class Gate:
                 self.open()
             before = now
 
-    def _stop_the_stream(self) -> None:  # a callback: runs on the thread of the driver
+    def stop_the_stream(self) -> None:
+        """Sleeps until the gate is open. A callback of the stream: it runs on a thread of the driver."""
         self._reached.set()
         self.timed_out = not self._opened.wait(self.seconds)
 
@@ -69,7 +70,7 @@ def held(stream: torch.Stream | None = None, *, seconds: float = 20.0) -> Iterat
         "new types waits too: make one before the gate"
     )
     with streams.stream(stream):
-        tb_stream.current_stream().add_callback(gate._stop_the_stream)
+        tb_stream.current_stream().add_callback(gate.stop_the_stream)
     try:
         if not gate._reached.wait(seconds):
             raise TimeoutError(
