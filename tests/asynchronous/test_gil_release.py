@@ -7,18 +7,21 @@ from conftest import RunPython
 
 # A Python function in the queue needs the lock. A hang cannot be ended from Python, so faulthandler's thread does it.
 PROGRAM = """
-import copy, faulthandler, io, pickle, time
+import copy, faulthandler, io, pickle
 import tb_stream
 import torch
+from torch_backend._testing import Gate
 
 calls = []
 
-def slow():
-    time.sleep(0.05)  # gives the lock up, and needs it again while the caller waits
+def call_back(gate):
+    gate.stop_the_stream()  # gives the lock up, and needs it again while the caller waits
     calls.append(1)
 
 def queue():
-    tb_stream.current_stream().add_callback(slow)
+    gate = Gate(50)
+    tb_stream.current_stream().add_callback(call_back, gate)
+    gate.open_once_this_thread_waits()
 
 def prepare():
     x = torch.arange(12.0, device="tb").reshape(3, 4)

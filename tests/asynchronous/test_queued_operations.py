@@ -14,19 +14,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch_backend._testing import held
 
 ELEMENTS = 1 << 20  # whole blocks of the allocator
 
 
-@pytest.fixture
+@pytest.fixture(params=["first calls", "known calls"])
 def busy() -> Iterator[None]:
-    """The default stream has work for some tens of milliseconds: what the test queues waits behind it."""
-    load = torch.ones(ELEMENTS, device="tb")
-    torch.accelerator.synchronize()
-    for _ in range(20):
-        load.sin_()
-    yield
-    torch.accelerator.synchronize()
+    """The default stream stands until the test waits for it: what the test queues before has not run by then.
+
+    The first call of an operator with new types waits. So each test runs twice.
+    """
+    with held() as gate:
+        gate.open_once_this_thread_waits()
+        yield
+        torch.accelerator.synchronize()
 
 
 def values_of(tensor: Tensor) -> list[float]:
@@ -89,12 +91,14 @@ def test_recording_the_stream_of_a_conjugated_or_negated_tensor_keeps_its_memory
         lazy = bits(x)
         side.wait_stream(torch.accelerator.current_stream())
         with side:
-            for _ in range(20):
-                torch.ones(ELEMENTS // 4, device="tb").sin_()
-            seen = lazy * 1
-        lazy.record_stream(side)
-        del x, lazy
-        torch.full((1000,), 9j, device="tb")  # would take the freed block if it were free at once
+            lazy * 1  # the first call of a kernel waits
+        with held(side):
+            with side:
+                seen = lazy * 1
+            lazy.record_stream(side)
+            del x, lazy
+            torch.full((1000,), 9j, device="tb")  # would take the freed block if it were free at once
+            torch.accelerator.current_stream().synchronize()
         torch.accelerator.current_stream().wait_stream(side)
         assert torch.equal(seen.cpu().resolve_neg(), bits(torch.full((1000,), 1 + 2j)).resolve_conj().resolve_neg())
         del seen

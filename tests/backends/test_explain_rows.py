@@ -16,6 +16,7 @@ PROGRAM = """
 import json, threading
 import tb_ops, tb_stream, torch
 from tb_device import explain, default_driver
+from torch_backend._testing import held
 
 x = torch.arange(64, dtype=torch.float32, device="tb")
 seen = {"kernels on the host's memory": tb_ops.native()}
@@ -40,10 +41,7 @@ seen["host callbacks"] = called.is_set()
 
 def returns_before_its_stream_runs(copy):
     # A copy on a stream that is held up; on another thread, since it may wait.
-    stream, gate, started = torch.Stream(device="tb"), threading.Event(), threading.Event()
-    def hold():
-        started.set()
-        gate.wait(60)
+    stream, done = torch.Stream(device="tb"), threading.Event()
     def run():
         with stream:
             copy()
@@ -51,13 +49,10 @@ def returns_before_its_stream_runs(copy):
     with stream:
         copy()
         torch.tb.synchronize()
-        tb_stream.current_stream().add_callback(hold)
-    done = threading.Event()
-    thread = threading.Thread(target=run)
-    thread.start()
-    started.wait(60)
-    early = done.wait(2)
-    gate.set()
+    with held(stream, seconds=60):
+        thread = threading.Thread(target=run)
+        thread.start()
+        early = done.wait(2)
     thread.join()
     torch.tb.synchronize()
     return early

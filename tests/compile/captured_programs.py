@@ -13,6 +13,7 @@ from collections.abc import Callable
 import tb_compile
 import torch
 import torch.nn.functional as F
+from torch_backend.conformance.bits import bit_difference
 
 Operation = Callable[[torch.Tensor], torch.Tensor]
 
@@ -75,8 +76,8 @@ def differing(seed: int) -> str | None:
         return f"seed {seed}: no graph was captured: {run.refusal}"
     for call, (plain, captured) in enumerate(zip(*found, strict=True)):
         for place, (one, other) in enumerate(zip(plain, captured, strict=True)):
-            if not torch.equal(one.nan_to_num(), other.nan_to_num()):
-                return f"seed {seed}: result {place} of call {call} differs by {(one - other).abs().max()}"
+            if difference := bit_difference(one, other):
+                return f"seed {seed}: result {place} of call {call}: {difference}"
     return None
 
 

@@ -16,6 +16,8 @@ import torch_backend.device_module as tb
 from compile import captured_programs
 from tb_compile.captured import NOT_LAUNCHED, Captured
 from torch import nn
+from torch_backend._testing import held
+from torch_backend.conformance.bits import assert_bit_identical
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
 
@@ -50,12 +52,12 @@ def batches(count: int, size: int = 5) -> list[tuple[torch.Tensor, torch.Tensor]
     ]
 
 
-def equal(net: nn.Module, other: nn.Module) -> None:
+def assert_same_parameters(net: nn.Module, other: nn.Module) -> None:
     for parameter, right in zip(net.parameters(), other.parameters(), strict=True):
-        assert torch.equal(parameter, right)
+        assert_bit_identical(right, parameter)
         assert (parameter.grad is None) == (right.grad is None)
-        if parameter.grad is not None:
-            assert torch.equal(parameter.grad, right.grad)  # type: ignore[arg-type]
+        if parameter.grad is not None and right.grad is not None:
+            assert_bit_identical(right.grad, parameter.grad)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -68,7 +70,7 @@ def test_a_captured_step_trains_as_the_plain_one(name: str) -> None:
         loss, expected = train(x, y), right(x, y)
         assert torch.equal(loss, expected)
         assert not loss.requires_grad
-        equal(net, plain)
+        assert_same_parameters(net, plain)
     assert (train.captures, train.replays, train.refusal) == (1, 9, "")
 
 
@@ -106,7 +108,7 @@ def test_gradients_are_there_or_not_as_in_the_plain_step(where: str) -> None:
             for optimizer in optimizers:
                 optimizer.zero_grad()
         assert torch.equal(train(x, y), right(x, y))
-        equal(net, plain)
+        assert_same_parameters(net, plain)
         if where == "after, outside":
             for optimizer in optimizers:
                 optimizer.step()
@@ -122,7 +124,7 @@ def test_other_shapes_have_graphs_of_their_own() -> None:
     for large, small in zip(batches(6), batches(6, size=3), strict=True):
         for batch in (large, small):
             assert torch.equal(train(*batch), right(*batch))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures == 2
     assert train.replays == 10
 
@@ -145,7 +147,7 @@ def test_a_learning_rate_that_changes_now_and_then_makes_another_graph() -> None
         for optimizer in optimizers:
             optimizer.param_groups[0]["lr"] = 0.1 if i < 10 else 0.01
         assert torch.equal(train(x, y), right(x, y))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures == 2
     assert train.refusal == ""
 
@@ -159,7 +161,7 @@ def test_a_learning_rate_that_always_changes_runs_as_it_is_and_says_why() -> Non
         for optimizer in optimizers:
             optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
         assert torch.equal(train(x, y), right(x, y))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures <= 3
     assert "learning rate may be a tensor" in train.refusal
 
@@ -176,7 +178,7 @@ def test_a_learning_rate_on_the_device_is_read_again() -> None:
         for rate in rates:
             rate.fill_(0.1 / (i + 1))
         assert torch.equal(train(x, y), steps[1](x, y))
-    equal(*nets)
+    assert_same_parameters(*nets)
     assert train.captures == 1
 
 
@@ -192,7 +194,7 @@ def test_a_loaded_optimizer_state_is_the_one_that_counts() -> None:
             for optimizer, state in zip(optimizers, saved, strict=True):
                 optimizer.load_state_dict(state)
         assert torch.equal(train(x, y), right(x, y))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures == 2
 
 
@@ -207,7 +209,7 @@ def test_parameters_that_moved_are_captured_again() -> None:
                 for parameter in one.parameters():
                     parameter.data = parameter.data * 2
         assert torch.equal(train(x, y), right(x, y))
-    equal(net, plain)
+    assert_same_parameters(net, plain)
     assert train.captures == 2
 
 
@@ -259,7 +261,7 @@ def test_a_step_that_waits_runs_as_it_is_and_loses_nothing() -> None:
     train, right = tb_compile.step(waiting(net, optimizers[0])), waiting(plain, optimizers[1])
     for x, y in batches(8):
         assert train(x, y) == right(x, y)
-        equal(net, plain)
+        assert_same_parameters(net, plain)
     assert train.replays == 0
     assert "captur" in train.refusal
 
@@ -312,16 +314,21 @@ def test_a_mistake_of_the_function_is_its_own() -> None:
 
 def test_calls_from_another_stream_are_in_order() -> None:
     call = tb_compile.step(lambda x: x * 2, warm_up=1)
-    big = torch.randn(600, 600, device="tb")
     streams = [tb.Stream() for _ in range(2)]
-    found = []
-    for i in range(12):
-        with tb.stream(streams[i % 2]):
-            big = big @ big * 1e-3
-            found.append(call(torch.full((1000,), float(i), device="tb")))
+    for i in range(3):  # warmed up, captured, replayed
+        call(torch.full((1000,), float(i), device="tb"))
     tb.synchronize()
+    found = []
+    with held(streams[0]) as first, held(streams[1]) as second:
+        for i in range(12):
+            with tb.stream(streams[i % 2]):
+                found.append(call(torch.full((1000,), float(i), device="tb")))
+        second.open()  # it waits for what the first one has still to do
+        first.open_once_this_thread_waits()
+        tb.synchronize()
+    assert call.replays == 14
     for i, one in enumerate(found):
-        assert torch.equal(one, torch.full((1000,), 2.0 * i, device="tb"))
+        assert_bit_identical(torch.full((1000,), 2.0 * i), one)
 
 
 def test_compiled_and_captured() -> None:

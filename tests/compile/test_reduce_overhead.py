@@ -14,6 +14,7 @@ import torch
 import torch_backend.device_module as tb
 from conftest import RunPython
 from torch import nn
+from torch_backend._testing import held
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 BACKENDS = ("tb", "tb_inductor")
@@ -227,10 +228,12 @@ def test_another_stream_waits_for_the_launch_before() -> None:
     streams = [tb.Stream() for _ in range(3)]
     torch.accelerator.synchronize()
     found: list[torch.Tensor] = []
-    for i in range(9):
-        with tb.stream(streams[i % 3]):
-            found.append(call(x).sum())
-    torch.accelerator.synchronize()
+    with held(streams[0]) as gate:
+        gate.open_once_this_thread_waits()
+        for i in range(9):
+            with tb.stream(streams[i % 3]):
+                found.append(call(x).sum())
+        torch.accelerator.synchronize()
     torch.testing.assert_close(torch.stack(found), expected.sum().expand(9), rtol=1e-3, atol=1e-2)
 
 

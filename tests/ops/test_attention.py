@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tb_ops._core
 import torch
+from torch_backend.conformance.bits import assert_bit_identical, bit_identical
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 
@@ -42,11 +43,6 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Bit by bit, so that a NaN equals itself and zeros of two signs differ."""
-    return torch.equal(one.cpu().contiguous().view(torch.int32), other.contiguous().view(torch.int32))
 
 
 def _both_ways(factors: list[torch.Tensor], grad: torch.Tensor, causal: bool, scale: float) -> list[torch.Tensor]:
@@ -84,7 +80,7 @@ def test_every_call_has_the_bits_of_stock_cpu(size: tuple[int, int, int, int, in
         shared, alone = _stock(factors, grad, size[5], scale)
         found = _both_ways([factor.to("tb") for factor in factors], grad.to("tb"), size[5], scale)
         for one, *expected in zip(found, shared, alone, strict=True):
-            assert any(_same(one, other) for other in expected), call
+            assert any(bit_identical(other, one) for other in expected), call
     if torch.backends.cpu.get_cpu_capability() == "AVX512":
         tried = {attention[:7] for attention in tb_ops._core.tried_attention()}
         assert {(*size, False), (*size, True)} <= tried
@@ -102,7 +98,7 @@ def test_numbers_that_are_none_go_the_same_way(number: float, causal: bool) -> N
             factors[1][2] = number
         expected = _both_ways(factors, grad, causal, 0.25)
         found = _both_ways([factor.to("tb") for factor in factors], grad.to("tb"), causal, 0.25)
-    _check_with_nan(found, expected)
+    _assert_bit_identical(found, expected)
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan"), 1e38])
@@ -119,7 +115,7 @@ def test_what_a_query_does_not_see_reaches_it_as_in_stock_cpu(which: int, number
                 grad[3] = 1e20
         expected = _both_ways(factors, grad, True, 0.25)
         found = _both_ways([factor.to("tb") for factor in factors], grad.to("tb"), True, 0.25)
-    _check_with_nan(found, expected)
+    _assert_bit_identical(found, expected)
 
 
 @pytest.mark.parametrize("scale", [-0.25, 0.0])
@@ -129,14 +125,12 @@ def test_scales_that_turn_scores_around(scale: float, causal: bool) -> None:
         factors, grad = _numbers((8, 4, 64, 64, 16, causal), call)
         expected = _both_ways(factors, grad, causal, scale)
         found = _both_ways([factor.to("tb") for factor in factors], grad.to("tb"), causal, scale)
-        _check_with_nan(found, expected)
+        _assert_bit_identical(found, expected)
 
 
-def _check_with_nan(found: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
+def _assert_bit_identical(found: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
     for one, other in zip(found, expected, strict=True):
-        nan = other.isnan()
-        assert torch.equal(one.cpu().isnan(), nan)
-        assert _same(one.cpu().masked_fill(nan, 0), other.masked_fill(nan, 0))
+        assert_bit_identical(other, one)
 
 
 def test_masks_other_types_and_odd_heads_stay_pytorchs() -> None:
@@ -144,10 +138,11 @@ def test_masks_other_types_and_odd_heads_stay_pytorchs() -> None:
     attend = torch.nn.functional.scaled_dot_product_attention
     query = torch.randn(2, 4, 64, 24)
     for _ in range(CALLS):
-        assert _same(attend(query.to("tb"), query.to("tb"), query.to("tb")), attend(query, query, query))
+        found = attend(query.to("tb"), query.to("tb"), query.to("tb"))
+        assert_bit_identical(attend(query, query, query), found)
     mask = torch.randn(64, 64)
     heads = torch.randn(2, 4, 64, 32)
     for _ in range(CALLS):
         found = attend(heads.to("tb"), heads.to("tb"), heads.to("tb"), mask.to("tb"))
-        assert _same(found, attend(heads, heads, heads, mask))
+        assert_bit_identical(attend(heads, heads, heads, mask), found)
     assert tb_ops._core.tried_attention() == before

@@ -13,7 +13,7 @@ import ops.cases.scaling  # noqa: F401
 import pytest
 import torch
 import torch.nn.functional as F
-from ops.cases.case import CASES, Case, Source, assert_same, backward, leaves
+from ops.cases.case import CASES, SPECIAL, Case, Source, SpecialSource, assert_same, backward, leaves
 from torch import nn
 
 aten = torch.ops.aten
@@ -26,6 +26,19 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", CASES)
 def test_the_kernel_gives_what_stock_cpu_gives(name: str, no_fallbacks: None) -> None:
     assert_same(CASES[name](Source("cpu")), CASES[name](Source("tb")))
+
+
+@pytest.mark.parametrize("numbers", [SPECIAL, [0.0, -0.0]], ids=["special", "zeros"])
+@pytest.mark.parametrize("name", CASES)
+def test_special_numbers_go_the_same_way_as_in_stock_cpu(name: str, numbers: list[float]) -> None:
+    results: list[object] = []
+    for device in ("cpu", "tb"):
+        try:
+            results.append(CASES[name](SpecialSource(device, numbers)))
+            torch.accelerator.synchronize()
+        except (RuntimeError, ValueError, IndexError) as error:
+            results.append(type(error).__name__)
+    assert_same(*results)
 
 
 def kthvalue_into_itself(x: torch.Tensor) -> None:

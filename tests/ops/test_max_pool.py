@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_backend.conformance.comparison import bit_identical
+from torch_backend.conformance.bits import bit_identical
 
 ODD = (math.nan, -math.inf, math.inf, 0.0, -0.0)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional
-from torch_backend.conformance.comparison import bit_identical
+from torch_backend.conformance.bits import bit_identical
 
 DTYPES = [
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.complex32),

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import pathlib
+import runpy
 from typing import Any
 
 import pytest
@@ -10,18 +12,10 @@ from tb_amp import _testing
 from torch.utils._python_dispatch import TorchDispatchMode
 
 INF, NAN = math.inf, math.nan
+# tb-amp is tested without torch-backend, whose comparison needs nothing but torch.
+BITS = "packages/torch-backend/src/torch_backend/conformance/bits.py"
+bit_identical: Any = runpy.run_path(str(pathlib.Path(__file__).parents[3] / BITS))["bit_identical"]
 TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
-
-
-def equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether both have NaN at the same positions, and all other elements are bit-identical."""
-    bits = [tensor.masked_fill(tensor.isnan(), 0).flatten().view(torch.uint8) for tensor in (ours, theirs)]
-    return (
-        ours.dtype == theirs.dtype
-        and ours.shape == theirs.shape
-        and torch.equal(ours.isnan(), theirs.isnan())
-        and torch.equal(*bits)
-    )
 
 
 def gradients(dtype: torch.dtype) -> list[torch.Tensor]:
@@ -50,7 +44,7 @@ def test_unscale_is_the_cpu_kernel_bit_for_bit(dtype: torch.dtype, inv_scale: fl
         _testing.unscale_(ours, found_ours, factor)
         torch._amp_foreach_non_finite_check_and_unscale_(theirs, found_theirs, factor)
         assert found_ours.item() == found_theirs.item() == (0.0 if bad is None else 1.0)
-        assert all(equal(one, other) for one, other in zip(ours, theirs, strict=True))
+        assert all(bit_identical(other, one) for one, other in zip(ours, theirs, strict=True))
 
 
 def test_unscale_takes_gradients_of_several_types_and_the_largest_values_of_each() -> None:
@@ -110,8 +104,8 @@ def test_update_scale_is_the_cpu_kernel_bit_for_bit(growth: float, backoff: floa
         found_inf = torch.full(shape, found)
         _testing.update_scale_(*ours, found_inf, growth, backoff, 5)
         torch._amp_update_scale_(*theirs, found_inf, growth, backoff, 5)
-        assert torch.equal(ours[0], theirs[0]), (scale, tracker, found)
-        assert torch.equal(ours[1], theirs[1]), (scale, tracker, found)
+        assert bit_identical(theirs[0], ours[0]), (scale, tracker, found)
+        assert bit_identical(theirs[1], ours[1]), (scale, tracker, found)
         assert ours[0].isfinite().all()
 
 
@@ -142,7 +136,7 @@ def test_an_autocast_region_changes_neither() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         _testing.unscale_(ours, found, torch.full((), 0.5))
     torch._amp_foreach_non_finite_check_and_unscale_(theirs, found, torch.full((), 0.5))
-    assert all(equal(one, other) for one, other in zip(ours, theirs, strict=True))
+    assert all(bit_identical(other, one) for one, other in zip(ours, theirs, strict=True))
 
 
 def test_wrong_tensors_are_refused_before_anything_is_written() -> None:

@@ -4,6 +4,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
@@ -84,27 +85,14 @@ at::Tensor kaiser_window(int64_t length, std::optional<c10::ScalarType> dtype, s
   return kaiser_window_periodic(length, true, dtype, layout, device, pin_memory);
 }
 
-// Grows the storage in stream order: new memory, a queued copy of the old bytes, a swap.
-void grow_storage(c10::StorageImpl *storage, size_t bytes, c10::DeviceIndex device) {
-  TORCH_CHECK(storage->resizable(), "Trying to resize storage that is not resizable");
-  DeviceScope scope(device);
-  c10::DataPtr data = runtime.allocator->allocate(bytes);
-  const size_t kept = std::min(bytes, storage->nbytes());
-  if (kept > 0 && storage->data()) {
-    const bool streams = runtime.driver->groups & TB_GROUP_ASYNC;
-    check(runtime.driver->mem_copy(runtime.self, device, streams ? current_stream(device) : nullptr, data.get(),
-                                   storage->data(), kept, TB_COPY_DEVICE_TO_DEVICE),
-          "resize", device);
-  }
-  storage->set_data_ptr_noswap(std::move(data));
-  storage->set_nbytes(bytes);
-}
-
+// A storage that is too small grows by torch-backend's hook, which PyTorch calls for UntypedStorage.resize_ too: it keeps
+// the old memory until the queued copy of its bytes is done.
 void ensure_storage(c10::TensorImpl *self) {
   const size_t bytes = at::detail::computeStorageNbytes(self->sizes(), self->strides(), self->dtype().itemsize(),
                                                         static_cast<size_t>(self->storage_offset()));
-  c10::StorageImpl *storage = self->unsafe_storage().unsafeGetStorageImpl();
-  if (self->numel() > 0 && bytes > storage->nbytes()) grow_storage(storage, bytes, self->device().index());
+  const c10::Storage &storage = self->unsafe_storage();
+  if (self->numel() > 0 && bytes > storage.nbytes())
+    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(storage, bytes);
 }
 
 const at::Tensor &resize_(const at::Tensor &self, c10::IntArrayRef size,

@@ -58,11 +58,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   void resizePrivateUse1Bytes(const c10::Storage &storage, size_t size) const override {
     ensure_ready();
     c10::StorageImpl *impl = storage.unsafeGetStorageImpl();
-    TORCH_CHECK(impl->resizable(), "trying to resize a storage that cannot be resized");
+    TORCH_CHECK(impl->resizable(), "Trying to resize storage that is not resizable");
     const c10::DeviceGuard on(storage.device());
     c10::DataPtr grown = device_allocator()->allocate(size);
     const size_t kept = std::min(size, storage.nbytes());
-    if (kept) {
+    if (kept && storage.data()) {
       device_allocator()->copy_data(grown.get(), storage.data(), kept);
       const int32_t device = components.device.current_device();
       record_stream(storage.data_ptr(), to_c10(current_stream(device), device));

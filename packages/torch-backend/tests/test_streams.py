@@ -4,15 +4,7 @@ import time
 
 import pytest
 import torch
-
-
-def busy(stream: torch.Stream, size: int = 400) -> torch.Tensor:
-    """Queues some tens of milliseconds of work."""
-    with torch.tb.stream(stream):
-        x = torch.ones(size, size, device="tb")
-        for _ in range(6):
-            x = x @ x / size
-    return x
+from torch_backend._testing import held
 
 
 def test_default_stream_is_number_0_and_current_at_first() -> None:
@@ -76,24 +68,34 @@ def test_a_fresh_event_is_complete_and_waiting_for_it_does_nothing() -> None:
 
 def test_event_becomes_complete_with_the_work_before_it() -> None:
     side = torch.tb.Stream()
-    result = busy(side)
-    event = side.record_event()
-    event.synchronize()
-    assert event.query()
-    assert side.query()
-    assert result.sum().item() == pytest.approx(400 * 400)
+    x = torch.ones(400, device="tb")
+    x + 1  # the first call of a kernel waits
+    with held(side) as gate:
+        with torch.tb.stream(side):
+            result = x + 1
+        event = side.record_event()
+        assert not event.query()
+        assert not side.query()
+        gate.open()
+        event.synchronize()
+        assert event.query()
+        assert side.query()
+    assert result.sum().item() == 800
 
 
 def test_elapsed_time_is_in_milliseconds() -> None:
     start, end = torch.tb.Event(enable_timing=True), torch.tb.Event(enable_timing=True)
     begin = time.perf_counter()
     start.record()
-    busy(torch.tb.current_stream(), 700)
+    with held():
+        least = time.perf_counter()
+        time.sleep(0.05)
+        least = (time.perf_counter() - least) * 1e3
     end.record()
     end.synchronize()
     wall = (time.perf_counter() - begin) * 1e3
     measured = start.elapsed_time(end)
-    assert 0.05 * wall < measured <= 1.05 * wall, (measured, wall)
+    assert least <= measured <= wall + 1, (least, measured, wall)  # 1 ms for two clocks
 
 
 def test_elapsed_time_of_unrecorded_events_says_so() -> None:
@@ -123,10 +125,29 @@ def test_priorities_are_accepted_and_clamped() -> None:
 
 def test_wait_stream_orders_work_across_streams() -> None:
     side = torch.tb.Stream()
-    for _ in range(5):
-        x = busy(side, 300)
+    x = torch.zeros(300, device="tb")
+    x.fill_(1).add(1)  # the first call of a kernel waits
+    torch.tb.synchronize()
+    with held(side):
+        with torch.tb.stream(side):
+            x.fill_(7)
         torch.tb.current_stream().wait_stream(side)
-        assert (x + 1).sum().item() == pytest.approx(300 * 300 * 2)
+        y = x + 1
+        assert not torch.tb.current_stream().query()
+    assert y.sum().item() == 300 * 8
+
+
+def test_streams_that_do_not_wait_for_each_other_are_in_no_order() -> None:
+    """The negative control: without wait_stream the same program reads what was there before."""
+    side = torch.tb.Stream()
+    x = torch.ones(300, device="tb")
+    x.fill_(1).add(1)
+    torch.tb.synchronize()
+    with held(side):
+        with torch.tb.stream(side):
+            x.fill_(7)
+        y = x + 1
+        assert y.sum().item() == 300 * 2
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -136,20 +157,20 @@ def test_memory_used_on_a_side_stream_is_reused_only_after_that_work_when_record
     torch.tb.synchronize()
     torch.tb.empty_cache()
     value = torch.full((1 << 18,), 3.0, device="tb")
+    value.sum()  # the first call of a kernel waits
     address = value.data_ptr()
-    side.wait_stream(torch.tb.current_stream())
-    busy(side, 800)
-    with torch.tb.stream(side):
-        total = value.sum()
-    if recorded:
-        value.record_stream(side)
-    del value
-    other = torch.full((1 << 18,), 7.0, device="tb")
-    assert not side.query(), "the side stream was done too early for this test to show anything"
-    assert (other.data_ptr() == address) is not recorded
+    torch.tb.synchronize()
+    with held(side):
+        with torch.tb.stream(side):
+            total = value.sum()
+        if recorded:
+            value.record_stream(side)
+        del value
+        other = torch.full((1 << 18,), 7.0, device="tb")
+        torch.tb.current_stream().synchronize()
+        assert (other.data_ptr() == address) is not recorded
     side.synchronize()
-    if recorded:
-        assert total.item() == 3.0 * (1 << 18)
+    assert total.item() == (3.0 if recorded else 7.0) * (1 << 18)
 
 
 def test_backward_of_work_on_a_side_stream_is_right() -> None:
@@ -170,9 +191,10 @@ def test_backward_of_work_on_a_side_stream_is_right() -> None:
 def test_synchronize_waits_for_every_stream_of_the_device() -> None:
     sides = [torch.tb.Stream() for _ in range(3)]
     for side in sides:
-        busy(side, 300)
-    torch.tb.synchronize()
-    assert all(side.query() for side in sides)
+        with held(side) as gate:
+            gate.open_once_this_thread_waits()
+            torch.tb.synchronize()
+            assert side.query()
 
 
 def test_the_native_handle_is_the_drivers_one_and_stays_the_same() -> None:

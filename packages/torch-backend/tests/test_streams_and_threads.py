@@ -7,6 +7,9 @@ import threading
 import pytest
 import torch
 from conftest import Script
+from torch_backend._testing import held
+
+ELEMENTS = 1 << 18  # whole blocks of the allocator
 
 
 def test_work_of_a_side_stream_is_seen_after_its_event() -> None:
@@ -24,21 +27,44 @@ def test_work_of_a_side_stream_is_seen_after_its_event() -> None:
     assert set((result + 1).tolist()) == {2049.0}
 
 
-def test_memory_used_on_another_stream_is_not_reused_too_early() -> None:
+@pytest.mark.parametrize("recorded", [True, False])
+def test_memory_used_on_another_stream_is_reused_only_after_that_work_if_it_was_recorded(recorded: bool) -> None:
+    """Not recorded is the negative control: the same program gets the memory again, and the other stream reads it."""
     side = torch.Stream(device="tb")
-    for value in range(30):
-        block = torch.full((50_000,), float(value), device="tb")
-        side.wait_stream(torch.accelerator.current_stream())
+    torch.accelerator.synchronize()
+    torch.accelerator.empty_cache()
+    block = torch.full((ELEMENTS,), 2.0, device="tb")
+    block + block  # the first call of a kernel waits
+    address = block.data_ptr()
+    torch.accelerator.synchronize()
+    with held(side):
         with side:
-            total = block
-            for _ in range(5):
-                total = total + 0
+            total = block + block
+        if recorded:
             block.record_stream(side)
-            total = total + block
         del block
-        torch.full((50_000,), -1.0, device="tb")  # would take the freed block if it were free at once
-        side.synchronize()
-        assert set(total.tolist()) == {2.0 * value}
+        other = torch.full((ELEMENTS,), -1.0, device="tb")
+        torch.accelerator.current_stream().synchronize()
+        assert (other.data_ptr() != address) is recorded
+    side.synchronize()
+    assert set(total.tolist()) == {4.0 if recorded else -2.0}
+    del other
+    assert torch.full((ELEMENTS,), 5.0, device="tb").data_ptr() == address, "the memory serves again afterwards"
+
+
+def test_memory_recorded_on_many_streams_waits_for_each() -> None:
+    sides = [torch.Stream(device="tb") for _ in range(3)]
+    for last in range(3):
+        torch.accelerator.synchronize()
+        torch.accelerator.empty_cache()
+        block = torch.full((ELEMENTS,), 2.0, device="tb")
+        address = block.data_ptr()
+        torch.accelerator.synchronize()
+        with held(sides[last]):
+            for side in sides:
+                block.record_stream(side)
+            del block
+            assert torch.full((ELEMENTS,), -1.0, device="tb").data_ptr() != address, last
 
 
 def test_copies_that_do_not_block_arrive_in_order() -> None:
@@ -124,28 +150,7 @@ def test_the_same_seed_gives_the_same_numbers_on_every_thread_count(script: Scri
     assert first == second
 
 
-def test_short_kernels_run_on_one_thread_and_long_ones_on_all_once_the_host_waits(script: Script) -> None:
-    code = """
-        import os, pathlib, torch
-        torch.set_num_threads(2)
-        def workers():
-            tasks = pathlib.Path("/proc/self/task").glob("*/comm")
-            return sum(task.read_text().strip() == "tb-cpu-0" for task in tasks)  # the team's bear the same name
-        def multiply(size, times):
-            x = torch.ones(size, size, device="tb")
-            for _ in range(times):
-                x @ x
-            torch.accelerator.synchronize()
-        multiply(64, 200)
-        short = workers()
-        multiply(1024, 4)  # measured
-        multiply(1024, 4)  # the host waits by the second one
-        print(short, workers() > 1)
-    """
-    assert script(code).stdout.split() == ["1", "True"]
-
-
-def test_short_kernels_get_no_team_where_the_number_of_threads_was_set(script: Script) -> None:
+def test_short_kernels_get_no_intra_op_threads_where_the_number_of_threads_was_set(script: Script) -> None:
     """PyTorch passes the number on to each thread at that thread's first kernel, over what the worker had chosen."""
     names = script(
         """

@@ -13,6 +13,9 @@ import torch
 import torch_backend.device_module as tb
 from conftest import RunPython
 from tb_ops import _core
+from ops.threads import WORKER
+from torch_backend._testing import held
+from torch_backend.conformance.bits import bit_identical
 
 Lists = list[list[torch.Tensor]]
 
@@ -33,21 +36,20 @@ def on_tb(given: Lists) -> Lists:
     return [[tensor.to("tb") for tensor in tensors] for tensors in given]
 
 
-def queue_behind_slow_work(run: Callable[[], Any]) -> int:
+def queue_behind_a_gate(run: Callable[[], Any]) -> int:
     """How many operations on lists ran together with the one before them."""
     torch.accelerator.synchronize()
     before = _core.lists_run_together()
-    slow = torch.ones(600, 600, device="tb")
-    for _ in range(8):
-        slow = slow @ slow * 1e-3
-    run()
-    torch.accelerator.synchronize()
+    with held() as gate:
+        gate.open_once_this_thread_waits()
+        run()
+        torch.accelerator.synchronize()
     return _core.lists_run_together() - before
 
 
 def equal(ours: Lists, theirs: Lists) -> bool:
     return all(
-        torch.equal(a.cpu(), b) and a.stride() == b.stride()
+        bit_identical(b, a, strides=True)
         for one, other in zip(ours, theirs, strict=True)
         for a, b in zip(one, other, strict=True)
     )
@@ -86,7 +88,7 @@ def test_bits_are_those_of_stock(work: Callable[[Lists], Lists], dtype: torch.dt
     work(on_tb(lists(dtype)))  # the first call of a kernel with new types waits
     expected = work(lists(dtype, seed=1))
     given, results = on_tb(lists(dtype, seed=1)), []
-    together = queue_behind_slow_work(lambda: results.extend(work(given)))
+    together = queue_behind_a_gate(lambda: results.extend(work(given)))
     # mul_ by a number is another kernel for types of 16 bits, which goes by itself.
     assert together == (4 if work is adam and dtype.itemsize == 2 else 7)
     assert equal(results, expected)
@@ -134,7 +136,7 @@ def test_optimizers_run_their_operations_together(optimizer: str, options: dict[
 
     expected, trained, behind = training("cpu")(), training("tb")(), training("tb")
     assert equal(trained, expected)
-    assert queue_behind_slow_work(lambda: trained.extend(behind())) >= 4
+    assert queue_behind_a_gate(lambda: trained.extend(behind())) >= 4
     assert equal(trained[1:], expected)
 
 
@@ -179,7 +181,7 @@ def test_what_must_not_run_together_runs_in_order(work: Callable[[Lists], Lists]
     work(on_tb(lists()))
     expected = work(lists())
     given, results = on_tb(lists()), []
-    assert queue_behind_slow_work(lambda: results.extend(work(given))) == 0
+    assert queue_behind_a_gate(lambda: results.extend(work(given))) == 0
     assert equal(results, expected)
 
 
@@ -195,8 +197,8 @@ def test_an_event_between_two_operations_stands_for_the_first() -> None:
         event.synchronize()  # later than it could be, never sooner
         assert event.query()
 
-    assert queue_behind_slow_work(run) == 1
-    assert all(torch.equal(a.cpu(), b * 2.0 * 3.0) for a, b in zip(given, lists()[0], strict=True))
+    assert queue_behind_a_gate(run) == 1
+    assert all(bit_identical(b * 2.0 * 3.0, a) for a, b in zip(given, lists()[0], strict=True))
 
 
 def test_replays_of_a_graph_run_them_together_each_time() -> None:
@@ -206,7 +208,7 @@ def test_replays_of_a_graph_run_them_together_each_time() -> None:
     with tb.graph(graph):
         results = adam(given)
     for replay in range(3):
-        assert queue_behind_slow_work(graph.replay) == 7, replay
+        assert queue_behind_a_gate(graph.replay) == 7, replay
         theirs = adam(expected)
     assert equal(results[:4], theirs[:4])
 
@@ -215,7 +217,7 @@ def test_a_timeline_shows_each_for_itself(tmp_path: Path) -> None:
     given = on_tb(lists())
     adam(given)
     with tb_stream.trace(tmp_path / "timeline.json"):
-        together = queue_behind_slow_work(lambda: adam(given))
+        together = queue_behind_a_gate(lambda: adam(given))
     events = json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
     ran = [event["name"] for event in events if event.get("cat") == "run"]
     assert together == 0
@@ -224,12 +226,10 @@ def test_a_timeline_shows_each_for_itself(tmp_path: Path) -> None:
 
 def test_threads_share_what_runs_together(run_python: RunPython) -> None:
     done = run_python(
-        """
-import time
-import torch, torch_backend
-from tb_ops import _core
+        WORKER
+        + """
+from torch_backend.conformance.bits import bit_identical
 
-torch.set_num_threads(2)
 def lists(device):
     generator = torch.Generator().manual_seed(0)
     return [[torch.rand(n, generator=generator).to(device) for n in [30_001, 5, 700, 64_000] * 6] for _ in range(3)]
@@ -239,24 +239,12 @@ def work(given):
     torch._foreach_lerp_(given[0], given[1], 0.1)
     torch._foreach_addcmul_(given[2], given[0], given[1], 0.3)
 
-def teams(*given):  # that start while the host waits for work on these
-    torch.tb.synchronize()
-    time.sleep(0.3)  # an idle worker ends its team
-    before = _core.team_starts()[0]
-    short = torch.ones(3000, device="tb")
-    for _ in range(2000):
-        short.lgamma()
-    for lists in given:
-        work(lists)
-    torch.tb.synchronize()
-    return _core.team_starts()[0] - before
-
 given, expected = lists("tb"), lists("cpu")
 work(given), work(expected)
 before = _core.lists_run_together()
-print(teams(), teams(given), _core.lists_run_together() - before)
+print(started(lambda: None), started(lambda: work(given)), _core.lists_run_together() - before)
 work(expected)
-print(all(torch.equal(a.cpu(), b) for one, other in zip(given, expected) for a, b in zip(one, other)))
+print(all(bit_identical(b, a) for one, other in zip(given, expected) for a, b in zip(one, other)))
 """
     )
     assert done.stdout.split() == ["0", "1", "2", "True"]

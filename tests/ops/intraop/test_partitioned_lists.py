@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-import torch_backend  # noqa: F401
 from conftest import RunPython
-from ops.threads import one_thread
+from ops.cases.case import assert_same
+from ops.threads import WORKER, one_thread
+from torch_backend._testing import held
 
 LENGTHS = [1, 5, 0, 64, 4000, 17, 3, 2500, 900, 6001] * 8
 
@@ -20,12 +21,11 @@ def tensors(seed: int) -> list[torch.Tensor]:
 
 
 def while_waiting(run: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
-    """Queues some tenths of a second of work before, so that the host waits by the time this runs."""
-    slow = torch.ones(600, 600, device="tb")
-    for _ in range(8):
-        slow = slow @ slow * 1e-3
-    results = run()
-    torch.accelerator.synchronize()
+    """What `run` queues, run while the host waits; from the second call on, as first calls of operators wait."""
+    with held() as gate:
+        gate.open_once_this_thread_waits()
+        results = run()
+        torch.accelerator.synchronize()
     return [result.cpu() for result in results]
 
 
@@ -93,7 +93,7 @@ def test_lists_have_the_bits_of_one_thread(run: Callable[[list[list[torch.Tensor
     for _ in range(5):
         given = [[tensor.to("tb") for tensor in tensors(seed)] for seed in range(4)]
         found = while_waiting(lambda given=given: run(given))  # type: ignore[misc]
-        assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
+        assert_same(expected, found)
 
 
 def test_attention_backward_has_the_bits_of_one_thread_at_every_call() -> None:
@@ -111,38 +111,23 @@ def test_attention_backward_has_the_bits_of_one_thread_at_every_call() -> None:
             with one_thread():
                 expected = run("cpu")
             found = while_waiting(lambda run=run: run("tb"))  # type: ignore[misc]
-            assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
+            assert_same(expected, found)
 
 
 def helped(run_python: RunPython, *works: str) -> list[bool]:
     """Whether threads join the worker for each of `works` while the host waits."""
     done = run_python(
-        f"""
-import os, time
-import torch, torch_backend
+        WORKER
+        + f"""
 import torch.nn.functional as F
 
-def threads():
-    return len(os.listdir("/proc/self/task"))
-
-torch.set_num_threads(2)
 many = [torch.ones(300, device="tb") for _ in range(100)]
 matrix, row = torch.ones(256, 256, device="tb"), torch.ones(256, device="tb")
 q = torch.randn(2, 8, 64, 16, device="tb", requires_grad=True)
 out = F.scaled_dot_product_attention(q, q, q)
 for work in {works!r}:
-    exec(work)  # autograd has a thread of its own
-    torch.tb.synchronize()
-    time.sleep(0.3)  # an idle worker ends its team
-    alone = threads()
-    most = alone
-    for _ in range(10):
-        for _ in range(200):
-            slow = torch.ones(70000, device="tb").lgamma()
-        exec(work)
-        torch.tb.synchronize()
-        most = max(most, threads())
-    print(int(most > alone))
+    exec(work)  # the first call of a kernel waits
+    print(int(starts(lambda: exec(work))))
 """
     )
     return [word == "1" for word in done.stdout.split()]

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from conftest import RunPython
 from ops.replay import replayed
+from ops.threads import WORKER
+from torch_backend.conformance.bits import assert_bit_identical
 
 HEADER = pathlib.Path(__file__).parents[3] / "packages/tb-ops/src/thread_independent.h"
 # The header's lists, by their names: what is independent anywhere, and what is so on processors with AVX-512.
@@ -141,59 +143,28 @@ def test_short_kernels_that_may_get_threads_are_bit_identical_on_any_number_of_t
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             assert one.numel() > 0
-            assert torch.equal(one, two)
-
-
-THREADS = """
-import os, time
-import torch
-
-def threads():
-    return len(os.listdir("/proc/self/task"))
-
-def settled(count):
-    end = time.monotonic() + 30
-    while threads() != count and time.monotonic() < end:
-        time.sleep(0.005)
-    return threads()
-
-torch.set_num_threads(2)
-tensor = torch.ones(1 << 23, device="tb")
-torch.tb.synchronize()
-alone = threads()
-"""
+            assert_bit_identical(one, two)
 
 
 def test_an_idle_worker_keeps_no_intra_op_threads(run_python: RunPython) -> None:
-    done = run_python(
-        THREADS
-        + """
-most = alone
-for _ in range(40):
-    tensor.exp_()
-    tensor.exp_()  # begins when the host waits already, and so may have its processor too
-    torch.tb.synchronize()
-    most = max(most, threads())
-print(most > alone, settled(alone) - alone)
+    code = """
+tensor = torch.ones(1 << 23, device="tb")
+print(starts(tensor.exp_), alone())
 """
-    )
-    assert done.stdout.split() == ["True", "0"]
+    assert run_python(WORKER + code).stdout.split() == ["True", "True"]
 
 
 def test_a_convolution_counts_its_result_before_it_runs(run_python: RunPython) -> None:
     """Else it is looked up as smaller than it is remembered, where the result takes it over a power of two."""
     done = run_python(
-        THREADS
+        WORKER
         + """
 images, weight = torch.ones(64, 16, 65, 63, device="tb"), torch.ones(16, 1, 3, 3, device="tb")
-most = alone
-for _ in range(40):
-    small = torch.conv2d(images, weight, stride=16, groups=16)
-    small = torch.conv2d(images, weight, stride=16, groups=16)  # begins when the host waits already
-    torch.tb.synchronize()
-    most = max(most, threads())
+def convolve():
+    return torch.conv2d(images, weight, stride=16, groups=16)
+small = convolve()
 assert images.numel() + weight.numel() < 1 << 22 <= images.numel() + weight.numel() + small.numel()
-print(most > alone)
+print(starts(convolve))
 """
     )
     assert done.stdout.split() == ["True"]
@@ -202,34 +173,28 @@ print(most > alone)
 def test_new_intra_op_threads_are_placed_once_and_may_run_where_the_process_may(run_python: RunPython) -> None:
     """Threads that began on their maker's processor leave it, for which they are barred from it for a moment."""
     done = run_python(
-        THREADS
+        WORKER
         + """
-from tb_ops import _core
+import tb_stream
 
-def starts():
+def thread_starts():
     return _core.team_starts()[0]
 
-def start():  # intra-op threads, of which one is new
-    before = starts()
-    for _ in range(40):
-        for _ in range(2):
-            tensor.exp_()
-        torch.tb.synchronize()
-        if starts() != before:
-            return
-    raise AssertionError("no intra-op threads in 40 tries")
-
-assert starts() == 0
+assert thread_starts() == 0
+tensor = torch.ones(1 << 23, device="tb")
+torch.tb.synchronize()
 process, masks = set(os.listdir("/proc/self/task")), set()
-for i in range(10):
-    assert settled(alone) == alone
-    start()
-    for _ in range(3):  # at once: the thread is still there
-        tensor.exp_()
-        torch.tb.synchronize()
-    assert starts() == i + 1, (starts(), i)
+def look():  # on the worker's thread, which is busy with this, and so keeps its threads
     for thread in set(os.listdir("/proc/self/task")) - process:
-        masks.add(frozenset(os.sched_getaffinity(int(thread))))
+        if pathlib.Path(f"/proc/self/task/{thread}/comm").read_text().strip() == "tb-cpu-0":
+            masks.add(frozenset(os.sched_getaffinity(int(thread))))
+def work():
+    for _ in range(4):  # at once: the thread is still there
+        tensor.exp_()
+    tb_stream.current_stream().add_callback(look)
+for i in range(10):
+    assert starts(work)
+    assert thread_starts() == i + 1, (thread_starts(), i)
 assert masks == {frozenset(os.sched_getaffinity(0))}, masks
 count, moved = _core.team_starts()
 print(count, 0 <= moved <= count)
@@ -240,14 +205,38 @@ print(count, 0 <= moved <= count)
 
 def test_a_thread_that_waits_for_long_keeps_no_intra_op_threads(run_python: RunPython) -> None:
     done = run_python(
-        THREADS
+        WORKER
         + """
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+before = threads()
 torch.ones(1 << 23).exp_()
 with_threads = threads()
+with held() as gate:
+    gate.open_once_this_thread_waits()  # the thread of the gate ends when it has opened
+    torch.tb.synchronize()
+tensor = torch.ones(1 << 23, device="tb")
 for _ in range(100):
     tensor.exp_()
 torch.tb.synchronize()
-print(with_threads > alone, settled(alone) - alone)
+end = time.monotonic() + 30
+while threads() != before and time.monotonic() < end:
+    time.sleep(0.002)
+print(with_threads > before, threads() - before)
 """
     )
     assert done.stdout.split() == ["True", "0"]
+
+
+def test_short_kernels_run_on_one_thread_and_long_ones_on_all_once_the_host_waits(run_python: RunPython) -> None:
+    code = """
+def multiply(size):
+    x = torch.ones(size, size, device="tb")
+    return lambda: x @ x
+short, long = multiply(64), multiply(1024)
+for _ in range(8):
+    short()
+print(starts(short), starts(long))
+"""
+    assert run_python(WORKER + code).stdout.split() == ["False", "True"]

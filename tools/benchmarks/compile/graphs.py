@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 import torch
 import torch_backend.device_module as tb
 from examples.models.case import Case, Training, adamw_fused
+from torch_backend.conformance.bits import bit_identical
 
 from benchmarks.operators.steps import STEPS
 
@@ -69,10 +70,6 @@ def _block(call: Callable[[], object], count: int) -> float:
     return (time.perf_counter() - begin) / count * 1e3
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return torch.equal(one.cpu(), other.cpu())
-
-
 def measure(name: str, rounds: int) -> Measured:
     device = torch.device("tb")
     eager, other = Training(_case(name), device), Training(_case(name), device)
@@ -83,7 +80,7 @@ def measure(name: str, rounds: int) -> Measured:
         expected = eager.step()
         torch.manual_seed(seed)
         graph.replay()
-        if not _same(expected, loss):
+        if not bit_identical(expected, loss):
             raise SystemExit(f"{name}: the replay's loss {loss.item()} is not the eager step's, {expected.item()}")
     count = max(1, int(50 / _block(eager.step, 5)))  # blocks of some 50 ms
     pairs = [(_block(eager.step, count), _block(graph.replay, count)) for _ in range(rounds)]

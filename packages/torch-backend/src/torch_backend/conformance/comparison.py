@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.testing._comparison import default_tolerances
 from torch.utils import _pytree as pytree
 
+from torch_backend.conformance.bits import bit_identical
 from torch_backend.conformance.case import Observation
 
 
@@ -30,18 +31,6 @@ def flatten(value: Any) -> list[Any]:
 
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu().resolve_conj().resolve_neg()
-
-
-def bit_identical(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors on the CPU are equal in every bit: NaN, infinities and the sign of zero count."""
-    if one.layout != other.layout or one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    if one.layout != torch.strided:
-        return bit_identical(one.to_dense(), other.to_dense())
-    if one.is_quantized:
-        return torch.equal(one, other)
-    flat = [tensor.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8) for tensor in (one, other)]
-    return torch.equal(*flat)
 
 
 def significant_strides(tensor: torch.Tensor) -> tuple[int, ...]:

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from torch_backend.conformance.bits import bit_identical
 from torch_backend.conformance.case import Observation
-from torch_backend.conformance.comparison import bit_identical, flatten, on_cpu
+from torch_backend.conformance.comparison import flatten, on_cpu
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.outcome import Outcome, agree, attempt
 
@@ -45,10 +46,7 @@ def _same(one: Any, other: Any) -> bool:
     leaves = [flatten(one), flatten(other)]
     if len(leaves[0]) != len(leaves[1]):
         return False
-    return all(
-        bit_identical(a.detach(), b.detach()) if isinstance(a, torch.Tensor) else a == b
-        for a, b in zip(*leaves, strict=True)
-    )
+    return all(bit_identical(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(*leaves, strict=True))
 
 
 def agree_statistically(

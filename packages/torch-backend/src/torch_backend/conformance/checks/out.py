@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from torch_backend.conformance.bits import bit_identical
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
-from torch_backend.conformance.comparison import bit_identical
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.device_copies import copy_to_device, tensors_in
 from torch_backend.conformance.outcome import attempt
