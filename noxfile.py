@@ -407,6 +407,7 @@ def lint(session: nox.Session) -> None:
     environment.run(session, "clang-format", "--dry-run", "-Werror", *tracked("*.h", "*.hpp", "*.c", "*.cpp"))
     environment.run(session, "python", str(ROOT / "tools" / "abi.py"), "--check")
     environment.run(session, "python", str(ROOT / "tools" / "rules.py"))
+    environment.run(session, "python", str(ROOT / "tools" / "checks" / "environment.py"))
 
 
 @nox.session
