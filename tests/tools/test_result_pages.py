@@ -59,6 +59,7 @@ TIMES: dict[str, Any] = {
     "replays": {"frames": {"tb": {"nanoseconds_per_event": 79.0}}},
     "pairs": {"tb": {"pair_512": 21.8}},
 }
+TIMES["instructions"] = {"generate:frames": 706.2}
 ALLOCATOR: dict[str, Any] = {
     "traces": {"generate:frames": TRACE},
     "pinned": {"generate:loader:0": PINNED},
@@ -98,6 +99,7 @@ PAGES = {
     "bench-allocator's plans": (pages.allocator(ALLOCATOR), "| frames | 100.00 % | 20.0 | 3 | 0 |"),
     "bench-allocator's pinned memory": (pages.allocator(ALLOCATOR), "| loader:0 | 1.050 | 9.0 | 0.3000 | 0.1000 |"),
     "bench-allocator's peers": (pages.allocator(ALLOCATOR), "| pair_512 | 21.8 |"),
+    "bench-allocator's instructions": (pages.allocator(ALLOCATOR), "| frames | 706 |"),
     "bench-allocator's gaps": (pages.allocator(ALLOCATOR), "not measured here: RMM's time"),
     "bench-generator": (pages.generator({"uniform": GENERATED}), "| uniform | 0.62 | 4.57 | 7.4 | 4.2 |"),
     "demo": (pages.demo(DEMO, 4.08), "| step time, ms | not timed | not timed | not timed |"),

@@ -131,6 +131,10 @@ def allocator(report: Results) -> str:
             for name, one in results.items()
         ]
         tables.append(Table(["", *programs], rows, title))
+    counted = (report.get("times") or {}).get("instructions", {})
+    if counted:
+        rows = [[_trace(name), _number(count, 0)] for name, count in counted.items()]
+        tables.append(Table(["trace", "instructions an event"], rows, "The emulated driver's included."))
     return page("tb-allocator", "nox -s bench-allocator", tables, _met(report["acceptance"], "promise"))
 
 
