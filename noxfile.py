@@ -213,8 +213,8 @@ def lint(session: nox.Session) -> None:
     environment.run(session, "ruff", "check", ".")
     environment.run(session, "ruff", "format", "--check", ".")
     environment.run(session, "clang-format", "--dry-run", "-Werror", *tracked("*.h", "*.hpp", "*.c", "*.cpp"))
-    environment.run(session, "python", str(CHECKS / "abi.py"), "--check")
-    environment.run(session, "python", str(CHECKS / "rules.py"))
+    for checker in (["abi.py", "--check"], ["rules.py"], ["environment.py"]):
+        environment.run(session, "python", str(CHECKS / checker[0]), *checker[1:])
 
 
 @nox.session

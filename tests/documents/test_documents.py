@@ -29,3 +29,23 @@ def test_links_lead_to_files(page: pathlib.Path) -> None:
     links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+RECORDS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+
+
+def test_every_decision_is_listed_with_its_title_date_and_status() -> None:
+    listed = (ROOT / "docs" / "decisions" / "README.md").read_text().splitlines()
+    for record in RECORDS:
+        number = record.name[:4]
+        title, _, facts, *_ = record.read_text().splitlines()
+        date, status = facts.split(", ", 1)
+        row = f"| [{number}]({record.name}) | {title.removeprefix(f'# {number}: ')} | {date} | {status} |"
+        assert listed.count(row) == 1, f"docs/decisions/README.md lacks the line: {row}"
+    assert sum(line.startswith("| [") for line in listed) == len(RECORDS)
+
+
+def test_decisions_are_numbered_from_1_on_by_date() -> None:
+    assert [int(record.name[:4]) for record in RECORDS] == list(range(1, len(RECORDS) + 1))
+    dates = [record.read_text().splitlines()[2].split(",")[0] for record in RECORDS]
+    assert dates == sorted(dates)

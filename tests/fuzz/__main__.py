@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import sys
 import time
 
@@ -24,6 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=1, help="runs of each case; races need several (%(default)s)")
     parser.add_argument("--keep-going", action="store_true", help="go on after a case that differs")
     parser.add_argument("--no-shrink", action="store_true", help="print differing cases as they are")
+    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write docs/results/fuzz.md there")
     chosen = parser.parse_args()
     if chosen.cases < 1 or chosen.repeat < 1:
         parser.error("--cases and --repeat take at least 1: a run without programs shows nothing")
@@ -36,6 +38,8 @@ def main() -> int:
     import faulthandler
 
     import torch
+    from benchmarks import pages
+    from benchmarks.page import write
 
     from .generate import generate
     from .report import Run
@@ -55,7 +59,10 @@ def main() -> int:
             break
     faulthandler.cancel_dump_traceback_later()
     if not chosen.show:
-        print(f"{run.summary()}, {time.monotonic() - begin:.1f} s", flush=True)
+        seconds = time.monotonic() - begin
+        print(f"{run.summary()}, {seconds:.1f} s", flush=True)
+        if chosen.page:
+            write(chosen.page, pages.fuzz(run.summary(), chosen.seed, seconds))
     return 1 if run.failed else 0
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import pages
+from benchmarks.page import write
 from tb_allocator import replay, traces
 
 from . import acceptance, comparison, instructions, programs
@@ -82,6 +84,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("build/bench-allocator.json"))
     parser.add_argument("--library", type=Path, help="liballocator_under_test.a; without it no times against peers")
     parser.add_argument("--folder", type=Path, default=Path("build/bench-allocator"), help="for what is downloaded")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write docs/results/allocator.md there")
     options = parser.parse_args()
     names = options.trace or [*map(str, RECORDED), *(f"generate:{name}" for name in traces.NAMES)]
     columns = f"{'trace':28}{'used':>9}{'ns/event':>10}{'calls/event':>13}{'waits':>7}{'plan':>10}{'ns':>7}{'calls':>7}"
@@ -108,6 +111,8 @@ def main() -> None:
     print("", *lines, sep="\n")
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(report, indent=1) + "\n")
+    if options.page:
+        write(options.page, pages.allocator(report))
 
 
 def compare(names: list[str], folder: Path, library: Path) -> tuple[dict[str, Any], list[acceptance.Line]]:

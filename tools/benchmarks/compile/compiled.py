@@ -22,6 +22,8 @@ from typing import Any
 import tb_compile
 import torch
 import torch_backend.device_module as tb
+from benchmarks import pages
+from benchmarks.page import write
 from examples.models.case import Case, Training, adamw_fused
 
 from benchmarks.interleave import Call, Comparison, Plan, Subject, compare
@@ -166,6 +168,7 @@ def main() -> int:
     parser.add_argument("chosen", nargs="*", metavar="NAME", help="only rows whose name contains one of these")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--json", type=pathlib.Path, help="also writes the rows there")
+    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write docs/results/compiled.md there")
     asked = parser.parse_args()
     names = [
         name
@@ -182,6 +185,8 @@ def main() -> int:
     print(table(rows))
     if asked.json:
         asked.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    if asked.page:
+        write(asked.page, pages.compiled([asdict(row) for row in rows], WAYS, [row.met for row in rows]))
     missed = [row.name for row in rows if not row.met]
     print(
         f"{len(rows) - len(missed)} of {len(rows)} rows meet their aims"

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 import torch_backend.device_module as tb
+from benchmarks import pages
+from benchmarks.page import write
 from examples.models.case import Case, Training, adamw_fused
 from torch_backend.conformance.bits import bit_identical
 
@@ -97,10 +99,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="nox -s bench-graphs --", description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=41, help="blocks of each (%(default)s)")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("build/bench-graphs.json"), metavar="FILE")
+    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write docs/results/graphs.md there")
     asked = parser.parse_args()
     rows = [measure(name, asked.rounds) for name in CHOSEN]
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     asked.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    if asked.page:
+        write(asked.page, pages.graphs([asdict(row) for row in rows], AIM))
     print(f"{'step':22}{'eager ms':>10}{'replay ms':>11}{'ratio':>7}{'operations':>12}")
     for row in rows:
         print(f"{row.name:22}{row.eager:10.3f}{row.replay:11.3f}{row.ratio:7.2f}{row.operations:12}")

@@ -11,6 +11,8 @@ from typing import Any
 import numpy
 import tb_generator
 import torch
+from benchmarks import pages
+from benchmarks.page import write
 
 from benchmarks.generator.cases import ELEMENTS, Case, cases
 from benchmarks.interleave import Plan, Subject, compare
@@ -36,6 +38,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--elements", type=int, default=ELEMENTS)
     parser.add_argument("--json", type=Path, default=Path("build/bench-generator.json"))
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write docs/results/generator.md there")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     print(f"one thread, {asked.elements} elements, {tb_generator.instruction_sets()[-1]}; ns an element")
@@ -52,6 +55,8 @@ def main() -> None:
             print(f"{'':20} {row['times'][who]:.1f} times as fast as {who}, aim {aim:g}: {verdict}")
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if asked.page:
+        write(asked.page, pages.generator(rows))
 
 
 if __name__ == "__main__":

@@ -145,6 +145,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--json", type=Path, default=Path("build/gpu_report.json"), metavar="FILE")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the tables there too, as Markdown")
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="no part gets more time than this")
     parser.add_argument("--quick", action="store_true", help="does everything run? The figures mean nothing then")
     parser.add_argument(
@@ -175,13 +176,19 @@ def main() -> int:
     label += " (QUICK: the figures mean nothing)" if asked.quick else ""
     parts: dict[str, Any] = {}
     asked.json.parent.mkdir(parents=True, exist_ok=True)
-    print("\n".join(header(facts, label)), flush=True)
+    lines = header(facts, label)
+    print("\n".join(lines), flush=True)
     for name in [each for each in PARTS if not asked.only or each in asked.only]:
         seconds = min(PARTS[name].seconds, asked.limit or PARTS[name].seconds)
         parts[name] = run_part(name, seconds, options, environment)
         report = {**facts, "label": label.strip(), "quick": asked.quick, "parts": parts}
         asked.json.write_text(json.dumps(report, indent=1) + "\n")
-        print("\n".join(readable_part(name, parts[name], label)), flush=True)
+        tables = readable_part(name, parts[name], label)
+        lines += tables
+        print("\n".join(tables), flush=True)
+        if asked.page:
+            asked.page.parent.mkdir(parents=True, exist_ok=True)
+            asked.page.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"\n{summary(parts)}{label}")
     return status_of(parts)
 

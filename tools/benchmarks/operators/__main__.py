@@ -14,6 +14,8 @@ import subprocess
 import sys
 from dataclasses import asdict
 
+from benchmarks import pages
+from benchmarks.page import write
 from benchmarks.operators.rows import Row, aims_text, table, verdicts
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -36,6 +38,7 @@ def main() -> int:
     parser.add_argument("--threads", choices=PROCESSES, help="only this thread count")
     parser.add_argument("--quick", action="store_true", help="one round of short blocks each: does everything run?")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("build/bench.json"), metavar="FILE")
+    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write docs/results/operators.md there")
     asked = parser.parse_args()
     arguments = ["--device", asked.device, *(["--quick"] if asked.quick else []), *asked.chosen]
     rows = []
@@ -49,6 +52,8 @@ def main() -> int:
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     report = {"rows": [asdict(row) for row in rows], "aims": [{**asdict(v), "met": v.met} for v in judged]}
     asked.json.write_text(json.dumps(report, indent=1) + "\n")
+    if asked.page:
+        write(asked.page, pages.operators_and_steps(report))
     print(table(rows, asked.device))
     print("\nratio: to stock cpu at the same count; to better: to the faster of its settings; medians over rounds")
     print("\n" + aims_text(judged))

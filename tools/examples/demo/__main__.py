@@ -10,10 +10,12 @@ import os
 import pathlib
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
+from benchmarks import pages
+from benchmarks.page import write
 from tqdm import tqdm
 
 from examples.demo.comparison import Timing, agree, interleaved, losses, philox_masks
@@ -38,6 +40,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--untimed", action="store_true", help="compare losses with stock cpu, but not times")
     parser.add_argument("--sample", type=int, default=400, metavar="BYTES", help="text to generate (%(default)s)")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="folder of the results")
+    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write docs/results/demo.md there")
     chosen = parser.parse_args()
     if chosen.steps < 1:
         parser.error(f"--steps {chosen.steps}: training takes at least one step")
@@ -130,6 +133,8 @@ def main() -> int:
         fallbacks=fallback_rows() if on_tb else [],
     )
     write_json(result, chosen.build / "demo.json")
+    if chosen.page:
+        write(chosen.page, pages.demo(asdict(result), held_out))
     draw_losses(history, held_out, corpus.unigram_entropy, str(device), chosen.build / "demo-loss.png")
     print(f"\nA sample, after {settings.steps} steps:\n{sample.decode('utf-8', 'replace')}\n")
     print(table(result, held_out))

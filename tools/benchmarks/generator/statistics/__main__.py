@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import pathlib
 import sys
 
 import numpy
 import tb_generator
+from benchmarks import pages
+from benchmarks.page import write
 
 from benchmarks.generator.statistics import dieharder
 from benchmarks.generator.statistics.distributions import CONTINUOUS, DISCRETE, Continuous, Discrete, Numbers
@@ -83,13 +86,16 @@ def main() -> int:
         metavar="NUMBER",
         help="these tests alone (dieharder -l); default: all, which takes hours",
     )
+    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write docs/results/statistics.md there")
     asked = parser.parse_args()
     failed = []
+    by_name: dict[str, dict[str, float]] = {}
     cases: dict[str, Continuous | Discrete] = {} if asked.no_distributions else {**CONTINUOUS, **DISCRETE}
     for name, case in cases.items():
         if asked.only and not any(part in name for part in asked.only):
             continue
         found = continuous(case, asked.samples) if isinstance(case, Continuous) else discrete(case, asked.samples)
+        by_name[name] = found
         beyond = [
             what for what, value in found.items() if abs(value) > (DISTANCE if what == "distance" else DEVIATIONS)
         ]
@@ -98,6 +104,8 @@ def main() -> int:
         print(f"{name:24}{figures}{'  BEYOND ' + ', '.join(beyond) if beyond else ''}", flush=True)
     if not asked.no_dieharder:
         failed += dieharder.run(SEED, asked.dieharder)
+    if asked.page:
+        write(asked.page, pages.statistics(by_name, asked.samples, failed))
     print("failed: " + "; ".join(failed) if failed else "all passed")
     return 1 if failed else 0
 
