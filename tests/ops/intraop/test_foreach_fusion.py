@@ -12,8 +12,8 @@ import tb_stream
 import torch
 import torch_backend.device_module as tb
 from conftest import RunPython
-from tb_ops import _core
 from ops.threads import WORKER
+from tb_ops import _core
 from torch_backend._testing import held
 from torch_backend.conformance.bits import bit_identical
 

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tb_allocator import replay, traces
+
 from benchmarks import pages
 from benchmarks.page import write
-from tb_allocator import replay, traces
 
 from . import acceptance, comparison, instructions, programs
 

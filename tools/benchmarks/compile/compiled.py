@@ -22,13 +22,13 @@ from typing import Any
 import tb_compile
 import torch
 import torch_backend.device_module as tb
-from benchmarks import pages
-from benchmarks.page import write
 from examples.models.case import Case, Training, adamw_fused
 
+from benchmarks import pages
 from benchmarks.interleave import Call, Comparison, Plan, Subject, compare
 from benchmarks.operators.measure import release_openmp_threads
 from benchmarks.operators.steps import STEPS
+from benchmarks.page import write
 
 # The greatest ratio of a captured step to stock cpu's compiled one. Larger models have 1.0.
 AIMS = {"MLP 4x128 batch 32": 0.25, "transformer d64": 0.5, "CNN 32x32 batch 32": 0.6}

@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 import torch_backend.device_module as tb
-from benchmarks import pages
-from benchmarks.page import write
 from examples.models.case import Case, Training, adamw_fused
 from torch_backend.conformance.bits import bit_identical
 
+from benchmarks import pages
 from benchmarks.operators.steps import STEPS
+from benchmarks.page import write
 
 AIM = 0.7
 CHOSEN = ("MLP 4x128 batch 32", "transformer d64")

@@ -11,11 +11,11 @@ from typing import Any
 import numpy
 import tb_generator
 import torch
-from benchmarks import pages
-from benchmarks.page import write
 
+from benchmarks import pages
 from benchmarks.generator.cases import ELEMENTS, Case, cases
 from benchmarks.interleave import Plan, Subject, compare
+from benchmarks.page import write
 
 
 def measure(case: Case, elements: int, rounds: int) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import sys
 from dataclasses import asdict
 
 from benchmarks import pages
-from benchmarks.page import write
 from benchmarks.operators.rows import Row, aims_text, table, verdicts
+from benchmarks.page import write
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 PROCESSES: dict[str, dict[str, str]] = {"default": {}, "1": ONE_THREAD}

@@ -13,11 +13,11 @@ import sys
 
 import numpy
 import tb_generator
-from benchmarks import pages
-from benchmarks.page import write
 
+from benchmarks import pages
 from benchmarks.generator.statistics import dieharder
 from benchmarks.generator.statistics.distributions import CONTINUOUS, DISCRETE, Continuous, Discrete, Numbers
+from benchmarks.page import write
 
 BATCH = 5_000_000
 BINS = 1 << 20
