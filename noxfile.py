@@ -25,6 +25,7 @@ from building.environments import Environment, Wheel, build_environment, wheel  
 from building.packages import Package, closure, read_packages  # noqa: E402
 from building.sanitized import LESS_RANDOM, overlay, preloaded  # noqa: E402
 from building.schemas import schema_folder  # noqa: E402
+from docs.session import build_site  # noqa: E402
 
 nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["tests"]
@@ -421,6 +422,12 @@ def types(session: nox.Session) -> None:
         *("mypy", "--strict", *sources, "tools", "tests", "noxfile.py"),
         env={"MYPYPATH": f"{ROOT / 'tools'}:{ROOT / 'tests'}"},
     )
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation as a site in build/site. Dead links and names that are on no page fail. `-- --write`"""
+    build_site(session, everything(session))
 
 
 @nox.session
