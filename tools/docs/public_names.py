@@ -10,6 +10,7 @@ import importlib
 import inspect
 import json
 import pathlib
+import re
 import sys
 from typing import Any
 
@@ -37,11 +38,11 @@ def _is_plain_value(thing: object) -> bool:
 
 
 def _described(thing: Any) -> bool:
-    """Whether there is a docstring; nanobind's begins with a line for each signature, which describes nothing."""
+    """Whether there is a docstring; nanobind's begin with signatures, which describe nothing."""
     text = (getattr(thing, "__doc__", None) or "").strip()
     if type(thing).__name__ in ("nb_func", "nb_method"):
         text = text.partition("\n\n")[2].strip()
-    return bool(text)
+    return bool(text) and not re.fullmatch(r"\(self.*\) -> .*", text)
 
 
 def _members(kind: type) -> dict[str, bool | None]:
