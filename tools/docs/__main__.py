@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -28,8 +29,15 @@ def stage(root: pathlib.Path, folder: pathlib.Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     Pages(root, os.environ.get("TB_DOCS_SOURCE_URL", "")).stage(folder)
     write_reference(root, folder)
-    shutil.copyfile(SETTINGS / "start.md", folder / "index.md")
+    (folder / "index.md").write_text(start_page(folder), encoding="utf-8")
     add_navigation(folder)
+
+
+def start_page(folder: pathlib.Path) -> str:
+    """start.md without the list items whose page does not exist: an optional page may be absent."""
+    lines = (SETTINGS / "start.md").read_text(encoding="utf-8").splitlines(keepends=True)
+    item = re.compile(r"- \[[^]]*\]\(([^)#]+)\)$")
+    return "".join(line for line in lines if not (found := item.match(line)) or (folder / found[1]).exists())
 
 
 def render(folder: pathlib.Path, site: pathlib.Path) -> None:

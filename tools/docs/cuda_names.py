@@ -61,9 +61,9 @@ def page(said: dict[str, Any]) -> str:
     for name in names:
         tb, accelerator = _tb_name(name, renamed), _accelerator_name(name, agnostic)
         if tb:
-            rows.append(f"| `torch.cuda.{name}` | {_code(accelerator)} | {_code(tb)} |")
+            rows.append(f"| `{name}` | {_code(accelerator)} | `{tb.removeprefix('torch.tb.')}` |")
         else:
-            absent.append(f"| `torch.cuda.{name}` | {_code(accelerator)} | {lacking.get(name, '')} |")
+            absent.append(f"| `{name}` | {_code(accelerator)} | {lacking.get(name, '')} |")
             if name not in lacking:
                 problems.append(f"torch.tb has no {name}: say under [lacking] why, and what to use")
     present = {name for name in names if _tb_name(name, renamed)}
@@ -90,21 +90,21 @@ def page(said: dict[str, Any]) -> str:
         "",
         "## Names that torch.tb has",
         "",
-        "| torch.cuda | any device | torch.tb |",
+        "| torch.cuda. | any device | torch.tb. |",
         "| --- | --- | --- |",
         *rows,
         "",
         "## Names that torch.tb lacks",
         "",
-        "| torch.cuda | any device | why, and what to use |",
+        "| torch.cuda. | any device | why, and what to use |",
         "| --- | --- | --- |",
         *absent,
         "",
         "## Names that torch.tb adds",
         "",
-        "| torch.tb | any device |",
+        "| torch.tb. | any device |",
         "| --- | --- |",
-        *(f"| `torch.tb.{name}` | {_code(_accelerator_name(name, agnostic))} |" for name in sorted(own, key=str.lower)),
+        *(f"| `{name}` | {_code(_accelerator_name(name, agnostic))} |" for name in sorted(own, key=str.lower)),
     ]
     return "\n".join(lines) + "\n"
 

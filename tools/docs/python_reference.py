@@ -105,7 +105,7 @@ def _class(depth: int, name: str, thing: Any) -> list[str]:
             kind = "property" if "property" in member.labels else "attribute"
             body += _value(depth + 1, kind, member_name, member)
     signature = name
-    if constructor is not None and (constructor.parameters or not bases):
+    if constructor is not None and "dataclass" not in thing.labels:  # whose fields follow
         signature = re.sub(r" -> None$", "", str(constructor.signature(name=name)))
     kind = "exception" if _kind(name, thing) == "exceptions" else "class"
     return _directive(depth, kind, signature, [], body)
@@ -133,7 +133,8 @@ def _grouped(module: Any, exported: dict[str, Any]) -> dict[str, dict[str, Any]]
             topic = thing.parent.path.removeprefix(module.path).strip(".")
             title = topic.capitalize() if topic else "State"
         sections.setdefault(title, {})[name] = thing
-    return {title: names for title, names in sections.items() if names}
+    titles = sorted(sections) if by_topic else sections
+    return {title: sections[title] for title in titles if sections[title]}
 
 
 def _module(sources: Sources, shown: str, level: int) -> list[str]:

@@ -32,7 +32,7 @@ def _look_up_types_exactly(app: Any, doctree: Any) -> None:
     """A type in a signature is the name that it says: `bytes` is not tb_ops.Fallback.bytes, whose name ends so."""
     for node in doctree.findall():
         if node.tagname == "pending_xref" and node.get("refdomain") == "py":
-            node["refspecific"] = False
+            node.attributes.pop("refspecific", None)
 
 
 def setup(app: Any) -> None:
