@@ -46,7 +46,7 @@ def find_callers(root: pathlib.Path, tables: dict[str, str]) -> Callers:
         _code(path) for path in sorted((root / "shared" / "component").glob("*")) if path.suffix in SUFFIXES
     )
     found: dict[tuple[str, str], set[str]] = {}
-    for package in [*sorted((root / "packages").iterdir()), root / "shared" / "component"]:
+    for package in [*sorted(root.glob("packages/*")), root / "shared" / "component"]:
         code = "\n".join(_code(path) for path in _files(package))
         for table, owner in tables.items():
             if package.name == owner:

@@ -62,7 +62,8 @@ def check_links(site: pathlib.Path) -> tuple[int, int]:
                     problems.append(f"{shown}: {address}: that page has no anchor {anchor}")
     for path in site.rglob("*.css"):
         for part in path.read_text(encoding="utf-8").split("url(")[1:]:
-            if part.lstrip("\"'").startswith(("http:", "https:", "//")):
+            part = part.lstrip("\"' ")
+            if part.startswith(("http:", "https:", "//")):
                 problems.append(f"{path.relative_to(site)} fetches {part[:60]}: the site has to work without a network")
     if problems:
         raise DocsError("dead links:\n" + "\n".join(sorted(set(problems))))

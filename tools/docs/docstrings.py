@@ -15,23 +15,26 @@ def _escaped(line: str) -> str:
     return "".join(part if place % 2 else _SPECIAL.sub(lambda m: "\\" + m[0], part) for place, part in enumerate(parts))
 
 
+def _language(rows: list[str]) -> str:
+    """Of a block of code; "" for prose."""
+    return "pycon" if rows[0].startswith(">>>") else "python" if all(row.startswith("    ") for row in rows) else ""
+
+
 def _text(value: str) -> list[str]:
     lines: list[str] = []
+    before = ""
     for block in re.split(r"\n{2,}", value.strip("\n")):
         rows = block.split("\n")
-        if rows[0].startswith(">>>"):
-            lines += ["", "```pycon", *rows, "```"]
-        elif all(row.startswith("    ") for row in rows):
-            lines += ["", "```python", *(row[4:] for row in rows), "```"]
+        language = _language(rows)
+        shown = [row[4:] for row in rows] if language == "python" else rows
+        if not language:
+            lines += ["", *map(_escaped, shown)]
+        elif language == before:  # the blank line between belongs to the code
+            lines[-1:] = ["", *shown, "```"]
         else:
-            lines += ["", *map(_escaped, rows)]
-    return _joined(lines)
-
-
-def _joined(lines: list[str]) -> list[str]:
-    """Neighbouring blocks of indented code are one, with the blank line between them."""
-    text = "\n".join(lines).replace("\n```\n\n```python\n", "\n\n").replace("\n```\n\n```pycon\n", "\n\n")
-    return text.strip("\n").split("\n")
+            lines += ["", f"```{language}", *shown, "```"]
+        before = language
+    return lines[1:]
 
 
 def markdown(docstring: Any) -> list[str]:

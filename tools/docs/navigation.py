@@ -40,7 +40,7 @@ def add_navigation(folder: pathlib.Path, plan: pathlib.Path = PLAN) -> None:
             parent = take(entry[0])
             if parent:
                 children = [name for pattern in entry[1:] for name in take(pattern)]
-                with open(folder / f"{entry[0]}.md", "a", encoding="utf-8") as page:
+                with open(folder / f"{entry[0].split(' = ')[-1]}.md", "a", encoding="utf-8") as page:
                     page.write(_toctree(children))
             entries += parent
         if entries:
