@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 from device_abi.callers import EVERY, Callers
 from device_abi.headers import Declaration, Member, Section
@@ -18,6 +19,13 @@ def _used_by(callers: Callers, table: str, name: str) -> str:
     return f"Used by {', '.join(packages)}." if packages else "No component calls it."
 
 
+def _wrapped(declaration: str) -> list[str]:
+    """Lines of at most 90 columns, broken behind commas."""
+    kept = declaration.replace(" ", "\0").replace(",\0", ", ")
+    lines = textwrap.wrap(kept, 90, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
+
+
 def _function(slot: Slot, table: str, callers: Callers) -> list[str]:
     since = re.search(r"Since (\d+\.\d+)", slot.preface)
     lines = [
@@ -25,7 +33,7 @@ def _function(slot: Slot, table: str, callers: Callers) -> list[str]:
         f"### {slot.name}",
         "",
         "```c",
-        f"{slot.signature};",
+        *_wrapped(f"{slot.signature};"),
         "```",
         "",
         f"{slot.need.capitalize()} in group {slot.group}, since table {since[1] if since else '1.0'}. "
@@ -47,7 +55,8 @@ def _type(declaration: Declaration) -> list[str]:
     """A struct, an enumeration or an inline function as the header has it."""
     heading = ["", f"### {declaration.name}"] if declaration.name else []
     comment = ["", _sentence(declaration.comment)] if declaration.comment else []
-    return [*heading, *comment, "", "```c", declaration.source, "```"]
+    source = _wrapped(declaration.source) if declaration.source.endswith(");") else [declaration.source]
+    return [*heading, *comment, "", "```c", *source, "```"]
 
 
 def _types(sections: list[Section], without: str) -> list[str]:
@@ -104,7 +113,7 @@ def _member(table: str, member: Member, before: Member | None, callers: Callers)
     text = re.sub(r"^[Ss]ince \d+\.\d+[.:]\s*", "", member.comment)
     if not text and before and re.search(rf"\b{member.name}\b", before.comment):
         text = f"See [{before.name}](#{table}{before.name})"
-    lines = ["", f"### {table}.{member.name}", "", "```c", member.declaration, "```", ""]
+    lines = ["", f"### {table}.{member.name}", "", "```c", *_wrapped(member.declaration), "```", ""]
     lines.append(f"Since {member.since}. {_used_by(callers, table, member.name)}")
     return [*lines, "", _sentence(text)] if text else lines
 

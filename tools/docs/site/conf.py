@@ -5,6 +5,8 @@ from typing import Any
 project = "torch-backend"
 author = "The torch-backend authors"
 copyright = "the torch-backend authors, BSD-3-Clause"
+# Texts have code without marks: its quotes and dots stay as they are.
+smartquotes = False
 html_title = "torch-backend"
 
 extensions = ["myst_parser"]
