@@ -73,6 +73,8 @@ def public_names() -> dict[str, bool | None]:
             thing = getattr(module, name)
             names[whole] = _is_plain_value(thing) or _described(thing)
             if inspect.isclass(thing):
+                # What a dataclass or a NamedTuple writes where there is no docstring.
+                names[whole] = _described(thing) and not (thing.__doc__ or "").startswith(f"{thing.__name__}(")
                 names |= {f"{whole}.{member}": described for member, described in _members(thing).items()}
     return names
 

@@ -3,7 +3,8 @@
 Importing it touches no device. Functions that need one initialize it first and raise RuntimeError with the reason when
 that is not possible; `is_available()`, `device_count()`, `is_initialized()` and the seeds never raise.
 
-A `Device` in the signatures is a torch.device, a text such as "tb:1", a number, or None for this thread's current device.
+A `Device` in the signatures is a torch.device, a text such as "tb:1", a number, or None for this thread's current one.
+ValueError: it is of another type, or a negative number. RuntimeError (torch.AcceleratorError): there is no such device.
 """
 
 import torch

@@ -36,7 +36,7 @@ def max_memory_reserved(device: Device = None) -> int:
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """(free, total) of the device as the driver sees it."""
+    """(free, total) bytes of the device, as the driver sees it."""
     free, total = torch.accelerator.get_memory_info(device_index(device))
     return free, total
 

@@ -36,7 +36,7 @@ def set_rng_state(new_state: torch.Tensor, device: Device = "tb") -> None:
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
-    """Restores what get_rng_state_all gave."""
+    """Restores what get_rng_state_all gave, a state for each device. ValueError, TypeError: one is no such state."""
     for number, state in enumerate(new_states):
         set_rng_state(state, number)
 
