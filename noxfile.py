@@ -36,6 +36,7 @@ from building.testing import (  # noqa: E402
     run_pytest,
     wheels,
 )
+from docs.session import build_site  # noqa: E402
 
 nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["tests"]
@@ -228,6 +229,12 @@ def types(session: nox.Session) -> None:
         session,
         *("mypy", "--strict", *sources, "tools", "tests", "noxfile.py"),
     )
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation as a site in build/site. Dead links and names that are on no page fail. `-- --write`"""
+    build_site(session, everything(session))
 
 
 @nox.session

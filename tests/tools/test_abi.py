@@ -10,6 +10,8 @@ from collections.abc import Callable
 import pytest
 from checks import abi
 from checks.device_abi import AbiError
+from checks.device_abi.callers import find_callers
+from checks.device_abi.headers import read_header
 from checks.device_abi.slots import read_rules, read_slots
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -22,10 +24,13 @@ SYNCHRONIZE = SLOTS[SLOTS.index("/* event_synchronize.1") : SLOTS.index("/* ----
 
 @pytest.fixture
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
-    """The headers, the frozen layout and the reference page in a folder of their own."""
+    """The headers, the frozen layout and the reference pages in a folder of their own, with the packages' sources."""
     shutil.copytree(ROOT / "shared" / "include", tmp_path / "shared" / "include")
     (tmp_path / "docs").mkdir()
-    shutil.copy(ROOT / "docs" / "abi-reference.md", tmp_path / "docs" / "abi-reference.md")
+    for page in ("abi-reference.md", "component-reference.md"):
+        shutil.copy(ROOT / "docs" / page, tmp_path / "docs" / page)
+    shutil.copytree(ROOT / "shared" / "component", tmp_path / "shared" / "component")
+    (tmp_path / "packages").symlink_to(ROOT / "packages")
     shutil.copytree(ROOT / "shared" / "abi", tmp_path / "shared" / "abi")
     return tmp_path
 
@@ -168,3 +173,35 @@ def test_the_command_returns_1_with_the_reason(
     main: Callable[[], int] = abi.main
     assert main() == 1
     assert "python tools/checks/abi.py" in capsys.readouterr().err
+
+
+def test_each_function_names_the_components_that_call_it(tmp_path: pathlib.Path) -> None:
+    caller = tmp_path / "packages" / "tb-caller" / "src" / "caller.cpp"
+    caller.parent.mkdir(parents=True)
+    caller.write_text(
+        "tb_stream_table streams{}; // streams.priority_of is only mentioned\n"
+        "int main() { api.mem_set = nullptr; return driver.api->mem_free(driver.self, 0, p) + streams.current(0); }\n"
+    )
+    (caller.parents[1] / "tests").mkdir()
+    (caller.parents[1] / "tests" / "test.cpp").write_text("int f() { return api->mem_alloc(self, 0, 1, 0, &p); }\n")
+    callers = find_callers(tmp_path, {"tb_driver_api": "", "tb_stream_table": "tb-stream"})
+    assert callers[("tb_driver_api", "mem_free")] == ["tb-caller"]
+    assert callers[("tb_stream_table", "current")] == ["tb-caller"]
+    assert not {("tb_driver_api", "mem_set"), ("tb_driver_api", "mem_alloc")} & set(callers)
+    assert ("tb_stream_table", "priority_of") not in callers
+
+
+def test_a_member_knows_its_version_and_its_comment() -> None:
+    [_, section] = read_header(
+        "/* head */\n/* ---- tb-x, C API 1.1 ---- */\n\n/* The table. */\ntypedef struct tb_x_table {\n"
+        "  uint32_t struct_size;\n  /* Makes. */\n  int (*make)(int a, int b);\n"
+        "  int (*ask)(void); /* what it is */\n  /* ---- since 1.1 ---- */\n  int (*more)(void);\n} tb_x_table;\n"
+    )
+    assert section.title == "tb-x, C API 1.1"
+    [table] = section.declarations
+    assert (table.name, table.comment) == ("tb_x_table", "The table.")
+    assert [(m.name, m.since, m.comment) for m in table.members[1:]] == [
+        ("make", "1.0", "Makes."),
+        ("ask", "1.0", "what it is"),
+        ("more", "1.1", ""),
+    ]

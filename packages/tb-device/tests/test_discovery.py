@@ -88,7 +88,7 @@ def test_tb_driver_without_a_usable_one_fails_with_all_reasons(python: Python, b
     assert "UnavailableError" in done.stderr
     assert "absent (TB_DRIVER): there is no driver 'absent'. Known here: cpu, cuda, npu, replay, sim." in done.stderr
     assert "required functions are missing: mem_alloc, mem_free" in done.stderr
-    assert "Correct or unset TB_DRIVER" in done.stderr
+    assert "Do what is said above, or unset TB_DRIVER" in done.stderr
 
 
 def test_the_programs_own_choice_comes_before_tb_driver(python: Python, build_driver: BuildDriver) -> None:

@@ -296,7 +296,9 @@ NB_MODULE(_core, m) {
   m.def(
       "set_sync_debug_mode", [](int mode) { tb::set_sync_debug_mode(static_cast<tb::SyncDebugMode>(mode)); }, "mode"_a,
       "0: nothing, 1: warn when an operator waits for the device, 2: raise instead.");
-  m.def("sync_debug_mode", [] { return static_cast<int>(tb::sync_debug_mode()); });
+  m.def(
+      "sync_debug_mode", [] { return static_cast<int>(tb::sync_debug_mode()); },
+      "What set_sync_debug_mode() set last: 0, 1 or 2.");
   m.def("fallback_mode", [] {
     return std::string(tb::fallback_mode() == tb::FallbackMode::allow  ? "allow"
                        : tb::fallback_mode() == tb::FallbackMode::warn ? "warn"

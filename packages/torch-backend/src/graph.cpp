@@ -41,7 +41,8 @@ public:
 
   void instantiate() override { check(components.stream.capture_instantiate(require()), "instantiate", device_); }
   void replay() override {
-    check(components.stream.capture_launch(require(), current_stream(device_)), "graph_launch", device_);
+    tb_capture *const capture = require(); // before device_, which an empty graph does not have
+    check(components.stream.capture_launch(capture, current_stream(device_)), "graph_launch", device_);
   }
   void reset() override { components.stream.capture_destroy(std::exchange(capture_, nullptr)); }
   c10::MempoolId_t pool() const override { return {components.stream.capture_pool(require()), 0}; }

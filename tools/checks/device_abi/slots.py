@@ -53,7 +53,7 @@ class Group:
     slots: tuple[Slot, ...]
 
 
-def _comment_text(text: str) -> str:
+def comment_text(text: str) -> str:
     lines = [re.sub(r"^\s*\*\s?", "", line) for line in text.splitlines()]
     return " ".join(" ".join(lines).split())
 
@@ -78,7 +78,7 @@ def read_slots(text: str, section: tuple[str, str] | None = None) -> list[Group]
     body = text[text.index("*/") + 2 :]
     for token in _TOKENS.finditer(body):
         if token["comment"] is not None:
-            comment = _comment_text(token["comment"])
+            comment = comment_text(token["comment"])
             heading = re.match(r"-{4} (\w+): (.*?) ?-{4,}$", comment)
             if heading:
                 section, pending = (heading[1], heading[2]), []
@@ -116,7 +116,7 @@ def read_rules(header: str) -> list[tuple[str, str]]:
     """The rules for every function, from the comment at the head of driver.h: id (E1, T1, V1) and sentence."""
     head = header[: header.index("*/")]
     found = re.findall(r"^ \*   ([ETV]\d+)  (.*(?:\n \* {7}.*)*)", head, re.MULTILINE)
-    return [(rule, _comment_text(text)) for rule, text in found]
+    return [(rule, comment_text(text)) for rule, text in found]
 
 
 def check_rules(groups: list[Group]) -> None:

@@ -104,7 +104,8 @@ void bind_plan(nb::module_ &m) {
           "(the\nothers outlive it), reserved_bytes, peak_bytes alive at one time, their quotient utilisation, "
           "handovers "
           "(waits\nof a stream for another, on the device), planning_seconds.")
-      .def_prop_ro("name", [](const PythonPlan &self) { return self.plan->name; })
+      .def_prop_ro(
+          "name", [](const PythonPlan &self) { return self.plan->name; }, "The name given to plan().")
       .def_prop_ro(
           "state",
           [](const PythonPlan &self) { return self.read([](const Plan &plan) { return name_of(plan.state); }); },

@@ -107,7 +107,9 @@ class Plan:
         """
     @property
     def name(self) -> str:
-        ...
+        """
+        The name given to plan().
+        """
     @property
     def state(self) -> str:
         """

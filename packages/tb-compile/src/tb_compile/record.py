@@ -84,7 +84,7 @@ def graphs() -> list[CompiledGraph]:
 
 
 def counts() -> Counts:
-    """Counts of all graphs that graphs() returns."""
+    """How many of the graphs that graphs() gives became programs, kernels or Python code, and device graphs of them."""
     known = graphs()
     graphed = [graph.graphed for graph in known if graph.graphed]
     return Counts(

@@ -52,7 +52,11 @@ class _Form:
 
 
 class Step(Generic[P, R]):
-    """A function whose calls become launches of a device graph. Made by `step`."""
+    """A function whose calls become launches of a device graph. Made by `step`.
+
+    captures, replays: how many graphs were captured and how many calls were launches, since the start or reset().
+    refusal: the latest reason for which a call did not become a launch; "" if there was none.
+    """
 
     def __init__(self, function: Callable[P, R], warm_up: int, most_graphs: int) -> None:
         if warm_up < 1 or most_graphs < 1:

@@ -277,10 +277,13 @@ void bind_driver(nb::module_ &module) {
   nb::class_<Driver>(module, "Driver",
                      "An open driver. Made by tb_device.load_driver and tb_device.default_driver. Addresses are plain "
                      "integers, sizes bytes; every method raises tb_device.Error with the driver's own text.")
-      .def_prop_ro("name", [](const Driver &driver) { return text_of(driver.name.c_str(), driver.name.size() + 1); })
+      .def_prop_ro(
+          "name", [](const Driver &driver) { return text_of(driver.name.c_str(), driver.name.size() + 1); },
+          "The driver's name for itself, such as \"cpu\".")
       .def_prop_ro(
           "path", [](const Driver &driver) { return driver.path; }, "Of the library, or what was embedded.")
-      .def_prop_ro("is_open", [](const Driver &driver) { return driver.open.load(); })
+      .def_prop_ro(
+          "is_open", [](const Driver &driver) { return driver.open.load(); }, "False once close() has succeeded.")
       .def_prop_ro("groups", groups_of, nb::sig("def groups(self) -> list[str]"),
                    "What the driver itself offers, by group name; the host emulates everything else.")
       .def_prop_ro("functions", functions_of, nb::sig("def functions(self) -> list[str]"),
@@ -290,7 +293,9 @@ void bind_driver(nb::module_ &module) {
           "The names of the layers around it, outermost first (tb_device.layers).")
       .def_prop_ro("info", info_of, nb::sig("def info(self) -> dict[str, object]"),
                    "name, vendor, version, native, dlpack_type, abi, build_id.")
-      .def_prop_ro("device_count", [](const Driver &driver) { return driver.device_count(); })
+      .def_prop_ro(
+          "device_count", [](const Driver &driver) { return driver.device_count(); },
+          "The number of devices; the same as long as the driver is open.")
       .def("devices", devices_of, nb::sig("def devices(self) -> list[tb_device.device_objects.Device]"),
            "The devices, in their order.")
       .def("has_extension", has_extension, "name"_a, "version"_a,
@@ -318,7 +323,9 @@ void bind_driver(nb::module_ &module) {
       .def_prop_ro(
           "table_address", [](const Driver &driver) { return reinterpret_cast<uintptr_t>(&driver.table); },
           "Of the completed tb_driver_api, for ctypes; valid for the life of the process.")
-      .def_prop_ro("self_address", [](const Driver &driver) { return reinterpret_cast<uintptr_t>(driver.self); })
+      .def_prop_ro(
+          "self_address", [](const Driver &driver) { return reinterpret_cast<uintptr_t>(driver.self); },
+          "The address that every function of the table takes first.")
       .def("__repr__", [](const Driver &driver) {
         std::string text = "<tb_device.Driver " + driver.name + ", " + std::to_string(driver.device_count()) +
                            " device(s), from " + driver.path + (driver.open.load() ? ">" : ", closed>");

@@ -66,7 +66,9 @@ class Driver:
         """
     @property
     def device_count(self) -> int:
-        ...
+        """
+        The number of devices; the same as long as the driver is open.
+        """
     @property
     def functions(self) -> list[str]:
         """
@@ -84,7 +86,9 @@ class Driver:
         """
     @property
     def is_open(self) -> bool:
-        ...
+        """
+        False once close() has succeeded.
+        """
     @property
     def layers(self) -> list[str]:
         """
@@ -92,7 +96,9 @@ class Driver:
         """
     @property
     def name(self) -> str:
-        ...
+        """
+        The driver's name for itself, such as "cpu".
+        """
     @property
     def path(self) -> str:
         """
@@ -100,7 +106,9 @@ class Driver:
         """
     @property
     def self_address(self) -> int:
-        ...
+        """
+        The address that every function of the table takes first.
+        """
     @property
     def table_address(self) -> int:
         """

@@ -223,7 +223,8 @@ def open_default() -> None:
                 candidates[later] = candidates[later]._replace(reason=f"not needed: {candidate.name} came first")
             return
         reasons = "\n".join(f"  {each.name} ({each.origin}): {each.reason}" for each in candidates[:count])
-        remedy = f"Correct or unset {VARIABLE}" if candidates[0].origin == VARIABLE else "Run: tb-device doctor"
+        chosen = candidates[0].origin == VARIABLE
+        remedy = f"Do what is said above, or unset {VARIABLE}" if chosen else "Run: tb-device doctor"
         raise UnavailableError(f"no usable driver. Tried:\n{reasons}\n{remedy}", function="driver")
 
 

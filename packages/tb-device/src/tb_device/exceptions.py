@@ -42,13 +42,13 @@ class Error(RuntimeError):
 
 
 class InvalidArgumentError(Error, ValueError):
-    """Status 3."""
+    """Status 3: an argument that the call cannot take. Nothing was done."""
 
     STATUS = 3
 
 
 class DeadlineExceededError(Error, TimeoutError):
-    """Status 4."""
+    """Status 4: a wait that did not end in its time."""
 
     STATUS = 4
 
@@ -60,13 +60,13 @@ class NotFoundError(Error):
 
 
 class AlreadyExistsError(Error):
-    """Status 6."""
+    """Status 6: it exists already, such as another default driver."""
 
     STATUS = 6
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """Status 8."""
+    """Status 8: the device, or the host for pinned memory, has too little memory. The driver stays usable."""
 
     STATUS = 8
 

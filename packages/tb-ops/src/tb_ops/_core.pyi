@@ -120,7 +120,9 @@ def set_sync_debug_mode(mode: int) -> None:
     0: nothing, 1: warn when an operator waits for the device, 2: raise instead.
     """
 def sync_debug_mode() -> int:
-    ...
+    """
+    What set_sync_debug_mode() set last: 0, 1 or 2.
+    """
 def team_starts() -> tuple[int, int]:
     """
     OpenMP teams so far of which some threads were new, and how many of these began on the processor of the thread that made them and had to leave it. Those of the queues' workers; not what PyTorch starts for CPU tensors.

@@ -139,7 +139,8 @@ tb_status Event::hold_back(Stream &stream) const {
 tb_status Event::elapsed(const Event &start, const Event &end, int64_t *out) {
   const tb_host *host = start.host_;
   if (!start.timing() || !end.timing())
-    return fail(host, TB_FAILED_PRECONDITION, "the %s event was made without TB_EVENT_TIMING",
+    return fail(host, TB_FAILED_PRECONDITION,
+                "the %s event was made without TB_EVENT_TIMING (enable_timing=True in Python)",
                 start.timing() ? "end" : "start");
   const Point from = start.point(), to = end.point();
   if (const tb_status status = start.refuse_captured(from)) return status;

@@ -73,7 +73,8 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start_handle, tb_event *en
     Event *end = driver.usable_object<Event>(end_handle, "end", &status);
     if (!end || (status = driver.require(out, "out"))) return status;
     if (!(start.flags & end->flags & TB_EVENT_TIMING))
-      return fail(driver.host, TB_FAILED_PRECONDITION, "an event was made without TB_EVENT_TIMING: it has no time");
+      return fail(driver.host, TB_FAILED_PRECONDITION,
+                  "an event was made without TB_EVENT_TIMING (enable_timing=True in Python): it has no time");
     float milliseconds = 0;
     const CUresult result = driver.api.cuEventElapsedTime(&milliseconds, start.native, end->native);
     if (result == CUDA_ERROR_INVALID_HANDLE)

@@ -89,7 +89,7 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start_handle, tb_event *en
     driver.need(out, "out");
     const auto from = start.point(), to = end.point();
     if (!(start.flags & end.flags & TB_EVENT_TIMING))
-      refuse(TB_FAILED_PRECONDITION, "an event was made without TB_EVENT_TIMING");
+      refuse(TB_FAILED_PRECONDITION, "an event was made without TB_EVENT_TIMING (enable_timing=True in Python)");
     if (!from || !to) refuse(TB_FAILED_PRECONDITION, "an event was never recorded");
     if (start.device != end.device)
       refuse(TB_INVALID_ARGUMENT, "the events belong to devices %d and %d, whose clocks differ", start.device,

@@ -82,7 +82,8 @@ tb_status event_elapsed_ns(tb_driver *self, tb_event *start_handle, tb_event *en
     if ((status = driver.require(out, "out"))) return status;
     for (const auto &[event, name] : {std::pair(start, "start"), std::pair(end, "end")})
       if (!(event->flags & TB_EVENT_TIMING))
-        return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was made without TB_EVENT_TIMING", name);
+        return fail(driver.host, TB_FAILED_PRECONDITION,
+                    "the %s event was made without TB_EVENT_TIMING (enable_timing=True in Python)", name);
     const Event::Point from = driver.point_of(*start), to = driver.point_of(*end);
     if (!from.stamp || !to.stamp)
       return fail(driver.host, TB_FAILED_PRECONDITION, "the %s event was never recorded", from.stamp ? "end" : "start");

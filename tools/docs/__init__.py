@@ -1,0 +1,8 @@
+"""The documentation site: `nox -s docs` renders docs/, the READMEs and the references into build/site.
+
+session.py says which step runs in which environment; the other modules are the steps.
+"""
+
+
+class DocsError(Exception):
+    """Something that a reader would miss or follow in vain; the text says where and what to do."""

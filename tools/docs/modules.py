@@ -1,0 +1,13 @@
+"""The modules of the Python reference: as a user writes them, where the sources have them, what their page adds."""
+
+MODULES: dict[str, tuple[str, list[str]]] = {
+    "torch.tb": ("torch_backend.device_module", ["torch.tb.amp"]),
+    "torch.tb.amp": ("torch_backend.device_module.amp", []),
+    "tb_device": ("tb_device", []),
+    "tb_stream": ("tb_stream", []),
+    "tb_allocator": ("tb_allocator", []),
+    "tb_generator": ("tb_generator", []),
+    "tb_amp": ("tb_amp", []),
+    "tb_ops": ("tb_ops", []),
+    "tb_compile": ("tb_compile", []),
+}
