@@ -13,7 +13,7 @@
 
 #include "alias.h"
 #include "capture.h"
-#include "describe.h"
+#include "runtime/format.h"
 #include "team.h"
 
 namespace tb {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 namespace at::meta {
 struct structured_add_Tensor;

@@ -10,7 +10,7 @@
 
 #include "element_copy.h"
 #include "fallback.h"
-#include "runtime.h"
+#include "runtime/runtime.h"
 #include "twins.h"
 
 namespace tb {

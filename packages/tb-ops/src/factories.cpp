@@ -1,6 +1,6 @@
 // Factories, storages and resizing: what touches shapes and storages but runs no kernel. The same for every driver.
 #include "register.h"
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>

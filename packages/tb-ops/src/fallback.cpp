@@ -5,13 +5,13 @@
 // not plain strided ones.
 #include "fallback.h"
 
-#include "describe.h"
+#include "runtime/format.h"
 #include "executor.h"
 #include "learned/host_checks.h"
 #include "learned/learned.h"
 #include "ledger.h"
 #include "register.h"
-#include "runtime.h"
+#include "runtime/runtime.h"
 #include "twins.h"
 
 #include <ATen/CPUGeneratorImpl.h>

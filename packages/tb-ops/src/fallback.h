@@ -7,7 +7,7 @@
 #include <torch/library.h>
 
 #include "capture.h"
-#include "waiting.h"
+#include "runtime/synchronize.h"
 
 namespace tb {
 

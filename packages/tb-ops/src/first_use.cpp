@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "waiting.h"
+#include "runtime/synchronize.h"
 
 namespace tb {
 namespace {

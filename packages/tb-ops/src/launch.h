@@ -19,12 +19,12 @@
 #include <utility>
 
 #include "argument.h"
-#include "caller.h"
+#include "runtime/call_site.h"
 #include "denormals.h"
 #include "first_use.h"
-#include "runtime.h"
+#include "runtime/runtime.h"
 #include "thread_independent.h"
-#include "waiting.h"
+#include "runtime/synchronize.h"
 
 namespace tb {
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "describe.h"
+#include "runtime/format.h"
 
 namespace tb {
 namespace {

@@ -11,10 +11,10 @@
 #include <cstring>
 
 #include "capture.h"
-#include "describe.h"
+#include "runtime/format.h"
 #include "executor.h"
 #include "fallback.h"
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 namespace tb {
 namespace {

@@ -4,7 +4,7 @@
 #include <c10/core/DispatchKey.h>
 #include <torch/library.h>
 
-#include "waiting.h"
+#include "runtime/synchronize.h"
 
 namespace tb {
 

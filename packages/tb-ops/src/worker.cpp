@@ -6,8 +6,8 @@
 
 #include <cstring>
 
-#include "describe.h"
-#include "late_warnings.h"
+#include "runtime/format.h"
+#include "runtime/late_warnings.h"
 #include "tb/failures.h"
 #include "team.h"
 

@@ -2,9 +2,9 @@
 #include "aclnn/call.h"
 
 #include "launch_blocking.h"
-#include "runtime.h"
+#include "runtime/runtime.h"
 #include "tb/failures.h"
-#include "waiting.h"
+#include "runtime/synchronize.h"
 
 namespace tb::aclnn {
 namespace {

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "runtime.h"
+#include "runtime/runtime.h"
 #include "tb_ops/device_kernels/arguments.h"
 
 namespace tb::device {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 namespace tb::device {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 namespace tb {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "describe.h"
+#include "runtime/format.h"
 #include "fallback.h"
 
 namespace tb {

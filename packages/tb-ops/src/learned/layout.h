@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 namespace tb {
 

@@ -3,7 +3,7 @@
 
 #include <ATen/Context.h>
 
-#include "describe.h"
+#include "runtime/format.h"
 #include "fallback.h"
 #include "learned/call_key.h"
 #include "learned/host_checks.h"

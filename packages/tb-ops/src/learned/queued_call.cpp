@@ -3,7 +3,7 @@
 
 #include <ATen/core/stack.h>
 
-#include "describe.h"
+#include "runtime/format.h"
 #include "fallback.h"
 #include "placement.h"
 #include "team.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "caller.h"
+#include "runtime/call_site.h"
 
 namespace tb {
 

@@ -1,5 +1,5 @@
 // Keeping what kernels warn of.
-#include "late_warnings.h"
+#include "runtime/late_warnings.h"
 
 #include <algorithm>
 #include <atomic>

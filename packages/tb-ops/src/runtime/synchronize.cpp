@@ -1,14 +1,14 @@
 // Waiting, and what is said about it.
-#include "waiting.h"
+#include "runtime/synchronize.h"
 
 #include <c10/util/Exception.h>
 
 #include <atomic>
 
 #include "capture.h"
-#include "late_warnings.h"
+#include "runtime/late_warnings.h"
 #include "ledger.h"
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 namespace tb {
 namespace {

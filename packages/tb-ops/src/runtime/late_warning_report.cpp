@@ -2,8 +2,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include "late_warnings.h"
-#include "runtime.h"
+#include "runtime/late_warnings.h"
+#include "runtime/runtime.h"
 #include "tb/python_error.h"
 
 namespace nb = nanobind;

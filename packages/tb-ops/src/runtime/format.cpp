@@ -1,9 +1,9 @@
 // Operator calls as text.
-#include "describe.h"
+#include "runtime/format.h"
 
 #include <sstream>
 
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 namespace tb {
 namespace {

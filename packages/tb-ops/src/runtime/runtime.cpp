@@ -1,12 +1,12 @@
 // The tables' one instance, opening the driver, and the translation of failures.
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <ATen/EmptyTensor.h>
 
 #include <algorithm>
 
 #include "capture.h"
-#include "late_warnings.h"
+#include "runtime/late_warnings.h"
 #include "launch_blocking.h"
 
 namespace tb {

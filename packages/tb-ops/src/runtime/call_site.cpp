@@ -1,5 +1,5 @@
 // Finding the interpreter's frames, and reading them.
-#include "caller.h"
+#include "runtime/call_site.h"
 
 #include <Python.h>
 
