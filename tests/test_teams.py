@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from conftest import RunPython
 from test_shared_kernels import replayed
 
-HEADER = pathlib.Path(__file__).parents[1] / "packages/tb-ops/src/thread_independent.h"
+HEADER = pathlib.Path(__file__).parents[1] / "packages/tb-ops/src/intraop/thread_invariant_ops.h"
 # The header's lists, by their names: what is independent anywhere, and what is so on processors with AVX-512.
 LISTS = {
     name: re.findall(r'"aten::(\S+)",$', text, re.MULTILINE)

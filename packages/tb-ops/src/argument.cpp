@@ -14,7 +14,7 @@
 #include "alias.h"
 #include "capture.h"
 #include "runtime/format.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

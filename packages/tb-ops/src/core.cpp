@@ -32,7 +32,7 @@
 #include "placement.h"
 #include "register.h"
 #include "runtime/runtime.h"
-#include "spread.h"
+#include "intraop/affinity.h"
 #include "tb/component_python.h"
 #include "tb/tensor_caster.h"
 #include "runtime/synchronize.h"

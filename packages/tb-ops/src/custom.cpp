@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launch.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

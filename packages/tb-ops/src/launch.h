@@ -23,7 +23,7 @@
 #include "denormals.h"
 #include "first_use.h"
 #include "runtime/runtime.h"
-#include "thread_independent.h"
+#include "intraop/thread_invariant_ops.h"
 #include "runtime/synchronize.h"
 
 namespace tb {

@@ -9,7 +9,7 @@
 #include "runtime/format.h"
 #include "runtime/late_warnings.h"
 #include "tb/failures.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

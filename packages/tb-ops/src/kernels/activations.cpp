@@ -19,7 +19,7 @@
 #include "kernels/output.h"
 #include "learned/call_checked.h"
 #include "structured.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

@@ -17,8 +17,8 @@
 #include "kernels/kernels.h"
 #include "kernels/output.h"
 #include "kernels/product.h"
-#include "team.h"
-#include "trial.h"
+#include "intraop/thread_policy.h"
+#include "intraop/thread_trial.h"
 
 namespace tb {
 namespace {

@@ -9,7 +9,7 @@
 #include "kernels/kernels.h"
 #include "kernels/normalization.h"
 #include "learned/call_checked.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "kernels/sgemm.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 template <class T> using Gemm = void(const char *, const char *, const int *, const int *, const int *, const T *,

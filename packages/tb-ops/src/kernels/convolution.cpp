@@ -8,7 +8,7 @@
 #include "kernels/output.h"
 #include "learned/call_checked.h"
 #include "placement.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

@@ -13,7 +13,7 @@
 #include "kernels/kernels.h"
 #include "kernels/output.h"
 #include "kernels/random_fill.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

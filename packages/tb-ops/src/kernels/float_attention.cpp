@@ -23,7 +23,7 @@ double AttentionSize::nanoseconds() const {
 
 #include "kernels/avx512.h"
 #include "kernels/sgemm.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 // The exponential that PyTorch's kernels call, which libtorch carries. Null where it carries none.
 extern "C" __attribute__((weak)) TB_AVX512 __m512 Sleef_expf16_u10(__m512);

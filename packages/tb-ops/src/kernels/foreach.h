@@ -9,7 +9,7 @@
 #include "alias.h"
 #include "kernels/list_run.h"
 #include "kernels/output.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 

@@ -19,7 +19,7 @@
 #include "kernels/output.h"
 #include "kernels/product.h"
 #include "kernels/watched.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

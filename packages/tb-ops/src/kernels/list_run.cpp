@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

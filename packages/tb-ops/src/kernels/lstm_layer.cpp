@@ -8,7 +8,7 @@
 
 #include "kernels/avx512.h"
 #include "kernels/sgemm.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "structured.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

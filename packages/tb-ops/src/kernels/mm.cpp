@@ -13,7 +13,7 @@
 #include "kernels/product.h"
 #include "kernels/sgemm.h"
 #include "structured.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {

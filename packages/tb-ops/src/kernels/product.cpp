@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 

@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "kernels/output.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 

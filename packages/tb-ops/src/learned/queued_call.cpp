@@ -6,7 +6,7 @@
 #include "runtime/format.h"
 #include "fallback.h"
 #include "placement.h"
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 

@@ -1,5 +1,5 @@
 // Measuring kernels, and setting the threads of OpenMP and MKL.
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <chrono>
 #include <unordered_map>
 
-#include "spread.h"
+#include "intraop/affinity.h"
 
 // The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
 // process-wide count, and with it every other thread's.

@@ -1,4 +1,4 @@
-#include "spread.h"
+#include "intraop/affinity.h"
 
 #include <ATen/Parallel.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 extern "C" int omp_get_num_procs();
 extern "C" void omp_set_num_threads(int count);

@@ -1,5 +1,5 @@
 // Trying kernels with a team.
-#include "trial.h"
+#include "intraop/thread_trial.h"
 
 #include <ATen/ops/clone_ops.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <map>
 
-#include "team.h"
+#include "intraop/thread_policy.h"
 
 namespace tb {
 namespace {
