@@ -8,8 +8,8 @@
 #include "element_copy.h"
 #include "elementwise.h"
 #include "host_copy.h"
-#include "host_view.h"
-#include "launch.h"
+#include "launch/host_view.h"
+#include "launch/launch.h"
 #include "register.h"
 
 #include <ATen/Context.h>

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "launch.h"
+#include "launch/launch.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <thread>
 
-#include "launch.h"
+#include "launch/launch.h"
 
 namespace tb {
 namespace {

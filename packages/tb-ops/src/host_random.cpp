@@ -1,6 +1,6 @@
 // Random numbers for devices whose memory the host may not touch: tb-generator makes them on the host, with the bits that
 // a seed gives on every driver, and they are copied. Drivers with kernels of their own take over some of the entries.
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/native/Resize.h>
 #include <ATen/native/UnaryOps.h>

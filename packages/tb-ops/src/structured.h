@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "elementwise.h"
-#include "launch.h"
+#include "launch/launch.h"
 
 namespace at::cpu {}
 

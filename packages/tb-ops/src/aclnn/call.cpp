@@ -1,7 +1,7 @@
 // The second phase, the workspace, and what failures say.
 #include "aclnn/call.h"
 
-#include "launch_blocking.h"
+#include "launch/launch_blocking.h"
 #include "runtime/runtime.h"
 #include "tb/failures.h"
 #include "runtime/synchronize.h"

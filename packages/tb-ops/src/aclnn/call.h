@@ -5,7 +5,7 @@
 
 #include "aclnn/description.h"
 #include "aclnn/executors.h"
-#include "launch.h"
+#include "launch/launch.h"
 
 namespace tb::aclnn {
 

@@ -1,7 +1,7 @@
 // Operators that take several calls of the library, lists of tensors, or PyTorch's own composition.
 #include "aclnn/operands.h"
 
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/native/RangeFactories.h>
 #include <ATen/ops/_fused_adam_ops.h>

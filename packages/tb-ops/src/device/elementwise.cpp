@@ -2,7 +2,7 @@
 // entries queue a kernel.
 #include "device/elementwise.h"
 
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>

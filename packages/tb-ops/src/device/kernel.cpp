@@ -11,7 +11,7 @@
 
 #include "device/compiler.h"
 #include "device/image_cache.h"
-#include "launch_blocking.h"
+#include "launch/launch_blocking.h"
 
 namespace tb::device {
 namespace {

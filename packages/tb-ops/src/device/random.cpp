@@ -1,6 +1,6 @@
 // Random fills: the stretch of the generator is reserved here, as on every driver, and the device makes the numbers.
 // Rarer distributions are the host's (host_random.cpp).
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <numbers>
 

@@ -18,7 +18,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-#include "argument.h"
+#include "launch/tensor_descriptor.h"
 
 namespace tb {
 

@@ -14,7 +14,7 @@
 #include <ATen/ops/silu_backward_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
 
-#include "alias.h"
+#include "worker/worker_tensors.h"
 #include "kernels/kernels.h"
 #include "kernels/output.h"
 #include "learned/call_checked.h"

@@ -1,6 +1,6 @@
 // Scaled dot product attention by the CPU's flash kernels. PyTorch asks the fused choice first: calls that the kernels
 // do not take (dropout, odd shapes, double masks) are composed of other operators there.
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/OpMathType.h>
 #include <ATen/SDPBackend.h>

@@ -1,5 +1,5 @@
 // Batch normalization, forward and backward.
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/native/batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward_native.h>

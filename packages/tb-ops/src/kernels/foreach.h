@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "alias.h"
+#include "worker/worker_tensors.h"
 #include "kernels/list_run.h"
 #include "kernels/output.h"
 #include "intraop/thread_policy.h"

@@ -3,7 +3,7 @@
 #include <ATen/ops/_amp_update_scale_native.h>
 
 #include "kernels/kernels.h"
-#include "launch.h"
+#include "launch/launch.h"
 
 namespace tb {
 namespace {

@@ -1,5 +1,5 @@
 // Group normalization, forward and backward.
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/native/group_norm.h>
 #include <ATen/ops/native_group_norm_ops.h>

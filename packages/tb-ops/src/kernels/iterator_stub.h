@@ -2,11 +2,11 @@
 // build a TensorIterator on the calling thread, then call a dispatch stub. Our entry in that stub sends the iterator's
 // operands to the worker, which builds the same iterator over CPU aliases and calls the CPU's entry.
 #pragma once
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/TensorIterator.h>
 
-#include "launch.h"
+#include "launch/launch.h"
 
 namespace tb {
 

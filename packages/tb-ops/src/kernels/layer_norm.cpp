@@ -1,5 +1,5 @@
 // Layer normalization, forward and backward.
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/native/layer_norm.h>
 #include <ATen/ops/native_layer_norm_ops.h>

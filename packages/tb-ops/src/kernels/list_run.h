@@ -12,7 +12,7 @@
 #include <memory>
 #include <tuple>
 
-#include "alias.h"
+#include "worker/worker_tensors.h"
 #include "structured.h"
 
 namespace tb {

@@ -4,7 +4,7 @@
 // oneDNN operator for each: PyTorch takes that way for CPU tensors only, though nothing in it but this condition keeps
 // other devices out; elsewhere it composes cells step by step. oneDNN's operators are also what calls get that anything
 // looks into (modes, transforms, gradients of gradients), as linear.cpp has it.
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>

@@ -5,7 +5,7 @@
 #include <ATen/ops/_fused_sgd_native.h>
 
 #include "kernels/kernels.h"
-#include "launch.h"
+#include "launch/launch.h"
 
 namespace tb {
 namespace {

@@ -1,5 +1,5 @@
 // Adaptive average pooling, one-dimensional maximum pooling and reflection padding.
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/AdaptivePooling.h>

@@ -1,6 +1,6 @@
 // Random operators. PyTorch's own bodies check the arguments and end in a dispatch stub; our entries there reserve a
 // stretch of the device's generator and queue the fill.
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/UnaryOps.h>

@@ -4,7 +4,7 @@
 #include <ATen/core/Generator.h>
 
 #include "capture.h"
-#include "launch.h"
+#include "launch/launch.h"
 
 namespace tb {
 

@@ -1,5 +1,5 @@
 // Reductions that PyTorch does not generate: variance, extremes, medians, products, dot products, comparison.
-#include "host_view.h"
+#include "launch/host_view.h"
 #include "kernels/iterator_stub.h"
 
 #include <ATen/MemoryOverlap.h>

@@ -1,5 +1,5 @@
 // Drawing indices: permutations and samples with given weights.
-#include "kernels/stub.h"
+#include "launch/dispatch_stub.h"
 
 #include "kernels/sampling.h"
 

@@ -4,7 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "capture.h"
-#include "launch.h"
+#include "launch/launch.h"
 #include "learned/layout.h"
 
 namespace tb {

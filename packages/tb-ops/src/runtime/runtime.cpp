@@ -7,7 +7,7 @@
 
 #include "capture.h"
 #include "runtime/late_warnings.h"
-#include "launch_blocking.h"
+#include "launch/launch_blocking.h"
 
 namespace tb {
 

@@ -1,5 +1,5 @@
 // The worker's side of a launch: thread settings, the OpenMP team, exceptions.
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>

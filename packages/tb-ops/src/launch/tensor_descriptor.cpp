@@ -1,5 +1,5 @@
 // Descriptors to CPU tensors: the worker's stock of reusable aliases.
-#include "argument.h"
+#include "launch/tensor_descriptor.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/clone.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <memory>
 
-#include "alias.h"
+#include "worker/worker_tensors.h"
 #include "capture.h"
 #include "runtime/format.h"
 #include "intraop/thread_policy.h"

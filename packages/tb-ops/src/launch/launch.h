@@ -18,10 +18,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "argument.h"
+#include "launch/tensor_descriptor.h"
 #include "runtime/call_site.h"
-#include "denormals.h"
-#include "first_use.h"
+#include "worker/denormals.h"
+#include "launch/dtype_probe.h"
 #include "runtime/runtime.h"
 #include "intraop/thread_invariant_ops.h"
 #include "runtime/synchronize.h"

@@ -1,6 +1,6 @@
 // Device memory for the host, on drivers where it may touch it.
 #pragma once
-#include "argument.h"
+#include "launch/tensor_descriptor.h"
 
 namespace tb {
 

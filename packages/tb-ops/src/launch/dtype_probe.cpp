@@ -1,6 +1,6 @@
 // Combinations of types beyond the first few: a table with open addressing, replaced by one of twice the size when half of
 // it is taken.
-#include "first_use.h"
+#include "launch/dtype_probe.h"
 
 #include <memory>
 #include <mutex>

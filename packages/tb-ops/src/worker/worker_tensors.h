@@ -1,6 +1,6 @@
 // Further aliases that a kernel makes of the aliases it was given.
 #pragma once
-#include "argument.h"
+#include "launch/tensor_descriptor.h"
 
 namespace tb {
 
