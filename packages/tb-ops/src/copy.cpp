@@ -6,7 +6,7 @@
 // one exception is what CUDA excepts too, pinned memory with non_blocking=True, which is queued on the current stream.
 #include "capture.h"
 #include "element_copy.h"
-#include "elementwise.h"
+#include "structured/pointwise_meta.h"
 #include "host_copy.h"
 #include "launch/host_view.h"
 #include "launch/launch.h"

@@ -4,7 +4,7 @@
 #include <ATen/native/CPUFallback.h>
 
 #include "fallback.h"
-#include "structured.h"
+#include "structured/structured.h"
 
 namespace tb {
 

@@ -5,7 +5,7 @@
 
 #include "aclnn/call.h"
 #include "fall_back.h"
-#include "structured.h"
+#include "structured/structured.h"
 
 namespace tb::aclnn {
 

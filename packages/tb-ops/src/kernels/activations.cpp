@@ -18,7 +18,7 @@
 #include "kernels/kernels.h"
 #include "kernels/output.h"
 #include "learned/call_checked.h"
-#include "structured.h"
+#include "structured/structured.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

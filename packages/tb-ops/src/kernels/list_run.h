@@ -13,7 +13,7 @@
 #include <tuple>
 
 #include "worker/worker_tensors.h"
-#include "structured.h"
+#include "structured/structured.h"
 
 namespace tb {
 

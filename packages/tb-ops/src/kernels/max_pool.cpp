@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "structured.h"
+#include "structured/structured.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

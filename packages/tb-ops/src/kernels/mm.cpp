@@ -12,7 +12,7 @@
 
 #include "kernels/product.h"
 #include "kernels/sgemm.h"
-#include "structured.h"
+#include "structured/structured.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

@@ -2,7 +2,7 @@
 #pragma once
 #include <c10/core/MemoryFormat.h>
 
-#include "structured.h"
+#include "structured/structured.h"
 
 namespace tb {
 

@@ -7,7 +7,7 @@
 #include <ATen/ops/replication_pad3d_meta.h>
 
 #include "kernels/padding.h"
-#include "structured.h"
+#include "structured/structured.h"
 
 namespace tb {
 namespace {

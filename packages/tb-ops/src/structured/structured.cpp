@@ -1,5 +1,5 @@
 // Outputs of structured operators.
-#include "structured.h"
+#include "structured/structured.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>

@@ -8,7 +8,7 @@
 #include <concepts>
 #include <functional>
 
-#include "elementwise.h"
+#include "structured/pointwise_meta.h"
 #include "launch/launch.h"
 
 namespace at::cpu {}
