@@ -29,7 +29,7 @@
 #include "learned/host_checks.h"
 #include "learned/learned.h"
 #include "ledger.h"
-#include "placement.h"
+#include "tensor/output_donation.h"
 #include "register.h"
 #include "runtime/runtime.h"
 #include "intraop/affinity.h"

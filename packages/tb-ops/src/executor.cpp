@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "element_copy.h"
+#include "tensor/copy.h"
 #include "fallback.h"
 #include "runtime/runtime.h"
 #include "twins.h"

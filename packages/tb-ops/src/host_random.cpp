@@ -17,7 +17,7 @@
 #include <ATen/ops/uniform_native.h>
 
 #include "kernels/dropout.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "kernels/random_fill.h"
 #include "kernels/sampling.h"
 #include "register.h"

@@ -2,7 +2,7 @@
 #include "aclnn/operators.h"
 
 #include "aclnn/operands.h"
-#include "element_copy.h"
+#include "tensor/copy.h"
 
 #include <ATen/MemoryOverlap.h>
 

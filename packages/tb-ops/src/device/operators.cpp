@@ -3,7 +3,7 @@
 
 #include "device/compiler.h"
 #include "device/pointwise.h"
-#include "element_copy.h"
+#include "tensor/copy.h"
 
 namespace tb::device {
 

@@ -13,7 +13,7 @@
 #include "device/pointwise.h"
 #include "device/rounding.h"
 #include "kernels/dropout.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "kernels/random_fill.h"
 
 namespace tb::device {

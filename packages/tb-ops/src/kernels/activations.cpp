@@ -16,7 +16,7 @@
 
 #include "worker/worker_tensors.h"
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "learned/call_checked.h"
 #include "structured/structured.h"
 #include "intraop/thread_policy.h"

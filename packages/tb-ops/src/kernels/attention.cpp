@@ -15,7 +15,7 @@
 #include "kernels/choices.h"
 #include "kernels/float_attention.h"
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "kernels/product.h"
 #include "intraop/thread_policy.h"
 #include "intraop/thread_trial.h"

@@ -5,9 +5,9 @@
 #include <ATen/ops/convolution_ops.h>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "learned/call_checked.h"
-#include "placement.h"
+#include "tensor/output_donation.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

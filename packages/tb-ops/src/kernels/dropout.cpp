@@ -11,7 +11,7 @@
 #include <ATen/ops/ones_ops.h>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "kernels/random_fill.h"
 #include "intraop/thread_policy.h"
 

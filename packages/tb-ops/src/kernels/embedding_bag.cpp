@@ -8,7 +8,7 @@
 #include <ATen/ops/_embedding_bag_per_sample_weights_backward_native.h>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 
 namespace tb {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "worker/worker_tensors.h"
 #include "kernels/list_run.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

@@ -23,9 +23,9 @@
 #include <ATen/ops/trace_ops.h>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "learned/call_checked.h"
-#include "placement.h"
+#include "tensor/output_donation.h"
 
 namespace tb {
 namespace {

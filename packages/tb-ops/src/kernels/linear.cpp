@@ -16,7 +16,7 @@
 #include <climits>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "kernels/product.h"
 #include "kernels/watched.h"
 #include "intraop/thread_policy.h"

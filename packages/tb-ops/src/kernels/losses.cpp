@@ -24,7 +24,7 @@
 #include <iterator>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "learned/call_checked.h"
 
 namespace tb {

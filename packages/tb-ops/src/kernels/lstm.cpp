@@ -25,7 +25,7 @@
 #include "fallback.h"
 #include "kernels/kernels.h"
 #include "kernels/lstm_layer.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "kernels/watched.h"
 
 namespace tb {

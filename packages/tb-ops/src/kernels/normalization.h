@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 
 namespace tb {
 

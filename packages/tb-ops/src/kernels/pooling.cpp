@@ -9,7 +9,7 @@
 #include <ATen/ops/zero_native.h>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "kernels/padding.h"
 
 namespace tb {

@@ -7,7 +7,7 @@
 #include <ATen/ops/aminmax_ops.h>
 #include <ATen/ops/lt_ops.h>
 
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "kernels/random_fill.h"
 #include "kernels/sampling.h"
 #include "register.h"

@@ -10,7 +10,7 @@
 
 #include <cmath>
 
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

@@ -8,7 +8,7 @@
 #include <ATen/ops/logspace_native.h>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 
 namespace tb {
 namespace {

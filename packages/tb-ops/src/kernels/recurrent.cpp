@@ -12,7 +12,7 @@
 #include <ATen/ops/tanh_ops.h>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 
 namespace tb {
 namespace {

@@ -25,7 +25,7 @@
 #include <ATen/ops/vdot_native.h>
 
 #include "kernels/kernels.h"
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "learned/call_checked.h"
 
 namespace tb {

@@ -14,7 +14,7 @@
 
 #include <cmath>
 
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 #include "kernels/random_fill.h"
 
 namespace tb {

@@ -5,7 +5,7 @@
 
 #include "runtime/format.h"
 #include "fallback.h"
-#include "placement.h"
+#include "tensor/output_donation.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

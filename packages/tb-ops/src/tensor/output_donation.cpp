@@ -1,5 +1,5 @@
 // The allocator that gives wanted memory, and what becomes of results.
-#include "placement.h"
+#include "tensor/output_donation.h"
 
 #include <ATen/ops/clone_ops.h>
 #include <ATen/ops/empty_ops.h>
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 
 namespace tb {
 namespace {

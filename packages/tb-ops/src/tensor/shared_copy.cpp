@@ -2,7 +2,7 @@
 //
 // An OpenMP team of the caller's would be as fast, and then stay: the worker's own team would sleep between loops from then
 // on (docs/decisions.md, an idle thread keeps no OpenMP team). The worker may be asleep, so nobody waits for it to begin.
-#include "host_copy.h"
+#include "tensor/shared_copy.h"
 
 #include <algorithm>
 #include <atomic>

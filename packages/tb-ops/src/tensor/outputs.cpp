@@ -1,5 +1,5 @@
 // Outputs of hand-written kernels.
-#include "kernels/output.h"
+#include "tensor/outputs.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/copy_ops.h>
