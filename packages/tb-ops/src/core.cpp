@@ -13,7 +13,7 @@
 #include "aclnn/library.h"
 #include "aclnn/operators.h"
 #include "runtime/call_site.h"
-#include "capture.h"
+#include "random/philox_state.h"
 #include "custom.h"
 #include "device/compiler.h"
 #include "device/image_cache.h"

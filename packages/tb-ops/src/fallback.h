@@ -6,7 +6,7 @@
 
 #include <torch/library.h>
 
-#include "capture.h"
+#include "random/philox_state.h"
 #include "runtime/synchronize.h"
 
 namespace tb {

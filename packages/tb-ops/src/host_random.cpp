@@ -18,7 +18,7 @@
 
 #include "kernels/dropout.h"
 #include "tensor/outputs.h"
-#include "kernels/random_fill.h"
+#include "random/philox_fill.h"
 #include "kernels/sampling.h"
 #include "register.h"
 

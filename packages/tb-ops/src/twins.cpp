@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "capture.h"
+#include "random/philox_state.h"
 #include "runtime/format.h"
 #include "executor.h"
 #include "fallback.h"

@@ -14,7 +14,7 @@
 #include "device/rounding.h"
 #include "kernels/dropout.h"
 #include "tensor/outputs.h"
-#include "kernels/random_fill.h"
+#include "random/philox_fill.h"
 
 namespace tb::device {
 namespace {

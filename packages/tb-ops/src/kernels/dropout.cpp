@@ -12,7 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "tensor/outputs.h"
-#include "kernels/random_fill.h"
+#include "random/philox_fill.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

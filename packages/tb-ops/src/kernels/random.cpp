@@ -8,7 +8,7 @@
 #include <ATen/ops/lt_ops.h>
 
 #include "tensor/outputs.h"
-#include "kernels/random_fill.h"
+#include "random/philox_fill.h"
 #include "kernels/sampling.h"
 #include "register.h"
 

@@ -15,7 +15,7 @@
 #include <cmath>
 
 #include "tensor/outputs.h"
-#include "kernels/random_fill.h"
+#include "random/philox_fill.h"
 
 namespace tb {
 

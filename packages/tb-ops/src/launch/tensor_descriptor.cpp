@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "worker/worker_tensors.h"
-#include "capture.h"
+#include "random/philox_state.h"
 #include "runtime/format.h"
 #include "intraop/thread_policy.h"
 

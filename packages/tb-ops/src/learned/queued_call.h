@@ -3,7 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 
-#include "capture.h"
+#include "random/philox_state.h"
 #include "launch/launch.h"
 #include "learned/layout.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "capture.h"
+#include "random/philox_state.h"
 #include "runtime/late_warnings.h"
 #include "launch/launch_blocking.h"
 

@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "capture.h"
+#include "random/philox_state.h"
 #include "runtime/late_warnings.h"
 #include "ledger.h"
 #include "runtime/runtime.h"

@@ -4,7 +4,7 @@
 //
 // A copy from or to the host has happened when it returns, for every stream and thread: nobody else would wait for it. The
 // one exception is what CUDA excepts too, pinned memory with non_blocking=True, which is queued on the current stream.
-#include "capture.h"
+#include "random/philox_state.h"
 #include "tensor/copy.h"
 #include "structured/pointwise_meta.h"
 #include "tensor/shared_copy.h"

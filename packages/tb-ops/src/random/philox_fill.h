@@ -3,7 +3,7 @@
 #pragma once
 #include <ATen/core/Generator.h>
 
-#include "capture.h"
+#include "random/philox_state.h"
 #include "launch/launch.h"
 
 namespace tb {

@@ -1,5 +1,5 @@
 // tb-ops' part in captures (tb/component.h).
-#include "capture.h"
+#include "random/philox_state.h"
 
 #include <ATen/Context.h>
 

@@ -1,5 +1,5 @@
 // Filling tensors from tb-generator.
-#include "kernels/random_fill.h"
+#include "random/philox_fill.h"
 
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/div_ops.h>
