@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "tensor/copy.h"
-#include "fallback.h"
+#include "dispatch/fallback.h"
 #include "runtime/runtime.h"
-#include "twins.h"
+#include "dispatch/redispatch.h"
 
 namespace tb {
 namespace {

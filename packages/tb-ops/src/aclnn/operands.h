@@ -4,7 +4,7 @@
 #include <c10/util/Half.h>
 
 #include "aclnn/call.h"
-#include "fall_back.h"
+#include "dispatch/call_fallback.h"
 #include "structured/structured.h"
 
 namespace tb::aclnn {

@@ -3,7 +3,7 @@
 #pragma once
 #include <torch/library.h>
 
-#include "fall_back.h"
+#include "dispatch/call_fallback.h"
 
 namespace tb::device {
 

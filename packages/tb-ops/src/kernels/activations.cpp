@@ -17,7 +17,7 @@
 #include "worker/worker_tensors.h"
 #include "kernels/kernels.h"
 #include "tensor/outputs.h"
-#include "learned/call_checked.h"
+#include "dispatch/call_checked.h"
 #include "structured/structured.h"
 #include "intraop/thread_policy.h"
 

@@ -8,7 +8,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/normalization.h"
-#include "learned/call_checked.h"
+#include "dispatch/call_checked.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

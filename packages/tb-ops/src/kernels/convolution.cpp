@@ -6,7 +6,7 @@
 
 #include "kernels/kernels.h"
 #include "tensor/outputs.h"
-#include "learned/call_checked.h"
+#include "dispatch/call_checked.h"
 #include "tensor/output_donation.h"
 #include "intraop/thread_policy.h"
 

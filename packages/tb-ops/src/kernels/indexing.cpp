@@ -24,7 +24,7 @@
 
 #include "kernels/kernels.h"
 #include "tensor/outputs.h"
-#include "learned/call_checked.h"
+#include "dispatch/call_checked.h"
 #include "tensor/output_donation.h"
 
 namespace tb {

@@ -7,7 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/normalization.h"
-#include "learned/call_checked.h"
+#include "dispatch/call_checked.h"
 
 namespace tb {
 namespace {

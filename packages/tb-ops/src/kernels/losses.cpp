@@ -25,7 +25,7 @@
 
 #include "kernels/kernels.h"
 #include "tensor/outputs.h"
-#include "learned/call_checked.h"
+#include "dispatch/call_checked.h"
 
 namespace tb {
 namespace {

@@ -22,7 +22,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fallback.h"
+#include "dispatch/fallback.h"
 #include "kernels/kernels.h"
 #include "kernels/lstm_layer.h"
 #include "tensor/outputs.h"

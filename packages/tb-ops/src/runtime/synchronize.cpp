@@ -7,7 +7,7 @@
 
 #include "random/philox_state.h"
 #include "runtime/late_warnings.h"
-#include "ledger.h"
+#include "dispatch/fallback_stats.h"
 #include "runtime/runtime.h"
 
 namespace tb {

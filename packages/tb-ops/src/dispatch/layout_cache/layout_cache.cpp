@@ -1,5 +1,5 @@
 // Keeping layouts.
-#include "learned/layouts.h"
+#include "dispatch/layout_cache/layout_cache.h"
 
 namespace tb {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "random/philox_state.h"
 #include "launch/launch.h"
-#include "learned/layout.h"
+#include "dispatch/layout_cache/result_layout.h"
 
 namespace tb {
 

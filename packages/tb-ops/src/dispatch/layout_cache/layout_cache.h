@@ -9,8 +9,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "learned/call_key.h"
-#include "learned/layout.h"
+#include "dispatch/layout_cache/call_key.h"
+#include "dispatch/layout_cache/result_layout.h"
 
 namespace tb {
 

@@ -1,11 +1,11 @@
 // Which operators check on the host. PyTorch's schemas say it of those with an argument check_errors; the others are listed.
-#include "learned/host_checks.h"
+#include "dispatch/host_checks.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "runtime/format.h"
-#include "fallback.h"
+#include "dispatch/fallback.h"
 
 namespace tb {
 namespace {

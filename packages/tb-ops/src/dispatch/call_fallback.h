@@ -3,7 +3,7 @@
 #pragma once
 #include <ATen/native/CPUFallback.h>
 
-#include "fallback.h"
+#include "dispatch/fallback.h"
 #include "structured/structured.h"
 
 namespace tb {

@@ -1,5 +1,5 @@
 // Arguments to words.
-#include "learned/call_key.h"
+#include "dispatch/layout_cache/call_key.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>

@@ -3,16 +3,16 @@
 // memory, so that freeing stays stream-ordered and the statistics true. Other drivers: PyTorch's own copying fallback.
 // What neither can do is refused with the reason: operators that the CPU lacks too, views of copies, tensors that are
 // not plain strided ones.
-#include "fallback.h"
+#include "dispatch/fallback.h"
 
 #include "runtime/format.h"
 #include "executor.h"
-#include "learned/host_checks.h"
-#include "learned/learned.h"
-#include "ledger.h"
+#include "dispatch/host_checks.h"
+#include "dispatch/layout_cache/layout_caching_kernel.h"
+#include "dispatch/fallback_stats.h"
 #include "register.h"
 #include "runtime/runtime.h"
-#include "twins.h"
+#include "dispatch/redispatch.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>

@@ -1,14 +1,14 @@
 // Learns layouts, and queues the calls whose layout is known.
-#include "learned/learned.h"
+#include "dispatch/layout_cache/layout_caching_kernel.h"
 
 #include <ATen/Context.h>
 
 #include "runtime/format.h"
-#include "fallback.h"
-#include "learned/call_key.h"
-#include "learned/host_checks.h"
-#include "learned/layouts.h"
-#include "learned/queued_call.h"
+#include "dispatch/fallback.h"
+#include "dispatch/layout_cache/call_key.h"
+#include "dispatch/host_checks.h"
+#include "dispatch/layout_cache/layout_cache.h"
+#include "dispatch/layout_cache/queued_call.h"
 
 namespace tb {
 namespace {

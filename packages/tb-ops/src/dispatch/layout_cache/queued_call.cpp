@@ -1,10 +1,10 @@
 // Captures the arguments of a boxed call, and makes it on the worker.
-#include "learned/queued_call.h"
+#include "dispatch/layout_cache/queued_call.h"
 
 #include <ATen/core/stack.h>
 
 #include "runtime/format.h"
-#include "fallback.h"
+#include "dispatch/fallback.h"
 #include "tensor/output_donation.h"
 #include "intraop/thread_policy.h"
 

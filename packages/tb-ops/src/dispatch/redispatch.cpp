@@ -1,7 +1,7 @@
 // Twins: tensors of another torch device over the same storages, so that views, in-place results and out= resizing keep
 // their identity. Only new results are copied, into the device's own memory, so that freeing stays stream-ordered and the
 // statistics true.
-#include "twins.h"
+#include "dispatch/redispatch.h"
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
@@ -13,7 +13,7 @@
 #include "random/philox_state.h"
 #include "runtime/format.h"
 #include "executor.h"
-#include "fallback.h"
+#include "dispatch/fallback.h"
 #include "runtime/runtime.h"
 
 namespace tb {

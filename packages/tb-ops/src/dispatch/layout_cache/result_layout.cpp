@@ -1,5 +1,5 @@
 // Results to layouts.
-#include "learned/layout.h"
+#include "dispatch/layout_cache/result_layout.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // The ledger's accounts, budgets and refusals.
-#include "ledger.h"
+#include "dispatch/fallback_stats.h"
 
 #include <algorithm>
 #include <atomic>

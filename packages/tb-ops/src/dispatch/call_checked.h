@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/native/CPUFallback.h>
 
-#include "learned/host_checks.h"
+#include "dispatch/host_checks.h"
 
 namespace tb {
 
