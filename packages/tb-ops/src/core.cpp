@@ -14,7 +14,7 @@
 #include "aclnn/operators.h"
 #include "runtime/call_site.h"
 #include "random/philox_state.h"
-#include "custom.h"
+#include "custom/custom.h"
 #include "device/compiler.h"
 #include "device/image_cache.h"
 #include "device/operators.h"

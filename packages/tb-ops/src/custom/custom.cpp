@@ -1,5 +1,5 @@
 // Operators of other libraries: their kernels registered when a driver that fits is open, their calls launched.
-#include "custom.h"
+#include "custom/custom.h"
 
 #include <c10/util/SmallVector.h>
 #include <torch/version.h>
