@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/sgemm.h"
+#include "microkernels/sgemm.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "kernels/sgemm.h"
+#include "microkernels/sgemm.h"
 
 namespace tb {
 namespace {

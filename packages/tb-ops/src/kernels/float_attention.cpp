@@ -21,8 +21,8 @@ double AttentionSize::nanoseconds() const {
 #include <limits>
 #include <vector>
 
-#include "kernels/avx512.h"
-#include "kernels/sgemm.h"
+#include "microkernels/avx512.h"
+#include "microkernels/sgemm.h"
 #include "intraop/thread_policy.h"
 
 // The exponential that PyTorch's kernels call, which libtorch carries. Null where it carries none.

@@ -6,8 +6,8 @@
 #include <array>
 #include <vector>
 
-#include "kernels/avx512.h"
-#include "kernels/sgemm.h"
+#include "microkernels/avx512.h"
+#include "microkernels/sgemm.h"
 #include "intraop/thread_policy.h"
 
 namespace tb {

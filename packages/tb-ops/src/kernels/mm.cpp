@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "kernels/product.h"
-#include "kernels/sgemm.h"
+#include "microkernels/sgemm.h"
 #include "structured/structured.h"
 #include "intraop/thread_policy.h"
 

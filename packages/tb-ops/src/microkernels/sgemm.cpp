@@ -1,6 +1,6 @@
 // Blocks of the right factor are copied into panels of 32 columns, one term after the other, which a tile of up to 14
 // rows of the output then reads in order, with its 28 sums in registers.
-#include "kernels/sgemm.h"
+#include "microkernels/sgemm.h"
 
 #if defined(__x86_64__)
 
@@ -10,7 +10,7 @@
 #include <new>
 #include <utility>
 
-#include "kernels/avx512.h"
+#include "microkernels/avx512.h"
 
 namespace tb {
 namespace {
