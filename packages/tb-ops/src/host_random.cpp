@@ -16,10 +16,10 @@
 #include <ATen/ops/random_native.h>
 #include <ATen/ops/uniform_native.h>
 
-#include "kernels/dropout.h"
+#include "backends/host/random/dropout.h"
 #include "tensor/outputs.h"
 #include "random/philox_fill.h"
-#include "kernels/sampling.h"
+#include "backends/host/random/sampling.h"
 #include "register.h"
 
 namespace tb {

@@ -12,7 +12,7 @@
 #include "device/operators.h"
 #include "device/pointwise.h"
 #include "device/rounding.h"
-#include "kernels/dropout.h"
+#include "backends/host/random/dropout.h"
 #include "tensor/outputs.h"
 #include "random/philox_fill.h"
 

@@ -5,7 +5,7 @@
 #pragma once
 #include <memory>
 
-#include "kernels/blas.h"
+#include "backends/host/gemm/gemm.h"
 
 namespace tb {
 
