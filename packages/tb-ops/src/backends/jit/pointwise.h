@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/TensorIterator.h>
 
-#include "device/element_type.h"
+#include "backends/jit/element_type.h"
 
 namespace tb::device {
 

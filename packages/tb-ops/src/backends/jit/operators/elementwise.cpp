@@ -1,6 +1,6 @@
 // Elementwise operators whose bodies are PyTorch's own: they build the iterator and end in a dispatch stub, where our
 // entries queue a kernel.
-#include "device/elementwise.h"
+#include "backends/jit/operators/elementwise.h"
 
 #include "launch/dispatch_stub.h"
 
@@ -36,7 +36,7 @@
 #include <ATen/ops/triu_ops.h>
 #include <ATen/ops/where_native.h>
 
-#include "device/kernel.h"
+#include "backends/jit/device_kernel.h"
 
 namespace tb::device {
 namespace {

@@ -8,10 +8,10 @@
 #include <ATen/ops/native_dropout_backward_ops.h>
 #include <ATen/ops/native_dropout_ops.h>
 
-#include "device/kernel.h"
-#include "device/operators.h"
-#include "device/pointwise.h"
-#include "device/rounding.h"
+#include "backends/jit/device_kernel.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
+#include "backends/jit/operators/rounding.h"
 #include "backends/host/random/dropout.h"
 #include "tensor/outputs.h"
 #include "random/philox_fill.h"

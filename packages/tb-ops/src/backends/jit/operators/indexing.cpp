@@ -1,7 +1,7 @@
 // Gathering, scattering and selecting by an index.
-#include "device/kernel.h"
-#include "device/operators.h"
-#include "device/pointwise.h"
+#include "backends/jit/device_kernel.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
 
 #include <ATen/Context.h>
 #include <ATen/WrapDimUtils.h>

@@ -1,8 +1,8 @@
 // Which devices get the operators.
-#include "device/operators.h"
+#include "backends/jit/jit.h"
 
-#include "device/compiler.h"
-#include "device/pointwise.h"
+#include "backends/jit/compiler/compiler.h"
+#include "backends/jit/pointwise.h"
 #include "tensor/copy.h"
 
 namespace tb::device {

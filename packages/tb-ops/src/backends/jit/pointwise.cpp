@@ -1,9 +1,9 @@
 // From TensorIterator to kernel arguments.
-#include "device/pointwise.h"
+#include "backends/jit/pointwise.h"
 
 #include <algorithm>
 
-#include "device/kernel.h"
+#include "backends/jit/device_kernel.h"
 
 namespace tb::device {
 namespace {

@@ -1,7 +1,7 @@
 // Reductions over any dimensions.
-#include "device/kernel.h"
-#include "device/operators.h"
-#include "device/pointwise.h"
+#include "backends/jit/device_kernel.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>

@@ -1,5 +1,5 @@
 // Programs are compiled and loaded once for each device.
-#include "device/kernel.h"
+#include "backends/jit/device_kernel.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,8 +9,8 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "device/compiler.h"
-#include "device/image_cache.h"
+#include "backends/jit/compiler/compiler.h"
+#include "backends/jit/compiler/image_cache.h"
 #include "launch/launch_blocking.h"
 
 namespace tb::device {

@@ -1,7 +1,7 @@
 // Softmax, its logarithm and layer normalisation, forward and backward.
-#include "device/kernel.h"
-#include "device/operators.h"
-#include "device/pointwise.h"
+#include "backends/jit/device_kernel.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_log_softmax_backward_data_meta.h>

@@ -1,5 +1,5 @@
 // PyTorch's types as the kernels know them.
-#include "device/element_type.h"
+#include "backends/jit/element_type.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,7 +1,7 @@
 // Fused optimizers: a launch for many parameters at once.
-#include "device/kernel.h"
-#include "device/operators.h"
-#include "device/pointwise.h"
+#include "backends/jit/device_kernel.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
 
 #include <ATen/ops/_fused_adam_ops.h>
 #include <ATen/ops/_fused_adamw_ops.h>

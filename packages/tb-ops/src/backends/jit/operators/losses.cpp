@@ -1,7 +1,7 @@
 // Negative log-likelihood of class indices.
-#include "device/kernel.h"
-#include "device/operators.h"
-#include "device/pointwise.h"
+#include "backends/jit/device_kernel.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
 
 #include <ATen/ops/nll_loss_backward_meta.h>
 #include <ATen/ops/nll_loss_backward_ops.h>

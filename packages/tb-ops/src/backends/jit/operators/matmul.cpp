@@ -1,7 +1,7 @@
 // Matrix products and what attention is composed of.
-#include "device/kernel.h"
-#include "device/operators.h"
-#include "device/pointwise.h"
+#include "backends/jit/device_kernel.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
 
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/addmm_meta.h>

@@ -1,5 +1,5 @@
 // Intervals as floating types hold them.
-#include "device/rounding.h"
+#include "backends/jit/operators/rounding.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>

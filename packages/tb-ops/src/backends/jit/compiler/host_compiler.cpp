@@ -1,5 +1,5 @@
 // The host's C++ compiler as a child process: source to shared object, in a folder of its own.
-#include "device/compiler.h"
+#include "backends/jit/compiler/compiler.h"
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>

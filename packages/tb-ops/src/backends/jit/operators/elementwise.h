@@ -1,8 +1,8 @@
 // From a structured operator's out= schema to a kernel: PyTorch's meta function makes the iterator, a functor does the rest.
 // PyTorch derives the functional and the in-place schemas from it.
 #pragma once
-#include "device/operators.h"
-#include "device/pointwise.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
 
 namespace tb::device {
 

@@ -1,5 +1,5 @@
 // Operators of one tensor.
-#include "device/elementwise.h"
+#include "backends/jit/operators/elementwise.h"
 
 #include <ATen/ops/atan_meta.h>
 #include <ATen/ops/atan_ops.h>

@@ -1,5 +1,5 @@
 // NVIDIA's run-time compiler, opened when first needed: nothing of it is linked, its prototypes are our own.
-#include "device/compiler.h"
+#include "backends/jit/compiler/compiler.h"
 
 #include <c10/util/Exception.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // Compiled images on disk.
-#include "device/image_cache.h"
+#include "backends/jit/compiler/image_cache.h"
 
 #include <c10/util/Exception.h>
 #include <c10/util/hash.h>

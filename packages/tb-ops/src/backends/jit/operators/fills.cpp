@@ -1,6 +1,6 @@
 // Filling with one value and putting tensors side by side.
-#include "device/operators.h"
-#include "device/pointwise.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
 
 #include <ATen/ops/cat_meta.h>
 #include <ATen/ops/cat_ops.h>

@@ -1,5 +1,5 @@
 // Which compiler a device wants.
-#include "device/compiler.h"
+#include "backends/jit/compiler/compiler.h"
 
 #include <c10/util/Exception.h>
 #include <sys/utsname.h>

@@ -1,5 +1,5 @@
 // Operators of two and three tensors.
-#include "device/elementwise.h"
+#include "backends/jit/operators/elementwise.h"
 
 #include <ATen/ops/add_meta.h>
 #include <ATen/ops/add_ops.h>
