@@ -18,7 +18,7 @@
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_cache.h"
 #include "backends/jit/jit.h"
-#include "executor.h"
+#include "backends/torch_cuda/torch_cuda.h"
 #include "dispatch/fallback.h"
 #include "backends/host/gemm/kernel_choices.h"
 #include "backends/host/attention/float_attention.h"

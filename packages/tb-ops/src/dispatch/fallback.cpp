@@ -6,7 +6,7 @@
 #include "dispatch/fallback.h"
 
 #include "runtime/format.h"
-#include "executor.h"
+#include "backends/torch_cuda/torch_cuda.h"
 #include "dispatch/host_checks.h"
 #include "dispatch/layout_cache/layout_caching_kernel.h"
 #include "dispatch/fallback_stats.h"

@@ -12,7 +12,7 @@
 
 #include "random/philox_state.h"
 #include "runtime/format.h"
-#include "executor.h"
+#include "backends/torch_cuda/torch_cuda.h"
 #include "dispatch/fallback.h"
 #include "runtime/runtime.h"
 

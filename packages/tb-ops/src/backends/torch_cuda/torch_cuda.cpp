@@ -1,5 +1,5 @@
 // Whether PyTorch's CUDA kernels serve the driver, and running them.
-#include "executor.h"
+#include "backends/torch_cuda/torch_cuda.h"
 
 #include <ATen/Context.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
