@@ -9,9 +9,9 @@
 #include <functional>
 #include <mutex>
 
-#include "aclnn/executors.h"
-#include "aclnn/library.h"
-#include "aclnn/operators.h"
+#include "backends/aclnn/executor_cache.h"
+#include "backends/aclnn/library.h"
+#include "backends/aclnn/aclnn.h"
 #include "runtime/call_site.h"
 #include "random/philox_state.h"
 #include "custom/custom.h"

@@ -1,5 +1,5 @@
 // The executors that are kept, by key.
-#include "aclnn/executors.h"
+#include "backends/aclnn/executor_cache.h"
 
 #include <c10/util/Exception.h>
 

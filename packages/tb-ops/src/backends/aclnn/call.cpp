@@ -1,5 +1,5 @@
 // The second phase, the workspace, and what failures say.
-#include "aclnn/call.h"
+#include "backends/aclnn/call.h"
 
 #include "launch/launch_blocking.h"
 #include "runtime/runtime.h"

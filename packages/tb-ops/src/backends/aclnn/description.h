@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "aclnn/library.h"
+#include "backends/aclnn/library.h"
 
 namespace tb::aclnn {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "aclnn/description.h"
+#include "backends/aclnn/description.h"
 
 namespace tb::aclnn {
 

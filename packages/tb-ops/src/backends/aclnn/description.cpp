@@ -1,5 +1,5 @@
 // Descriptions of arguments and the keys that tell whether two calls are alike.
-#include "aclnn/description.h"
+#include "backends/aclnn/description.h"
 
 #include <c10/core/ScalarTypeToTypeMeta.h>
 #include <c10/util/Exception.h>

@@ -1,7 +1,7 @@
 // Registers the vendor's operators where they fit.
-#include "aclnn/operators.h"
+#include "backends/aclnn/aclnn.h"
 
-#include "aclnn/operands.h"
+#include "backends/aclnn/operands.h"
 #include "tensor/copy.h"
 
 #include <ATen/MemoryOverlap.h>

@@ -1,5 +1,5 @@
 // Finds and opens the vendor's library of operators.
-#include "aclnn/library.h"
+#include "backends/aclnn/library.h"
 
 #include <dlfcn.h>
 

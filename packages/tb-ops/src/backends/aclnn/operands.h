@@ -3,7 +3,7 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
-#include "aclnn/call.h"
+#include "backends/aclnn/call.h"
 #include "dispatch/call_fallback.h"
 #include "structured/structured.h"
 

@@ -1,5 +1,5 @@
 // Casts, copies, numbers and shapes around calls of the library.
-#include "aclnn/operands.h"
+#include "backends/aclnn/operands.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>

@@ -3,8 +3,8 @@
 #include <string>
 #include <tuple>
 
-#include "aclnn/description.h"
-#include "aclnn/executors.h"
+#include "backends/aclnn/description.h"
+#include "backends/aclnn/executor_cache.h"
 #include "launch/launch.h"
 
 namespace tb::aclnn {

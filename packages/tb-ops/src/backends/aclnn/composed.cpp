@@ -1,5 +1,5 @@
 // Operators that take several calls of the library, lists of tensors, or PyTorch's own composition.
-#include "aclnn/operands.h"
+#include "backends/aclnn/operands.h"
 
 #include "launch/dispatch_stub.h"
 
