@@ -10,7 +10,7 @@
 #include "dispatch/host_checks.h"
 #include "dispatch/layout_cache/layout_caching_kernel.h"
 #include "dispatch/fallback_stats.h"
-#include "register.h"
+#include "backends/backends.h"
 #include "runtime/runtime.h"
 #include "dispatch/redispatch.h"
 

@@ -10,7 +10,7 @@
 #include "tensor/shared_copy.h"
 #include "launch/host_view.h"
 #include "launch/launch.h"
-#include "register.h"
+#include "backends/backends.h"
 
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>

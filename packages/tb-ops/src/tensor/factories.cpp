@@ -1,5 +1,5 @@
 // Factories, storages and resizing: what touches shapes and storages but runs no kernel. The same for every driver.
-#include "register.h"
+#include "backends/backends.h"
 #include "runtime/runtime.h"
 
 #include <ATen/Context.h>

@@ -1,6 +1,6 @@
 // Registers the hand-written kernels.
 #include "backends/host/host.h"
-#include "register.h"
+#include "backends/backends.h"
 
 namespace tb {
 

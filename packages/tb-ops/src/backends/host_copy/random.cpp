@@ -20,7 +20,7 @@
 #include "tensor/outputs.h"
 #include "random/philox_fill.h"
 #include "backends/host/random/sampling.h"
-#include "register.h"
+#include "backends/backends.h"
 
 namespace tb {
 namespace {

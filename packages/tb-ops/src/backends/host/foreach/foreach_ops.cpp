@@ -19,7 +19,7 @@
 #include <bit>
 
 #include "backends/host/host.h"
-#include "register.h"
+#include "backends/backends.h"
 
 namespace tb {
 

@@ -30,7 +30,7 @@
 #include "dispatch/layout_cache/layout_caching_kernel.h"
 #include "dispatch/fallback_stats.h"
 #include "tensor/output_donation.h"
-#include "register.h"
+#include "backends/backends.h"
 #include "runtime/runtime.h"
 #include "intraop/affinity.h"
 #include "tb/component_python.h"
