@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import tb_ops._core
+import tb_ops._testing
 import torch
 
 pytestmark = pytest.mark.usefixtures("two_threads")
@@ -86,7 +86,7 @@ def test_every_call_has_the_bits_of_stock_cpu(size: tuple[int, int, int, int, in
         for one, *expected in zip(found, shared, alone, strict=True):
             assert any(_same(one, other) for other in expected), call
     if torch.backends.cpu.get_cpu_capability() == "AVX512":
-        tried = {attention[:7] for attention in tb_ops._core.tried_attention()}
+        tried = {attention[:7] for attention in tb_ops._testing.tried_attention()}
         assert {(*size, False), (*size, True)} <= tried
 
 
@@ -140,7 +140,7 @@ def _check_with_nan(found: list[torch.Tensor], expected: list[torch.Tensor]) -> 
 
 
 def test_masks_other_types_and_odd_heads_stay_pytorchs() -> None:
-    before = tb_ops._core.tried_attention()
+    before = tb_ops._testing.tried_attention()
     attend = torch.nn.functional.scaled_dot_product_attention
     query = torch.randn(2, 4, 64, 24)
     for _ in range(CALLS):
@@ -150,4 +150,4 @@ def test_masks_other_types_and_odd_heads_stay_pytorchs() -> None:
     for _ in range(CALLS):
         found = attend(heads.to("tb"), heads.to("tb"), heads.to("tb"), mask.to("tb"))
         assert _same(found, attend(heads, heads, heads, mask))
-    assert tb_ops._core.tried_attention() == before
+    assert tb_ops._testing.tried_attention() == before

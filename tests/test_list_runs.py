@@ -12,7 +12,7 @@ import tb_stream
 import torch
 import torch_backend.device_module as tb
 from conftest import RunPython
-from tb_ops import _core
+from tb_ops import _testing
 
 Lists = list[list[torch.Tensor]]
 
@@ -36,13 +36,13 @@ def on_tb(given: Lists) -> Lists:
 def queue_behind_slow_work(run: Callable[[], Any]) -> int:
     """How many operations on lists ran together with the one before them."""
     torch.accelerator.synchronize()
-    before = _core.lists_run_together()
+    before = _testing.fused_list_operations()
     slow = torch.ones(600, 600, device="tb")
     for _ in range(8):
         slow = slow @ slow * 1e-3
     run()
     torch.accelerator.synchronize()
-    return _core.lists_run_together() - before
+    return _testing.fused_list_operations() - before
 
 
 def equal(ours: Lists, theirs: Lists) -> bool:
@@ -227,7 +227,7 @@ def test_threads_share_what_runs_together(run_python: RunPython) -> None:
         """
 import time
 import torch, torch_backend
-from tb_ops import _core
+from tb_ops import _testing
 
 torch.set_num_threads(2)
 def lists(device):
@@ -242,19 +242,19 @@ def work(given):
 def teams(*given):  # that start while the host waits for work on these
     torch.tb.synchronize()
     time.sleep(0.3)  # an idle worker ends its team
-    before = _core.team_starts()[0]
+    before = _testing.thread_starts()[0]
     short = torch.ones(3000, device="tb")
     for _ in range(2000):
         short.lgamma()
     for lists in given:
         work(lists)
     torch.tb.synchronize()
-    return _core.team_starts()[0] - before
+    return _testing.thread_starts()[0] - before
 
 given, expected = lists("tb"), lists("cpu")
 work(given), work(expected)
-before = _core.lists_run_together()
-print(teams(), teams(given), _core.lists_run_together() - before)
+before = _testing.fused_list_operations()
+print(teams(), teams(given), _testing.fused_list_operations() - before)
 work(expected)
 print(all(torch.equal(a.cpu(), b) for one, other in zip(given, expected) for a, b in zip(one, other)))
 """

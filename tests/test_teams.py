@@ -18,9 +18,9 @@ LISTS = {
     name: re.findall(r'"aten::(\S+)",$', text, re.MULTILINE)
     for name, text in re.findall(r"string_view (\w+)\[\] = \{\n(.*?)\n\};", HEADER.read_text(), re.DOTALL)
 }
-NAMES = LISTS["thread_independent"]
+NAMES = LISTS["thread_invariant"]
 if torch.backends.cpu.get_cpu_capability() == "AVX512":
-    NAMES = NAMES + LISTS["thread_independent_with_avx512"]
+    NAMES = NAMES + LISTS["thread_invariant_with_avx512"]
 aten = torch.ops.aten
 
 Results = torch.Tensor | tuple[torch.Tensor, ...]
@@ -204,10 +204,10 @@ def test_each_new_team_is_spread_once_and_may_run_where_the_process_may(run_pyth
     done = run_python(
         THREADS
         + """
-from tb_ops import _core
+from tb_ops import _testing
 
 def spread():
-    return _core.team_starts()[0]
+    return _testing.thread_starts()[0]
 
 def start():  # a team with a new thread
     before = spread()
@@ -231,7 +231,7 @@ for i in range(10):
     for thread in set(os.listdir("/proc/self/task")) - process:
         masks.add(frozenset(os.sched_getaffinity(int(thread))))
 assert masks == {frozenset(os.sched_getaffinity(0))}, masks
-teams, moved = _core.team_starts()
+teams, moved = _testing.thread_starts()
 print(teams, 0 <= moved <= teams)
 """
     )

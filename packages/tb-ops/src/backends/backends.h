@@ -1,20 +1,41 @@
-// Registrations, called once when the driver opens. Nothing is registered in static initialisers: which set of kernels
-// fits is known only then, and importing the package must not change PyTorch.
+// Which operators serve which driver: one ordered list of backends.
+//
+// Several backends may serve one driver. They register in the order of the list: host, torch_cuda, jit, aclnn, host_copy. A
+// later one takes only what is still free. Operators that no backend takes run by the default kernel (dispatch/fallback.h).
+// A new backend is a new row in backends.cpp.
+//
+// Nothing is registered in static initialisers: the driver is known only when it is open, and importing the package must not
+// change PyTorch.
 #pragma once
 #include <torch/library.h>
 
-namespace tb {
+#include <vector>
 
-void register_factories(torch::Library &aten);      // empty, set_, resize: any driver
-void register_copies(torch::Library &aten);         // between every pair of devices: any driver
-void register_fallback();                           // everything without a kernel: any driver
-void register_structured(torch::Library &aten);     // generated
-void register_foreach_forms(torch::Library &aten);  // generated
-void register_routed_views(torch::Library &aten);   // PyTorch's own bodies, from routes.yaml: any driver
-void register_routed_kernels(torch::Library &aten); // the same, of operators that end in our kernels
-void register_native(torch::Library &aten);         // hand-written kernels
-void register_random(torch::Library &aten);         // fills from tb-generator
-void register_host_random(torch::Library &aten);    // the same where the host may not touch the memory, by copies
-void register_composed_dropout(torch::Library &aten);
+#include "runtime/runtime.h"
 
-} // namespace tb
+namespace tb::ops {
+
+struct OperatorBackend {
+  const char *name;
+  const char *description; // for users: what its operators are
+  const char *rule;        // for users: which drivers it serves
+  // Once, when the driver is open, before anything is registered. Throws c10::Error if the environment asks for what cannot
+  // be.
+  bool (*serves)(const Runtime &runtime);
+  // aten: kernels of the device; autograd: kernels above PyTorch's autograd.
+  void (*install)(torch::Library &aten, torch::Library &autograd);
+};
+
+struct BackendState {
+  const OperatorBackend *backend;
+  bool serves;
+};
+
+// Every backend, in order, and whether it serves the open driver. Empty before initialize().
+const std::vector<BackendState> &backends();
+
+// Opens the driver and registers the operators. Once, without Python's lock, since opening may take it; cheap after that. A
+// failure leaves nothing registered, so that a later call may succeed.
+void initialize();
+
+} // namespace tb::ops

@@ -9,20 +9,20 @@
 #include <mutex>
 #include <vector>
 
-#include "launch/launch.h"
 #include "intraop/thread_policy.h"
+#include "launch/launch.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 std::mutex lock;
 bool native = false;
-std::vector<void (*)()> waiting; // for a driver that runs kernels
+std::vector<void (*)()> deferred; // until a driver that runs kernels is open
 
 void on_native(void (*function)()) {
   {
     const std::lock_guard guard(lock);
-    if (!native) return waiting.push_back(function);
+    if (!native) return deferred.push_back(function);
   }
   function();
 }
@@ -37,7 +37,7 @@ public:
     if (state_) op_->destroy(state_);
   }
   void run(void *const *tensors) {
-    team.distinguish(op_);
+    intraop.distinguish(op_);
     op_->run(state_, tensors);
   }
 
@@ -53,18 +53,18 @@ struct CustomCall {
   }
   void operator()() {
     c10::SmallVector<void *, 8> aliases;
-    for (TensorArgument &tensor : tensors) aliases.push_back(&restore(tensor));
+    for (TensorDescriptor &tensor : tensors) aliases.push_back(&materialize(tensor));
     state.run(aliases.data());
   }
   State state;
-  std::vector<TensorArgument> tensors;
+  std::vector<TensorDescriptor> tensors;
 };
 
-// A call of generated code, whose arguments lie behind it in the queue.
+// A call of generated code, whose arguments follow it in the queue.
 struct CodeCall {
   void operator()() {
-    team.distinguish(code);
-    team.add(elements);
+    intraop.distinguish(code);
+    intraop.count_elements(elements);
     code->run(arguments);
   }
   const tb_code *code;
@@ -72,11 +72,11 @@ struct CodeCall {
   void **arguments;
 };
 
-// What tb-ops knows of an operator or of code, made at its first call and kept for ever.
+// The closure's kind of an operator or of code, made at its first call and kept for ever.
 template <class Call> struct Kind {
   using Queued = Closure<Call>;
   explicit Kind(const char *name)
-      : closure{sizeof(tb_closure), 0, name, &Queued::template run<ThreadIndependent::never>, &Queued::destroy} {}
+      : closure{sizeof(tb_closure), 0, name, &Queued::template run<ThreadInvariance::never>, &Queued::destroy} {}
 
   // From the place where tb_operator and tb_code keep it.
   static Kind &of(void *&place, const char *name) {
@@ -90,7 +90,7 @@ template <class Call> struct Kind {
   }
 
   tb_closure closure;
-  FirstUse first_use;
+  DtypeProbe dtype_probe;
 };
 
 void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, uint64_t count, uint32_t flags,
@@ -98,9 +98,9 @@ void launch_custom(tb_operator *op, int32_t number, const void *const *tensors, 
   State owned(op, state);
   const auto device = static_cast<c10::DeviceIndex>(number);
   auto &kind = Kind<CustomCall>::of(op->kind, op->name);
-  const Noted noted = enqueue<CustomCall>(device, kind.closure, std::move(owned), c10::ArrayRef(tensors, count));
-  if ((flags & TB_LAUNCH_WAIT) != 0 || !kind.first_use.known(noted.types))
-    kind.first_use.wait(device, noted.types, kind.closure.name);
+  const LaunchNote note = enqueue<CustomCall>(device, kind.closure, std::move(owned), c10::ArrayRef(tensors, count));
+  if ((flags & TB_LAUNCH_WAIT) != 0 || !kind.dtype_probe.known(note.types))
+    kind.dtype_probe.wait(device, note.types, kind.closure.name);
 }
 
 void launch_code(tb_code *code, int32_t number, void *const *arguments, uint64_t count, int64_t elements) {
@@ -137,9 +137,9 @@ void register_custom() {
   {
     const std::lock_guard guard(lock);
     native = true;
-    functions.swap(waiting);
+    functions.swap(deferred);
   }
   for (void (*function)() : functions) function();
 }
 
-} // namespace tb
+} // namespace tb::ops

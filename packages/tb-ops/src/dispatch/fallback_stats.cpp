@@ -1,4 +1,4 @@
-// The ledger's accounts, budgets and refusals.
+// Entries, budgets and refusals.
 #include "dispatch/fallback_stats.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "runtime/format.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -18,22 +18,21 @@ struct Budget {
   std::string refusal;
 };
 
-std::mutex lock; // of all below but `mode` and `finder`
-std::unordered_map<std::string, FallbackEntry> accounts;
+std::mutex lock; // of all below except `mode`
+std::unordered_map<std::string, FallbackEntry> entries;
 std::unordered_map<std::string, bool> warned;
 std::vector<Budget> budgets; // in the order of opening
 uint64_t budgets_opened = 0;
 Clock::time_point since = Clock::now();
 
 std::atomic<FallbackMode> mode{FallbackMode::warn};
-std::atomic<Origin (*)()> finder{nullptr};
 
 std::string described(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
   const std::string where = find_origin().where;
   return "Called with " + describe_arguments(op.schema(), arguments) + (where.empty() ? "" : " at " + where) + ". ";
 }
 
-// Counts the call in every open budget, or throws when one has none left: the innermost of those, which keeps the text.
+// Counts the call in every open budget. If some have none left, throws, and the innermost of these keeps the text.
 void spend(const std::string &name, const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
   uint64_t number = 0, allowed = 0;
   {
@@ -75,49 +74,43 @@ void apply_mode(const std::string &name, const c10::OperatorHandle &op, c10::Arr
                    "torch.tb.fallbacks(); TB_FALLBACK=allow silences this, TB_FALLBACK=error forbids it.");
 }
 
-// Opens the operator's account, with the place of this call: finding it is dear, and only the first one's is kept.
-void open_account(const std::string &name) {
+// Makes the operator's entry, with the place of this call. Finding the place is expensive, and only the first one is kept.
+void open_entry(const std::string &name) {
   {
     const std::lock_guard guard(lock);
-    const auto [account, is_new] = accounts.try_emplace(name);
+    const auto [entry, is_new] = entries.try_emplace(name);
     if (!is_new) return;
-    account->second.name = name;
+    entry->second.name = name;
   }
   Origin first = find_origin(); // takes Python's lock, so not under ours
   const std::lock_guard guard(lock);
-  accounts[name].first = std::move(first);
+  entries[name].first = std::move(first);
 }
 
 } // namespace
 
 void set_fallback_mode(FallbackMode wanted) { mode = wanted; }
 FallbackMode fallback_mode() { return mode; }
-void set_origin_finder(Origin (*find)()) { finder = find; }
-
-Origin find_origin() {
-  Origin (*find)() = finder;
-  return find ? find() : Origin();
-}
 
 std::vector<FallbackEntry> fallbacks() {
   std::vector<FallbackEntry> out;
   {
     const std::lock_guard guard(lock);
-    for (const auto &[name, account] : accounts)
-      if (account.calls > 0) out.push_back(account); // the first call may still be running
+    for (const auto &[name, entry] : entries)
+      if (entry.calls > 0) out.push_back(entry); // the first call may still be running
   }
   std::sort(out.begin(), out.end(), [](const auto &a, const auto &b) { return a.seconds > b.seconds; });
   return out;
 }
 
-double ledger_seconds() {
+double fallback_seconds() {
   const std::lock_guard guard(lock);
   return std::chrono::duration<double>(Clock::now() - since).count();
 }
 
 void reset_fallbacks() {
   const std::lock_guard guard(lock);
-  accounts.clear();
+  entries.clear();
   since = Clock::now();
 }
 
@@ -140,7 +133,7 @@ FallbackCall::FallbackCall(const c10::OperatorHandle &op, c10::ArrayRef<c10::IVa
     : name_(name_of(op)), forced_(forced) {
   spend(name_, op, arguments);
   if (!forced) apply_mode(name_, op, arguments);
-  open_account(name_);
+  open_entry(name_);
   count_bytes(arguments);
   start_ = Clock::now();
 }
@@ -148,12 +141,12 @@ FallbackCall::FallbackCall(const c10::OperatorHandle &op, c10::ArrayRef<c10::IVa
 FallbackCall::~FallbackCall() {
   const std::chrono::duration<double> took = Clock::now() - start_;
   const std::lock_guard guard(lock);
-  FallbackEntry &account = accounts[name_];
-  account.name = name_; // it may have been reset meanwhile
-  account.calls++;
-  account.forced += forced_;
-  account.bytes += bytes_;
-  account.seconds += took.count();
+  FallbackEntry &entry = entries[name_];
+  entry.name = name_; // it may have been reset meanwhile
+  entry.calls++;
+  entry.forced += forced_;
+  entry.bytes += bytes_;
+  entry.seconds += took.count();
 }
 
 void FallbackCall::count_bytes(c10::ArrayRef<c10::IValue> values) {
@@ -177,4 +170,4 @@ void FallbackCall::count_bytes(const at::Tensor &tensor) {
   bytes_ += tensor.nbytes();
 }
 
-} // namespace tb
+} // namespace tb::ops

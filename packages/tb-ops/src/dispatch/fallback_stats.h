@@ -1,27 +1,23 @@
-// The ledger of operators that run on the CPU: what they cost, where they were called first, how many are allowed.
-// One for the process, since autograd calls operators on threads of its own. Safe from any thread.
+// Statistics of operators that run on the CPU: their cost, the place of their first call, and how many calls are allowed. One
+// set for the process, since autograd calls operators on threads of its own. Safe from any thread.
 #pragma once
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-namespace tb {
+#include "runtime/call_site.h"
 
+namespace tb::ops {
+
+// What an operator without a kernel does: run silently, warn once per operator, or raise.
 enum class FallbackMode { allow, warn, error };
+inline constexpr std::string_view fallback_mode_names[] = {"allow", "warn", "error"};
 void set_fallback_mode(FallbackMode mode);
 FallbackMode fallback_mode();
-
-// Where Python was: the line of the user's code ("" when unknown), and the whole stack, innermost frame first.
-struct Origin {
-  std::string where;
-  std::vector<std::string> stack;
-};
-// Called at an operator's first fallback and for errors, from any thread, without locks of ours.
-void set_origin_finder(Origin (*find)());
-Origin find_origin();
 
 struct FallbackEntry {
   std::string name; // with the overload: "aten::std.correction"
@@ -32,12 +28,12 @@ struct FallbackEntry {
   Origin first;
 };
 std::vector<FallbackEntry> fallbacks(); // most time first
-double ledger_seconds();                // since the start or the last reset
+double fallback_seconds();              // since the start or the last reset
 void reset_fallbacks();
 
 // A budget counts every fallback of the process from opening to closing, and refuses those beyond `calls`.
 uint64_t open_budget(uint64_t calls);
-// The text of the first refusal, also when somebody swallowed it; empty: the budget was kept.
+// The text of the first refusal, also if its exception was swallowed; empty if there was none.
 std::string close_budget(uint64_t number);
 
 // One call, counted from construction to destruction, also when it throws. The constructor throws
@@ -63,4 +59,4 @@ private:
   std::chrono::steady_clock::time_point start_;
 };
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,13 +1,13 @@
-// Which operators check on the host. PyTorch's schemas say it of those with an argument check_errors; the others are listed.
+// Which operators check on the host: those whose schema has an argument check_errors, and those listed here.
 #include "dispatch/host_checks.h"
 
 #include <algorithm>
 #include <string_view>
 
+#include "dispatch/redispatch.h"
 #include "runtime/format.h"
-#include "dispatch/fallback.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 using Call = const NamedArguments &;
@@ -75,6 +75,6 @@ std::vector<std::pair<std::string, std::string>> checked_operators() {
   return out;
 }
 
-void run_checked(const c10::OperatorHandle &op, torch::jit::Stack *stack) { run_on_aliases(op, stack); }
+void run_checked(const c10::OperatorHandle &op, torch::jit::Stack *stack) { redispatch_to_cpu(op, stack); }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,6 +1,6 @@
-// Operators whose kernels, PyTorch's CUDA kernels too, read on the host what tensors hold, and raise before they return:
-// "when inputs are on a CUDA device, this function synchronizes". They wait at every call, so that `try: svd(x)` catches
-// what it is there to catch. What other kernels find wrong with values is told at the next wait.
+// Operators whose kernels read on the host what tensors hold, and raise before they return. PyTorch's CUDA kernels do so too:
+// "when inputs are on a CUDA device, this function synchronizes". They wait at every call, so that `try: svd(x)` catches the
+// error. Errors that other kernels find in values are raised by the next wait.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -13,7 +13,7 @@
 
 #include <torch/library.h>
 
-namespace tb {
+namespace tb::ops {
 
 // The arguments of a call by name.
 class NamedArguments {
@@ -28,11 +28,11 @@ private:
 };
 
 struct HostCheck {
-  const char *when;                            // which calls check, as the coverage listing says it; empty: all
+  const char *when;                            // which calls check, as the coverage listing says; empty: all
   bool (*applies)(const NamedArguments &call); // null: to all calls
 };
 
-// Nothing where the operator's kernel checks nothing on the host.
+// Empty if the operator's kernel checks nothing on the host.
 std::optional<HostCheck> host_check(const c10::OperatorHandle &op);
 
 // (operator, when) of the native operators that check on the host, empty where in all calls: for the coverage listing.
@@ -41,4 +41,4 @@ std::vector<std::pair<std::string, std::string>> checked_operators();
 // One call by the CPU's kernel on the caller's thread, after a wait.
 void run_checked(const c10::OperatorHandle &op, torch::jit::Stack *stack);
 
-} // namespace tb
+} // namespace tb::ops

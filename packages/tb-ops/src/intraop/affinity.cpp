@@ -1,3 +1,4 @@
+// Moves new threads by their affinity.
 #include "intraop/affinity.h"
 
 #include <ATen/Parallel.h>
@@ -8,19 +9,19 @@
 #include <cstdint>
 #include <memory>
 
-#include "intraop/thread_policy.h"
+#include "intraop/parallel_for.h"
 
 extern "C" int omp_get_num_procs();
 extern "C" void omp_set_num_threads(int count);
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
-// By number in their team, which is a bit.
+// The threads of one thread's parallel regions, a bit for each thread number.
 using Members = std::atomic<uint64_t>;
 constexpr int most_members = 64;
 
-// In a thread of a team: ends with it.
+// Of an OpenMP thread: ends with it.
 class Membership {
 public:
   void begin(std::shared_ptr<Members> members, int number) {
@@ -42,7 +43,7 @@ private:
 
 thread_local Membership membership;
 
-std::atomic<int64_t> teams = 0, threads_moved = 0;
+std::atomic<int64_t> starts = 0, threads_moved = 0;
 
 // Makes the calling thread leave this processor. Where it may run later is left as it was.
 void leave(int processor) {
@@ -57,13 +58,13 @@ void leave(int processor) {
 
 } // namespace
 
-void spread_team(int threads) {
+void place_new_threads(int threads) {
   static thread_local const auto members_of_this_thread = std::make_shared<Members>(0);
   const std::shared_ptr<Members> &members = members_of_this_thread;
   const int known = std::min(threads, most_members);
-  const uint64_t all = (~uint64_t{0} >> (most_members - known)) & ~uint64_t{1}; // but the calling one
+  const uint64_t all = (~uint64_t{0} >> (most_members - known)) & ~uint64_t{1}; // except the calling one
   if ((members->load(std::memory_order_acquire) & all) == all) return;
-  teams++;
+  starts++;
   const int here = sched_getcpu();
   // With more threads than processors the runtime's threads sleep while they wait, and so leave this one to the new.
   const bool one_more = threads >= omp_get_num_procs() && threads < most_members;
@@ -81,9 +82,9 @@ void spread_team(int threads) {
     const uint64_t last = uint64_t{1} << threads;
     for (int i = 0; i < most_yields && (members->load(std::memory_order_relaxed) & last); i++) sched_yield();
   }
-  members->fetch_or(all, std::memory_order_relaxed); // those that a limit keeps from being there are not waited for
+  members->fetch_or(all, std::memory_order_relaxed); // a limit may keep some from being there; nothing waits for these
 }
 
-std::pair<int64_t, int64_t> spread_teams() { return {teams, threads_moved}; }
+std::pair<int64_t, int64_t> thread_starts() { return {starts, threads_moved}; }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,23 +1,23 @@
-// Operators whose CPU kernel gives the same bits on any number of threads: each element of a result is computed by one
-// thread, in an order that does not depend on how many there are. A team may take these when they are short, since
-// nobody can tell from the results. tests/test_teams.py holds every name to it, for float32; with tensors of another
-// floating type (rsqrt in bfloat16) a kernel counts as dependent. Without AVX-512 oneDNN cuts convolutions and the products
-// of LSTM layers among threads in other ways, so those operators count only on processors that have it.
+// Operators whose CPU kernel gives bit-identical results on any number of threads: each element of a result is computed by
+// one thread, in an order that does not depend on how many there are. Their kernels get several threads although they are
+// short, since no result changes. An integration test checks every name, for float32; with tensors of another floating dtype
+// (rsqrt in bfloat16) a kernel counts as dependent. Without AVX-512 oneDNN cuts convolutions and the GEMMs of LSTM layers
+// among threads in other ways, so those operators count only on processors that have it.
 #pragma once
 #include <algorithm>
 #include <string_view>
 
-namespace tb {
+namespace tb::ops {
 
-enum class ThreadIndependent { never, with_avx512, always };
+enum class ThreadInvariance { never, with_avx512, always };
 
-inline constexpr std::string_view thread_independent_with_avx512[] = {
+inline constexpr std::string_view thread_invariant_with_avx512[] = {
     "aten::convolution",
     "aten::lstm",
     "aten::lstm_backward",
 };
 
-inline constexpr std::string_view thread_independent[] = {
+inline constexpr std::string_view thread_invariant[] = {
     "aten::_adaptive_avg_pool2d",
     "aten::_adaptive_avg_pool2d_backward",
     "aten::_log_softmax",
@@ -55,16 +55,16 @@ inline constexpr std::string_view thread_independent[] = {
     "aten::zero_",
 };
 
-constexpr ThreadIndependent thread_independence(std::string_view operation) {
+constexpr ThreadInvariance thread_invariance(std::string_view operation) {
   const auto lists = [&](const auto &names) {
     return std::find(std::begin(names), std::end(names), operation) != std::end(names);
   };
-  if (lists(thread_independent)) return ThreadIndependent::always;
-  return lists(thread_independent_with_avx512) ? ThreadIndependent::with_avx512 : ThreadIndependent::never;
+  if (lists(thread_invariant)) return ThreadInvariance::always;
+  return lists(thread_invariant_with_avx512) ? ThreadInvariance::with_avx512 : ThreadInvariance::never;
 }
 
-inline bool holds_here(ThreadIndependent independence) {
-  if (independence != ThreadIndependent::with_avx512) return independence == ThreadIndependent::always;
+inline bool holds_here(ThreadInvariance independence) {
+  if (independence != ThreadInvariance::with_avx512) return independence == ThreadInvariance::always;
 #ifdef __x86_64__
   return __builtin_cpu_supports("avx512f");
 #else
@@ -72,4 +72,4 @@ inline bool holds_here(ThreadIndependent independence) {
 #endif
 }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,4 +1,4 @@
-// Measuring kernels, and setting the threads of OpenMP and MKL.
+// Measures kernels, and sets the threads of OpenMP and MKL.
 #include "intraop/thread_policy.h"
 
 #include <algorithm>
@@ -18,16 +18,16 @@ extern "C" int MKL_Set_Num_Threads_Local(int count) __attribute__((weak)); // th
 #error "without the compiler's OpenMP at::parallel_for runs on one thread"
 #endif
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
-// Nanoseconds on one thread from which on a team is tried.
+// Nanoseconds on one thread from which on several threads are tried.
 constexpr int64_t long_kernel = 1'000'000;
 constexpr int64_t long_in_graph = 100'000;
-// Of kernels whose bits do not depend on it. With training steps on 2 processors 0.02 and 0.1 ms are as good.
-constexpr int64_t long_if_independent = 50'000;
+// For thread-invariant kernels. With training steps on 2 processors 0.02 and 0.1 ms are as good.
+constexpr int64_t long_if_invariant = 50'000;
 
-// Amounts of data by powers of 2; kernels on fewer elements than the first are never long.
+// Amounts of data are classes by powers of 2. Kernels on fewer elements than the first are never long.
 constexpr int first_power = 12, powers = 24;
 
 int64_t now() {
@@ -42,9 +42,10 @@ int index_of(int64_t elements) {
 
 } // namespace
 
-// What another process adds is not the kernel's: one quick call is believed at once, slow ones by a quarter each, and
-// none before there were a few. Now and then the other choice is measured again, so that no mistake lasts.
-struct Team::Timing {
+// Another process may slow a kernel down. So one quick call lowers the measured time at once, and a slow one raises it by at
+// most a quarter; nothing is concluded before there were a few calls. Now and then the other choice is measured again, so
+// that no mistake lasts.
+struct IntraOpThreads::Timing {
   static constexpr uint32_t few = 4, now_and_then = 64;
   struct Measured {
     int64_t nanoseconds = 0;
@@ -57,9 +58,9 @@ struct Team::Timing {
     }
   };
   struct Class {
-    Measured alone, together; // on one thread, and with a team
+    Measured alone, together; // on one thread, and on several
 
-    bool gets_team(int64_t bound) const {
+    bool gets_threads(int64_t bound) const {
       if (!alone.known() || alone.nanoseconds < bound) return false;
       const bool gains = !together.known() || together.nanoseconds < alone.nanoseconds;
       return gains == ((alone.calls + together.calls) % now_and_then != 0);
@@ -68,63 +69,66 @@ struct Team::Timing {
   std::array<Class, powers> classes;
 };
 
-thread_local constinit Team team;
+thread_local constinit IntraOpThreads intraop;
 
-void Team::distinguish(const void *kernel) {
+void IntraOpThreads::distinguish(const void *kernel) {
   static thread_local std::unordered_map<const void *, Timing> timings; // nodes stay where they are
   timing_ = &timings[kernel];
 }
 
-void Team::start(const void *kernel, bool independent, int threads, Host host) {
+void IntraOpThreads::begin_kernel(const void *kernel, bool thread_invariant, int threads, HostActivity host) {
   distinguish(kernel);
-  allowed_ = host == Host::works ? std::max(1, threads - 1) : threads;
-  long_if_dependent_ = host == Host::absent ? long_in_graph : long_kernel;
-  long_ = independent ? long_if_independent : long_if_dependent_;
-  least_part_ = host == Host::absent ? least_in_graph : host == Host::waits ? least_while_waiting : none;
+  allowed_ = host == HostActivity::enqueueing ? std::max(1, threads - 1) : threads;
+  long_if_dependent_ = host == HostActivity::none ? long_in_graph : long_kernel;
+  long_ = thread_invariant ? long_if_invariant : long_if_dependent_;
+  least_part_ = host == HostActivity::none      ? least_in_graph
+                : host == HostActivity::blocked ? least_while_waiting
+                                                : infinite;
   elements_ = started_ = 0;
   next_ = threads > 1 ? int64_t{1} << first_power : INT64_MAX;
   set(1);
 }
 
-void Team::fix(int threads) {
-  least_part_ = none;
+void IntraOpThreads::use_fixed(int threads) {
+  least_part_ = infinite;
   elements_ = started_ = 0;
   next_ = INT64_MAX;
   set(threads);
 }
 
-void Team::look() {
+void IntraOpThreads::reconsider() {
   if (!started_) started_ = now();
   const int index = index_of(elements_);
-  if (allowed_ > 1 && timing_->classes[index].gets_team(long_)) {
+  if (allowed_ > 1 && timing_->classes[index].gets_threads(long_)) {
     next_ = INT64_MAX;
     return set(allowed_);
   }
   next_ = index + 1 < powers ? int64_t{1} << (first_power + index + 1) : INT64_MAX;
 }
 
-void Team::finish() {
+void IntraOpThreads::end_kernel() {
   next_ = INT64_MAX;
   if (!started_) return;
   Timing::Class &known = timing_->classes[index_of(elements_)];
   (threads_ > 1 ? known.together : known.alone).add(now() - started_);
 }
 
-void Team::set(int threads) {
+void IntraOpThreads::set(int threads) {
   if (threads == threads_) return;
   threads_ = threads;
   omp_set_num_threads(threads);
-  if (threads > 1) spread_team(threads);
+  if (threads > 1) place_new_threads(threads);
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(threads);
 }
 
-Team::Shared::Shared(Team &team, int threads) : team_(team), before_(team.threads_) {
-  team.started_ = 0;
-  team.set(threads);
+IntraOpThreads::ThreadCountScope::ThreadCountScope(IntraOpThreads &policy, int threads)
+    : policy_(policy), before_(policy.threads_) {
+  policy.started_ = 0;
+  policy.set(threads);
 }
 
 PartOfKernel::PartOfKernel() {
-  if (at::get_thread_num() != 0) aliases_.emplace();
+  if (at::get_thread_num() != 0) tensors_.emplace();
   if (MKL_Set_Num_Threads_Local) before_ = MKL_Set_Num_Threads_Local(1);
 }
 
@@ -132,7 +136,7 @@ PartOfKernel::~PartOfKernel() {
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(before_);
 }
 
-ProductsInLoops::ProductsInLoops() {
+SequentialBlasScope::SequentialBlasScope() {
   if (!MKL_Set_Num_Threads_Local) return;
   before_ = MKL_Set_Num_Threads_Local(1);
   const int threads = at::get_num_threads();
@@ -140,8 +144,8 @@ ProductsInLoops::ProductsInLoops() {
     at::parallel_for(0, threads, 1, [](int64_t, int64_t) { MKL_Set_Num_Threads_Local(1); }); // one part each
 }
 
-ProductsInLoops::~ProductsInLoops() {
+SequentialBlasScope::~SequentialBlasScope() {
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(before_);
 }
 
-} // namespace tb
+} // namespace tb::ops

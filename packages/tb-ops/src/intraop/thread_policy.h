@@ -1,60 +1,28 @@
-// The OpenMP team that a worker gives to a kernel.
+// How many threads a kernel gets.
 //
-// A team pays where the kernel is long: else its barriers cost more than they save. Some long ones are made of many
-// short parts, as recurrent layers are, and may lose by it too. How long a kernel takes is measured, on one thread and
-// with a team, by kernel and amount of data; what was never measured runs on one thread. While the host still produces
-// work it needs a processor itself, so that the team leaves it one; once a thread waits, the team takes them all, as in
-// a graph's launch. How long is long enough depends on the results: where sums over threads differ in their last bits
-// with the number of threads, they are to differ from run to run only in what takes a while.
+// More threads pay if the kernel is long; otherwise OpenMP's barriers cost more than they save. Some long kernels consist of
+// many short parts, as recurrent layers do, and may lose by them too. So the time of a kernel is measured, on one thread and
+// on several, by kernel and amount of data; a kernel that was never measured runs on one thread. While the host still
+// enqueues work it needs a processor, so a kernel leaves it one. Once a thread waits, the kernel gets all of them, as in the
+// launch of a graph. The length from which a kernel gets threads depends on its result: sums over threads differ in their
+// last bits with the number of threads, and should differ from run to run only in kernels that take long.
 #pragma once
-#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#endif
 
-#include "launch/tensor_descriptor.h"
+#include "intraop/parallel_for.h"
+#include "worker/worker_tensors.h"
 
-namespace tb {
+namespace tb::ops {
 
-// What the host does meanwhile: it queues work, it waits, or it has no part in the work, which is a graph's.
-enum class Host { works, waits, absent };
+// What the host does meanwhile. It has no part in the launch of a graph.
+enum class HostActivity { enqueueing, blocked, none };
 
-// ThreadSanitizer does not see how OpenMP's threads wait for each other: it is told.
-class Barrier {
-public:
-#ifdef __SANITIZE_THREAD__
-  void pass() { __tsan_acquire(this); }
-  void reach() { __tsan_release(this); }
-#else
-  void pass() {}
-  void reach() {}
-#endif
-};
-
-// at::parallel_for on the threads that the team set.
-template <class Loop> void parallel_for(int64_t begin, int64_t end, int64_t grain, const Loop &loop) {
-  Barrier fork, join;
-  fork.reach();
-  at::parallel_for(begin, end, grain, [&](int64_t first, int64_t last) {
-    fork.pass();
-    loop(first, last);
-    join.reach();
-  });
-  join.pass();
-}
-
-// Where part i of `parts` begins, of `count` cut at multiples of `multiple`: 0 for the first, count for the one past the last.
-inline int64_t begin_of_part(int64_t i, int64_t parts, int64_t count, int64_t multiple) {
-  return i == parts ? count : count / multiple * i / parts * multiple;
-}
-
-// On a thread that runs part of a kernel: no autograd, products on this thread alone, aliases of its own.
+// On a thread that runs a part of a kernel: no autograd, BLAS on this thread alone, worker tensors of its own.
 class PartOfKernel {
 public:
   PartOfKernel();
@@ -64,63 +32,63 @@ public:
 
 private:
   at::AutoDispatchBelowADInplaceOrView no_autograd_;
-  std::optional<AliasScope> aliases_; // those of the kernel's first thread live as long as the kernel
-  int before_ = 0;                    // MKL's setting of this thread
+  std::optional<WorkerTensorScope> tensors_; // those of the kernel's first thread live as long as the kernel
+  int before_ = 0;                           // MKL's setting of this thread
 };
 
-class Team {
+class IntraOpThreads {
 public:
-  // Before a kernel, which is known by an address of its own. `independent`: its bits do not depend on the team;
-  // `threads`: of the thread that launched it.
-  void start(const void *kernel, bool independent, int threads, Host host);
-  // What was started is one of many kernels with a common address: this one.
+  // Before a kernel, which is identified by an address. `thread_invariant`: its result does not depend on the number of
+  // threads; `threads`: the count of the thread that launched it.
+  void begin_kernel(const void *kernel, bool thread_invariant, int threads, HostActivity host);
+  // The kernel that began shares its address with others; `kernel` identifies this one.
   void distinguish(const void *kernel);
-  // Of an independent kernel, for these arguments: its bits depend on the team after all. Before its tensors.
-  void depend() { long_ = long_if_dependent_; }
-  // Before a kernel whose result must not depend on time: sums over threads differ in the last bits with their number.
-  void fix(int threads);
-  // The kernel gets a tensor of so many elements. Outside of a kernel, on any thread, it does nothing.
-  void add(int64_t elements) {
+  // Marks the current kernel as thread-count dependent for these arguments. Before the first count_elements().
+  void depend_on_thread_count() { long_ = long_if_dependent_; }
+  // Before a kernel whose result must not depend on measured times: it always gets `threads`.
+  void use_fixed(int threads);
+  // The kernel gets a tensor of so many elements. Does nothing outside of a kernel, on any thread.
+  void count_elements(int64_t elements) {
     if ((elements_ += elements) >= next_) [[unlikely]]
-      look();
+      reconsider();
   }
-  void finish();
-  // Into how many parts a kernel that takes one thread about `nanoseconds` is cut, at most `most`: 1 while the host needs a
-  // processor.
+  void end_kernel();
+  // The number of parts, at most `most`, into which to cut a kernel that takes one thread about `nanoseconds`. 1 while the
+  // host needs a processor.
   int64_t parts(int64_t most, double nanoseconds) const {
     const auto worth = static_cast<int64_t>(nanoseconds / least_part_);
     return std::max(int64_t{1}, std::min({int64_t{allowed_}, most, worth}));
   }
-  // part(i, parts) for each i below `parts`, on as many of the team's threads. One part runs with the team as it is.
+  // Calls part(i, parts) for each i below `parts`, each on a thread. A single part runs with the current threads.
   template <class Part> void share(int64_t parts, const Part &part) {
     if (parts <= 1) return part(int64_t{0}, int64_t{1});
-    const Shared shared(*this, static_cast<int>(parts));
+    const ThreadCountScope scope(*this, static_cast<int>(parts));
     parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
       const PartOfKernel guard;
       for (int64_t i = first; i < last; i++) part(i, parts);
     });
   }
-  // That are in force.
+  // The active number.
   int threads() const { return threads_; }
-  // The threads that a kernel on one thread may have instead of it: 1 while the host needs a processor, where results
-  // must not depend on time, and where the team was given already.
-  int shareable() const { return least_part_ == none || threads_ > 1 ? 1 : allowed_; }
-  // The kernel, or a part of it, with a team of so many threads.
+  // The threads that a kernel which runs on one may have instead. 1 while the host needs a processor, if results must not
+  // depend on measured times, and if the kernel has several threads already.
+  int shareable() const { return least_part_ == infinite || threads_ > 1 ? 1 : allowed_; }
+  // Runs the kernel, or a part of it, with so many threads.
   template <class Run> void on(int threads, const Run &run) {
-    const Shared shared(*this, threads);
+    const ThreadCountScope scope(*this, threads);
     run();
   }
-  // A kernel with the same bits on any number of threads, which takes one thread about `nanoseconds`: on as many as are
-  // worth it.
-  template <class Run> void independent(double nanoseconds, const Run &run) {
+  // Runs a kernel whose result does not depend on the number of threads, and which takes one thread about `nanoseconds`, on
+  // as many threads as are worth it.
+  template <class Run> void run_invariant(double nanoseconds, const Run &run) {
     const int64_t threads = parts(INT64_MAX, nanoseconds);
     if (threads == 1) return run();
     on(static_cast<int>(threads), run);
   }
-  // loop(begin, end) over [0, count), each element of which takes one thread about `nanoseconds`: on the team, as a
-  // kernel of PyTorch's would be, or in parts.
+  // Calls loop(begin, end) over [0, count), each element of which takes one thread about `nanoseconds`: with the current
+  // threads, as a kernel of PyTorch would, or in parts.
   template <class Loop> void loop(int64_t count, double nanoseconds, const Loop &loop) {
-    constexpr int64_t line = 64; // elements: no two threads write to one line of a cache
+    constexpr int64_t line = 64; // elements: no two threads write to one cache line
     const int64_t parts = this->parts(count / line, nanoseconds * static_cast<double>(count));
     if (parts <= 1) return parallel_for(0, count, static_cast<int64_t>(long_loop / nanoseconds), loop);
     share(parts, [&](int64_t i, int64_t of) {
@@ -129,51 +97,51 @@ public:
   }
 
 private:
-  static constexpr double long_loop = 10'000; // nanoseconds that are worth a thread of a team
-  // Nanoseconds that are worth a part. In a graph a team that was busy just now still looks for work, and begins in some 2
-  // microseconds; while the host waits it may have to be woken, and takes the host's processor for a while after.
+  static constexpr double long_loop = 10'000; // nanoseconds that are worth a thread
+  // Nanoseconds that are worth a part. In a graph the threads were busy just now, still spin, and begin within some 2
+  // microseconds. While the host waits they may have to be woken, and take the host's processor for a while after.
   static constexpr double least_in_graph = 4000, least_while_waiting = 25'000;
-  static constexpr double none = std::numeric_limits<double>::infinity();
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   struct Timing; // of one kernel
-  // While it lives the team has `threads`; how long the kernel takes tells nothing of its time on one thread.
-  class Shared {
+  // While it lives the kernel has `threads`; the kernel's time is then not its time on one thread.
+  class ThreadCountScope {
   public:
-    Shared(Team &team, int threads);
-    ~Shared() { team_.set(before_); }
-    Shared(const Shared &) = delete;
-    Shared &operator=(const Shared &) = delete;
+    ThreadCountScope(IntraOpThreads &policy, int threads);
+    ~ThreadCountScope() { policy_.set(before_); }
+    ThreadCountScope(const ThreadCountScope &) = delete;
+    ThreadCountScope &operator=(const ThreadCountScope &) = delete;
 
   private:
-    Team &team_;
+    IntraOpThreads &policy_;
     const int before_;
   };
-  void look();
+  void reconsider();
   void set(int threads);
 
   Timing *timing_ = nullptr;
   int64_t elements_ = 0;          // of the running kernel
-  int64_t next_ = INT64_MAX;      // elements at which to look again
-  int64_t long_ = INT64_MAX;      // nanoseconds on one thread from which on a kernel gets a team
+  int64_t next_ = INT64_MAX;      // elements at which to reconsider
+  int64_t long_ = INT64_MAX;      // nanoseconds on one thread from which on a kernel gets threads
   int64_t started_ = 0;           // nanoseconds; 0: not measured
-  int threads_ = 0, allowed_ = 1; // in force; for a long kernel
+  int threads_ = 0, allowed_ = 1; // active; for a long kernel
   int64_t long_if_dependent_ = INT64_MAX;
-  double least_part_ = none;
+  double least_part_ = infinite;
 };
 
-extern thread_local constinit Team team;
+extern thread_local constinit IntraOpThreads intraop;
 
-// While it lives, a matrix product inside a kernel's own parallel loop runs on the thread that asks for it, at once.
-// MKL would give each a parallel region of one thread first, which takes as long as a small product.
-class ProductsInLoops {
+// While it lives, a GEMM inside a kernel's own parallel loop runs on the calling thread at once. MKL would start a parallel
+// region of one thread for each, which takes as long as a small GEMM.
+class SequentialBlasScope {
 public:
-  ProductsInLoops();
-  ~ProductsInLoops();
-  ProductsInLoops(const ProductsInLoops &) = delete;
-  ProductsInLoops &operator=(const ProductsInLoops &) = delete;
+  SequentialBlasScope();
+  ~SequentialBlasScope();
+  SequentialBlasScope(const SequentialBlasScope &) = delete;
+  SequentialBlasScope &operator=(const SequentialBlasScope &) = delete;
 
 private:
-  int before_ = 0; // MKL's setting of the calling thread; its team's threads need none outside of loops
+  int before_ = 0; // MKL's setting of the calling thread; the other threads need none outside of loops
 };
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,18 +1,18 @@
-// Kernels whose bits depend on the number of threads on some processors and for some shapes only.
+// Kernels whose result depends on the number of threads on some processors and for some shapes only.
 //
-// Where they do is found by trying: a kernel that comes up again runs on one thread and then with the team, on the data
-// of its call. Where each try gave the same bits, and the team was faster, further calls get the team although they are
-// short; elsewhere they run on one thread, whose bits every call has, tries included.
+// A trial finds out: a kernel that is called again and again with one shape runs on one thread and then on several, on the
+// data of its call. If each trial was bit-identical and several threads were faster, further calls get several threads
+// although they are short. Otherwise they run on one thread, whose result every call returns, the trials included.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/util/FunctionRef.h>
 
 #include <vector>
 
-namespace tb {
+namespace tb::ops {
 
-// `run` computes the outputs, which are dense, of other tensors alone, and may be called twice. `shape` is what its way
-// of working depends on, beginning with something of the kernel's own.
-void run_tried(std::vector<int64_t> shape, c10::ArrayRef<at::Tensor> outputs, c10::function_ref<void()> run);
+// `run` computes the dense outputs from other tensors alone, and may be called twice. `shape` is what the kernel's choice of
+// algorithm depends on, and begins with a number that identifies the kernel.
+void run_with_trial(std::vector<int64_t> shape, c10::ArrayRef<at::Tensor> outputs, c10::function_ref<void()> run);
 
-} // namespace tb
+} // namespace tb::ops

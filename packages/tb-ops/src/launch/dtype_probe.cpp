@@ -1,4 +1,4 @@
-// Combinations of types beyond the first few: a table with open addressing, replaced by one of twice the size when half of
+// Combinations of dtypes beyond the first few: a table with open addressing, replaced by one of twice the size when half of
 // it is taken.
 #include "launch/dtype_probe.h"
 
@@ -7,7 +7,7 @@
 
 #include "runtime/synchronize.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 std::mutex mutex; // of all writers
@@ -15,14 +15,14 @@ constexpr size_t least_places = 64;
 
 } // namespace
 
-struct FirstUse::Table {
+struct DtypeProbe::Table {
   explicit Table(size_t size) : mask(size - 1), places(new std::atomic<uint64_t>[size]()) {}
 
   const size_t mask;
   size_t used = 0;
   const std::unique_ptr<std::atomic<uint64_t>[]> places;
 
-  // Where these types are, or belong. Half of the places are free, so the search ends.
+  // The place of these dtypes, or a free one for them. Half of the places are free, so the search ends.
   std::atomic<uint64_t> &place_of(uint64_t types) const {
     for (size_t i = (types * 0x9E3779B97F4A7C15u) >> 32;; i++) {
       std::atomic<uint64_t> &place = places[i & mask];
@@ -35,11 +35,11 @@ struct FirstUse::Table {
   }
 };
 
-bool FirstUse::has(const Table &table, uint64_t types) {
+bool DtypeProbe::has(const Table &table, uint64_t types) {
   return table.place_of(types).load(std::memory_order_relaxed) == types;
 }
 
-void FirstUse::remember(uint64_t types) {
+void DtypeProbe::remember(uint64_t types) {
   const std::lock_guard guard(mutex);
   if (known(types)) return;
   for (std::atomic<uint64_t> &place : places_)
@@ -54,9 +54,9 @@ void FirstUse::remember(uint64_t types) {
   table_.store(grown.release(), std::memory_order_release); // the old one stays: all of them together are no larger
 }
 
-void FirstUse::wait(c10::DeviceIndex device, uint64_t types, const char *operation) {
-  synchronize(device, operation, Wait::first_types);
+void DtypeProbe::wait(c10::DeviceIndex device, uint64_t types, const char *operation) {
+  synchronize(device, operation, SyncReason::first_dtype);
   remember(types);
 }
 
-} // namespace tb
+} // namespace tb::ops

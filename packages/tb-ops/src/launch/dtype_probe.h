@@ -1,5 +1,5 @@
-// The combinations of types that one kernel has run with. What was learned stays learned, however many others follow: a
-// capture, in which nothing can run for the first time, may come long after its warm-up.
+// The combinations of dtypes that one kernel has run with. No combination is forgotten, however many others follow: a
+// capture, in which no kernel can run for the first time, may come long after its warm-up.
 #pragma once
 #include <array>
 #include <atomic>
@@ -8,12 +8,11 @@
 
 #include <c10/core/Device.h>
 
-namespace tb {
+namespace tb::ops {
 
-// Hundreds of kernels have one each, for the life of the process. The first combinations lie in the object, since most
-// kernels meet no more; further ones in a table that grows. Lookups take no lock. A combination takes up to 40 bytes, and
-// there are as many as a program makes up of the types that there are.
-class FirstUse {
+// Hundreds of kernels have one each, for the life of the process. The first combinations are stored in the object, since
+// most kernels meet no more; further ones in a table that grows. Lookups take no lock. A combination takes up to 40 bytes.
+class DtypeProbe {
 public:
   bool known(uint64_t types) const {
     for (const std::atomic<uint64_t> &place : places_)
@@ -21,7 +20,7 @@ public:
     const Table *table = table_.load(std::memory_order_acquire);
     return table && has(*table, types);
   }
-  // Waits for the launch; what it failed with is raised here.
+  // Waits for the launch, and raises its failure.
   void wait(c10::DeviceIndex device, uint64_t types, const char *operation);
   void remember(uint64_t types);
 
@@ -30,7 +29,7 @@ private:
   static bool has(const Table &table, uint64_t types);
 
   std::array<std::atomic<uint64_t>, 15> places_{}; // 0: free
-  std::atomic<Table *> table_ = nullptr; // once these are taken; of earlier, smaller tables readers may still read
+  std::atomic<Table *> table_ = nullptr; // once these are taken. Readers may still read earlier, smaller tables
 };
 
-} // namespace tb
+} // namespace tb::ops

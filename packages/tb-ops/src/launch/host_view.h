@@ -1,19 +1,20 @@
-// Device memory for the host, on drivers where it may touch it.
+// Device memory for the calling thread, on drivers whose memory the host may touch.
 #pragma once
 #include "launch/tensor_descriptor.h"
+#include "worker/worker_tensors.h"
 
-namespace tb {
+namespace tb::ops {
 
-// A CPU tensor over the bytes of a device tensor, for the calling thread, which has waited for what was queued on them.
+// A CPU tensor over the bytes of a device tensor. The calling thread has waited for the work that was queued on them.
 class HostView {
 public:
-  explicit HostView(const at::Tensor &tensor) : argument_(tensor) { launch_notes.take(); } // of no launch
-  at::Tensor &operator*() { return alias_; }
+  explicit HostView(const at::Tensor &tensor) : descriptor_(tensor) { launch_notes.take(); } // they belong to no launch
+  at::Tensor &operator*() { return tensor_; }
 
 private:
-  AliasScope scope_;
-  WrittenArgument argument_;
-  at::Tensor &alias_ = argument_.alias();
+  WorkerTensorScope scope_;
+  WrittenDescriptor descriptor_;
+  at::Tensor &tensor_ = descriptor_.as_cpu_tensor();
 };
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,4 +1,4 @@
-// What kernels written in AVX-512's intrinsics have in common. Only where __x86_64__ is defined.
+// Vectors for kernels written in AVX-512's intrinsics. Only if __x86_64__ is defined.
 #pragma once
 #include <immintrin.h>
 
@@ -13,7 +13,7 @@
 #define TB_AVX512 __attribute__((target("avx512f")))
 #define TB_INLINE TB_AVX512 __attribute__((always_inline)) inline
 
-namespace tb {
+namespace tb::ops::microkernels {
 
 using Vector = __m512;
 constexpr int64_t lanes = 16; // of float
@@ -28,4 +28,4 @@ TB_INLINE Vector load(const float *from, __mmask16 mask) { return _mm512_maskz_l
 TB_INLINE void store(float *to, __mmask16 mask, Vector x) { _mm512_mask_storeu_ps(to, mask, x); }
 TB_INLINE Vector fused(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 
-} // namespace tb
+} // namespace tb::ops::microkernels

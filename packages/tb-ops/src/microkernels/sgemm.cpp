@@ -1,4 +1,4 @@
-// Blocks of the right factor are copied into panels of 32 columns, one term after the other, which a tile of up to 14
+// Blocks of the right operand are copied into panels of 32 columns, one term after the other, which a tile of up to 14
 // rows of the output then reads in order, with its 28 sums in registers.
 #include "microkernels/sgemm.h"
 
@@ -12,7 +12,7 @@
 
 #include "microkernels/avx512.h"
 
-namespace tb {
+namespace tb::ops::microkernels {
 namespace {
 
 constexpr int64_t tile_columns = 2 * lanes, tile_rows = 14;
@@ -26,7 +26,7 @@ int64_t next_terms(int64_t inner, int64_t done) {
   return std::min(inner - done, most_terms);
 }
 
-// Element (i, k) lies at data[i * row + k * term].
+// Element (i, k) is at data[i * row + k * term].
 struct Rows {
   const float *data;
   int64_t row, term;
@@ -118,7 +118,8 @@ TB_AVX512 void transpose(const float *from, int64_t stride, int64_t count, int64
 }
 
 // `terms` of up to 32 columns of the right factor, whose first element is at `from`.
-TB_AVX512 void copy_panel(const Factor<float> &right, const float *from, int64_t columns, int64_t terms, float *to) {
+TB_AVX512 void copy_panel(const MatrixOperand<float> &right, const float *from, int64_t columns, int64_t terms,
+                          float *to) {
   if (right.transposed) {
     transpose(from, right.stride, std::min(columns, lanes), terms, to, tile_columns);
     if (columns > lanes)
@@ -148,7 +149,7 @@ constexpr std::align_val_t alignment{64};
 
 bool has_sgemm() { return __builtin_cpu_supports("avx512f"); }
 
-void sgemm(const Multiplication<float> &p) {
+void sgemm(const Gemm<float> &p) {
   static thread_local Panels memory;
   const int64_t width = std::min(block_columns, (p.columns + tile_columns - 1) / tile_columns * tile_columns);
   float *const panels = memory.of(most_terms * (width + lanes)), *const copied_rows = panels + most_terms * width;
@@ -189,39 +190,39 @@ float *Panels::of(int64_t floats) {
 
 void Panels::Delete::operator()(float *memory) const { ::operator delete[](memory, alignment); }
 
-void ArrangedFactor::begin(const Factor<float> &factor, int64_t inner, int64_t columns) {
+void PackedOperand::begin(const MatrixOperand<float> &factor, int64_t inner, int64_t columns) {
   factor_ = factor;
   inner_ = inner;
   columns_ = columns;
-  arranged_ = memory_.of(inner * panels() * tile_columns);
+  packed_ = memory_.of(inner * panels() * tile_columns);
 }
 
-int64_t ArrangedFactor::panels() const { return (columns_ + tile_columns - 1) / tile_columns; }
+int64_t PackedOperand::panels() const { return (columns_ + tile_columns - 1) / tile_columns; }
 
-void ArrangedFactor::arrange(int64_t first_panel, int64_t last_panel) {
+void PackedOperand::pack(int64_t first_panel, int64_t last_panel) {
   for (int64_t done = 0, terms; done < inner_; done += terms) {
     terms = next_terms(inner_, done);
     for (int64_t i = first_panel; i < last_panel; i++) {
       const int64_t j = i * tile_columns;
       copy_panel(factor_, factor_.data + (factor_.transposed ? j * factor_.stride + done : done * factor_.stride + j),
-                 std::min(tile_columns, columns_ - j), terms, arranged_ + (done * panels() + i * terms) * tile_columns);
+                 std::min(tile_columns, columns_ - j), terms, packed_ + (done * panels() + i * terms) * tile_columns);
     }
   }
 }
 
-TB_AVX512 void ArrangedFactor::scale(float by) {
+TB_AVX512 void PackedOperand::scale(float by) {
   for (int64_t i = 0; i < inner_ * panels() * tile_columns; i += lanes)
-    _mm512_store_ps(arranged_ + i, _mm512_mul_ps(_mm512_load_ps(arranged_ + i), _mm512_set1_ps(by)));
+    _mm512_store_ps(packed_ + i, _mm512_mul_ps(_mm512_load_ps(packed_ + i), _mm512_set1_ps(by)));
 }
 
-void ArrangedFactor::multiply(const Factor<float> &left, int64_t step, int64_t count, int64_t rows, int64_t terms,
-                              int64_t columns, const Matrices<float> &out, bool add) const {
+void PackedOperand::multiply(const MatrixOperand<float> &left, int64_t step, int64_t count, int64_t rows, int64_t terms,
+                             int64_t columns, const Matrices<float> &out, bool add) const {
   const int64_t tiles = tiles_in(rows);
   const Rows from = left.transposed ? Rows{left.data, 1, left.stride} : Rows{left.data, left.stride, 1};
   for (int64_t done = 0, next; done < terms; done += next) {
     next = next_terms(inner_, done);
     for (int64_t j = 0; j < columns; j += tile_columns) {
-      const float *panel = arranged_ + done * panels() * tile_columns + j * next;
+      const float *panel = packed_ + done * panels() * tile_columns + j * next;
       for (int64_t m = 0; m < count; m++)
         for (int64_t t = 0; t < tiles; t++) {
           const int64_t i = rows * t / tiles;
@@ -233,21 +234,21 @@ void ArrangedFactor::multiply(const Factor<float> &left, int64_t step, int64_t c
   }
 }
 
-} // namespace tb
+} // namespace tb::ops::microkernels
 
 #else
 
-namespace tb {
+namespace tb::ops::microkernels {
 bool has_sgemm() { return false; }
-void sgemm(const Multiplication<float> &) {}
+void sgemm(const Gemm<float> &) {}
 float *Panels::of(int64_t) { return nullptr; }
 void Panels::Delete::operator()(float *) const {}
-void ArrangedFactor::begin(const Factor<float> &, int64_t, int64_t) {}
-int64_t ArrangedFactor::panels() const { return 0; }
-void ArrangedFactor::arrange(int64_t, int64_t) {}
-void ArrangedFactor::scale(float) {}
-void ArrangedFactor::multiply(const Factor<float> &, int64_t, int64_t, int64_t, int64_t, int64_t,
-                              const Matrices<float> &, bool) const {}
-} // namespace tb
+void PackedOperand::begin(const MatrixOperand<float> &, int64_t, int64_t) {}
+int64_t PackedOperand::panels() const { return 0; }
+void PackedOperand::pack(int64_t, int64_t) {}
+void PackedOperand::scale(float) {}
+void PackedOperand::multiply(const MatrixOperand<float> &, int64_t, int64_t, int64_t, int64_t, int64_t,
+                             const Matrices<float> &, bool) const {}
+} // namespace tb::ops::microkernels
 
 #endif

@@ -1,16 +1,16 @@
-// A product of float matrices with AVX-512, in the order in which MKL adds up where it uses none: the terms of an element
-// by fused multiply-adds one after the other, 192 at a time, and then the sums of these.
+// A float GEMM with AVX-512. It adds up in the order of MKL without AVX-512: the terms of an element by fused multiply-adds one
+// after the other, 192 at a time, and then the sums of these.
 //
-// MKL runs other makers' processors with vectors half as long: this takes less than half its time on an AMD EPYC (Zen 5).
+// MKL uses vectors half as long on processors that are not Intel's: this takes less than half its time on an AMD EPYC (Zen 5).
 #pragma once
 #include <memory>
 
-#include "backends/host/gemm/gemm.h"
+#include "microkernels/gemm.h"
 
-namespace tb {
+namespace tb::ops::microkernels {
 
 bool has_sgemm(); // whether this processor can
-void sgemm(const Multiplication<float> &product);
+void sgemm(const Gemm<float> &product);
 
 // Aligned memory that grows, and keeps nothing when it does.
 class Panels {
@@ -31,33 +31,33 @@ template <class T> struct Matrices {
   int64_t stride, step = 0;
 };
 
-// The right factor of many products, arranged once. Its products have sgemm's bits.
-class ArrangedFactor {
+// The right operand of many GEMMs, packed once. Its results are bit-identical to sgemm's.
+class PackedOperand {
 public:
-  // inner x columns. Its panels remain to be arranged.
-  void begin(const Factor<float> &factor, int64_t inner, int64_t columns);
+  // inner x columns. pack() has to be called for all its panels.
+  void begin(const MatrixOperand<float> &factor, int64_t inner, int64_t columns);
   int64_t panels() const;
-  void arrange(int64_t first_panel, int64_t last_panel);
+  void pack(int64_t first_panel, int64_t last_panel);
   void scale(float by); // all of it, as the BLAS does with its alpha
-  // out[i] = left[i] factor or, with `add`, out[i] += left[i] factor, for each i below `count`; of `rows` rows each.
+  // out[i] = left[i] operand or, with `add`, out[i] += left[i] operand, for each i below `count`; of `rows` rows each.
   void multiply(const Matrices<const float> &left, int64_t count, int64_t rows, const Matrices<float> &out,
                 bool add) const {
     multiply({left.data, left.stride}, left.step, count, rows, inner_, columns_, out, add);
   }
-  // The same for one, of the factor's first `terms` rows and `columns` columns: as if what follows were zeros.
-  void multiply_beginning(const Factor<float> &left, int64_t rows, int64_t terms, int64_t columns,
+  // The same for one, of the operand's first `terms` rows and `columns` columns: as if what follows were zeros.
+  void multiply_beginning(const MatrixOperand<float> &left, int64_t rows, int64_t terms, int64_t columns,
                           const Matrices<float> &out, bool add) const {
     multiply(left, 0, 1, rows, terms, columns, out, add);
   }
 
 private:
-  void multiply(const Factor<float> &left, int64_t step, int64_t count, int64_t rows, int64_t terms, int64_t columns,
-                const Matrices<float> &out, bool add) const;
+  void multiply(const MatrixOperand<float> &left, int64_t step, int64_t count, int64_t rows, int64_t terms,
+                int64_t columns, const Matrices<float> &out, bool add) const;
 
-  Factor<float> factor_{};
+  MatrixOperand<float> factor_{};
   int64_t inner_ = 0, columns_ = 0;
   Panels memory_;
-  float *arranged_ = nullptr;
+  float *packed_ = nullptr;
 };
 
-} // namespace tb
+} // namespace tb::ops::microkernels

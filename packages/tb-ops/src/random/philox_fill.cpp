@@ -1,4 +1,4 @@
-// Filling tensors from tb-generator.
+// Fills of tensors from tb-generator.
 #include "random/philox_fill.h"
 
 #include <ATen/ops/add_ops.h>
@@ -10,10 +10,10 @@
 
 #include <cmath>
 
-#include "tensor/outputs.h"
 #include "intraop/thread_policy.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops {
 
 int32_t generator_type(c10::ScalarType type) {
   switch (type) {
@@ -83,8 +83,8 @@ c10::ScalarType filled_as(c10::ScalarType type) {
 
 } // namespace
 
-Stretch reserve(const std::optional<at::Generator> &given, c10::DeviceIndex device, int32_t kind, c10::ScalarType type,
-                int64_t count) {
+PhiloxState reserve(const std::optional<at::Generator> &given, c10::DeviceIndex device, int32_t kind,
+                    c10::ScalarType type, int64_t count) {
   const uint64_t words =
       runtime.generator.words_needed(kind, generator_type(filled_as(type)), static_cast<uint64_t>(count));
   return reserve_counters(given, device, (words + 3) / 4);
@@ -100,7 +100,7 @@ void fill_tensor(at::Tensor &tensor, const RangeFill &fill) {
                                                    c10::Device(c10::kCPU), std::nullopt, std::nullopt);
   char *data = static_cast<char *>(target.mutable_data_ptr());
   const auto size = static_cast<int64_t>(target.element_size());
-  team.loop(target.numel(), 2.5, [&](int64_t begin, int64_t end) {
+  intraop.loop(target.numel(), 2.5, [&](int64_t begin, int64_t end) {
     const tb_status status = fill(data + begin * size, generator_type(type), static_cast<uint64_t>(begin),
                                   static_cast<uint64_t>(end - begin));
     TORCH_CHECK(status == TB_OK, "tb-generator refused a fill with status ", static_cast<int>(status));
@@ -133,7 +133,7 @@ void fill_tensor(at::Tensor &tensor, const Distribution &distribution) {
 
 tb_status Distribution::fill(void *destination, int32_t type, uint64_t first, uint64_t count) const {
   const tb_generator_table &table = runtime.generator;
-  const Stretch now = stretch.now();
+  const PhiloxState now = philox.now();
   switch (kind) {
   case TB_FILL_UNIFORM:
     return table.uniform(destination, type, first, count, now.seed, now.offset, a, b);
@@ -156,4 +156,4 @@ tb_status Distribution::fill(void *destination, int32_t type, uint64_t first, ui
   }
 }
 
-} // namespace tb
+} // namespace tb::ops

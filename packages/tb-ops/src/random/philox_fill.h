@@ -1,21 +1,21 @@
-// Filling tensors from tb-generator: reserve a stretch of the generator's sequence on the calling thread, fill on the
-// worker with its whole team. Element i, in the order of a contiguous tensor, depends on seed, offset and i alone.
+// Fills of tensors from tb-generator: the calling thread reserves a range of the generator's sequence, the worker fills, with
+// all its threads. Element i, in the order of a contiguous tensor, depends on seed, offset and i alone.
 #pragma once
 #include <ATen/core/Generator.h>
 
-#include "random/philox_state.h"
 #include "launch/launch.h"
+#include "random/philox_state.h"
 
-namespace tb {
+namespace tb::ops {
 
-// Takes what a fill of `count` elements needs from the given generator, or from the device's own.
-Stretch reserve(const std::optional<at::Generator> &generator, c10::DeviceIndex device, int32_t kind,
-                c10::ScalarType type, int64_t count);
+// Reserves what a fill of `count` elements needs from the given generator, or from the device's own.
+PhiloxState reserve(const std::optional<at::Generator> &generator, c10::DeviceIndex device, int32_t kind,
+                    c10::ScalarType type, int64_t count);
 
 // TB_* of a type that the generator fills directly; 0 for the others.
 int32_t generator_type(c10::ScalarType type);
 
-// How many integers from 0 on random_ without bounds draws from: all of the type, or all that a floating type holds
+// From how many integers, 0 and above, random_ without bounds draws: all of the dtype, or all that a floating dtype holds
 // exactly.
 uint64_t default_range(c10::ScalarType type);
 
@@ -30,7 +30,7 @@ struct Distribution {
   double a = 0, b = 0;
   int64_t from = 0;
   uint64_t range = 0;
-  Stretch stretch{};
+  PhiloxState philox{};
 
   tb_status fill(void *destination, int32_t type, uint64_t first, uint64_t count) const;
 };
@@ -38,4 +38,4 @@ struct Distribution {
 // On the worker. Parameters that are no finite numbers are applied as arithmetic says, as on the CPU.
 void fill_tensor(at::Tensor &tensor, const Distribution &distribution);
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,34 +1,36 @@
-// Captures (tb_stream.capture, torch.tb.graph): the random numbers of captured work, and whether a stream captures.
+// Positions in the random sequence of a generator, also in captures (tb_stream.capture, torch.tb.graph).
 //
-// A random operator in a capture keeps its place in the sequence from where the launch begins. In front of each launch a
-// closure notes the generator's seed and offset, and the generator moves on by what the work draws: a launch continues
-// the sequence as running the operators one by one would.
+// A random operator in a capture keeps its offset from the state that the generator has when the graph is launched. In front
+// of each launch a closure records that state, and the generator advances by what the graph draws. So a launch continues the
+// sequence as running the operators one by one would.
 #pragma once
 #include <ATen/core/Generator.h>
 
 #include <memory>
+#include <optional>
 
 #include "runtime/runtime.h"
 
-namespace tb {
+namespace tb::ops {
 
-// Where a reserved stretch of a generator's sequence starts.
-struct Stretch {
+// Where a reserved range of a generator's sequence starts, as PyTorch's PhiloxCudaState has it.
+struct PhiloxState {
   uint64_t seed, offset;
-  std::shared_ptr<const Stretch> launch; // captured: where the launch starts, to which our offset is added
+  // For captured work: the state at the launch of its graph, to which `offset` is added. PyTorch calls that part of an offset
+  // extragraph, and `offset` then intragraph.
+  std::shared_ptr<const PhiloxState> extragraph;
 
-  // On the worker.
-  Stretch now() const { return {launch ? launch->seed : seed, launch ? launch->offset + offset : offset, nullptr}; }
+  // On the worker: the state of this run.
+  PhiloxState now() const {
+    return extragraph ? PhiloxState{extragraph->seed, extragraph->offset + offset, nullptr}
+                      : PhiloxState{seed, offset, nullptr};
+  }
 };
 
-// Takes `counters` of four words of the sequence of the given generator, or of the device's own.
-Stretch reserve_counters(const std::optional<at::Generator> &given, c10::DeviceIndex device, uint64_t counters);
+// Reserves `counters` of four words of the sequence of the given generator, or of the device's own.
+PhiloxState reserve_counters(const std::optional<at::Generator> &given, c10::DeviceIndex device, uint64_t counters);
 
-// Takes part in tb-stream's captures from now on. Once.
+// Once: takes part in tb-stream's captures from now on.
 void connect_captures();
 
-// While it is false, no stream captures.
-inline bool any_capture() { return __atomic_load_n(runtime.stream.capturing, __ATOMIC_RELAXED) != 0; }
-bool in_capture(tb_stream *stream);
-
-} // namespace tb
+} // namespace tb::ops

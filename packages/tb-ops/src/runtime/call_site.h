@@ -1,9 +1,9 @@
-// Where Python was when work was launched, noted in nanoseconds and without Python's lock, so that a failure which is
-// told late can name the line.
+// Where Python was when work was launched, so that a failure which is raised later can name the line.
 //
-// CPython has no interface for this: its own needs the lock and an object for every frame. Its interpreter keeps the
-// running frames of a thread in a list that this thread may read. The offsets in that list differ between versions, so
-// they are found at import by comparing with what Python's own frame objects say, and nothing is noted where none fit.
+// A launch records its place in nanoseconds and without Python's lock. CPython has no interface for this: its own needs
+// the lock and an object for every frame. Its interpreter keeps the running frames of a thread in a list that this thread
+// may read. The offsets in that list differ between versions. They are found at import by a comparison with Python's own
+// frame objects (tb_ops/_frames.py); nothing is recorded where none fit.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-namespace tb {
+namespace tb::ops {
 
-// The innermost frames, as addresses of their code and of the instruction in it; 0 where there are no more.
-struct Caller {
+// The innermost frames: the addresses of their code and of the instruction in it; 0 beyond the last one.
+struct PythonCallSite {
   static constexpr size_t depth = 5;
   struct Frame {
     uintptr_t code, instruction;
@@ -30,14 +30,23 @@ struct FrameOffsets {
 extern FrameOffsets frame_offsets;
 extern bool frames_known;
 
-// This thread's position; empty on threads without Python code, such as autograd's.
-Caller caller() noexcept;
+// The calling thread's place. Empty on threads without Python code, such as autograd's.
+PythonCallSite current_call_site() noexcept;
 
-// A position as it stands in an error's text until somebody with Python's lock puts the line in its place.
-std::string marked(const Caller &caller);
-// Replaces it in a text of `size` bytes. `find_place(frames)` gives the line, or nothing.
-using PlaceFinder = std::string (*)(const std::vector<Caller::Frame> &frames);
-void set_place_finder(PlaceFinder finder);
-void replace_mark(char *text, uint64_t size);
+// The text that stands for a call site in an error until a thread with Python's lock decodes it.
+std::string encode_call_site(const PythonCallSite &site);
+// Replaces it in a text of `size` bytes by the line that the namer gives for the frames, or by nothing.
+using CallSiteNamer = std::string (*)(const std::vector<PythonCallSite::Frame> &frames);
+void set_call_site_namer(CallSiteNamer namer);
+void decode_call_site(char *text, uint64_t size);
 
-} // namespace tb
+// Where Python is now: the line of the user's code ("" when unknown), and the whole stack, innermost frame first.
+struct Origin {
+  std::string where;
+  std::vector<std::string> stack;
+};
+// `find` is called from any thread, without locks of tb-ops.
+void set_origin_finder(Origin (*find)());
+Origin find_origin();
+
+} // namespace tb::ops

@@ -1,11 +1,11 @@
-// Operator calls as text.
+// Formats operator calls.
 #include "runtime/format.h"
 
 #include <sstream>
 
 #include "runtime/runtime.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 constexpr size_t longest_value = 60, longest_list = 4;
@@ -56,4 +56,4 @@ std::string describe_arguments(const c10::FunctionSchema &schema, c10::ArrayRef<
   return "(" + text + ")";
 }
 
-} // namespace tb
+} // namespace tb::ops

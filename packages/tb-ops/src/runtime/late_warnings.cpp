@@ -1,4 +1,4 @@
-// Keeping what kernels warn of.
+// Keeps the warnings of kernels.
 #include "runtime/late_warnings.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <variant>
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 // A loop that warns for ever between two waits must not fill memory: so many different warnings, of so many bytes.
@@ -43,14 +43,14 @@ public:
 
 private:
   static bool same(const LateWarning &a, const LateWarning &b) {
-    const auto same_frame = [](const Caller::Frame &x, const Caller::Frame &y) {
+    const auto same_frame = [](const PythonCallSite::Frame &x, const PythonCallSite::Frame &y) {
       return x.code == y.code && x.instruction == y.instruction;
     };
     return a.deprecation == b.deprecation && a.text == b.text &&
-           std::equal(a.caller.frames.begin(), a.caller.frames.end(), b.caller.frames.begin(), same_frame);
+           std::equal(a.site.frames.begin(), a.site.frames.end(), b.site.frames.begin(), same_frame);
   }
   static size_t hash_of(const LateWarning &warning) {
-    return std::hash<std::string_view>()(warning.text) * 31 + warning.caller.frames[0].instruction;
+    return std::hash<std::string_view>()(warning.text) * 31 + warning.site.frames[0].instruction;
   }
 
   LateWarnings all_;
@@ -78,7 +78,7 @@ std::string text_of(const c10::Warning &warning) {
   return c10::str(warning.msg(), " (Triggered internally at ", where.file, ":", where.line, ".)");
 }
 
-thread_local const Caller *launching = nullptr; // whose closure this thread runs
+thread_local const PythonCallSite *launching = nullptr; // whose closure this thread runs
 
 class Handler final : public c10::WarningHandler {
 public:
@@ -96,9 +96,9 @@ bool install_on_this_thread() {
 
 } // namespace
 
-WarningScope::WarningScope(const Caller &caller) {
+WarningScope::WarningScope(const PythonCallSite &site) {
   static thread_local const bool installed = install_on_this_thread();
-  launching = installed ? &caller : nullptr;
+  launching = installed ? &site : nullptr;
 }
 
 WarningScope::~WarningScope() { launching = nullptr; }
@@ -122,4 +122,4 @@ void keep_warnings(std::vector<LateWarning> warnings) {
 
 void keep_no_warnings() noexcept { ended.store(true); }
 
-} // namespace tb
+} // namespace tb::ops

@@ -5,36 +5,9 @@
 
 #include <algorithm>
 
-#include "random/philox_state.h"
-#include "runtime/late_warnings.h"
-#include "launch/launch_blocking.h"
-
-namespace tb {
+namespace tb::ops {
 
 Runtime runtime;
-
-namespace {
-
-// TB_LAUNCH_BLOCKING=1: a launch waits until its work is done, so that an error appears at the line that caused it.
-namespace blocking {
-const tb_driver_api *driver = nullptr;
-
-tb_status commit(tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
-  const tb_status status = driver->closure_commit(self, stream, storage, closure);
-  if (status != TB_OK || in_capture(stream)) return status;
-  const tb_status waited = driver->stream_synchronize(self, stream);
-  if (waited == TB_OK) tell_warnings_or_throw();
-  return waited;
-}
-
-const tb_driver_api *over(const tb_driver_api *below) {
-  static tb_driver_api table = *below;
-  driver = below;
-  table.closure_commit = &commit;
-  return &table;
-}
-} // namespace blocking
-} // namespace
 
 void fail(tb_status status, const char *function, c10::DeviceIndex device, Failed what) {
   char text[2048] = "";
@@ -60,7 +33,7 @@ void open() {
   runtime.closures = runtime.host_accessible && (driver->groups & TB_GROUP_CLOSURE) != 0;
   runtime.allocator = c10::GetAllocator(device_type);
   runtime.self = self;
-  runtime.driver = runtime.closures && launch_blocking() ? blocking::over(driver) : driver;
+  runtime.driver = driver;
 }
 
 namespace {
@@ -111,4 +84,4 @@ at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarTy
   return at::Tensor(at::detail::empty_strided_generic(sizes, strides, runtime.allocator, key_set, dtype));
 }
 
-} // namespace tb
+} // namespace tb::ops

@@ -8,7 +8,7 @@
 #include "tb/component.h"
 #include "tb/failures.h"
 
-namespace tb {
+namespace tb::ops {
 
 inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 inline constexpr c10::DispatchKeySet key_set{c10::DispatchKey::PrivateUse1};
@@ -50,7 +50,7 @@ inline c10::DeviceIndex device_number(const at::Tensor &tensor) { return tensor.
 
 // A new tensor on a device; strides empty: contiguous.
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device);
-// A new tensor of a contiguous one's shape and type, without working out anew how large that is.
+// A new tensor of a contiguous one's shape and type, without computing its size again.
 at::Tensor empty_like_contiguous(const at::Tensor &tensor);
 
 // Sets the thread's device for as long as it lives; free when it is already that one.
@@ -69,4 +69,4 @@ private:
   int32_t before_, changed_ = -1;
 };
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,30 +1,32 @@
-// Operators that wait for the device: counted by nobody, but told about (torch.tb.set_sync_debug_mode), and refused where
-// waiting would never end, in a capture.
+// Operators that wait for the device. They are not counted; torch.tb.set_sync_debug_mode reports them. In a capture, where
+// the wait would never end, they raise.
 #pragma once
 #include <c10/core/Device.h>
 
 #include <string>
 
-namespace tb {
+namespace tb::ops {
 
-enum class Wait {
-  always,      // by its nature
-  first_types, // once for each kernel and combination of types (FirstUse)
-  first_shapes // once for each combination of shapes (learned operators)
+// Why an operator waits.
+enum class SyncReason {
+  data_dependent, // the host needs what the device computes
+  first_dtype,    // the kernel meets this combination of dtypes for the first time (DtypeProbe)
+  first_shape     // the layout cache meets this combination of shapes for the first time
 };
 
-// Waits for the current stream of a device; raises what its queued work failed with. `operation`: whose wait it is.
-// Throws c10::Error in a capture and, for all but first_types, in the mode `error`.
-void synchronize(c10::DeviceIndex device, const char *operation, Wait wait = Wait::always);
-inline void synchronize(c10::DeviceIndex device, const std::string &operation, Wait wait = Wait::always) {
-  synchronize(device, operation.c_str(), wait);
+// Waits for the current stream of a device and raises the failure of its queued work. `operation` is the operator that
+// waits. Throws c10::Error in a capture and, for every reason but first_dtype, in the mode `error`.
+void synchronize(c10::DeviceIndex device, const char *operation, SyncReason why = SyncReason::data_dependent);
+inline void synchronize(c10::DeviceIndex device, const std::string &operation,
+                        SyncReason why = SyncReason::data_dependent) {
+  synchronize(device, operation.c_str(), why);
 }
 
 enum class SyncDebugMode { none, warn, error };
 void set_sync_debug_mode(SyncDebugMode mode);
 SyncDebugMode sync_debug_mode();
 
-// Throws in a capture: host memory that is not pinned would be copied once, now, and never again.
+// Throws in a capture: the graph would copy host memory that is not pinned once, now, and never again.
 void refuse_captured_copy(c10::DeviceIndex device);
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,6 +1,6 @@
-// Elementwise operators on equal tensors. Their meta functions work out common shape, type and strides; where all
-// tensors agree in these to begin with there is nothing to work out, and that work is a sixth of an operator's cost to
-// the caller. The CPU kernel on the worker checks everything again.
+// Pointwise operators on uniform operands. Their meta functions compute a common shape, dtype and strides, which takes a sixth
+// of the caller's time. Operands that agree in all of these need no meta function. The CPU kernel on the worker checks
+// everything again.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
@@ -42,11 +42,11 @@ struct structured_tanh_backward;
 struct structured_threshold_backward;
 } // namespace at::meta
 
-namespace tb {
+namespace tb::ops {
 
 template <class Meta, class... Metas> inline constexpr bool one_of = (std::is_same_v<Meta, Metas> || ...);
 
-// Whether a meta function does no more than that: for floating tensors of one shape and type the output is like them,
+// Whether a meta function does no more than that: the output of floating tensors of one shape and dtype is like them,
 // whatever the values of the tensors and of real numbers.
 template <class Meta> inline constexpr bool elementwise =
     one_of<Meta, at::meta::structured_add_Tensor, at::meta::structured_addcdiv, at::meta::structured_addcmul,
@@ -60,7 +60,7 @@ template <class Meta> inline constexpr bool elementwise =
            at::meta::structured_sub_Tensor, at::meta::structured_tanh, at::meta::structured_tanh_backward,
            at::meta::structured_threshold_backward>;
 
-// Contiguous, without bits or another layout: its bytes are its elements in order.
+// Contiguous, strided, and neither conjugated nor negated by a bit: its bytes are its elements in order.
 inline bool plain(const at::Tensor &tensor) {
   const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
   return tensor.defined() && impl->layout() == c10::kStrided && impl->is_contiguous() && !impl->is_conj() &&
@@ -78,8 +78,8 @@ inline bool partly_overlap(const at::Tensor &one, const at::Tensor &other) {
   return from != to && (from < to ? to - from : from - to) < one.nbytes();
 }
 
-// The first tensor of an elementwise call, if all are alike.
-class Alike {
+// The first tensor of a pointwise call, and whether all operands are like it.
+class UniformOperands {
 public:
   void add(const at::Tensor &tensor) {
     if (!first) {
@@ -104,4 +104,4 @@ private:
   }
 };
 
-} // namespace tb
+} // namespace tb::ops

@@ -5,7 +5,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/as_strided_ops.h>
 
-namespace tb {
+namespace tb::ops {
 
 at::Tensor create_output(c10::IntArrayRef sizes, c10::IntArrayRef strides, const c10::TensorOptions &options) {
   const c10::ScalarType type = c10::typeMetaToScalarType(options.dtype());
@@ -56,7 +56,7 @@ at::Tensor concatenation(const at::ITensorListRef &tensors, int64_t dim) {
   int64_t length = 0;
   for (const at::Tensor &tensor : list) {
     const c10::IntArrayRef own = tensor.sizes();
-    // Contiguous tensors that channels-last ones look like are a matter of their order.
+    // A contiguous tensor may also look channels-last: then the order of the tensors matters.
     if (tensor.key_set() != keys || tensor.device() != device || tensor.dtype() != type || own.size() != shape.size() ||
         !tensor.is_contiguous() || (own.size() > 3 && tensor.suggest_memory_format() != c10::MemoryFormat::Contiguous))
       return {};
@@ -99,4 +99,4 @@ c10::DeviceIndex common_device(const char *operation, const at::ITensorListRef &
   return device.index();
 }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,5 +1,5 @@
-// Structured operators: PyTorch's own meta function checks the arguments and asks for outputs here, on the calling
-// thread; the CPU kernel runs later on the worker. One class template per kind of schema instead of generated classes.
+// Structured operators: PyTorch's own meta function checks the arguments and asks for outputs here, on the calling thread; the
+// CPU kernel runs later on the worker. One class template for each kind of schema replaces generated classes.
 #pragma once
 #include <ATen/TensorIterator.h>
 #include <ATen/TensorMeta.h>
@@ -8,14 +8,12 @@
 #include <concepts>
 #include <functional>
 
-#include "structured/pointwise_meta.h"
 #include "launch/launch.h"
+#include "structured/pointwise_meta.h"
 
-namespace at::cpu {}
+namespace tb::ops {
 
-namespace tb {
-
-// A new output as a meta function wants it.
+// A new output that a meta function asks for.
 at::Tensor create_output(c10::IntArrayRef sizes, c10::IntArrayRef strides, const c10::TensorOptions &options);
 // An out= argument: checked against the options and resized as PyTorch does.
 void resize_output(const at::Tensor &out, c10::IntArrayRef sizes, c10::IntArrayRef strides,
@@ -37,7 +35,7 @@ public:
     requires(schema != Schema::functional)
       : outputs{std::cref(tensors)...} {}
 
-  // The CPU kernel makes its own proxy where it needs these very strides; an output of another layout is fine here.
+  // The CPU kernel makes its own proxy if it needs exactly these strides, so an output of another layout is accepted here.
   void set_output_strided(int64_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                           c10::TensorOptions options) override {
     set_output_raw_strided(i, sizes, strides, options);
@@ -56,7 +54,7 @@ public:
   std::array<StructuredOutput<schema>, count> outputs;
 };
 
-// Makes the meta function, which holds an iterator, only where it has something to find out.
+// Runs the meta function, which holds an iterator, only if the operands are not uniform.
 template <class Meta, Schema schema> class ElementwiseCall {
 public:
   ElementwiseCall()
@@ -67,7 +65,7 @@ public:
       : outputs{std::cref(self)} {}
 
   template <class... Arguments> void meta(const Arguments &...arguments) {
-    Alike tensors;
+    UniformOperands tensors;
     (tensors.add(arguments), ...);
     if (tensors.good && take(*tensors.first, arguments...)) return;
     if constexpr (schema == Schema::functional) {
@@ -83,7 +81,7 @@ public:
   std::array<StructuredOutput<schema>, 1> outputs;
 
 private:
-  // The output of a call on tensors like `first`; false: some of them is a piece of the output.
+  // The output of a call on tensors like `first`. False: one of them overlaps the output in part.
   template <class... Arguments> bool take(const at::Tensor &first, const Arguments &...arguments) {
     if constexpr (schema == Schema::functional) {
       outputs[0] = empty_like_contiguous(first);
@@ -98,10 +96,10 @@ private:
   }
 };
 
-// The output of cat, if its tensors are alike but for their length in one dimension; undefined otherwise.
+// The output of cat if its tensors differ in their length in one dimension only; undefined otherwise.
 at::Tensor concatenation(const at::ITensorListRef &tensors, int64_t dim);
 
-// The same for cat, whose meta function was a quarter of its cost to the caller.
+// The same for cat, whose meta function took a quarter of the caller's time.
 template <class Meta> class ConcatenationCall {
 public:
   void meta(const at::ITensorListRef &tensors, int64_t dim) {
@@ -121,28 +119,9 @@ template <class Meta, Schema schema, size_t count> using Structured = std::condi
     std::conditional_t<std::is_same_v<Meta, at::meta::structured_cat> && schema == Schema::functional,
                        ConcatenationCall<Meta>, MetaCall<Meta, schema, count>>>;
 
-// PyTorch's CPU kernels, which those that are declared here hide: ours with the same bits.
-namespace cpu {
-using namespace at::cpu;
-void mm_outf(const at::Tensor &self, const at::Tensor &mat2, at::Tensor &out);
-void addmm_outf(const at::Tensor &self, const at::Tensor &mat1, const at::Tensor &mat2, const at::Scalar &beta,
-                const at::Scalar &alpha, at::Tensor &out);
-void bmm_outf(const at::Tensor &self, const at::Tensor &mat2, at::Tensor &out);
-void baddbmm_outf(const at::Tensor &self, const at::Tensor &batch1, const at::Tensor &batch2, const at::Scalar &beta,
-                  const at::Scalar &alpha, at::Tensor &out);
-void max_pool2d_with_indices_outf(const at::Tensor &self, c10::IntArrayRef kernel_size, c10::IntArrayRef stride,
-                                  c10::IntArrayRef padding, c10::IntArrayRef dilation, bool ceil_mode, at::Tensor &out,
-                                  at::Tensor &indices);
-void gelu_outf(const at::Tensor &self, c10::string_view approximate, at::Tensor &out);
-void gelu_backward_outf(const at::Tensor &grad, const at::Tensor &self, c10::string_view approximate, at::Tensor &out);
-void sigmoid_outf(const at::Tensor &self, at::Tensor &out);
-void silu_outf(const at::Tensor &self, at::Tensor &out);
-void silu_backward_outf(const at::Tensor &grad, const at::Tensor &self, at::Tensor &out);
-} // namespace cpu
-
 // Raises unless every defined tensor is on one tb device; returns it.
 c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors);
 // The same for a list and the output.
 c10::DeviceIndex common_device(const char *operation, const at::ITensorListRef &tensors, const at::Tensor &out);
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,16 +1,16 @@
-// Copies between every pair of devices, blocking and not, and reading one number. Two ways: where the host may touch
-// device memory, closures and the caller itself copy any strides and types; elsewhere the driver moves contiguous bytes
-// and the CPU does the rest.
+// Copies between every pair of devices, blocking and not, and the read of one number. If the host may touch device memory,
+// closures and the caller itself copy any strides and dtypes. Otherwise the driver moves contiguous bytes and the CPU does
+// the rest.
 //
-// A copy from or to the host has happened when it returns, for every stream and thread: nobody else would wait for it. The
-// one exception is what CUDA excepts too, pinned memory with non_blocking=True, which is queued on the current stream.
-#include "random/philox_state.h"
+// A copy from or to the host has happened when it returns, for every stream and thread, since no later call would wait for
+// it. The one exception is CUDA's too: pinned memory with non_blocking=True, which is queued on the current stream.
 #include "tensor/copy.h"
-#include "structured/pointwise_meta.h"
-#include "tensor/shared_copy.h"
+
 #include "launch/host_view.h"
 #include "launch/launch.h"
-#include "backends/backends.h"
+#include "runtime/capture.h"
+#include "structured/pointwise_meta.h"
+#include "tensor/shared_copy.h"
 
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
@@ -27,7 +27,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 bool is_tb(const at::Tensor &tensor) { return tensor.device().type() == device_type; }
@@ -61,21 +61,21 @@ bool may_queue(const at::Tensor &host, bool non_blocking) {
 }
 
 void queue_with_host(const at::Tensor &src, const at::Tensor &dst) {
-  constexpr auto share = TensorArgument::Host::share;
+  constexpr auto share = TensorDescriptor::HostTensor::share;
   launch<"aten::copy_">(device_number(is_tb(dst) ? dst : src),
-                        [to = WrittenArgument(dst, share), from = TensorArgument(src, share)]() mutable {
-                          copy_kernel(to.alias(), from.alias());
+                        [to = WrittenDescriptor(dst, share), from = TensorDescriptor(src, share)]() mutable {
+                          copy_kernel(to.as_cpu_tensor(), from.as_cpu_tensor());
                         });
 }
 
-// The caller copies, behind all that the current stream was given. What PyTorch's kernel would cut into parts for an OpenMP
-// team is the worker's, which has one.
+// The caller copies after all work of the current stream. A copy that PyTorch's kernel would divide among OpenMP threads is
+// left to the worker, which has some.
 void copy_now(const at::Tensor &src, const at::Tensor &dst) {
   const c10::DeviceIndex device = device_number(is_tb(dst) ? dst : src);
   synchronize(device, "aten::copy_");
   if (dst.numel() >= at::internal::GRAIN_SIZE) {
     queue_with_host(src, dst);
-    synchronize(device, "aten::copy_", Wait::first_types); // the wait before it was told already
+    synchronize(device, "aten::copy_", SyncReason::first_dtype); // the wait before it was reported already
   } else if (is_tb(dst)) {
     copy_kernel(*HostView(dst), src);
   } else {
@@ -91,7 +91,7 @@ void with_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) 
 
 // ---- plain bytes: no kernel, no aliases -------------------------------------------------------------------------
 
-// Up to this size PyTorch's kernel copies on one thread; beyond, a worker's team is faster than memcpy.
+// Up to this size PyTorch's kernel copies on one thread; beyond, a worker's threads are faster than memcpy.
 constexpr size_t plain_limit = 1 << 17;
 
 // False: the tensors are not plain, or the copy is of another kind. Nothing has happened then.
@@ -199,8 +199,8 @@ bool same_bytes(const at::Tensor &one, const at::Tensor &other) {
   return one.dtype() == other.dtype() && one.strides() == other.strides() && dense(one) && dense(other);
 }
 
-// Leaves the copy in the stream's queue, if these tensors and the driver's streams can do without anybody's waiting. The
-// pinned memory serves nobody else until the stream has passed.
+// Leaves the copy in the stream's queue if these tensors and the driver's streams need no wait. The pinned memory is not
+// reused until the stream has passed.
 bool queue_with_pinned(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
   const bool to_device = is_tb(dst);
   const at::Tensor &host = to_device ? src : dst;
@@ -285,7 +285,7 @@ void register_copies(torch::Library &aten) {
   aten.impl("_copy_from", TORCH_FN(copy_from));
   aten.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   aten.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
-  // The bits travel with the aliases. Without this a conjugate copy would materialise itself by copying, for ever.
+  // The CPU tensors carry the bits. Without this a conjugate copy would materialise itself by copying, for ever.
   for (const c10::DispatchKey bit : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
     static std::vector<torch::Library> *libraries = new std::vector<torch::Library>();
     libraries->emplace_back(torch::Library::IMPL, "aten", bit, __FILE__, __LINE__);
@@ -293,4 +293,4 @@ void register_copies(torch::Library &aten) {
   }
 }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,6 +1,5 @@
-// Factories, storages and resizing: what touches shapes and storages but runs no kernel. The same for every driver.
-#include "backends/backends.h"
-#include "runtime/runtime.h"
+// Factories, storages and resizing: operators that run no kernel, the same for every driver.
+#include "tensor/factories.h"
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
@@ -11,7 +10,9 @@
 #include <ATen/ops/kaiser_window_native.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-namespace tb {
+#include "runtime/runtime.h"
+
+namespace tb::ops {
 namespace {
 
 c10::DeviceIndex device_or_current(std::optional<c10::Device> device) {
@@ -187,4 +188,4 @@ void register_factories(torch::Library &aten) {
   register_record_stream_of_bits();
 }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,4 +1,4 @@
-// The allocator that gives wanted memory, and what becomes of results.
+// The allocator that hands out donated memory, and the copies of results.
 #include "tensor/output_donation.h"
 
 #include <ATen/ops/clone_ops.h>
@@ -12,24 +12,25 @@
 
 #include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
-thread_local constinit Placement *current = nullptr;
-thread_local constinit bool learns = false; // this thread makes tensors to see from where they are made
-std::atomic<int64_t> placed{0}, copied{0};
+thread_local constinit OutputDonation *current = nullptr;
+thread_local constinit bool probes =
+    false; // this thread makes tensors to find the places in PyTorch that allocate them
+std::atomic<int64_t> donated{0}, copied{0};
 
-// PyTorch's own, but for threads with a placement, and then only for tensors: oneDNN takes memory for itself from the
-// same allocator and gives it back there. What tells them apart is the place in PyTorch that the call comes from.
-class PlacingAllocator final : public c10::Allocator {
+// PyTorch's own allocator, except for threads with a donation, and then only for tensors: oneDNN takes scratch memory from
+// the same allocator and frees it there. The place in PyTorch that calls the allocator distinguishes the two.
+class DonatingAllocator final : public c10::Allocator {
 public:
-  explicit PlacingAllocator(c10::Allocator &inner) : inner_(inner) {}
+  explicit DonatingAllocator(c10::Allocator &inner) : inner_(inner) {}
 
   c10::DataPtr allocate(size_t bytes) override {
     const void *const caller = __builtin_extract_return_addr(__builtin_return_address(0));
     if (current && makes_tensors(caller)) [[unlikely]]
-      if (void *memory = current->give(bytes)) return {memory, nullptr, &c10::detail::deleteNothing, c10::kCPU};
-    if (learns) [[unlikely]]
+      if (void *memory = current->allocate(bytes)) return {memory, nullptr, &c10::detail::deleteNothing, c10::kCPU};
+    if (probes) [[unlikely]]
       callers_.push_back(caller);
     return inner_.allocate(bytes);
   }
@@ -37,9 +38,9 @@ public:
   c10::DeleterFnPtr raw_deleter() const override { return inner_.raw_deleter(); }
   void copy_data(void *to, const void *from, size_t bytes) const override { inner_.copy_data(to, from, bytes); }
 
-  // Sees from where PyTorch makes tensors, with sizes, with strides, and larger than they were.
-  void learn() {
-    learns = true;
+  // Finds the places from which PyTorch allocates tensors: with sizes, with strides, and to grow one.
+  void probe() {
+    probes = true;
     const auto empty = [](c10::SymInt size) {
       const c10::SymInt sizes[] = {std::move(size)};
       return at::_ops::empty_memory_format::call(sizes, at::kFloat, std::nullopt, c10::kCPU, std::nullopt,
@@ -49,7 +50,7 @@ public:
     empty(1);
     at::_ops::empty_strided::call(one, one, at::kFloat, std::nullopt, c10::kCPU, std::nullopt);
     at::_ops::resize_::call(empty(0), one, std::nullopt);
-    learns = false;
+    probes = false;
   }
 
 private:
@@ -61,63 +62,65 @@ private:
   c10::SmallVector<const void *, 8> callers_;
 };
 
-bool lies_in(const at::Tensor &result, const at::Tensor &wanted) {
-  return result.data_ptr() == wanted.data_ptr() && result.scalar_type() == wanted.scalar_type() &&
-         result.sizes() == wanted.sizes() && result.strides() == wanted.strides() && !result.is_conj() &&
+bool is_in(const at::Tensor &result, const at::Tensor &donated) {
+  return result.data_ptr() == donated.data_ptr() && result.scalar_type() == donated.scalar_type() &&
+         result.sizes() == donated.sizes() && result.strides() == donated.strides() && !result.is_conj() &&
          !result.is_neg();
 }
 
 } // namespace
 
-Placement::Placement(c10::ArrayRef<at::Tensor> wanted) : before_(current) {
-  for (const at::Tensor &tensor : wanted) wants_.push_back({tensor});
+OutputDonation::OutputDonation(c10::ArrayRef<at::Tensor> donated) : before_(current) {
+  for (const at::Tensor &tensor : donated) buffers_.push_back({tensor});
   current = this;
 }
 
-Placement::~Placement() { end(); }
+OutputDonation::~OutputDonation() { end(); }
 
-void Placement::end() {
-  if (lives_) current = before_;
-  lives_ = false;
+void OutputDonation::end() {
+  if (active_) current = before_;
+  active_ = false;
 }
 
-void *Placement::give(size_t bytes) {
-  for (Want &want : wants_)
-    if (!want.given && want.tensor.defined() && bytes != 0 && want.tensor.nbytes() == bytes) {
-      want.given = true;
-      return want.tensor.data_ptr();
+void *OutputDonation::allocate(size_t bytes) {
+  for (Buffer &buffer : buffers_)
+    if (!buffer.used && buffer.tensor.defined() && bytes != 0 && buffer.tensor.nbytes() == bytes) {
+      buffer.used = true;
+      return buffer.tensor.data_ptr();
     }
   return nullptr;
 }
 
-bool Placement::gave(const at::Tensor &tensor) const {
-  return std::any_of(wants_.begin(), wants_.end(),
-                     [&](const Want &want) { return want.given && tensor.storage().data() == want.tensor.data_ptr(); });
+bool OutputDonation::holds(const at::Tensor &tensor) const {
+  return std::any_of(buffers_.begin(), buffers_.end(), [&](const Buffer &buffer) {
+    return buffer.used && tensor.storage().data() == buffer.tensor.data_ptr();
+  });
 }
 
-void Placement::take(c10::ArrayRef<at::Tensor> results) {
+void OutputDonation::collect(c10::ArrayRef<at::Tensor> results) {
   end();
-  TORCH_INTERNAL_ASSERT(results.size() <= wants_.size());
+  TORCH_INTERNAL_ASSERT(results.size() <= buffers_.size());
   c10::SmallVector<at::Tensor, 4> from(results.begin(), results.end());
-  const auto elsewhere = [&](size_t i) { return wants_[i].tensor.defined() && !lies_in(from[i], wants_[i].tensor); };
-  // First what lies in another result's memory, or in its own with other strides: the copies would write over it.
+  const auto elsewhere = [&](size_t i) { return buffers_[i].tensor.defined() && !is_in(from[i], buffers_[i].tensor); };
+  // First the results that are in another result's memory, or in their own with other strides: the copies below would
+  // overwrite them.
   for (size_t i = 0; i < from.size(); i++)
-    if (elsewhere(i) && gave(from[i])) from[i] = at::_ops::clone::call(from[i], std::nullopt);
+    if (elsewhere(i) && holds(from[i])) from[i] = at::_ops::clone::call(from[i], std::nullopt);
   for (size_t i = 0; i < from.size(); i++) {
-    at::Tensor &to = wants_[i].tensor;
+    at::Tensor &to = buffers_[i].tensor;
     if (!to.defined()) continue;
     const bool copies = elsewhere(i);
     if (copies) copy_result(to, from[i]);
-    (copies ? copied : placed).fetch_add(static_cast<int64_t>(to.nbytes()), std::memory_order_relaxed);
+    (copies ? copied : donated).fetch_add(static_cast<int64_t>(to.nbytes()), std::memory_order_relaxed);
   }
 }
 
-std::pair<int64_t, int64_t> placements() { return {placed, copied}; }
+std::pair<int64_t, int64_t> donated_bytes() { return {donated, copied}; }
 
-void install_placements() {
-  static PlacingAllocator &placing = *new PlacingAllocator(*c10::GetAllocator(c10::kCPU));
-  c10::SetAllocator(c10::kCPU, &placing);
-  placing.learn();
+void install_output_donation() {
+  static DonatingAllocator &donating = *new DonatingAllocator(*c10::GetAllocator(c10::kCPU));
+  c10::SetAllocator(c10::kCPU, &donating);
+  donating.probe();
 }
 
-} // namespace tb
+} // namespace tb::ops

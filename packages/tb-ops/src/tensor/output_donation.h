@@ -1,48 +1,49 @@
-// Results of CPU operators, made where they are wanted.
+// Output donation: a CPU operator writes its result into the memory of the tensor that will hold it.
 //
-// An operator without an out= form allocates its results, from which they would have to be copied. While a Placement
-// lives, an allocation by its thread that is as large as a wanted tensor gets that tensor's memory, each once. This is a
-// hint: what the operator made elsewhere is copied, and what it made for itself in such memory does no harm.
+// An operator without an out= form allocates its results, which would then have to be copied. While an OutputDonation lives,
+// an allocation by its thread of the size of a donated tensor gets that tensor's memory, each once. This is a hint: results
+// that the operator allocated elsewhere are copied, and temporaries in donated memory do no harm.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
 #include <utility>
 
-namespace tb {
+namespace tb::ops {
 
-class Placement {
+class OutputDonation {
 public:
-  // The wanted tensors: dense, over memory that nothing else uses. Undefined ones want nothing. The operator's arguments
-  // are made before, or one could come to lie in a result's memory.
-  explicit Placement(c10::ArrayRef<at::Tensor> wanted);
-  ~Placement();
-  Placement(const Placement &) = delete;
-  Placement &operator=(const Placement &) = delete;
+  // The donated tensors are dense, over memory that nothing else uses; undefined ones donate nothing. The caller makes the
+  // operator's arguments before, or one could be allocated in donated memory.
+  explicit OutputDonation(c10::ArrayRef<at::Tensor> donated);
+  ~OutputDonation();
+  OutputDonation(const OutputDonation &) = delete;
+  OutputDonation &operator=(const OutputDonation &) = delete;
 
-  // What the operator gave, in the order of the wanted tensors, comes to lie in them. Ends the placement.
-  void take(c10::ArrayRef<at::Tensor> results);
+  // Copies each result that was not allocated in its donated tensor, then ends the donation. `results` is in the order of the
+  // donated tensors.
+  void collect(c10::ArrayRef<at::Tensor> results);
 
   // For the allocator: memory of so many bytes, or NULL.
-  void *give(size_t bytes);
+  void *allocate(size_t bytes);
 
 private:
-  struct Want {
+  struct Buffer {
     at::Tensor tensor;
-    bool given = false;
+    bool used = false;
   };
   void end();
-  bool gave(const at::Tensor &tensor) const;
+  bool holds(const at::Tensor &tensor) const;
 
-  c10::SmallVector<Want, 4> wants_;
-  Placement *const before_;
-  bool lives_ = true;
+  c10::SmallVector<Buffer, 4> buffers_;
+  OutputDonation *const before_;
+  bool active_ = true;
 };
 
-// Puts the allocator that knows placements before the one that CPU tensors come from. Once, before kernels run.
-void install_placements();
+// Once, before kernels run: puts an allocator that knows donations in front of the one that CPU tensors come from.
+void install_output_donation();
 
-// Bytes of results so far that were made where they were wanted, and that were copied there.
-std::pair<int64_t, int64_t> placements();
+// Bytes of results so far that were allocated in donated memory, and that were copied there.
+std::pair<int64_t, int64_t> donated_bytes();
 
-} // namespace tb
+} // namespace tb::ops

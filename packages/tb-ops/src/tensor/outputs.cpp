@@ -1,10 +1,10 @@
-// Outputs of hand-written kernels.
+// Layouts of outputs.
 #include "tensor/outputs.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/copy_ops.h>
 
-namespace tb {
+namespace tb::ops {
 
 at::Tensor empty_preserving(const at::Tensor &like, c10::ScalarType dtype) {
   if (like.is_non_overlapping_and_dense()) return empty(like.sizes(), like.strides(), dtype, device_number(like));
@@ -25,4 +25,4 @@ at::Tensor empty_iterated(const at::Tensor &like, c10::ScalarType dtype) {
 
 void copy_result(at::Tensor &dst, const at::Tensor &src) { at::_ops::copy_::call(dst, src, false); }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,10 +1,10 @@
-// Outputs of hand-written kernels, laid out as the CPU operators lay out theirs.
+// New outputs, laid out as the CPU operators lay out theirs, and the copy of a result into an output.
 #pragma once
 #include <c10/core/MemoryFormat.h>
 
 #include "structured/structured.h"
 
-namespace tb {
+namespace tb::ops {
 
 inline at::Tensor empty_on(const at::Tensor &like, c10::IntArrayRef sizes, c10::ScalarType dtype) {
   return empty(sizes, {}, dtype, device_number(like));
@@ -15,13 +15,13 @@ inline at::Tensor empty_formatted(const at::Tensor &like, c10::IntArrayRef sizes
   return create_output(sizes, {}, like.options().dtype(dtype).memory_format(format));
 }
 
-// The strides of `like` where they are dense, else its dimension order: what at::empty_like preserves.
+// The strides of `like` if they are dense, else its dimension order, as at::empty_like preserves them.
 at::Tensor empty_preserving(const at::Tensor &like, c10::ScalarType dtype);
-// What a TensorIterator makes of operands of one shape and layout: contiguous and channels-last ones get such strides,
-// whatever theirs are in dimensions of size 1.
+// The layout that a TensorIterator chooses for operands of one shape and layout: contiguous and channels-last operands give
+// such strides, whatever theirs are in dimensions of size 1.
 at::Tensor empty_pointwise(const at::Tensor &like, c10::ScalarType dtype);
-// What a TensorIterator makes of `like` and operands of other shapes, numbers for example: the dimension order, also of
-// dimensions of size 1, which contiguous tensors may have anywhere.
+// The layout that a TensorIterator chooses for `like` and operands of other shapes, numbers for example: the dimension order,
+// also of dimensions of size 1, which contiguous tensors may have anywhere.
 at::Tensor empty_iterated(const at::Tensor &like, c10::ScalarType dtype);
 
 inline const at::Tensor &value_or_undefined(const std::optional<at::Tensor> &tensor) {
@@ -39,4 +39,4 @@ inline constexpr auto copying = [](at::Tensor &out, auto &&...arguments) { copy_
 // Picks one of PyTorch's overloads by its type.
 template <class Function> constexpr Function *overload(Function *function) { return function; }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,7 +1,8 @@
-// Long copies in pieces, which the caller and the stream's worker take in turn.
+// A long copy is cut into pieces, which the caller and the stream's worker take one after the other.
 //
-// An OpenMP team of the caller's would be as fast, and then stay: the worker's own team would sleep between loops from then
-// on (docs/decisions.md, an idle thread keeps no OpenMP team). The worker may be asleep, so nobody waits for it to begin.
+// OpenMP threads of the caller's would be as fast, but would stay: from then on the worker's own threads would sleep between
+// loops (docs/decisions.md has the measurement). The worker may be asleep, so the caller does not wait for it
+// to begin.
 #include "tensor/shared_copy.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 #include "launch/launch.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 constexpr size_t long_copy = 256 << 10; // from which on half of the bytes take longer than asking the worker
@@ -53,4 +54,4 @@ void copy_bytes_now(c10::DeviceIndex device, void *to, const void *from, size_t 
   while (!copy->done()) std::this_thread::yield(); // for the worker's last piece
 }
 
-} // namespace tb
+} // namespace tb::ops

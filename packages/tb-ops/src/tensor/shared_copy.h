@@ -1,12 +1,12 @@
-// Bytes between host and device, on drivers where the host may touch device memory.
+// Copies of bytes between host and device, on drivers whose memory the host may touch.
 #pragma once
 #include <c10/core/Device.h>
 
 #include <cstddef>
 
-namespace tb {
+namespace tb::ops {
 
-// Copies by the calling thread, which has waited for the device's current stream. What is long the stream's worker shares.
+// The calling thread, which has waited for the device's current stream, copies. The stream's worker helps with a long copy.
 void copy_bytes_now(c10::DeviceIndex device, void *to, const void *from, size_t bytes);
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,5 +1,5 @@
-// Whether arithmetic takes numbers below the smallest normal one for zero: torch.set_flush_denormal, a setting of the
-// thread that calls it. A kernel computes on other threads, with the setting of the one that launched it.
+// Whether arithmetic flushes denormal numbers to zero: torch.set_flush_denormal, a setting of the thread that calls it. A
+// kernel runs on other threads, with the setting of the thread that launched it.
 #pragma once
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace tb {
+namespace tb::ops {
 
 // Of the calling thread.
 inline bool flushes_denormals() {
@@ -22,7 +22,4 @@ inline bool flushes_denormals() {
 #endif
 }
 
-// Sets it for the calling worker and for its team of so many threads. Threads that the team gets later inherit it.
-void flush_denormals(bool flush, int threads);
-
-} // namespace tb
+} // namespace tb::ops

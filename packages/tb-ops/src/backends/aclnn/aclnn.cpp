@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 namespace {
 
 State found;
@@ -21,7 +21,7 @@ bool copy_on_device(const Tensor &from, const Tensor &to) {
 
 } // namespace
 
-bool available() {
+bool serves(const Runtime &) {
   const uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
   if (runtime.closures || (runtime.driver->groups & needed) != needed) return false;
   tb_device_info info{};
@@ -31,7 +31,7 @@ bool available() {
   return found.ascend && !library().path.empty();
 }
 
-void register_all(torch::Library &aten) {
+void install(torch::Library &aten, torch::Library &) {
   Registrar registrar(aten);
   register_table(registrar);
   register_composed(registrar);
@@ -42,4 +42,4 @@ void register_all(torch::Library &aten) {
 
 const State &state() { return found; }
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

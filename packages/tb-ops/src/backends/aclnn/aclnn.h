@@ -1,11 +1,13 @@
-// Which devices get the vendor's operators in two phases, and what of them there is.
+// The operators of a vendor's library in two phases (aclnn).
 #pragma once
 #include <torch/library.h>
 
 #include <string>
 #include <vector>
 
-namespace tb::aclnn {
+#include "runtime/runtime.h"
+
+namespace tb::ops::aclnn {
 
 struct State {
   bool ascend = false; // the driver's devices are of the vendor whose library this is
@@ -14,8 +16,8 @@ struct State {
 };
 
 // Whether the driver's devices are Ascend's, and the library could be opened.
-bool available();
-void register_all(torch::Library &aten);
+bool serves(const Runtime &runtime);
+void install(torch::Library &aten, torch::Library &autograd);
 const State &state();
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

@@ -3,10 +3,10 @@
 
 #include "launch/launch_blocking.h"
 #include "runtime/runtime.h"
-#include "tb/failures.h"
 #include "runtime/synchronize.h"
+#include "tb/failures.h"
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 namespace {
 
 struct Meaning {
@@ -77,11 +77,11 @@ void Call::finish() const {
 }
 
 bool Call::again(const Key &key) {
-  if (!key.repeatable() || !library().repeats() || !executors().keeps()) return false;
-  std::optional<Repeatable> known = executors().take(key.text());
+  if (!key.repeatable() || !library().repeats() || !executor_cache().keeps()) return false;
+  std::optional<Repeatable> known = executor_cache().take(key.text());
   if (!known || !known->move_to(key.storages())) return false;
   if (const Status status = queue(known->executor(), known->workspace())) fail("", status, "");
-  executors().put(key.text(), std::move(*known));
+  executor_cache().put(key.text(), std::move(*known));
   finish();
   return true;
 }
@@ -89,10 +89,10 @@ bool Call::again(const Key &key) {
 void Call::start(const Key &key, native::Executor *executor, uint64_t workspace, Descriptions descriptions) {
   const Library &l = library();
   // Some operators refuse to be repeated: they are planned each time.
-  if (key.repeatable() && l.repeats() && executors().keeps() && l.set_repeatable(executor) == 0) {
+  if (key.repeatable() && l.repeats() && executor_cache().keeps() && l.set_repeatable(executor) == 0) {
     Repeatable repeatable(executor, workspace, std::move(descriptions));
     if (const Status status = queue(executor, workspace)) fail("", status, "");
-    executors().put(key.text(), std::move(repeatable));
+    executor_cache().put(key.text(), std::move(repeatable));
     return finish();
   }
   Status status = 0;
@@ -116,4 +116,4 @@ void Call::fail(const char *phase, Status status, const std::string &arguments) 
   throw_failure(meaning.status, operation_, text.c_str(), Failed::work);
 }
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

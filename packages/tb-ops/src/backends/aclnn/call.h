@@ -1,4 +1,4 @@
-// A call of the library in two phases: the first plans and tells the workspace, the second queues on the stream.
+// A call of the library in two phases: the first plans and returns the size of the workspace, the second enqueues.
 #pragma once
 #include <string>
 #include <tuple>
@@ -7,7 +7,7 @@
 #include "backends/aclnn/executor_cache.h"
 #include "launch/launch.h"
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 
 // An operator's two functions in the library.
 struct Function {
@@ -24,7 +24,7 @@ template <Name name> const Function &function() {
   return found;
 }
 
-// One call on the way: the operator of PyTorch as its user knows it ("aten::add.out"), the function, the device.
+// One call in progress: PyTorch's operator as its user knows it ("aten::add.out"), the function, the device.
 class Call {
 public:
   Call(const char *operation, const Function &function, c10::DeviceIndex device);
@@ -47,7 +47,7 @@ private:
   void *stream_; // the vendor's own
 };
 
-// What a failure says of an argument.
+// The text of an argument in a failure.
 inline void tell(std::string &, const auto &) {}
 void tell(std::string &text, const at::Tensor &tensor);
 inline void tell(std::string &text, const Input &input) { tell(text, input.tensor); }
@@ -77,4 +77,4 @@ void run(const char *operation, const Function &function, c10::DeviceIndex devic
   call.start(key, executor, workspace, std::move(described));
 }
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

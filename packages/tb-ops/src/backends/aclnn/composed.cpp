@@ -26,7 +26,7 @@
 
 #include <algorithm>
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 namespace {
 
 using at::TensorList;
@@ -41,7 +41,7 @@ Tensor &cat(const at::ITensorListRef &tensors, int64_t dim, Tensor &out) {
     good &= fits({&tensor}) && !tensor.is_cpu();
     if (tensor.numel() > 0) parts.push_back(tensor); // also skips those of one dimension that fit nowhere
   }
-  if (!good) return fall_back<at::_ops::cat_out>(tensors, dim, out);
+  if (!good) return call_fallback<at::_ops::cat_out>(tensors, dim, out);
   if (out.numel() == 0) return out;
   const c10::ScalarType type = out.scalar_type();
   const c10::DeviceIndex device = device_number(out);
@@ -112,7 +112,7 @@ Tensor floor_divide(const Tensor &self, const Tensor &other) {
 double number(double rate) { return rate; }
 double number(const Tensor &rate) { return rate.item<double>(); } // waits where it is on the device
 
-bool alike(TensorList self, std::initializer_list<TensorList> lists) {
+bool uniform(TensorList self, std::initializer_list<TensorList> lists) {
   constexpr Types taken = types({c10::kFloat, c10::kHalf, c10::kBFloat16});
   for (const TensorList &list : lists) {
     if (list.empty()) continue;
@@ -131,10 +131,10 @@ void adam(TensorList self, TensorList grads, TensorList averages, TensorList squ
           TensorList steps, Rate rate, double beta1, double beta2, double decay, double epsilon, bool amsgrad,
           bool maximize, const OptionalTensor &grad_scale, const OptionalTensor &found_inf) {
   const TensorList most = amsgrad ? maxima : TensorList();
-  if ((!decoupled && decay != 0) || grad_scale || found_inf || !alike(self, {self, grads, averages, squares, most}) ||
+  if ((!decoupled && decay != 0) || grad_scale || found_inf || !uniform(self, {self, grads, averages, squares, most}) ||
       steps.size() != self.size() || (amsgrad && maxima.empty()))
-    return fall_back<Op>(self, grads, averages, squares, maxima, steps, rate, beta1, beta2, decay, epsilon, amsgrad,
-                         maximize, grad_scale, found_inf);
+    return call_fallback<Op>(self, grads, averages, squares, maxima, steps, rate, beta1, beta2, decay, epsilon, amsgrad,
+                             maximize, grad_scale, found_inf);
   const auto step_size = static_cast<float>(number(rate));
   const Tensor none;
   for (size_t i = 0; i < self.size(); i++) {
@@ -182,4 +182,4 @@ void register_composed(Registrar &registrar) {
   register_adam(registrar);
 }
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

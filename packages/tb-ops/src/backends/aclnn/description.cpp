@@ -1,4 +1,4 @@
-// Descriptions of arguments and the keys that tell whether two calls are alike.
+// Descriptions of arguments, and the keys by which two calls are the same.
 #include "backends/aclnn/description.h"
 
 #include <c10/core/ScalarTypeToTypeMeta.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 namespace {
 
 struct Known {
@@ -167,4 +167,4 @@ void Key::add(c10::IntArrayRef values) {
   for (const int64_t value : values) bytes(value);
 }
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

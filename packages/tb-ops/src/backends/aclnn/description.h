@@ -9,7 +9,7 @@
 
 #include "backends/aclnn/library.h"
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 
 enum class DataType : int {}; // aclDataType; a C enum of its own in the library
 
@@ -30,7 +30,8 @@ struct List {
   const std::vector<at::Tensor> &tensors;
 };
 
-// What one call hands to the library, destroyed with this; and where its tensors are, for a second use of an executor.
+// The objects that one call hands to the library, destroyed with this, and the places of its tensors, for a second use of an
+// executor.
 class Descriptions {
 public:
   struct Place {
@@ -79,7 +80,7 @@ public:
 
   void add(const Input &input) { tensor(input.tensor); }
   void add(const Output &output) { tensor(output.tensor); }
-  void add(const InPlace &) { repeatable_ = false; } // its two roles have no numbers to be told by
+  void add(const InPlace &) { repeatable_ = false; } // no number distinguishes its two roles
   void add(const List &) { repeatable_ = false; }
   void add(const c10::Scalar &value);
   void add(const std::optional<c10::Scalar> &value);
@@ -111,4 +112,4 @@ private:
 // "float32[2, 3]": for messages.
 std::string describe(const at::Tensor &tensor);
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

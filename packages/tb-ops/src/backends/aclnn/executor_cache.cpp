@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 
 Repeatable::Repeatable(Repeatable &&other) noexcept
     : executor_(std::exchange(other.executor_, nullptr)), workspace_(other.workspace_),
@@ -36,7 +36,7 @@ bool Repeatable::move_to(const std::vector<void *> &storages) {
   return true;
 }
 
-std::optional<Repeatable> Executors::take(const std::string &key) {
+std::optional<Repeatable> ExecutorCache::take(const std::string &key) {
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(key);
   if (place == places_.end()) {
@@ -51,7 +51,7 @@ std::optional<Repeatable> Executors::take(const std::string &key) {
   return out;
 }
 
-void Executors::put(const std::string &key, Repeatable executor) {
+void ExecutorCache::put(const std::string &key, Repeatable executor) {
   Entries gone; // destroyed once the lock is open
   const std::lock_guard lock(mutex_);
   if (places_.contains(key)) return; // another thread's came first
@@ -63,19 +63,19 @@ void Executors::put(const std::string &key, Repeatable executor) {
   dropped_++;
 }
 
-ExecutorCounts Executors::counts() {
+ExecutorCounts ExecutorCache::counts() {
   const std::lock_guard lock(mutex_);
   return {hits_, misses_, dropped_, entries_.size(), room_};
 }
 
-void Executors::clear() {
+void ExecutorCache::clear() {
   Entries gone;
   const std::lock_guard lock(mutex_);
   places_.clear();
   gone.swap(entries_);
 }
 
-Executors &executors() {
+ExecutorCache &executor_cache() {
   static auto *all = [] {
     const char *set = std::getenv("TB_ACLNN_EXECUTORS");
     const std::string_view given = set ? set : "1024";
@@ -83,9 +83,9 @@ Executors &executors() {
     const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), room);
     TORCH_CHECK(error == std::errc() && end == given.data() + given.size(), "TB_ACLNN_EXECUTORS=", given,
                 " is not a number of executors: give 0 or more, or unset it");
-    return new Executors(room); // never destroyed: the library may be gone by then
+    return new ExecutorCache(room); // never destroyed: the library may be gone by then
   }();
   return *all;
 }
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

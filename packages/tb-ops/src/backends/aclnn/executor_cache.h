@@ -1,4 +1,4 @@
-// Executors that are used again: phase 1 is skipped where a call is like one before.
+// A cache of executors: phase 1 is skipped if a call is like an earlier one.
 #pragma once
 #include <cstdint>
 #include <list>
@@ -10,14 +10,14 @@
 
 #include "backends/aclnn/description.h"
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 
 struct ExecutorCounts {
   uint64_t hits, misses, dropped; // dropped: for want of room
   uint64_t kept, room;
 };
 
-// One made repeatable, with the descriptions that it refers to. Destroyed by its end.
+// A repeatable executor, with the descriptions that it refers to.
 class Repeatable {
 public:
   Repeatable(native::Executor *executor, uint64_t workspace, Descriptions descriptions)
@@ -28,7 +28,7 @@ public:
 
   native::Executor *executor() const { return executor_; }
   uint64_t workspace() const { return workspace_; }
-  // Tells it the storages of the next call, in the order of the first one's. False: the library refuses.
+  // Sets the storages of the next call, in the order of the first one's. False: the library refuses.
   bool move_to(const std::vector<void *> &storages);
 
 private:
@@ -38,9 +38,9 @@ private:
 };
 
 // The most recently used ones. An executor in use is not here, so that two threads never share one.
-class Executors {
+class ExecutorCache {
 public:
-  explicit Executors(size_t room) : room_(room) {}
+  explicit ExecutorCache(size_t room) : room_(room) {}
 
   bool keeps() const { return room_ > 0; }
   // Takes one out.
@@ -59,6 +59,6 @@ private:
 };
 
 // The process's: room for TB_ACLNN_EXECUTORS of them, 1024 where that is not set, 0: none is kept.
-Executors &executors();
+ExecutorCache &executor_cache();
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 namespace {
 
 constexpr const char *remedy = "Install CANN and source its set_env.sh, or name the file by TB_ACLNN_LIBRARY. Until "
@@ -117,4 +117,4 @@ const Library &library() {
 
 void *find(const std::string &name) { return files().find(name.c_str()); }
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 
 // The vendor's objects, known by address only.
 namespace native {
@@ -50,4 +50,4 @@ const Library &library();
 // The address of a function; NULL where the library lacks it.
 void *find(const std::string &name);
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

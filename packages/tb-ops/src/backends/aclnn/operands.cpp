@@ -8,7 +8,7 @@
 
 #include <numeric>
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 namespace {
 constexpr int64_t most_dims = 8;
 } // namespace
@@ -115,4 +115,4 @@ void Registrar::absent(const char *name, const Function &function) {
   missing_.push_back(c10::str("aten::", name, ": aclnn", function.name));
 }
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

@@ -1,13 +1,14 @@
-// What the library's functions want of their arguments before a call: one type, the device, memory of its own.
+// Prepares arguments as the library's functions require them: one dtype, one device, memory of their own.
 #pragma once
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
 #include "backends/aclnn/call.h"
 #include "dispatch/call_fallback.h"
+#include "structured/meta_arguments.h"
 #include "structured/structured.h"
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 
 using at::Tensor;
 
@@ -20,7 +21,7 @@ constexpr Types types(std::initializer_list<c10::ScalarType> list) {
 }
 constexpr bool contains(Types set, c10::ScalarType type) { return set >> static_cast<int>(type) & 1; }
 
-// A number on the CPU, which PyTorch lets stand among tensors of the device.
+// A number on the CPU, which PyTorch allows among tensors of the device.
 inline bool is_number(const Tensor &tensor) { return tensor.is_cpu() && tensor.dim() == 0; }
 inline bool is_number(const std::optional<Tensor> &) { return false; }
 
@@ -62,7 +63,7 @@ bool normalizes(const Tensor &input, c10::IntArrayRef shape);
 Tensor weights(const std::optional<Tensor> &given, const Tensor &input);
 inline bool has_elements(const Tensor &tensor) { return tensor.defined() && tensor.numel() > 0; }
 
-// All dimensions that are meant, none of them negative.
+// All dimensions that the argument names, none of them negative.
 at::DimVector dims(const Tensor &self, at::OptionalIntArrayRef given);
 inline at::DimVector dims(const Tensor &self, int64_t dim) { return dims(self, c10::IntArrayRef(dim)); }
 at::DimVector all_dims(const Tensor &self);
@@ -70,7 +71,7 @@ at::DimVector all_dims(const Tensor &self);
 // An out= argument of an operator that has no meta function: checked and resized.
 void prepare(const Tensor &out, const char *operation, c10::IntArrayRef sizes, c10::ScalarType type);
 
-// Runs work(to) where to has that type, and shares no memory with the tensors that it must be apart from; then out has it.
+// Runs work(to) on a tensor of that dtype that shares no memory with the tensors to be apart from; then out has the result.
 template <class Work> void with_result(const Tensor &out, c10::ScalarType type,
                                        std::initializer_list<const Tensor *> apart, const Work &work) {
   bool direct = out.scalar_type() == type;
@@ -81,7 +82,7 @@ template <class Work> void with_result(const Tensor &out, c10::ScalarType type,
   copy_elements(made, out);
 }
 
-// Registers a kernel for an operator of PyTorch, where the library has its functions: else the fallback stays.
+// Registers a kernel for an operator of PyTorch if the library has its functions; otherwise the fallback stays.
 class Registrar {
 public:
   explicit Registrar(torch::Library &aten) : aten_(aten) {}
@@ -105,4 +106,4 @@ private:
 void register_table(Registrar &registrar);    // generated from operators.yaml
 void register_composed(Registrar &registrar); // by hand: several calls, or tensors in lists
 
-} // namespace tb::aclnn
+} // namespace tb::ops::aclnn

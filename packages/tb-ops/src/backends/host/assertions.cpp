@@ -5,7 +5,7 @@
 #include "backends/host/host.h"
 #include "launch/launch.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -29,4 +29,4 @@ void register_assertions(torch::Library &aten) {
   aten.impl("_assert_async.msg", TORCH_FN(assert_async_message));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

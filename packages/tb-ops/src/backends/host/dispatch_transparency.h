@@ -1,13 +1,13 @@
-// For kernels that stand above autograd, with a node of their own: whether a call may take them. Calls that anything looks
-// into (modes, transforms, tensor subclasses) are PyTorch's.
+// For kernels above autograd, with a node of their own: whether a call may bypass PyTorch's composite implementation. If a
+// dispatch mode, a functorch transform or a tensor subclass must observe the call, it may not.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-namespace tb {
+namespace tb::ops::host {
 
-// What a call's keys may be: a device tensor of ours, recorded or not, and nothing that wants to see the call.
-inline bool unwatched(c10::DispatchKeySet keys) {
+// `keys`: those of a call. True if they are a tb tensor's, recorded by autograd or not, and nothing must observe the call.
+inline bool can_bypass_dispatch(c10::DispatchKeySet keys) {
   static const uint64_t known =
       c10::DispatchKeySet({c10::DispatchKey::PrivateUse1, c10::DispatchKey::AutogradPrivateUse1,
                            c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::BackendSelect})
@@ -21,4 +21,4 @@ inline c10::DispatchKeySet keys_of(const at::Tensor &tensor) {
   return (tensor.key_set() | local.included_) - local.excluded_;
 }
 
-} // namespace tb
+} // namespace tb::ops::host

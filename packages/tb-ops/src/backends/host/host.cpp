@@ -1,10 +1,16 @@
-// Registers the hand-written kernels.
+// Registers the operators.
 #include "backends/host/host.h"
-#include "backends/backends.h"
 
-namespace tb {
+#include "custom/custom.h"
+#include "dispatch/data_dependent.h"
+#include "dispatch/layout_cache/layout_caching_kernel.h"
+#include "dispatch/routes.h"
+#include "tensor/output_donation.h"
 
-void register_native(torch::Library &aten) {
+namespace tb::ops::host {
+namespace {
+
+void register_by_topic(torch::Library &aten) {
   register_activations(aten);
   register_assertions(aten);
   register_attention(aten);
@@ -28,4 +34,20 @@ void register_native(torch::Library &aten) {
   register_reductions(aten);
 }
 
-} // namespace tb
+} // namespace
+
+bool serves(const Runtime &runtime) { return runtime.closures; }
+
+void install(torch::Library &aten, torch::Library &autograd) {
+  install_output_donation();
+  register_structured(aten);
+  register_routed_kernels(aten);
+  register_by_topic(aten);
+  register_linear(autograd);
+  register_random(aten);
+  register_data_dependent<&run_data_dependent>(aten);
+  register_layout_cached(aten); // takes what is left
+  register_custom();
+}
+
+} // namespace tb::ops::host

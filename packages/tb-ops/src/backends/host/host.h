@@ -1,9 +1,20 @@
-// The hand-written kernels by topic; native.cpp calls every function here once.
+// The operators of drivers whose memory the host may touch and that run closures: PyTorch's CPU kernels on the worker.
+// install() calls every function here once.
 #pragma once
 #include <torch/library.h>
 
-namespace tb {
+#include "runtime/runtime.h"
 
+namespace tb::ops::host {
+
+bool serves(const Runtime &runtime);
+void install(torch::Library &aten, torch::Library &autograd);
+
+// Generated.
+void register_structured(torch::Library &aten);
+void register_foreach_patterns(torch::Library &aten);
+
+// Written by hand, by topic.
 void register_activations(torch::Library &aten);
 void register_assertions(torch::Library &aten);
 void register_attention(torch::Library &aten);
@@ -23,8 +34,9 @@ void register_lstm(torch::Library &aten);
 void register_batch_norm(torch::Library &aten);
 void register_optimizers(torch::Library &aten);
 void register_pooling(torch::Library &aten);
+void register_random(torch::Library &aten);
 void register_ranges(torch::Library &aten);
 void register_recurrent(torch::Library &aten);
 void register_reductions(torch::Library &aten);
 
-} // namespace tb
+} // namespace tb::ops::host

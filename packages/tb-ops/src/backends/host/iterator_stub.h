@@ -1,6 +1,6 @@
-// PyTorch's own device-independent operator bodies (at::native::*) on tb tensors: they check the arguments, allocate and
-// build a TensorIterator on the calling thread, then call a dispatch stub. Our entry in that stub sends the iterator's
-// operands to the worker, which builds the same iterator over CPU aliases and calls the CPU's entry.
+// PyTorch's own device-independent operator bodies (at::native::*) on tb tensors. They check the arguments, allocate and build a
+// TensorIterator on the calling thread, then call a dispatch stub. tb-ops' entry in that stub sends the iterator's operands to
+// the worker, which builds the same iterator over CPU tensors and calls the CPU's entry.
 #pragma once
 #include "launch/dispatch_stub.h"
 
@@ -8,10 +8,10 @@
 
 #include "launch/launch.h"
 
-namespace tb {
+namespace tb::ops::host {
 
-// What becomes of operands of different types. Where an operator promotes them PyTorch converts them itself on the CPU,
-// but leaves it to the kernel on other devices; the iterator does not tell which operator does. `compare`: inputs, and
+// How operands of different dtypes are converted. If an operator promotes them, PyTorch converts them itself on the CPU, but
+// leaves it to the kernel on other devices; the iterator does not say which operators promote. `compare` converts inputs, and
 // an output that is not bool, for which the comparison kernels have a case of their own.
 enum class Types { as_given, compare, promote_all };
 
@@ -27,7 +27,7 @@ public:
 
 private:
   struct Operand {
-    TensorArgument tensor;
+    TensorDescriptor tensor;
     c10::ScalarType wanted;
     at::Tensor converted; // only on the worker
   };
@@ -38,14 +38,15 @@ private:
   int outputs_;
 };
 
-inline TensorArgument stored(const at::TensorBase &tensor) { return TensorArgument(at::Tensor(tensor)); }
+using ops::capture;
+inline TensorDescriptor capture(const at::TensorBase &tensor) { return TensorDescriptor(at::Tensor(tensor)); }
 
 template <auto &stub, Types types, class... Stored> struct IteratorCall {
   template <class... Arguments> explicit IteratorCall(const at::TensorIteratorBase &iterator, const Arguments &...given)
-      : operands(iterator, types), arguments{stored(given)...} {}
+      : operands(iterator, types), arguments{capture(given)...} {}
   void operator()() {
     operands.run([&](at::TensorIterator &iterator) {
-      std::apply([&](auto &...argument) { stub(c10::kCPU, iterator, restore(argument)...); }, arguments);
+      std::apply([&](auto &...argument) { stub(c10::kCPU, iterator, materialize(argument)...); }, arguments);
     });
   }
   IteratorArgument operands;
@@ -60,8 +61,8 @@ template <Name name, auto &stub, Types types, class Iterator, class... Rest>
 struct StubEntry<name, stub, types, void (*)(Iterator &, Rest...)> {
   static void launch(Iterator &iterator, Rest... rest) {
     // The iterator has refused outputs that overlap themselves.
-    launch_in_place<name, IteratorCall<stub, types, decltype(stored(rest))...>>(iterator.device(0).index(), false,
-                                                                                iterator, rest...);
+    launch_in_place<name, IteratorCall<stub, types, decltype(capture(rest))...>>(iterator.device(0).index(), false,
+                                                                                 iterator, rest...);
   }
 };
 
@@ -73,9 +74,9 @@ struct StubEntry<name, stub, types, void (*)(First, Rest...)> {
   static void launch(First first, Rest... rest) { launch_kernel<name, call>(first.device().index(), first, rest...); }
 };
 
-// Makes our entry in a stub; changes nothing for other device types.
+// Makes tb-ops' entry in a stub; changes nothing for other device types.
 template <Name name, auto &stub, Types types = Types::as_given> void enter_stub() {
   stub.set_privateuse1_dispatch_ptr(&StubEntry<name, stub, types>::launch);
 }
 
-} // namespace tb
+} // namespace tb::ops::host

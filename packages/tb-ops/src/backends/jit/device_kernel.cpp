@@ -13,7 +13,7 @@
 #include "backends/jit/compiler/image_cache.h"
 #include "launch/launch_blocking.h"
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 // Names and contents of all headers: a change in one makes new keys.
@@ -108,4 +108,4 @@ void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x
   if (launch_blocking()) synchronize(device, "launch");
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

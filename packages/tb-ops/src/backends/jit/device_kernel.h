@@ -5,7 +5,7 @@
 
 #include "runtime/runtime.h"
 
-namespace tb::device {
+namespace tb::ops::jit {
 
 // One entry of one program: a header of the kernels, the function in it with its template arguments, its argument
 // struct; threads: the most that a block may have; synchronizing: whether the function calls __syncthreads().
@@ -22,7 +22,7 @@ struct Function {
   unsigned threads; // the most in a block: what the device and the kernel allow
 };
 
-// Throws what compiling or loading fails with. Cheap once known; from any thread.
+// Throws if compiling or loading fails. Cheap after the first call; from any thread.
 Function find(c10::DeviceIndex device, const Kernel &kernel);
 
 // Queues blocks of `threads` threads on the device's current stream.
@@ -34,7 +34,7 @@ template <class Arguments>
 void launch_elements(c10::DeviceIndex device, const Kernel &kernel, int64_t count, const Arguments &arguments) {
   if (count == 0) return;
   const Function function = find(device, kernel);
-  constexpr int64_t most = 1 << 16; // blocks; more would only come and go
+  constexpr int64_t most = 1 << 16; // blocks; more would not run at the same time
   const int64_t blocks = (count + function.threads - 1) / function.threads;
   launch(device, function, static_cast<unsigned>(blocks < most ? blocks : most), 1, function.threads, &arguments,
          sizeof arguments);
@@ -50,4 +50,4 @@ void launch_rows(c10::DeviceIndex device, const Kernel &kernel, int64_t count, c
          sizeof arguments);
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 struct Known {
@@ -58,4 +58,4 @@ kernels::Scalar scalar_of(const c10::Scalar &value) {
 
 std::string instance(const char *name, c10::ScalarType type) { return std::string(name) + "<" + type_name(type) + ">"; }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

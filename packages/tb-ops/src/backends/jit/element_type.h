@@ -1,4 +1,4 @@
-// PyTorch's types as the kernels know them.
+// PyTorch's dtypes as the kernels name them.
 #pragma once
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
@@ -9,7 +9,7 @@
 #include "runtime/runtime.h"
 #include "tb_ops/device_kernels/arguments.h"
 
-namespace tb::device {
+namespace tb::ops::jit {
 
 // The kernels' number of a type (kernels::Type); -1 for types that they do not have.
 int type_code(c10::ScalarType type);
@@ -27,4 +27,4 @@ inline kernels::Operand operand_of(const at::Tensor &tensor) {
 // "name<float>".
 std::string instance(const char *name, c10::ScalarType type);
 
-} // namespace tb::device
+} // namespace tb::ops::jit

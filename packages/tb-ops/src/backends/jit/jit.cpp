@@ -5,9 +5,9 @@
 #include "backends/jit/pointwise.h"
 #include "tensor/copy.h"
 
-namespace tb::device {
+namespace tb::ops::jit {
 
-bool available() {
+bool serves(const Runtime &) {
   const uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_MODULE;
   if (runtime.closures || (runtime.driver->groups & needed) != needed) return false;
   tb_device_info info{};
@@ -16,7 +16,8 @@ bool available() {
   return compiles_for(info.arch);
 }
 
-void register_all(torch::Library &aten) {
+void install(torch::Library &aten, torch::Library &) {
+  if (has_default_kernel()) return register_random(aten);
   set_element_copy(&copy_elements);
   register_elementwise(aten);
   register_fills(aten);
@@ -29,4 +30,4 @@ void register_all(torch::Library &aten) {
   register_reductions(aten);
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

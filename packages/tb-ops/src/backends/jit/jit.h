@@ -1,15 +1,19 @@
-// The device's own operators by topic: registered for drivers with loadable modules whose memory the host may not touch.
-// Operators of a type or shape that the kernels lack go to the counted CPU fallback, call by call.
+// The operators whose kernels are compiled when they first run, by topic: for drivers with loadable modules whose memory the
+// host may not touch. A call with a dtype or shape that the kernels lack goes to the counted CPU fallback.
 #pragma once
 #include <torch/library.h>
 
 #include "dispatch/call_fallback.h"
+#include "runtime/runtime.h"
+#include "structured/meta_arguments.h"
 
-namespace tb::device {
+namespace tb::ops::jit {
 
 // Whether tb-ops has kernels for the devices of the open driver.
-bool available();
-void register_all(torch::Library &aten);
+bool serves(const Runtime &runtime);
+// All of them; or, beside a backend that brought a default kernel, those of random numbers only, whose bits are then those of
+// every other driver.
+void install(torch::Library &aten, torch::Library &autograd);
 
 void register_elementwise(torch::Library &aten);
 void register_fills(torch::Library &aten);
@@ -21,7 +25,7 @@ void register_optimizers(torch::Library &aten);
 void register_random(torch::Library &aten);
 void register_reductions(torch::Library &aten);
 
-// Runs work(out) on `out` where that is contiguous, else on a new tensor that is then copied into it.
+// Runs work(out) on `out` if that is contiguous, else on a new tensor that is then copied into it.
 template <class Work> void with_contiguous(const at::Tensor &out, const Work &work) {
   if (out.is_contiguous()) return work(out);
   at::Tensor made = empty(out.sizes(), {}, out.scalar_type(), device_number(out));
@@ -29,4 +33,4 @@ template <class Work> void with_contiguous(const at::Tensor &out, const Work &wo
   const_cast<at::Tensor &>(out).copy_(made);
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -5,7 +5,7 @@
 
 #include "backends/jit/device_kernel.h"
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 kernels::Scalar read_number(const at::TensorBase &tensor) {
@@ -80,4 +80,4 @@ at::Tensor contiguous(const at::Tensor &tensor) {
   return out;
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -1,4 +1,4 @@
-// Whether PyTorch's CUDA kernels serve the driver, and running them.
+// Decides whether PyTorch's CUDA kernels serve the driver, and runs them.
 #include "backends/torch_cuda/torch_cuda.h"
 
 #include <ATen/Context.h>
@@ -8,24 +8,25 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "tensor/copy.h"
+#include "dispatch/data_dependent.h"
 #include "dispatch/fallback.h"
-#include "runtime/runtime.h"
 #include "dispatch/redispatch.h"
+#include "tensor/copy.h"
 
-namespace tb {
+namespace tb::ops::torch_cuda {
 namespace {
 
-constexpr Borrowed cuda_kernels{c10::DeviceType::CUDA, c10::DispatchKey::CUDA};
-constexpr Borrowed waiting_cuda_kernels{c10::DeviceType::CUDA, c10::DispatchKey::CUDA, true};
-bool active = false;
+constexpr TargetBackend cuda_kernels{c10::DeviceType::CUDA, c10::DispatchKey::CUDA};
+constexpr TargetBackend waiting_cuda_kernels{c10::DeviceType::CUDA, c10::DispatchKey::CUDA, true};
+bool is_active = false;
+std::string why_not;
 
 bool has_kernel(const char *name, const char *overload) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
   return op.hasComputedKernelForDispatchKey(cuda_kernels.key);
 }
 
-// Why PyTorch's kernels cannot serve; empty when they can.
+// Why PyTorch's kernels cannot serve the driver; empty if they can.
 std::string obstacle() {
   tb_driver_info info{};
   info.struct_size = sizeof info;
@@ -42,47 +43,48 @@ std::string obstacle() {
   return "";
 }
 
-template <const Borrowed &kernels> void run(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+// Operators without a CUDA kernel go to the counted fallback.
+template <const TargetBackend &kernels>
+void run(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
   if (op.hasComputedKernelForDispatchKey(kernels.key))
-    run_on_twins(op, stack, kernels);
+    redispatch_aliased(op, stack, kernels);
   else
     counted_fallback(op, stack);
 }
 
+torch::CppFunction boxed() { return torch::CppFunction::makeFromBoxedFunction<&run<cuda_kernels>>(); }
+
 bool copy_elements(const at::Tensor &from, const at::Tensor &to) {
   static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
   torch::jit::Stack stack{to, from, true};
-  run_on_twins(op, &stack, cuda_kernels);
+  redispatch_aliased(op, &stack, cuda_kernels);
   return true;
 }
 
 } // namespace
 
-void open_executor() {
+bool serves(const Runtime &) {
   const char *value = std::getenv("TB_CUDA_OPERATORS");
   const std::string_view asked = value ? value : "";
   TORCH_CHECK(asked.empty() || asked == "own" || asked == "torch", "TB_CUDA_OPERATORS=", asked,
               " is neither own nor torch. Unset it, and tb-ops takes PyTorch's kernels where they fit");
-  std::string &reason = executor_state().reason;
-  reason = asked == "own" ? "TB_CUDA_OPERATORS=own" : obstacle();
-  TORCH_CHECK(reason.empty() || asked != "torch", "TB_CUDA_OPERATORS=torch cannot be: ", reason,
+  why_not = asked == "own" ? "TB_CUDA_OPERATORS=own" : obstacle();
+  TORCH_CHECK(why_not.empty() || asked != "torch", "TB_CUDA_OPERATORS=torch cannot be: ", why_not,
               ". Without the variable tb-ops chooses what fits");
-  active = reason.empty();
-  if (!active) return;
-  if (at::hasCUDA()) at::globalContext().lazyInitDevice(cuda_kernels.type); // PyTorch's allocator needs that
+  is_active = why_not.empty();
+  if (is_active && at::hasCUDA())
+    at::globalContext().lazyInitDevice(cuda_kernels.type); // PyTorch's allocator needs that
+  return is_active;
+}
+
+bool active() { return is_active; }
+const std::string &reason() { return why_not; }
+
+void install(torch::Library &aten, torch::Library &) {
   set_element_copy(&copy_elements);
-}
-
-bool executor() { return active; }
-
-ExecutorState &executor_state() {
-  static ExecutorState state;
-  return state;
-}
-
-void register_executor(torch::Library &aten) {
-  aten.impl("mode.values",
-            torch::CppFunction::makeFromBoxedFunction<&execute>()); // PyTorch's own refuses other devices
+  set_default_kernel(&run<cuda_kernels>);
+  register_data_dependent<&run<waiting_cuda_kernels>>(aten);
+  aten.impl("mode.values", boxed()); // PyTorch's own refuses other devices
   auto &dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName &name : dispatcher.getAllOpNames()) {
     if (!name.name.starts_with("aten::")) continue;
@@ -90,16 +92,8 @@ void register_executor(torch::Library &aten) {
     if (op && op->hasSchema() && op->hasKernelForDispatchKey(cuda_kernels.key) &&
         op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
         !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1))
-      aten.impl(c10::toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&execute>());
+      aten.impl(c10::toString(name).c_str(), boxed());
   }
 }
 
-void execute(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
-  run<cuda_kernels>(op, stack);
-}
-
-void execute_waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
-  run<waiting_cuda_kernels>(op, stack);
-}
-
-} // namespace tb
+} // namespace tb::ops::torch_cuda

@@ -1,4 +1,4 @@
-// Arguments to words.
+// Writes arguments as words.
 #include "dispatch/layout_cache/call_key.h"
 
 #include <ATen/Context.h>
@@ -9,7 +9,7 @@
 
 #include "runtime/runtime.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 enum Kind : int64_t { none, undefined, tensor, integer, real, complex, boolean, text, device, generator, list };
@@ -69,11 +69,12 @@ std::optional<CallKey> call_key(c10::ArrayRef<c10::IValue> arguments) {
   Writer writer;
   writer.key.reserve(64);
   writer.key.push_back(
-      static_cast<int64_t>(at::get_default_dtype_as_scalartype())); // factories' type when none is given
-  writer.key.push_back(at::GradMode::is_enabled()); // recurrent layers give a workspace for the backward pass or none
+      static_cast<int64_t>(at::get_default_dtype_as_scalartype())); // the dtype of factories that are given none
+  writer.key.push_back(
+      at::GradMode::is_enabled()); // recurrent layers return a workspace for the backward pass, or none
   for (const c10::IValue &argument : arguments)
     if (!writer.add(argument)) return std::nullopt;
   return std::move(writer.key);
 }
 
-} // namespace tb
+} // namespace tb::ops

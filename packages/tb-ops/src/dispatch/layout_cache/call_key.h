@@ -1,5 +1,5 @@
-// What the layout of an operator's results may depend on: everything of a call but the data of its tensors, and the
-// thread's settings that kernels ask for.
+// The key of the layout cache: everything on which the layout of an operator's results may depend, which is all of a call
+// except the data of its tensors, and the thread's settings that kernels read.
 #pragma once
 #include <ATen/core/ivalue.h>
 #include <c10/util/ArrayRef.h>
@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-namespace tb {
+namespace tb::ops {
 
-// The arguments as words: numbers and texts by value; tensors by type, shape, strides, device and flags. Two calls of one
-// operator with equal words give results of equal layout, if the layout does not depend on data.
+// The arguments as words: numbers and texts by value; tensors by dtype, shape, strides, device and flags. Two calls of one
+// operator with equal keys give results of equal layout, unless the layout depends on data.
 using CallKey = std::vector<int64_t>;
 
 struct CallKeyHash {
@@ -22,7 +22,7 @@ struct CallKeyHash {
   }
 };
 
-// Nothing where an argument is of a kind that words cannot tell: tensors that are not dense, a host's generator.
+// Empty if an argument has no words: a tensor that is not dense, a generator of the host.
 std::optional<CallKey> call_key(c10::ArrayRef<c10::IValue> arguments);
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,10 +1,10 @@
-// Keeping layouts.
+// Keeps and evicts layouts.
 #include "dispatch/layout_cache/layout_cache.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
-// About what it takes, with the nodes of the table and of the order.
+// About the memory of an entry, with the nodes of the table and of the order.
 size_t bytes_of(const CallKey &key, const CallLayout &layout) {
   constexpr size_t nodes = 128;
   size_t bytes = nodes + key.size() * sizeof key[0] + sizeof layout;
@@ -14,7 +14,7 @@ size_t bytes_of(const CallKey &key, const CallLayout &layout) {
 
 } // namespace
 
-std::shared_ptr<const CallLayout> Layouts::find(const CallKey &key) {
+std::shared_ptr<const CallLayout> LayoutCache::find(const CallKey &key) {
   const std::lock_guard guard(mutex_);
   const auto found = entries_.find(key);
   if (found == entries_.end()) return nullptr;
@@ -22,19 +22,19 @@ std::shared_ptr<const CallLayout> Layouts::find(const CallKey &key) {
   return found->second.layout;
 }
 
-void Layouts::remember(const CallKey &key, CallLayout layout) {
+void LayoutCache::remember(const CallKey &key, CallLayout layout) {
   const std::lock_guard guard(mutex_);
   const size_t bytes = bytes_of(key, layout);
   make_room(bytes);
   if (bytes_ + bytes > most_bytes) return;
   const auto [place, added] =
       entries_.try_emplace(key, Entry{std::make_shared<const CallLayout>(std::move(layout)), bytes, false});
-  if (!added) return; // another thread's call was sooner
+  if (!added) return; // another thread was first
   bytes_ += bytes;
   once_.push_back(&place->first);
 }
 
-void Layouts::make_room(size_t bytes) {
+void LayoutCache::make_room(size_t bytes) {
   while (bytes_ + bytes > most_bytes && !once_.empty()) {
     const auto oldest = entries_.find(*once_.front());
     once_.pop_front();
@@ -44,4 +44,4 @@ void Layouts::make_room(size_t bytes) {
   }
 }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,25 +1,26 @@
-// Learns layouts, and queues the calls whose layout is known.
+// Caches layouts, and queues the calls whose layout is known.
 #include "dispatch/layout_cache/layout_caching_kernel.h"
 
 #include <ATen/Context.h>
 
-#include "runtime/format.h"
-#include "dispatch/fallback.h"
-#include "dispatch/layout_cache/call_key.h"
+#include "dispatch/data_dependent.h"
 #include "dispatch/host_checks.h"
+#include "dispatch/layout_cache/call_key.h"
 #include "dispatch/layout_cache/layout_cache.h"
 #include "dispatch/layout_cache/queued_call.h"
+#include "dispatch/redispatch.h"
+#include "runtime/format.h"
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 using c10::IValue;
 
-class Learned final : public c10::OperatorKernel {
+class LayoutCachingKernel final : public c10::OperatorKernel {
 public:
-  explicit Learned(const c10::OperatorHandle &op)
+  explicit LayoutCachingKernel(const c10::OperatorHandle &op)
       : name_(name_of(op)), check_(host_check(op)),
-        closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run<ThreadIndependent::never>, &Queued::destroy} {
+        closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run<ThreadInvariance::never>, &Queued::destroy} {
     for (const c10::Argument &argument : op.schema().arguments()) {
       written_.push_back(argument.alias_info() && argument.alias_info()->isWrite());
       random_.push_back(argument.type()->str().find("Generator") != std::string::npos);
@@ -31,11 +32,11 @@ public:
     const auto arguments = c10::ArrayRef<IValue>(*stack).slice(stack->size() - count);
     if (check_ && check_->applies(NamedArguments(op.schema(), arguments))) return run_checked(op, stack);
     const std::optional<CallKey> key = overlapping(arguments) ? std::nullopt : call_key(arguments);
-    if (!key) return run_on_aliases(op, stack);
+    if (!key) return redispatch_to_cpu(op, stack);
     if (const std::shared_ptr<const CallLayout> layout = layouts_.find(*key))
       return queue(op, *layout, arguments, stack);
     const std::vector<IValue> before = arguments.vec();
-    run_on_aliases(op, stack, Wait::first_shapes);
+    redispatch_to_cpu(op, stack, SyncReason::first_shape);
     if (call_key(before) != key) return; // it resized an argument
     const size_t returned = op.schema().returns().size();
     const auto results = c10::ArrayRef<IValue>(*stack).slice(stack->size() - returned);
@@ -46,7 +47,7 @@ public:
 private:
   using Queued = Closure<QueuedCall>;
 
-  // PyTorch refuses some calls that write where they read; only the CPU's kernel on the same storages sees that.
+  // PyTorch refuses some calls that write to memory that they read; only the CPU's kernel on the same storages sees that.
   bool overlapping(c10::ArrayRef<IValue> arguments) const {
     if (std::find(written_.begin(), written_.end(), true) == written_.end()) return false;
     c10::SmallVector<std::pair<const c10::StorageImpl *, bool>, 8> seen;
@@ -96,17 +97,17 @@ private:
     return out;
   }
 
-  // What the captured types lead to was seen when the layout was: no first use to wait for.
+  // The call that gave the layout ran with these dtypes, so there is no dtype to probe.
   void launch(const c10::OperatorHandle &op, c10::DeviceIndex device, c10::ArrayRef<IValue> arguments,
               const std::vector<at::Tensor> &results) {
     enqueue<QueuedCall>(device, closure_, op, arguments, results);
   }
 
   const std::string name_;
-  const std::optional<HostCheck> check_; // of some calls; an operator that checks in all of them does not learn
+  const std::optional<HostCheck> check_; // of some calls; an operator that checks in all of them does not use the cache
   const tb_closure closure_;
   std::vector<bool> written_, random_; // by argument: it is written to; it is a generator
-  Layouts layouts_;
+  LayoutCache layouts_;
 };
 
 // ---- which operators --------------------------------------------------------------------------------------------
@@ -169,34 +170,31 @@ bool is_candidate(const c10::OperatorHandle &op) {
          !op.hasTag(at::Tag::inplace_view) && !is_of_others(name_of(op));
 }
 
-void waiting(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
-  run_on_aliases(op, stack);
-}
-
 bool always_checks(const c10::OperatorHandle &op) {
   const std::optional<HostCheck> check = host_check(op);
   return check && !check->applies;
 }
 
-std::vector<std::string> learned, waited;
+std::vector<std::string> cached, waited;
 
 } // namespace
 
-void register_learned(torch::Library &aten) {
+void register_layout_cached(torch::Library &aten) {
   for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0) continue;
     const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(name);
     if (!op || !is_candidate(*op)) continue;
     const bool depends = is_sized_by_data(*op), checks = always_checks(*op);
-    if (!checks) (depends ? waited : learned).push_back(name_of(*op));
+    if (!checks) (depends ? waited : cached).push_back(name_of(*op));
     if (depends || checks)
-      aten.impl(name_of(*op).c_str(), torch::CppFunction::makeFromBoxedFunction<&waiting>());
+      aten.impl(name_of(*op).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_data_dependent>());
     else
-      aten.impl(name_of(*op).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Learned>(*op)));
+      aten.impl(name_of(*op).c_str(),
+                torch::CppFunction::makeFromBoxedFunctor(std::make_unique<LayoutCachingKernel>(*op)));
   }
 }
 
-const std::vector<std::string> &learned_operators() { return learned; }
+const std::vector<std::string> &layout_cached_operators() { return cached; }
 const std::vector<std::string> &sized_by_data() { return waited; }
 
-} // namespace tb
+} // namespace tb::ops

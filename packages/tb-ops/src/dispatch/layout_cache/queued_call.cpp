@@ -3,16 +3,16 @@
 
 #include <ATen/core/stack.h>
 
-#include "runtime/format.h"
-#include "dispatch/fallback.h"
-#include "tensor/output_donation.h"
 #include "intraop/thread_policy.h"
+#include "random/cpu_generator.h"
+#include "runtime/format.h"
+#include "tensor/output_donation.h"
 
-namespace tb {
+namespace tb::ops {
 
 QueuedCall::QueuedCall(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments,
                        const std::vector<at::Tensor> &results)
-    : op_(op), results_(stored_list(results)) {
+    : op_(op), results_(capture_list(results)) {
   arguments_.reserve(arguments.size());
   for (const c10::IValue &argument : arguments) arguments_.push_back(captured(argument));
 }
@@ -36,7 +36,7 @@ QueuedCall::Argument QueuedCall::captured(const c10::IValue &value) {
     out.value = c10::Device(c10::kCPU);
   } else if (value.isGenerator() && value.toGenerator().device().type() == device_type) {
     out.kind = Argument::Kind::generator;
-    out.stretch = reserve_cpu_generator(value.toGenerator(), value.toGenerator().device().index());
+    out.philox = reserve_cpu_generator(value.toGenerator(), value.toGenerator().device().index());
   } else {
     out.value = value;
   }
@@ -48,25 +48,25 @@ c10::IValue QueuedCall::restored(Argument &argument, size_t &next) {
   case Argument::Kind::plain:
     return argument.value;
   case Argument::Kind::generator:
-    return cpu_generator(argument.stretch);
+    return cpu_generator(argument.philox);
   case Argument::Kind::tensor:
-    return tb::restore(tensors_[next++]);
+    return ops::materialize(tensors_[next++]);
   case Argument::Kind::tensors: {
     c10::List<at::Tensor> list;
-    for (size_t i = 0; i < argument.count; i++) list.push_back(tb::restore(tensors_[next++]));
+    for (size_t i = 0; i < argument.count; i++) list.push_back(ops::materialize(tensors_[next++]));
     return list;
   }
   case Argument::Kind::optional_tensors: {
     c10::List<std::optional<at::Tensor>> list;
     for (bool present : argument.presences)
-      list.push_back(present ? std::optional<at::Tensor>(tb::restore(tensors_[next++])) : std::nullopt);
+      list.push_back(present ? std::optional<at::Tensor>(ops::materialize(tensors_[next++])) : std::nullopt);
     return list;
   }
   }
   return {};
 }
 
-// A result of another layout than learned would be an operator whose layout depends on data, and must not be guessed.
+// A result of another layout than the cached one shows that the operator's layout depends on data.
 void QueuedCall::check_layout(const at::Tensor &from, const at::Tensor &to) const {
   TORCH_CHECK(from.defined() && from.sizes() == to.sizes() && from.scalar_type() == to.scalar_type(), name_of(op_),
               " gave ", from.defined() ? describe(from) : "nothing",
@@ -77,15 +77,15 @@ void QueuedCall::check_layout(const at::Tensor &from, const at::Tensor &to) cons
 }
 
 void QueuedCall::operator()() {
-  team.distinguish(&op_.operator_name());
+  intraop.distinguish(&op_.operator_name());
   const at::AutoGradMode mode(gradients_);
   torch::jit::Stack stack;
   stack.reserve(arguments_.size());
   size_t next = 0;
   for (Argument &argument : arguments_) stack.push_back(restored(argument, next));
   const std::vector<at::Tensor> given = tensors_of(stack);
-  const std::vector<at::Tensor> wanted = restore(results_);
-  Placement placement(wanted);
+  const std::vector<at::Tensor> wanted = materialize(results_);
+  OutputDonation donation(wanted);
   op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
   std::vector<at::Tensor> results;
   for (const at::Tensor &result : tensors_of(stack)) {
@@ -95,7 +95,7 @@ void QueuedCall::operator()() {
     check_layout(result, wanted[results.size()]);
     results.push_back(result);
   }
-  placement.take(results);
+  donation.collect(results);
 }
 
-} // namespace tb
+} // namespace tb::ops

@@ -1,13 +1,13 @@
-// A boxed operator call on its way to the worker, where the CPU's kernel runs over aliases.
+// A boxed operator call on its way to the worker, where the CPU's kernel runs.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 
-#include "random/philox_state.h"
-#include "launch/launch.h"
 #include "dispatch/layout_cache/result_layout.h"
+#include "launch/launch.h"
+#include "random/philox_state.h"
 
-namespace tb {
+namespace tb::ops {
 
 class QueuedCall {
 public:
@@ -23,7 +23,7 @@ private:
     c10::IValue value;           // plain
     std::vector<bool> presences; // of optional tensors
     size_t count = 0;            // tensors taken from tensors_
-    Stretch stretch{};           // of a generator
+    PhiloxState philox{};        // of a generator
   };
   Argument captured(const c10::IValue &value);
   c10::IValue restored(Argument &argument, size_t &next);
@@ -32,7 +32,7 @@ private:
   c10::OperatorHandle op_;
   const bool gradients_ = at::GradMode::is_enabled(); // of the caller: kernels may ask
   std::vector<Argument> arguments_;
-  TensorArguments tensors_, results_;
+  TensorDescriptors tensors_, results_;
 };
 
-} // namespace tb
+} // namespace tb::ops

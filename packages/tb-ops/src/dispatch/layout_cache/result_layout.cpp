@@ -1,9 +1,9 @@
-// Results to layouts.
+// Reads the layout of results.
 #include "dispatch/layout_cache/result_layout.h"
 
 #include <algorithm>
 
-namespace tb {
+namespace tb::ops {
 namespace {
 
 void add_tensors(const c10::IValue &value, std::vector<at::Tensor> &out) {
@@ -80,4 +80,4 @@ std::optional<CallLayout> layout_of(c10::ArrayRef<at::Tensor> arguments, c10::Ar
   return out;
 }
 
-} // namespace tb
+} // namespace tb::ops

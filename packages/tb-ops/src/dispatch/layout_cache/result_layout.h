@@ -1,4 +1,4 @@
-// The layout of an operator's results, as a call showed it.
+// The layout of the results of one call.
 #pragma once
 #include <ATen/core/ivalue.h>
 #include <c10/util/DimVector.h>
@@ -8,9 +8,9 @@
 
 #include "runtime/runtime.h"
 
-namespace tb {
+namespace tb::ops {
 
-// One tensor that a call gave back.
+// One tensor that a call returned.
 struct ResultLayout {
   enum class Kind { undefined, argument, fresh };
   Kind kind = Kind::undefined;
@@ -23,15 +23,15 @@ struct ResultLayout {
 };
 
 struct CallLayout {
-  std::vector<std::vector<ResultLayout>> returns; // a list for each return; of one where the return is a tensor
+  std::vector<std::vector<ResultLayout>> returns; // a list for each return; a list of one if the return is a tensor
   c10::DeviceIndex device = -1;
 };
 
-// Every tensor among the arguments, in order, those in lists too; undefined where there is none.
+// Every tensor among the arguments, in order, also those in lists; undefined for None.
 std::vector<at::Tensor> tensors_of(c10::ArrayRef<c10::IValue> arguments);
 
-// What `results` of a finished call say. Nothing where the call cannot be repeated from that: results that are views,
-// have gaps, live on another device or are no tensors, or arguments on more than one tb device.
+// The layout of the results of a finished call. Empty if it does not describe the next call: results that are views, have
+// gaps, are on another device or are no tensors, or arguments on more than one tb device.
 std::optional<CallLayout> layout_of(c10::ArrayRef<at::Tensor> arguments, c10::ArrayRef<c10::IValue> results);
 
-} // namespace tb
+} // namespace tb::ops

@@ -2,6 +2,8 @@
 // do not take (dropout, odd shapes, double masks) are composed of other operators there.
 #include "launch/dispatch_stub.h"
 
+#include "backends/host/attention/attention.h"
+
 #include <ATen/OpMathType.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/native/transformers/attention.h>
@@ -13,14 +15,13 @@
 #include <cmath>
 
 #include "backends/host/gemm/kernel_choices.h"
-#include "backends/host/attention/float_attention.h"
-#include "backends/host/host.h"
-#include "tensor/outputs.h"
 #include "backends/host/gemm/parallel_gemm.h"
+#include "backends/host/host.h"
 #include "intraop/thread_policy.h"
 #include "intraop/thread_trial.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -35,7 +36,7 @@ const Tensor &swap_middle(const Tensor &alias) {
   return alias;
 }
 
-// A new batch x heads x length (x size) tensor that lies in memory as batch x length x heads (x size).
+// A new batch x heads x length (x size) tensor that is stored as batch x length x heads (x size).
 Tensor empty_by_position(const Tensor &like, c10::IntArrayRef sizes, c10::ScalarType type) {
   const int64_t inner = sizes.size() == 4 ? sizes[3] : 1;
   c10::DimVector strides{sizes[1] * sizes[2] * inner, inner, sizes[1] * inner};
@@ -47,7 +48,7 @@ void stock_forward(const Tensor &query, const Tensor &key, const Tensor &value, 
                    std::optional<double> scale, const Tensor &out, const Tensor &logsumexp) {
   swap_middle(out);
   swap_middle(logsumexp);
-  const ProductsInLoops products;
+  const SequentialBlasScope products;
   at::native::flash_attention_kernel(c10::kCPU, out, logsumexp, query, key, value, 0.0, causal, mask, scale);
 }
 
@@ -57,15 +58,15 @@ void stock_backward(const Tensor &grad, const Tensor &query, const Tensor &key, 
                     const Tensor &grad_query, const Tensor &grad_key, const Tensor &grad_value) {
   for (const Tensor *gradient : {&grad_query, &grad_key, &grad_value})
     at::native::zero_(const_cast<Tensor &>(*gradient));
-  const ProductsInLoops products;
+  const SequentialBlasScope products;
   at::native::flash_attention_backward_kernel(c10::kCPU, grad_query, grad_key, grad_value, grad, query, key, value, out,
                                               logsumexp, 0.0, causal, mask, scale);
 }
 
 // ---- our kernels --------------------------------------------------------------------------------------------------
 
-Choices<AttentionSize> &choices() {
-  static auto &object = *new Choices<AttentionSize>; // workers outlive static objects
+KernelChoices<AttentionSize> &choices() {
+  static auto &object = *new KernelChoices<AttentionSize>; // workers outlive static objects
   return object;
 }
 
@@ -97,8 +98,8 @@ private:
   float *next_;
 };
 
-// What both ways make of the same random numbers. Scaled by no power of two, which would hide what is scaled before which
-// sum.
+// The output of both kernels for the same random numbers. The scale is no power of two, which would hide whether a kernel
+// scales before or after a sum.
 struct BothWays {
   TrialOutcome ours, stock;
 };
@@ -138,22 +139,23 @@ BothWays try_both(const AttentionSize &size, uint32_t state) {
   };
   const std::vector<float> before(size.backward ? static_cast<size_t>(queries + 2 * keys) : forwards.size());
   const auto outcome = [&](bool ours) {
-    return try_product(before, [&](float *to) { size.backward ? backward(to, ours) : forward(to, ours); });
+    return time_trial(before, [&](float *to) { size.backward ? backward(to, ours) : forward(to, ours); });
   };
   TrialOutcome stock = outcome(false);
   return {outcome(true), std::move(stock)};
 }
 
-// Whether ours has the bits of PyTorch's, sooner.
+// Whether tb-ops' kernel is bit-identical to PyTorch's, and faster.
 bool gains(const AttentionSize &size) {
-  // Sums over the last of several blocks of keys hide in what they are added to: they are tried by themselves.
+  // Differences in sums over the last of several blocks of keys hide in the sums that they are added to, so that block is
+  // tried by itself.
   if (AttentionSize last = size; size.keys > AttentionSize::block_keys) {
     last.keys = size.keys % AttentionSize::block_keys;
     if (last.keys > 0 && !gains(last)) return false;
   }
   const BothWays first = try_both(size, 1);
   if (!first.ours.gains(first.stock)) return false;
-  // Few weights may hide what rounds differently now and then.
+  // With few weights a rare difference in rounding may not show.
   constexpr int64_t enough = 200'000, most_trials = 8;
   const int64_t trials = std::min(most_trials, enough / (size.batch * size.heads * size.queries * size.keys));
   for (int64_t i = 1; i < trials; i++) {
@@ -163,12 +165,13 @@ bool gains(const AttentionSize &size) {
   return true;
 }
 
-// What ours is to compute; nothing where PyTorch's kernel does. On the worker.
+// The size that tb-ops' kernel computes; empty if PyTorch's kernel does. On the worker.
 std::optional<AttentionSize> own_size(const Tensor &query, const Tensor &key, const Tensor &value,
                                       const OptionalTensor &mask, bool causal, std::optional<double> scale,
                                       bool backward) {
   if (causal && scale && !(*scale > 0)) return std::nullopt; // unseen scores, minus infinity, become something else
-  if ((mask && mask->defined()) || query.scalar_type() != c10::kFloat || !multiplies(c10::kFloat)) return std::nullopt;
+  if ((mask && mask->defined()) || query.scalar_type() != c10::kFloat || !supports_gemm(c10::kFloat))
+    return std::nullopt;
   const AttentionSize size{.batch = query.size(0),
                            .heads = query.size(1),
                            .queries = query.size(2),
@@ -185,10 +188,10 @@ std::optional<AttentionSize> own_size(const Tensor &query, const Tensor &key, co
   const int64_t heads = size.batch * size.heads, positions = heads * std::max(size.queries, size.keys);
   if (!size.is_supported() || size.nanoseconds() < worth || positions * size.width > most) return std::nullopt;
   // PyTorch's forward deals out blocks of queries, ours heads.
-  if (!backward && heads < team.parts(positions / 32, size.nanoseconds())) return std::nullopt;
+  if (!backward && heads < intraop.parts(positions / 32, size.nanoseconds())) return std::nullopt;
   const auto gains_alone = [&] {
     bool gained = false;
-    team.on(1, [&] { gained = gains(size); });
+    intraop.on(1, [&] { gained = gains(size); });
     return gained;
   };
   return choices().ours(size, gains_alone) ? std::optional(size) : std::nullopt;
@@ -201,7 +204,7 @@ void forward_kernel(const Tensor &query, const Tensor &key, const Tensor &value,
   const auto own = own_size(query, key, value, mask, causal, scale, false);
   if (!own) return stock_forward(query, key, value, causal, mask, scale, out, logsumexp);
   bool done = false;
-  team.independent(own->nanoseconds(), [&] {
+  intraop.run_invariant(own->nanoseconds(), [&] {
     done = attention_of(*own, query, key, value, scale).forward(heads_of<float>(out), heads_of<float>(logsumexp));
   });
   if (!done) stock_forward(query, key, value, causal, mask, scale, out, logsumexp);
@@ -239,7 +242,7 @@ void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key,
                     logsumexp.sizes() == query.sizes().slice(0, 3) && grad.stride(3) == 1 && out.stride(3) == 1;
   if (fits)
     if (const auto own = own_size(query, key, value, mask, causal, scale, true))
-      return team.independent(own->nanoseconds(), [&] {
+      return intraop.run_invariant(own->nanoseconds(), [&] {
         attention_of(*own, query, key, value, scale)
             .backward(heads_of<const float>(out), heads_of<const float>(logsumexp), heads_of<const float>(grad),
                       heads_of<float>(grad_query), heads_of<float>(grad_key), heads_of<float>(grad_value));
@@ -252,7 +255,7 @@ void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key,
     shape.insert(shape.end(), tensor->sizes().begin(), tensor->sizes().end());
     shape.insert(shape.end(), tensor->strides().begin(), tensor->strides().end());
   }
-  run_tried(std::move(shape), {grad_query, grad_key, grad_value}, [&] {
+  run_with_trial(std::move(shape), {grad_query, grad_key, grad_value}, [&] {
     stock_backward(grad, query, key, value, out, logsumexp, causal, mask, scale, grad_query, grad_key, grad_value);
   });
 }
@@ -312,4 +315,4 @@ void register_attention(torch::Library &aten) {
   aten.impl("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(overrideable_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -4,14 +4,14 @@
 
 #include "backends/host/gemm/gemm.h"
 
-namespace tb {
+namespace tb::ops::host {
 
 double AttentionSize::nanoseconds() const {
   const int64_t products = backward ? 5 : 2;
-  return static_cast<double>(batch * heads * products) * product_nanoseconds(queries, keys, width);
+  return static_cast<double>(batch * heads * products) * gemm_nanoseconds(queries, keys, width);
 }
 
-} // namespace tb
+} // namespace tb::ops::host
 
 #if defined(__x86_64__)
 
@@ -21,15 +21,17 @@ double AttentionSize::nanoseconds() const {
 #include <limits>
 #include <vector>
 
+#include "intraop/thread_policy.h"
 #include "microkernels/avx512.h"
 #include "microkernels/sgemm.h"
-#include "intraop/thread_policy.h"
 
 // The exponential that PyTorch's kernels call, which libtorch carries. Null where it carries none.
 extern "C" __attribute__((weak)) TB_AVX512 __m512 Sleef_expf16_u10(__m512);
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
+
+using namespace microkernels;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -60,26 +62,26 @@ TB_INLINE Vector quick_exponential(Vector x) {
 class RightFactor {
 public:
   // inner x columns; products are taken `scale` times, which the BLAS does with the right factor's elements.
-  void set(const Factor<float> &matrix, int64_t inner, int64_t columns, float scale = 1) {
+  void set(const MatrixOperand<float> &matrix, int64_t inner, int64_t columns, float scale = 1) {
     plain_ = matrix;
     scale_ = scale;
-    arranged_.begin(matrix, inner, columns);
-    arranged_.arrange(0, arranged_.panels());
-    if (scale != 1) arranged_.scale(scale);
+    packed_.begin(matrix, inner, columns);
+    packed_.pack(0, packed_.panels());
+    if (scale != 1) packed_.scale(scale);
   }
   // out = left times the factor's first `terms` rows and `columns` columns or, with `add`, out += that.
-  void multiply(const Factor<float> &left, int64_t rows, int64_t terms, int64_t columns, const Matrices<float> &out,
-                bool add) const {
+  void multiply(const MatrixOperand<float> &left, int64_t rows, int64_t terms, int64_t columns,
+                const Matrices<float> &out, bool add) const {
     if (rows == 1 || terms == 1)
-      multiply_by_blas<float>({rows, columns, terms, left, plain_, out.data, out.stride, add}, scale_);
+      gemm_by_blas<float>({rows, columns, terms, left, plain_, out.data, out.stride, add}, scale_);
     else
-      arranged_.multiply_beginning(left, rows, terms, columns, out, add);
+      packed_.multiply_beginning(left, rows, terms, columns, out, add);
   }
 
 private:
-  Factor<float> plain_{};
+  MatrixOperand<float> plain_{};
   float scale_ = 1;
-  ArrangedFactor arranged_;
+  PackedOperand packed_;
 };
 
 constexpr int64_t block_keys = AttentionSize::block_keys;
@@ -279,7 +281,7 @@ void Head::backward(const ConstRows &out, const ConstRows &logsumexp, const Cons
     s.values.set({value.at(first), value.position, true}, width, keys);
   };
   for_each_block(block, finite, begin, [&](int64_t first_key, int64_t first, int64_t rows, int64_t keys) {
-    const Factor<float> queries{query.at(first), query.position}, out_grads{grad.at(first), grad.position};
+    const MatrixOperand<float> queries{query.at(first), query.position}, out_grads{grad.at(first), grad.position};
     s.keys.multiply(queries, rows, width, keys, {weights, row}, false);
     s.values.multiply(out_grads, rows, width, keys, {grads, row}, false);
     for (int64_t i = 0; i < rows; i++) {
@@ -297,7 +299,7 @@ void Head::backward(const ConstRows &out, const ConstRows &logsumexp, const Cons
 
 template <class Run> void for_each_head(const Attention &attention, const Run &run) {
   const AttentionSize &size = attention.size;
-  const ProductsInLoops products;
+  const SequentialBlasScope products;
   parallel_for(0, size.batch * size.heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const auto of = [&](const auto &vectors) { return vectors.of(i / size.heads, i % size.heads); };
@@ -328,16 +330,16 @@ void Attention::backward(const ConstRows &out, const ConstRows &logsumexp, const
   });
 }
 
-} // namespace tb
+} // namespace tb::ops::host
 
 #else
 
-namespace tb {
+namespace tb::ops::host {
 bool AttentionSize::is_supported() const { return false; }
 bool Attention::forward(const HeadVectors<float> &, const HeadVectors<float> &) const { return false; }
 void Attention::backward(const HeadVectors<const float> &, const HeadVectors<const float> &,
                          const HeadVectors<const float> &, const HeadVectors<float> &, const HeadVectors<float> &,
                          const HeadVectors<float> &) const {}
-} // namespace tb
+} // namespace tb::ops::host
 
 #endif

@@ -1,19 +1,17 @@
-// Attention of float heads with AVX-512, in the order in which PyTorch's CPU kernels compute: their bits wherever our
-// products have those of its BLAS. Whether they do is tried, as for products (choices.h).
+// Attention of float heads with AVX-512, in the order in which PyTorch's CPU kernels compute. It is bit-identical to them if
+// the microkernel's GEMMs are bit-identical to PyTorch's BLAS, which a trial decides, as for GEMMs (gemm/kernel_choices.h).
 //
-// PyTorch calls the BLAS for each block of queries anew. Here keys and values are laid out once for a head, and products
-// of a block run from registers.
+// PyTorch calls the BLAS again for each block of queries. Here keys and values are packed once for a head, and the GEMMs of a
+// block run from registers.
 #pragma once
 #include <compare>
 #include <cstdint>
-#include <utility>
-#include <vector>
 
-namespace tb {
+namespace tb::ops::host {
 
-// What the kernels' way of working depends on.
+// The properties of a call on which the kernels' order of operations depends.
 struct AttentionSize {
-  static constexpr int64_t block_keys = 512; // that PyTorch takes together
+  static constexpr int64_t block_keys = 512; // of PyTorch's blocks
 
   int64_t batch, heads, queries, keys, width; // of a head
   bool causal;                                // query i sees the keys up to i
@@ -23,9 +21,6 @@ struct AttentionSize {
   bool is_supported() const;  // by these kernels, on this processor
   double nanoseconds() const; // on one thread, about
 };
-
-// Those that were tried, and whether ours computes them.
-std::vector<std::pair<AttentionSize, bool>> tried_attention();
 
 // batch x heads x positions x width, of which the last are dense: elements from one to the next of the others.
 template <class T> struct HeadVectors {
@@ -50,4 +45,4 @@ struct Attention {
                 const HeadVectors<float> &grad_key, const HeadVectors<float> &grad_value) const;
 };
 
-} // namespace tb
+} // namespace tb::ops::host

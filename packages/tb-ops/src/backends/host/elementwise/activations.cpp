@@ -14,14 +14,15 @@
 #include <ATen/ops/silu_backward_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
 
-#include "worker/worker_tensors.h"
 #include "backends/host/host.h"
-#include "tensor/outputs.h"
+#include "backends/host/overrides.h"
 #include "dispatch/call_checked.h"
-#include "structured/structured.h"
 #include "intraop/thread_policy.h"
+#include "structured/structured.h"
+#include "tensor/outputs.h"
+#include "worker/worker_tensors.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -80,22 +81,22 @@ Tensor log_sigmoid_backward(const Tensor &grad, const Tensor &self, const Tensor
   return out;
 }
 
-// run(out, inputs...) of an elementwise kernel that takes one thread about `nanoseconds` an element, in parts where that
-// pays. Vectors and the elements that fill none are computed in different ways: parts begin where a vector of the whole
-// does, and so have its bits.
+// Calls run(out, inputs...) of an elementwise kernel that takes one thread about `nanoseconds` an element, in parts if that
+// pays. Kernels compute whole vectors and the elements that fill none in different ways. Parts begin where a vector of the
+// whole begins, so they are bit-identical to it.
 template <class Run, class... Inputs>
 void in_parts(double nanoseconds, const Run &run, Tensor &out, const Inputs &...inputs) {
   constexpr int64_t vectors = 64; // elements
   const int64_t elements = out.numel();
-  const auto alike = [&](const Tensor &input) {
+  const auto matches = [&](const Tensor &input) {
     return input.scalar_type() == out.scalar_type() && input.numel() == elements && input.is_contiguous();
   };
   const bool floats = out.scalar_type() == c10::kFloat || out.scalar_type() == c10::kDouble;
-  const int64_t parts = floats && out.is_contiguous() && (alike(inputs) && ...)
-                            ? team.parts(elements / vectors, nanoseconds * static_cast<double>(elements))
+  const int64_t parts = floats && out.is_contiguous() && (matches(inputs) && ...)
+                            ? intraop.parts(elements / vectors, nanoseconds * static_cast<double>(elements))
                             : 1;
   if (parts == 1) return run(out, inputs...);
-  team.share(parts, [&](int64_t i, int64_t of) {
+  intraop.share(parts, [&](int64_t i, int64_t of) {
     const int64_t begin = begin_of_part(i, of, elements, vectors), end = begin_of_part(i + 1, of, elements, vectors);
     run(slice(out, begin, end - begin), slice(inputs, begin, end - begin)...);
   });
@@ -147,4 +148,4 @@ void register_activations(torch::Library &aten) {
   aten.impl("log_sigmoid_backward", TORCH_FN(log_sigmoid_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -10,7 +10,7 @@
 
 #include "backends/host/host.h"
 
-namespace tb {
+namespace tb::ops::host {
 
 void register_elementwise(torch::Library &) {
   enter_stub<"aten::abs", at::native::abs_stub>();
@@ -30,4 +30,4 @@ void register_elementwise(torch::Library &) {
   enter_stub<"aten::floor_divide", at::native::div_floor_stub, Types::promote_all>();
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -11,7 +11,7 @@
 
 #include "backends/host/host.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -80,4 +80,4 @@ void register_fill(torch::Library &aten) {
   aten.impl("masked_fill_.Tensor", TORCH_FN(masked_fill_tensor));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -10,7 +10,7 @@
 #include "backends/host/host.h"
 #include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor, c10::Scalar;
@@ -27,7 +27,7 @@ Tensor &eye_rectangular(int64_t rows, int64_t columns, Tensor &out) {
 
 Tensor &eye(int64_t n, Tensor &out) { return eye_rectangular(n, n, out); }
 
-// The kernels are the first to convert the ends to the elements' type; one that it cannot hold is told at the call.
+// The kernels are the first to convert the ends to the elements' type; an end that it cannot hold raises at the call.
 void check_ends(const Scalar &start, const Scalar &end, c10::ScalarType type) {
   AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND2(c10::kHalf, c10::kBFloat16, type, "linspace", [&] {
     start.to<scalar_t>(); // raises
@@ -62,4 +62,4 @@ void register_ranges(torch::Library &aten) {
   aten.impl("eye.m_out", TORCH_FN(eye_rectangular));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -1,21 +1,21 @@
-// Operators on lists of tensors: one launch for the whole list. The closure calls the CPU's out= kernel for each tensor.
-// Lists that need broadcasting, type promotion or several devices go PyTorch's slow way, one operator call per tensor.
+// Operators on lists of tensors: one launch for the whole list. The closure calls the CPU's out= kernel for each tensor. Lists
+// that need broadcasting, type promotion or several devices take PyTorch's slow path, one operator call for each tensor.
 #pragma once
 #include <ATen/ScalarOps.h>
 #include <ATen/native/ForeachUtils.h>
 
 #include <algorithm>
 
-#include "worker/worker_tensors.h"
 #include "backends/host/foreach/foreach_fusion.h"
-#include "tensor/outputs.h"
 #include "intraop/thread_policy.h"
+#include "tensor/outputs.h"
+#include "worker/worker_tensors.h"
 
-namespace tb {
+namespace tb::ops::host {
 
 using Tensors = std::vector<at::Tensor>;
 
-// What a list takes one thread, tensor by tensor, and how it is dealt out among several.
+// The time of a list on one thread, tensor by tensor, and its division among several.
 class ListCost {
 public:
   void add(int64_t elements) {
@@ -23,8 +23,8 @@ public:
     until_.push_back(total_);
     longest_ = std::max(longest_, until_.size() > 1 ? total_ - until_[until_.size() - 2] : total_);
   }
-  // 1 where one tensor is most of it: its own kernel may use the team.
-  int64_t parts() const { return longest_ > total_ / 2 ? 1 : team.parts(std::ssize(until_), total_); }
+  // 1 if one tensor is most of it: its own kernel may use several threads.
+  int64_t parts() const { return longest_ > total_ / 2 ? 1 : intraop.parts(std::ssize(until_), total_); }
   // The first tensor of each part, and the end.
   std::vector<size_t> split(int64_t parts) const;
 
@@ -39,11 +39,11 @@ private:
 bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every);
 
 template <size_t count, class Apply> struct ForeachCall {
-  WrittenArguments written;
-  std::array<TensorArguments, count - 1> read;
+  WrittenDescriptors written;
+  std::array<TensorDescriptors, count - 1> read;
   Apply apply;
 
-  // Each tensor by one thread, with its bits; a list that is worth it by several.
+  // Each tensor is computed by one thread; a list that is worth it by several.
   void operator()() {
     const std::vector<Together> tensors = aliases();
     ListCost cost;
@@ -60,7 +60,7 @@ template <size_t count, class Apply> struct ForeachCall {
     }
     run(0); // what an operation makes at its first tensor is there when several threads ask for it
     const std::vector<size_t> begins = cost.split(parts);
-    team.share(parts, [&](int64_t part, int64_t) {
+    intraop.share(parts, [&](int64_t part, int64_t) {
       for (size_t i = std::max<size_t>(begins[part], 1); i < begins[part + 1]; i++) run(i);
     });
   }
@@ -70,8 +70,8 @@ private:
   std::vector<Together> aliases() {
     std::vector<Together> tensors(written.size());
     for (size_t i = 0; i < tensors.size(); i++) {
-      tensors[i][0] = &written[i].alias();
-      for (size_t list = 1; list < count; list++) tensors[i][list] = &restore(read[list - 1][i]);
+      tensors[i][0] = &written[i].as_cpu_tensor();
+      for (size_t list = 1; list < count; list++) tensors[i][list] = &materialize(read[list - 1][i]);
     }
     return tensors;
   }
@@ -102,10 +102,10 @@ void queue_in_place_lists(Operation operation, at::TensorList self, Lists... oth
       return launch_elements<name>(device_number(self[0]), std::move(operation), self, others...);
   launch<name>(device_number(self[0]),
                ForeachCall<1 + sizeof...(others), InPlace<Operation>>{
-                   stored_list<WrittenArguments>(self), {stored_list(others)...}, {std::move(operation)}});
+                   capture_list<WrittenDescriptors>(self), {capture_list(others)...}, {std::move(operation)}});
 }
 
-// operation(i, out, self, others...) for every i, with out = self. All tensors of one i are laid out alike.
+// operation(i, out, self, others...) for every i, with out = self. All tensors of one i have the same layout.
 template <Name name, class Operation, class... Lists>
 void launch_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
   queue_in_place_lists<name>(std::move(operation), self, others...);
@@ -117,19 +117,19 @@ template <Name name, auto allocate = &empty_pointwise, class Operation, class...
 Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... others) {
   Tensors out;
   out.reserve(self.size());
-  bool alike = c10::isFloatingType(self[0].scalar_type());
+  bool uniform = c10::isFloatingType(self[0].scalar_type());
   for (const at::Tensor &tensor : self) {
     out.push_back(allocate(tensor, tensor.scalar_type()));
-    alike = alike && same_layout(out.back(), tensor);
+    uniform = uniform && same_layout(out.back(), tensor);
   }
   if constexpr (ByElement<Operation>)
-    if (alike) {
+    if (uniform) {
       launch_elements<name>(device_number(self[0]), std::move(operation), at::TensorList(out), self, others...);
       return out;
     }
   launch<name>(device_number(self[0]),
-               ForeachCall<2 + sizeof...(others), Operation>{stored_list<WrittenArguments>(out),
-                                                             {stored_list(self), stored_list(others)...},
+               ForeachCall<2 + sizeof...(others), Operation>{capture_list<WrittenDescriptors>(out),
+                                                             {capture_list(self), capture_list(others)...},
                                                              std::move(operation)});
   return out;
 }
@@ -160,4 +160,4 @@ private:
   at::Tensor tensor_;
 };
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -1,4 +1,4 @@
-// Which operations on lists run together, and how the team shares them.
+// Which operations on lists run together, and how threads share them.
 #include "backends/host/foreach/foreach_fusion.h"
 
 #include <algorithm>
@@ -7,12 +7,12 @@
 
 #include "intraop/thread_policy.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 std::atomic<int64_t> together{0};
 } // namespace
 
-int64_t lists_run_together() { return together.load(std::memory_order_relaxed); }
+int64_t fused_list_operations() { return together.load(std::memory_order_relaxed); }
 
 bool apart(std::vector<MemoryRange> &ranges) {
   std::ranges::sort(ranges, {}, &MemoryRange::begin);
@@ -26,11 +26,11 @@ bool apart(std::vector<MemoryRange> &ranges) {
 }
 
 // Operations that run together, on the worker.
-class ListRun {
+class FusedLists {
 public:
-  ListRun(QueuedList &first, const tb_closure_context *context) : steps_{&first}, context_(context) {}
+  FusedLists(QueuedList &first, const tb_closure_context *context) : steps_{&first}, context_(context) {}
 
-  static void call(void *self) { static_cast<ListRun *>(self)->run(); }
+  static void call(void *self) { static_cast<FusedLists *>(self)->run(); }
 
 private:
   static constexpr size_t most = 16;               // operations: who waits for the first one waits for all
@@ -40,14 +40,14 @@ private:
   static constexpr double nanoseconds_each = .15;  // about
   static constexpr double nanoseconds_piece = 150; // about
 
-  const TensorArguments &lengths() const { return steps_[0]->lists[0]; }
+  const TensorDescriptors &lengths() const { return steps_[0]->lists[0]; }
 
   // Whether the operation may run piece by piece with the first.
   bool fits(const QueuedList &step) const {
-    const TensorArguments &mine = lengths(), &theirs = step.lists[0];
-    return step.settled && step.launcher.flushes_denormals == steps_[0]->launcher.flushes_denormals &&
+    const TensorDescriptors &mine = lengths(), &theirs = step.lists[0];
+    return step.settled && step.launch_context.flushes_denormals == steps_[0]->launch_context.flushes_denormals &&
            mine.size() == theirs.size() && mine[0].type() == theirs[0].type() &&
-           std::ranges::equal(mine, theirs, {}, &TensorArgument::elements, &TensorArgument::elements);
+           std::ranges::equal(mine, theirs, {}, &TensorDescriptor::elements, &TensorDescriptor::elements);
   }
 
   void look_ahead() {
@@ -71,7 +71,7 @@ private:
       const auto bytes = lengths()[place].elements() * static_cast<int64_t>(c10::elementSize(lengths()[place].type()));
       if (bytes == 0) continue;
       for (const QueuedList *step : steps_)
-        for (const TensorArguments &list : step->lists) {
+        for (const TensorDescriptors &list : step->lists) {
           const auto *begin = static_cast<const char *>(list[place].data());
           const bool written = &list == &step->lists[0];
           const auto known = std::find_if(ranges.begin() + static_cast<std::ptrdiff_t>(first), ranges.end(),
@@ -93,15 +93,15 @@ private:
     together.fetch_add(steps - 1, std::memory_order_relaxed);
 
     int64_t elements = 0;
-    for (const TensorArgument &tensor : lengths()) elements += tensor.elements();
+    for (const TensorDescriptor &tensor : lengths()) elements += tensor.elements();
     const auto places = static_cast<int64_t>(lengths().size());
-    team.add(elements * steps);
+    intraop.count_elements(elements * steps);
     const double nanoseconds = static_cast<double>(steps) * (nanoseconds_each * static_cast<double>(elements) +
                                                              nanoseconds_piece * static_cast<double>(places));
-    int64_t parts = team.parts(places + elements / large, nanoseconds);
-    if (parts == 1) parts = team.threads();
+    int64_t parts = intraop.parts(places + elements / large, nanoseconds);
+    if (parts == 1) parts = intraop.threads();
     if (parts > 1 && steps == 1 && !places_apart()) parts = 1;
-    team.share(parts, [this](int64_t part, int64_t of) { run(part, of); });
+    intraop.share(parts, [this](int64_t part, int64_t of) { run(part, of); });
   }
 
   // Each thread has the same part of every large tensor, as kernels that share matrix products by rows leave them in its
@@ -130,8 +130,8 @@ private:
 tb_status QueuedList::run(void *storage, const tb_closure_context *context) {
   auto &self = *static_cast<QueuedList *>(storage);
   if (std::exchange(self.done_, false)) return TB_OK;
-  ListRun run(self, context);
-  return run_guarded(&ListRun::call, &run, true, self.launcher, context);
+  FusedLists run(self, context);
+  return run_closure(&FusedLists::call, &run, true, self.launch_context, context);
 }
 
-} // namespace tb
+} // namespace tb::ops::host

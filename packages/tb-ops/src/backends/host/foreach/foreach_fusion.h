@@ -1,10 +1,10 @@
-// Floating operations on lists that go element by element, run together with those queued directly behind them.
+// Foreach fusion: floating operations on lists that go element by element run together with those queued directly behind them.
 //
-// An optimizer's step is several of them in a row, on the same lists. One after the other, each would fetch parameters,
-// gradients and averages from memory anew. So the worker looks at what is queued behind (tb_closure_context.next): while
-// these are such operations on lists of the same lengths, each tensor, or piece of a large one, goes through all of them
-// before the next. Every element meets the same kernels of PyTorch in the same order, so the bits are those of one after
-// the other. Where tensors of different places in the lists share memory, operations run by themselves.
+// An optimizer's step consists of several of them, on the same lists. One after the other, each would fetch parameters,
+// gradients and averages from memory again. So the worker looks at the closures behind (tb_closure_context.next). While these
+// are such operations on lists of the same lengths, each tensor, or piece of a large one, goes through all operations before
+// the next tensor. Every element meets the same kernels of PyTorch in the same order, so the results are bit-identical. If
+// tensors of different places in the lists share memory, the operations run one after the other.
 #pragma once
 #include <c10/core/Scalar.h>
 
@@ -12,12 +12,12 @@
 #include <memory>
 #include <tuple>
 
-#include "worker/worker_tensors.h"
 #include "structured/structured.h"
+#include "worker/worker_tensors.h"
 
-namespace tb {
+namespace tb::ops::host {
 
-// What runs pieces of one operation, on one thread.
+// Runs pieces of one operation, on one thread.
 class Pieces {
 public:
   virtual ~Pieces() = default;
@@ -28,7 +28,7 @@ public:
 // One operation in the queue. The tensors of one place have the same strides, without gaps, and all one type.
 class QueuedList {
 public:
-  using Lists = c10::SmallVector<TensorArguments, 4>;
+  using Lists = c10::SmallVector<TensorDescriptors, 4>;
 
   QueuedList(Lists arguments, bool known) : lists(std::move(arguments)), settled(known) {}
   virtual ~QueuedList() = default;
@@ -37,20 +37,20 @@ public:
   virtual std::unique_ptr<Pieces> pieces() const = 0;
 
   Lists lists; // the first is written to
-  const Launcher launcher;
-  const bool settled; // it ran with these types before, so that it cannot fail
+  const LaunchContext launch_context;
+  const bool settled; // it ran with these dtypes before, so it cannot fail
 
   static tb_status run(void *storage, const tb_closure_context *context);
   static void destroy(void *storage) { static_cast<QueuedList *>(storage)->~QueuedList(); }
   template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), 0, name.value, &run, &destroy};
 
 private:
-  friend class ListRun;
-  bool done_ = false; // together with an earlier one
+  friend class FusedLists;
+  bool done_ = false; // it ran together with an earlier one
 };
 
 // Operations so far that ran together with an earlier one.
-int64_t lists_run_together();
+int64_t fused_list_operations();
 
 // Whether memory that is written to overlaps with no other; of several ranges at one address the longest counts.
 struct MemoryRange {
@@ -74,7 +74,7 @@ public:
   }
   void run(const Places &places) {
     for (size_t i = 0; i <= inputs; i++) {
-      move_flat(*tensors_[i], places[i]);
+      set_data(*tensors_[i], places[i]);
       call_.unsafe_replace_operand(static_cast<int64_t>(i), places[i]);
     }
     run();
@@ -162,16 +162,16 @@ template <Name name, ByElement Element, class... Lists>
 void launch_elements(c10::DeviceIndex device, Element element, const Lists &...lists) {
   using Queued = QueuedElements<Element>;
   static_assert(sizeof...(Lists) == Element::inputs + 1 || sizeof...(Lists) == Element::inputs);
-  static constinit FirstUse first_use;
+  static constinit DtypeProbe dtype_probe;
   QueuedList::Lists arguments;
-  (arguments.push_back(stored_list(lists)), ...);
+  (arguments.push_back(capture_list(lists)), ...);
   const uint64_t types = launch_notes.take().types;
-  const bool known = first_use.known(types);
+  const bool known = dtype_probe.known(types);
   enqueue_made<Queued>(device, QueuedList::kind<name>, [&](void *storage) {
     [[maybe_unused]] const QueuedList *queued = new (storage) Queued(std::move(element), std::move(arguments), known);
     TORCH_INTERNAL_ASSERT_DEBUG_ONLY(queued == storage);
   });
-  if (!known) first_use.wait(device, types, name.value);
+  if (!known) dtype_probe.wait(device, types, name.value);
 }
 
-} // namespace tb
+} // namespace tb::ops::host

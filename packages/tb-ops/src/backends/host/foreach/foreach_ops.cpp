@@ -19,9 +19,8 @@
 #include <bit>
 
 #include "backends/host/host.h"
-#include "backends/backends.h"
 
-namespace tb {
+namespace tb::ops::host {
 
 std::vector<size_t> ListCost::split(int64_t parts) const {
   std::vector<size_t> begins;
@@ -157,7 +156,7 @@ Tensors norm(TensorList self, const Scalar &order, std::optional<c10::ScalarType
   };
   launch<"aten::_foreach_norm">(
       device_number(self[0]),
-      ForeachCall<2, decltype(apply)>{stored_list<WrittenArguments>(out), {stored_list(self)}, apply});
+      ForeachCall<2, decltype(apply)>{capture_list<WrittenDescriptors>(out), {capture_list(self)}, apply});
   return out;
 }
 
@@ -169,7 +168,7 @@ void copy_in_place(TensorList self, TensorList src, bool non_blocking) {
   auto apply = [](size_t, Tensor &to, const Tensor &from) { copy_result(to, from); };
   launch<"aten::_foreach_copy_">(
       device_number(self[0]),
-      ForeachCall<2, decltype(apply)>{stored_list<WrittenArguments>(self), {stored_list(src)}, apply});
+      ForeachCall<2, decltype(apply)>{capture_list<WrittenDescriptors>(self), {capture_list(src)}, apply});
   count_modifications(self);
 }
 
@@ -178,14 +177,14 @@ void zero_in_place(TensorList self) {
   if (!all_here({self})) return slow::_foreach_zero_(self);
   auto apply = [](size_t, Tensor &tensor) { at::native::zero_(tensor); };
   launch<"aten::_foreach_zero_">(device_number(self[0]),
-                                 ForeachCall<1, decltype(apply)>{stored_list<WrittenArguments>(self), {}, apply});
+                                 ForeachCall<1, decltype(apply)>{capture_list<WrittenDescriptors>(self), {}, apply});
   count_modifications(self);
 }
 
 } // namespace
 
 void register_foreach(torch::Library &aten) {
-  register_foreach_forms(aten); // generated
+  register_foreach_patterns(aten); // generated
   using slow::_foreach_addcdiv, slow::_foreach_addcdiv_, slow::_foreach_addcmul, slow::_foreach_addcmul_;
   aten.impl("_foreach_lerp.Scalar", TORCH_FN(lerp_scalar));
   aten.impl("_foreach_lerp_.Scalar", TORCH_FN(lerp_scalar_in_place));
@@ -201,4 +200,4 @@ void register_foreach(torch::Library &aten) {
   aten.impl("_foreach_zero_", TORCH_FN(zero_in_place));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -1,12 +1,12 @@
-// The forms of operators on lists whose element is an elementwise operator; tb_ops.codegen emits which are of which form.
-// Each takes the kernel of one element, compute(self, out) or compute(self, other, alpha, out), with PyTorch's structured
-// kernel that floating lists are run by (list_run.h) or void, and PyTorch's slow ways.
+// The patterns of operators on lists whose element is an elementwise operator; tb_ops.codegen emits the pattern of each. A pattern
+// takes the kernel of one element, compute(self, out) or compute(self, other, alpha, out), PyTorch's structured kernel by which
+// floating lists are fused (foreach_fusion.h) or void, and PyTorch's slow paths.
 #pragma once
 #include <torch/library.h>
 
 #include "backends/host/foreach/foreach.h"
 
-namespace tb {
+namespace tb::ops::host {
 
 using c10::Scalar;
 using ScalarList = c10::ArrayRef<Scalar>;
@@ -27,7 +27,7 @@ template <class Kind> void enter_numbers(torch::Library &aten, const std::string
 using SlowUnary = Tensors (*)(at::TensorList);
 using SlowUnaryInPlace = void (*)(at::TensorList);
 
-// Lists of integers go the slow way: some of these operators make floating numbers of them.
+// Lists of integers take the slow path: some of these operators make floating numbers of them.
 template <Name name, auto compute, class KernelType, SlowUnary slow_new, SlowUnaryInPlace slow_in_place> struct Unary {
   struct Operation {
     using Kernel = KernelType;
@@ -158,7 +158,7 @@ struct ListsAlpha {
 template <Name name, auto compute, bool floating, class Kernel, Tensors (*slow_new)(at::TensorList, at::TensorList),
           void (*slow_in_place)(at::TensorList, at::TensorList)>
 struct Lists {
-  // Complex numbers have no order; the slow ways raise what the CPU raises.
+  // Complex numbers have no order; the slow paths raise what the CPU raises.
   static bool fast(at::TensorList self, at::TensorList other) {
     constexpr bool orders = std::string_view(name.value) == "aten::_foreach_maximum" ||
                             std::string_view(name.value) == "aten::_foreach_minimum";
@@ -181,8 +181,8 @@ template <Name name, auto compute, class, Tensors (*slow_new)(at::TensorList, co
           void (*slow_in_place)(at::TensorList, const at::Tensor &)>
 struct WithTensor {
   struct Operation {
-    TensorArgument other;
-    void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, other.alias(), 1, out); }
+    TensorDescriptor other;
+    void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, other.as_cpu_tensor(), 1, out); }
   };
   static bool fast(at::TensorList self, const at::Tensor &other) {
     at::native::check_foreach_api_restrictions(self);
@@ -191,13 +191,13 @@ struct WithTensor {
            !c10::isComplexType(other.scalar_type());
   }
   static Tensors functional(at::TensorList self, const at::Tensor &other) {
-    return fast(self, other) ? launch_new_lists<name>(Operation{TensorArgument(other)}, self) : slow_new(self, other);
+    return fast(self, other) ? launch_new_lists<name>(Operation{TensorDescriptor(other)}, self) : slow_new(self, other);
   }
   static void in_place(at::TensorList self, const at::Tensor &other) {
-    fast(self, other) ? launch_in_place_lists<name>(Operation{TensorArgument(other)}, self)
+    fast(self, other) ? launch_in_place_lists<name>(Operation{TensorDescriptor(other)}, self)
                       : slow_in_place(self, other);
   }
   static void enter(torch::Library &aten) { enter_pair<WithTensor>(aten, name.value, ".Tensor"); }
 };
 
-} // namespace tb
+} // namespace tb::ops::host

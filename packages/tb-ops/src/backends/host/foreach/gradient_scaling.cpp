@@ -5,7 +5,7 @@
 #include "backends/host/host.h"
 #include "launch/launch.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor, at::TensorList;
@@ -31,7 +31,7 @@ void unscale(TensorList gradients, Tensor &found_inf, const Tensor &inv_scale) {
   for (const Tensor &gradient : gradients) {
     TORCH_CHECK(gradient.is_floating_point(), operation, ": a gradient has type ", gradient.scalar_type(),
                 ". Scale gradients of floating types only");
-    TORCH_CHECK(gradient.device() == gradients[0].device(), operation, ": gradients lie on ", gradients[0].device(),
+    TORCH_CHECK(gradient.device() == gradients[0].device(), operation, ": gradients are on ", gradients[0].device(),
                 " and ", gradient.device(), ". Call it once for each device");
   }
   launch_kernel<"aten::_amp_foreach_non_finite_check_and_unscale_", unscale_kernel>(device_number(gradients[0]),
@@ -62,4 +62,4 @@ void register_gradient_scaling(torch::Library &aten) {
   aten.impl("_amp_update_scale_", TORCH_FN(update_scale));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

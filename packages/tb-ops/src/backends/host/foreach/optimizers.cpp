@@ -7,7 +7,7 @@
 #include "backends/host/host.h"
 #include "launch/launch.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor, at::TensorList;
@@ -111,4 +111,4 @@ void register_optimizers(torch::Library &aten) {
   aten.impl("_fused_sgd_.tensor_lr", TORCH_FN((sgd<"aten::_fused_sgd_", const Tensor &, _fused_sgd_kernel_cpu_>)));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

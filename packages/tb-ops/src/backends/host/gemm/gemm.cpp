@@ -1,4 +1,4 @@
-// Calling the BLAS or our kernel, and trying which.
+// Calls the BLAS or the microkernel, and tries which is better.
 #include "backends/host/gemm/gemm.h"
 
 #include <ATen/Parallel.h>
@@ -6,94 +6,100 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backends/host/gemm/kernel_choices.h"
+#include "intraop/parallel_for.h"
 #include "microkernels/sgemm.h"
-#include "intraop/thread_policy.h"
 
-namespace tb {
-template <class T> using Gemm = void(const char *, const char *, const int *, const int *, const int *, const T *,
-                                     const T *, const int *, const T *, const int *, const T *, T *, const int *);
-} // namespace tb
+namespace tb::ops::host {
+template <class T> using BlasGemm = void(const char *, const char *, const int *, const int *, const int *, const T *,
+                                         const T *, const int *, const T *, const int *, const T *, T *, const int *);
+} // namespace tb::ops::host
 
-// Of the BLAS that libtorch carries; null where it carries none.
+// Of the BLAS that libtorch carries; null if it carries none.
 extern "C" {
-__attribute__((weak)) tb::Gemm<float> sgemm_;
-__attribute__((weak)) tb::Gemm<double> dgemm_;
+__attribute__((weak)) tb::ops::host::BlasGemm<float> sgemm_;
+__attribute__((weak)) tb::ops::host::BlasGemm<double> dgemm_;
 }
 
-namespace tb {
+namespace tb::ops::host {
 
-template <class T> void multiply_by_blas(const Multiplication<T> &product, T factor) {
+template <class T> void gemm_by_blas(const Gemm<T> &gemm, T factor) {
   // By rows, left times right, is by columns, as BLAS has it, right times left.
-  const char transpose_b = product.right.transposed ? 't' : 'n', transpose_a = product.left.transposed ? 't' : 'n';
-  const int m = static_cast<int>(product.columns), n = static_cast<int>(product.rows),
-            k = static_cast<int>(product.inner), stride_b = static_cast<int>(product.right.stride),
-            stride_a = static_cast<int>(product.left.stride), stride = static_cast<int>(product.stride);
-  const T added = product.add;
-  Gemm<T> *gemm;
+  const char transpose_b = gemm.right.transposed ? 't' : 'n', transpose_a = gemm.left.transposed ? 't' : 'n';
+  const int m = static_cast<int>(gemm.columns), n = static_cast<int>(gemm.rows), k = static_cast<int>(gemm.inner),
+            stride_b = static_cast<int>(gemm.right.stride), stride_a = static_cast<int>(gemm.left.stride),
+            stride = static_cast<int>(gemm.stride);
+  const T added = gemm.add;
+  BlasGemm<T> *blas;
   if constexpr (std::is_same_v<T, float>)
-    gemm = sgemm_;
+    blas = sgemm_;
   else
-    gemm = dgemm_;
-  gemm(&transpose_b, &transpose_a, &m, &n, &k, &factor, product.right.data, &stride_b, product.left.data, &stride_a,
-       &added, product.out, &stride);
+    blas = dgemm_;
+  blas(&transpose_b, &transpose_a, &m, &n, &k, &factor, gemm.right.data, &stride_b, gemm.left.data, &stride_a, &added,
+       gemm.out, &stride);
 }
 
-template void multiply_by_blas(const Multiplication<float> &, float);
-template void multiply_by_blas(const Multiplication<double> &, double);
+template void gemm_by_blas(const Gemm<float> &, float);
+template void gemm_by_blas(const Gemm<double> &, double);
 
 namespace {
 
-// A product of the same size, made of other numbers.
-bool gains(const Multiplication<float> &like) {
-  Multiplication<float> product = like;
-  // An output of which a row is part of a longer one stays one.
-  product.stride = like.columns + (like.stride == like.columns ? 0 : 16);
-  product.left.stride = like.left.transposed ? like.rows : like.inner;
-  product.right.stride = like.right.transposed ? like.inner : like.columns;
+KernelChoices<GemmShape> &choices() {
+  static auto &object = *new KernelChoices<GemmShape>; // workers outlive static objects
+  return object;
+}
+
+// Tries a GEMM of the same shape, of other numbers.
+bool gains(const Gemm<float> &like) {
+  Gemm<float> gemm = like;
+  // An output whose rows are parts of longer ones stays one.
+  gemm.stride = like.columns + (like.stride == like.columns ? 0 : 16);
+  gemm.left.stride = like.left.transposed ? like.rows : like.inner;
+  gemm.right.stride = like.right.transposed ? like.inner : like.columns;
   uint32_t state = 1;
   const auto left = trial_numbers<float>(like.rows * like.inner, state),
              right = trial_numbers<float>(like.inner * like.columns, state),
-             before = trial_numbers<float>(like.rows * product.stride, state);
-  product.left.data = left.data();
-  product.right.data = right.data();
-  const auto outcome = [&](void (*multiply)(const Multiplication<float> &)) {
-    return try_product(before, [&](float *out) {
-      product.out = out;
-      multiply(product);
+             before = trial_numbers<float>(like.rows * gemm.stride, state);
+  gemm.left.data = left.data();
+  gemm.right.data = right.data();
+  const auto outcome = [&](void (*multiply)(const Gemm<float> &)) {
+    return time_trial(before, [&](float *out) {
+      gemm.out = out;
+      multiply(gemm);
     });
   };
-  const TrialOutcome blas = outcome([](const auto &p) { multiply_by_blas(p); });
-  return outcome(multiply_by_us).gains(blas);
+  const TrialOutcome blas = outcome([](const auto &p) { gemm_by_blas(p); });
+  return outcome(gemm_by_microkernel).gains(blas);
 }
 
 } // namespace
 
-int product_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
+int gemm_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
 
-ProductSize size_of(const Multiplication<float> &product, int64_t count) {
+GemmShape shape_of(const Gemm<float> &gemm, int64_t count) {
   return {.count = count,
-          .rows = product.rows,
-          .columns = product.columns,
-          .inner = product.inner,
-          .left_transposed = product.left.transposed,
-          .right_transposed = product.right.transposed,
-          .adds = product.add,
-          .dense = product.stride == product.columns,
-          .threads = product_threads()};
+          .rows = gemm.rows,
+          .columns = gemm.columns,
+          .inner = gemm.inner,
+          .left_transposed = gemm.left.transposed,
+          .right_transposed = gemm.right.transposed,
+          .adds = gemm.add,
+          .dense = gemm.stride == gemm.columns,
+          .threads = gemm_threads()};
 }
 
-// In parts of the longer side: what each thread arranges anew for itself is the shorter one's.
-void multiply_by_us(const Multiplication<float> &product) {
+// In parts of the longer side, since each thread packs the operand of the shorter side for itself.
+void gemm_by_microkernel(const Gemm<float> &gemm) {
   constexpr int64_t least_of_part = 64;
-  const bool by_rows = product.rows > product.columns;
-  const int64_t extent = by_rows ? product.rows : product.columns;
-  const int64_t parts = std::clamp<int64_t>(extent / least_of_part, 1, product_threads());
+  const bool by_rows = gemm.rows > gemm.columns;
+  const int64_t extent = by_rows ? gemm.rows : gemm.columns;
+  const int64_t parts = std::clamp<int64_t>(extent / least_of_part, 1, gemm_threads());
   const auto part = [&](int64_t i) {
     constexpr int64_t line = 16;
     const int64_t begin = begin_of_part(i, parts, extent, line);
-    sgemm(product.part(by_rows, begin, begin_of_part(i + 1, parts, extent, line) - begin));
+    microkernels::sgemm(gemm.part(by_rows, begin, begin_of_part(i + 1, parts, extent, line) - begin));
   };
-  if (parts == 1) return sgemm(product);
+  if (parts == 1) return microkernels::sgemm(gemm);
   parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; i++) part(i);
   });
@@ -101,13 +107,25 @@ void multiply_by_us(const Multiplication<float> &product) {
 
 bool has_blas(c10::ScalarType type) { return (type == c10::kDouble && dgemm_) || (type == c10::kFloat && sgemm_); }
 
-template <> void Multiplication<double>::run() const { multiply_by_blas(*this); }
-
-template <> void Multiplication<float>::run() const {
-  if (is_ours(size_of(*this), [this] { return gains(*this); }))
-    multiply_by_us(*this);
-  else
-    multiply_by_blas(*this);
+bool use_microkernel(const GemmShape &shape, const std::function<bool()> &gains) {
+  static const bool possible = microkernels::has_sgemm();
+  if (!possible) return false;
+  constexpr int64_t least = 1 << 14, most_elements = 16'000'000; // of a GEMM that is tried; of an operand or output
+  const int64_t count = std::max<int64_t>(shape.count, 1);
+  const int64_t most = std::max({shape.rows * shape.inner, shape.inner * shape.columns, shape.rows * shape.columns});
+  if (count * shape.rows * shape.columns * shape.inner < least || count * most > most_elements) return false;
+  return choices().ours(shape, gains);
 }
 
-} // namespace tb
+std::vector<std::pair<GemmShape, bool>> tried_gemms() { return choices().tried(); }
+
+template <> void multiply(const Gemm<double> &gemm) { gemm_by_blas(gemm); }
+
+template <> void multiply(const Gemm<float> &gemm) {
+  if (use_microkernel(shape_of(gemm), [&] { return gains(gemm); }))
+    gemm_by_microkernel(gemm);
+  else
+    gemm_by_blas(gemm);
+}
+
+} // namespace tb::ops::host

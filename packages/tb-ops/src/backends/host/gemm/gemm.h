@@ -1,63 +1,51 @@
-// One matrix product: by the BLAS that libtorch carries, or by our own kernel where that gives the same bits sooner.
+// One GEMM: by the BLAS that libtorch carries, or by the microkernel if that is bit-identical and faster.
 #pragma once
 #include <c10/core/ScalarType.h>
 
+#include <compare>
 #include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
 
-#include "backends/host/gemm/kernel_choices.h"
+#include "microkernels/gemm.h"
 
-namespace tb {
+namespace tb::ops::host {
 
-// A matrix in memory by rows, `stride` elements from one to the next; its transpose where that is said.
-template <class T> struct Factor {
-  const T *data;
-  int64_t stride;
-  bool transposed = false;
-};
+using microkernels::Gemm;
+using microkernels::gemm_nanoseconds;
+using microkernels::MatrixOperand;
 
-// About how long one thread takes: some 100 operations each.
-inline double product_nanoseconds(int64_t rows, int64_t columns, int64_t inner) {
-  return .02 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(inner);
-}
-
-// out = left right or, with `add`, out += left right. rows x inner times inner x columns.
-template <class T> struct Multiplication {
-  int64_t rows, columns, inner;
-  Factor<T> left, right;
-  T *out;
-  int64_t stride; // of out
-  bool add = false;
-
-  // `count` rows, or columns, from `begin` on.
-  Multiplication part(bool by_rows, int64_t begin, int64_t count) const {
-    Multiplication p = *this;
-    if (by_rows) {
-      p.rows = count;
-      p.left.data += begin * (left.transposed ? 1 : left.stride);
-      p.out += begin * stride;
-    } else {
-      p.columns = count;
-      p.right.data += begin * (right.transposed ? right.stride : 1);
-      p.out += begin;
-    }
-    return p;
-  }
-
-  // On as many threads as the calling one may use. Whether our kernel has the BLAS's bits, and is faster, is tried with
-  // other numbers once a size has been asked for a few times.
-  void run() const;
-};
-
-// Whether there is a BLAS for this type.
+// Whether there is a BLAS for this dtype.
 bool has_blas(c10::ScalarType type);
 
+// On as many threads as the calling one may use. Once a float shape was multiplied a few times, a trial on random numbers
+// decides whether the microkernel computes it: it must be bit-identical to the BLAS, and faster.
+template <class T> void multiply(const Gemm<T> &gemm);
+template <> void multiply(const Gemm<float> &gemm);
+template <> void multiply(const Gemm<double> &gemm);
+
 // By the BLAS alone, left times right times `factor`.
-template <class T> void multiply_by_blas(const Multiplication<T> &product, T factor = 1);
-// By our kernel alone, in parts where the calling thread may use several threads.
-void multiply_by_us(const Multiplication<float> &product);
-int product_threads();
+template <class T> void gemm_by_blas(const Gemm<T> &gemm, T factor = 1);
+// By the microkernel alone, in parts if the calling thread may use several threads.
+void gemm_by_microkernel(const Gemm<float> &gemm);
+int gemm_threads();
 
-// What is known of a product, or of `count` in a batch, before its numbers are.
-ProductSize size_of(const Multiplication<float> &product, int64_t count = 0);
+// Key of the kernel choice: every property of a float GEMM on which BLAS may dispatch.
+struct GemmShape {
+  int64_t count; // of a batch; 0: a single GEMM
+  int64_t rows, columns, inner;
+  bool left_transposed, right_transposed;
+  bool adds, dense; // to what the output holds; the output's rows follow each other without a gap
+  int threads;
+  auto operator<=>(const GemmShape &) const = default;
+};
+// Of a GEMM, or of `count` in a batch.
+GemmShape shape_of(const Gemm<float> &gemm, int64_t count = 0);
 
-} // namespace tb
+// Whether the microkernel computes this shape, if the processor can run it. `gains`: see KernelChoices.
+bool use_microkernel(const GemmShape &shape, const std::function<bool()> &gains);
+// The shapes that were tried, and whether the microkernel computes them.
+std::vector<std::pair<GemmShape, bool>> tried_gemms();
+
+} // namespace tb::ops::host

@@ -1,6 +1,5 @@
-// Who computes what of a size: PyTorch's kernel, or ours where a trial found the same bits sooner.
+// Per-shape kernel selection. A shape uses tb-ops' kernel only after a timed trial showed bit-identical output in less time.
 #pragma once
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -8,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-namespace tb {
+namespace tb::ops::host {
 
-// The sizes that came up so far.
-template <class Size> class Choices {
+// The choices for the shapes that were computed so far. Safe from any thread.
+template <class Size> class KernelChoices {
 public:
-  // Whether ours computes it. `gains` is asked once, when the size has come up a few times: a trial takes as long as ten
-  // calls or so, and where no size comes again it would never pay.
+  // Whether tb-ops' kernel computes the shape. `gains` runs the trial, once, after the shape was computed a few times: a trial
+  // takes as long as some ten calls, and would never pay for shapes that do not come again.
   bool ours(const Size &size, const std::function<bool()> &gains) {
     {
       const std::lock_guard lock(mutex_);
@@ -28,7 +27,7 @@ public:
     return find(size)->second.ours = gained;
   }
 
-  // Those that were tried, and whether they are ours.
+  // The shapes that were tried, and whether tb-ops' kernel computes them.
   std::vector<std::pair<Size, bool>> tried() const {
     std::vector<std::pair<Size, bool>> out;
     const std::lock_guard lock(mutex_);
@@ -53,34 +52,20 @@ private:
   std::map<Size, Choice> choices_; // elements stay where they are
 };
 
-// What the BLAS may choose its way by, of float matrices.
-struct ProductSize {
-  int64_t count; // of a batch; 0: a product of its own
-  int64_t rows, columns, inner;
-  bool left_transposed, right_transposed;
-  bool adds, dense; // to what the output holds; the output's rows follow each other without a gap
-  int threads;
-  auto operator<=>(const ProductSize &) const = default;
-};
-
-// Whether our kernel makes the product, where the processor can run it. `gains`: see Choices.
-bool is_ours(const ProductSize &size, const std::function<bool()> &gains);
-std::vector<std::pair<ProductSize, bool>> tried_products();
-
-// Numbers from -1 to 1 to try a product with; the same for a `state`, which moves on.
+// Numbers from -1 to 1 for a trial; the same ones for the same `state`, which advances.
 template <class T> std::vector<T> trial_numbers(int64_t size, uint32_t &state) {
   std::vector<T> made(static_cast<size_t>(size));
   for (T &number : made) number = static_cast<T>(static_cast<int32_t>(state = state * 1664525 + 1013904223) * 0x1p-31);
   return made;
 }
 
-// What a trial made, and the least of the nanoseconds that a few runs took.
+// The output of a trial, and the shortest time of a few runs.
 struct TrialOutcome {
   std::vector<float> out;
   int64_t nanoseconds;
   bool gains(const TrialOutcome &other) const { return out == other.out && nanoseconds < other.nanoseconds; }
 };
-// multiply(out), `out` being `before` each time.
-TrialOutcome try_product(const std::vector<float> &before, const std::function<void(float *out)> &multiply);
+// Times run(out), with `out` set to `before` each time.
+TrialOutcome time_trial(const std::vector<float> &before, const std::function<void(float *out)> &run);
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -15,13 +15,13 @@
 #include <algorithm>
 #include <climits>
 
-#include "backends/host/host.h"
-#include "tensor/outputs.h"
-#include "backends/host/gemm/parallel_gemm.h"
 #include "backends/host/dispatch_transparency.h"
+#include "backends/host/gemm/parallel_gemm.h"
+#include "backends/host/host.h"
 #include "intraop/thread_policy.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -50,18 +50,18 @@ template <class T> const T *data(const Tensor &tensor) {
 // Whether products of matrices with these sizes are made directly.
 bool direct(c10::ScalarType type, std::initializer_list<int64_t> sizes) {
   const auto [least, most] = std::minmax(sizes);
-  return least > 1 && most <= INT_MAX && multiplies(type);
+  return least > 1 && most <= INT_MAX && supports_gemm(type);
 }
 
 template <class T> void multiply_forward(const Tensor &input, const Tensor &weight, const Tensor &bias, Tensor &out) {
   const int64_t outputs = weight.size(0), inner = weight.size(1);
-  Product<T>{.rows = input.numel() / inner,
-             .columns = outputs,
-             .inner = inner,
-             .left = {data<T>(input), inner},
-             .right = {data<T>(weight), inner, true},
-             .out = out.mutable_data_ptr<T>(),
-             .bias = data<T>(bias)}
+  ParallelGemm<T>{.rows = input.numel() / inner,
+                  .columns = outputs,
+                  .inner = inner,
+                  .left = {data<T>(input), inner},
+                  .right = {data<T>(weight), inner, true},
+                  .out = out.mutable_data_ptr<T>(),
+                  .bias = data<T>(bias)}
       .run_shared();
 }
 
@@ -82,7 +82,7 @@ void forward_kernel(const Tensor &input, const Tensor &weight, const Tensor &bia
 template <class T> void multiply_backward(const Tensor &grad, const Tensor &input, const Tensor &weight,
                                           Tensor &grad_input, Tensor &grad_weight, Tensor &grad_bias) {
   const int64_t rows = grad.size(0), outputs = grad.size(1);
-  std::optional<Product<T>> by_weight, by_input;
+  std::optional<ParallelGemm<T>> by_weight, by_input;
   if (grad_input.defined())
     by_weight = {.rows = rows,
                  .columns = weight.size(1),
@@ -104,9 +104,9 @@ template <class T> void multiply_backward(const Tensor &grad, const Tensor &inpu
       nanoseconds += product->nanoseconds();
       most = std::min(most, product->most_parts());
     }
-  const int64_t parts = team.parts(most, nanoseconds);
+  const int64_t parts = intraop.parts(most, nanoseconds);
   const bool keeps_bits = (!by_weight || by_weight->keeps_bits(parts)) && (!by_input || by_input->keeps_bits(parts));
-  team.share(keeps_bits ? parts : 1, [&](int64_t i, int64_t count) {
+  intraop.share(keeps_bits ? parts : 1, [&](int64_t i, int64_t count) {
     if (by_weight) by_weight->run(i, count);
     if (by_input) by_input->run(i, count);
     if (i + 1 == count && grad_bias.defined()) at::cpu::sum_out(grad_bias, grad, 0);
@@ -155,7 +155,7 @@ public:
     const bool need_input = task_should_compute_output(0), need_weight = task_should_compute_output(1),
                need_bias = task_should_compute_output(2);
     const Tensor weight = need_input ? weight_.unpack() : Tensor(), input = need_weight ? input_.unpack() : Tensor();
-    if (c10::GradMode::is_enabled() || !unwatched(keys_of(grad)) || grad.scalar_type() != type_ ||
+    if (c10::GradMode::is_enabled() || !can_bypass_dispatch(keys_of(grad)) || grad.scalar_type() != type_ ||
         grad.device() != device_)
       return {need_input ? grad.matmul(weight) : Tensor(), need_weight ? rows(grad).t().mm(rows(input)) : Tensor(),
               need_bias ? rows(grad).sum(0) : Tensor()};
@@ -179,7 +179,7 @@ private:
 
 Tensor linear(c10::DispatchKeySet keys, const Tensor &input, const Tensor &weight, const OptionalTensor &bias_given) {
   const Tensor &bias = value_or_undefined(bias_given);
-  if (!unwatched(keys) || !fused(input, weight, bias)) return at::native::linear(input, weight, bias_given);
+  if (!can_bypass_dispatch(keys) || !fused(input, weight, bias)) return at::native::linear(input, weight, bias_given);
   c10::DimVector sizes(input.sizes());
   sizes.back() = weight.size(0);
   Tensor out = empty(sizes, {}, input.scalar_type(), device_number(input));
@@ -194,4 +194,4 @@ Tensor linear(c10::DispatchKeySet keys, const Tensor &input, const Tensor &weigh
 // Above autograd, since the node is ours.
 void register_linear(torch::Library &autograd_library) { autograd_library.impl("linear", TORCH_FN(linear)); }
 
-} // namespace tb
+} // namespace tb::ops::host

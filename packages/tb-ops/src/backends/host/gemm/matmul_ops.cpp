@@ -1,5 +1,7 @@
-// Products of matrices, and of batches of them, on the worker. Those that at::mm would hand to the BLAS as they are go
-// there directly, and so to our kernel where that is faster; batches to our kernel where it is; the others to PyTorch.
+// Matrix products, and batches of them, on the worker. Those that at::mm would hand to the BLAS as they are go there directly,
+// and so to the microkernel if that is faster; batches go to the microkernel if it is; the others go to PyTorch.
+#include "backends/host/gemm/matmul_ops.h"
+
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/baddbmm_cpu_dispatch.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
@@ -10,71 +12,72 @@
 #include <climits>
 #include <optional>
 
+#include "backends/host/gemm/kernel_choices.h"
 #include "backends/host/gemm/parallel_gemm.h"
-#include "microkernels/sgemm.h"
-#include "structured/structured.h"
+#include "backends/host/overrides.h"
 #include "intraop/thread_policy.h"
+#include "microkernels/sgemm.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
 
 // The matrix, or the first of a batch.
-std::optional<Factor<float>> factor(const Tensor &matrix) {
+std::optional<MatrixOperand<float>> factor(const Tensor &matrix) {
   const int64_t rows = matrix.size(-2), columns = matrix.size(-1), row = matrix.stride(-2), column = matrix.stride(-1);
   const float *data = matrix.const_data_ptr<float>();
-  if (column == 1 && row >= columns) return Factor<float>{data, row};
-  if (row == 1 && column >= rows) return Factor<float>{data, column, true};
+  if (column == 1 && row >= columns) return MatrixOperand<float>{data, row};
+  if (row == 1 && column >= rows) return MatrixOperand<float>{data, column, true};
   return std::nullopt;
 }
 
 // out = left right, or the first of a batch of such products, the output being contiguous; nothing where PyTorch has to
 // look at it.
-std::optional<Multiplication<float>> multiplication(const Tensor &left, const Tensor &right, Tensor &out) {
+std::optional<Gemm<float>> multiplication(const Tensor &left, const Tensor &right, Tensor &out) {
   const int64_t rows = out.size(-2), columns = out.size(-1), inner = left.size(-1);
   for (const Tensor *tensor : {&left, &right, static_cast<const Tensor *>(&out)})
     if (tensor->scalar_type() != c10::kFloat) return std::nullopt;
-  if (!out.is_contiguous() || std::min({rows, columns, inner}) < 2 || !multiplies(c10::kFloat)) return std::nullopt;
+  if (!out.is_contiguous() || std::min({rows, columns, inner}) < 2 || !supports_gemm(c10::kFloat)) return std::nullopt;
   const auto a = factor(left), b = factor(right);
   if (!a || !b || std::max({rows, columns, inner, a->stride, b->stride}) > INT_MAX) return std::nullopt;
-  return Multiplication<float>{rows, columns, inner, *a, *b, out.mutable_data_ptr<float>(), columns};
+  return Gemm<float>{rows, columns, inner, *a, *b, out.mutable_data_ptr<float>(), columns};
 }
 
-std::optional<Product<float>> product(const Tensor &left, const Tensor &right, Tensor &out) {
+std::optional<ParallelGemm<float>> product(const Tensor &left, const Tensor &right, Tensor &out) {
   const auto m = multiplication(left, right, out);
   if (!m) return std::nullopt;
-  return Product<float>{m->rows, m->columns, m->inner, m->left, m->right, m->out};
+  return ParallelGemm<float>{m->rows, m->columns, m->inner, m->left, m->right, m->out};
 }
 
 // Products of one size.
 struct Batch {
-  Multiplication<float> first;
+  Gemm<float> first;
   int64_t count, left, right; // elements from one factor to the next; outputs follow each other
 
   void run() const {
-    if (count < product_threads()) return run(0, count, multiply_by_us);
-    parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { run(begin, end, sgemm); });
+    if (count < gemm_threads()) return run(0, count, gemm_by_microkernel);
+    parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { run(begin, end, microkernels::sgemm); });
   }
 
   // In parts where that pays, each product by one thread.
   void run_shared() const {
-    const double nanoseconds = product_nanoseconds(count * first.rows, first.columns, first.inner);
-    const int64_t parts = team.parts(count, nanoseconds);
+    const double nanoseconds = gemm_nanoseconds(count * first.rows, first.columns, first.inner);
+    const int64_t parts = intraop.parts(count, nanoseconds);
     if (parts == 1) return run();
-    team.share(parts, [&](int64_t i, int64_t of) {
-      run(begin_of_part(i, of, count, 1), begin_of_part(i + 1, of, count, 1), sgemm);
+    intraop.share(parts, [&](int64_t i, int64_t of) {
+      run(begin_of_part(i, of, count, 1), begin_of_part(i + 1, of, count, 1), microkernels::sgemm);
     });
   }
 
   bool is_ours() const {
-    return tb::is_ours(size_of(first, count), [this] { return gains(); });
+    return use_microkernel(shape_of(first, count), [this] { return gains(); });
   }
 
 private:
-  void run(int64_t begin, int64_t end, void (*multiply)(const Multiplication<float> &)) const {
+  void run(int64_t begin, int64_t end, void (*multiply)(const Gemm<float> &)) const {
     for (int64_t i = begin; i < end; i++) {
-      Multiplication<float> product = first;
+      Gemm<float> product = first;
       product.left.data += i * left;
       product.right.data += i * right;
       product.out += i * first.rows * first.columns;
@@ -90,7 +93,7 @@ private:
     auto left_numbers = trial_numbers<float>(count * rows * inner, state),
          right_numbers = trial_numbers<float>(count * inner * columns, state);
     const auto before = trial_numbers<float>(count * rows * columns, state);
-    const auto made = [this](std::vector<float> &numbers, int64_t size, int64_t second, Factor<float> &own) {
+    const auto made = [this](std::vector<float> &numbers, int64_t size, int64_t second, MatrixOperand<float> &own) {
       own.data = numbers.data();
       own.stride = own.transposed ? size : second;
       return at::from_blob(numbers.data(), {count, size, second},
@@ -100,14 +103,14 @@ private:
                  b = made(right_numbers, inner, columns, batch.first.right);
     batch.left = rows * inner;
     batch.right = inner * columns;
-    const TrialOutcome stock = try_product(before, [&](float *to) {
+    const TrialOutcome stock = time_trial(before, [&](float *to) {
       Tensor out = at::from_blob(to, {count, rows, columns}, at::kFloat);
       if (first.add)
         at::cpu::baddbmm_outf(out, a, b, 1, 1, out);
       else
         at::cpu::bmm_outf(a, b, out);
     });
-    const TrialOutcome us = try_product(before, [&](float *to) {
+    const TrialOutcome us = time_trial(before, [&](float *to) {
       batch.first.out = to;
       batch.run();
     });
@@ -130,18 +133,18 @@ bool run_sgemm(const Tensor &left, const Tensor &right, Tensor out, bool add) {
   for (const Tensor *tensor : {&left, &right, static_cast<const Tensor *>(&out)})
     TORCH_CHECK(tensor->is_cpu() && tensor->scalar_type() == c10::kFloat && tensor->dim() == out.dim() &&
                     (out.dim() == 2 || out.dim() == 3),
-                "_sgemm takes float matrices on the CPU, or batches of them");
+                "sgemm takes float matrices on the CPU, or batches of them");
   TORCH_CHECK(left.size(-1) == right.size(-2) && left.size(-2) == out.size(-2) && right.size(-1) == out.size(-1) &&
                   (out.dim() == 2 || (left.size(0) == out.size(0) && right.size(0) == out.size(0))),
-              "_sgemm got factors of ", left.sizes(), " and ", right.sizes(), " for an output of ", out.sizes());
+              "sgemm got factors of ", left.sizes(), " and ", right.sizes(), " for an output of ", out.sizes());
   const auto a = factor(left), b = factor(right);
   TORCH_CHECK(a && b && out.stride(-1) == 1 && (out.dim() == 2 || out.is_contiguous()),
-              "_sgemm takes factors whose rows or columns are dense, and an output by rows, of a batch without gaps");
-  if (!has_sgemm()) return false;
-  const Multiplication<float> first{out.size(-2),   out.size(-1), left.size(-1), *a, *b, out.mutable_data_ptr<float>(),
-                                    out.stride(-2), add};
+              "sgemm takes factors whose rows or columns are dense, and an output by rows, of a batch without gaps");
+  if (!microkernels::has_sgemm()) return false;
+  const Gemm<float> first{out.size(-2),   out.size(-1), left.size(-1), *a, *b, out.mutable_data_ptr<float>(),
+                          out.stride(-2), add};
   if (out.dim() == 2)
-    sgemm(first);
+    microkernels::sgemm(first);
   else
     Batch{first, out.size(0), left.stride(0), right.stride(0)}.run();
   return true;
@@ -185,4 +188,4 @@ void baddbmm_outf(const Tensor &self, const Tensor &batch1, const Tensor &batch2
 }
 
 } // namespace cpu
-} // namespace tb
+} // namespace tb::ops::host

@@ -1,4 +1,4 @@
-// Cutting products, and trying whether parts of a product have the bits of the whole.
+// Cuts GEMMs, and tries whether the parts are bit-identical to the whole.
 #include "backends/host/gemm/parallel_gemm.h"
 
 #include <ATen/Context.h>
@@ -7,11 +7,12 @@
 #include <map>
 #include <vector>
 
+#include "backends/host/gemm/kernel_choices.h"
 #include "intraop/thread_policy.h"
 
-namespace tb {
+namespace tb::ops::host {
 
-bool multiplies(c10::ScalarType type) {
+bool supports_gemm(c10::ScalarType type) {
   if (!has_blas(type)) return false;
   if (type == c10::kDouble) return true;
   const at::Float32Precision precision =
@@ -19,24 +20,24 @@ bool multiplies(c10::ScalarType type) {
   return precision != at::Float32Precision::BF16 && precision != at::Float32Precision::TF32;
 }
 
-template <class T> void Product<T>::run(int64_t i, int64_t parts) const {
+template <class T> void ParallelGemm<T>::run(int64_t i, int64_t parts) const {
   const bool by_rows = rows >= columns;
   const int64_t extent = by_rows ? rows : columns;
   const int64_t begin = begin_of_part(i, parts, extent, step), end = begin_of_part(i + 1, parts, extent, step);
-  const auto part = Multiplication<T>{rows, columns, inner, left, right, out, columns, bias != nullptr}.part(
-      by_rows, begin, end - begin);
+  const auto part =
+      Gemm<T>{rows, columns, inner, left, right, out, columns, bias != nullptr}.part(by_rows, begin, end - begin);
   if (bias)
     for (int64_t row = 0; row < part.rows; row++)
       std::copy_n(by_rows ? bias : bias + begin, part.columns, part.out + row * columns);
-  part.run();
+  multiply(part);
 }
 
-template <class T> void Product<T>::run_shared() const {
-  const int64_t parts = team.parts(most_parts(), nanoseconds());
-  team.share(keeps_bits(parts) ? parts : 1, [this](int64_t i, int64_t count) { run(i, count); });
+template <class T> void ParallelGemm<T>::run_shared() const {
+  const int64_t parts = intraop.parts(most_parts(), nanoseconds());
+  intraop.share(keeps_bits(parts) ? parts : 1, [this](int64_t i, int64_t count) { run(i, count); });
 }
 
-template <class T> bool Product<T>::keeps_bits(int64_t parts) const {
+template <class T> bool ParallelGemm<T>::keeps_bits(int64_t parts) const {
   if (parts == 1) return true;
   using Sizes = std::array<int64_t, 7>;
   static thread_local std::map<Sizes, bool> known;
@@ -46,7 +47,7 @@ template <class T> bool Product<T>::keeps_bits(int64_t parts) const {
   return found->second;
 }
 
-template <class T> bool Product<T>::try_parts(int64_t parts) const {
+template <class T> bool ParallelGemm<T>::try_parts(int64_t parts) const {
   constexpr int64_t most_elements = 4'000'000;
   const int64_t sizes[] = {rows * inner, inner * columns, columns, rows * columns};
   if (std::ranges::any_of(sizes, [](int64_t size) { return size > most_elements; })) return false;
@@ -56,20 +57,20 @@ template <class T> bool Product<T>::try_parts(int64_t parts) const {
   const std::vector<T> first = numbers(rows * inner), second = numbers(inner * columns), added = numbers(columns);
   const auto product = [&](int64_t count) {
     std::vector<T> made(static_cast<size_t>(rows * columns));
-    const Product<T> same{rows,
-                          columns,
-                          inner,
-                          {first.data(), left.transposed ? rows : inner, left.transposed},
-                          {second.data(), right.transposed ? inner : columns, right.transposed},
-                          made.data(),
-                          bias ? added.data() : nullptr};
+    const ParallelGemm<T> same{rows,
+                               columns,
+                               inner,
+                               {first.data(), left.transposed ? rows : inner, left.transposed},
+                               {second.data(), right.transposed ? inner : columns, right.transposed},
+                               made.data(),
+                               bias ? added.data() : nullptr};
     for (int64_t i = 0; i < count; i++) same.run(i, count);
     return made;
   };
   return product(1) == product(parts);
 }
 
-template struct Product<float>;
-template struct Product<double>;
+template struct ParallelGemm<float>;
+template struct ParallelGemm<double>;
 
-} // namespace tb
+} // namespace tb::ops::host

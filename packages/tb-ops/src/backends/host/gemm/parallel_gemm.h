@@ -1,4 +1,4 @@
-// Matrix products of PyTorch's own BLAS, called as at::mm calls it: its bits, without what at::mm does around it.
+// GEMMs by PyTorch's own BLAS, called as at::mm calls it: its results, bit for bit, without the work that at::mm does around it.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -7,29 +7,29 @@
 
 #include "backends/host/gemm/gemm.h"
 
-namespace tb {
+namespace tb::ops::host {
 
-// Whether Product gives what at::mm does for this type with the present settings: float where no reduced precision is
+// Whether ParallelGemm computes what at::mm does for this dtype with the present settings: float if no reduced precision is
 // allowed, and double, in builds of PyTorch that carry a BLAS.
-bool multiplies(c10::ScalarType type);
+bool supports_gemm(c10::ScalarType type);
 
 // out = left right, with `bias`, unless null, added to each row. rows x inner times inner x columns, each at least 2;
 // `out` is contiguous.
-template <class T> struct Product {
+template <class T> struct ParallelGemm {
   int64_t rows, columns, inner;
-  Factor<T> left, right;
+  MatrixOperand<T> left, right;
   T *out;
   const T *bias = nullptr;
 
-  double nanoseconds() const { return product_nanoseconds(rows, columns, inner); } // on one thread
+  double nanoseconds() const { return gemm_nanoseconds(rows, columns, inner); } // on one thread
   // Into how many parts it can be cut, of rows or of columns.
   int64_t most_parts() const { return std::max(rows, columns) / step; }
-  // Whether those parts have the bits of the whole, which depends on how the BLAS itself cuts products of these sizes: it
-  // is tried once with other numbers. Products too large to try count as if they had not.
+  // Whether those parts are bit-identical to the whole, which depends on how the BLAS itself cuts GEMMs of this shape. It is
+  // tried once with other numbers; shapes that are too large to try count as not identical.
   bool keeps_bits(int64_t parts) const;
   // Part i of `parts`.
   void run(int64_t i = 0, int64_t parts = 1) const;
-  // In parts, each by a thread, where that pays and keeps the bits.
+  // In parts, each by a thread, if that pays and is bit-identical.
   void run_shared() const;
 
 private:
@@ -37,7 +37,4 @@ private:
   bool try_parts(int64_t parts) const;
 };
 
-// out = left right, or out += left right, of matrices or batches, by our kernel alone; false: this processor cannot.
-bool run_sgemm(const at::Tensor &left, const at::Tensor &right, at::Tensor out, bool add);
-
-} // namespace tb
+} // namespace tb::ops::host

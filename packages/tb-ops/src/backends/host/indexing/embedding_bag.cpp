@@ -10,7 +10,7 @@
 #include "backends/host/host.h"
 #include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -138,4 +138,4 @@ void register_embedding_bag(torch::Library &aten) {
   aten.impl("_embedding_bag_per_sample_weights_backward", TORCH_FN(sample_weights_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -23,11 +23,11 @@
 #include <ATen/ops/trace_ops.h>
 
 #include "backends/host/host.h"
-#include "tensor/outputs.h"
 #include "dispatch/call_checked.h"
 #include "tensor/output_donation.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -73,8 +73,8 @@ Tensor &index_select_out(const Tensor &self, int64_t dim, const Tensor &index, T
 
 void embedding_dense_backward_kernel(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding,
                                      bool by_frequency, Tensor &out) {
-  Placement placement(out);
-  placement.take(at::native::embedding_dense_backward_cpu(grad, indices, rows, padding, by_frequency));
+  OutputDonation donation(out);
+  donation.collect(at::native::embedding_dense_backward_cpu(grad, indices, rows, padding, by_frequency));
 }
 
 Tensor embedding_dense_backward(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding,
@@ -215,4 +215,4 @@ void register_indexing(torch::Library &aten) {
   aten.impl("trace", TORCH_FN(trace));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

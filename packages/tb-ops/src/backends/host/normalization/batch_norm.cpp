@@ -11,7 +11,7 @@
 #include "dispatch/call_checked.h"
 #include "intraop/thread_policy.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -25,12 +25,12 @@ bool dense(const Tensor &tensor) { return tensor.is_contiguous() || channels_las
 
 bool contiguous_or_undefined(const Tensor &tensor) { return !tensor.defined() || tensor.is_contiguous(); }
 
-// With the same bits on any number of threads where each channel's statistics are one thread's; where channels come last,
-// and so do those of a single pixel, all threads add up.
+// Bit-identical on any number of threads if one thread computes the statistics of a channel. In channels-last tensors, and in
+// those of a single pixel, all threads add up.
 template <class Run> void by_channels(const Tensor &input, const Run &run) {
   if (!input.is_contiguous() || channels_last(input) || input.numel() == input.size(0) * input.size(1)) return run();
   constexpr double nanoseconds = 1; // an element
-  team.independent(nanoseconds * static_cast<double>(input.numel()), run);
+  intraop.run_invariant(nanoseconds * static_cast<double>(input.numel()), run);
 }
 
 // A contiguous tensor can be channels-last too (one channel, one pixel); then it counts as contiguous.
@@ -181,4 +181,4 @@ void register_batch_norm(torch::Library &aten) {
   aten.impl("batch_norm_backward", TORCH_FN(batch_norm_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

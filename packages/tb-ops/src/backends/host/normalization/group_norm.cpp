@@ -8,7 +8,7 @@
 #include "backends/host/normalization/normalization.h"
 #include "dispatch/call_checked.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -67,4 +67,4 @@ void register_group_norm(torch::Library &aten) {
   aten.impl("native_group_norm_backward", TORCH_FN(native_group_norm_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -9,7 +9,7 @@
 #include "backends/host/normalization/normalization.h"
 #include "dispatch/call_checked.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -76,4 +76,4 @@ void register_layer_norm(torch::Library &aten) {
   aten.impl("native_layer_norm_backward", TORCH_FN(native_layer_norm_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -1,4 +1,4 @@
-// What the normalizations share.
+// The checks of parameters that all normalizations share.
 #pragma once
 #include <ATen/native/cpu/mixed_data_type.h>
 
@@ -7,7 +7,7 @@
 
 #include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 
 using OptionalTensor = std::optional<at::Tensor>;
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
@@ -19,12 +19,12 @@ inline c10::ScalarType parameter_type(const at::Tensor &input, const at::Tensor 
   return at::native::param_scalar_type(input, mixed);
 }
 
-// Whether parameters and statistics are vectors with an element for each channel, or absent. Calls with others take the
-// CPU's kernel itself and wait for it: what they give, or raise, is its own.
+// Whether parameters and statistics are vectors with an element for each channel, or absent. Other calls
+// run the CPU's kernel with a wait, so that they return, or raise, exactly what it does.
 inline bool by_channel(int64_t channels, std::initializer_list<const at::Tensor *> vectors) {
   return std::all_of(vectors.begin(), vectors.end(), [&](const at::Tensor *vector) {
     return !vector->defined() || (vector->dim() == 1 && vector->numel() == channels);
   });
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -1,21 +1,18 @@
 // Dropout: tb-generator draws the mask and applies it in one pass.
-#include "backends/host/random/dropout.h"
-
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/clone_ops.h>
 #include <ATen/ops/mul_ops.h>
 #include <ATen/ops/native_dropout_backward_native.h>
 #include <ATen/ops/native_dropout_native.h>
-#include <ATen/ops/ones_ops.h>
 
 #include "backends/host/host.h"
-#include "tensor/outputs.h"
-#include "random/philox_fill.h"
 #include "intraop/thread_policy.h"
+#include "random/dropout.h"
+#include "random/philox_fill.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -41,8 +38,8 @@ void dropout_kernel(const Tensor &input, const Distribution &keep, double scale,
   auto *to = static_cast<char *>(out.mutable_data_ptr());
   bool *kept = mask.mutable_data_ptr<bool>();
   const auto size = static_cast<int64_t>(input.element_size());
-  const Stretch now = keep.stretch.now();
-  team.loop(input.numel(), .8, [&](int64_t begin, int64_t end) {
+  const PhiloxState now = keep.philox.now();
+  intraop.loop(input.numel(), .8, [&](int64_t begin, int64_t end) {
     const tb_status status = runtime.generator.dropout(
         from + begin * size, to + begin * size, kept + begin, generator_type(input.scalar_type()),
         static_cast<uint64_t>(begin), static_cast<uint64_t>(end - begin), now.seed, now.offset, keep.a, scale);
@@ -59,12 +56,12 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor &input, double p, std::op
   const double keep = 1. - p;
   const Distribution distribution{.kind = TB_FILL_BERNOULLI,
                                   .a = keep,
-                                  .stretch =
+                                  .philox =
                                       reserve(std::nullopt, device, TB_FILL_BERNOULLI, c10::kBool, input.numel())};
   Tensor out = empty_preserving(input, input.scalar_type()), mask = empty_preserving(input, c10::kBool);
-  launch<"aten::native_dropout">(device, [x = TensorArgument(input), distribution, scale = keep == 0 ? 0. : 1. / keep,
-                                          y = WrittenArgument(out), m = WrittenArgument(mask)]() mutable {
-    dropout_kernel(x.alias(), distribution, scale, y.alias(), m.alias());
+  launch<"aten::native_dropout">(device, [x = TensorDescriptor(input), distribution, scale = keep == 0 ? 0. : 1. / keep,
+                                          y = WrittenDescriptor(out), m = WrittenDescriptor(mask)]() mutable {
+    dropout_kernel(x.as_cpu_tensor(), distribution, scale, y.as_cpu_tensor(), m.as_cpu_tensor());
   });
   return {std::move(out), std::move(mask)};
 }
@@ -74,7 +71,7 @@ void backward_kernel(const Tensor &grad, const Tensor &mask, double scale, Tenso
     const scalar_t *from = grad.const_data_ptr<scalar_t>();
     const bool *kept = mask.const_data_ptr<bool>();
     scalar_t *to = out.mutable_data_ptr<scalar_t>();
-    team.loop(grad.numel(), .3, [&](int64_t begin, int64_t end) {
+    intraop.loop(grad.numel(), .3, [&](int64_t begin, int64_t end) {
       scale_kept<scalar_t>(from + begin, kept + begin, to + begin, end - begin,
                            static_cast<at::opmath_type<scalar_t>>(scale));
     });
@@ -93,19 +90,9 @@ Tensor native_dropout_backward(const Tensor &grad, const Tensor &mask, double sc
 
 } // namespace
 
-std::optional<std::tuple<Tensor, Tensor>> undrawn_dropout(const Tensor &input, double p, std::optional<bool> train) {
-  if (input.numel() == 0) return std::tuple(input, empty_preserving(input, input.scalar_type()));
-  if (!train.value_or(true)) {
-    Tensor mask = at::_ops::ones::call(input.sym_sizes(), c10::kBool, c10::kStrided, input.device(), std::nullopt);
-    return std::tuple(at::_ops::clone::call(input, std::nullopt), std::move(mask));
-  }
-  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
-  return std::nullopt;
-}
-
 void register_dropout(torch::Library &aten) {
   aten.impl("native_dropout", TORCH_FN(native_dropout));
   aten.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

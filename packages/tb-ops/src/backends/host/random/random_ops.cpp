@@ -1,5 +1,5 @@
-// Random operators. PyTorch's own bodies check the arguments and end in a dispatch stub; our entries there reserve a
-// stretch of the device's generator and queue the fill.
+// Random operators. PyTorch's own bodies check the arguments and end in a dispatch stub; tb-ops' entries there reserve a
+// range of the device's generator and queue the fill.
 #include "launch/dispatch_stub.h"
 
 #include <ATen/ExpandUtils.h>
@@ -7,12 +7,12 @@
 #include <ATen/ops/aminmax_ops.h>
 #include <ATen/ops/lt_ops.h>
 
-#include "tensor/outputs.h"
-#include "random/philox_fill.h"
+#include "backends/host/host.h"
 #include "backends/host/random/sampling.h"
-#include "backends/backends.h"
+#include "random/philox_fill.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -34,9 +34,10 @@ template <Name name>
 void launch_fill(const at::TensorBase &out, Distribution distribution, OptionalGenerator generator) {
   if (out.numel() == 0) return;
   const c10::DeviceIndex device = out.device().index();
-  distribution.stretch = reserve(generator, device, distribution.kind, out.scalar_type(), out.numel());
-  launch<name>(device,
-               [to = WrittenArgument(Tensor(out)), distribution]() mutable { fill_tensor(to.alias(), distribution); });
+  distribution.philox = reserve(generator, device, distribution.kind, out.scalar_type(), out.numel());
+  launch<name>(device, [to = WrittenDescriptor(Tensor(out)), distribution]() mutable {
+    fill_tensor(to.as_cpu_tensor(), distribution);
+  });
 }
 
 void fill_uniform(at::TensorIteratorBase &iterator, double from, double to, OptionalGenerator generator) {
@@ -78,14 +79,14 @@ void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &proba
               self.device(), " but got ", probabilities.device());
   const Distribution unit{.kind = TB_FILL_UNIFORM,
                           .b = 1,
-                          .stretch = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, self.numel())};
+                          .philox = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, self.numel())};
   launch<"aten::bernoulli_">(
-      device, [to = WrittenArgument(Tensor(self)), p = TensorArgument(Tensor(probabilities)), unit]() mutable {
-        check_probabilities(p.alias());
-        Tensor &tensor = to.alias();
+      device, [to = WrittenDescriptor(Tensor(self)), p = TensorDescriptor(Tensor(probabilities)), unit]() mutable {
+        check_probabilities(p.as_cpu_tensor());
+        Tensor &tensor = to.as_cpu_tensor();
         Tensor numbers = host_doubles(tensor.sizes());
         fill_tensor(numbers, unit);
-        copy_result(tensor, at::_ops::lt_Tensor::call(numbers, p.alias()));
+        copy_result(tensor, at::_ops::lt_Tensor::call(numbers, p.as_cpu_tensor()));
       });
 }
 
@@ -142,4 +143,4 @@ void register_random(torch::Library &aten) {
   register_sampling(aten);
 }
 
-} // namespace tb
+} // namespace tb::ops::host

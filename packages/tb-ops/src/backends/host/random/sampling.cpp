@@ -3,9 +3,7 @@
 
 #include "backends/host/random/sampling.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
-#include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/argsort_ops.h>
 #include <ATen/ops/cumsum_ops.h>
@@ -14,28 +12,15 @@
 
 #include <cmath>
 
-#include "tensor/outputs.h"
+#include "random/permutation.h"
 #include "random/philox_fill.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 
 at::Tensor host_doubles(c10::IntArrayRef sizes) {
   return at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(sizes), c10::kDouble, std::nullopt,
                                              c10::Device(c10::kCPU), std::nullopt, std::nullopt);
-}
-
-void check_permutation(int64_t n, const std::optional<at::Generator> &generator, const at::Tensor &out) {
-  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
-  TORCH_CHECK(!generator || out.device() == generator->device(), "Expected a '", out.device(),
-              "' generator device but found '", generator ? generator->device() : out.device(), "'");
-  const c10::ScalarType type = out.scalar_type();
-  // By a tensor of the host: PyTorch's check makes one of the largest number, and that may overflow.
-  at::native::check_supported_max_int_with_precision(
-      n, at::Tensor(at::detail::empty_cpu({0}, type, std::nullopt, std::nullopt, std::nullopt, std::nullopt)));
-  const bool offered = type == c10::kHalf || type == c10::kBFloat16 ||
-                       (at::isIntegralType(type, false) && !c10::isBarebonesUnsignedType(type)) ||
-                       type == c10::kFloat || type == c10::kDouble;
-  TORCH_CHECK_NOT_IMPLEMENTED(offered, "\"randperm\" not implemented for '", type, "'");
 }
 
 namespace {
@@ -62,9 +47,9 @@ Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
   const c10::DeviceIndex device = device_number(out);
   const Distribution keys{.kind = TB_FILL_INTEGERS,
                           .from = std::numeric_limits<int64_t>::min(),
-                          .stretch = reserve(generator, device, TB_FILL_INTEGERS, c10::kLong, n)};
-  launch<"aten::randperm">(device, [to = WrittenArgument(out), keys, n]() mutable {
-    Tensor &order = to.alias();
+                          .philox = reserve(generator, device, TB_FILL_INTEGERS, c10::kLong, n)};
+  launch<"aten::randperm">(device, [to = WrittenDescriptor(out), keys, n]() mutable {
+    Tensor &order = to.as_cpu_tensor();
     Tensor numbers = at::_ops::empty_memory_format::call({c10::SymInt(n)}, c10::kLong, std::nullopt,
                                                          c10::Device(c10::kCPU), std::nullopt, std::nullopt);
     fill_tensor(numbers, keys);
@@ -79,11 +64,11 @@ void multinomial_with_replacement(Tensor &out, const Tensor &weights, int64_t sa
   const c10::DeviceIndex device = device_number(weights);
   const Distribution unit{.kind = TB_FILL_UNIFORM,
                           .b = 1,
-                          .stretch = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, out.numel())};
-  launch<"aten::multinomial">(device, [to = WrittenArgument(out), from = TensorArgument(weights), unit,
+                          .philox = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, out.numel())};
+  launch<"aten::multinomial">(device, [to = WrittenDescriptor(out), from = TensorDescriptor(weights), unit,
                                        samples]() mutable {
-    Tensor &chosen = to.alias();
-    const Tensor sums = at::_ops::cumsum::call(from.alias(), -1, c10::kDouble);
+    Tensor &chosen = to.as_cpu_tensor();
+    const Tensor sums = at::_ops::cumsum::call(from.as_cpu_tensor(), -1, c10::kDouble);
     const int64_t classes = sums.size(-1);
     Tensor numbers = host_doubles(chosen.sizes());
     fill_tensor(numbers, unit);
@@ -112,4 +97,4 @@ void register_sampling(torch::Library &aten) {
   aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

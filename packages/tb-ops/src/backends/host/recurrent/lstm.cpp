@@ -22,13 +22,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "dispatch/fallback.h"
+#include "backends/host/dispatch_transparency.h"
 #include "backends/host/host.h"
 #include "backends/host/recurrent/lstm_layer.h"
+#include "dispatch/forced_fallback.h"
 #include "tensor/outputs.h"
-#include "backends/host/dispatch_transparency.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor, at::TensorList;
@@ -144,8 +144,8 @@ public:
     const auto unpack = [&](size_t i) { return given_[i].unpack(); };
     const LayerTensors given{unpack(0), unpack(1), unpack(2), unpack(3), unpack(4), unpack(5), unpack(6)};
     const auto plain = [&](const Tensor &grad) {
-      return !grad.defined() ||
-             (unwatched(keys_of(grad)) && grad.scalar_type() == at::kFloat && grad.device() == given.input.device());
+      return !grad.defined() || (can_bypass_dispatch(keys_of(grad)) && grad.scalar_type() == at::kFloat &&
+                                 grad.device() == given.input.device());
     };
     if (c10::GradMode::is_enabled() || !std::all_of(grads.begin(), grads.end(), plain))
       return by_pytorch(given, std::move(grads));
@@ -270,7 +270,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm(c10::DispatchKeySet keys, const Tensor &
                                         bool bidirectional, bool batch_first) {
   if (!runs_by_layers(input, states, weights))
     return at::native::lstm(input, states, weights, has_biases, layers, dropout, train, bidirectional, batch_first);
-  if (unwatched(keys) && runs_by_our_layers(input, states, weights, has_biases, layers, bidirectional, batch_first))
+  if (can_bypass_dispatch(keys) &&
+      runs_by_our_layers(input, states, weights, has_biases, layers, bidirectional, batch_first))
     return run_our_layers(input, states, weights, has_biases, layers, dropout, train, bidirectional, batch_first);
   Tensor output, hidden, cell;
   at::native::lstm_mkldnn_stub(c10::kCPU, output, hidden, cell, input, states, weights, has_biases, layers, dropout,
@@ -288,4 +289,4 @@ void register_lstm(torch::Library &aten) {
   autograd->impl("lstm.input", TORCH_FN(lstm));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

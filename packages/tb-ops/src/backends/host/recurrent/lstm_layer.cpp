@@ -6,12 +6,14 @@
 #include <array>
 #include <vector>
 
+#include "intraop/thread_policy.h"
 #include "microkernels/avx512.h"
 #include "microkernels/sgemm.h"
-#include "intraop/thread_policy.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
+
+using namespace microkernels;
 
 constexpr int64_t gate_count = 4;
 
@@ -90,14 +92,14 @@ TB_AVX512 void sum_rows(const float *from, int64_t rows, int64_t stride, int64_t
   }
 }
 
-// Both weights, of which every thread arranges some panels.
-std::array<ArrangedFactor, 2> &arranged(const std::array<Factor<float>, 2> &weights,
-                                        const std::array<int64_t, 2> &inner, const std::array<int64_t, 2> &columns) {
-  static thread_local std::array<ArrangedFactor, 2> of_this_thread; // a lambda would mean its own thread's
-  std::array<ArrangedFactor, 2> &factors = of_this_thread;
+// Both weights, of which every thread packs some panels.
+std::array<PackedOperand, 2> &packed(const std::array<MatrixOperand<float>, 2> &weights,
+                                     const std::array<int64_t, 2> &inner, const std::array<int64_t, 2> &columns) {
+  static thread_local std::array<PackedOperand, 2> of_this_thread; // a lambda would mean its own thread's
+  std::array<PackedOperand, 2> &factors = of_this_thread;
   for (size_t i = 0; i < 2; i++) {
     factors[i].begin(weights[i], inner[i], columns[i]);
-    parallel_for(0, factors[i].panels(), 4, [&, i](int64_t first, int64_t last) { factors[i].arrange(first, last); });
+    parallel_for(0, factors[i].panels(), 4, [&, i](int64_t first, int64_t last) { factors[i].pack(first, last); });
   }
   return factors;
 }
@@ -113,20 +115,18 @@ constexpr int64_t sequences_together = 2; // that are worth reading the weights 
 
 } // namespace
 
-bool has_lstm_layer() { return has_sgemm(); }
+bool has_lstm_layer() { return microkernels::has_sgemm(); }
 
-double LstmLayer::nanoseconds() const {
-  return product_nanoseconds(steps * batch, gate_count * hidden, inputs + hidden);
-}
+double LstmLayer::nanoseconds() const { return gemm_nanoseconds(steps * batch, gate_count * hidden, inputs + hidden); }
 
 void LstmLayer::forward(const float *input_bias, const float *hidden_bias, float *output, float *last_hidden,
                         float *last_cell, float *gates, float *cells) const {
   const int64_t width = gate_count * hidden;
   std::vector<float> bias(static_cast<size_t>(width));
   for (int64_t i = 0; input_bias && i < width; i++) bias[static_cast<size_t>(i)] = input_bias[i] + hidden_bias[i];
-  team.independent(nanoseconds(), [&] {
+  intraop.run_invariant(nanoseconds(), [&] {
     const auto &factors =
-        arranged({{{input_weight, inputs, true}, {hidden_weight, hidden, true}}}, {inputs, hidden}, {width, width});
+        packed({{{input_weight, inputs, true}, {hidden_weight, hidden, true}}}, {inputs, hidden}, {width, width});
     parallel_for(0, batch, sequences_together, [&](int64_t first, int64_t last) {
       const int64_t rows = last - first;
       const auto gates_of = [&](int64_t place) { return gates + (place * batch + first) * width; };
@@ -154,7 +154,7 @@ void LstmGradients::backward(const LstmLayer &layer, const float *output, const 
                              const float *grad_cell) const {
   const int64_t steps = layer.steps, batch = layer.batch, inputs = layer.inputs, hidden = layer.hidden;
   const int64_t width = gate_count * hidden;
-  const auto sequences = [&](const ArrangedFactor &by_input, const ArrangedFactor &by_hidden, int64_t first,
+  const auto sequences = [&](const PackedOperand &by_input, const PackedOperand &by_hidden, int64_t first,
                              int64_t last) {
     const int64_t rows = last - first, begin = first * hidden;
     copy_or_zero(grad_hidden ? grad_hidden + begin : nullptr, rows * hidden, first_hidden + begin);
@@ -196,9 +196,9 @@ void LstmGradients::backward(const LstmLayer &layer, const float *output, const 
     }
     if (bias) sum_rows(gates + first, steps * batch, width, last - first, bias + first);
   };
-  team.independent(2 * layer.nanoseconds(), [&] {
-    const auto &factors = arranged({{{layer.input_weight, inputs}, {layer.hidden_weight, hidden}}}, {width, width},
-                                   {input ? inputs : 0, hidden});
+  intraop.run_invariant(2 * layer.nanoseconds(), [&] {
+    const auto &factors = packed({{{layer.input_weight, inputs}, {layer.hidden_weight, hidden}}}, {width, width},
+                                 {input ? inputs : 0, hidden});
     parallel_for(0, batch, sequences_together,
                  [&](int64_t first, int64_t last) { sequences(factors[0], factors[1], first, last); });
     constexpr int64_t line = 16; // rows of one tile, or elements of one line of a cache
@@ -207,16 +207,16 @@ void LstmGradients::backward(const LstmLayer &layer, const float *output, const 
   });
 }
 
-} // namespace tb
+} // namespace tb::ops::host
 
 #else
 
-namespace tb {
+namespace tb::ops::host {
 bool has_lstm_layer() { return false; }
 double LstmLayer::nanoseconds() const { return 0; }
 void LstmLayer::forward(const float *, const float *, float *, float *, float *, float *, float *) const {}
 void LstmGradients::backward(const LstmLayer &, const float *, const float *, const float *, const OutputGradient &,
                              const float *, const float *) const {}
-} // namespace tb
+} // namespace tb::ops::host
 
 #endif

@@ -1,12 +1,12 @@
 // One layer of an LSTM in one direction, in float, on processors with AVX-512.
 //
-// oneDNN's layers, which stock CPU runs, let all threads make each step's product, and meet after it. Sequences of a
-// batch have nothing to do with each other: here each thread takes some of them through all steps. So the bits depend on
-// nothing but the numbers. They are not oneDNN's, which adds up in another order; tests/test_lstm.py compares the errors.
+// oneDNN's layers, which stock CPU runs, divide the GEMM of each step among all threads, which meet after it. The sequences of a
+// batch are independent, so here each thread takes some of them through all steps, and the result does not depend on the number
+// of threads. It is not bit-identical to oneDNN's, which adds up in another order; the tests compare the errors.
 #pragma once
 #include <cstdint>
 
-namespace tb {
+namespace tb::ops::host {
 
 bool has_lstm_layer(); // whether this processor can
 
@@ -19,7 +19,7 @@ struct LstmLayer {
   const float *hidden_weight;             // 4 hidden x hidden
   const float *first_hidden, *first_cell; // batch x hidden
 
-  // Its way of time: the place of step i, of which 0 is the first that is computed.
+  // The place in time of step i; step 0 is computed first.
   int64_t at(int64_t i) const { return reversed ? steps - 1 - i : i; }
   // Of the forward pass, on one thread; backward takes twice as long.
   double nanoseconds() const;
@@ -46,4 +46,4 @@ struct LstmGradients {
                 const OutputGradient &grad_output, const float *grad_hidden, const float *grad_cell) const;
 };
 
-} // namespace tb
+} // namespace tb::ops::host

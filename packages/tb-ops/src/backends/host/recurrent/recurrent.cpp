@@ -14,7 +14,7 @@
 #include "backends/host/host.h"
 #include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -185,4 +185,4 @@ void register_recurrent(torch::Library &aten) {
   aten.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -24,10 +24,10 @@
 #include <iterator>
 
 #include "backends/host/host.h"
-#include "tensor/outputs.h"
 #include "dispatch/call_checked.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -35,8 +35,8 @@ using OptionalTensor = std::optional<Tensor>;
 
 // ---- squared and smooth absolute errors -------------------------------------------------------------------------
 
-bool alike(const Tensor &one, const Tensor &other) {
-  Alike both;
+bool uniform(const Tensor &one, const Tensor &other) {
+  UniformOperands both;
   both.add(one);
   both.add(other);
   return both.good;
@@ -44,7 +44,7 @@ bool alike(const Tensor &one, const Tensor &other) {
 
 // Their structured kernels resize the output in the middle, which an output made before cannot follow.
 Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
-  if (reduction != at::Reduction::None && alike(self, target)) return empty_on(self, {}, self.scalar_type());
+  if (reduction != at::Reduction::None && uniform(self, target)) return empty_on(self, {}, self.scalar_type());
   const Tensor undefined;
   auto iterator = at::TensorIterator::borrowing_binary_op(undefined, self, target); // checks as PyTorch does
   if (reduction == at::Reduction::None) return iterator.output();
@@ -64,7 +64,7 @@ void mse_loss_backward_kernel(const Tensor &grad, const Tensor &self, const Tens
 
 // The usual call, without the zeros that PyTorch's own writes first.
 Tensor mse_loss_backward(const Tensor &grad, const Tensor &self, const Tensor &target, int64_t reduction) {
-  if (!alike(self, target) || grad.scalar_type() != self.scalar_type() || grad.device() != self.device() ||
+  if (!uniform(self, target) || grad.scalar_type() != self.scalar_type() || grad.device() != self.device() ||
       !(grad.dim() == 0 || grad.sizes() == self.sizes()))
     return at::native::mse_loss_backward(grad, self, target, reduction);
   Tensor out = empty_on(self, self.sizes(), self.scalar_type());
@@ -92,13 +92,13 @@ Tensor &mse_loss_out(const Tensor &self, const Tensor &target, int64_t reduction
   common_device("aten::mse_loss", {&self, &target, &out});
   if (self.is_complex() || target.is_complex()) // which it refuses, with the CPU's own exception
     return call_checked<at::_ops::mse_loss_out>(self, target, reduction, out);
-  return give(tb::mse_loss(self, target, reduction), out);
+  return give(host::mse_loss(self, target, reduction), out);
 }
 Tensor &smooth_l1_loss_out(const Tensor &self, const Tensor &target, int64_t reduction, double beta, Tensor &out) {
   common_device("aten::smooth_l1_loss", {&self, &target, &out});
   if (self.is_complex() || target.is_complex())
     return call_checked<at::_ops::smooth_l1_loss_out>(self, target, reduction, beta, out);
-  return give(tb::smooth_l1_loss(self, target, reduction, beta), out);
+  return give(host::smooth_l1_loss(self, target, reduction, beta), out);
 }
 
 // ---- binary cross entropy ---------------------------------------------------------------------------------------
@@ -249,4 +249,4 @@ void register_losses(torch::Library &aten) {
   aten.impl("nll_loss2d_backward", TORCH_FN(nll_loss2d_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -1,6 +1,6 @@
 // Reductions that PyTorch does not generate: variance, extremes, medians, products, dot products, comparison.
-#include "launch/host_view.h"
 #include "backends/host/iterator_stub.h"
+#include "launch/host_view.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/ReduceAllOps.h>
@@ -25,10 +25,10 @@
 #include <ATen/ops/vdot_native.h>
 
 #include "backends/host/host.h"
-#include "tensor/outputs.h"
 #include "dispatch/call_checked.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -42,52 +42,52 @@ c10::DimVector reduced_shape(const Tensor &self, OptionalDims dims, bool keep) {
 
 // ---- variance and standard deviation ----------------------------------------------------------------------------
 
-void check_spread(const Tensor &self) {
+void check_variance(const Tensor &self) {
   TORCH_CHECK(c10::isFloatingType(self.scalar_type()) || c10::isComplexType(self.scalar_type()),
               "std and var only support floating point and complex dtypes");
 }
 
-using Spread = Tensor(const Tensor &, OptionalDims, const Correction &, bool);
-using SpreadOut = Tensor &(const Tensor &, OptionalDims, const Correction &, bool, Tensor &);
-using SpreadMean = std::tuple<Tensor, Tensor>(const Tensor &, OptionalDims, const Correction &, bool);
+using Variance = Tensor(const Tensor &, OptionalDims, const Correction &, bool);
+using VarianceOut = Tensor &(const Tensor &, OptionalDims, const Correction &, bool, Tensor &);
+using VarianceMean = std::tuple<Tensor, Tensor>(const Tensor &, OptionalDims, const Correction &, bool);
 
-template <SpreadOut *function>
-void spread_kernel(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep, Tensor &out) {
+template <VarianceOut *function>
+void variance_kernel(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep, Tensor &out) {
   function(self, dims, correction, keep, out);
 }
 
-template <Name name, SpreadOut *function>
-Tensor &spread_out(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep, Tensor &out) {
-  check_spread(self);
+template <Name name, VarianceOut *function>
+Tensor &variance_out(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep, Tensor &out) {
+  check_variance(self);
   const c10::DeviceIndex device = common_device(name.value, {&self, &out});
   at::native::resize_output(out, reduced_shape(self, dims, keep));
-  launch_kernel<name, spread_kernel<function>>(device, self, dims, correction, keep, out);
+  launch_kernel<name, variance_kernel<function>>(device, self, dims, correction, keep, out);
   return out;
 }
 
-template <Name name, SpreadOut *function>
-Tensor spread(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
-  check_spread(self);
+template <Name name, VarianceOut *function>
+Tensor variance(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
+  check_variance(self);
   Tensor out = empty_on(self, reduced_shape(self, dims, keep), c10::toRealValueType(self.scalar_type()));
-  launch_kernel<name, spread_kernel<function>>(device_number(self), self, dims, correction, keep, out);
+  launch_kernel<name, variance_kernel<function>>(device_number(self), self, dims, correction, keep, out);
   return out;
 }
 
-template <SpreadMean *function> void spread_mean_kernel(const Tensor &self, OptionalDims dims,
-                                                        const Correction &correction, bool keep, Tensor &spread,
-                                                        Tensor &mean) {
+template <VarianceMean *function> void variance_mean_kernel(const Tensor &self, OptionalDims dims,
+                                                            const Correction &correction, bool keep, Tensor &variance,
+                                                            Tensor &mean) {
   const auto [first, second] = function(self, dims, correction, keep);
-  copy_result(spread, first);
+  copy_result(variance, first);
   copy_result(mean, second);
 }
 
-template <Name name, SpreadMean *function>
-std::tuple<Tensor, Tensor> spread_mean(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
-  check_spread(self);
+template <Name name, VarianceMean *function> std::tuple<Tensor, Tensor>
+variance_mean(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
+  check_variance(self);
   const c10::DimVector sizes = reduced_shape(self, dims, keep);
   Tensor out = empty_on(self, sizes, c10::toRealValueType(self.scalar_type()));
   Tensor mean = empty_on(self, sizes, self.scalar_type());
-  launch_kernel<name, spread_mean_kernel<function>>(device_number(self), self, dims, correction, keep, out, mean);
+  launch_kernel<name, variance_mean_kernel<function>>(device_number(self), self, dims, correction, keep, out, mean);
   return {std::move(out), std::move(mean)};
 }
 
@@ -232,12 +232,12 @@ Tensor logcumsumexp(const Tensor &self, int64_t dim) {
 void register_reductions(torch::Library &aten) {
   enter_stub<"aten::max", at::native::max_all_stub>();
   enter_stub<"aten::min", at::native::min_all_stub>();
-  aten.impl("var.correction", TORCH_FN((spread<"aten::var", at::native::var_out>)));
-  aten.impl("std.correction", TORCH_FN((spread<"aten::std", at::native::std_out>)));
-  aten.impl("var.correction_out", TORCH_FN((spread_out<"aten::var", at::native::var_out>)));
-  aten.impl("std.correction_out", TORCH_FN((spread_out<"aten::std", at::native::std_out>)));
-  aten.impl("var_mean.correction", TORCH_FN((spread_mean<"aten::var_mean", at::native::var_mean>)));
-  aten.impl("std_mean.correction", TORCH_FN((spread_mean<"aten::std_mean", at::native::std_mean>)));
+  aten.impl("var.correction", TORCH_FN((variance<"aten::var", at::native::var_out>)));
+  aten.impl("std.correction", TORCH_FN((variance<"aten::std", at::native::std_out>)));
+  aten.impl("var.correction_out", TORCH_FN((variance_out<"aten::var", at::native::var_out>)));
+  aten.impl("std.correction_out", TORCH_FN((variance_out<"aten::std", at::native::std_out>)));
+  aten.impl("var_mean.correction", TORCH_FN((variance_mean<"aten::var_mean", at::native::var_mean>)));
+  aten.impl("std_mean.correction", TORCH_FN((variance_mean<"aten::std_mean", at::native::std_mean>)));
   aten.impl("median", TORCH_FN(median));
   aten.impl("nanmedian", TORCH_FN(nanmedian));
   aten.impl("median.dim_values", TORCH_FN((pair_out<"aten::median", at::native::median_out_cpu>)));
@@ -255,4 +255,4 @@ void register_reductions(torch::Library &aten) {
   aten.impl("_logcumsumexp", TORCH_FN(logcumsumexp));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

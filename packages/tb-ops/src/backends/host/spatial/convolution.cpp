@@ -5,12 +5,12 @@
 #include <ATen/ops/convolution_ops.h>
 
 #include "backends/host/host.h"
-#include "tensor/outputs.h"
 #include "dispatch/call_checked.h"
-#include "tensor/output_donation.h"
 #include "intraop/thread_policy.h"
+#include "tensor/output_donation.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -27,19 +27,19 @@ c10::SymIntArrayRef symbolic(const c10::DimVector &list) { return c10::fromIntAr
 // The layout that the CPU's backend for this call gives to its results. Only shapes and strides are read.
 c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight, const OptionalTensor &bias,
                                 const Parameters &with) {
-  AliasScope aliases;
-  TensorArgument input_argument(input), weight_argument(weight), bias_argument(value_or_undefined(bias));
-  const Tensor &x = input_argument.alias(), &w = weight_argument.alias();
-  const OptionalTensor b = bias ? OptionalTensor(bias_argument.alias()) : std::nullopt;
+  WorkerTensorScope aliases;
+  TensorDescriptor input_argument(input), weight_argument(weight), bias_argument(value_or_undefined(bias));
+  const Tensor &x = input_argument.as_cpu_tensor(), &w = weight_argument.as_cpu_tensor();
+  const OptionalTensor b = bias ? OptionalTensor(bias_argument.as_cpu_tensor()) : std::nullopt;
   const at::native::ConvBackend backend =
       at::native::select_conv_backend(x, w, b, symbolic(with.stride), symbolic(with.padding), symbolic(with.dilation),
                                       with.transposed, symbolic(with.output_padding), with.groups, std::nullopt);
   return at::native::_determine_backend_memory_format(x, w, backend);
 }
 
-// Whether a forward pass has the same bits on any number of threads: PyTorch and oneDNN choose other kernels for other
-// kinds, some by the number of threads.
-bool is_independent(const Tensor &input, const Tensor &weight, bool transposed, int64_t groups) {
+// Whether a forward pass is bit-identical on any number of threads: for other kinds PyTorch and oneDNN choose other kernels,
+// some by the number of threads.
+bool is_thread_invariant(const Tensor &input, const Tensor &weight, bool transposed, int64_t groups) {
   return input.dim() == 4 && input.size(0) > 1 && weight.size(2) > 1 && weight.size(3) > 1 && !transposed &&
          groups == 1;
 }
@@ -63,16 +63,17 @@ Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTens
                                                groups)
                  : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
   Tensor out = empty_formatted(input, sizes, input.scalar_type(), result_format(input, weight, bias, with));
-  launch<"aten::convolution">(device, [x = TensorArgument(input), w = TensorArgument(weight), b = stored(bias),
-                                       with = std::move(with), y = WrittenArgument(out),
-                                       independent = is_independent(input, weight, transposed, groups)]() mutable {
-    if (!independent) team.depend();
-    const Tensor &input = x.alias(), &weight = w.alias();
-    const OptionalTensor bias = restore(b);
-    Placement placement(y.alias()); // before the work: the team goes by all of a kernel's tensors
-    placement.take(at::_ops::convolution::call(input, weight, bias, symbolic(with.stride), symbolic(with.padding),
-                                               symbolic(with.dilation), with.transposed, symbolic(with.output_padding),
-                                               with.groups));
+  launch<"aten::convolution">(device, [x = TensorDescriptor(input), w = TensorDescriptor(weight), b = capture(bias),
+                                       with = std::move(with), y = WrittenDescriptor(out),
+                                       independent = is_thread_invariant(input, weight, transposed, groups)]() mutable {
+    if (!independent) intraop.depend_on_thread_count();
+    const Tensor &input = x.as_cpu_tensor(), &weight = w.as_cpu_tensor();
+    const OptionalTensor bias = materialize(b);
+    OutputDonation donation(
+        y.as_cpu_tensor()); // before the work, since the thread policy counts all of a kernel's tensors
+    donation.collect(at::_ops::convolution::call(input, weight, bias, symbolic(with.stride), symbolic(with.padding),
+                                                 symbolic(with.dilation), with.transposed,
+                                                 symbolic(with.output_padding), with.groups));
   });
   return out;
 }
@@ -95,18 +96,18 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor &grad, cons
   if (mask[1]) grad_weight = empty_formatted(weight, weight.sizes(), weight.scalar_type(), format);
   if (mask[2]) grad_bias = empty_on(weight, {grad.size(1)}, weight.scalar_type());
   launch<"aten::convolution_backward">(
-      device, [dy = TensorArgument(grad), x = TensorArgument(input), w = TensorArgument(weight), mask,
-               channels = grad.size(1), with = std::move(with), dx = WrittenArgument(grad_input),
-               dw = WrittenArgument(grad_weight), db = WrittenArgument(grad_bias)]() mutable {
+      device, [dy = TensorDescriptor(grad), x = TensorDescriptor(input), w = TensorDescriptor(weight), mask,
+               channels = grad.size(1), with = std::move(with), dx = WrittenDescriptor(grad_input),
+               dw = WrittenDescriptor(grad_weight), db = WrittenDescriptor(grad_bias)]() mutable {
         const c10::SymInt bias_size = channels;
-        const Tensor &grad = dy.alias(), &input = x.alias(), &weight = w.alias();
-        Placement placement({dx.alias(), dw.alias(), db.alias()});
+        const Tensor &grad = dy.as_cpu_tensor(), &input = x.as_cpu_tensor(), &weight = w.as_cpu_tensor();
+        OutputDonation donation({dx.as_cpu_tensor(), dw.as_cpu_tensor(), db.as_cpu_tensor()});
         const auto [x_result, w_result, b_result] = at::_ops::convolution_backward::call(
             grad, input, weight,
             mask[2] ? at::OptionalSymIntArrayRef(c10::SymIntArrayRef(bias_size)) : at::OptionalSymIntArrayRef(),
             symbolic(with.stride), symbolic(with.padding), symbolic(with.dilation), with.transposed,
             symbolic(with.output_padding), with.groups, mask);
-        placement.take({x_result, w_result, b_result});
+        donation.collect({x_result, w_result, b_result});
       });
   return {std::move(grad_input), std::move(grad_weight), std::move(grad_bias)};
 }
@@ -118,4 +119,4 @@ void register_convolution(torch::Library &aten) {
   aten.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -1,4 +1,4 @@
-// Maximum pooling of images in rows, without a branch that depends on the data, at which PyTorch's kernel stalls.
+// Maximum pooling of images in rows, without the branch on data at which PyTorch's kernel stalls.
 //
 // Rows of the input are laid out by place within the stride, with -inf around them, which is never more than the greatest
 // so far: then neighbouring windows read neighbouring elements, and all windows are whole. Rows of windows form a line of
@@ -14,10 +14,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "structured/structured.h"
+#include "backends/host/overrides.h"
 #include "intraop/thread_policy.h"
+#include "structured/structured.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -133,7 +134,7 @@ private:
     }
   }
 
-  // Row `row` of the input as the line's part i; it may lie outside.
+  // Row `row` of the input as the line's part i; it may be outside.
   void arrange(const T *input, int64_t row, int64_t i) {
     const int64_t stride = columns_.stride;
     for (int64_t place = 0; place < offsets_; place++) {
@@ -201,4 +202,4 @@ void max_pool2d_with_indices_outf(const Tensor &self, c10::IntArrayRef kernel_si
 }
 
 } // namespace cpu
-} // namespace tb
+} // namespace tb::ops::host

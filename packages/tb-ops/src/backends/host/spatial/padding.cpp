@@ -9,7 +9,7 @@
 #include "backends/host/spatial/padding.h"
 #include "structured/structured.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -54,4 +54,4 @@ void register_padding(torch::Library &aten) {
       aten);
 }
 
-} // namespace tb
+} // namespace tb::ops::host

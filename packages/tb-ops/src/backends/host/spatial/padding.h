@@ -2,8 +2,8 @@
 #pragma once
 #include <torch/library.h>
 
-namespace tb {
+namespace tb::ops::host {
 
 void register_padding(torch::Library &aten);
 
-} // namespace tb
+} // namespace tb::ops::host

@@ -9,10 +9,10 @@
 #include <ATen/ops/zero_native.h>
 
 #include "backends/host/host.h"
-#include "tensor/outputs.h"
 #include "backends/host/spatial/padding.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host {
 namespace {
 
 using at::Tensor;
@@ -124,4 +124,4 @@ void register_pooling(torch::Library &aten) {
   aten.impl("reflection_pad2d_backward", TORCH_FN(reflection_pad2d_backward));
 }
 
-} // namespace tb
+} // namespace tb::ops::host

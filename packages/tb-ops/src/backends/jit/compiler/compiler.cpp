@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 std::string folder;
@@ -47,4 +47,4 @@ std::unique_ptr<Compiler> make_compiler(const std::string &architecture) {
   return name == "nvrtc" ? make_nvrtc_compiler(architecture) : make_host_compiler();
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

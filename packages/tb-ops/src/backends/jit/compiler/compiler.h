@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-namespace tb::device {
+namespace tb::ops::jit {
 
 class Compiler {
 public:
@@ -30,4 +30,4 @@ std::unique_ptr<Compiler> make_compiler(const std::string &architecture);
 // Whether make_compiler knows the architecture; nothing is looked for.
 bool compiles_for(const std::string &architecture);
 
-} // namespace tb::device
+} // namespace tb::ops::jit

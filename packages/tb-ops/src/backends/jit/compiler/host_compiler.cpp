@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 namespace fs = std::filesystem;
@@ -149,4 +149,4 @@ private:
 
 std::unique_ptr<Compiler> make_host_compiler() { return std::make_unique<HostCompiler>(); }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

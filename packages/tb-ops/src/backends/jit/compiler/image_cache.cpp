@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,7 +97,7 @@ std::string cached_image(const std::string &key, const std::function<std::string
   std::string image = compile_counted(compile);
   if (!write_image(path, image)) {
     TORCH_WARN_ONCE("compiled device kernels cannot be kept in ", folder,
-                    ", so that every process compiles them anew. Make it writable, or name another folder in "
+                    ", so that every process compiles them again. Make it writable, or name another folder in "
                     "TB_KERNEL_CACHE");
   }
   return image;
@@ -105,4 +105,4 @@ std::string cached_image(const std::string &key, const std::function<std::string
 
 ImageCounts image_counts() { return {compiled, found}; }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

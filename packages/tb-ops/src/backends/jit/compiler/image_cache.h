@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-namespace tb::device {
+namespace tb::ops::jit {
 
 struct ImageCounts {
   unsigned compiled, found; // by this process, in the cache
@@ -14,10 +14,10 @@ struct ImageCounts {
 // TB_KERNEL_CACHE= (empty) asks for.
 std::string cache_folder();
 
-// The image of `key`, by compile() where the cache has none. Where the folder cannot be written images are compiled
-// anew by each process, with a warning.
+// The image of `key`, by compile() if the cache has none. If the folder cannot be written, each process compiles the images
+// again, with a warning.
 std::string cached_image(const std::string &key, const std::function<std::string()> &compile);
 
 ImageCounts image_counts();
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using Result = int; // nvrtcResult; 0 is success
@@ -71,7 +71,7 @@ class NvrtcCompiler final : public Compiler {
 public:
   explicit NvrtcCompiler(const std::string &architecture) {
     library().version(&major_, &minor_);
-    // Fused multiply-adds only where the source says so: random numbers have the same bits on every device.
+    // Fused multiply-adds only where the source says so: random numbers are bit-identical on every device.
     options_ = {"--std=c++20", "--gpu-architecture=" + architecture, "--fmad=false",
                 "--device-as-default-execution-space", "--disable-warnings"};
   }
@@ -125,4 +125,4 @@ std::unique_ptr<Compiler> make_nvrtc_compiler(const std::string &architecture) {
   return std::make_unique<NvrtcCompiler>(architecture);
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -58,7 +58,7 @@
 #include <ATen/ops/threshold_backward_meta.h>
 #include <ATen/ops/threshold_backward_ops.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 constexpr auto divide = [](const at::Tensor &, const at::Tensor &, std::optional<c10::string_view> rounding) {
@@ -116,4 +116,4 @@ void register_binary(torch::Library &aten) {
   add<_ops::clamp_Tensor_out, meta::structured_clamp_Tensor, clamp>(aten);
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -38,7 +38,7 @@
 
 #include "backends/jit/device_kernel.h"
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using at::Tensor;
@@ -95,7 +95,7 @@ Tensor &masked_fill_scalar(Tensor &self, const Tensor &mask, const c10::Scalar &
                                           .add_const_input(self)
                                           .add_const_input(*expanded)
                                           .build();
-  if (!fits(iterator)) return fall_back<at::_ops::masked_fill__Scalar>(self, mask, value);
+  if (!fits(iterator)) return call_fallback<at::_ops::masked_fill__Scalar>(self, mask, value);
   pointwise(iterator, "MaskedFill", self.scalar_type(), {value});
   return self;
 }
@@ -107,7 +107,7 @@ Tensor &masked_fill_tensor(Tensor &self, const Tensor &mask, const Tensor &value
 }
 
 Tensor &mse_loss(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out) {
-  if (!supported({&self, &target, &out})) return fall_back<at::_ops::mse_loss_out>(self, target, reduction, out);
+  if (!supported({&self, &target, &out})) return call_fallback<at::_ops::mse_loss_out>(self, target, reduction, out);
   const Tensor squares = at::_ops::pow_Tensor_Scalar::call(at::_ops::sub_Tensor::call(self, target, 1), 2);
   const Tensor result = reduction == at::Reduction::Mean  ? at::_ops::mean::call(squares, std::nullopt)
                         : reduction == at::Reduction::Sum ? at::_ops::sum::call(squares, std::nullopt)
@@ -117,7 +117,7 @@ Tensor &mse_loss(const Tensor &self, const Tensor &target, int64_t reduction, Te
 }
 
 template <class Op, class Meta, int upper> Tensor &triangle(const Tensor &self, int64_t diagonal, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<Op>(self, diagonal, out);
+  if (!supported({&self, &out})) return call_fallback<Op>(self, diagonal, out);
   Out<Meta> op(out);
   op.meta(self, diagonal);
   const Tensor from = contiguous(self);
@@ -141,7 +141,7 @@ void enter_stubs() {
   logical_or_stub.set_privateuse1_dispatch_ptr(&promoting_iterator<"LogicalOr">);
   logical_xor_stub.set_privateuse1_dispatch_ptr(&promoting_iterator<"LogicalXor">);
   div_floor_stub.set_privateuse1_dispatch_ptr(&promoting<"DivideFloor">);
-  at::native::where_kernel.set_privateuse1_dispatch_ptr(&tb::device::where_kernel);
+  at::native::where_kernel.set_privateuse1_dispatch_ptr(&jit::where_kernel);
   mse_backward_stub.set_privateuse1_dispatch_ptr(&mse_backward);
   arange_stub.set_privateuse1_dispatch_ptr(&arange);
 }
@@ -181,4 +181,4 @@ void register_elementwise(torch::Library &aten) {
   aten.impl("triu.out", TORCH_FN((triangle<at::_ops::triu_out, at::meta::structured_triu, 1>)));
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -4,7 +4,7 @@
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
 
-namespace tb::device {
+namespace tb::ops::jit {
 
 // What an operator's arguments say beyond its tensors.
 struct Work {
@@ -33,7 +33,7 @@ template <class Op, class Meta, auto work, class... Given> struct Elementwise<Op
     at::Tensor &out = std::get<sizeof...(Given) - 1>(all);
     Out<Meta> op(out);
     op.meta(meta_argument(std::get<i>(all))...);
-    if (!fits(op)) return fall_back<Op>(std::get<i>(all)..., out);
+    if (!fits(op)) return call_fallback<Op>(std::get<i>(all)..., out);
     const Work todo = work(std::get<i>(all)...);
     const c10::ScalarType first = op.ninputs() > 0 ? op.input_dtype(0) : op.dtype(0);
     pointwise(op, todo.functor, op.maybe_common_dtype().value_or(first), todo.scalars);
@@ -50,4 +50,4 @@ template <class Op, class Meta, auto work> void add(torch::Library &aten) {
 void register_unary(torch::Library &aten);
 void register_binary(torch::Library &aten);
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -7,13 +7,13 @@
 #include <ATen/ops/fill_ops.h>
 #include <ATen/ops/zero_ops.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using at::Tensor;
 
 Tensor &fill_scalar(Tensor &self, const c10::Scalar &value) {
-  if (!supported({&self}) || value.isComplex()) return fall_back<at::_ops::fill__Scalar>(self, value);
+  if (!supported({&self}) || value.isComplex()) return call_fallback<at::_ops::fill__Scalar>(self, value);
   if (c10::isIntegralType(self.scalar_type(), false)) (void)value.to<int64_t>(); // raises for what no integer is
   if (self.numel() > 0) fill_elements(self, value);
   return self;
@@ -23,7 +23,7 @@ Tensor &fill_tensor(Tensor &self, const Tensor &value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
               " dimensions.");
   if (value.device() != self.device()) return fill_scalar(self, value.item());
-  if (!supported({&self, &value})) return fall_back<at::_ops::fill__Tensor>(self, value);
+  if (!supported({&self, &value})) return call_fallback<at::_ops::fill__Tensor>(self, value);
   if (self.numel() > 0) self.copy_(value.expand(self.sizes()));
   return self;
 }
@@ -31,7 +31,7 @@ Tensor &fill_tensor(Tensor &self, const Tensor &value) {
 Tensor &zero(Tensor &self) {
   if (self.numel() == 0) return self;
   if (!self.is_non_overlapping_and_dense()) {
-    if (!supported({&self})) return fall_back<at::_ops::zero_>(self);
+    if (!supported({&self})) return call_fallback<at::_ops::zero_>(self);
     fill_elements(self, 0);
     return self;
   }
@@ -64,4 +64,4 @@ void register_fills(torch::Library &aten) {
   aten.impl("cat.out", TORCH_FN(cat));
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -18,7 +18,7 @@
 #include <ATen/ops/scatter_meta.h>
 #include <ATen/ops/scatter_ops.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using at::Tensor;
@@ -79,7 +79,7 @@ void launch_indexed(const char *name, c10::ScalarType type, const Tensor &indexe
 }
 
 Tensor &gather(const Tensor &self, int64_t dim, const Tensor &index, bool sparse, Tensor &out) {
-  if (!fits(index, {&self, &out})) return fall_back<at::_ops::gather_out>(self, dim, index, sparse, out);
+  if (!fits(index, {&self, &out})) return call_fallback<at::_ops::gather_out>(self, dim, index, sparse, out);
   Out<at::meta::structured_gather> op(out);
   op.meta(self, dim, index, sparse);
   launch_indexed("gather", moved_as(self), self, dim, index, out);
@@ -91,7 +91,8 @@ void start_from(const Tensor &self, Tensor &out) {
 }
 
 Tensor &scatter(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, Tensor &out) {
-  if (!fits(index, {&self, &source, &out})) return fall_back<at::_ops::scatter_src_out>(self, dim, index, source, out);
+  if (!fits(index, {&self, &source, &out}))
+    return call_fallback<at::_ops::scatter_src_out>(self, dim, index, source, out);
   Out<at::meta::structured_scatter_src> op(out);
   op.meta(self, dim, index, source);
   start_from(self, out);
@@ -100,7 +101,7 @@ Tensor &scatter(const Tensor &self, int64_t dim, const Tensor &index, const Tens
 }
 
 Tensor &scatter_value(const Tensor &self, int64_t dim, const Tensor &index, const c10::Scalar &value, Tensor &out) {
-  if (!fits(index, {&self, &out})) return fall_back<at::_ops::scatter_value_out>(self, dim, index, value, out);
+  if (!fits(index, {&self, &out})) return call_fallback<at::_ops::scatter_value_out>(self, dim, index, value, out);
   Out<at::meta::structured_scatter_value> op(out);
   op.meta(self, dim, index, value);
   start_from(self, out);
@@ -110,7 +111,7 @@ Tensor &scatter_value(const Tensor &self, int64_t dim, const Tensor &index, cons
 
 Tensor &scatter_add(const Tensor &self, int64_t dim, const Tensor &index, const Tensor &source, Tensor &out) {
   if (!fits(index, {&self, &source, &out}) || !adds_in_place(self.scalar_type()) || !may_add())
-    return fall_back<at::_ops::scatter_add_out>(self, dim, index, source, out);
+    return call_fallback<at::_ops::scatter_add_out>(self, dim, index, source, out);
   Out<at::meta::structured_scatter_add> op(out);
   op.meta(self, dim, index, source);
   start_from(self, out);
@@ -138,7 +139,7 @@ kernels::SelectArguments selection(const Tensor &whole, int64_t dim, const Tenso
 
 Tensor &index_select_out(const Tensor &self, int64_t dim, const Tensor &index, Tensor &out) {
   if (!supported({&self, &out}) || !is_index(index))
-    return fall_back<at::_ops::index_select_out>(self, dim, index, out);
+    return call_fallback<at::_ops::index_select_out>(self, dim, index, out);
   TORCH_CHECK(out.scalar_type() == self.scalar_type(),
               "index_select(): self and result must have the same scalar type");
   const c10::DeviceIndex device = common_device("aten::index_select", {&self, &index, &out});
@@ -157,7 +158,7 @@ Tensor &index_select_out(const Tensor &self, int64_t dim, const Tensor &index, T
 }
 
 Tensor index_select(const Tensor &self, int64_t dim, const Tensor &index) {
-  if (!supported({&self}) || !is_index(index)) return fall_back<at::_ops::index_select>(self, dim, index);
+  if (!supported({&self}) || !is_index(index)) return call_fallback<at::_ops::index_select>(self, dim, index);
   Tensor out = empty({0}, {}, self.scalar_type(), device_number(self));
   return index_select_out(self, dim, index, out);
 }
@@ -172,7 +173,7 @@ Tensor &index_add(const Tensor &self, int64_t dim, const Tensor &index, const Te
                   Tensor &out) {
   if (!supported({&self, &source, &out}) || !is_index(index) || !adds_in_place(self.scalar_type()) || !may_add() ||
       self.dim() == 0)
-    return fall_back<at::_ops::index_add_out>(self, dim, index, source, alpha, out);
+    return call_fallback<at::_ops::index_add_out>(self, dim, index, source, alpha, out);
   Out<at::meta::structured_index_add> op(out);
   op.meta(self, dim, index, source, alpha);
   start_from(self, out);
@@ -190,7 +191,7 @@ Tensor &index_add(const Tensor &self, int64_t dim, const Tensor &index, const Te
 Tensor embedding_backward(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding, bool by_frequency) {
   const bool index = indices.scalar_type() == c10::kLong || indices.scalar_type() == c10::kInt;
   if (!supported({&grad}) || !index || by_frequency || !c10::isFloatingType(grad.scalar_type()) || !may_add())
-    return fall_back<at::_ops::embedding_dense_backward>(grad, indices, rows, padding, by_frequency);
+    return call_fallback<at::_ops::embedding_dense_backward>(grad, indices, rows, padding, by_frequency);
   const c10::DeviceIndex device = common_device("aten::embedding_dense_backward", {&grad, &indices});
   const c10::ScalarType summed = grad.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
   Tensor total = empty({rows, grad.size(-1)}, {}, summed, device);
@@ -216,4 +217,4 @@ void register_indexing(torch::Library &aten) {
   aten.impl("embedding_dense_backward", TORCH_FN(embedding_backward));
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

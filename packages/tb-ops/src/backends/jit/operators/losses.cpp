@@ -8,7 +8,7 @@
 #include <ATen/ops/nll_loss_forward_meta.h>
 #include <ATen/ops/nll_loss_forward_ops.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using at::Tensor;
@@ -36,7 +36,7 @@ std::tuple<Tensor &, Tensor &> forward(const Tensor &self, const Tensor &target,
                                        int64_t reduction, int64_t ignored, Tensor &out, Tensor &total) {
   const Tensor weight = contiguous(given.value_or(Tensor()));
   if (!fits(self, target, weight, out))
-    return fall_back<at::_ops::nll_loss_forward_output>(self, target, given, reduction, ignored, out, total);
+    return call_fallback<at::_ops::nll_loss_forward_output>(self, target, given, reduction, ignored, out, total);
   Out<at::meta::structured_nll_loss_forward, 2> op(out, total);
   op.meta(self, target, meta_argument(given), reduction, ignored);
   const Tensor input = contiguous(self), classes = contiguous(target);
@@ -59,7 +59,8 @@ Tensor &backward(const Tensor &grad, const Tensor &self, const Tensor &target, c
                  int64_t reduction, int64_t ignored, const Tensor &total, Tensor &out) {
   const Tensor weight = contiguous(given.value_or(Tensor()));
   if (!fits(self, target, weight, out))
-    return fall_back<at::_ops::nll_loss_backward_grad_input>(grad, self, target, given, reduction, ignored, total, out);
+    return call_fallback<at::_ops::nll_loss_backward_grad_input>(grad, self, target, given, reduction, ignored, total,
+                                                                 out);
   Out<at::meta::structured_nll_loss_backward> op(out);
   op.meta(grad, self, target, meta_argument(given), reduction, ignored, total);
   const Tensor gradient = contiguous(grad), classes = contiguous(target);
@@ -82,4 +83,4 @@ void register_losses(torch::Library &aten) {
   aten.impl("nll_loss_backward.grad_input", TORCH_FN(backward));
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -18,7 +18,7 @@
 #include <ATen/ops/mul_ops.h>
 #include <ATen/ops/sum_ops.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using at::Tensor;
@@ -62,7 +62,7 @@ void multiply(const Tensor &first, const Tensor &second, const Tensor &added, co
 }
 
 Tensor &mm(const Tensor &self, const Tensor &other, Tensor &out) {
-  if (!fits({&self, &other, &out})) return fall_back<at::_ops::mm_out>(self, other, out);
+  if (!fits({&self, &other, &out})) return call_fallback<at::_ops::mm_out>(self, other, out);
   Out<at::meta::structured_mm> op(out);
   op.meta(self, other);
   multiply(self, other, {}, 0, 1, out);
@@ -72,7 +72,7 @@ Tensor &mm(const Tensor &self, const Tensor &other, Tensor &out) {
 Tensor &addmm(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
               const c10::Scalar &alpha, Tensor &out) {
   if (!fits({&self, &first, &second, &out}))
-    return fall_back<at::_ops::addmm_out>(self, first, second, beta, alpha, out);
+    return call_fallback<at::_ops::addmm_out>(self, first, second, beta, alpha, out);
   Out<at::meta::structured_addmm> op(out);
   op.meta(self, first, second, beta, alpha);
   multiply(first, second, self, beta, alpha, out);
@@ -80,7 +80,7 @@ Tensor &addmm(const Tensor &self, const Tensor &first, const Tensor &second, con
 }
 
 Tensor &bmm(const Tensor &self, const Tensor &other, Tensor &out) {
-  if (!fits({&self, &other, &out})) return fall_back<at::_ops::bmm_out>(self, other, out);
+  if (!fits({&self, &other, &out})) return call_fallback<at::_ops::bmm_out>(self, other, out);
   Out<at::meta::structured_bmm> op(out);
   op.meta(self, other);
   multiply(self, other, {}, 0, 1, out);
@@ -90,7 +90,7 @@ Tensor &bmm(const Tensor &self, const Tensor &other, Tensor &out) {
 Tensor &baddbmm(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
                 const c10::Scalar &alpha, Tensor &out) {
   if (!fits({&self, &first, &second, &out}))
-    return fall_back<at::_ops::baddbmm_out>(self, first, second, beta, alpha, out);
+    return call_fallback<at::_ops::baddbmm_out>(self, first, second, beta, alpha, out);
   Out<at::meta::structured_baddbmm> op(out);
   op.meta(self, first, second, beta, alpha);
   multiply(first, second, self, beta, alpha, out);
@@ -100,7 +100,7 @@ Tensor &baddbmm(const Tensor &self, const Tensor &first, const Tensor &second, c
 Tensor &addmv(const Tensor &self, const Tensor &matrix, const Tensor &vector, const c10::Scalar &beta,
               const c10::Scalar &alpha, Tensor &out) {
   if (!fits({&self, &matrix, &vector, &out}))
-    return fall_back<at::_ops::addmv_out>(self, matrix, vector, beta, alpha, out);
+    return call_fallback<at::_ops::addmv_out>(self, matrix, vector, beta, alpha, out);
   Out<at::meta::structured_addmv> op(out);
   op.meta(self, matrix, vector, beta, alpha);
   const Tensor added = self.expand(out.sizes()).unsqueeze(-1);
@@ -109,7 +109,7 @@ Tensor &addmv(const Tensor &self, const Tensor &matrix, const Tensor &vector, co
 }
 
 Tensor dot(const Tensor &self, const Tensor &other) {
-  if (!fits({&self, &other})) return fall_back<at::_ops::dot>(self, other);
+  if (!fits({&self, &other})) return call_fallback<at::_ops::dot>(self, other);
   TORCH_CHECK(self.dim() == 1 && other.dim() == 1 && self.numel() == other.numel(),
               "dot takes two vectors of one length, but got ", self.sizes(), " and ", other.sizes());
   return at::_ops::sum::call(at::_ops::mul_Tensor::call(self, other), self.scalar_type());
@@ -133,4 +133,4 @@ void register_matmul(torch::Library &aten) {
   aten.impl("_fused_sdp_choice", TORCH_FN(choose_attention));
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -15,7 +15,7 @@
 #include <ATen/ops/native_layer_norm_backward_ops.h>
 #include <ATen/ops/native_layer_norm_ops.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using at::Tensor;
@@ -46,7 +46,7 @@ void launch_along(const char *name, const char *logarithm, c10::ScalarType store
 
 template <class Op, class Meta, Name logarithm>
 Tensor &softmax(const Tensor &self, int64_t dim, bool half_to_float, Tensor &out) {
-  if (!supported({&self, &out}) || !floating(self)) return fall_back<Op>(self, dim, half_to_float, out);
+  if (!supported({&self, &out}) || !floating(self)) return call_fallback<Op>(self, dim, half_to_float, out);
   Out<Meta> op(out);
   op.meta(self, dim, half_to_float);
   const Tensor input = contiguous(self);
@@ -61,7 +61,7 @@ Tensor &softmax(const Tensor &self, int64_t dim, bool half_to_float, Tensor &out
 template <class Op, class Meta, Name logarithm>
 Tensor &softmax_backward(const Tensor &grad, const Tensor &output, int64_t dim, c10::ScalarType type, Tensor &out) {
   if (!supported({&grad, &output, &out}) || grad.scalar_type() != output.scalar_type())
-    return fall_back<Op>(grad, output, dim, type, out);
+    return call_fallback<Op>(grad, output, dim, type, out);
   Out<Meta> op(out);
   op.meta(grad, output, dim, type);
   const Tensor gradient = contiguous(grad), forward = contiguous(output);
@@ -115,7 +115,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor &input, c10::IntArray
                                               const OptionalTensor &shift, double epsilon) {
   const Tensor weight = given.value_or(Tensor()), bias = shift.value_or(Tensor());
   if (!same_types(input, {&weight, &bias}))
-    return fall_back<at::_ops::native_layer_norm>(input, shape, given, shift, epsilon);
+    return call_fallback<at::_ops::native_layer_norm>(input, shape, given, shift, epsilon);
   check_shape(input, shape, weight, bias);
   const c10::DeviceIndex device = common_device("aten::native_layer_norm", {&input, &weight, &bias});
   at::DimVector leading(input.sizes().begin(), input.sizes().end());
@@ -139,7 +139,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor &grad, const
   const Tensor weight = given.value_or(Tensor()), bias = shift.value_or(Tensor());
   const c10::ScalarType type = input.scalar_type();
   if (!same_types(input, {&weight, &bias, &grad}) || mean.scalar_type() != moments_type(type))
-    return fall_back<at::_ops::native_layer_norm_backward>(grad, input, shape, mean, rstd, given, shift, wanted);
+    return call_fallback<at::_ops::native_layer_norm_backward>(grad, input, shape, mean, rstd, given, shift, wanted);
   const c10::DeviceIndex device = common_device("aten::native_layer_norm_backward", {&grad, &input, &mean, &weight});
   const Tensor from = contiguous(input), scale = contiguous(weight), gradient = contiguous(grad),
                means = contiguous(mean), deviations = contiguous(rstd);
@@ -178,4 +178,4 @@ void register_normalization(torch::Library &aten) {
   aten.impl("native_layer_norm_backward", TORCH_FN(layer_norm_backward));
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

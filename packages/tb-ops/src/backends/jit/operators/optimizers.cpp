@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using at::Tensor, at::TensorList;
@@ -18,8 +18,8 @@ using OptionalTensor = std::optional<Tensor>;
 double number(double rate) { return rate; }
 double number(const Tensor &rate) { return rate.item<double>(); } // waits where it is on the device
 
-// Elements of equal place belong together: all lie without gaps, and in the same order.
-bool alike(TensorList self, std::initializer_list<TensorList> lists) {
+// Whether elements of equal place belong together: all tensors are without gaps, and in the same order.
+bool uniform(TensorList self, std::initializer_list<TensorList> lists) {
   if (self.empty()) return false;
   for (const TensorList &list : lists) {
     if (list.empty()) continue;
@@ -75,10 +75,10 @@ void adam(TensorList self, TensorList grads, TensorList averages, TensorList squ
   const bool single_steps = std::all_of(steps.begin(), steps.end(), [&](const Tensor &step) {
     return step.scalar_type() == c10::kFloat && step.device() == self[0].device();
   });
-  if (!alike(self, {grads, averages, squares, maxima}) || steps.size() != self.size() || !single_steps ||
+  if (!uniform(self, {grads, averages, squares, maxima}) || steps.size() != self.size() || !single_steps ||
       !single(grad_scale) || !single(found_inf))
-    return fall_back<Op>(self, grads, averages, squares, maxima, steps, rate, beta1, beta2, decay, epsilon, amsgrad,
-                         maximize, grad_scale, found_inf);
+    return call_fallback<Op>(self, grads, averages, squares, maxima, steps, rate, beta1, beta2, decay, epsilon, amsgrad,
+                             maximize, grad_scale, found_inf);
   kernels::OptimizerArguments arguments{};
   arguments.flags = flags | (maximize ? kernels::maximize : 0);
   arguments.rate = number(rate), arguments.beta1 = beta1, arguments.beta2 = beta2;
@@ -91,9 +91,10 @@ template <class Op, class Rate> void sgd(TensorList self, TensorList grads, Tens
                                          double momentum, Rate rate, double dampening, bool nesterov, bool maximize,
                                          bool first, const OptionalTensor &grad_scale,
                                          const OptionalTensor &found_inf) {
-  if (!alike(self, {grads, momenta}) || (momentum != 0 && momenta.empty()) || !single(grad_scale) || !single(found_inf))
-    return fall_back<Op>(self, grads, momenta, decay, momentum, rate, dampening, nesterov, maximize, first, grad_scale,
-                         found_inf);
+  if (!uniform(self, {grads, momenta}) || (momentum != 0 && momenta.empty()) || !single(grad_scale) ||
+      !single(found_inf))
+    return call_fallback<Op>(self, grads, momenta, decay, momentum, rate, dampening, nesterov, maximize, first,
+                             grad_scale, found_inf);
   kernels::OptimizerArguments arguments{};
   arguments.flags =
       (maximize ? kernels::maximize : 0) | (nesterov ? kernels::nesterov : 0) | (first ? kernels::first_step : 0);
@@ -115,4 +116,4 @@ void register_optimizers(torch::Library &aten) {
   aten.impl("_fused_sgd_.tensor_lr", TORCH_FN((sgd<_ops::_fused_sgd__tensor_lr, Rate>)));
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

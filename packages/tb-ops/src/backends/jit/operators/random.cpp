@@ -1,5 +1,5 @@
-// Random fills: the stretch of the generator is reserved here, as on every driver, and the device makes the numbers.
-// Rarer distributions are the host's (host_random.cpp).
+// Random fills: the host reserves a range of the generator, as on every driver, and the device makes the numbers. Rarer
+// distributions are made on the host (backends/host_copy).
 #include "launch/dispatch_stub.h"
 
 #include <numbers>
@@ -10,13 +10,13 @@
 
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
-#include "backends/jit/pointwise.h"
 #include "backends/jit/operators/rounding.h"
-#include "backends/host/random/dropout.h"
-#include "tensor/outputs.h"
+#include "backends/jit/pointwise.h"
+#include "random/dropout.h"
 #include "random/philox_fill.h"
+#include "tensor/outputs.h"
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using at::Tensor;
@@ -29,13 +29,13 @@ void check_type(const at::TensorBase &tensor, const char *distribution, bool flo
                               " are not offered on the device. Make them in another type and convert with .to()");
 }
 
-// name<type> over `out`, with a new stretch of the generator.
+// Runs name<type> over `out`, with a new range of the generator.
 void fill(const at::TensorBase &out, int32_t kind, const char *name, kernels::RandomArguments arguments,
           const OptionalGenerator &generator) {
   if (out.numel() == 0) return;
   const c10::DeviceIndex device = out.device().index();
-  const Stretch stretch = reserve(generator, device, kind, out.scalar_type(), out.numel());
-  arguments.seed = stretch.seed, arguments.offset = stretch.offset, arguments.count = out.numel();
+  const PhiloxState philox = reserve(generator, device, kind, out.scalar_type(), out.numel());
+  arguments.seed = philox.seed, arguments.offset = philox.offset, arguments.count = out.numel();
   with_contiguous(Tensor(out), [&](const Tensor &to) {
     arguments.output = to.mutable_data_ptr();
     launch_elements(device, {"random.cuh", instance(name, to.scalar_type()), "RandomArguments"}, to.numel(), arguments);
@@ -95,16 +95,16 @@ void integers_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator gene
 
 std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<bool> train) {
   if (!supported({&input}) || !c10::isFloatingType(input.scalar_type()))
-    return fall_back<at::_ops::native_dropout>(input, p, train);
+    return call_fallback<at::_ops::native_dropout>(input, p, train);
   if (auto undrawn = undrawn_dropout(input, p, train)) return *undrawn;
   const c10::DeviceIndex device = device_number(input);
   const Tensor from = contiguous(input);
   Tensor out = empty(input.sizes(), {}, input.scalar_type(), device),
          mask = empty(input.sizes(), {}, c10::kBool, device);
-  const Stretch stretch = reserve(std::nullopt, device, TB_FILL_BERNOULLI, c10::kBool, input.numel());
+  const PhiloxState philox = reserve(std::nullopt, device, TB_FILL_BERNOULLI, c10::kBool, input.numel());
   const double keep = 1. - p;
   kernels::RandomArguments arguments{};
-  arguments.count = input.numel(), arguments.seed = stretch.seed, arguments.offset = stretch.offset;
+  arguments.count = input.numel(), arguments.seed = philox.seed, arguments.offset = philox.offset;
   arguments.input = from.const_data_ptr(), arguments.output = out.mutable_data_ptr();
   arguments.mask = mask.mutable_data_ptr();
   arguments.range = threshold_of(keep), arguments.scale = keep == 0 ? 0. : 1. / keep;
@@ -114,7 +114,7 @@ std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<
 }
 
 Tensor dropout_backward(const Tensor &grad, const Tensor &mask, double scale) {
-  if (!supported({&grad, &mask})) return fall_back<at::_ops::native_dropout_backward>(grad, mask, scale);
+  if (!supported({&grad, &mask})) return call_fallback<at::_ops::native_dropout_backward>(grad, mask, scale);
   Tensor out;
   const at::TensorIterator iterator = at::TensorIteratorConfig()
                                           .check_all_same_dtype(false)
@@ -142,4 +142,4 @@ void register_random(torch::Library &aten) {
   aten.impl("native_dropout_backward", TORCH_FN(dropout_backward));
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -35,13 +35,13 @@
 #include <ATen/ops/sum_ops.h>
 #include <ATen/ops/var_ops.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 using at::Tensor;
 using Dims = at::OptionalIntArrayRef;
 
-// Some dimensions of a tensor, the fastest first; neighbours that lie as one are one.
+// Some dimensions of a tensor, the fastest first; neighbours that can be merged are one.
 struct Walk {
   int dims = 0;
   int64_t count = 1;
@@ -106,7 +106,7 @@ int64_t reduced_count(const Tensor &self, Dims dims) {
 }
 
 Tensor &sum(const Tensor &self, Dims dims, bool keep, std::optional<c10::ScalarType> type, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<at::_ops::sum_IntList_out>(self, dims, keep, type, out);
+  if (!supported({&self, &out})) return call_fallback<at::_ops::sum_IntList_out>(self, dims, keep, type, out);
   Out<at::meta::structured_sum_dim_IntList> op(out);
   op.meta(self, dims, keep, type);
   reduce_into("SumOf", self, dims, out.scalar_type(), out, {1});
@@ -114,7 +114,7 @@ Tensor &sum(const Tensor &self, Dims dims, bool keep, std::optional<c10::ScalarT
 }
 
 Tensor &mean(const Tensor &self, Dims dims, bool keep, std::optional<c10::ScalarType> type, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<at::_ops::mean_out>(self, dims, keep, type, out);
+  if (!supported({&self, &out})) return call_fallback<at::_ops::mean_out>(self, dims, keep, type, out);
   Out<at::meta::structured_mean_dim> op(out);
   op.meta(self, dims, keep, type);
   reduce_into("SumOf", self, dims, out.scalar_type(), out, {static_cast<double>(reduced_count(self, dims))});
@@ -122,7 +122,7 @@ Tensor &mean(const Tensor &self, Dims dims, bool keep, std::optional<c10::Scalar
 }
 
 Tensor &prod(const Tensor &self, int64_t dim, bool keep, std::optional<c10::ScalarType> type, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<at::_ops::prod_int_out>(self, dim, keep, type, out);
+  if (!supported({&self, &out})) return call_fallback<at::_ops::prod_int_out>(self, dim, keep, type, out);
   Out<at::meta::structured_prod_dim_int> op(out);
   op.meta(self, dim, keep, type);
   reduce_into("ProductOf", self, c10::IntArrayRef(dim), out.scalar_type(), out);
@@ -131,7 +131,7 @@ Tensor &prod(const Tensor &self, int64_t dim, bool keep, std::optional<c10::Scal
 
 template <class Op, class Meta, Name reducer>
 Tensor &extremum(const Tensor &self, c10::IntArrayRef dims, bool keep, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<Op>(self, dims, keep, out);
+  if (!supported({&self, &out})) return call_fallback<Op>(self, dims, keep, out);
   Out<Meta> op(out);
   op.meta(self, dims, keep);
   reduce_into(reducer.value, self, dims, self.scalar_type(), out);
@@ -140,7 +140,7 @@ Tensor &extremum(const Tensor &self, c10::IntArrayRef dims, bool keep, Tensor &o
 
 template <class Op, class Meta, Name reducer>
 Tensor &logic_one(const Tensor &self, int64_t dim, bool keep, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<Op>(self, dim, keep, out);
+  if (!supported({&self, &out})) return call_fallback<Op>(self, dim, keep, out);
   Out<Meta> op(out);
   op.meta(self, dim, keep);
   reduce_into(reducer.value, self, c10::IntArrayRef(dim), self.scalar_type(), out);
@@ -148,7 +148,7 @@ Tensor &logic_one(const Tensor &self, int64_t dim, bool keep, Tensor &out) {
 }
 template <class Op, class Meta, Name reducer>
 Tensor &logic_some(const Tensor &self, Dims dims, bool keep, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<Op>(self, dims, keep, out);
+  if (!supported({&self, &out})) return call_fallback<Op>(self, dims, keep, out);
   Out<Meta> op(out);
   op.meta(self, dims, keep);
   if (dims && dims->empty() && self.dim() > 0) return out.copy_(self.ne(0)); // no dimension, not all
@@ -156,7 +156,7 @@ Tensor &logic_some(const Tensor &self, Dims dims, bool keep, Tensor &out) {
   return out;
 }
 template <class Op, class Meta, Name reducer> Tensor &logic_all(const Tensor &self, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<Op>(self, out);
+  if (!supported({&self, &out})) return call_fallback<Op>(self, out);
   Out<Meta> op(out);
   op.meta(self);
   reduce_into(reducer.value, self, std::nullopt, self.scalar_type(), out);
@@ -165,7 +165,7 @@ template <class Op, class Meta, Name reducer> Tensor &logic_all(const Tensor &se
 
 template <class Op, class Meta, Name reducer>
 Tensor &place_of(const Tensor &self, std::optional<int64_t> dim, bool keep, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<Op>(self, dim, keep, out);
+  if (!supported({&self, &out})) return call_fallback<Op>(self, dim, keep, out);
   Out<Meta> op(out);
   op.meta(self, dim, keep);
   const c10::IntArrayRef one = dim ? c10::IntArrayRef(*dim) : c10::IntArrayRef();
@@ -177,7 +177,7 @@ Tensor &place_of(const Tensor &self, std::optional<int64_t> dim, bool keep, Tens
 
 template <class Op, class Meta, Name reducer> std::tuple<Tensor &, Tensor &>
 extremum_and_place(const Tensor &self, int64_t dim, bool keep, Tensor &value, Tensor &place) {
-  if (!supported({&self, &value, &place})) return fall_back<Op>(self, dim, keep, value, place);
+  if (!supported({&self, &value, &place})) return call_fallback<Op>(self, dim, keep, value, place);
   Out<Meta, 2> op(value, place);
   op.meta(self, dim, keep);
   with_contiguous(value, [&](const Tensor &to) {
@@ -189,7 +189,7 @@ extremum_and_place(const Tensor &self, int64_t dim, bool keep, Tensor &value, Te
 }
 
 template <class Op, Name reducer> Tensor extremum_of_all(const Tensor &self) {
-  if (!supported({&self})) return fall_back<Op>(self);
+  if (!supported({&self})) return call_fallback<Op>(self);
   TORCH_CHECK(self.numel() > 0, reducer.value, ": the extremum of no element. Give it at least one");
   Tensor out = empty({}, {}, self.scalar_type(), device_number(self));
   reduce(reducer.value, self, std::nullopt, self.scalar_type(), out, {}, {});
@@ -198,7 +198,8 @@ template <class Op, Name reducer> Tensor extremum_of_all(const Tensor &self) {
 
 Tensor &vector_norm(const Tensor &self, const c10::Scalar &order, Dims dims, bool keep,
                     std::optional<c10::ScalarType> type, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<at::_ops::linalg_vector_norm_out>(self, order, dims, keep, type, out);
+  if (!supported({&self, &out}))
+    return call_fallback<at::_ops::linalg_vector_norm_out>(self, order, dims, keep, type, out);
   Out<at::meta::structured_linalg_vector_norm> op(out);
   op.meta(self, order, dims, keep, type);
   reduce_into("NormOf", self, dims, out.scalar_type(), out, {order});
@@ -207,7 +208,7 @@ Tensor &vector_norm(const Tensor &self, const c10::Scalar &order, Dims dims, boo
 
 Tensor &norm(const Tensor &self, const std::optional<c10::Scalar> &order, c10::IntArrayRef dims, bool keep,
              Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<at::_ops::norm_out>(self, order, dims, keep, out);
+  if (!supported({&self, &out})) return call_fallback<at::_ops::norm_out>(self, order, dims, keep, out);
   Out<at::meta::structured_norm_ScalarOpt_dim> op(out);
   op.meta(self, meta_argument(order), dims, keep);
   reduce_into("NormOf", self, dims, out.scalar_type(), out, {order.value_or(2)});
@@ -216,7 +217,7 @@ Tensor &norm(const Tensor &self, const std::optional<c10::Scalar> &order, c10::I
 
 template <class Op, class OutOp, bool root> Tensor &
 variance_out(const Tensor &self, Dims dims, const std::optional<c10::Scalar> &correction, bool keep, Tensor &out) {
-  if (!supported({&self, &out})) return fall_back<OutOp>(self, dims, correction, keep, out);
+  if (!supported({&self, &out})) return call_fallback<OutOp>(self, dims, correction, keep, out);
   TORCH_CHECK(c10::isFloatingType(self.scalar_type()), "std and var only support floating point and complex dtypes");
   const auto reduced = at::native::make_dim_mask(dims, self.dim());
   const at::DimVector shape = at::native::shape_from_dim_mask(self, reduced, keep);
@@ -226,7 +227,7 @@ variance_out(const Tensor &self, Dims dims, const std::optional<c10::Scalar> &co
 }
 template <class Op, class OutOp, bool root>
 Tensor variance(const Tensor &self, Dims dims, const std::optional<c10::Scalar> &correction, bool keep) {
-  if (!supported({&self})) return fall_back<Op>(self, dims, correction, keep);
+  if (!supported({&self})) return call_fallback<Op>(self, dims, correction, keep);
   Tensor out = empty({0}, {}, self.scalar_type(), device_number(self));
   return variance_out<Op, OutOp, root>(self, dims, correction, keep, out);
 }
@@ -260,4 +261,4 @@ void register_reductions(torch::Library &aten) {
   aten.impl("std.correction_out", TORCH_FN((variance_out<_ops::std_correction, _ops::std_correction_out, true>)));
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 // The next value of a 16-bit format: its bits are in the values' order but for the sign.
@@ -65,4 +65,4 @@ Interval interval_of(c10::ScalarType type, double from, double to) {
   return {low, high};
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

@@ -2,7 +2,7 @@
 #pragma once
 #include <c10/core/ScalarType.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 
 struct Interval {
   double low, high; // both inside
@@ -12,4 +12,4 @@ struct Interval {
 // where the type has none.
 Interval interval_of(c10::ScalarType type, double from, double to);
 
-} // namespace tb::device
+} // namespace tb::ops::jit

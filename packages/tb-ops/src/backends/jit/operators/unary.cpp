@@ -70,7 +70,7 @@
 #include <ATen/ops/trunc_meta.h>
 #include <ATen/ops/trunc_ops.h>
 
-namespace tb::device {
+namespace tb::ops::jit {
 namespace {
 
 constexpr auto gelu = [](const at::Tensor &, c10::string_view approximate) {
@@ -123,4 +123,4 @@ void register_unary(torch::Library &aten) {
   add<_ops::pow_Tensor_Scalar_out, meta::structured_pow_Tensor_Scalar, plain<"PowerOfNumber">>(aten);
 }
 
-} // namespace tb::device
+} // namespace tb::ops::jit

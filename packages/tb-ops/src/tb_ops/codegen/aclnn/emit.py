@@ -11,14 +11,14 @@ $includes
 
 #include "backends/aclnn/operands.h"
 
-namespace tb::aclnn {
+namespace tb::ops::aclnn {
 namespace {
 $types$kernels} // namespace
 
 void register_table_$number(Registrar &registrar) {
 $registrations
 }
-$index} // namespace tb::aclnn
+$index} // namespace tb::ops::aclnn
 """)
 
 INDEX = Template("""
@@ -32,7 +32,7 @@ KERNEL = Template("""
 $definition {
 $meta  const c10::ScalarType computed = $computed;
   if (!contains($types, computed) || !fits({$tensors})$conditions)
-    return fall_back<at::_ops::$symbol>($given);
+    return call_fallback<at::_ops::$symbol>($given);
   const c10::DeviceIndex device = $device;
 $outputs  if ($nothing) return $returned;
 $body  return $returned;
@@ -132,7 +132,7 @@ def _returned(entry: Entry) -> str:
 
 
 def _body(entry: Entry) -> str:
-    """The call; by way of a temporary where the output has another type or lies where it must not."""
+    """The call; by way of a temporary if the output has another type or is stored where it must not be."""
     [out, *others] = entry.out_names
     direct = entry.in_place or bool(entry.outputs) or bool(others)
     calls = _calls(entry, {} if direct else {out: "to"})

@@ -1,4 +1,4 @@
-"""The ledger of operators that ran on the CPU: reading it, limiting it, adding to it on purpose."""
+"""Statistics of operators that ran on the CPU: reading them, limiting fallbacks, forcing fallbacks on purpose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import _core
 
 @dataclass(frozen=True)
 class Fallback:
-    """One line of the ledger: an operator that ran on the CPU because the device has no kernel for it."""
+    """One line of the statistics: an operator that ran on the CPU because the device has no kernel for it."""
 
     operator: str
     """Name with overload, as in "aten::std.correction"."""
@@ -32,12 +32,12 @@ class Fallback:
 
 
 def fallbacks() -> list[Fallback]:
-    """The ledger of CPU fallbacks since the start or the last reset, most time first."""
+    """The statistics of CPU fallbacks since the start or the last reset, most time first."""
     return [Fallback(*entry) for entry in _core.fallbacks()]
 
 
 def reset_fallbacks() -> None:
-    """Empty the ledger. Operators that have warned do not warn again."""
+    """Empty the fallback statistics. Operators that have warned do not warn again."""
     _core.reset_fallbacks()
 
 
@@ -51,25 +51,25 @@ def set_fallback_mode(mode: str) -> None:
 
 
 def fallback_mode() -> str:
-    """The mode in force: "allow", "warn" or "error"."""
+    """The active mode: "allow", "warn" or "error"."""
     return _core.fallback_mode()
 
 
 def fallback_report(limit: int = 20) -> str:
-    """What to implement next: the operators of the ledger, the dearest first, as a text.
+    """What to implement next: the operators that ran on the CPU, the most expensive first, as a text.
 
-    Reset the ledger, run some steps of a model, then ask: the shares are of the time since the reset.
+    Reset the statistics, run some steps of a model, then ask: the shares are of the time since the reset.
 
     Arguments:
         limit: how many operators to list at most.
     """
-    rows, elapsed = fallbacks(), _core.ledger_seconds()
+    rows, elapsed = fallbacks(), _core.fallback_seconds()
     if not rows:
-        return f"No operator ran on the CPU in the {elapsed:.3g} s since the ledger was reset."
+        return f"No operator ran on the CPU in the {elapsed:.3g} s since the fallback statistics were reset."
     seconds, calls = sum(row.seconds for row in rows), sum(row.calls for row in rows)
     lines = [
         f"{len(rows)} operators ran on the CPU in {calls} calls, {seconds:.3g} s of the {elapsed:.3g} s since the "
-        f"ledger was reset ({seconds / elapsed:.1%}).",
+        f"fallback statistics were reset ({seconds / elapsed:.1%}).",
         "Implement these next:",
         f"{'':>3} {'of all':>6} {'of CPU':>6} {'calls':>7} {'ms/call':>9} {'size/call':>10}  operator, first called at",
     ]
@@ -127,7 +127,7 @@ def force_fallback(*operators: str) -> Iterator[None]:
     """Run these operators on the CPU inside the block, counted, although the device has kernels for them.
 
     For finding the kernel that computes wrongly: force half of the operators of a model, then half of the half that
-    made a difference. Names are those of the ledger: "aten::add.Tensor"; "aten::add.out" is another operator. Such
+    made a difference. Names are those of `fallbacks()`: "aten::add.Tensor"; "aten::add.out" is another operator. Such
     calls neither warn nor raise under TB_FALLBACK. They hold for all threads; none may be calling one of the operators
     while the block is entered or left.
 

@@ -1,14 +1,14 @@
-// What dropout is on every driver before numbers are drawn.
+// The part of dropout that is the same on every driver: calls that draw no random numbers.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <optional>
 #include <tuple>
 
-namespace tb {
+namespace tb::ops {
 
-// Result and mask where nothing is drawn: of no elements, and outside of training. Raises what the CPU raises for `p`.
+// Result and mask of a call that draws nothing: on no elements, or outside of training. Raises what the CPU raises for `p`.
 std::optional<std::tuple<at::Tensor, at::Tensor>> undrawn_dropout(const at::Tensor &input, double p,
                                                                   std::optional<bool> train);
 
-} // namespace tb
+} // namespace tb::ops

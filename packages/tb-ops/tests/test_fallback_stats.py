@@ -1,4 +1,4 @@
-"""The ledger's Python side without a device: what is refused, and finding the line of user code."""
+"""The fallback statistics' Python side without a device: what is refused, and finding the line of user code."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def test_forcing_what_does_not_exist_lists_close_names():
         pass
 
 
-def test_an_empty_ledger_has_a_report():
+def test_empty_statistics_have_a_report():
     code = "import tb_ops; print(tb_ops.fallback_report())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("No operator ran on the CPU in the ")

@@ -1,5 +1,4 @@
-// Random numbers for devices whose memory the host may not touch: tb-generator makes them on the host, with the bits that
-// a seed gives on every driver, and they are copied. Drivers with kernels of their own take over some of the entries.
+// Fills on the host.
 #include "launch/dispatch_stub.h"
 
 #include <ATen/native/Resize.h>
@@ -16,22 +15,23 @@
 #include <ATen/ops/random_native.h>
 #include <ATen/ops/uniform_native.h>
 
-#include "backends/host/random/dropout.h"
-#include "tensor/outputs.h"
+#include "backends/host_copy/host_copy.h"
+#include "dispatch/fallback.h"
+#include "random/dropout.h"
+#include "random/permutation.h"
 #include "random/philox_fill.h"
-#include "backends/host/random/sampling.h"
-#include "backends/backends.h"
+#include "tensor/outputs.h"
 
-namespace tb {
+namespace tb::ops::host_copy {
 namespace {
 
 using at::Tensor;
 using OptionalGenerator = std::optional<at::Generator>;
 
 // fill(a contiguous CPU tensor of that type), then the copy.
-template <class Fill> void copy_made(const Tensor &out, const Stretch &stretch, c10::ScalarType type, Fill fill) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!stretch.launch, "these random numbers are made on the host, and cannot be part of a "
-                                               "graph. Draw them before the capture");
+template <class Fill> void copy_made(const Tensor &out, const PhiloxState &philox, c10::ScalarType type, Fill fill) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!philox.extragraph, "these random numbers are made on the host, and cannot be part of a "
+                                                  "graph. Draw them before the capture");
   Tensor numbers = at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(out.sizes()), type, std::nullopt,
                                                        c10::Device(c10::kCPU), std::nullopt, std::nullopt);
   fill(numbers);
@@ -46,8 +46,8 @@ void fill(const at::TensorBase &out, Distribution distribution, const OptionalGe
                               " numbers of type ", type,
                               " are not offered on the device. Make them in another type and convert with .to()");
   if (out.numel() == 0) return;
-  distribution.stretch = reserve(generator, out.device().index(), distribution.kind, type, out.numel());
-  copy_made(Tensor(out), distribution.stretch, type, [&](Tensor &numbers) { fill_tensor(numbers, distribution); });
+  distribution.philox = reserve(generator, out.device().index(), distribution.kind, type, out.numel());
+  copy_made(Tensor(out), distribution.philox, type, [&](Tensor &numbers) { fill_tensor(numbers, distribution); });
 }
 
 void uniform(at::TensorIteratorBase &iterator, double from, double to, OptionalGenerator generator) {
@@ -86,10 +86,10 @@ Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
   check_permutation(n, generator, out);
   at::native::resize_output(out, {n});
   if (n == 0) return out;
-  const Stretch stretch = reserve(generator, out.device().index(), TB_FILL_INTEGERS, c10::kLong, n);
-  copy_made(out, stretch, c10::kLong, [&](Tensor &numbers) {
+  const PhiloxState philox = reserve(generator, out.device().index(), TB_FILL_INTEGERS, c10::kLong, n);
+  copy_made(out, philox, c10::kLong, [&](Tensor &numbers) {
     const tb_status status = runtime.generator.permutation(numbers.mutable_data_ptr<int64_t>(),
-                                                           static_cast<uint64_t>(n), stretch.seed, stretch.offset);
+                                                           static_cast<uint64_t>(n), philox.seed, philox.offset);
     TORCH_CHECK(status == TB_OK, "tb-generator refused a permutation with status ", static_cast<int>(status));
   });
   return out;
@@ -106,20 +106,28 @@ std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<
   return {std::move(out), std::move(mask)};
 }
 
-} // namespace
+// Enters a stub in which no other backend has an entry.
+template <class Stub, class Function> void enter(Stub &stub, Function *function) {
+  if (!stub.is_device_supported(device_type)) stub.set_privateuse1_dispatch_ptr(function);
+}
 
-void register_host_random(torch::Library &aten) {
+bool has_kernel(const char *name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").hasKernelForDispatchKey(
+      c10::DispatchKey::PrivateUse1);
+}
+
+void register_random(torch::Library &aten) {
   using namespace at::native;
-  uniform_stub.set_privateuse1_dispatch_ptr(&uniform);
-  normal_stub.set_privateuse1_dispatch_ptr(&normal);
-  bernoulli_scalar_stub.set_privateuse1_dispatch_ptr(&bernoulli);
-  random_from_to_stub.set_privateuse1_dispatch_ptr(&integers);
-  random_full_64_bits_range_stub.set_privateuse1_dispatch_ptr(&integers_64_bits);
-  random_stub.set_privateuse1_dispatch_ptr(&integers_unbounded);
-  exponential_stub.set_privateuse1_dispatch_ptr(&exponential);
-  cauchy_stub.set_privateuse1_dispatch_ptr(&cauchy);
-  log_normal_stub.set_privateuse1_dispatch_ptr(&log_normal);
-  geometric_stub.set_privateuse1_dispatch_ptr(&geometric);
+  enter(uniform_stub, &uniform);
+  enter(normal_stub, &normal);
+  enter(bernoulli_scalar_stub, &bernoulli);
+  enter(random_from_to_stub, &integers);
+  enter(random_full_64_bits_range_stub, &integers_64_bits);
+  enter(random_stub, &integers_unbounded);
+  enter(exponential_stub, &exponential);
+  enter(cauchy_stub, &cauchy);
+  enter(log_normal_stub, &log_normal);
+  enter(geometric_stub, &geometric);
   aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
   aten.impl("exponential_", TORCH_FN(at::native::exponential_));
   aten.impl("cauchy_", TORCH_FN(at::native::cauchy_));
@@ -137,6 +145,14 @@ void register_host_random(torch::Library &aten) {
             TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, OptionalGenerator)>(at::native::random_))));
 }
 
-void register_composed_dropout(torch::Library &aten) { aten.impl("native_dropout", TORCH_FN(dropout)); }
+} // namespace
 
-} // namespace tb
+bool serves(const Runtime &runtime) { return !runtime.closures; }
+
+void install(torch::Library &aten, torch::Library &) {
+  register_random(aten);
+  register_convolution_fallback(aten);
+  if (!has_kernel("aten::native_dropout")) aten.impl("native_dropout", TORCH_FN(dropout));
+}
+
+} // namespace tb::ops::host_copy
