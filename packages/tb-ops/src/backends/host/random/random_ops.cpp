@@ -72,7 +72,7 @@ void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &proba
   check_kernel(real(self), "bernoulli_tensor_cpu_self_", self);
   check_kernel(floating(probabilities), "bernoulli_tensor_cpu_p_", probabilities);
   const Tensor target(self), given(probabilities);
-  (void)at::expand_inplace(target, given, "bernoulli_"); // raises where they do not broadcast
+  (void)at::expand_inplace(target, given, "bernoulli_"); // raises if they do not broadcast
   if (self.numel() == 0) return;
   const c10::DeviceIndex device = self.device().index();
   TORCH_CHECK(probabilities.device() == self.device() || probabilities.is_cpu(), "bernoulli_ expects probabilities on ",

@@ -1,4 +1,4 @@
-// Drawing indices: permutations and samples with given weights.
+// Draws indices: permutations and samples with given weights.
 #include "launch/dispatch_stub.h"
 
 #include "backends/host/random/sampling.h"
@@ -28,7 +28,7 @@ namespace {
 using at::Tensor;
 using OptionalGenerator = std::optional<at::Generator>;
 
-// As the CPU's kernels do, which write one element after the other: where several are one, the last stays.
+// Copies as the CPU's kernels do, which write one element after the other: if several elements are one, the last one stays.
 void copy_over(const Tensor &dst, const Tensor &src) {
   Tensor to = dst, from = src;
   for (int64_t d = 0; d < to.dim(); d++) {

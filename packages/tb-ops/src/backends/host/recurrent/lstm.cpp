@@ -1,9 +1,9 @@
 // nn.LSTM by whole layers, each direction one launch.
 //
-// Float layers run by our kernel where the processor has what it needs (lstm_layer.h). Others run as stock CPU's do, by a
-// oneDNN operator for each: PyTorch takes that way for CPU tensors only, though nothing in it but this condition keeps
-// other devices out; elsewhere it composes cells step by step. oneDNN's operators are also what calls get that anything
-// looks into (modes, transforms, gradients of gradients), as linear.cpp has it.
+// Float layers run by tb-ops' kernel if the processor can run it (lstm_layer.h). Others run as stock CPU's do, by a oneDNN
+// operator for each. PyTorch uses these operators for CPU tensors only, although they would take other devices; elsewhere it
+// composes cells step by step. Calls that a mode, a transform or a gradient of a gradient must observe use oneDNN's operators
+// too, as in linear.cpp.
 #include "launch/dispatch_stub.h"
 
 #include <ATen/Context.h>
@@ -39,14 +39,14 @@ bool has_bfloat16_layers() {
   return supported && supported->typed<bool()>().call();
 }
 
-// Stock runs float16 layers too, without gradients and where oneDNN has them; here those are composed.
+// Stock runs float16 layers too, without gradients and if oneDNN has them; here those are composed.
 bool has_layers(c10::ScalarType type) {
   static const bool bfloat16 = has_bfloat16_layers();
   return type == at::kFloat || (type == at::kBFloat16 && bfloat16);
 }
 
-// What is composed: projections; autocast, which casts inside the cells; tensors that stand for others while a program
-// is traced. Arguments that are wrong go there too, since its errors say what is wrong.
+// These calls are composed: projections; autocast, which casts inside the cells; fake tensors while a program is traced; and
+// wrong arguments, since the composition's errors say what is wrong.
 bool runs_by_layers(const Tensor &input, TensorList states, TensorList weights) {
   if (!at::hasMKLDNN() || !at::globalContext().userEnabledMkldnn()) return false;
   if (at::autocast::is_autocast_enabled(device_type)) return false;
@@ -171,10 +171,10 @@ public:
   }
 
 private:
-  // Gradients that have gradients, or that something looks at: by the node of PyTorch's own layer.
+  // Gradients that have gradients, or that something observes: by the node of PyTorch's own layer.
   autograd::variable_list by_pytorch(const LayerTensors &given, autograd::variable_list &&grads) const {
     const bool has_biases = given.input_bias.defined();
-    const Tensor none = has_biases ? Tensor() : given.input_weight.detach(); // stands for a bias that is not read
+    const Tensor none = has_biases ? Tensor() : given.input_weight.detach(); // in place of a bias, which is not read
     Tensor output;
     {
       const at::AutoGradMode recorded(true);
@@ -211,7 +211,7 @@ std::array<Tensor, 3> run_layer(const LayerTensors &given, bool reversed) {
   return results;
 }
 
-// Whether these are the tensors of such a network, all as our layers want them.
+// Whether these are the tensors of such a network, in the form that the layers require.
 bool runs_by_our_layers(const Tensor &input, TensorList states, TensorList weights, bool has_biases, int64_t layers,
                         bool bidirectional, bool batch_first) {
   static const bool able = has_lstm_layer();

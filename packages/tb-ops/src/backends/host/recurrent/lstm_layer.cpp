@@ -111,7 +111,7 @@ void copy_or_zero(const float *from, int64_t count, float *to) {
     std::fill_n(to, count, 0.0f);
 }
 
-constexpr int64_t sequences_together = 2; // that are worth reading the weights for
+constexpr int64_t sequences_together = 2; // a thread takes so many, or reading the weights would not pay
 
 } // namespace
 

@@ -1,6 +1,5 @@
-// Fused recurrent cells. PyTorch's GRU and LSTMCell, and LSTM where lstm.cpp leaves it to PyTorch, call them on
-// PrivateUse1 devices although they have no CPU kernel, so they are composed here of the CPU's operators, in one launch
-// per step.
+// Fused recurrent cells. PyTorch's GRU and LSTMCell, and LSTM if lstm.cpp leaves it to PyTorch, call them on PrivateUse1
+// devices although they have no CPU kernel, so they are composed here of the CPU's operators, in one launch for each step.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/cat_ops.h>

@@ -42,7 +42,7 @@ bool uniform(const Tensor &one, const Tensor &other) {
   return both.good;
 }
 
-// Their structured kernels resize the output in the middle, which an output made before cannot follow.
+// Their structured kernels resize the output half-way, which an output made before does not allow.
 Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
   if (reduction != at::Reduction::None && uniform(self, target)) return empty_on(self, {}, self.scalar_type());
   const Tensor undefined;
@@ -103,8 +103,8 @@ Tensor &smooth_l1_loss_out(const Tensor &self, const Tensor &target, int64_t red
 
 // ---- binary cross entropy ---------------------------------------------------------------------------------------
 
-// Calls as the module makes them. Others (shapes that differ by dimensions of size 1, types, unknown reductions) take the
-// CPU's kernel itself and wait for it: what they give, or raise, is its own.
+// Calls as the module makes them. Others (shapes that differ by dimensions of size 1, dtypes, unknown reductions) run the CPU's
+// kernel with a wait, so that they return, or raise, exactly what it does.
 bool usual_bce(const Tensor &self, const OptionalTensor &weight, int64_t reduction,
                std::initializer_list<const Tensor *> others) {
   const auto like_self = [&](const Tensor *other) {

@@ -141,7 +141,7 @@ Tensor count_nonzero(const Tensor &self, c10::IntArrayRef dims) {
   return out;
 }
 
-// Waits: the answer is wanted now.
+// Waits: the result is a number on the host.
 bool equal(const Tensor &self, const Tensor &other) {
   TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(),
               " and ", other.device());

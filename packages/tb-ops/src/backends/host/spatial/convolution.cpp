@@ -24,7 +24,7 @@ struct Parameters {
 
 c10::SymIntArrayRef symbolic(const c10::DimVector &list) { return c10::fromIntArrayRefSlow(list); }
 
-// The layout that the CPU's backend for this call gives to its results. Only shapes and strides are read.
+// The memory format in which the CPU's backend for this call returns its results. Only shapes and strides are read.
 c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight, const OptionalTensor &bias,
                                 const Parameters &with) {
   WorkerTensorScope aliases;

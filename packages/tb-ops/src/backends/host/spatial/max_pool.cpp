@@ -1,9 +1,9 @@
 // Maximum pooling of images in rows, without the branch on data at which PyTorch's kernel stalls.
 //
-// Rows of the input are laid out by place within the stride, with -inf around them, which is never more than the greatest
-// so far: then neighbouring windows read neighbouring elements, and all windows are whole. Rows of windows form a line of
-// many. Elements of a window come in PyTorch's order, so that of equal ones the same is found; a NaN counts as greater
-// than anything.
+// Rows of the input are arranged by their place within the stride, with -inf around them, which is never more than the
+// greatest element so far. So neighbouring windows read neighbouring elements, and all windows are whole. Several rows of
+// windows form one long line. The elements of a window come in PyTorch's order, so that of equal ones the same one is found;
+// a NaN counts as greater than anything.
 #include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
 
 #include <algorithm>

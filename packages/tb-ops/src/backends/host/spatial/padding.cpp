@@ -1,4 +1,4 @@
-// Padding whose CPU kernels lay the output out in the input's memory format, which the meta functions do not tell.
+// Padding whose CPU kernels write the output in the input's memory format, which the meta functions do not return.
 #include <ATen/ops/reflection_pad3d_cpu_dispatch.h>
 #include <ATen/ops/reflection_pad3d_meta.h>
 #include <ATen/ops/replication_pad2d_cpu_dispatch.h>
@@ -18,7 +18,7 @@ template <auto *cpu> void pad_kernel(const Tensor &self, at::IntArrayRef padding
   cpu(self, padding, out);
 }
 
-// The layout is settled here: an alias that changes its strides would be read in another order than written.
+// The layout is fixed here: a CPU tensor that changed its strides would be read in another order than it was written.
 template <Name name, auto *cpu> void launch_pad(const Tensor &self, at::IntArrayRef padding, const Tensor &out) {
   const c10::DeviceIndex device = common_device(name.value, {&self, &out});
   out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());

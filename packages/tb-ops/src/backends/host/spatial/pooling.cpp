@@ -60,7 +60,7 @@ Tensor adaptive_avg_pool2d_backward(const Tensor &grad, const Tensor &self) {
   return out;
 }
 
-// Without derivatives the CPU has a kernel of its own, whose result is contiguous whatever the input's strides are.
+// Without derivatives the CPU has a separate kernel, whose result is contiguous whatever the input's strides are.
 Tensor max_pool1d(const Tensor &self, c10::IntArrayRef kernel, c10::IntArrayRef stride, c10::IntArrayRef padding,
                   c10::IntArrayRef dilation, bool ceil) {
   const bool derivatives = (c10::GradMode::is_enabled() && self.requires_grad()) || self._fw_grad(0).defined();
