@@ -15,7 +15,7 @@ from conftest import ROOT, RunPython
 from sim_vendor.simulated import variables
 
 HERE = pathlib.Path(__file__).resolve().parent
-TABLE = ROOT / "packages" / "tb-ops" / "src" / "aclnn" / "operators.yaml"
+TABLE = ROOT / "packages" / "tb-ops" / "src" / "backends" / "aclnn" / "operators.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_a_library_without_the_functions_that_describe_arguments_is_none(
 
 
 CONTROL = """
-        import ctypes, os, torch, tb_ops
+        import ctypes, os, torch, tb_ops, tb_ops._testing
         from sim_vendor.simulated import Control
         control = Control("npu", os.environ["TB_NPU_LIBRARY"])
         x = torch.ones(3, 4, device="tb")
@@ -198,7 +198,7 @@ def test_executors_are_used_again_for_calls_of_the_same_kind(run_python: RunPyth
         assert control.calls("aclnnAddGetWorkspaceSize") - planned == 2
         assert torch.add(x, x, alpha=3).tolist() == [[4.0] * 4] * 3  # another number too
         assert (x.add_(x)).tolist() == [[2.0] * 4] * 3  # and a result in an argument's place
-        tb_ops._core.clear_aclnn_executors()
+        tb_ops._testing.clear_aclnn_executors()
         assert tb_ops.aclnn_executors().kept == 0
         torch.tb.synchronize()
         assert "executor" not in control.live(), control.live()
@@ -258,7 +258,7 @@ def test_nothing_is_alive_when_the_process_has_given_everything_back(
     code = f"""{CONTROL}
         y = torch.cat([x, x * 2]).softmax(0)
         y.sum().item(), y.clone().fill_(3), torch.nn.functional.layer_norm(x, (4,))
-        tb_ops._core.clear_aclnn_executors()
+        tb_ops._testing.clear_aclnn_executors()
         torch.tb.synchronize()
         live = control.live()
         assert not any(word in live for word in ("tensor", "scalar", "array", "executor")), live

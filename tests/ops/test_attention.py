@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import tb_ops._core
+import tb_ops._testing
 import torch
 from torch_backend.conformance.bits import assert_bit_identical, bit_identical
 
@@ -82,7 +82,7 @@ def test_every_call_has_the_bits_of_stock_cpu(size: tuple[int, int, int, int, in
         for one, *expected in zip(found, shared, alone, strict=True):
             assert any(bit_identical(other, one) for other in expected), call
     if torch.backends.cpu.get_cpu_capability() == "AVX512":
-        tried = {attention[:7] for attention in tb_ops._core.tried_attention()}
+        tried = {attention[:7] for attention in tb_ops._testing.tried_attention()}
         assert {(*size, False), (*size, True)} <= tried
 
 
@@ -134,7 +134,7 @@ def _assert_bit_identical(found: list[torch.Tensor], expected: list[torch.Tensor
 
 
 def test_masks_other_types_and_odd_heads_stay_pytorchs() -> None:
-    before = tb_ops._core.tried_attention()
+    before = tb_ops._testing.tried_attention()
     attend = torch.nn.functional.scaled_dot_product_attention
     query = torch.randn(2, 4, 64, 24)
     for _ in range(CALLS):
@@ -145,4 +145,4 @@ def test_masks_other_types_and_odd_heads_stay_pytorchs() -> None:
     for _ in range(CALLS):
         found = attend(heads.to("tb"), heads.to("tb"), heads.to("tb"), mask.to("tb"))
         assert_bit_identical(attend(heads, heads, heads, mask), found)
-    assert tb_ops._core.tried_attention() == before
+    assert tb_ops._testing.tried_attention() == before

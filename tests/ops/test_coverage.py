@@ -151,7 +151,7 @@ def test_well_known_operators_are_where_they_belong(listing: dict[str, Any]) -> 
 def test_what_tb_ops_says_of_waiting_kernels_is_of_kernels_that_exist(listing: dict[str, Any]) -> None:
     from tb_ops import _core
 
-    assert {name for name, _ in _core.waiting_operators()} == {
+    assert {name for name, _ in _core.synchronous_operators()} == {
         name for name, operator in listing.items() if operator.kind == "native-sync"
     }
 

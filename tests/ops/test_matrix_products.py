@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tb_ops._core
+import tb_ops._testing
 import torch
 import torch.nn.functional as F
 
@@ -72,7 +72,7 @@ def test_the_kernel_adds_up_in_its_order_and_writes_nothing_else(
         whole = torch.randn(rows + 1, columns + 2, generator=torch.Generator().manual_seed(3))
         before = whole.clone()
         out = whole[:rows, 1:-1]
-        if not tb_ops._core._sgemm(left, right, out, add):
+        if not tb_ops._testing.sgemm(left, right, out, add):
             pytest.skip("this processor has no AVX-512: tb-ops has no kernel of its own for it")
         assert torch.equal(out, _in_order(left, right, before[:rows, 1:-1] if add else None))
         out.copy_(before[:rows, 1:-1])
@@ -83,7 +83,7 @@ def test_infinities_and_nans_are_where_they_belong() -> None:
     left, right = _matrix(20, 50, "rows", 1), _matrix(50, 40, "rows", 2)
     left[3, 7], left[5, 9], right[11, 4] = float("inf"), float("nan"), float("-inf")
     out = torch.empty(20, 40)
-    if not tb_ops._core._sgemm(left, right, out, False):
+    if not tb_ops._testing.sgemm(left, right, out, False):
         pytest.skip("this processor has no AVX-512: tb-ops has no kernel of its own for it")
     expected = left.double() @ right.double()
     assert torch.equal(out.isnan(), expected.isnan())
@@ -106,7 +106,7 @@ def test_bad_factors_are_refused() -> None:
         ((good[None], good[None], torch.zeros(1, 2, 3)[:, :, :2]), "without gaps"),
     ):
         with pytest.raises(RuntimeError, match=text):
-            tb_ops._core._sgemm(*factors, False)
+            tb_ops._testing.sgemm(*factors, False)
 
 
 def _products(device: str, rows: int, columns: int, inner: int) -> list[torch.Tensor]:
@@ -138,10 +138,10 @@ def test_products_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(siz
     for _ in range(6):
         for got, stock in zip(_products("tb", *size), expected, strict=True):
             assert torch.equal(got, stock)
-    if tb_ops._core._sgemm(torch.ones(1, 1), torch.ones(1, 1), torch.empty(1, 1), False):
+    if tb_ops._testing.sgemm(torch.ones(1, 1), torch.ones(1, 1), torch.empty(1, 1), False):
         rows, columns, inner = size
         assert (rows, columns, inner, False, True) in {
-            tried[1:6] for tried in tb_ops._core.tried_products() if tried[0] == 0
+            tried[1:6] for tried in tb_ops._testing.tried_gemms() if tried[0] == 0
         }
 
 
@@ -172,10 +172,10 @@ def test_the_kernel_s_batches_are_its_products(layouts: tuple[str, str]) -> None
         for add in (False, True):
             batch = _batch(count, 20, 33, "rows", 3)
             apart = batch.clone()
-            if not tb_ops._core._sgemm(left, right, batch, add):
+            if not tb_ops._testing.sgemm(left, right, batch, add):
                 pytest.skip("this processor has no AVX-512: tb-ops has no kernel of its own for it")
             for a, b, out in zip(left, right, apart, strict=True):
-                tb_ops._core._sgemm(a, b, out, add)
+                tb_ops._testing.sgemm(a, b, out, add)
             assert torch.equal(batch, apart)
 
 
@@ -185,7 +185,7 @@ def test_an_empty_batch_is_an_empty_batch() -> None:
             left, right = torch.ones(0, 66, 62, device=device), torch.ones(0, 62, 58, device=device)
             assert left.bmm(right).shape == (0, 66, 58)
             assert torch.baddbmm(torch.ones(58, device=device), left, right).shape == (0, 66, 58)
-    assert (0, 66, 58, 62) not in {tried[:4] for tried in tb_ops._core.tried_products()}
+    assert (0, 66, 58, 62) not in {tried[:4] for tried in tb_ops._testing.tried_gemms()}
 
 
 def _batches(device: str, size: tuple[int, int, int, int], layouts: tuple[str, str]) -> list[torch.Tensor]:
@@ -219,5 +219,5 @@ def test_batches_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(
     for _ in range(6):
         for got, stock in zip(_batches("tb", size, layouts), expected, strict=True):
             assert torch.equal(got, stock)
-    if tb_ops._core._sgemm(torch.ones(1, 1), torch.ones(1, 1), torch.empty(1, 1), False):
-        assert size in {tried[:4] for tried in tb_ops._core.tried_products()}
+    if tb_ops._testing.sgemm(torch.ones(1, 1), torch.ones(1, 1), torch.empty(1, 1), False):
+        assert size in {tried[:4] for tried in tb_ops._testing.tried_gemms()}

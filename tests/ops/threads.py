@@ -23,7 +23,7 @@ def one_thread() -> Iterator[None]:
 WORKER = '''
 import os, pathlib, time
 import torch
-from tb_ops import _core
+from tb_ops import _testing
 from torch_backend._testing import held
 
 def workers():
@@ -47,12 +47,12 @@ def started(work):
     """How often the worker starts intra-op threads for `work`, all of which runs while the host waits."""
     torch.tb.synchronize()
     assert alone()
-    before = _core.team_starts()[0]
+    before = _testing.thread_starts()[0]
     with held() as gate:
         gate.open_once_this_thread_waits()  # the first call of an operator waits too
         work()
         torch.tb.synchronize()
-    return _core.team_starts()[0] - before
+    return _testing.thread_starts()[0] - before
 
 def starts(work):
     """Whether it does so in one of 40 tries: which kernels are worth it is measured while they run."""

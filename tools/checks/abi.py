@@ -1,7 +1,7 @@
 """Checks and documents the device ABI, from the slot lists and headers in shared/include/tb.
 
-    python tools/checks/abi.py            write docs/abi-reference.md and docs/component-reference.md, append new entries
-                                          to shared/abi/v1.json
+    python tools/checks/abi.py            write docs/abi-reference.md and docs/component-reference.md, append what is
+                                          new to shared/abi/v1.json
     python tools/checks/abi.py --check    fail if one of them is stale or anything below does not hold
 
 What holds: the headers compile alone as C99, C11, C++17 and C++20 with all warnings as errors; every slot, field and

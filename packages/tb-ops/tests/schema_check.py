@@ -17,6 +17,7 @@ import sys
 from typing import Any
 
 SOURCES = pathlib.Path(__file__).resolve().parents[1] / "src"
+ROUTES = SOURCES / "dispatch" / "routes.yaml"
 
 # Operators registered by hand that some of the versions lack, with the versions that have them: the build for another
 # version leaves their kernels out.
@@ -26,12 +27,13 @@ ONLY_IN: dict[str, set[str]] = {}
 NO_OPERATORS = {"from_blob"}
 
 
-def registered_by_hand(but_folder: str = "") -> set[str]:
-    """The aten operators that tb-ops' own sources register: "add.out"."""
-    paths = (path for path in sorted(SOURCES.rglob("*.cpp")) if path.parent.name != but_folder)
+def registered_by_hand(without: pathlib.Path | None = None) -> set[str]:
+    """The aten operators that tb-ops' own sources register, except those in a folder: "add.out"."""
+    found = [path for suffix in ("*.cpp", "*.h") for path in sorted(SOURCES.rglob(suffix))]
+    paths = [path for path in found if without is None or not path.is_relative_to(without)]
     text = "\n".join(path.read_text() for path in paths)
     names = set(re.findall(r'aten\.impl\(\s*"([^"]+)"', text))
-    names.update(re.findall(r"^  - (\S+)", (SOURCES / "routes.yaml").read_text(), re.MULTILINE))
+    names.update(re.findall(r"^  - (\S+)", ROUTES.read_text(), re.MULTILINE))
     for listed in re.findall(r"constexpr const char \*\w+\[\] = \{(.*?)\};", text, re.DOTALL):
         names.update(re.findall(r'"([^"]+)"', listed))
     return names
@@ -73,7 +75,7 @@ def check(folder: pathlib.Path, version: str) -> dict[str, Any]:
     emitted = {str(group.out.func.name) for group in groups}
     assert emitted == wanted - schema.BY_HAND, f"structured groups: {emitted ^ (wanted - schema.BY_HAND)}"
 
-    index, routes, lists, *shards = aten.file_texts(given, SOURCES / "routes.yaml", 4)
+    index, routes, lists, *shards = aten.file_texts(given, ROUTES, 4)
     text = "".join(shards)
     for part in (index, routes, lists, *shards):
         check_balance(part)
@@ -93,8 +95,8 @@ def check(folder: pathlib.Path, version: str) -> dict[str, Any]:
     by_hand = registered_by_hand()
     assert len(by_hand) > 100, "the sources' registrations were not found"
     check_names(by_hand, names, version)
-    # device/ is registered where what is generated is not: on drivers without closures.
-    twice = registered_by_hand(but_folder="device") & set(kernels)
+    # Drivers that get the operators of jit do not get the generated ones.
+    twice = registered_by_hand(without=SOURCES / "backends" / "jit") & set(kernels)
     assert not twice, f"both generated and written by hand: {sorted(twice)}"
     roots = {name.partition(".")[0].rstrip("_") for name in names} | {name.partition(".")[0] for name in names}
     lost = headers_by_hand() - roots - NO_OPERATORS

@@ -9,7 +9,7 @@ import pytest
 from tb_ops.codegen import schema
 from tb_ops.codegen.aclnn import emit, table
 
-TABLE = Path(__file__).resolve().parents[1] / "src" / "aclnn" / "operators.yaml"
+TABLE = Path(__file__).resolve().parents[1] / "src" / "backends" / "aclnn" / "operators.yaml"
 ADD = """\
 types:
   floating: [Half, Float]
@@ -56,9 +56,9 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_refused_with_its_place(read, mistake):
-    old, new, told = MISTAKES[mistake]
+    old, new, error = MISTAKES[mistake]
     assert ADD.count(old) >= 1
-    with pytest.raises(table.TableError, match=re.escape(told)) as caught:
+    with pytest.raises(table.TableError, match=re.escape(error)) as caught:
         read(ADD.replace(old, new, 1))
     assert str(caught.value).startswith("operators.yaml: ")
 

@@ -1,6 +1,6 @@
 """The text that is generated for a handful of operators, compared with what golden/ holds: read it when it changes.
 
-After a change that is meant: python packages/tb-ops/tests/test_codegen_golden.py writes the files anew.
+After a change that is meant: python packages/tb-ops/tests/test_codegen_golden.py writes the files again.
 """
 
 import difflib

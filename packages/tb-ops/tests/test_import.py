@@ -63,5 +63,5 @@ def test_unknown_fallback_variable_is_an_error_not_ignored():
     assert "TB_FALLBACK='loud' is not one of allow, warn, error" in done.stderr
 
 
-def test_the_ledger_starts_empty():
+def test_the_fallback_statistics_start_empty():
     assert check("import tb_ops; print(tb_ops.fallbacks())").strip() == "[]"

@@ -13,7 +13,7 @@ import torch
 import torch_backend.device_module as tb
 from conftest import RunPython
 from ops.threads import WORKER
-from tb_ops import _core
+from tb_ops import _testing
 from torch_backend._testing import held
 from torch_backend.conformance.bits import bit_identical
 
@@ -39,12 +39,12 @@ def on_tb(given: Lists) -> Lists:
 def queue_behind_a_gate(run: Callable[[], Any]) -> int:
     """How many operations on lists ran together with the one before them."""
     torch.accelerator.synchronize()
-    before = _core.lists_run_together()
+    before = _testing.fused_list_operations()
     with held() as gate:
         gate.open_once_this_thread_waits()
         run()
         torch.accelerator.synchronize()
-    return _core.lists_run_together() - before
+    return _testing.fused_list_operations() - before
 
 
 def equal(ours: Lists, theirs: Lists) -> bool:
@@ -241,8 +241,8 @@ def work(given):
 
 given, expected = lists("tb"), lists("cpu")
 work(given), work(expected)
-before = _core.lists_run_together()
-print(started(lambda: None), started(lambda: work(given)), _core.lists_run_together() - before)
+before = _testing.fused_list_operations()
+print(started(lambda: None), started(lambda: work(given)), _testing.fused_list_operations() - before)
 work(expected)
 print(all(bit_identical(b, a) for one, other in zip(given, expected) for a, b in zip(one, other)))
 """

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch_backend  # noqa: F401
 from ops.threads import one_thread
-from tb_ops import _core
+from tb_ops import _testing
 
 LARGE = 4096
 
@@ -17,9 +17,9 @@ LARGE = 4096
 def place(wanted: list[torch.Tensor], make: Callable[[], list[torch.Tensor]]) -> tuple[int, int]:
     """Bytes that were made in place and bytes that were copied."""
     torch.accelerator.synchronize()
-    before = _core.placements()
-    _core._place(wanted, make)
-    after = _core.placements()
+    before = _testing.donated_bytes()
+    _testing.donate(wanted, make)
+    after = _testing.donated_bytes()
     return after[0] - before[0], after[1] - before[1]
 
 
@@ -127,10 +127,10 @@ def on_both(run: Callable[[torch.device], list[torch.Tensor]]) -> tuple[int, int
     device = torch.device("tb")
     run(device)  # the first call waits for the layouts of its results
     torch.accelerator.synchronize()
-    before = _core.placements()
+    before = _testing.donated_bytes()
     found = run(device)
     torch.accelerator.synchronize()
-    after = _core.placements()
+    after = _testing.donated_bytes()
     with one_thread():
         expected = run(torch.device("cpu"))
     for ours, theirs in zip(found, expected, strict=True):

@@ -14,15 +14,15 @@ from ops.replay import replayed
 from ops.threads import WORKER
 from torch_backend.conformance.bits import assert_bit_identical
 
-HEADER = pathlib.Path(__file__).parents[3] / "packages/tb-ops/src/thread_independent.h"
+HEADER = pathlib.Path(__file__).parents[3] / "packages/tb-ops/src/intraop/thread_invariant_ops.h"
 # The header's lists, by their names: what is independent anywhere, and what is so on processors with AVX-512.
 LISTS = {
     name: re.findall(r'"aten::(\S+)",$', text, re.MULTILINE)
     for name, text in re.findall(r"string_view (\w+)\[\] = \{\n(.*?)\n\};", HEADER.read_text(), re.DOTALL)
 }
-NAMES = LISTS["thread_independent"]
+NAMES = LISTS["thread_invariant"]
 if torch.backends.cpu.get_cpu_capability() == "AVX512":
-    NAMES = NAMES + LISTS["thread_independent_with_avx512"]
+    NAMES = NAMES + LISTS["thread_invariant_with_avx512"]
 aten = torch.ops.aten
 
 Results = torch.Tensor | tuple[torch.Tensor, ...]
@@ -178,7 +178,7 @@ def test_new_intra_op_threads_are_placed_once_and_may_run_where_the_process_may(
 import tb_stream
 
 def thread_starts():
-    return _core.team_starts()[0]
+    return _testing.thread_starts()[0]
 
 assert thread_starts() == 0
 tensor = torch.ones(1 << 23, device="tb")
@@ -196,7 +196,7 @@ for i in range(10):
     assert starts(work)
     assert thread_starts() == i + 1, (thread_starts(), i)
 assert masks == {frozenset(os.sched_getaffinity(0))}, masks
-count, moved = _core.team_starts()
+count, moved = _testing.thread_starts()
 print(count, 0 <= moved <= count)
 """
     )

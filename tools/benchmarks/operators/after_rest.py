@@ -14,7 +14,7 @@ import time
 
 import torch
 import torch_backend  # noqa: F401 - the device
-from tb_ops import _core
+from tb_ops import _testing
 
 RESTS = 60
 REST = 0.03  # seconds: a worker that is idle for a third of it ends its threads
@@ -49,13 +49,13 @@ def main() -> None:
     matrix, one = torch.zeros(512, 1024, device="tb"), torch.ones(1, device="tb")
     for _ in range(20):
         teamed(matrix)
-    starts, moved = _core.team_starts()
+    starts, moved = _testing.thread_starts()
     rested, directly = [], []
     for _ in range(RESTS):
         time.sleep(REST)
         rested.append(teamed(matrix))
         directly.append(teamed(matrix))
-    starts_after, moved_after = _core.team_starts()
+    starts_after, moved_after = _testing.thread_starts()
     print(f"kernels after a rest {statistics.median(rested):.2f} ms, directly {statistics.median(directly):.2f} ms")
     print(
         f"{torch.get_num_threads()} threads; in {RESTS} rests threads started {starts_after - starts} times, and "

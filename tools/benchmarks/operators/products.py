@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import tb_ops._core
+import tb_ops._testing
 import torch
 
 from benchmarks.interleave import Plan, Subject, compare
@@ -75,10 +75,10 @@ def measured(size: tuple[int, int, int], layout: str, rounds: int) -> Product:
     rows, inner, columns = size
     left, right = _factors(size, layout)
     expected, out = torch.empty(rows, columns), torch.empty(rows, columns)
-    if not tb_ops._core._sgemm(left, right, out, False):
+    if not tb_ops._testing.sgemm(left, right, out, False):
         raise RuntimeError("bench.products: this processor has no AVX-512, so there is no kernel to time")
     calls = max(1, round(OPERATIONS_PER_BLOCK / (2 * rows * inner * columns)))
-    own = Subject(lambda: tb_ops._core._sgemm(left, right, out, False))
+    own = Subject(lambda: tb_ops._testing.sgemm(left, right, out, False))
     stock = Subject(lambda: torch.mm(left, right, out=expected))
     found = compare([own, stock], Plan(calls=calls, rounds=rounds, wait_inside=False, warm=2))
     return Product(

@@ -19,8 +19,7 @@ if _installed != TORCH_MINOR:
 
 from . import _core, _frames, _late_warnings, _origin  # noqa: E402 (only once the version is known to fit)
 from ._core import set_sync_debug_mode, sync_debug_mode  # noqa: E402
-from .headers import get_include  # noqa: E402
-from .ledger import (  # noqa: E402
+from .fallback_stats import (  # noqa: E402
     Fallback,
     fallback_budget,
     fallback_mode,
@@ -31,14 +30,15 @@ from .ledger import (  # noqa: E402
     reset_fallbacks,
     set_fallback_mode,
 )
+from .headers import get_include  # noqa: E402
 
 _core._connect()
 _core.set_kernel_folder(str(pathlib.Path(__file__).parent / "device_kernels"))
 _core._set_origin_finder(_origin.find)
-_core._set_warning_teller(_late_warnings.tell)
+_core._set_warning_reporter(_late_warnings.report)
 _offsets = _frames.find()
 if _offsets is not None:
-    _core._note_callers(_offsets, _origin.find_launch)
+    _core._record_call_sites(_offsets, _origin.find_launch)
 
 __version__ = VERSION
 
@@ -74,6 +74,30 @@ _state = _State()
 def native() -> bool:
     """True when the open driver runs closures, and so the CPU's kernels; False when tb-ops' own or the fallback run."""
     return _core.native()
+
+
+class OperatorBackend(NamedTuple):
+    """A set of operators, and which drivers it serves. Several may serve one driver."""
+
+    name: str
+    serves: bool
+    """Whether it serves the open driver."""
+    description: str
+    """What its operators are."""
+    rule: str
+    """Which drivers it serves."""
+
+
+def backends() -> list[OperatorBackend]:
+    """Every set of operators, in the order in which they register: a later one takes only what is still free.
+
+    Operators that none of them takes run by the counted CPU fallback.
+
+    Raises:
+        RuntimeError: no driver is usable. See initialize(), which this calls.
+    """
+    initialize()
+    return [OperatorBackend(*row) for row in _core.backends()]
 
 
 class KernelImages(NamedTuple):
@@ -131,8 +155,10 @@ __all__ = [
     "AclnnLibrary",
     "Fallback",
     "KernelImages",
+    "OperatorBackend",
     "aclnn_executors",
     "aclnn_library",
+    "backends",
     "fallback_budget",
     "fallback_mode",
     "fallback_report",

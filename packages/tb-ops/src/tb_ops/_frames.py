@@ -1,8 +1,8 @@
 """Where CPython keeps the running frames of a thread, found by comparing its memory with its frame objects.
 
-Work that fails late is long past the line that launched it. Noting that line through Python's own interface would
-take the interpreter's lock for every operator; caller.h reads the interpreter's list of frames instead. The layout is
-no interface and differs between versions, so it is searched for here, and not used where it is not found.
+Work that fails late is long past the line that launched it. Recording that line through Python's own interface would
+take the interpreter's lock for every operator; runtime/call_site.h reads the interpreter's list of frames instead. The
+layout is no interface and differs between versions, so it is searched for here, and not used if it is not found.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 import sys
 
 Offsets = tuple[int, int, int, int, int]
-"""state, indirect (-1: none), code, instruction, previous: bytes, as FrameOffsets of caller.h has them."""
+"""state, indirect (-1: none), code, instruction, previous: bytes, as FrameOffsets of runtime/call_site.h has them."""
 
 _WORD = struct.calcsize("P")
 _MARKS = 3  # CPython 3.14 marks references in the low bits

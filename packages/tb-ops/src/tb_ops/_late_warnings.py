@@ -20,10 +20,10 @@ _MOST_TIMES = 1000
 """That one warning is given after one wait; it comes from a loop, and one more says how often it came beyond."""
 
 
-def tell(launches: list[_Launch], dropped: int) -> tuple[BaseException | None, list[int]]:
+def report(launches: list[_Launch], dropped: int) -> tuple[BaseException | None, list[int]]:
     """Gives all of them; what filters made of the first that raised, and the places of those that raised after it.
 
-    These are to be told again. A warning that has raised is told, however many times it came.
+    These are to be reported again. A warning that has raised is reported, however many times it came.
     """
     raised: BaseException | None = None
     left: list[int] = []

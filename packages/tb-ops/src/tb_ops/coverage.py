@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from . import _core, native
+from . import _core, backends, native
 
 KINDS = {
     "native-async": "a kernel of the device; the call returns before the work is done",
@@ -42,7 +42,7 @@ _MAKE_OTHER_KINDS = re.compile(
     r"|_nested_(from_padded|view_from)|_nested_tensor_from_mask$)"
 )
 
-LEARNS = "the first call with new shapes waits: the CPU's kernel then shows the layout of the results"
+CACHES_LAYOUTS = "the first call with new shapes waits: the CPU's kernel then shows the layout of the results"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Operator:
     """How one overload runs on tb."""
 
     name: str
-    """As in the ledger: "aten::std.correction"."""
+    """As in the fallback statistics: "aten::std.correction"."""
     kind: str
     """A key of KINDS."""
     reason: str
@@ -66,8 +66,8 @@ def operators() -> list[Operator]:
     if not hasattr(torch, "tb"):
         raise RuntimeError("the listing needs torch.device('tb'): pip install torch-backend")
     torch.tb.init()
-    waiting, forced = dict(_core.waiting_operators()), set(_core.forced_fallbacks())
-    learned = set(_core.learned_operators())
+    waiting, forced = dict(_core.synchronous_operators()), set(_core.forced_fallbacks())
+    cached = set(_core.layout_cached_operators())
     sometimes = SOMETIMES_WAIT | {
         name: f"waits {when}: its kernel checks on the host, and raises"
         for name, when in _core.checked_operators()
@@ -77,19 +77,19 @@ def operators() -> list[Operator]:
     return [
         Operator(name, "fallback", "forced: it has a kernel of the device")
         if name in forced
-        else _operator(name, waiting, learned, sometimes)
+        else _operator(name, waiting, cached, sometimes)
         for name in names
     ]
 
 
-def _operator(name: str, waiting: dict[str, str], learned: set[str], sometimes: dict[str, str]) -> Operator:
+def _operator(name: str, waiting: dict[str, str], cached: set[str], sometimes: dict[str, str]) -> Operator:
     table = dict(_TABLE_LINE.findall(torch._C._dispatch_dump_table(name)))
     match table.get("PrivateUse1"):
         case "kernel" if name in waiting:
             return Operator(name, "native-sync", waiting[name])
         case "kernel" | "fallthrough":
             reasons = [sometimes[name]] if name in sometimes else []
-            return Operator(name, "native-async", "; ".join([*reasons, *[LEARNS] * (name in learned)]))
+            return Operator(name, "native-async", "; ".join([*reasons, *[CACHES_LAYOUTS] * (name in cached)]))
         case "math kernel":
             return Operator(name, "composite", "CompositeImplicitAutograd")
         case "default backend kernel":
@@ -143,6 +143,10 @@ def summary(listing: list[Operator]) -> str:
     counts = Counter(operator.kind for operator in listing)
     lines = [f"{len(listing)} aten overloads of torch {torch.__version__} on driver {_driver()}:"]
     lines += [f"{counts[kind]:>6}  {kind:<13} {meaning}" for kind, meaning in KINDS.items()]
+    lines += ["", "Operators come from these backends, in this order; a later one takes what is still free:"]
+    for backend in backends():
+        use = "serves" if backend.serves else "not used"
+        lines.append(f"{use:>8}  {backend.name:<11} {backend.description} (for: {backend.rule})")
     return "\n".join(lines)
 
 
@@ -152,13 +156,14 @@ def _driver() -> str:
 
 
 def as_json(listing: list[Operator]) -> str:
-    """{"torch", "driver", "native", "total", "counts": {kind: n}, "operators": [{"name", "kind", "reason"}]}."""
+    """{"torch", "driver", "native", "total", "backends": [...], "counts": {kind: n}, "operators": [...]}."""
     counts = Counter(operator.kind for operator in listing)
     facts = {
         "torch": torch.__version__,
         "driver": _driver(),
         "native": native(),
         "total": len(listing),
+        "backends": [backend._asdict() for backend in backends()],
         "counts": {kind: counts[kind] for kind in KINDS},
         "operators": [asdict(operator) for operator in listing],
     }
@@ -176,6 +181,11 @@ def as_markdown(listing: list[Operator]) -> str:
     lines += ["| kind | overloads | meaning |", "| --- | ---: | --- |"]
     for kind, meaning in KINDS.items():
         lines.append(f"| {kind} | {sum(operator.kind == kind for operator in listing)} | {meaning} |")
+    lines += ["", "| backend | serves the driver | operators | drivers |", "| --- | --- | --- | --- |"]
+    for backend in backends():
+        lines.append(
+            f"| {backend.name} | {'yes' if backend.serves else 'no'} | {backend.description} | {backend.rule} |"
+        )
     for kind in KINDS:
         lines += ["", f"## {kind}", "", "| operator | |", "| --- | --- |"]
         lines += [f"| `{operator.name}` | {operator.reason} |" for operator in listing if operator.kind == kind]

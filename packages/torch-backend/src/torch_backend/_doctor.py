@@ -14,6 +14,8 @@ def doctor(file: TextIO | None = None) -> bool:
     problem = _first_use()
     lines = [f"PROBLEM: {problem}" if problem else "torch.device('tb') works.", "", "Torch"]
     lines += [f"  {name:<22} {value}" for name, value in _torch_facts().items()]
+    if problem is None:
+        lines += ["", "Operators", *_operators()]
     lines += ["", *_driver_report()]
     print("\n".join(lines), file=file or sys.stdout)
     return problem is None
@@ -51,6 +53,13 @@ def _torch_facts() -> dict[str, str]:
         if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1"
         else "yes",
     }
+
+
+def _operators() -> list[str]:
+    """The backends that serve the open driver, in the order in which they register."""
+    import tb_ops
+
+    return [f"  {backend.name:<22} {backend.description}" for backend in tb_ops.backends() if backend.serves]
 
 
 def _driver_report() -> list[str]:

@@ -33,7 +33,7 @@ def function_names(directory: pathlib.Path) -> set[str]:
     return set(re.findall(r"^- func: (\w+)", (directory / "native_functions.yaml").read_text(), re.MULTILINE))
 
 
-# Structured groups whose kernels are written by hand (src/kernels): with a reduction the losses' out= CPU kernel
+# Structured groups whose kernels are written by hand (src/backends/host): with a reduction the losses' out= CPU kernel
 # resizes a temporary that aliases cannot offer; the pads' CPU kernels give their output other strides than the meta
 # function does.
 BY_HAND = frozenset(

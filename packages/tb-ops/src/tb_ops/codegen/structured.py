@@ -25,7 +25,7 @@ $definition {$checks
 
 
 # Their kernels read on the host whether they succeeded, and raise: all calls wait, or with an argument check_errors
-# those in which it is true (src/learned/host_checks.h).
+# those in which it is true (src/dispatch/host_checks.h).
 CHECKED = frozenset({"_linalg_eigh.eigenvalues", "_linalg_svd.U"})
 CHECKED_KERNEL = Template("""
 $definition { return call_checked<at::_ops::$op>($arguments); }
@@ -44,7 +44,7 @@ CHECKED_CALL = Template("""
 def headers(group: NativeFunctionsGroup) -> list[str]:
     """The narrow headers a group's kernels need."""
     base = group.out.root_name
-    checked = ["learned/call_checked.h", f"ATen/ops/{base}_ops.h"] if _checks(group) else []
+    checked = ["dispatch/call_checked.h", f"ATen/ops/{base}_ops.h"] if _checks(group) else []
     words = ["ATen/native/Gelu.h"] if _takes(group, "approximate") else []
     expanded = ["ATen/ExpandUtils.h"] if base == "addmm" else []
     return [f"ATen/ops/{base}_meta.h", f"ATen/ops/{base}_cpu_dispatch.h", *checked, *words, *expanded]

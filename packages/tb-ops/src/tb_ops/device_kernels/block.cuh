@@ -5,7 +5,7 @@
 namespace tb::kernels {
 
 // merge(into, from) over the block's threads in a fixed order; every thread gets the result. All threads must call it.
-// Value: plain data, with a constructor that does nothing (it lies in shared memory).
+// Value: plain data, with a constructor that does nothing (it is stored in shared memory).
 template <class Value, class Merge> __device__ inline Value across_block(Value mine, const Merge &merge) {
   __shared__ Value values[256];
   __syncthreads(); // readers of an earlier call

@@ -4,8 +4,8 @@ Importing it uses no device. Functions that need one initialize it first, and ra
 is not possible; `is_available()`, `device_count()`, `is_initialized()` and the seeds never raise.
 
 A `Device` in the signatures is a torch.device, a text such as "tb:1", a number, or None for the current device of this
-thread. ValueError: a device of another type or a negative number. RuntimeError (torch.AcceleratorError): there is no such
-device. Sizes are bytes.
+thread. ValueError: a device of another type or a negative number. RuntimeError (torch.AcceleratorError): there is no
+such device. Sizes are bytes.
 """
 
 import torch

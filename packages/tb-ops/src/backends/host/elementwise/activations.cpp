@@ -1,0 +1,151 @@
+// Activation functions that PyTorch does not generate, and some that it does, in parts.
+#include "backends/host/iterator_stub.h"
+
+#include <ATen/native/Activation.h>
+#include <ATen/ops/clamp_min_cpu_dispatch.h>
+#include <ATen/ops/clamp_min_ops.h>
+#include <ATen/ops/gelu_backward_cpu_dispatch.h>
+#include <ATen/ops/gelu_cpu_dispatch.h>
+#include <ATen/ops/glu_backward_native.h>
+#include <ATen/ops/log_sigmoid_backward_native.h>
+#include <ATen/ops/log_sigmoid_backward_ops.h>
+#include <ATen/ops/log_sigmoid_forward_native.h>
+#include <ATen/ops/sigmoid_cpu_dispatch.h>
+#include <ATen/ops/silu_backward_cpu_dispatch.h>
+#include <ATen/ops/silu_cpu_dispatch.h>
+
+#include "backends/host/host.h"
+#include "backends/host/overrides.h"
+#include "dispatch/call_checked.h"
+#include "intraop/thread_policy.h"
+#include "structured/structured.h"
+#include "tensor/outputs.h"
+#include "worker/worker_tensors.h"
+
+namespace tb::ops::host {
+namespace {
+
+using at::Tensor;
+
+void relu_kernel(const Tensor &self, Tensor &out) { at::cpu::clamp_min_out(out, self, 0); }
+
+Tensor relu(const Tensor &self) {
+  TORCH_CHECK(self.scalar_type() != c10::kBool, "Boolean inputs not supported for relu");
+  Tensor out = empty_pointwise(self, self.scalar_type());
+  launch_kernel<"aten::relu", relu_kernel>(device_number(self), self, out);
+  return out;
+}
+
+Tensor &relu_in_place(Tensor &self) {
+  TORCH_CHECK(self.scalar_type() != c10::kBool, "Boolean inputs not supported for relu");
+  return at::_ops::clamp_min_::call(self, 0);
+}
+
+void glu_backward_kernel(const Tensor &grad, const Tensor &self, int64_t dim, Tensor &out) {
+  at::native::glu_backward_cpu_out(grad, self, dim, out);
+}
+
+Tensor glu_backward(const Tensor &grad, const Tensor &self, int64_t dim) {
+  const int64_t wrapped = c10::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
+  TORCH_CHECK(self.size(wrapped) % 2 == 0, "Halving dimension must be even, but dimension ", wrapped, " is size ",
+              self.size(wrapped));
+  const c10::DeviceIndex device = common_device("aten::glu_backward", {&grad, &self});
+  Tensor out = empty_on(self, self.sizes(), self.scalar_type());
+  launch_kernel<"aten::glu_backward", glu_backward_kernel>(device, grad, self, dim, out);
+  return out;
+}
+
+void log_sigmoid_kernel(const Tensor &self, Tensor &out, Tensor &buffer) {
+  at::native::log_sigmoid_forward_out_cpu(self, out, buffer);
+}
+
+// The buffer keeps what the backward needs; the CPU lays both out contiguously.
+std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor &self) {
+  Tensor out = empty_on(self, self.sizes(), self.scalar_type());
+  Tensor buffer = empty_on(self, self.sizes(), self.scalar_type());
+  launch_kernel<"aten::log_sigmoid_forward", log_sigmoid_kernel>(device_number(self), self, out, buffer);
+  return {std::move(out), std::move(buffer)};
+}
+
+void log_sigmoid_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &buffer, Tensor &out) {
+  at::native::log_sigmoid_backward_cpu_out(grad, self, buffer, out);
+}
+
+Tensor log_sigmoid_backward(const Tensor &grad, const Tensor &self, const Tensor &buffer) {
+  const c10::DeviceIndex device = common_device("aten::log_sigmoid_backward", {&grad, &self, &buffer});
+  if (grad.sizes() != self.sizes() || buffer.sizes() != self.sizes() || grad.scalar_type() != self.scalar_type())
+    return call_checked<at::_ops::log_sigmoid_backward>(grad, self, buffer); // what it gives, or raises, is its own
+  Tensor out = empty_preserving(grad, grad.scalar_type());
+  launch_kernel<"aten::log_sigmoid_backward", log_sigmoid_backward_kernel>(device, grad, self, buffer, out);
+  return out;
+}
+
+// Calls run(out, inputs...) of an elementwise kernel that takes one thread about `nanoseconds` an element, in parts if that
+// pays. Kernels compute whole vectors and the elements that fill none in different ways. Parts begin where a vector of the
+// whole begins, so they are bit-identical to it.
+template <class Run, class... Inputs>
+void in_parts(double nanoseconds, const Run &run, Tensor &out, const Inputs &...inputs) {
+  constexpr int64_t vectors = 64; // elements
+  const int64_t elements = out.numel();
+  const auto matches = [&](const Tensor &input) {
+    return input.scalar_type() == out.scalar_type() && input.numel() == elements && input.is_contiguous();
+  };
+  const bool floats = out.scalar_type() == c10::kFloat || out.scalar_type() == c10::kDouble;
+  const int64_t parts = floats && out.is_contiguous() && (matches(inputs) && ...)
+                            ? intraop.parts(elements / vectors, nanoseconds * static_cast<double>(elements))
+                            : 1;
+  if (parts == 1) return run(out, inputs...);
+  intraop.share(parts, [&](int64_t i, int64_t of) {
+    const int64_t begin = begin_of_part(i, of, elements, vectors), end = begin_of_part(i + 1, of, elements, vectors);
+    run(slice(out, begin, end - begin), slice(inputs, begin, end - begin)...);
+  });
+}
+
+} // namespace
+
+namespace cpu {
+
+void gelu_outf(const Tensor &self, c10::string_view approximate, Tensor &out) {
+  in_parts(1, [&](Tensor &to, const Tensor &from) { at::cpu::gelu_outf(from, approximate, to); }, out, self);
+}
+
+void gelu_backward_outf(const Tensor &grad, const Tensor &self, c10::string_view approximate, Tensor &out) {
+  const auto run = [&](Tensor &to, const Tensor &above, const Tensor &from) {
+    at::cpu::gelu_backward_outf(above, from, approximate, to);
+  };
+  in_parts(3, run, out, grad, self);
+}
+
+void sigmoid_outf(const Tensor &self, Tensor &out) {
+  in_parts(.5, [](Tensor &to, const Tensor &from) { at::cpu::sigmoid_outf(from, to); }, out, self);
+}
+
+void silu_outf(const Tensor &self, Tensor &out) {
+  in_parts(.5, [](Tensor &to, const Tensor &from) { at::cpu::silu_outf(from, to); }, out, self);
+}
+
+void silu_backward_outf(const Tensor &grad, const Tensor &self, Tensor &out) {
+  const auto run = [](Tensor &to, const Tensor &above, const Tensor &from) {
+    at::cpu::silu_backward_outf(above, from, to);
+  };
+  in_parts(1, run, out, grad, self);
+}
+
+} // namespace cpu
+
+void register_activations(torch::Library &aten) {
+  enter_stub<"aten::hardtanh_backward", at::native::hardtanh_backward_stub, Types::promote_all>();
+  enter_stub<"aten::hardswish", at::native::hardswish_stub>();
+  enter_stub<"aten::hardswish_backward", at::native::hardswish_backward_stub, Types::promote_all>();
+  enter_stub<"aten::mish_backward", at::native::mish_backward_stub, Types::promote_all>();
+  enter_stub<"aten::_prelu_kernel", at::native::prelu_stub>();
+  enter_stub<"aten::_prelu_kernel_backward", at::native::prelu_backward_stub>();
+  aten.impl("relu", TORCH_FN(relu));
+  aten.impl("relu_", TORCH_FN(relu_in_place));
+  aten.impl("glu_backward", TORCH_FN(glu_backward));
+  aten.impl("log_sigmoid_forward", TORCH_FN(log_sigmoid_forward));
+  aten.impl("log_sigmoid_backward", TORCH_FN(log_sigmoid_backward));
+}
+
+} // namespace tb::ops::host

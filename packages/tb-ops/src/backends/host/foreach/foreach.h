@@ -1,0 +1,163 @@
+// Operators on lists of tensors: one launch for the whole list. The closure calls the CPU's out= kernel for each tensor. Lists
+// that need broadcasting, type promotion or several devices take PyTorch's slow path, one operator call for each tensor.
+#pragma once
+#include <ATen/ScalarOps.h>
+#include <ATen/native/ForeachUtils.h>
+
+#include <algorithm>
+
+#include "backends/host/foreach/foreach_fusion.h"
+#include "intraop/thread_policy.h"
+#include "tensor/outputs.h"
+#include "worker/worker_tensors.h"
+
+namespace tb::ops::host {
+
+using Tensors = std::vector<at::Tensor>;
+
+// The time of a list on one thread, tensor by tensor, and its division among several.
+class ListCost {
+public:
+  void add(int64_t elements) {
+    total_ += each_tensor + each_element * static_cast<double>(elements);
+    until_.push_back(total_);
+    longest_ = std::max(longest_, until_.size() > 1 ? total_ - until_[until_.size() - 2] : total_);
+  }
+  // 1 if one tensor is most of it: its own kernel may use several threads.
+  int64_t parts() const { return longest_ > total_ / 2 ? 1 : intraop.parts(std::ssize(until_), total_); }
+  // The first tensor of each part, and the end.
+  std::vector<size_t> split(int64_t parts) const;
+
+private:
+  static constexpr double each_tensor = 2000, each_element = .2; // nanoseconds
+  std::vector<double> until_;
+  double total_ = 0, longest_ = 0;
+};
+
+// Whether none of the tensors that are written, one in `every`, shares memory with another one of the list: else it
+// matters which comes first.
+bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every);
+
+template <size_t count, class Apply> struct ForeachCall {
+  WrittenDescriptors written;
+  std::array<TensorDescriptors, count - 1> read;
+  Apply apply;
+
+  // Each tensor is computed by one thread; a list that is worth it by several.
+  void operator()() {
+    const std::vector<Together> tensors = aliases();
+    ListCost cost;
+    for (const Together &together : tensors) cost.add(together[0]->numel());
+    const auto run = [&](size_t i) {
+      [&]<size_t... list>(std::index_sequence<list...>) {
+        apply(i, *tensors[i][list]...);
+      }(std::make_index_sequence<count>{});
+    };
+    const int64_t parts = cost.parts();
+    if (parts == 1 || !apart(c10::ArrayRef<at::Tensor *>(tensors[0].data(), count * tensors.size()), count)) {
+      for (size_t i = 0; i < tensors.size(); i++) run(i);
+      return;
+    }
+    run(0); // what an operation makes at its first tensor is there when several threads ask for it
+    const std::vector<size_t> begins = cost.split(parts);
+    intraop.share(parts, [&](int64_t part, int64_t) {
+      for (size_t i = std::max<size_t>(begins[part], 1); i < begins[part + 1]; i++) run(i);
+    });
+  }
+
+private:
+  using Together = std::array<at::Tensor *, count>; // of one place in each list
+  std::vector<Together> aliases() {
+    std::vector<Together> tensors(written.size());
+    for (size_t i = 0; i < tensors.size(); i++) {
+      tensors[i][0] = &written[i].as_cpu_tensor();
+      for (size_t list = 1; list < count; list++) tensors[i][list] = &materialize(read[list - 1][i]);
+    }
+    return tensors;
+  }
+};
+
+// Of two tensors of the same sizes, without gaps both: whether the same elements come first in memory.
+inline bool same_layout(const at::Tensor &a, const at::Tensor &b) {
+  if (a.is_contiguous() && b.is_contiguous()) return true;
+  for (int64_t d = 0; d < a.dim(); d++)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  return true;
+}
+
+template <class Operation> struct InPlace {
+  Operation operation;
+  void operator()(size_t i, at::Tensor &self, auto &...others) { operation(i, self, self, others...); }
+};
+
+// Counts a modification of each tensor, for autograd: PyTorch's generated code counts for what an operator returns, and
+// these return nothing. Its own bodies for lists call an operator in place for each tensor, which counts by itself; so do
+// the slow ways, and bodies of PyTorch that call none (_fused_*_, _amp_*_) count nothing on any device.
+void count_modifications(at::TensorList written);
+
+template <Name name, class Operation, class... Lists>
+void queue_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
+  if constexpr (ByElement<Operation>)
+    if (c10::isFloatingType(self[0].scalar_type()))
+      return launch_elements<name>(device_number(self[0]), std::move(operation), self, others...);
+  launch<name>(device_number(self[0]),
+               ForeachCall<1 + sizeof...(others), InPlace<Operation>>{
+                   capture_list<WrittenDescriptors>(self), {capture_list(others)...}, {std::move(operation)}});
+}
+
+// operation(i, out, self, others...) for every i, with out = self. All tensors of one i have the same layout.
+template <Name name, class Operation, class... Lists>
+void launch_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
+  queue_in_place_lists<name>(std::move(operation), self, others...);
+  count_modifications(self);
+}
+
+// The same into new tensors, which allocate(tensor of self, type) lays out.
+template <Name name, auto allocate = &empty_pointwise, class Operation, class... Lists>
+Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... others) {
+  Tensors out;
+  out.reserve(self.size());
+  bool uniform = c10::isFloatingType(self[0].scalar_type());
+  for (const at::Tensor &tensor : self) {
+    out.push_back(allocate(tensor, tensor.scalar_type()));
+    uniform = uniform && same_layout(out.back(), tensor);
+  }
+  if constexpr (ByElement<Operation>)
+    if (uniform) {
+      launch_elements<name>(device_number(self[0]), std::move(operation), at::TensorList(out), self, others...);
+      return out;
+    }
+  launch<name>(device_number(self[0]),
+               ForeachCall<2 + sizeof...(others), Operation>{capture_list<WrittenDescriptors>(out),
+                                                             {capture_list(self), capture_list(others)...},
+                                                             std::move(operation)});
+  return out;
+}
+
+inline bool all_here(std::initializer_list<at::TensorList> lists) {
+  return std::all_of(lists.begin(), lists.end(), [&](at::TensorList list) {
+    return std::all_of(list.begin(), list.end(),
+                       [&](const at::Tensor &tensor) { return tensor.device() == (*lists.begin())[0].device(); });
+  });
+}
+
+// Numbers of a call: one for all tensors, or one each.
+class Numbers {
+public:
+  explicit Numbers(c10::ArrayRef<c10::Scalar> numbers) : numbers_(numbers.vec()) {}
+  const c10::Scalar &operator[](size_t i) const { return numbers_[numbers_.size() == 1 ? 0 : i]; }
+  // Whether the numbers of two places are the same, by their bits.
+  bool same(size_t i, size_t j) const;
+  // On the worker: as the 0-dimensional tensor that binary operators make of a number.
+  at::Tensor tensor(size_t i) {
+    if (numbers_.size() > 1) return at::native::wrapped_scalar_tensor(numbers_[i]);
+    if (!tensor_.defined()) tensor_ = at::native::wrapped_scalar_tensor(numbers_[0]);
+    return tensor_;
+  }
+
+private:
+  std::vector<c10::Scalar> numbers_;
+  at::Tensor tensor_;
+};
+
+} // namespace tb::ops::host

@@ -1,0 +1,203 @@
+// The patterns of operators on lists whose element is an elementwise operator; tb_ops.codegen emits the pattern of each. A pattern
+// takes the kernel of one element, compute(self, out) or compute(self, other, alpha, out), PyTorch's structured kernel by which
+// floating lists are fused (foreach_fusion.h) or void, and PyTorch's slow paths.
+#pragma once
+#include <torch/library.h>
+
+#include "backends/host/foreach/foreach.h"
+
+namespace tb::ops::host {
+
+using c10::Scalar;
+using ScalarList = c10::ArrayRef<Scalar>;
+
+template <class Kind> void enter_pair(torch::Library &aten, const std::string &operation, const char *overload) {
+  aten.impl((operation + overload).c_str(), TORCH_FN(Kind::functional));
+  aten.impl((operation + "_" + overload).c_str(), TORCH_FN(Kind::in_place));
+}
+
+template <class Kind> void enter_numbers(torch::Library &aten, const std::string &operation) {
+  enter_pair<Kind>(aten, operation, ".Scalar");
+  aten.impl((operation + ".ScalarList").c_str(), TORCH_FN(Kind::functional_each));
+  aten.impl((operation + "_.ScalarList").c_str(), TORCH_FN(Kind::in_place_each));
+}
+
+// ---- one list ---------------------------------------------------------------------------------------------------
+
+using SlowUnary = Tensors (*)(at::TensorList);
+using SlowUnaryInPlace = void (*)(at::TensorList);
+
+// Lists of integers take the slow path: some of these operators make floating numbers of them.
+template <Name name, auto compute, class KernelType, SlowUnary slow_new, SlowUnaryInPlace slow_in_place> struct Unary {
+  struct Operation {
+    using Kernel = KernelType;
+    static constexpr size_t inputs = 1;
+    std::tuple<> extra(size_t) const { return {}; }
+    bool same(size_t, size_t) const { return true; }
+    void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, out); }
+  };
+  static bool fast(at::TensorList self) {
+    at::native::check_foreach_api_restrictions(self);
+    // Types spelled out: with braces alone another overload would take {} for a second, empty list.
+    return at::native::can_use_fast_route(c10::ArrayRef<at::TensorList>(self), ScalarList(), true) &&
+           !c10::isComplexType(self[0].scalar_type());
+  }
+  static Tensors functional(at::TensorList self) {
+    return fast(self) ? launch_new_lists<name>(Operation(), self) : slow_new(self);
+  }
+  static void in_place(at::TensorList self) {
+    fast(self) ? launch_in_place_lists<name>(Operation(), self) : slow_in_place(self);
+  }
+  static void enter(torch::Library &aten) { enter_pair<Unary>(aten, name.value, ""); }
+};
+
+// ---- a list and numbers -----------------------------------------------------------------------------------------
+
+using SlowScalar = Tensors (*)(at::TensorList, const Scalar &);
+using SlowScalarInPlace = void (*)(at::TensorList, const Scalar &);
+using SlowScalars = Tensors (*)(at::TensorList, ScalarList);
+using SlowScalarsInPlace = void (*)(at::TensorList, ScalarList);
+
+// The arguments of a structured binary kernel behind its tensors: an alpha, if it takes one.
+template <class Kernel> inline constexpr bool takes_alpha = false;
+template <class Kernel>
+  requires requires(Kernel kernel, const at::Tensor &t, const Scalar &alpha) { kernel.meta(t, t, alpha); }
+inline constexpr bool takes_alpha<Kernel> = true;
+template <class Kernel> auto with_alpha(const Scalar &alpha, auto... before) {
+  if constexpr (takes_alpha<Kernel>)
+    return std::tuple(before..., alpha);
+  else
+    return std::tuple(before...);
+}
+
+template <Name name, auto compute, bool floating, class KernelType, SlowScalar slow_one,
+          SlowScalarInPlace slow_one_in_place, SlowScalars slow_each, SlowScalarsInPlace slow_each_in_place>
+struct WithNumbers {
+  struct Operation {
+    using Kernel = KernelType;
+    static constexpr size_t inputs = 1;
+    auto extra(size_t i) { return with_alpha<Kernel>(1, numbers.tensor(i)); }
+    bool same(size_t i, size_t j) const { return numbers.same(i, j); }
+    Numbers numbers;
+    void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(self, numbers.tensor(i), 1, out); }
+  };
+  // PyTorch's mul_ takes the number for the first factor, and so rounds it to tensors of 16 bits; mul does not.
+  struct NumberFirst {
+    Numbers numbers;
+    void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(numbers.tensor(i), self, 1, out); }
+  };
+  static void launch_in_place(at::TensorList self, Numbers numbers) {
+    constexpr bool multiplies = std::string_view(name.value) == "aten::_foreach_mul";
+    if (multiplies && c10::isReducedFloatingType(self[0].scalar_type()))
+      launch_in_place_lists<name>(NumberFirst{std::move(numbers)}, self);
+    else
+      launch_in_place_lists<name>(Operation{std::move(numbers)}, self);
+  }
+  static bool fast(at::TensorList self, ScalarList numbers) {
+    // The order of dimensions of an empty tensor is the iterator's own matter.
+    const auto empty = [](const at::Tensor &tensor) { return tensor.numel() == 0; };
+    return at::native::can_use_fast_route({self}, numbers, floating) && !at::native::has_bool_tensor(self) &&
+           std::none_of(self.begin(), self.end(), empty);
+  }
+  static Tensors functional(at::TensorList self, const Scalar &number) {
+    at::native::check_foreach_api_restrictions(self);
+    return fast(self, number) ? launch_new_lists<name, &empty_iterated>(Operation{Numbers(number)}, self)
+                              : slow_one(self, number);
+  }
+  static void in_place(at::TensorList self, const Scalar &number) {
+    at::native::check_foreach_api_restrictions(self);
+    fast(self, number) ? launch_in_place(self, Numbers(number)) : slow_one_in_place(self, number);
+  }
+  static Tensors functional_each(at::TensorList self, ScalarList numbers) {
+    at::native::check_foreach_api_restrictions(self, numbers);
+    return fast(self, numbers) ? launch_new_lists<name, &empty_iterated>(Operation{Numbers(numbers)}, self)
+                               : slow_each(self, numbers);
+  }
+  static void in_place_each(at::TensorList self, ScalarList numbers) {
+    at::native::check_foreach_api_restrictions(self, numbers);
+    fast(self, numbers) ? launch_in_place(self, Numbers(numbers)) : slow_each_in_place(self, numbers);
+  }
+  static void enter(torch::Library &aten) { enter_numbers<WithNumbers>(aten, name.value); }
+};
+
+// ---- two lists --------------------------------------------------------------------------------------------------
+
+template <class KernelType> struct ListOperation {
+  using Kernel = KernelType;
+  static constexpr size_t inputs = 2;
+  auto extra(size_t) const { return with_alpha<Kernel>(alpha); }
+  bool same(size_t, size_t) const { return true; }
+  void (*compute)(const at::Tensor &, const at::Tensor &, const Scalar &, at::Tensor &);
+  Scalar alpha;
+  void operator()(size_t, at::Tensor &out, const at::Tensor &self, const at::Tensor &other) {
+    compute(self, other, alpha, out);
+  }
+};
+
+inline bool fast_lists(at::TensorList self, at::TensorList other, const Scalar &alpha, bool floating) {
+  at::native::check_foreach_api_restrictions(self, other);
+  return at::native::can_use_fast_route({self, other}, alpha, floating) && !at::native::has_bool_tensor(self);
+}
+
+template <Name name, auto compute, class Kernel, Tensors (*slow_new)(at::TensorList, at::TensorList, const Scalar &),
+          void (*slow_in_place)(at::TensorList, at::TensorList, const Scalar &)>
+struct ListsAlpha {
+  static Tensors functional(at::TensorList self, at::TensorList other, const Scalar &alpha) {
+    return fast_lists(self, other, alpha, false)
+               ? launch_new_lists<name>(ListOperation<Kernel>{compute, alpha}, self, other)
+               : slow_new(self, other, alpha);
+  }
+  static void in_place(at::TensorList self, at::TensorList other, const Scalar &alpha) {
+    fast_lists(self, other, alpha, false)
+        ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, alpha}, self, other)
+        : slow_in_place(self, other, alpha);
+  }
+  static void enter(torch::Library &aten) { enter_pair<ListsAlpha>(aten, name.value, ".List"); }
+};
+
+template <Name name, auto compute, bool floating, class Kernel, Tensors (*slow_new)(at::TensorList, at::TensorList),
+          void (*slow_in_place)(at::TensorList, at::TensorList)>
+struct Lists {
+  // Complex numbers have no order; the slow paths raise what the CPU raises.
+  static bool fast(at::TensorList self, at::TensorList other) {
+    constexpr bool orders = std::string_view(name.value) == "aten::_foreach_maximum" ||
+                            std::string_view(name.value) == "aten::_foreach_minimum";
+    return fast_lists(self, other, 1, floating) && !(orders && c10::isComplexType(self[0].scalar_type()));
+  }
+  static Tensors functional(at::TensorList self, at::TensorList other) {
+    return fast(self, other) ? launch_new_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
+                             : slow_new(self, other);
+  }
+  static void in_place(at::TensorList self, at::TensorList other) {
+    fast(self, other) ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
+                      : slow_in_place(self, other);
+  }
+  static void enter(torch::Library &aten) { enter_pair<Lists>(aten, name.value, ".List"); }
+};
+
+// ---- a list and one 0-dimensional tensor ------------------------------------------------------------------------
+
+template <Name name, auto compute, class, Tensors (*slow_new)(at::TensorList, const at::Tensor &),
+          void (*slow_in_place)(at::TensorList, const at::Tensor &)>
+struct WithTensor {
+  struct Operation {
+    TensorDescriptor other;
+    void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, other.as_cpu_tensor(), 1, out); }
+  };
+  static bool fast(at::TensorList self, const at::Tensor &other) {
+    at::native::check_foreach_api_restrictions(self);
+    return other.dim() == 0 && (other.is_cpu() || other.device() == self[0].device()) &&
+           at::native::can_use_fast_route({self}) && c10::isFloatingType(self[0].scalar_type()) &&
+           !c10::isComplexType(other.scalar_type());
+  }
+  static Tensors functional(at::TensorList self, const at::Tensor &other) {
+    return fast(self, other) ? launch_new_lists<name>(Operation{TensorDescriptor(other)}, self) : slow_new(self, other);
+  }
+  static void in_place(at::TensorList self, const at::Tensor &other) {
+    fast(self, other) ? launch_in_place_lists<name>(Operation{TensorDescriptor(other)}, self)
+                      : slow_in_place(self, other);
+  }
+  static void enter(torch::Library &aten) { enter_pair<WithTensor>(aten, name.value, ".Tensor"); }
+};
+
+} // namespace tb::ops::host

@@ -1,0 +1,197 @@
+// Linear layers in eager mode: one launch forward and one backward.
+//
+// PyTorch composes linear() of a transpose and a matrix product, each with its node in the graph, and backward of eight
+// views, two products and a sum. The arithmetic here is the same, product by product, so results are equal bit for bit;
+// what goes away is the calling thread's work. Calls that anything looks into (modes, transforms, tensor subclasses,
+// forward-mode derivatives, gradients of gradients) and unusual arguments take PyTorch's composition.
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/linear_native.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+#include <ATen/ops/sum_cpu_dispatch.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "backends/host/dispatch_transparency.h"
+#include "backends/host/gemm/parallel_gemm.h"
+#include "backends/host/host.h"
+#include "intraop/thread_policy.h"
+#include "tensor/outputs.h"
+
+namespace tb::ops::host {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+namespace autograd = torch::autograd;
+
+bool fused(const Tensor &input, const Tensor &weight, const Tensor &bias) {
+  if (input.dim() < 2 || weight.dim() != 2 || input.size(-1) != weight.size(1) || input.numel() == 0 ||
+      weight.numel() == 0 || !input.is_contiguous() || !weight.is_contiguous())
+    return false;
+  const auto like_input = [&](const Tensor &tensor) {
+    return tensor.scalar_type() == input.scalar_type() && tensor.device() == input.device() &&
+           !tensor._fw_grad(0).defined();
+  };
+  if (!c10::isFloatingType(input.scalar_type()) || !like_input(input) || !like_input(weight)) return false;
+  return !bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) && like_input(bias));
+}
+
+// Rows of the last dimension.
+Tensor rows(const Tensor &tensor) { return tensor.dim() == 2 ? tensor : tensor.reshape({-1, tensor.size(-1)}); }
+
+template <class T> const T *data(const Tensor &tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<T>() : nullptr;
+}
+
+// Whether products of matrices with these sizes are made directly.
+bool direct(c10::ScalarType type, std::initializer_list<int64_t> sizes) {
+  const auto [least, most] = std::minmax(sizes);
+  return least > 1 && most <= INT_MAX && supports_gemm(type);
+}
+
+template <class T> void multiply_forward(const Tensor &input, const Tensor &weight, const Tensor &bias, Tensor &out) {
+  const int64_t outputs = weight.size(0), inner = weight.size(1);
+  ParallelGemm<T>{.rows = input.numel() / inner,
+                  .columns = outputs,
+                  .inner = inner,
+                  .left = {data<T>(input), inner},
+                  .right = {data<T>(weight), inner, true},
+                  .out = out.mutable_data_ptr<T>(),
+                  .bias = data<T>(bias)}
+      .run_shared();
+}
+
+void forward_kernel(const Tensor &input, const Tensor &weight, const Tensor &bias, Tensor &out) {
+  const c10::ScalarType type = input.scalar_type();
+  if (direct(type, {input.numel() / weight.size(1), weight.size(0), weight.size(1)}) &&
+      (!bias.defined() || bias.is_contiguous()))
+    return type == c10::kFloat ? multiply_forward<float>(input, weight, bias, out)
+                               : multiply_forward<double>(input, weight, bias, out);
+  Tensor flat = rows(out);
+  if (bias.defined())
+    at::cpu::addmm_out(flat, bias, rows(input), weight.t());
+  else
+    at::cpu::mm_out(flat, rows(input), weight.t());
+}
+
+// `grad` by rows. What nobody needs is undefined: grad_input and weight, grad_weight and input, grad_bias.
+template <class T> void multiply_backward(const Tensor &grad, const Tensor &input, const Tensor &weight,
+                                          Tensor &grad_input, Tensor &grad_weight, Tensor &grad_bias) {
+  const int64_t rows = grad.size(0), outputs = grad.size(1);
+  std::optional<ParallelGemm<T>> by_weight, by_input;
+  if (grad_input.defined())
+    by_weight = {.rows = rows,
+                 .columns = weight.size(1),
+                 .inner = outputs,
+                 .left = {data<T>(grad), outputs},
+                 .right = {data<T>(weight), weight.size(1)},
+                 .out = grad_input.mutable_data_ptr<T>()};
+  if (grad_weight.defined())
+    by_input = {.rows = outputs,
+                .columns = grad_weight.size(1),
+                .inner = rows,
+                .left = {data<T>(grad), outputs, true},
+                .right = {data<T>(input), grad_weight.size(1)},
+                .out = grad_weight.mutable_data_ptr<T>()};
+  double nanoseconds = 0;
+  int64_t most = INT64_MAX;
+  for (const auto &product : {by_weight, by_input})
+    if (product) {
+      nanoseconds += product->nanoseconds();
+      most = std::min(most, product->most_parts());
+    }
+  const int64_t parts = intraop.parts(most, nanoseconds);
+  const bool keeps_bits = (!by_weight || by_weight->keeps_bits(parts)) && (!by_input || by_input->keeps_bits(parts));
+  intraop.share(keeps_bits ? parts : 1, [&](int64_t i, int64_t count) {
+    if (by_weight) by_weight->run(i, count);
+    if (by_input) by_input->run(i, count);
+    if (i + 1 == count && grad_bias.defined()) at::cpu::sum_out(grad_bias, grad, 0);
+  });
+}
+
+void backward_kernel(const Tensor &grad, const Tensor &input, const Tensor &weight, Tensor &grad_input,
+                     Tensor &grad_weight, Tensor &grad_bias) {
+  const Tensor flat = rows(grad);
+  const c10::ScalarType type = grad.scalar_type();
+  const int64_t inner = grad_input.defined() ? weight.size(1) : grad_weight.defined() ? grad_weight.size(1) : 0;
+  if (flat.is_contiguous() && direct(type, {flat.size(0), flat.size(1), inner}))
+    return type == c10::kFloat ? multiply_backward<float>(flat, input, weight, grad_input, grad_weight, grad_bias)
+                               : multiply_backward<double>(flat, input, weight, grad_input, grad_weight, grad_bias);
+  if (grad_input.defined()) {
+    Tensor out = rows(grad_input);
+    at::cpu::mm_out(out, flat, weight);
+  }
+  if (grad_weight.defined()) at::cpu::mm_out(grad_weight, flat.t(), rows(input));
+  if (grad_bias.defined()) at::cpu::sum_out(grad_bias, flat, 0);
+}
+
+class LinearBackward final : public autograd::Node {
+public:
+  LinearBackward(const Tensor &input, const Tensor &weight, const Tensor &bias)
+      : autograd::Node(autograd::collect_next_edges(input, weight, bias)), device_(input.device()),
+        type_(input.scalar_type()) {
+    if (should_compute_output(0)) weight_ = autograd::SavedVariable(weight, false);
+    if (should_compute_output(1)) input_ = autograd::SavedVariable(input, false);
+    input_sizes_ = input.sizes();
+    outputs_ = weight.size(0);
+  }
+
+  std::string name() const override { return "LinearBackward0"; } // as PyTorch calls its own where it has one
+
+  void release_variables() override {
+    const std::lock_guard lock(mutex_);
+    input_.reset_data();
+    weight_.reset_data();
+  }
+
+  autograd::variable_list apply(autograd::variable_list &&grads) override {
+    const std::lock_guard lock(mutex_);
+    const Tensor &grad = grads[0];
+    if (!grad.defined()) return autograd::variable_list(3);
+    const bool need_input = task_should_compute_output(0), need_weight = task_should_compute_output(1),
+               need_bias = task_should_compute_output(2);
+    const Tensor weight = need_input ? weight_.unpack() : Tensor(), input = need_weight ? input_.unpack() : Tensor();
+    if (c10::GradMode::is_enabled() || !can_bypass_dispatch(keys_of(grad)) || grad.scalar_type() != type_ ||
+        grad.device() != device_)
+      return {need_input ? grad.matmul(weight) : Tensor(), need_weight ? rows(grad).t().mm(rows(input)) : Tensor(),
+              need_bias ? rows(grad).sum(0) : Tensor()};
+    const c10::DeviceIndex device = device_.index();
+    Tensor grad_input, grad_weight, grad_bias;
+    if (need_input) grad_input = empty(input_sizes_, {}, type_, device);
+    if (need_weight) grad_weight = empty({outputs_, input_sizes_.back()}, {}, type_, device);
+    if (need_bias) grad_bias = empty({outputs_}, {}, type_, device);
+    launch_kernel<"aten::linear_backward", backward_kernel>(device, grad, input, weight, grad_input, grad_weight,
+                                                            grad_bias);
+    return {std::move(grad_input), std::move(grad_weight), std::move(grad_bias)};
+  }
+
+private:
+  autograd::SavedVariable input_, weight_;
+  c10::DimVector input_sizes_;
+  int64_t outputs_ = 0;
+  c10::Device device_;
+  c10::ScalarType type_;
+};
+
+Tensor linear(c10::DispatchKeySet keys, const Tensor &input, const Tensor &weight, const OptionalTensor &bias_given) {
+  const Tensor &bias = value_or_undefined(bias_given);
+  if (!can_bypass_dispatch(keys) || !fused(input, weight, bias)) return at::native::linear(input, weight, bias_given);
+  c10::DimVector sizes(input.sizes());
+  sizes.back() = weight.size(0);
+  Tensor out = empty(sizes, {}, input.scalar_type(), device_number(input));
+  launch_kernel<"aten::linear", forward_kernel>(device_number(input), input, weight, bias, out);
+  if (autograd::compute_requires_grad(input, weight, bias))
+    autograd::set_history(out, c10::make_intrusive<LinearBackward>(input, weight, bias));
+  return out;
+}
+
+} // namespace
+
+// Above autograd, since the node is ours.
+void register_linear(torch::Library &autograd_library) { autograd_library.impl("linear", TORCH_FN(linear)); }
+
+} // namespace tb::ops::host

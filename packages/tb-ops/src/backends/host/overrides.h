@@ -1,0 +1,26 @@
+// The generated operators whose CPU kernel tb-ops replaces: a declaration here hides PyTorch's function of that name, with
+// bit-identical results. The list is the only content of this file.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace at::cpu {}
+
+namespace tb::ops::host::cpu {
+using namespace at::cpu;
+
+void mm_outf(const at::Tensor &self, const at::Tensor &mat2, at::Tensor &out);
+void addmm_outf(const at::Tensor &self, const at::Tensor &mat1, const at::Tensor &mat2, const at::Scalar &beta,
+                const at::Scalar &alpha, at::Tensor &out);
+void bmm_outf(const at::Tensor &self, const at::Tensor &mat2, at::Tensor &out);
+void baddbmm_outf(const at::Tensor &self, const at::Tensor &batch1, const at::Tensor &batch2, const at::Scalar &beta,
+                  const at::Scalar &alpha, at::Tensor &out);
+void max_pool2d_with_indices_outf(const at::Tensor &self, c10::IntArrayRef kernel_size, c10::IntArrayRef stride,
+                                  c10::IntArrayRef padding, c10::IntArrayRef dilation, bool ceil_mode, at::Tensor &out,
+                                  at::Tensor &indices);
+void gelu_outf(const at::Tensor &self, c10::string_view approximate, at::Tensor &out);
+void gelu_backward_outf(const at::Tensor &grad, const at::Tensor &self, c10::string_view approximate, at::Tensor &out);
+void sigmoid_outf(const at::Tensor &self, at::Tensor &out);
+void silu_outf(const at::Tensor &self, at::Tensor &out);
+void silu_backward_outf(const at::Tensor &grad, const at::Tensor &self, at::Tensor &out);
+
+} // namespace tb::ops::host::cpu

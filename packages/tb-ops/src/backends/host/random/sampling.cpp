@@ -1,0 +1,100 @@
+// Draws indices: permutations and samples with given weights.
+#include "launch/dispatch_stub.h"
+
+#include "backends/host/random/sampling.h"
+
+#include <ATen/native/Resize.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/argsort_ops.h>
+#include <ATen/ops/cumsum_ops.h>
+#include <ATen/ops/empty_ops.h>
+#include <ATen/ops/searchsorted_ops.h>
+
+#include <cmath>
+
+#include "random/permutation.h"
+#include "random/philox_fill.h"
+#include "tensor/outputs.h"
+
+namespace tb::ops::host {
+
+at::Tensor host_doubles(c10::IntArrayRef sizes) {
+  return at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(sizes), c10::kDouble, std::nullopt,
+                                             c10::Device(c10::kCPU), std::nullopt, std::nullopt);
+}
+
+namespace {
+
+using at::Tensor;
+using OptionalGenerator = std::optional<at::Generator>;
+
+// Copies as the CPU's kernels do, which write one element after the other: if several elements are one, the last one stays.
+void copy_over(const Tensor &dst, const Tensor &src) {
+  Tensor to = dst, from = src;
+  for (int64_t d = 0; d < to.dim(); d++) {
+    if (to.stride(d) != 0 || to.size(d) < 2) continue;
+    from = from.narrow(d, to.size(d) - 1, 1);
+    to = to.narrow(d, to.size(d) - 1, 1);
+  }
+  copy_result(to, from);
+}
+
+// The order of n random 64-bit keys: equal keys, one pair in 2^64, keep their order.
+Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
+  check_permutation(n, generator, out);
+  at::native::resize_output(out, {n});
+  if (n == 0) return out;
+  const c10::DeviceIndex device = device_number(out);
+  const Distribution keys{.kind = TB_FILL_INTEGERS,
+                          .from = std::numeric_limits<int64_t>::min(),
+                          .philox = reserve(generator, device, TB_FILL_INTEGERS, c10::kLong, n)};
+  launch<"aten::randperm">(device, [to = WrittenDescriptor(out), keys, n]() mutable {
+    Tensor &order = to.as_cpu_tensor();
+    Tensor numbers = at::_ops::empty_memory_format::call({c10::SymInt(n)}, c10::kLong, std::nullopt,
+                                                         c10::Device(c10::kCPU), std::nullopt, std::nullopt);
+    fill_tensor(numbers, keys);
+    copy_over(order, at::_ops::argsort_stable::call(numbers, true, 0, false));
+  });
+  return out;
+}
+
+// Rows of weights; the checks of the weights are in PyTorch's body, which ends in this stub.
+void multinomial_with_replacement(Tensor &out, const Tensor &weights, int64_t samples, OptionalGenerator generator) {
+  TORCH_CHECK(weights.size(-1) > 0 || out.numel() == 0, "invalid multinomial distribution: a row has no weights");
+  const c10::DeviceIndex device = device_number(weights);
+  const Distribution unit{.kind = TB_FILL_UNIFORM,
+                          .b = 1,
+                          .philox = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, out.numel())};
+  launch<"aten::multinomial">(device, [to = WrittenDescriptor(out), from = TensorDescriptor(weights), unit,
+                                       samples]() mutable {
+    Tensor &chosen = to.as_cpu_tensor();
+    const Tensor sums = at::_ops::cumsum::call(from.as_cpu_tensor(), -1, c10::kDouble);
+    const int64_t classes = sums.size(-1);
+    Tensor numbers = host_doubles(chosen.sizes());
+    fill_tensor(numbers, unit);
+    TORCH_CHECK(numbers.is_contiguous() && sums.is_contiguous());
+    double *points = numbers.mutable_data_ptr<double>();
+    const double *sum = sums.const_data_ptr<double>();
+    for (int64_t i = 0; i < sums.numel(); i++) {
+      const double before = i % classes ? sum[i - 1] : 0;
+      TORCH_CHECK(std::isfinite(sum[i]) && sum[i] >= before,
+                  "invalid multinomial distribution: a weight is below 0, infinity or NaN");
+      TORCH_CHECK((i + 1) % classes || sum[i] > 0, "invalid multinomial distribution: the weights of a row sum to 0");
+    }
+    // A uniform number times the sum of all weights falls into one class's part; rounding must not reach the sum.
+    for (int64_t i = 0; i < numbers.numel(); i++) {
+      const double total = sum[(i / samples + 1) * classes - 1];
+      points[i] = std::min(points[i] * total, std::nextafter(total, 0.0));
+    }
+    copy_over(chosen, at::_ops::searchsorted_Tensor::call(sums, numbers, false, true, std::nullopt, std::nullopt));
+  });
+}
+
+} // namespace
+
+void register_sampling(torch::Library &aten) {
+  at::native::multinomial_with_replacement_stub.set_privateuse1_dispatch_ptr(&multinomial_with_replacement);
+  aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
+}
+
+} // namespace tb::ops::host

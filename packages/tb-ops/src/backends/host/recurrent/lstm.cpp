@@ -1,0 +1,292 @@
+// nn.LSTM by whole layers, each direction one launch.
+//
+// Float layers run by tb-ops' kernel if the processor can run it (lstm_layer.h). Others run as stock CPU's do, by a oneDNN
+// operator for each. PyTorch uses these operators for CPU tensors only, although they would take other devices; elsewhere it
+// composes cells step by step. Calls that a mode, a transform or a gradient of a gradient must observe use oneDNN's operators
+// too, as in linear.cpp.
+#include "launch/dispatch_stub.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/RNN.h>
+#include <ATen/ops/cat_ops.h>
+#include <ATen/ops/dropout_ops.h>
+#include <ATen/ops/lstm_native.h>
+#include <ATen/ops/mkldnn_rnn_layer_ops.h>
+#include <ATen/ops/stack_ops.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/host/dispatch_transparency.h"
+#include "backends/host/host.h"
+#include "backends/host/recurrent/lstm_layer.h"
+#include "dispatch/forced_fallback.h"
+#include "tensor/outputs.h"
+
+namespace tb::ops::host {
+namespace {
+
+using at::Tensor, at::TensorList;
+namespace autograd = torch::autograd;
+
+bool has_bfloat16_layers() {
+  const auto supported = c10::Dispatcher::singleton().findSchema({"mkldnn::_is_mkldnn_bf16_supported", ""});
+  return supported && supported->typed<bool()>().call();
+}
+
+// Stock runs float16 layers too, without gradients and if oneDNN has them; here those are composed.
+bool has_layers(c10::ScalarType type) {
+  static const bool bfloat16 = has_bfloat16_layers();
+  return type == at::kFloat || (type == at::kBFloat16 && bfloat16);
+}
+
+// These calls are composed: projections; autocast, which casts inside the cells; fake tensors while a program is traced; and
+// wrong arguments, since the composition's errors say what is wrong.
+bool runs_by_layers(const Tensor &input, TensorList states, TensorList weights) {
+  if (!at::hasMKLDNN() || !at::globalContext().userEnabledMkldnn()) return false;
+  if (at::autocast::is_autocast_enabled(device_type)) return false;
+  const auto usable = [&](const Tensor &tensor) {
+    return tensor.defined() && tensor.device().type() == device_type && tensor.device() == input.device() &&
+           !tensor.key_set().has(c10::DispatchKey::Python) &&
+           !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  };
+  const auto is_state = [&](const Tensor &state) { return usable(state) && state.dim() == 3; };
+  return usable(input) && has_layers(input.scalar_type()) && input.numel() != 0 && states.size() == 2 &&
+         std::all_of(states.begin(), states.end(), is_state) && states[0].size(2) == states[1].size(2) &&
+         std::all_of(weights.begin(), weights.end(), usable);
+}
+
+// ---- our layers -------------------------------------------------------------------------------------------------
+
+// The tensors of one layer in one direction, in the order of mkldnn_rnn_layer and of its gradients. The input is steps x
+// batch x inputs; without biases they are undefined.
+struct LayerTensors {
+  Tensor input, input_weight, hidden_weight, input_bias, hidden_bias, hidden, cell;
+
+  auto all() const { return std::tie(input, input_weight, hidden_weight, input_bias, hidden_bias, hidden, cell); }
+};
+
+const float *data(const Tensor &tensor) { return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr; }
+float *output_data(Tensor &tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
+
+LstmLayer layer_of(const Tensor &input, const Tensor &input_weight, const Tensor &hidden_weight, const Tensor &hidden,
+                   const Tensor &cell, bool reversed) {
+  return {.steps = input.size(0),
+          .batch = input.size(1),
+          .inputs = input.size(2),
+          .hidden = hidden.size(1),
+          .reversed = reversed,
+          .input = data(input),
+          .input_weight = data(input_weight),
+          .hidden_weight = data(hidden_weight),
+          .first_hidden = data(hidden),
+          .first_cell = data(cell)};
+}
+
+void forward_kernel(const Tensor &input, const Tensor &input_weight, const Tensor &hidden_weight,
+                    const Tensor &input_bias, const Tensor &hidden_bias, const Tensor &hidden, const Tensor &cell,
+                    bool reversed, Tensor &output, Tensor &last_hidden, Tensor &last_cell, Tensor &gates,
+                    Tensor &cells) {
+  layer_of(input, input_weight, hidden_weight, hidden, cell, reversed)
+      .forward(data(input_bias), data(hidden_bias), output_data(output), output_data(last_hidden),
+               output_data(last_cell), output_data(gates), output_data(cells));
+}
+
+void backward_kernel(const Tensor &input, const Tensor &input_weight, const Tensor &hidden_weight, const Tensor &hidden,
+                     const Tensor &cell, bool reversed, const Tensor &output, const Tensor &gates, const Tensor &cells,
+                     const Tensor &grad_output, const Tensor &grad_last_hidden, const Tensor &grad_last_cell,
+                     Tensor &grad_input, Tensor &grad_input_weight, Tensor &grad_hidden_weight, Tensor &grad_input_bias,
+                     Tensor &grad_hidden_bias, Tensor &grad_hidden, Tensor &grad_cell, Tensor &grad_gates) {
+  Tensor &grad_bias = grad_input_bias.defined() ? grad_input_bias : grad_hidden_bias;
+  OutputGradient grad;
+  if (grad_output.defined()) grad = {data(grad_output), grad_output.stride(0), grad_output.stride(1)};
+  LstmGradients{.input = output_data(grad_input),
+                .input_weight = output_data(grad_input_weight),
+                .hidden_weight = output_data(grad_hidden_weight),
+                .bias = output_data(grad_bias),
+                .first_hidden = output_data(grad_hidden),
+                .first_cell = output_data(grad_cell),
+                .gates = output_data(grad_gates)}
+      .backward(layer_of(input, input_weight, hidden_weight, hidden, cell, reversed), data(output), data(gates),
+                data(cells), grad, data(grad_last_hidden), data(grad_last_cell));
+  if (grad_hidden_bias.defined() && !grad_hidden_bias.is_same(grad_bias))
+    std::copy_n(data(grad_bias), grad_bias.numel(), output_data(grad_hidden_bias));
+}
+
+class LstmBackward final : public autograd::Node {
+public:
+  LstmBackward(const LayerTensors &given, bool reversed, const Tensor &output, const Tensor &gates, const Tensor &cells)
+      : autograd::Node(
+            std::apply([](const auto &...tensors) { return autograd::collect_next_edges(tensors...); }, given.all())),
+        reversed_(reversed) {
+    const auto save = [](const Tensor &tensor) { return autograd::SavedVariable(tensor, false); };
+    given_ = std::apply([&](const auto &...tensors) { return std::array{save(tensors)...}; }, given.all());
+    made_ = {save(output), save(gates), save(cells)};
+  }
+
+  std::string name() const override { return "MkldnnRnnLayerBackward0"; } // as PyTorch calls its own
+
+  void release_variables() override {
+    const std::lock_guard lock(mutex_);
+    for (autograd::SavedVariable &saved : given_) saved.reset_data();
+    for (autograd::SavedVariable &saved : made_) saved.reset_data();
+  }
+
+  autograd::variable_list apply(autograd::variable_list &&grads) override {
+    const std::lock_guard lock(mutex_);
+    autograd::variable_list wanted(given_.size());
+    if (std::none_of(grads.begin(), grads.end(), [](const Tensor &grad) { return grad.defined(); })) return wanted;
+    const auto unpack = [&](size_t i) { return given_[i].unpack(); };
+    const LayerTensors given{unpack(0), unpack(1), unpack(2), unpack(3), unpack(4), unpack(5), unpack(6)};
+    const auto plain = [&](const Tensor &grad) {
+      return !grad.defined() || (can_bypass_dispatch(keys_of(grad)) && grad.scalar_type() == at::kFloat &&
+                                 grad.device() == given.input.device());
+    };
+    if (c10::GradMode::is_enabled() || !std::all_of(grads.begin(), grads.end(), plain))
+      return by_pytorch(given, std::move(grads));
+
+    const Tensor &output_grad = grads[0];
+    const Tensor rows = !output_grad.defined() || output_grad.stride(2) == 1 ? output_grad : output_grad.contiguous();
+    const auto dense = [&](size_t i) { return grads[i].defined() ? grads[i].contiguous() : Tensor(); };
+    size_t i = 0;
+    const auto make = [&](const Tensor &like) {
+      const bool keeps_state = i >= 5; // of the backward pass: the gradients of hidden and cell are made in any case
+      if (keeps_state || (like.defined() && task_should_compute_output(i)))
+        wanted[i] = empty_on(like, like.sizes(), at::kFloat);
+      i++;
+    };
+    std::apply([&](const auto &...tensors) { (make(tensors), ...); }, given.all());
+    const Tensor output = made_[0].unpack(), gates = made_[1].unpack(), cells = made_[2].unpack();
+    const Tensor grad_gates = empty_on(gates, gates.sizes(), at::kFloat);
+    launch_kernel<"aten::lstm_backward", backward_kernel>(
+        device_number(given.input), given.input, given.input_weight, given.hidden_weight, given.hidden, given.cell,
+        reversed_, output, gates, cells, rows, dense(1), dense(2), wanted[0], wanted[1], wanted[2], wanted[3],
+        wanted[4], wanted[5], wanted[6], grad_gates);
+    return wanted;
+  }
+
+private:
+  // Gradients that have gradients, or that something observes: by the node of PyTorch's own layer.
+  autograd::variable_list by_pytorch(const LayerTensors &given, autograd::variable_list &&grads) const {
+    const bool has_biases = given.input_bias.defined();
+    const Tensor none = has_biases ? Tensor() : given.input_weight.detach(); // in place of a bias, which is not read
+    Tensor output;
+    {
+      const at::AutoGradMode recorded(true);
+      output = std::get<0>(at::_ops::mkldnn_rnn_layer::call(
+          given.input, given.input_weight, given.hidden_weight, has_biases ? given.input_bias : none,
+          has_biases ? given.hidden_bias : none, given.hidden, given.cell, reversed_, {}, lstm_mode,
+          given.hidden.size(1), 1, has_biases, false, false, true));
+    }
+    return (*output.grad_fn())(std::move(grads));
+  }
+
+  static constexpr int64_t lstm_mode = 2; // oneDNN's integration counts kinds of recurrent layers so
+
+  std::array<autograd::SavedVariable, 7> given_; // in the order of LayerTensors
+  std::array<autograd::SavedVariable, 3> made_;  // output, gates, cells
+  bool reversed_;
+};
+
+// output, last hidden state and last cell state.
+std::array<Tensor, 3> run_layer(const LayerTensors &given, bool reversed) {
+  const auto make = [&](c10::IntArrayRef sizes) { return empty_on(given.input, sizes, at::kFloat); };
+  const int64_t steps = given.input.size(0), batch = given.input.size(1), hidden = given.hidden.size(1);
+  const bool recorded =
+      std::apply([](const auto &...tensors) { return autograd::compute_requires_grad(tensors...); }, given.all());
+  std::array<Tensor, 3> results{make({steps, batch, hidden}), make({batch, hidden}), make({batch, hidden})};
+  const Tensor gates = make({steps, batch, 4 * hidden}), cells = recorded ? make({steps, batch, hidden}) : Tensor();
+  launch_kernel<"aten::lstm", forward_kernel>(device_number(given.input), given.input, given.input_weight,
+                                              given.hidden_weight, given.input_bias, given.hidden_bias, given.hidden,
+                                              given.cell, reversed, results[0], results[1], results[2], gates, cells);
+  if (recorded) { // the node keeps the output's memory and version, not the output, which keeps the node
+    const auto node = c10::make_intrusive<LstmBackward>(given, reversed, results[0].detach(), gates, cells);
+    for (const Tensor &result : results) autograd::set_history(result, node);
+  }
+  return results;
+}
+
+// Whether these are the tensors of such a network, in the form that the layers require.
+bool runs_by_our_layers(const Tensor &input, TensorList states, TensorList weights, bool has_biases, int64_t layers,
+                        bool bidirectional, bool batch_first) {
+  static const bool able = has_lstm_layer();
+  const int64_t directions = bidirectional ? 2 : 1, each = has_biases ? 4 : 2, hidden = states[0].size(2);
+  if (!able || input.dim() != 3 || hidden == 0 || std::ssize(weights) != layers * directions * each) return false;
+  if (is_forced("aten::mkldnn_rnn_layer") || is_forced("aten::mkldnn_rnn_layer_backward")) return false;
+  const auto usable = [](const Tensor &tensor) {
+    return tensor.scalar_type() == at::kFloat && !tensor._fw_grad(0).defined();
+  };
+  const auto is_state = [&](const Tensor &state) {
+    return usable(state) &&
+           state.sizes() == c10::IntArrayRef({layers * directions, input.size(batch_first ? 0 : 1), hidden});
+  };
+  if (!usable(input) || !std::all_of(states.begin(), states.end(), is_state)) return false;
+  for (int64_t i = 0; i < std::ssize(weights); i++) {
+    const Tensor &weight = weights[static_cast<size_t>(i)];
+    const int64_t inputs = i / (directions * each) == 0 ? input.size(2) : directions * hidden,
+                  columns[] = {inputs, hidden};
+    const bool fits = i % each < 2 ? weight.sizes() == c10::IntArrayRef({4 * hidden, columns[i % each]})
+                                   : weight.sizes() == c10::IntArrayRef({4 * hidden});
+    if (!fits || !usable(weight) || !weight.is_contiguous()) return false;
+  }
+  return true;
+}
+
+std::tuple<Tensor, Tensor, Tensor> run_our_layers(const Tensor &given, TensorList states, TensorList weights,
+                                                  bool has_biases, int64_t layers, double dropout, bool train,
+                                                  bool bidirectional, bool batch_first) {
+  Tensor input = (batch_first ? given.transpose(0, 1) : given).contiguous();
+  const Tensor first_hidden = states[0].contiguous(), first_cell = states[1].contiguous();
+  std::vector<Tensor> hidden, cell;
+  const Tensor *weight = weights.data();
+  for (int64_t layer = 0; layer < layers; layer++) {
+    std::vector<Tensor> outputs;
+    for (const bool reversed : {false, true}) {
+      if (reversed && !bidirectional) continue;
+      const auto i = std::ssize(hidden);
+      const auto bias = [&](int64_t which) { return has_biases ? weight[which] : Tensor(); };
+      auto [output, last_hidden, last_cell] =
+          run_layer({input, weight[0], weight[1], bias(2), bias(3), first_hidden.select(0, i), first_cell.select(0, i)},
+                    reversed);
+      outputs.push_back(std::move(output));
+      hidden.push_back(std::move(last_hidden));
+      cell.push_back(std::move(last_cell));
+      weight += has_biases ? 4 : 2;
+    }
+    input = bidirectional ? at::_ops::cat::call(outputs, -1) : std::move(outputs[0]);
+    if (dropout != 0 && train && layer + 1 < layers) input = at::_ops::dropout::call(input, dropout, true);
+  }
+  return {batch_first ? input.transpose(0, 1) : input, at::_ops::stack::call(hidden, 0),
+          at::_ops::stack::call(cell, 0)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm(c10::DispatchKeySet keys, const Tensor &input, TensorList states,
+                                        TensorList weights, bool has_biases, int64_t layers, double dropout, bool train,
+                                        bool bidirectional, bool batch_first) {
+  if (!runs_by_layers(input, states, weights))
+    return at::native::lstm(input, states, weights, has_biases, layers, dropout, train, bidirectional, batch_first);
+  if (can_bypass_dispatch(keys) &&
+      runs_by_our_layers(input, states, weights, has_biases, layers, bidirectional, batch_first))
+    return run_our_layers(input, states, weights, has_biases, layers, dropout, train, bidirectional, batch_first);
+  Tensor output, hidden, cell;
+  at::native::lstm_mkldnn_stub(c10::kCPU, output, hidden, cell, input, states, weights, has_biases, layers, dropout,
+                               train, bidirectional, batch_first);
+  return {std::move(output), std::move(hidden), std::move(cell)};
+}
+
+} // namespace
+
+// On both keys, as PyTorch's own composition: with gradients the operators inside record them.
+void register_lstm(torch::Library &aten) {
+  static auto *autograd =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
+  aten.impl("lstm.input", TORCH_FN(lstm));
+  autograd->impl("lstm.input", TORCH_FN(lstm));
+}
+
+} // namespace tb::ops::host

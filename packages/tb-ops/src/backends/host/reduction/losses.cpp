@@ -1,0 +1,252 @@
+// Losses that PyTorch does not generate.
+#include "backends/host/iterator_stub.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/native/BinaryOps.h>
+#include <ATen/native/PointwiseOps.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/binary_cross_entropy_backward_native.h>
+#include <ATen/ops/binary_cross_entropy_backward_ops.h>
+#include <ATen/ops/binary_cross_entropy_native.h>
+#include <ATen/ops/binary_cross_entropy_ops.h>
+#include <ATen/ops/copy_ops.h>
+#include <ATen/ops/mse_loss_backward_native.h>
+#include <ATen/ops/mse_loss_cpu_dispatch.h>
+#include <ATen/ops/mse_loss_ops.h>
+#include <ATen/ops/nll_loss2d_backward_native.h>
+#include <ATen/ops/nll_loss2d_forward_native.h>
+#include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
+#include <ATen/ops/smooth_l1_loss_ops.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "backends/host/host.h"
+#include "dispatch/call_checked.h"
+#include "tensor/outputs.h"
+
+namespace tb::ops::host {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+// ---- squared and smooth absolute errors -------------------------------------------------------------------------
+
+bool uniform(const Tensor &one, const Tensor &other) {
+  UniformOperands both;
+  both.add(one);
+  both.add(other);
+  return both.good;
+}
+
+// Their structured kernels resize the output half-way, which an output made before does not allow.
+Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
+  if (reduction != at::Reduction::None && uniform(self, target)) return empty_on(self, {}, self.scalar_type());
+  const Tensor undefined;
+  auto iterator = at::TensorIterator::borrowing_binary_op(undefined, self, target); // checks as PyTorch does
+  if (reduction == at::Reduction::None) return iterator.output();
+  return empty_on(iterator.output(), {}, iterator.output().scalar_type());
+}
+
+Tensor mse_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
+  Tensor out = empty_loss(self, target, reduction);
+  launch_kernel<"aten::mse_loss", copying<at::cpu::mse_loss>>(device_number(out), out, self, target, reduction);
+  return out;
+}
+
+void mse_loss_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &target, int64_t reduction,
+                              Tensor &out) {
+  at::native::mse_loss_backward_out(grad, self, target, reduction, out);
+}
+
+// The usual call, without the zeros that PyTorch's own writes first.
+Tensor mse_loss_backward(const Tensor &grad, const Tensor &self, const Tensor &target, int64_t reduction) {
+  if (!uniform(self, target) || grad.scalar_type() != self.scalar_type() || grad.device() != self.device() ||
+      !(grad.dim() == 0 || grad.sizes() == self.sizes()))
+    return at::native::mse_loss_backward(grad, self, target, reduction);
+  Tensor out = empty_on(self, self.sizes(), self.scalar_type());
+  launch_kernel<"aten::mse_loss_backward", mse_loss_backward_kernel>(device_number(self), grad, self, target, reduction,
+                                                                     out);
+  return out;
+}
+
+Tensor smooth_l1_loss(const Tensor &self, const Tensor &target, int64_t reduction, double beta) {
+  TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
+  Tensor out = empty_loss(self, target, reduction);
+  launch_kernel<"aten::smooth_l1_loss", copying<at::cpu::smooth_l1_loss>>(device_number(out), out, self, target,
+                                                                          reduction, beta);
+  return out;
+}
+
+Tensor &give(const Tensor &loss, Tensor &out) {
+  TORCH_CHECK(c10::canCast(loss.scalar_type(), out.scalar_type()), "result type ", loss.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  at::assert_no_internal_overlap(out);
+  at::native::resize_output(out, loss.sizes());
+  return at::_ops::copy_::call(out, loss, false);
+}
+Tensor &mse_loss_out(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out) {
+  common_device("aten::mse_loss", {&self, &target, &out});
+  if (self.is_complex() || target.is_complex()) // which it refuses, with the CPU's own exception
+    return call_checked<at::_ops::mse_loss_out>(self, target, reduction, out);
+  return give(host::mse_loss(self, target, reduction), out);
+}
+Tensor &smooth_l1_loss_out(const Tensor &self, const Tensor &target, int64_t reduction, double beta, Tensor &out) {
+  common_device("aten::smooth_l1_loss", {&self, &target, &out});
+  if (self.is_complex() || target.is_complex())
+    return call_checked<at::_ops::smooth_l1_loss_out>(self, target, reduction, beta, out);
+  return give(host::smooth_l1_loss(self, target, reduction, beta), out);
+}
+
+// ---- binary cross entropy ---------------------------------------------------------------------------------------
+
+// Calls as the module makes them. Others (shapes that differ by dimensions of size 1, dtypes, unknown reductions) run the CPU's
+// kernel with a wait, so that they return, or raise, exactly what it does.
+bool usual_bce(const Tensor &self, const OptionalTensor &weight, int64_t reduction,
+               std::initializer_list<const Tensor *> others) {
+  const auto like_self = [&](const Tensor *other) {
+    return other->sizes() == self.sizes() && other->scalar_type() == self.scalar_type();
+  };
+  return c10::isFloatingType(self.scalar_type()) && reduction >= at::Reduction::None &&
+         reduction < at::Reduction::END && std::all_of(others.begin(), others.end(), like_self) &&
+         (!weight || !weight->defined() ||
+          (weight->scalar_type() == self.scalar_type() && at::is_expandable_to(weight->sizes(), self.sizes())));
+}
+
+void bce_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction,
+                Tensor &out) {
+  // With a reduction the out= form would resize its output.
+  if (reduction == at::Reduction::None)
+    at::native::binary_cross_entropy_out_cpu(self, target, weight, reduction, out);
+  else
+    copy_result(out, at::native::binary_cross_entropy_cpu(self, target, weight, reduction));
+}
+
+Tensor binary_cross_entropy(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction) {
+  const c10::DeviceIndex device =
+      common_device("aten::binary_cross_entropy", {&self, &target, &value_or_undefined(weight)});
+  if (!usual_bce(self, weight, reduction, {&target}))
+    return call_checked<at::_ops::binary_cross_entropy>(self, target, weight, reduction);
+  Tensor out = reduction == at::Reduction::None ? empty_preserving(self, self.scalar_type())
+                                                : empty_on(self, {}, self.scalar_type());
+  launch_kernel<"aten::binary_cross_entropy", bce_kernel>(device, self, target, weight, reduction, out);
+  return out;
+}
+
+Tensor &binary_cross_entropy_out(const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                                 int64_t reduction, Tensor &out) {
+  const c10::DeviceIndex device =
+      common_device("aten::binary_cross_entropy", {&self, &target, &value_or_undefined(weight), &out});
+  if (!usual_bce(self, weight, reduction, {&target}) || out.scalar_type() != self.scalar_type())
+    return call_checked<at::_ops::binary_cross_entropy_out>(self, target, weight, reduction, out);
+  at::native::resize_output(out, reduction == at::Reduction::None ? self.sizes() : c10::IntArrayRef());
+  launch_kernel<"aten::binary_cross_entropy", bce_kernel>(device, self, target, weight, reduction, out);
+  return out;
+}
+
+// The gradient is one number after a reduction.
+bool usual_bce_backward(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                        int64_t reduction) {
+  return usual_bce(self, weight, reduction, {&target}) && grad.scalar_type() == self.scalar_type() &&
+         (grad.sizes() == self.sizes() || (grad.dim() == 0 && reduction != at::Reduction::None));
+}
+
+void bce_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                         int64_t reduction, Tensor &out) {
+  at::native::binary_cross_entropy_backward_out_cpu(grad, self, target, weight, reduction, out);
+}
+
+Tensor binary_cross_entropy_backward(const Tensor &grad, const Tensor &self, const Tensor &target,
+                                     const OptionalTensor &weight, int64_t reduction) {
+  const c10::DeviceIndex device =
+      common_device("aten::binary_cross_entropy_backward", {&grad, &self, &target, &value_or_undefined(weight)});
+  if (!usual_bce_backward(grad, self, target, weight, reduction))
+    return call_checked<at::_ops::binary_cross_entropy_backward>(grad, self, target, weight, reduction);
+  Tensor out = empty_preserving(self, self.scalar_type());
+  launch_kernel<"aten::binary_cross_entropy_backward", bce_backward_kernel>(device, grad, self, target, weight,
+                                                                            reduction, out);
+  return out;
+}
+
+Tensor &binary_cross_entropy_backward_out(const Tensor &grad, const Tensor &self, const Tensor &target,
+                                          const OptionalTensor &weight, int64_t reduction, Tensor &out) {
+  const c10::DeviceIndex device =
+      common_device("aten::binary_cross_entropy_backward", {&grad, &self, &target, &value_or_undefined(weight), &out});
+  if (!usual_bce_backward(grad, self, target, weight, reduction) || out.scalar_type() != self.scalar_type())
+    return call_checked<at::_ops::binary_cross_entropy_backward_grad_input>(grad, self, target, weight, reduction, out);
+  at::native::resize_output(out, self.sizes());
+  launch_kernel<"aten::binary_cross_entropy_backward", bce_backward_kernel>(device, grad, self, target, weight,
+                                                                            reduction, out);
+  return out;
+}
+
+// ---- negative log likelihood over images ------------------------------------------------------------------------
+
+void check_nll2d(const Tensor &self, const Tensor &target, const Tensor &weight) {
+  TORCH_CHECK(target.dim() == 3,
+              "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
+  TORCH_CHECK(self.dim() == 4,
+              "only batches of spatial inputs supported (4D tensors), but got input of dimension: ", self.dim());
+  TORCH_CHECK(!weight.defined() || weight.numel() == self.size(1),
+              "weight tensor should be defined either for all or no classes");
+  TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),
+              "size mismatch (got input: ", self.sizes(), " , target: ", target.sizes());
+}
+
+void nll2d_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction,
+                  int64_t ignored, Tensor &out, Tensor &total) {
+  at::native::nll_loss2d_forward_out_cpu(self, target, weight, reduction, ignored, out, total);
+}
+
+std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                                              int64_t reduction, int64_t ignored) {
+  check_nll2d(self, target, value_or_undefined(weight));
+  const c10::DeviceIndex device =
+      common_device("aten::nll_loss2d_forward", {&self, &target, &value_or_undefined(weight)});
+  Tensor out = reduction == at::Reduction::None ? empty_on(self, target.sizes(), self.scalar_type())
+                                                : empty_on(self, {}, self.scalar_type());
+  Tensor total = empty_on(self, {}, self.scalar_type());
+  launch_kernel<"aten::nll_loss2d_forward", nll2d_kernel>(device, self, target, weight, reduction, ignored, out, total);
+  return {std::move(out), std::move(total)};
+}
+
+void nll2d_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                           int64_t reduction, int64_t ignored, const Tensor &total, Tensor &out) {
+  at::native::nll_loss2d_backward_out_cpu(grad, self, target, weight, reduction, ignored, total, out);
+}
+
+Tensor nll_loss2d_backward(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                           int64_t reduction, int64_t ignored, const Tensor &total) {
+  check_nll2d(self, target, value_or_undefined(weight));
+  const c10::DeviceIndex device =
+      common_device("aten::nll_loss2d_backward", {&grad, &self, &target, &total, &value_or_undefined(weight)});
+  Tensor out = empty_preserving(self, self.scalar_type());
+  launch_kernel<"aten::nll_loss2d_backward", nll2d_backward_kernel>(device, grad, self, target, weight, reduction,
+                                                                    ignored, total, out);
+  return out;
+}
+
+} // namespace
+
+void register_losses(torch::Library &aten) {
+  enter_stub<"aten::mse_loss_backward", at::native::mse_backward_stub, Types::promote_all>();
+  enter_stub<"aten::smooth_l1_loss_backward", at::native::smooth_l1_backward_stub, Types::promote_all>();
+  enter_stub<"aten::huber_loss", at::native::huber_stub, Types::promote_all>();
+  enter_stub<"aten::huber_loss_backward", at::native::huber_backward_stub, Types::promote_all>();
+  aten.impl("mse_loss", TORCH_FN(mse_loss));
+  aten.impl("mse_loss_backward", TORCH_FN(mse_loss_backward));
+  aten.impl("mse_loss.out", TORCH_FN(mse_loss_out));
+  aten.impl("smooth_l1_loss", TORCH_FN(smooth_l1_loss));
+  aten.impl("smooth_l1_loss.out", TORCH_FN(smooth_l1_loss_out));
+  aten.impl("binary_cross_entropy", TORCH_FN(binary_cross_entropy));
+  aten.impl("binary_cross_entropy.out", TORCH_FN(binary_cross_entropy_out));
+  aten.impl("binary_cross_entropy_backward.grad_input", TORCH_FN(binary_cross_entropy_backward_out));
+  aten.impl("binary_cross_entropy_backward", TORCH_FN(binary_cross_entropy_backward));
+  aten.impl("nll_loss2d_forward", TORCH_FN(nll_loss2d_forward));
+  aten.impl("nll_loss2d_backward", TORCH_FN(nll_loss2d_backward));
+}
+
+} // namespace tb::ops::host

@@ -1,0 +1,158 @@
+// Fills on the host.
+#include "launch/dispatch_stub.h"
+
+#include <ATen/native/Resize.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/bernoulli_native.h>
+#include <ATen/ops/cauchy_native.h>
+#include <ATen/ops/copy_ops.h>
+#include <ATen/ops/empty_ops.h>
+#include <ATen/ops/exponential_native.h>
+#include <ATen/ops/geometric_native.h>
+#include <ATen/ops/log_normal_native.h>
+#include <ATen/ops/mul_ops.h>
+#include <ATen/ops/normal_native.h>
+#include <ATen/ops/random_native.h>
+#include <ATen/ops/uniform_native.h>
+
+#include "backends/host_copy/host_copy.h"
+#include "dispatch/fallback.h"
+#include "random/dropout.h"
+#include "random/permutation.h"
+#include "random/philox_fill.h"
+#include "tensor/outputs.h"
+
+namespace tb::ops::host_copy {
+namespace {
+
+using at::Tensor;
+using OptionalGenerator = std::optional<at::Generator>;
+
+// fill(a contiguous CPU tensor of that type), then the copy.
+template <class Fill> void copy_made(const Tensor &out, const PhiloxState &philox, c10::ScalarType type, Fill fill) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!philox.extragraph, "these random numbers are made on the host, and cannot be part of a "
+                                                  "graph. Draw them before the capture");
+  Tensor numbers = at::_ops::empty_memory_format::call(c10::fromIntArrayRefSlow(out.sizes()), type, std::nullopt,
+                                                       c10::Device(c10::kCPU), std::nullopt, std::nullopt);
+  fill(numbers);
+  Tensor to = out;
+  at::_ops::copy_::call(to, numbers, false);
+}
+
+void fill(const at::TensorBase &out, Distribution distribution, const OptionalGenerator &generator, bool floating,
+          const char *name) {
+  const c10::ScalarType type = out.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(generator_type(type) && (!floating || c10::isFloatingType(type)), name,
+                              " numbers of type ", type,
+                              " are not offered on the device. Make them in another type and convert with .to()");
+  if (out.numel() == 0) return;
+  distribution.philox = reserve(generator, out.device().index(), distribution.kind, type, out.numel());
+  copy_made(Tensor(out), distribution.philox, type, [&](Tensor &numbers) { fill_tensor(numbers, distribution); });
+}
+
+void uniform(at::TensorIteratorBase &iterator, double from, double to, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_UNIFORM, .a = from, .b = to}, generator, true, "uniform");
+}
+void normal(const at::TensorBase &out, double mean, double std, OptionalGenerator generator) {
+  fill(out, {.kind = TB_FILL_NORMAL, .a = mean, .b = std}, generator, true, "normal");
+}
+void bernoulli(const at::TensorBase &out, double p, OptionalGenerator generator) {
+  fill(out, {.kind = TB_FILL_BERNOULLI, .a = p}, generator, false, "Bernoulli");
+}
+void integers(at::TensorIteratorBase &iterator, uint64_t range, int64_t from, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_INTEGERS, .from = from, .range = range}, generator, false, "integer");
+}
+void integers_64_bits(at::TensorIteratorBase &iterator, OptionalGenerator generator) {
+  integers(iterator, 0, std::numeric_limits<int64_t>::min(), std::move(generator));
+}
+void integers_unbounded(at::TensorIteratorBase &iterator, OptionalGenerator generator) {
+  integers(iterator, default_range(iterator.dtype()), 0, std::move(generator));
+}
+void exponential(at::TensorIteratorBase &iterator, double rate, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_EXPONENTIAL, .a = rate}, generator, true, "exponential");
+}
+void cauchy(at::TensorIteratorBase &iterator, double median, double sigma, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_CAUCHY, .a = median, .b = sigma}, generator, true, "Cauchy");
+}
+void log_normal(at::TensorIteratorBase &iterator, double mean, double std, OptionalGenerator generator) {
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_LOG_NORMAL, .a = mean, .b = std}, generator, true, "log-normal");
+}
+void geometric(at::TensorIteratorBase &iterator, double p, OptionalGenerator generator) {
+  TORCH_CHECK_NOT_IMPLEMENTED(iterator.dtype() != c10::kBool, "geometric numbers of type Bool are not offered");
+  fill(iterator.tensor_base(0), {.kind = TB_FILL_GEOMETRIC, .a = p}, generator, false, "geometric");
+}
+
+Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
+  check_permutation(n, generator, out);
+  at::native::resize_output(out, {n});
+  if (n == 0) return out;
+  const PhiloxState philox = reserve(generator, out.device().index(), TB_FILL_INTEGERS, c10::kLong, n);
+  copy_made(out, philox, c10::kLong, [&](Tensor &numbers) {
+    const tb_status status = runtime.generator.permutation(numbers.mutable_data_ptr<int64_t>(),
+                                                           static_cast<uint64_t>(n), philox.seed, philox.offset);
+    TORCH_CHECK(status == TB_OK, "tb-generator refused a permutation with status ", static_cast<int>(status));
+  });
+  return out;
+}
+
+// The mask is made here; the products are whatever the driver has for them.
+std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<bool> train) {
+  if (auto undrawn = undrawn_dropout(input, p, train)) return *undrawn;
+  const double keep = 1. - p;
+  Tensor mask = empty_preserving(input, c10::kBool);
+  fill(mask, {.kind = TB_FILL_BERNOULLI, .a = keep}, std::nullopt, false, "Bernoulli");
+  Tensor out = at::_ops::mul_Tensor::call(input, mask);
+  at::_ops::mul__Scalar::call(out, keep == 0 ? 0. : 1. / keep);
+  return {std::move(out), std::move(mask)};
+}
+
+// Enters a stub in which no other backend has an entry.
+template <class Stub, class Function> void enter(Stub &stub, Function *function) {
+  if (!stub.is_device_supported(device_type)) stub.set_privateuse1_dispatch_ptr(function);
+}
+
+bool has_kernel(const char *name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").hasKernelForDispatchKey(
+      c10::DispatchKey::PrivateUse1);
+}
+
+void register_random(torch::Library &aten) {
+  using namespace at::native;
+  enter(uniform_stub, &uniform);
+  enter(normal_stub, &normal);
+  enter(bernoulli_scalar_stub, &bernoulli);
+  enter(random_from_to_stub, &integers);
+  enter(random_full_64_bits_range_stub, &integers_64_bits);
+  enter(random_stub, &integers_unbounded);
+  enter(exponential_stub, &exponential);
+  enter(cauchy_stub, &cauchy);
+  enter(log_normal_stub, &log_normal);
+  enter(geometric_stub, &geometric);
+  aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
+  aten.impl("exponential_", TORCH_FN(at::native::exponential_));
+  aten.impl("cauchy_", TORCH_FN(at::native::cauchy_));
+  aten.impl("log_normal_", TORCH_FN(at::native::log_normal_));
+  aten.impl("geometric_", TORCH_FN(at::native::geometric_));
+  aten.impl("uniform_", TORCH_FN(at::native::uniform_));
+  aten.impl("normal_", TORCH_FN(at::native::normal_));
+  aten.impl("bernoulli_.float",
+            TORCH_FN((static_cast<Tensor &(*)(Tensor &, double, OptionalGenerator)>(at::native::bernoulli_))));
+  aten.impl("random_", TORCH_FN((static_cast<Tensor &(*)(Tensor &, OptionalGenerator)>(at::native::random_))));
+  aten.impl("random_.from",
+            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, std::optional<int64_t>, OptionalGenerator)>(
+                at::native::random_))));
+  aten.impl("random_.to",
+            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, OptionalGenerator)>(at::native::random_))));
+}
+
+} // namespace
+
+bool serves(const Runtime &runtime) { return !runtime.closures; }
+
+void install(torch::Library &aten, torch::Library &) {
+  register_random(aten);
+  register_convolution_fallback(aten);
+  if (!has_kernel("aten::native_dropout")) aten.impl("native_dropout", TORCH_FN(dropout));
+}
+
+} // namespace tb::ops::host_copy

@@ -1,0 +1,152 @@
+// The host's C++ compiler as a child process: source to shared object, in a folder of its own.
+#include "backends/jit/compiler/compiler.h"
+
+#include <c10/util/Exception.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+extern char **environ;
+
+namespace tb::ops::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The same arithmetic on every host: no contraction to fused multiply-adds but where the source says so.
+const std::vector<std::string> options = {"-std=c++20",          "-O2", "-fPIC", "-shared", "-ffp-contract=off",
+                                          "-fvisibility=hidden", "-w"};
+
+std::vector<std::string> words(const std::string &text) {
+  std::istringstream stream(text);
+  std::vector<std::string> out;
+  for (std::string word; stream >> word;) out.push_back(word);
+  return out;
+}
+
+// The program's file as the shell would find it; empty: there is none.
+std::string find_program(const std::string &name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : "";
+  const char *path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const std::string file = folder + "/" + name; access(file.c_str(), X_OK) == 0) return file;
+  return "";
+}
+
+std::string read_file(const fs::path &path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Gone with everything in it at the end.
+class Folder {
+public:
+  Folder() {
+    std::string pattern = (fs::temp_directory_path() / "tb-kernel-XXXXXX").string();
+    TORCH_CHECK(mkdtemp(pattern.data()), "a device kernel cannot be compiled: no folder for its source in ",
+                fs::temp_directory_path().string(), " (", std::strerror(errno), "). Set TMPDIR to a writable one");
+    path = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored; // a left-over in the folder for temporary files harms nobody
+    fs::remove_all(path, ignored);
+  }
+  Folder(const Folder &) = delete;
+  Folder &operator=(const Folder &) = delete;
+  fs::path path;
+};
+
+// Runs a program with its output in a file; the exit status, or 128 + the signal.
+int run(const std::string &program, const std::vector<std::string> &arguments, const fs::path &output) {
+  std::vector<char *> list;
+  for (const std::string &argument : arguments) list.push_back(const_cast<char *>(argument.c_str()));
+  list.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t child = 0;
+  const int failed = posix_spawn(&child, program.c_str(), &actions, nullptr, list.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  TORCH_CHECK(failed == 0, "a device kernel cannot be compiled: ", program, " does not start (", std::strerror(failed),
+              "). TB_HOST_COMPILER names another compiler");
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    TORCH_CHECK(errno == EINTR, "waiting for ", program, " failed (", std::strerror(errno), ")");
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+class HostCompiler final : public Compiler {
+public:
+  HostCompiler() {
+    const char *given = std::getenv("TB_HOST_COMPILER");
+    if (given && *given) {
+      command_ = words(given);
+      program_ = find_program(command_[0]);
+      TORCH_CHECK(!program_.empty(),
+                  "kernels of this device are compiled by the host's C++ compiler, but "
+                  "TB_HOST_COMPILER=",
+                  given, " names no program that can be run. Give a file or a name in PATH");
+    }
+    for (const char *name : {"c++", "g++", "clang++"}) {
+      if (!program_.empty()) break;
+      program_ = find_program(name);
+      command_ = {name};
+    }
+    TORCH_CHECK(!program_.empty(),
+                "kernels of this device are compiled by the host's C++ compiler, but PATH has no "
+                "c++, g++ or clang++. Install one (gcc 11 or clang 14 at least), or name it in TB_HOST_COMPILER");
+    command_.insert(command_.end(), options.begin(), options.end());
+  }
+
+  // The compiler's file stands for its version: asking it would start a process in every program.
+  std::string identity() const override {
+    std::ostringstream text;
+    text << "host";
+    for (const std::string &word : command_) text << ' ' << word;
+    struct stat facts{};
+    if (stat(program_.c_str(), &facts) == 0)
+      text << ' ' << fs::canonical(program_).string() << ' ' << facts.st_size << ' ' << facts.st_mtime;
+    return text.str();
+  }
+
+  std::string compile(const std::string &source) const override {
+    const Folder folder;
+    const fs::path input = folder.path / "kernel.cpp", image = folder.path / "kernel.so", log = folder.path / "log";
+    std::ofstream(input) << source;
+    std::vector<std::string> arguments = command_;
+    for (const std::string &more : {"-I" + header_folder(), "-I" + header_folder() + "/include", std::string("-o"),
+                                    image.string(), input.string()})
+      arguments.push_back(more);
+    const int status = run(program_, arguments, log);
+    std::string object = status == 0 ? read_file(image) : "";
+    if (!object.empty()) return object;
+    std::string shown;
+    for (const std::string &word : arguments) shown += word + " ";
+    TORCH_CHECK(false, "compiling a device kernel failed with status ", status, ":\n", read_file(log),
+                "\nThe command: ", shown, "\nThe source:\n", source,
+                "TB_HOST_COMPILER names another compiler; gcc from 11 and clang from 14 on understand the kernels");
+  }
+
+private:
+  std::vector<std::string> command_;
+  std::string program_;
+};
+
+} // namespace
+
+std::unique_ptr<Compiler> make_host_compiler() { return std::make_unique<HostCompiler>(); }
+
+} // namespace tb::ops::jit

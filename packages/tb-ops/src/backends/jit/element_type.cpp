@@ -1,0 +1,61 @@
+// PyTorch's types as the kernels know them.
+#include "backends/jit/element_type.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace tb::ops::jit {
+namespace {
+
+struct Known {
+  c10::ScalarType type;
+  int code;
+  const char *name;
+};
+constexpr Known known[] = {
+    {c10::kBool, kernels::Bool, "bool"},        {c10::kByte, kernels::UInt8, "unsigned char"},
+    {c10::kChar, kernels::Int8, "signed char"}, {c10::kShort, kernels::Int16, "short"},
+    {c10::kInt, kernels::Int32, "int"},         {c10::kLong, kernels::Int64, "Long"},
+    {c10::kHalf, kernels::Float16, "Half"},     {c10::kBFloat16, kernels::BFloat16, "Bfloat"},
+    {c10::kFloat, kernels::Float32, "float"},   {c10::kDouble, kernels::Float64, "double"},
+};
+
+const Known *find(c10::ScalarType type) {
+  for (const Known &one : known)
+    if (one.type == type) return &one;
+  return nullptr;
+}
+
+} // namespace
+
+int type_code(c10::ScalarType type) {
+  const Known *one = find(type);
+  return one ? one->code : -1;
+}
+
+const char *type_name(c10::ScalarType type) {
+  const Known *one = find(type);
+  TORCH_CHECK_NOT_IMPLEMENTED(one, "the device's kernels have no elements of type ", type);
+  return one->name;
+}
+
+bool supported(std::initializer_list<const at::Tensor *> tensors) {
+  for (const at::Tensor *tensor : tensors)
+    if (tensor->defined() &&
+        (type_code(tensor->scalar_type()) < 0 || tensor->is_neg() || tensor->is_conj() || tensor->is_sparse()))
+      return false;
+  return true;
+}
+
+kernels::Scalar scalar_of(const c10::Scalar &value) {
+  if (value.isComplex()) return {value.toComplexDouble().real(), 0};
+  if (value.isFloatingPoint()) {
+    const double real = value.toDouble();
+    constexpr double beyond = 0x1p63;
+    return {real, real > -beyond && real < beyond ? static_cast<kernels::Long>(real) : 0};
+  }
+  return {value.toDouble(), static_cast<kernels::Long>(value.toLong())};
+}
+
+std::string instance(const char *name, c10::ScalarType type) { return std::string(name) + "<" + type_name(type) + ">"; }
+
+} // namespace tb::ops::jit

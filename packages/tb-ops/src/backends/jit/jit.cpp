@@ -1,0 +1,33 @@
+// Which devices get the operators.
+#include "backends/jit/jit.h"
+
+#include "backends/jit/compiler/compiler.h"
+#include "backends/jit/pointwise.h"
+#include "tensor/copy.h"
+
+namespace tb::ops::jit {
+
+bool serves(const Runtime &) {
+  const uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_MODULE;
+  if (runtime.closures || (runtime.driver->groups & needed) != needed) return false;
+  tb_device_info info{};
+  info.struct_size = sizeof info;
+  check(runtime.device.device_info(0, &info), "device_get_info", 0);
+  return compiles_for(info.arch);
+}
+
+void install(torch::Library &aten, torch::Library &) {
+  if (has_default_kernel()) return register_random(aten);
+  set_element_copy(&copy_elements);
+  register_elementwise(aten);
+  register_fills(aten);
+  register_indexing(aten);
+  register_losses(aten);
+  register_matmul(aten);
+  register_normalization(aten);
+  register_optimizers(aten);
+  register_random(aten);
+  register_reductions(aten);
+}
+
+} // namespace tb::ops::jit

@@ -1,0 +1,36 @@
+// The operators whose kernels are compiled when they first run, by topic: for drivers with loadable modules whose memory the
+// host may not touch. A call with a dtype or shape that the kernels lack goes to the counted CPU fallback.
+#pragma once
+#include <torch/library.h>
+
+#include "dispatch/call_fallback.h"
+#include "runtime/runtime.h"
+#include "structured/meta_arguments.h"
+
+namespace tb::ops::jit {
+
+// Whether tb-ops has kernels for the devices of the open driver.
+bool serves(const Runtime &runtime);
+// All of them; or, beside a backend that brought a default kernel, those of random numbers only, whose bits are then those of
+// every other driver.
+void install(torch::Library &aten, torch::Library &autograd);
+
+void register_elementwise(torch::Library &aten);
+void register_fills(torch::Library &aten);
+void register_indexing(torch::Library &aten);
+void register_losses(torch::Library &aten);
+void register_matmul(torch::Library &aten);
+void register_normalization(torch::Library &aten);
+void register_optimizers(torch::Library &aten);
+void register_random(torch::Library &aten);
+void register_reductions(torch::Library &aten);
+
+// Runs work(out) on `out` if that is contiguous, else on a new tensor that is then copied into it.
+template <class Work> void with_contiguous(const at::Tensor &out, const Work &work) {
+  if (out.is_contiguous()) return work(out);
+  at::Tensor made = empty(out.sizes(), {}, out.scalar_type(), device_number(out));
+  work(made);
+  const_cast<at::Tensor &>(out).copy_(made);
+}
+
+} // namespace tb::ops::jit

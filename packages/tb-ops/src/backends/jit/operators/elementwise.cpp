@@ -1,0 +1,184 @@
+// Elementwise operators whose bodies are PyTorch's own: they build the iterator and end in a dispatch stub, where our
+// entries queue a kernel.
+#include "backends/jit/operators/elementwise.h"
+
+#include "launch/dispatch_stub.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/BinaryOps.h>
+#include <ATen/native/PointwiseOps.h>
+#include <ATen/native/RangeFactories.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/TensorCompare.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/abs_native.h>
+#include <ATen/ops/arange_native.h>
+#include <ATen/ops/floor_divide_native.h>
+#include <ATen/ops/isnan_native.h>
+#include <ATen/ops/logical_and_native.h>
+#include <ATen/ops/logical_not_native.h>
+#include <ATen/ops/logical_or_native.h>
+#include <ATen/ops/logical_xor_native.h>
+#include <ATen/ops/masked_fill_ops.h>
+#include <ATen/ops/mean_ops.h>
+#include <ATen/ops/mse_loss_backward_native.h>
+#include <ATen/ops/mse_loss_native.h>
+#include <ATen/ops/mse_loss_ops.h>
+#include <ATen/ops/pow_ops.h>
+#include <ATen/ops/relu_native.h>
+#include <ATen/ops/rsub_native.h>
+#include <ATen/ops/sub_ops.h>
+#include <ATen/ops/sum_ops.h>
+#include <ATen/ops/tril_meta.h>
+#include <ATen/ops/tril_ops.h>
+#include <ATen/ops/triu_meta.h>
+#include <ATen/ops/triu_ops.h>
+#include <ATen/ops/where_native.h>
+
+#include "backends/jit/device_kernel.h"
+
+namespace tb::ops::jit {
+namespace {
+
+using at::Tensor;
+
+// Stub entries have no way back to the fallback.
+void require_fit(const at::TensorIteratorBase &iterator, const char *functor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(fits(iterator), functor, " on ", iterator.dtype(iterator.ntensors() - 1),
+                              ": the device's kernels have no complex elements. Compute it on the CPU: tensor.cpu()");
+}
+
+template <Name functor, class Iterator> void unary(Iterator &iterator) {
+  require_fit(iterator, functor.value);
+  pointwise(iterator, functor.value, iterator.input_dtype(0));
+}
+template <Name functor> void promoting(at::TensorIteratorBase &iterator) {
+  require_fit(iterator, functor.value);
+  pointwise(iterator, functor.value, iterator.maybe_common_dtype().value_or(iterator.input_dtype(0)));
+}
+template <Name functor> void promoting_iterator(at::TensorIterator &iterator) { promoting<functor>(iterator); }
+
+void where_kernel(at::TensorIterator &iterator) {
+  require_fit(iterator, "where");
+  pointwise(iterator, "Where", iterator.input_dtype(1));
+}
+
+void mse_backward(at::TensorIterator &iterator, const c10::Scalar &scale) {
+  require_fit(iterator, "mse_loss_backward");
+  pointwise(iterator, "SquaredErrorBackward", iterator.common_dtype(), {scale});
+}
+
+// Element by element: start + i * step, in the type of the output.
+void arange(at::TensorIterator &iterator, const c10::Scalar &start, const c10::Scalar &, const c10::Scalar &step) {
+  require_fit(iterator, "arange");
+  const Tensor &out = iterator.tensor(0);
+  with_contiguous(out, [&](const Tensor &to) {
+    const kernels::RangeArguments arguments{to.numel(), to.mutable_data_ptr(), scalar_of(start), scalar_of(step)};
+    launch_elements(device_number(to), {"rows.cuh", instance("range", to.scalar_type()), "RangeArguments"}, to.numel(),
+                    arguments);
+  });
+}
+
+Tensor &masked_fill_scalar(Tensor &self, const Tensor &mask, const c10::Scalar &value) {
+  TORCH_CHECK(mask.dtype() == c10::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
+              mask.dtype());
+  TORCH_CHECK(mask.device() == self.device(), "expected self and mask to be on the same device, but got mask on ",
+              mask.device(), " and self on ", self.device());
+  at::assert_no_partial_overlap(self, mask);
+  const auto expanded = at::expand_inplace(self, mask, "masked_fill_");
+  const at::TensorIterator iterator = at::TensorIteratorConfig()
+                                          .set_check_mem_overlap(false)
+                                          .check_all_same_dtype(false)
+                                          .resize_outputs(false)
+                                          .add_output(self)
+                                          .add_const_input(self)
+                                          .add_const_input(*expanded)
+                                          .build();
+  if (!fits(iterator)) return call_fallback<at::_ops::masked_fill__Scalar>(self, mask, value);
+  pointwise(iterator, "MaskedFill", self.scalar_type(), {value});
+  return self;
+}
+
+Tensor &masked_fill_tensor(Tensor &self, const Tensor &mask, const Tensor &value) {
+  TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  return masked_fill_scalar(self, mask, value.item()); // waits where the value is on the device
+}
+
+Tensor &mse_loss(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out) {
+  if (!supported({&self, &target, &out})) return call_fallback<at::_ops::mse_loss_out>(self, target, reduction, out);
+  const Tensor squares = at::_ops::pow_Tensor_Scalar::call(at::_ops::sub_Tensor::call(self, target, 1), 2);
+  const Tensor result = reduction == at::Reduction::Mean  ? at::_ops::mean::call(squares, std::nullopt)
+                        : reduction == at::Reduction::Sum ? at::_ops::sum::call(squares, std::nullopt)
+                                                          : squares;
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
+}
+
+template <class Op, class Meta, int upper> Tensor &triangle(const Tensor &self, int64_t diagonal, Tensor &out) {
+  if (!supported({&self, &out})) return call_fallback<Op>(self, diagonal, out);
+  Out<Meta> op(out);
+  op.meta(self, diagonal);
+  const Tensor from = contiguous(self);
+  with_contiguous(out, [&](const Tensor &to) {
+    if (to.numel() == 0) return;
+    const int64_t rows = self.size(-2), columns = self.size(-1);
+    const kernels::TriangleArguments arguments{
+        self.numel() / (rows * columns), rows,  columns, diagonal, from.const_data_ptr(),
+        to.mutable_data_ptr(),           upper, 0};
+    launch_elements(device_number(to), {"rows.cuh", instance("triangle", to.scalar_type()), "TriangleArguments"},
+                    to.numel(), arguments);
+  });
+  return out;
+}
+
+void enter_stubs() {
+  using namespace at::native;
+  abs_stub.set_privateuse1_dispatch_ptr(&unary<"Absolute", at::TensorIteratorBase>);
+  logical_not_stub.set_privateuse1_dispatch_ptr(&unary<"LogicalNot", at::TensorIteratorBase>);
+  logical_and_stub.set_privateuse1_dispatch_ptr(&promoting_iterator<"LogicalAnd">);
+  logical_or_stub.set_privateuse1_dispatch_ptr(&promoting_iterator<"LogicalOr">);
+  logical_xor_stub.set_privateuse1_dispatch_ptr(&promoting_iterator<"LogicalXor">);
+  div_floor_stub.set_privateuse1_dispatch_ptr(&promoting<"DivideFloor">);
+  at::native::where_kernel.set_privateuse1_dispatch_ptr(&jit::where_kernel);
+  mse_backward_stub.set_privateuse1_dispatch_ptr(&mse_backward);
+  arange_stub.set_privateuse1_dispatch_ptr(&arange);
+}
+
+} // namespace
+
+void register_elementwise(torch::Library &aten) {
+  register_unary(aten);
+  register_binary(aten);
+  enter_stubs();
+  using TensorOut = Tensor &(*)(const Tensor &, Tensor &);
+  using BinaryOut = Tensor &(*)(const Tensor &, const Tensor &, Tensor &);
+  aten.impl("abs.out", TORCH_FN((static_cast<TensorOut>(at::native::abs_out))));
+  aten.impl("logical_not.out", TORCH_FN((static_cast<TensorOut>(at::native::logical_not_out))));
+  aten.impl("logical_and.out", TORCH_FN((static_cast<BinaryOut>(at::native::logical_and_out))));
+  aten.impl("logical_or.out", TORCH_FN((static_cast<BinaryOut>(at::native::logical_or_out))));
+  aten.impl("logical_xor.out", TORCH_FN((static_cast<BinaryOut>(at::native::logical_xor_out))));
+  aten.impl("floor_divide",
+            TORCH_FN((static_cast<Tensor (*)(const Tensor &, const Tensor &)>(at::native::floor_divide))));
+  aten.impl("isnan", TORCH_FN(at::native::isnan));
+  aten.impl("relu", TORCH_FN(at::native::relu));
+  aten.impl("relu_", TORCH_FN(at::native::relu_));
+  aten.impl("rsub.Tensor",
+            TORCH_FN((static_cast<Tensor (*)(const Tensor &, const Tensor &, const c10::Scalar &)>(at::native::rsub))));
+  aten.impl("where.self",
+            TORCH_FN((static_cast<Tensor (*)(const Tensor &, const Tensor &, const Tensor &)>(at::native::where))));
+  aten.impl("where.self_out", TORCH_FN(at::native::where_self_out));
+  aten.impl("mse_loss.out", TORCH_FN(mse_loss));
+  aten.impl("mse_loss_backward", TORCH_FN(at::native::mse_loss_backward));
+  aten.impl("mse_loss_backward.grad_input", TORCH_FN(at::native::mse_loss_backward_out));
+  aten.impl("arange.start_out",
+            TORCH_FN((static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, const c10::Scalar &, Tensor &)>(
+                at::native::arange_out))));
+  aten.impl("masked_fill_.Scalar", TORCH_FN(masked_fill_scalar));
+  aten.impl("masked_fill_.Tensor", TORCH_FN(masked_fill_tensor));
+  aten.impl("tril.out", TORCH_FN((triangle<at::_ops::tril_out, at::meta::structured_tril, 0>)));
+  aten.impl("triu.out", TORCH_FN((triangle<at::_ops::triu_out, at::meta::structured_triu, 1>)));
+}
+
+} // namespace tb::ops::jit

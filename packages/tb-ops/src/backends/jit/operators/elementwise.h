@@ -1,0 +1,53 @@
+// From a structured operator's out= schema to a kernel: PyTorch's meta function makes the iterator, a functor does the rest.
+// PyTorch derives the functional and the in-place schemas from it.
+#pragma once
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
+
+namespace tb::ops::jit {
+
+// What an operator's arguments say beyond its tensors.
+struct Work {
+  const char *functor;
+  c10::SmallVector<c10::Scalar, 2> scalars;
+
+  void take(const c10::Scalar &value) { scalars.push_back(value); }
+  template <class Argument> void take(const Argument &) {}
+};
+
+// The functor of that name; its scalars are the operator's, in their order.
+template <Name functor> inline constexpr auto plain = [](const auto &...arguments) {
+  Work work{functor.value, {}};
+  (work.take(arguments), ...);
+  return work;
+};
+
+template <class Op, class Meta, auto work, class Given = typename Op::schema> struct Elementwise;
+template <class Op, class Meta, auto work, class... Given> struct Elementwise<Op, Meta, work, at::Tensor &(Given...)> {
+  static at::Tensor &call(Given... given) {
+    const std::tuple<Given...> all(given...);
+    return split(all, std::make_index_sequence<sizeof...(Given) - 1>());
+  }
+
+  template <size_t... i> static at::Tensor &split(const std::tuple<Given...> &all, std::index_sequence<i...>) {
+    at::Tensor &out = std::get<sizeof...(Given) - 1>(all);
+    Out<Meta> op(out);
+    op.meta(meta_argument(std::get<i>(all))...);
+    if (!fits(op)) return call_fallback<Op>(std::get<i>(all)..., out);
+    const Work todo = work(std::get<i>(all)...);
+    const c10::ScalarType first = op.ninputs() > 0 ? op.input_dtype(0) : op.dtype(0);
+    pointwise(op, todo.functor, op.maybe_common_dtype().value_or(first), todo.scalars);
+    return out;
+  }
+};
+
+template <class Op> std::string schema_name() { return std::string(Op::name) + "." + Op::overload_name; }
+
+template <class Op, class Meta, auto work> void add(torch::Library &aten) {
+  aten.impl(schema_name<Op>().c_str(), TORCH_FN((Elementwise<Op, Meta, work>::call)));
+}
+
+void register_unary(torch::Library &aten);
+void register_binary(torch::Library &aten);
+
+} // namespace tb::ops::jit

@@ -1,0 +1,67 @@
+// Filling with one value and putting tensors side by side.
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
+
+#include <ATen/ops/cat_meta.h>
+#include <ATen/ops/cat_ops.h>
+#include <ATen/ops/fill_ops.h>
+#include <ATen/ops/zero_ops.h>
+
+namespace tb::ops::jit {
+namespace {
+
+using at::Tensor;
+
+Tensor &fill_scalar(Tensor &self, const c10::Scalar &value) {
+  if (!supported({&self}) || value.isComplex()) return call_fallback<at::_ops::fill__Scalar>(self, value);
+  if (c10::isIntegralType(self.scalar_type(), false)) (void)value.to<int64_t>(); // raises for what no integer is
+  if (self.numel() > 0) fill_elements(self, value);
+  return self;
+}
+
+Tensor &fill_tensor(Tensor &self, const Tensor &value) {
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+              " dimensions.");
+  if (value.device() != self.device()) return fill_scalar(self, value.item());
+  if (!supported({&self, &value})) return call_fallback<at::_ops::fill__Tensor>(self, value);
+  if (self.numel() > 0) self.copy_(value.expand(self.sizes()));
+  return self;
+}
+
+Tensor &zero(Tensor &self) {
+  if (self.numel() == 0) return self;
+  if (!self.is_non_overlapping_and_dense()) {
+    if (!supported({&self})) return call_fallback<at::_ops::zero_>(self);
+    fill_elements(self, 0);
+    return self;
+  }
+  const c10::DeviceIndex device = device_number(self);
+  check(runtime.driver->mem_set(runtime.self, device, current_stream(device), self.mutable_data_ptr(), 0, 1,
+                                self.nbytes()),
+        "mem_set", device);
+  return self;
+}
+
+Tensor &cat(const at::ITensorListRef &tensors, int64_t dim, Tensor &out) {
+  Out<at::meta::structured_cat> op(out);
+  const int64_t along = op.at::meta::structured_cat::meta(tensors, dim).dim;
+  int64_t begin = 0;
+  for (const Tensor &tensor : tensors) {
+    if (tensor.dim() == 1 && tensor.numel() == 0) continue; // as PyTorch allows
+    const int64_t count = tensor.size(along);
+    out.narrow(along, begin, count).copy_(tensor);
+    begin += count;
+  }
+  return out;
+}
+
+} // namespace
+
+void register_fills(torch::Library &aten) {
+  aten.impl("fill_.Scalar", TORCH_FN(fill_scalar));
+  aten.impl("fill_.Tensor", TORCH_FN(fill_tensor));
+  aten.impl("zero_", TORCH_FN(zero));
+  aten.impl("cat.out", TORCH_FN(cat));
+}
+
+} // namespace tb::ops::jit

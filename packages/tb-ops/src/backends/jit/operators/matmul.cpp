@@ -1,0 +1,136 @@
+// Matrix products and what attention is composed of.
+#include "backends/jit/device_kernel.h"
+#include "backends/jit/jit.h"
+#include "backends/jit/pointwise.h"
+
+#include <ATen/SDPBackend.h>
+#include <ATen/ops/addmm_meta.h>
+#include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/addmv_ops.h>
+#include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/baddbmm_ops.h>
+#include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/dot_ops.h>
+#include <ATen/ops/mm_meta.h>
+#include <ATen/ops/mm_ops.h>
+#include <ATen/ops/mul_ops.h>
+#include <ATen/ops/sum_ops.h>
+
+namespace tb::ops::jit {
+namespace {
+
+using at::Tensor;
+
+// Strides of the last three dimensions, 0 for a missing one.
+void take_strides(kernels::Long *to, const Tensor &tensor) {
+  for (int64_t i = 0; i < 3; i++) to[i] = i + tensor.dim() >= 3 ? tensor.stride(i + tensor.dim() - 3) : 0;
+}
+
+bool fits(std::initializer_list<const Tensor *> tensors) {
+  const c10::ScalarType type = (*tensors.begin())->scalar_type();
+  for (const Tensor *tensor : tensors)
+    if (tensor->scalar_type() != type) return false;
+  return supported(tensors) && type != c10::kBool;
+}
+
+// out = alpha * first @ second + beta * added, of two or three dimensions; added: undefined, or broadcast to out.
+void multiply(const Tensor &first, const Tensor &second, const Tensor &added, const c10::Scalar &beta,
+              const c10::Scalar &alpha, const Tensor &out) {
+  if (out.numel() == 0) return;
+  kernels::MatmulArguments arguments{};
+  arguments.batch = out.dim() == 3 ? out.size(0) : 1;
+  arguments.rows = out.size(-2), arguments.columns = out.size(-1), arguments.depth = first.size(-1);
+  arguments.first = first.const_data_ptr(), arguments.second = second.const_data_ptr();
+  arguments.output = out.mutable_data_ptr();
+  take_strides(arguments.first_strides, first);
+  take_strides(arguments.second_strides, second);
+  take_strides(arguments.output_strides, out);
+  arguments.alpha = scalar_of(alpha), arguments.beta = scalar_of(beta);
+  // With beta 0 nothing is read: a NaN there must not show.
+  if (added.defined() && beta.toDouble() != 0) {
+    const Tensor broadcast = added.expand(out.sizes());
+    arguments.added = broadcast.const_data_ptr();
+    take_strides(arguments.added_strides, broadcast);
+  }
+  constexpr int64_t side = 32; // the smallest tile of any shim
+  const int64_t tiles =
+      arguments.batch * ((arguments.rows + side - 1) / side) * ((arguments.columns + side - 1) / side);
+  launch_rows(device_number(out), {"matmul.cuh", instance("matmul", out.scalar_type()), "MatmulArguments", 256, true},
+              tiles, arguments);
+}
+
+Tensor &mm(const Tensor &self, const Tensor &other, Tensor &out) {
+  if (!fits({&self, &other, &out})) return call_fallback<at::_ops::mm_out>(self, other, out);
+  Out<at::meta::structured_mm> op(out);
+  op.meta(self, other);
+  multiply(self, other, {}, 0, 1, out);
+  return out;
+}
+
+Tensor &addmm(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
+              const c10::Scalar &alpha, Tensor &out) {
+  if (!fits({&self, &first, &second, &out}))
+    return call_fallback<at::_ops::addmm_out>(self, first, second, beta, alpha, out);
+  Out<at::meta::structured_addmm> op(out);
+  op.meta(self, first, second, beta, alpha);
+  multiply(first, second, self, beta, alpha, out);
+  return out;
+}
+
+Tensor &bmm(const Tensor &self, const Tensor &other, Tensor &out) {
+  if (!fits({&self, &other, &out})) return call_fallback<at::_ops::bmm_out>(self, other, out);
+  Out<at::meta::structured_bmm> op(out);
+  op.meta(self, other);
+  multiply(self, other, {}, 0, 1, out);
+  return out;
+}
+
+Tensor &baddbmm(const Tensor &self, const Tensor &first, const Tensor &second, const c10::Scalar &beta,
+                const c10::Scalar &alpha, Tensor &out) {
+  if (!fits({&self, &first, &second, &out}))
+    return call_fallback<at::_ops::baddbmm_out>(self, first, second, beta, alpha, out);
+  Out<at::meta::structured_baddbmm> op(out);
+  op.meta(self, first, second, beta, alpha);
+  multiply(first, second, self, beta, alpha, out);
+  return out;
+}
+
+Tensor &addmv(const Tensor &self, const Tensor &matrix, const Tensor &vector, const c10::Scalar &beta,
+              const c10::Scalar &alpha, Tensor &out) {
+  if (!fits({&self, &matrix, &vector, &out}))
+    return call_fallback<at::_ops::addmv_out>(self, matrix, vector, beta, alpha, out);
+  Out<at::meta::structured_addmv> op(out);
+  op.meta(self, matrix, vector, beta, alpha);
+  const Tensor added = self.expand(out.sizes()).unsqueeze(-1);
+  multiply(matrix, vector.unsqueeze(-1), added, beta, alpha, out.unsqueeze(-1));
+  return out;
+}
+
+Tensor dot(const Tensor &self, const Tensor &other) {
+  if (!fits({&self, &other})) return call_fallback<at::_ops::dot>(self, other);
+  TORCH_CHECK(self.dim() == 1 && other.dim() == 1 && self.numel() == other.numel(),
+              "dot takes two vectors of one length, but got ", self.sizes(), " and ", other.sizes());
+  return at::_ops::sum::call(at::_ops::mul_Tensor::call(self, other), self.scalar_type());
+}
+
+// Attention is composed of products and a softmax.
+int64_t choose_attention(const Tensor &, const Tensor &, const Tensor &, const std::optional<Tensor> &, double, bool,
+                         std::optional<double>, bool) {
+  return static_cast<int64_t>(at::SDPBackend::math);
+}
+
+} // namespace
+
+void register_matmul(torch::Library &aten) {
+  aten.impl("mm.out", TORCH_FN(mm));
+  aten.impl("addmm.out", TORCH_FN(addmm));
+  aten.impl("bmm.out", TORCH_FN(bmm));
+  aten.impl("baddbmm.out", TORCH_FN(baddbmm));
+  aten.impl("addmv.out", TORCH_FN(addmv));
+  aten.impl("dot", TORCH_FN(dot));
+  aten.impl("_fused_sdp_choice", TORCH_FN(choose_attention));
+}
+
+} // namespace tb::ops::jit

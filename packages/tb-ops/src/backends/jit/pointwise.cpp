@@ -1,0 +1,83 @@
+// From TensorIterator to kernel arguments.
+#include "backends/jit/pointwise.h"
+
+#include <algorithm>
+
+#include "backends/jit/device_kernel.h"
+
+namespace tb::ops::jit {
+namespace {
+
+kernels::Scalar read_number(const at::TensorBase &tensor) {
+  return scalar_of(at::Tensor(tensor).item()); // a CPU tensor: nothing waits
+}
+
+} // namespace
+
+bool fits(const at::TensorIteratorBase &iterator) {
+  if (iterator.noutputs() != 1 || iterator.ntensors() > kernels::max_operands || iterator.ndim() > kernels::max_dims)
+    return false;
+  int numbers = 0;
+  for (int i = 0; i < iterator.ntensors(); i++) {
+    if (type_code(iterator.dtype(i)) < 0) return false;
+    if (iterator.device(i).is_cpu()) numbers += iterator.is_cpu_scalar(i) ? 1 : 2;
+  }
+  return numbers <= 1;
+}
+
+void pointwise(const at::TensorIteratorBase &iterator, const char *functor, c10::ScalarType common,
+               c10::ArrayRef<c10::Scalar> scalars) {
+  const int64_t count = iterator.numel();
+  if (count == 0) return;
+  TORCH_INTERNAL_ASSERT(scalars.size() <= kernels::max_scalars);
+  kernels::PointwiseArguments arguments{};
+  arguments.count = count;
+  arguments.dims = iterator.ndim();
+  for (int d = 0; d < arguments.dims; d++) arguments.sizes[d] = iterator.shape()[static_cast<size_t>(d)];
+  for (int i = 0; i < iterator.ntensors(); i++) {
+    kernels::Operand &operand = arguments.operands[i];
+    operand.type = type_code(iterator.dtype(i));
+    if (iterator.device(i).is_cpu()) {
+      arguments.value = read_number(iterator.tensor_base(i));
+      continue;
+    }
+    operand.data = iterator.data_ptr(i);
+    for (int d = 0; d < arguments.dims; d++) arguments.strides[i][d] = iterator.strides(i)[static_cast<size_t>(d)];
+  }
+  std::transform(scalars.begin(), scalars.end(), arguments.scalars, scalar_of);
+  const std::string body = std::string("pointwise<") + functor + ", " + type_name(common) + ">";
+  launch_elements(iterator.device(0).index(), {"elementwise.cuh", body, "PointwiseArguments"}, count, arguments);
+}
+
+bool copy_elements(const at::Tensor &from, const at::Tensor &to) {
+  if (!supported({&from, &to})) return false;
+  const at::TensorIterator iterator = at::TensorIteratorConfig()
+                                          .add_output(to)
+                                          .add_const_input(from)
+                                          .set_check_mem_overlap(false)
+                                          .check_all_same_dtype(false)
+                                          .resize_outputs(false)
+                                          .build();
+  if (!fits(iterator)) return false;
+  pointwise(iterator, "Identity", from.scalar_type());
+  return true;
+}
+
+void fill_elements(const at::Tensor &tensor, const c10::Scalar &value) {
+  const at::TensorIterator iterator = at::TensorIteratorConfig()
+                                          .add_output(tensor)
+                                          .set_check_mem_overlap(false)
+                                          .check_all_same_dtype(false)
+                                          .resize_outputs(false)
+                                          .build();
+  pointwise(iterator, "Fill", tensor.scalar_type(), {value});
+}
+
+at::Tensor contiguous(const at::Tensor &tensor) {
+  if (!tensor.defined() || tensor.is_contiguous()) return tensor;
+  at::Tensor out = empty(tensor.sizes(), {}, tensor.scalar_type(), device_number(tensor));
+  out.copy_(tensor);
+  return out;
+}
+
+} // namespace tb::ops::jit

@@ -1,0 +1,90 @@
+// The fallback on aliases or copies.
+#include "dispatch/fallback.h"
+
+#include <ATen/native/CPUFallback.h>
+#include <ATen/record_function.h>
+
+#include <vector>
+
+#include "dispatch/fallback_stats.h"
+#include "dispatch/redispatch.h"
+#include "runtime/format.h"
+#include "runtime/runtime.h"
+
+namespace tb::ops {
+namespace {
+
+// If the host may not touch device memory, the CPU's kernel gets copies, and a view of a copy is no view of the tensor.
+void run_on_copies(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  for (const c10::Argument &result : op.schema().returns())
+    TORCH_CHECK_NOT_IMPLEMENTED(!result.alias_info() || result.alias_info()->isWrite(), name_of(op),
+                                " returns a view and has no kernel on this tb device. On the CPU it would be a view of "
+                                "a copy, and writing to it would be lost. Use an operator that copies, or register "
+                                "one for the device");
+  at::native::cpu_fallback(op, stack);
+}
+
+void fall_back(const c10::OperatorHandle &op, torch::jit::Stack *stack, bool forced) {
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), name_of(op),
+                              " has no kernel on this tb device, nor one on the CPU that could run instead: it is for "
+                              "other devices or layouts. `python -m tb_ops.coverage` says which");
+  const auto last = [&](size_t count) { return c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count); };
+  const auto arguments = last(op.schema().arguments().size());
+  FallbackCall call(op, arguments, forced);
+  at::RecordFunction event(at::RecordScope::FUNCTION);
+  if (event.isActive()) event.before("tb::fallback " + call.name(), arguments);
+  if (runtime.host_accessible)
+    redispatch_to_cpu(op, stack);
+  else
+    run_on_copies(op, stack);
+  call.returned(last(op.schema().returns().size()));
+}
+
+void run_unregistered(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  counted_fallback(op, stack);
+}
+
+BoxedKernel *default_kernel = &run_unregistered;
+
+void run_default_kernel(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  default_kernel(op, keys, stack);
+}
+
+// PyTorch sends the convolutions of devices that it does not know to operators that refuse everything. This kernel sends them
+// on to the operators of the CPU, which take all kinds of convolution.
+constexpr int64_t arguments_of_backward = 10;
+void convolution(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  const bool backward = std::ssize(op.schema().arguments()) == arguments_of_backward;
+  if (backward) { // bias_sizes are the fourth argument there, given if output_mask asks for the bias's gradient
+    const bool bias = (*(stack->end() - 1)).toBoolList().get(2);
+    const int64_t channels = (*(stack->end() - arguments_of_backward)).toTensor().size(1);
+    stack->insert(stack->end() - 7, bias ? c10::IValue(std::vector<int64_t>{channels}) : c10::IValue());
+  }
+  const char *name = backward ? "aten::convolution_backward" : "aten::convolution";
+  const c10::OperatorHandle chosen = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+  default_kernel(chosen, {}, stack);
+}
+
+} // namespace
+
+void counted_fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack) { fall_back(op, stack, false); }
+
+void forced_fallback(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  fall_back(op, stack, true);
+}
+
+void set_default_kernel(BoxedKernel *kernel) { default_kernel = kernel; }
+bool has_default_kernel() { return default_kernel != &run_unregistered; }
+
+void register_convolution_fallback(torch::Library &aten) {
+  for (const char *name : {"convolution_overrideable", "convolution_backward_overrideable"})
+    aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&convolution>());
+}
+
+void register_fallback() {
+  static auto *library =
+      new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  library->fallback(torch::CppFunction::makeFromBoxedFunction<&run_default_kernel>());
+}
+
+} // namespace tb::ops

@@ -1,0 +1,289 @@
+// Aliases: tensors of another torch device over the same storages, so that views, in-place results and out= resizing keep
+// their identity. Only new results are copied, into the device's own memory, so that freeing stays stream-ordered and the
+// allocator's statistics stay true.
+#include "dispatch/redispatch.h"
+
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "random/cpu_generator.h"
+#include "runtime/capture.h"
+#include "runtime/format.h"
+#include "runtime/runtime.h"
+
+namespace tb::ops {
+namespace {
+
+// While it lives, another backend's current device is the first of these, and its current stream of each the one under
+// tb's.
+class OnStreams {
+public:
+  OnStreams(c10::DeviceType type, c10::ArrayRef<c10::DeviceIndex> devices)
+      : guard_(type), device_before_(guard_.exchangeDevice({type, devices[0]})) {
+    try {
+      for (const c10::DeviceIndex device : devices)
+        streams_before_.push_back(
+            guard_.exchangeStream(c10::Stream(c10::Stream::UNSAFE, {type, device}, native(device))));
+    } catch (...) {
+      restore();
+      throw;
+    }
+  }
+  ~OnStreams() { restore(); }
+  OnStreams(const OnStreams &) = delete;
+  OnStreams &operator=(const OnStreams &) = delete;
+
+private:
+  // torch.cuda numbers a stream that it did not make by its handle; 0 is the default stream for both.
+  static c10::StreamId native(c10::DeviceIndex device) {
+    uint64_t handle = 0;
+    check(runtime.driver->stream_native(runtime.self, current_stream(device), &handle), "stream_native", device);
+    return static_cast<c10::StreamId>(handle);
+  }
+  void restore() {
+    for (const c10::Stream &stream : streams_before_) guard_.exchangeStream(stream);
+    guard_.uncheckedSetDevice(device_before_);
+  }
+  const c10::impl::VirtualGuardImpl guard_;
+  const c10::Device device_before_;
+  c10::SmallVector<c10::Stream, 2> streams_before_;
+};
+
+bool takes_generator(const c10::Argument &argument) {
+  const c10::Type &type = *argument.type();
+  if (type.kind() == c10::TypeKind::GeneratorType) return true;
+  const auto optional = type.cast<c10::OptionalType>();
+  return optional && optional->getElementType()->kind() == c10::TypeKind::GeneratorType;
+}
+
+at::Generator generator(TargetBackend target, const PhiloxState &philox, c10::DeviceIndex device) {
+  at::Generator host = cpu_generator(philox);
+  if (target.type == c10::kCPU) return host;
+  at::Generator made = at::globalContext().getAcceleratorHooksInterface(target.type).getNewGenerator(device);
+  made.set_current_seed(host.current_seed());
+  return made;
+}
+
+class AliasedArguments {
+public:
+  AliasedArguments(const c10::OperatorHandle &op, TargetBackend target, SyncReason why)
+      : op_(op), target_(target), why_(why) {}
+
+  at::Tensor of(const at::Tensor &tensor) {
+    if (!tensor.defined() || tensor.is_cpu()) return tensor;
+    TORCH_CHECK(tensor.device().type() == device_type, "Expected all tensors to be on the same device, but ",
+                name_of(op_), " got tb tensors and one on ", tensor.device(),
+                ": move it to tb or to the CPU (a meta tensor has no data to move)");
+    TORCH_CHECK_NOT_IMPLEMENTED(is_dense(tensor), name_of(op_), " got a ", kind_of(tensor),
+                                " tb tensor, which cannot be handed to the ", c10::DeviceTypeName(target_.type),
+                                ": only dense ones can. ", "Make it dense, or keep it on the CPU");
+    if (!device_) device_ = tensor.device();
+    use(device_number(tensor));
+    for (const Pair &pair : pairs_)
+      if (pair.here.is_same(tensor)) return pair.alias;
+    at::Tensor alias =
+        at::detail::make_tensor<c10::TensorImpl>(storage_of(tensor), c10::DispatchKeySet(target_.key), tensor.dtype());
+    c10::TensorImpl *impl = alias.unsafeGetTensorImpl();
+    impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    impl->_set_conj(tensor.is_conj());
+    impl->_set_neg(tensor.is_neg());
+    pairs_.push_back({tensor, alias});
+    return alias;
+  }
+
+  void saw(c10::Device device) {
+    if (!device_) device_ = device;
+  }
+  // The device on which the kernel makes what it is asked to make on a tb device.
+  c10::Device device_of(c10::Device here) const {
+    return on_host() ? c10::Device(c10::kCPU) : c10::Device(target_.type, here.index());
+  }
+  // All devices of the call, device() first.
+  c10::ArrayRef<c10::DeviceIndex> devices() {
+    if (devices_.empty()) devices_.push_back(device());
+    return devices_;
+  }
+  c10::DeviceIndex device() const {
+    return device_ && device_->has_index() ? device_->index()
+                                           : static_cast<c10::DeviceIndex>(runtime.device.current_device());
+  }
+
+  // Copies to the arguments what the kernel did to the shapes and storages of their aliases.
+  void write_back() {
+    for (Shared &shared : storages_) {
+      c10::StorageImpl *alias = shared.alias.unsafeGetStorageImpl(), *here = shared.here.unsafeGetStorageImpl();
+      if (alias->data() == here->data()) continue;
+      DeviceScope scope(here->device().index());
+      c10::DataPtr data = runtime.allocator->allocate(alias->nbytes());
+      move(here->device().index(), data.get(), alias->data(), alias->nbytes());
+      here->set_data_ptr_noswap(std::move(data));
+      here->set_nbytes(alias->nbytes());
+    }
+    for (Pair &pair : pairs_) {
+      c10::TensorImpl *alias = pair.alias.unsafeGetTensorImpl(), *here = pair.here.unsafeGetTensorImpl();
+      if (alias->sizes() == here->sizes() && alias->strides() == here->strides() &&
+          alias->storage_offset() == here->storage_offset())
+        continue;
+      here->set_sizes_and_strides(alias->sizes(), alias->strides(), alias->storage_offset());
+    }
+  }
+
+  // The tb tensor for a tensor that the kernel returned: an argument itself, a view of one, or a new one.
+  at::Tensor back(const at::Tensor &alias) {
+    if (!alias.defined()) return alias;
+    for (const Pair &pair : pairs_)
+      if (pair.alias.is_same(alias)) return pair.here;
+    if (alias.device().type() != target_.type) return alias;
+    TORCH_CHECK_NOT_IMPLEMENTED(is_dense(alias), "the result of ", name_of(op_), " is ", kind_of(alias),
+                                ", which tb tensors cannot be. Move its inputs to the CPU, and ",
+                                "what it gives back to tb once it is dense again");
+    for (const Shared &shared : storages_) {
+      if (shared.alias.unsafeGetStorageImpl() != alias.storage().unsafeGetStorageImpl()) continue;
+      at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(shared.here),
+                                                                 shared.keys, alias.dtype());
+      view.unsafeGetTensorImpl()->set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
+      view.unsafeGetTensorImpl()->_set_conj(alias.is_conj());
+      view.unsafeGetTensorImpl()->_set_neg(alias.is_neg());
+      return view;
+    }
+    const c10::DeviceIndex made_on = on_host() ? device() : alias.device().index();
+    at::Tensor out = empty(alias.sizes(), alias.strides(), alias.scalar_type(), made_on);
+    move(made_on, out.mutable_data_ptr(), alias.const_data_ptr(), alias.numel() > 0 ? out.storage().nbytes() : 0);
+    if (alias.is_conj()) out._set_conj(true);
+    if (alias.is_neg()) out._set_neg(true);
+    return out;
+  }
+
+private:
+  static bool is_dense(const at::Tensor &tensor) {
+    return tensor.layout() == c10::kStrided && !tensor.is_quantized() && !tensor.is_nested();
+  }
+  static std::string kind_of(const at::Tensor &tensor) {
+    if (tensor.is_nested()) return "nested";
+    return tensor.is_quantized() ? "quantized" : c10::str("of layout ", tensor.layout());
+  }
+
+  struct Pair {
+    at::Tensor here, alias;
+  };
+  struct Shared {
+    c10::Storage here, alias;
+    c10::DispatchKeySet keys; // for views: autograd's keys are there, or not, as in the tensor viewed
+  };
+
+  bool on_host() const { return target_.type == c10::kCPU; }
+
+  void move(c10::DeviceIndex device, void *to, const void *from, size_t bytes) {
+    if (!on_host()) {
+      if (bytes == 0) return;
+      check(runtime.driver->mem_copy(runtime.self, device, current_stream(device), to, from, bytes,
+                                     TB_COPY_DEVICE_TO_DEVICE),
+            "mem_copy", device);
+      redispatch_copies().results.fetch_add(1, std::memory_order_relaxed);
+      redispatch_copies().bytes.fetch_add(bytes, std::memory_order_relaxed);
+      return;
+    }
+    // Work that another thread queued on this stream may still use the memory, which that thread then freed.
+    synchronize(device, name_of(op_), why_);
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+
+  void use(c10::DeviceIndex device) {
+    if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) return;
+    if (target_.waits) synchronize(device, name_of(op_), why_);
+    devices_.push_back(device);
+  }
+
+  c10::Storage storage_of(const at::Tensor &tensor) {
+    const c10::Storage &here = tensor.storage();
+    for (const Shared &shared : storages_)
+      if (shared.here.unsafeGetStorageImpl() == here.unsafeGetStorageImpl()) return shared.alias;
+    c10::Storage alias(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), here.nbytes(), c10::DataPtr(here.mutable_data(), device_of(here.device())),
+        c10::GetAllocator(target_.type), true));
+    storages_.push_back(
+        {here, alias, tensor.key_set().remove(c10::DispatchKey::Conjugate).remove(c10::DispatchKey::Negative)});
+    return alias;
+  }
+
+  const c10::OperatorHandle &op_;
+  const TargetBackend target_;
+  const SyncReason why_;
+  c10::SmallVector<Pair, 6> pairs_;
+  c10::SmallVector<Shared, 6> storages_;
+  c10::SmallVector<c10::DeviceIndex, 2> devices_; // of the tensors
+  std::optional<c10::Device> device_;
+};
+
+template <class Convert> c10::IValue convert(const c10::IValue &value, Convert tensor) {
+  if (value.isTensor()) return tensor(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> out;
+    for (const at::Tensor &item : value.toTensorVector()) out.push_back(tensor(item));
+    return out;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> out;
+    for (const std::optional<at::Tensor> &item : value.toOptionalTensorVector())
+      out.push_back(item ? std::optional<at::Tensor>(tensor(*item)) : std::nullopt);
+    return out;
+  }
+  return value;
+}
+
+} // namespace
+
+void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack, TargetBackend target, SyncReason why) {
+  const c10::FunctionSchema &schema = op.schema();
+  const size_t given = schema.arguments().size(), first = stack->size() - given;
+  AliasedArguments aliased(op, target, why);
+  for (size_t i = 0; i < given; i++) {
+    c10::IValue &value = (*stack)[first + i];
+    if (value.isDevice() && value.toDevice().type() == device_type) {
+      aliased.saw(value.toDevice());
+      value = aliased.device_of(value.toDevice());
+    } else {
+      value = convert(value, [&](const at::Tensor &tensor) { return aliased.of(tensor); });
+    }
+  }
+  for (size_t i = 0; i < given; i++) {
+    c10::IValue &value = (*stack)[first + i];
+    if (takes_generator(schema.arguments()[i]) &&
+        (value.isNone() || value.toGenerator().device().type() == device_type))
+      value = generator(
+          target,
+          reserve_cpu_generator(value.isNone() ? std::nullopt : std::optional(value.toGenerator()), aliased.device()),
+          aliased.device());
+  }
+  {
+    std::optional<OnStreams> streams;
+    if (target.type != c10::kCPU) {
+      for (const c10::DeviceIndex device : aliased.devices())
+        TORCH_CHECK_NOT_IMPLEMENTED(!any_capture() || !in_capture(current_stream(device)), name_of(op),
+                                    " by PyTorch's ", c10::DeviceTypeName(target.type),
+                                    " kernel takes memory that a graph would not keep. Start the program with "
+                                    "TB_CUDA_OPERATORS=own to capture it, or run it outside of torch.tb.graph");
+      streams.emplace(target.type, aliased.devices());
+    }
+    op.redispatchBoxed(c10::DispatchKeySet(target.key), stack);
+  }
+  aliased.write_back();
+  const size_t returned = schema.returns().size();
+  for (size_t i = stack->size() - returned; i < stack->size(); i++)
+    (*stack)[i] = convert((*stack)[i], [&](const at::Tensor &tensor) { return aliased.back(tensor); });
+}
+
+void redispatch_to_cpu(const c10::OperatorHandle &op, torch::jit::Stack *stack, SyncReason why) {
+  redispatch_aliased(op, stack, cpu_backend, why);
+}
+
+RedispatchCopies &redispatch_copies() {
+  static RedispatchCopies copies;
+  return copies;
+}
+
+} // namespace tb::ops

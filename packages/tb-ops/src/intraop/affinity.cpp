@@ -1,0 +1,90 @@
+// Moves new threads by their affinity.
+#include "intraop/affinity.h"
+
+#include <ATen/Parallel.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "intraop/parallel_for.h"
+
+extern "C" int omp_get_num_procs();
+extern "C" void omp_set_num_threads(int count);
+
+namespace tb::ops {
+namespace {
+
+// The threads of one thread's parallel regions, a bit for each thread number.
+using Members = std::atomic<uint64_t>;
+constexpr int most_members = 64;
+
+// Of an OpenMP thread: ends with it.
+class Membership {
+public:
+  void begin(std::shared_ptr<Members> members, int number) {
+    end();
+    members_ = std::move(members);
+    bit_ = uint64_t{1} << number;
+    members_->fetch_or(bit_, std::memory_order_release);
+  }
+  ~Membership() { end(); }
+
+private:
+  void end() {
+    if (members_) members_->fetch_and(~bit_, std::memory_order_release);
+  }
+
+  std::shared_ptr<Members> members_;
+  uint64_t bit_ = 0;
+};
+
+thread_local Membership membership;
+
+std::atomic<int64_t> starts = 0, threads_moved = 0;
+
+// Makes the calling thread leave this processor. Where it may run later is left as it was.
+void leave(int processor) {
+  cpu_set_t before, others;
+  if (sched_getcpu() != processor || sched_getaffinity(0, sizeof before, &before) != 0) return;
+  others = before;
+  CPU_CLR(processor, &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+  sched_setaffinity(0, sizeof before, &before);
+  threads_moved++;
+}
+
+} // namespace
+
+void place_new_threads(int threads) {
+  static thread_local const auto members_of_this_thread = std::make_shared<Members>(0);
+  const std::shared_ptr<Members> &members = members_of_this_thread;
+  const int known = std::min(threads, most_members);
+  const uint64_t all = (~uint64_t{0} >> (most_members - known)) & ~uint64_t{1}; // except the calling one
+  if ((members->load(std::memory_order_acquire) & all) == all) return;
+  starts++;
+  const int here = sched_getcpu();
+  // With more threads than processors the runtime's threads sleep while they wait, and so leave this one to the new.
+  const bool one_more = threads >= omp_get_num_procs() && threads < most_members;
+  omp_set_num_threads(threads + one_more);
+  parallel_for(0, threads + one_more, 1, [&](int64_t, int64_t) {
+    const int number = at::get_thread_num();
+    if (number == 0 || number >= most_members) return;
+    membership.begin(members, number);
+    if (number < threads) leave(here);
+  });
+  omp_set_num_threads(threads);
+  if (one_more) { // which ends in the next region, if it began: here, and not beside the kernel
+    parallel_for(0, threads, 1, [](int64_t, int64_t) {});
+    constexpr int most_yields = 100; // other runtimes keep it
+    const uint64_t last = uint64_t{1} << threads;
+    for (int i = 0; i < most_yields && (members->load(std::memory_order_relaxed) & last); i++) sched_yield();
+  }
+  members->fetch_or(all, std::memory_order_relaxed); // a limit may keep some from being there; nothing waits for these
+}
+
+std::pair<int64_t, int64_t> thread_starts() { return {starts, threads_moved}; }
+
+} // namespace tb::ops

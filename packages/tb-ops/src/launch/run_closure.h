@@ -1,0 +1,27 @@
+// The worker's side of a launch: runs a kernel with the settings of the thread that launched it.
+#pragma once
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+#include <cstdint>
+
+#include "runtime/call_site.h"
+#include "tb/component.h"
+#include "worker/denormals.h"
+
+namespace tb::ops {
+
+// The settings of the launching thread.
+struct LaunchContext {
+  int32_t threads = at::get_num_threads(); // of torch.set_num_threads
+  bool deterministic = at::globalContext().deterministicAlgorithms();
+  bool flushes_denormals = ops::flushes_denormals();
+  PythonCallSite site = current_call_site();
+};
+
+// Runs call(storage) on the worker. Returns its status; on a failure, leaves the text of the exception in `context`.
+// `thread_invariant`: see intraop/thread_invariant_ops.h.
+tb_status run_closure(void (*call)(void *storage), void *storage, bool thread_invariant,
+                      const LaunchContext &launch_context, const tb_closure_context *context);
+
+} // namespace tb::ops

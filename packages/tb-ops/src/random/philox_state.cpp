@@ -1,0 +1,155 @@
+// The reservation of states, and tb-ops' part in captures (tb/component.h).
+#include "random/philox_state.h"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "runtime/capture.h"
+
+namespace tb::ops {
+namespace {
+
+// A generator from which a capture draws.
+struct CapturedGenerator {
+  at::Generator generator;
+  uint64_t seed, start;                                                      // as the capture began
+  uint64_t used = 0;                                                         // counters
+  std::shared_ptr<PhiloxState> extragraph = std::make_shared<PhiloxState>(); // of the launch that runs
+};
+
+struct CapturePart {
+  int32_t device;
+  std::vector<CapturedGenerator> generators;
+};
+
+std::mutex lock; // of the list below, and of the lists of generators in it
+std::vector<CapturePart *> active;
+
+tb_status begin(int32_t device, tb_stream *, uint64_t, void **out) {
+  const std::lock_guard guard(lock);
+  active.push_back(new CapturePart{device, {}});
+  *out = active.back();
+  return TB_OK;
+}
+
+// Sets the generators back: nothing has been drawn yet.
+void end(void *handle) {
+  auto *part = static_cast<CapturePart *>(handle);
+  {
+    const std::lock_guard guard(lock); // not together with a generator's: reserve_captured takes both
+    std::erase(active, part);
+  }
+  for (CapturedGenerator &captured : part->generators) {
+    const std::lock_guard<std::mutex> generator(captured.generator.mutex());
+    if (captured.generator.current_seed() == captured.seed) captured.generator.set_offset(captured.start);
+  }
+}
+
+// Runs in front of a launch. Earlier launches that are still queued have their own.
+struct NoteStart {
+  std::shared_ptr<PhiloxState> to;
+  uint64_t seed, offset;
+
+  static tb_status run(void *storage, const tb_closure_context *) {
+    const auto *self = static_cast<NoteStart *>(storage);
+    self->to->seed = self->seed;
+    self->to->offset = self->offset;
+    return TB_OK;
+  }
+  static void destroy(void *storage) { static_cast<NoteStart *>(storage)->~NoteStart(); }
+  static constexpr tb_closure kind{sizeof(tb_closure), 0, "graph_launch (random numbers)", &run, &destroy};
+};
+
+tb_status note_start(CapturedGenerator &captured, tb_stream *stream) {
+  void *storage = nullptr; // before the lock, since a full queue makes it wait
+  if (const tb_status status = runtime.driver->closure_reserve(runtime.self, stream, sizeof(NoteStart), &storage))
+    return status;
+  const std::lock_guard<std::mutex> guard(captured.generator.mutex());
+  const uint64_t seed = captured.generator.current_seed(), offset = captured.generator.get_offset();
+  new (storage) NoteStart{captured.extragraph, seed, offset};
+  captured.generator.set_offset(offset + captured.used);
+  return runtime.driver->closure_commit(runtime.self, stream, storage, &NoteStart::kind);
+}
+
+tb_status launch(void *handle, tb_stream *stream) {
+  auto *part = static_cast<CapturePart *>(handle);
+  try {
+    for (CapturedGenerator &captured : part->generators)
+      if (const tb_status status = note_start(captured, stream)) return status;
+    return TB_OK;
+  } catch (const std::exception &error) {
+    runtime.device.set_error(TB_INTERNAL, 0, part->device, "graph_launch", error.what());
+    return TB_INTERNAL;
+  }
+}
+
+void destroy(void *handle) {
+  auto *part = static_cast<CapturePart *>(handle);
+  {
+    const std::lock_guard guard(lock);
+    std::erase(active, part);
+  }
+  delete part;
+}
+
+const tb_capture_part own_part{sizeof(tb_capture_part), 0, "tb-ops", begin, end, launch, destroy};
+
+// tb-ops' part of the capture that the stream takes part in; NULL if it takes part in none.
+CapturePart *part_of(tb_stream *stream) {
+  void *found = nullptr;
+  check(runtime.stream.capture_part(stream, &own_part, &found), "capture_part", -1);
+  return static_cast<CapturePart *>(found);
+}
+
+CapturedGenerator &captured_generator(CapturePart &part, const at::Generator &generator) {
+  for (CapturedGenerator &captured : part.generators)
+    if (captured.generator == generator) return captured;
+  part.generators.push_back({generator, generator.current_seed(), generator.get_offset()});
+  return part.generators.back();
+}
+
+// With the generator's mutex held.
+PhiloxState reserve_captured(CapturePart &part, at::Generator &generator, uint64_t counters) {
+  const std::lock_guard guard(lock);
+  CapturedGenerator &captured = captured_generator(part, generator);
+  const uint64_t offset = generator.get_offset();
+  TORCH_CHECK(generator.current_seed() == captured.seed && offset >= captured.start,
+              "a generator was seeded, or set back to a state from before, inside a capture. Every launch draws from "
+              "where the generator is then: seed it before the capture or before a launch");
+  generator.set_offset(offset + counters);
+  captured.used = std::max(captured.used, offset - captured.start + counters);
+  return {0, offset - captured.start, captured.extragraph};
+}
+
+void refuse_others(const at::Generator &generator) {
+  const std::lock_guard guard(lock);
+  for (const CapturePart *part : active)
+    for (const CapturedGenerator &captured : part->generators)
+      TORCH_CHECK(!(captured.generator == generator),
+                  "the generator is drawn from in a capture that is in progress: give this work a generator of its "
+                  "own (generator=), or wait until the capture has ended");
+}
+
+} // namespace
+
+PhiloxState reserve_counters(const std::optional<at::Generator> &given, c10::DeviceIndex device, uint64_t counters) {
+  const c10::Device here(device_type, device);
+  at::Generator generator = given && given->defined() ? *given : at::globalContext().defaultGenerator(here);
+  TORCH_CHECK(generator.device().type() == device_type, "Expected a '", here.type(),
+              "' device type for generator but found '", generator.device().type(), "'");
+  const std::lock_guard<std::mutex> guard(generator.mutex());
+  if (any_capture()) [[unlikely]] {
+    if (CapturePart *part = part_of(current_stream(device))) return reserve_captured(*part, generator, counters);
+    refuse_others(generator);
+  }
+  PhiloxState philox{generator.current_seed(), generator.get_offset(), nullptr};
+  generator.set_offset(philox.offset + counters);
+  return philox;
+}
+
+void connect_captures() { check(runtime.stream.add_capture_part(&own_part), "add_capture_part", -1); }
+
+} // namespace tb::ops

@@ -1,0 +1,32 @@
+// Operators that wait for the device. They are not counted; torch.tb.set_sync_debug_mode reports them. In a capture, where
+// the wait would never end, they raise.
+#pragma once
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace tb::ops {
+
+// Why an operator waits.
+enum class SyncReason {
+  data_dependent, // the host needs what the device computes
+  first_dtype,    // the kernel meets this combination of dtypes for the first time (DtypeProbe)
+  first_shape     // the layout cache meets this combination of shapes for the first time
+};
+
+// Waits for the current stream of a device and raises the failure of its queued work. `operation` is the operator that
+// waits. Throws c10::Error in a capture and, for every reason but first_dtype, in the mode `error`.
+void synchronize(c10::DeviceIndex device, const char *operation, SyncReason why = SyncReason::data_dependent);
+inline void synchronize(c10::DeviceIndex device, const std::string &operation,
+                        SyncReason why = SyncReason::data_dependent) {
+  synchronize(device, operation.c_str(), why);
+}
+
+enum class SyncDebugMode { none, warn, error };
+void set_sync_debug_mode(SyncDebugMode mode);
+SyncDebugMode sync_debug_mode();
+
+// Throws in a capture: the graph would copy host memory that is not pinned once, now, and never again.
+void refuse_captured_copy(c10::DeviceIndex device);
+
+} // namespace tb::ops

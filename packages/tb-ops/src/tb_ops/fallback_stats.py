@@ -1,0 +1,160 @@
+"""Statistics of operators that ran on the CPU: reading them, limiting fallbacks, forcing fallbacks on purpose."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from . import _core
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """One line of the statistics: an operator that ran on the CPU because the device has no kernel for it."""
+
+    operator: str
+    """Name with overload, as in "aten::std.correction"."""
+    calls: int
+    seconds: float
+    """Wall time of the calls, the wait for the stream included."""
+    bytes: int
+    """Of the tensors given and returned: what a device of its own memory would have to move."""
+    forced: int
+    """Of the calls, those that `force_fallback` asked for."""
+    first_call: str
+    """The line of user code that called it first: "model.py:12 in forward"; in backward passes the autograd node."""
+    first_stack: tuple[str, ...]
+    """All Python frames of that call, innermost first, PyTorch's own included. Empty on autograd's threads."""
+
+
+def fallbacks() -> list[Fallback]:
+    """The statistics of CPU fallbacks since the start or the last reset, most time first."""
+    return [Fallback(*entry) for entry in _core.fallbacks()]
+
+
+def reset_fallbacks() -> None:
+    """Empty the fallback statistics. Operators that have warned do not warn again."""
+    _core.reset_fallbacks()
+
+
+def set_fallback_mode(mode: str) -> None:
+    """What an operator without a kernel does: "allow" it, "warn" once per operator, or raise an "error".
+
+    Raises:
+        ValueError: another mode.
+    """
+    _core.set_fallback_mode(mode)
+
+
+def fallback_mode() -> str:
+    """The active mode: "allow", "warn" or "error"."""
+    return _core.fallback_mode()
+
+
+def fallback_report(limit: int = 20) -> str:
+    """What to implement next: the operators that ran on the CPU, the most expensive first, as a text.
+
+    Reset the statistics, run some steps of a model, then ask: the shares are of the time since the reset.
+
+    Arguments:
+        limit: how many operators to list at most.
+    """
+    rows, elapsed = fallbacks(), _core.fallback_seconds()
+    if not rows:
+        return f"No operator ran on the CPU in the {elapsed:.3g} s since the fallback statistics were reset."
+    seconds, calls = sum(row.seconds for row in rows), sum(row.calls for row in rows)
+    lines = [
+        f"{len(rows)} operators ran on the CPU in {calls} calls, {seconds:.3g} s of the {elapsed:.3g} s since the "
+        f"fallback statistics were reset ({seconds / elapsed:.1%}).",
+        "Implement these next:",
+        f"{'':>3} {'of all':>6} {'of CPU':>6} {'calls':>7} {'ms/call':>9} {'size/call':>10}  operator, first called at",
+    ]
+    for rank, row in enumerate(rows[:limit], 1):
+        share = row.seconds / seconds if seconds else 0.0
+        forced = f" ({row.forced} calls forced)" if row.forced else ""
+        each = f"{1e3 * row.seconds / row.calls:>9.3f} {_size(row.bytes / row.calls):>10}"
+        lines.append(
+            f"{rank:>3} {row.seconds / elapsed:>6.1%} {share:>6.1%} {row.calls:>7} {each}  "
+            f"{row.operator}{forced}, {row.first_call or 'unknown place'}"
+        )
+    if len(rows) > limit:
+        lines.append(f"... and {len(rows) - limit} more")
+    return "\n".join(lines)
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+@contextlib.contextmanager
+def fallback_budget(calls: int) -> Iterator[None]:
+    """Refuse more than so many fallbacks inside the block: NotImplementedError with operator, shapes and Python line.
+
+    Counts the calls of the whole process, not of this thread only: autograd runs backward passes on its own threads.
+    Blocks may be nested: a call counts in all of them, and the innermost that is used up refuses it. Forced fallbacks
+    count too. When something swallows the refusal, leaving the block raises it again.
+
+    Arguments:
+        calls: how many fallbacks are allowed; 0: none.
+
+    Raises:
+        NotImplementedError: an operator would have fallen back once more than allowed.
+        ValueError: a negative number.
+    """
+    if calls < 0:
+        raise ValueError(f"fallback_budget({calls}): the number of allowed calls cannot be negative")
+    number = _core.open_budget(calls)
+    try:
+        yield
+    except BaseException:
+        _core.close_budget(number)
+        raise
+    refusal = _core.close_budget(number)
+    if refusal:
+        raise NotImplementedError(refusal)
+
+
+@contextlib.contextmanager
+def force_fallback(*operators: str) -> Iterator[None]:
+    """Run these operators on the CPU inside the block, counted, although the device has kernels for them.
+
+    For finding the kernel that computes wrongly: force half of the operators of a model, then half of the half that
+    made a difference. Names are those of `fallbacks()`: "aten::add.Tensor"; "aten::add.out" is another operator. Such
+    calls neither warn nor raise under TB_FALLBACK. They hold for all threads; none may be calling one of the operators
+    while the block is entered or left.
+
+    Raises:
+        ValueError: there is no such operator; the text lists close ones.
+        NotImplementedError: the CPU cannot run it, or it is composed of other operators and has no kernel.
+    """
+    with contextlib.ExitStack() as forced:
+        for operator in operators:
+            name, overload = _checked(operator)
+            _core.force_fallback(name, overload)
+            forced.callback(_core.release_fallback, name, overload)
+        yield
+
+
+def force_for_good(operators: str) -> None:
+    """`force_fallback` of a comma-separated list until the process ends: TB_FORCE_FALLBACK."""
+    for operator in filter(None, (part.strip() for part in operators.split(","))):
+        _core.force_fallback(*_checked(operator))
+
+
+def _checked(operator: str) -> tuple[str, str]:
+    known = torch._C._dispatch_get_all_op_names()
+    if operator not in known:
+        close = sorted(n for n in known if n.split(".")[0] == operator)
+        close = close or difflib.get_close_matches(operator, known, n=5, cutoff=0.6)
+        hint = f"Did you mean {', '.join(close)}?" if close else "Names look like aten::add.Tensor."
+        raise ValueError(f"force_fallback: there is no operator {operator!r}. {hint}")
+    name, _, overload = operator.partition(".")
+    return name, overload
