@@ -16,6 +16,7 @@
 #include "intraop/affinity.h"
 #include "tb/tensor_caster.h"
 #include "tensor/output_donation.h"
+#include "testing_microkernels.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -26,7 +27,7 @@ namespace {
 nb::list tried_gemms() {
   nb::list out;
   for (const auto &[shape, ours] : host::tried_gemms())
-    out.append(nb::make_tuple(shape.count, shape.rows, shape.columns, shape.inner, shape.left_transposed,
+    out.append(nb::make_tuple(shape.count, shape.rows, shape.columns, shape.k, shape.left_transposed,
                               shape.right_transposed, shape.threads, ours));
   return out;
 }
@@ -50,6 +51,7 @@ void bind_testing(nb::module_ &core) {
   nb::module_ m = core.def_submodule("_testing");
   nb::delattr(core, "_testing");
   m.def("sgemm", &host::run_sgemm, "left"_a, "right"_a, "out"_a, "add"_a);
+  bind_microkernels(m);
   m.def("tried_gemms", &tried_gemms);
   m.def("tried_attention", &tried_attention);
   m.def("donate", &donate, "donated"_a, "make"_a);

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <chrono>
 #include <unordered_map>
 
 #include "intraop/affinity.h"
+#include "intraop/autotuner.h"
 
 // The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
 // process-wide count, and with it every other thread's.
@@ -30,11 +30,6 @@ constexpr int64_t long_if_invariant = 50'000;
 // Amounts of data are classes by powers of 2. Kernels on fewer elements than the first are never long.
 constexpr int first_power = 12, powers = 24;
 
-int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 int index_of(int64_t elements) {
   const int power = static_cast<int>(std::bit_width(static_cast<uint64_t>(elements))) - 1;
   return std::clamp(power - first_power, 0, powers - 1);
@@ -42,31 +37,9 @@ int index_of(int64_t elements) {
 
 } // namespace
 
-// Another process may slow a kernel down. So one quick call lowers the measured time at once, and a slow one raises it by at
-// most a quarter; nothing is concluded before there were a few calls. Now and then the other choice is measured again, so
-// that no mistake lasts.
+// The choice between one thread and several, by the amount of data.
 struct IntraOpThreads::Timing {
-  static constexpr uint32_t few = 4, now_and_then = 64;
-  struct Measured {
-    int64_t nanoseconds = 0;
-    uint32_t calls = 0;
-
-    bool known() const { return calls >= few; }
-    void add(int64_t took) {
-      nanoseconds = calls == 0 ? took : std::min(nanoseconds + nanoseconds / 4, took);
-      calls++;
-    }
-  };
-  struct Class {
-    Measured alone, together; // on one thread, and on several
-
-    bool gets_threads(int64_t bound) const {
-      if (!alone.known() || alone.nanoseconds < bound) return false;
-      const bool gains = !together.known() || together.nanoseconds < alone.nanoseconds;
-      return gains == ((alone.calls + together.calls) % now_and_then != 0);
-    }
-  };
-  std::array<Class, powers> classes;
+  std::array<MeasuredChoice, powers> classes;
 };
 
 thread_local constinit IntraOpThreads intraop;
@@ -97,9 +70,9 @@ void IntraOpThreads::use_fixed(int threads) {
 }
 
 void IntraOpThreads::reconsider() {
-  if (!started_) started_ = now();
+  if (!started_) started_ = autotuner_clock();
   const int index = index_of(elements_);
-  if (allowed_ > 1 && timing_->classes[index].gets_threads(long_)) {
+  if (allowed_ > 1 && timing_->classes[index].next(long_)) {
     next_ = INT64_MAX;
     return set(allowed_);
   }
@@ -109,8 +82,7 @@ void IntraOpThreads::reconsider() {
 void IntraOpThreads::end_kernel() {
   next_ = INT64_MAX;
   if (!started_) return;
-  Timing::Class &known = timing_->classes[index_of(elements_)];
-  (threads_ > 1 ? known.together : known.alone).add(now() - started_);
+  timing_->classes[index_of(elements_)].record(threads_ > 1, autotuner_clock() - started_);
 }
 
 void IntraOpThreads::set(int threads) {

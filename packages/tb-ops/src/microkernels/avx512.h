@@ -1,11 +1,11 @@
-// Vectors for kernels written in AVX-512's intrinsics. Only if __x86_64__ is defined.
+// Vectors of 16 floats by AVX-512 intrinsics. Include it only where __x86_64__ is defined.
 #pragma once
 #include <immintrin.h>
 
 #include <algorithm>
 #include <cstdint>
 
-// GCC 12 takes the unused operand of its own intrinsics for a variable that was forgotten.
+// GCC 12 warns of uninitialized variables inside its own intrinsics.
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -16,9 +16,9 @@
 namespace tb::ops::microkernels {
 
 using Vector = __m512;
-constexpr int64_t lanes = 16; // of float
+constexpr int64_t lanes = 16;
 
-// A mask of the first `count` of them, of none below 0.
+// A mask of the first `count` lanes: none if `count` is negative, all if it is above 16.
 inline __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>((1U << std::clamp<int64_t>(count, 0, lanes)) - 1);
 }

@@ -1,30 +1,26 @@
-// The operands of a matrix multiplication (GEMM), in plain memory.
+// A matrix product (GEMM) as data, and its computation by the BLAS library that the process carries.
 #pragma once
 #include <cstdint>
 
 namespace tb::ops::microkernels {
 
-// A matrix in memory by rows, `stride` elements from one to the next; its transpose if `transposed`.
-template <class T> struct MatrixOperand {
+// A matrix stored by rows, with `stride` elements from one row to the next; its transpose if `transposed`.
+template <class T> struct Operand {
   const T *data;
   int64_t stride;
   bool transposed = false;
 };
 
-// About the nanoseconds that one thread takes: some 100 operations each.
-inline double gemm_nanoseconds(int64_t rows, int64_t columns, int64_t inner) {
-  return .02 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(inner);
-}
-
-// out = left right or, with `add`, out += left right. rows x inner times inner x columns.
+// out = left right or, with `add`, out += left right, where left is rows x k and right is k x columns.
+// `out` is stored by rows, with `stride` elements from one row to the next.
 template <class T> struct Gemm {
-  int64_t rows, columns, inner;
-  MatrixOperand<T> left, right;
+  int64_t rows, columns, k;
+  Operand<T> left, right;
   T *out;
-  int64_t stride; // of out
+  int64_t stride;
   bool add = false;
 
-  // `count` rows, or columns, from `begin` on.
+  // The GEMM of `count` rows of the output, or of its columns, from `begin` on.
   Gemm part(bool by_rows, int64_t begin, int64_t count) const {
     Gemm p = *this;
     if (by_rows) {
@@ -39,5 +35,16 @@ template <class T> struct Gemm {
     return p;
   }
 };
+
+// An estimate of the nanoseconds that one thread takes: 100 floating-point operations per nanosecond.
+inline double gemm_nanoseconds(int64_t rows, int64_t columns, int64_t k) {
+  return .02 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(k);
+}
+
+// Whether the process carries a BLAS with this element type (float or double).
+template <class T> bool has_blas();
+
+// Computes the GEMM by that BLAS, with `alpha` as the factor of the product. The BLAS may use several threads.
+template <class T> void blas_gemm(const Gemm<T> &gemm, T alpha = 1);
 
 } // namespace tb::ops::microkernels

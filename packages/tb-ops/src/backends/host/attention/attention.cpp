@@ -2,8 +2,6 @@
 // do not take (dropout, odd shapes, double masks) are composed of other operators there.
 #include "launch/dispatch_stub.h"
 
-#include "backends/host/attention/attention.h"
-
 #include <ATen/OpMathType.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/native/transformers/attention.h>
@@ -14,11 +12,13 @@
 #include <array>
 #include <cmath>
 
-#include "backends/host/gemm/kernel_choices.h"
+#include "backends/host/attention/attention.h"
+#include "backends/host/cpu_kernels.h"
 #include "backends/host/gemm/parallel_gemm.h"
 #include "backends/host/host.h"
 #include "intraop/thread_policy.h"
-#include "intraop/thread_trial.h"
+#include "intraop/tried_threads.h"
+#include "microkernels/attention.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {
@@ -26,6 +26,7 @@ namespace {
 
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
+using microkernels::Attention, microkernels::AttentionSize, microkernels::HeadVectors;
 
 // On the worker: exchanges the dimensions of heads and positions. Aliases may be changed: they end with the closure.
 const Tensor &swap_middle(const Tensor &alias) {
@@ -48,7 +49,7 @@ void stock_forward(const Tensor &query, const Tensor &key, const Tensor &value, 
                    std::optional<double> scale, const Tensor &out, const Tensor &logsumexp) {
   swap_middle(out);
   swap_middle(logsumexp);
-  const SequentialBlasScope products;
+  const SequentialBlasScope blas;
   at::native::flash_attention_kernel(c10::kCPU, out, logsumexp, query, key, value, 0.0, causal, mask, scale);
 }
 
@@ -58,15 +59,15 @@ void stock_backward(const Tensor &grad, const Tensor &query, const Tensor &key, 
                     const Tensor &grad_query, const Tensor &grad_key, const Tensor &grad_value) {
   for (const Tensor *gradient : {&grad_query, &grad_key, &grad_value})
     at::native::zero_(const_cast<Tensor &>(*gradient));
-  const SequentialBlasScope products;
+  const SequentialBlasScope blas;
   at::native::flash_attention_backward_kernel(c10::kCPU, grad_query, grad_key, grad_value, grad, query, key, value, out,
                                               logsumexp, 0.0, causal, mask, scale);
 }
 
-// ---- our kernels --------------------------------------------------------------------------------------------------
+// ---- our microkernel --------------------------------------------------------------------------------------------------
 
-KernelChoices<AttentionSize> &choices() {
-  static auto &object = *new KernelChoices<AttentionSize>; // workers outlive static objects
+Autotuner<AttentionSize> &autotuner() {
+  static auto &object = *new Autotuner<AttentionSize>(microkernel_rule); // workers outlive static objects
   return object;
 }
 
@@ -98,12 +99,22 @@ private:
   float *next_;
 };
 
-// The output of both kernels for the same random numbers. The scale is no power of two, which would hide whether a kernel
-// scales before or after a sum.
-struct BothWays {
-  TrialOutcome ours, stock;
-};
-BothWays try_both(const AttentionSize &size, uint32_t state) {
+bool forward_by_microkernel(const Attention &attention, const Tensor &out, const Tensor &logsumexp) {
+  const SequentialBlasScope blas;
+  return attention.forward(openmp_loop, heads_of<float>(out), heads_of<float>(logsumexp));
+}
+
+void backward_by_microkernel(const Attention &attention, const Tensor &out, const Tensor &logsumexp, const Tensor &grad,
+                             const Tensor &grad_query, const Tensor &grad_key, const Tensor &grad_value) {
+  const SequentialBlasScope blas;
+  attention.backward(openmp_loop, heads_of<const float>(out), heads_of<const float>(logsumexp),
+                     heads_of<const float>(grad), heads_of<float>(grad_query), heads_of<float>(grad_key),
+                     heads_of<float>(grad_value));
+}
+
+// Both ways on the same random numbers. The scale is no power of two: that would hide a difference in what is scaled before
+// which sum.
+Trial try_both(const AttentionSize &size, uint32_t state) {
   constexpr double scale = 0.3;
   const int64_t heads = size.batch * size.heads, queries = heads * size.queries * size.width,
                 keys = heads * size.keys * size.width;
@@ -116,7 +127,7 @@ BothWays try_both(const AttentionSize &size, uint32_t state) {
     TrialTensors made(size, to);
     const Tensor out = made.take(size.queries, size.width), logsumexp = made.take(size.queries, 1);
     if (ours)
-      attention.forward(heads_of<float>(out), heads_of<float>(logsumexp));
+      forward_by_microkernel(attention, out, logsumexp.select(3, 0));
     else
       stock_forward(query, key, value, size.causal, std::nullopt, scale, out, logsumexp.select(3, 0));
   };
@@ -129,47 +140,43 @@ BothWays try_both(const AttentionSize &size, uint32_t state) {
     const Tensor grad_query = grads.take(size.queries, size.width), grad_key = grads.take(size.keys, size.width),
                  grad_value = grads.take(size.keys, size.width);
     if (ours)
-      return attention.backward(heads_of<const float>(out), heads_of<const float>(logsumexp),
-                                heads_of<const float>(grad), heads_of<float>(grad_query), heads_of<float>(grad_key),
-                                heads_of<float>(grad_value));
+      return backward_by_microkernel(attention, out, logsumexp.select(3, 0), grad, grad_query, grad_key, grad_value);
     const auto swapped = [](const Tensor &tensor) { return tensor.transpose(1, 2); };
     stock_backward(swapped(grad), swapped(query), swapped(key), swapped(value), swapped(out),
                    swapped(logsumexp.select(3, 0)), size.causal, std::nullopt, scale, swapped(grad_query),
                    swapped(grad_key), swapped(grad_value));
   };
   const std::vector<float> before(size.backward ? static_cast<size_t>(queries + 2 * keys) : forwards.size());
-  const auto outcome = [&](bool ours) {
-    return time_trial(before, [&](float *to) { size.backward ? backward(to, ours) : forward(to, ours); });
+  const auto by = [&](bool ours) {
+    return [&, ours](float *to) { size.backward ? backward(to, ours) : forward(to, ours); };
   };
-  TrialOutcome stock = outcome(false);
-  return {outcome(true), std::move(stock)};
+  return compare(before, by(false), by(true));
 }
 
-// Whether tb-ops' kernel is bit-identical to PyTorch's, and faster.
-bool gains(const AttentionSize &size) {
-  // Differences in sums over the last of several blocks of keys hide in the sums that they are added to, so that block is
-  // tried by itself.
+// Compares both ways on so many numbers that a rare difference in rounding appears.
+Trial try_microkernel(const AttentionSize &size) {
+  Trial whole = try_both(size, 1);
+  if (!whole.identical || whole.candidate >= whole.baseline) return whole;
+  // What is accumulated over earlier blocks of keys can hide a difference in the last block: it is tried by itself.
   if (AttentionSize last = size; size.keys > AttentionSize::block_keys) {
     last.keys = size.keys % AttentionSize::block_keys;
-    if (last.keys > 0 && !gains(last)) return false;
+    if (last.keys > 0) {
+      const Trial alone = try_microkernel(last);
+      if (!alone.identical || alone.candidate >= alone.baseline) return alone;
+    }
   }
-  const BothWays first = try_both(size, 1);
-  if (!first.ours.gains(first.stock)) return false;
-  // With few weights a rare difference in rounding may not show.
-  constexpr int64_t enough = 200'000, most_trials = 8;
-  const int64_t trials = std::min(most_trials, enough / (size.batch * size.heads * size.queries * size.keys));
-  for (int64_t i = 1; i < trials; i++) {
-    const BothWays both = try_both(size, static_cast<uint32_t>(i + 1));
-    if (both.ours.out != both.stock.out) return false;
-  }
-  return true;
+  constexpr int64_t enough_weights = 200'000, most_trials = 8;
+  const int64_t trials = std::min(most_trials, enough_weights / (size.batch * size.heads * size.queries * size.keys));
+  for (int64_t i = 1; i < trials && whole.identical; i++)
+    whole.identical = try_both(size, static_cast<uint32_t>(i + 1)).identical;
+  return whole;
 }
 
-// The size that tb-ops' kernel computes; empty if PyTorch's kernel does. On the worker.
-std::optional<AttentionSize> own_size(const Tensor &query, const Tensor &key, const Tensor &value,
-                                      const OptionalTensor &mask, bool causal, std::optional<double> scale,
-                                      bool backward) {
-  if (causal && scale && !(*scale > 0)) return std::nullopt; // unseen scores, minus infinity, become something else
+// The size if our microkernel computes the call; empty if PyTorch's kernel does. On the worker.
+std::optional<AttentionSize> microkernel_size(const Tensor &query, const Tensor &key, const Tensor &value,
+                                              const OptionalTensor &mask, bool causal, std::optional<double> scale,
+                                              bool backward) {
+  if (causal && scale && !(*scale > 0)) return std::nullopt; // masked scores would not stay minus infinity
   if ((mask && mask->defined()) || query.scalar_type() != c10::kFloat || !supports_gemm(c10::kFloat))
     return std::nullopt;
   const AttentionSize size{.batch = query.size(0),
@@ -183,29 +190,29 @@ std::optional<AttentionSize> own_size(const Tensor &query, const Tensor &key, co
   if (key.sizes() != c10::IntArrayRef(keys) || value.sizes() != c10::IntArrayRef(keys)) return std::nullopt;
   for (const Tensor *tensor : {&query, &key, &value})
     if (tensor->stride(3) != 1) return std::nullopt;
-  constexpr double worth = 20'000;    // nanoseconds: a smaller one is not tried
+  constexpr double worth = 20'000;    // nanoseconds: shorter calls are not tried
   constexpr int64_t most = 4'000'000; // elements
   const int64_t heads = size.batch * size.heads, positions = heads * std::max(size.queries, size.keys);
   if (!size.is_supported() || size.nanoseconds() < worth || positions * size.width > most) return std::nullopt;
-  // PyTorch's forward deals out blocks of queries, ours heads.
+  // PyTorch's forward kernel divides blocks of queries among the threads, ours heads.
   if (!backward && heads < intraop.parts(positions / 32, size.nanoseconds())) return std::nullopt;
-  const auto gains_alone = [&] {
-    bool gained = false;
-    intraop.on(1, [&] { gained = gains(size); });
-    return gained;
+  const auto try_on_one_thread = [&] {
+    Trial trial{};
+    intraop.on(1, [&] { trial = try_microkernel(size); });
+    return trial;
   };
-  return choices().ours(size, gains_alone) ? std::optional(size) : std::nullopt;
+  return use_microkernel(autotuner(), size, try_on_one_thread) ? std::optional(size) : std::nullopt;
 }
 
 // ---- on the worker ------------------------------------------------------------------------------------------------
 
 void forward_kernel(const Tensor &query, const Tensor &key, const Tensor &value, bool causal,
                     const OptionalTensor &mask, std::optional<double> scale, Tensor &out, Tensor &logsumexp) {
-  const auto own = own_size(query, key, value, mask, causal, scale, false);
-  if (!own) return stock_forward(query, key, value, causal, mask, scale, out, logsumexp);
+  const auto size = microkernel_size(query, key, value, mask, causal, scale, false);
+  if (!size) return stock_forward(query, key, value, causal, mask, scale, out, logsumexp);
   bool done = false;
-  intraop.run_invariant(own->nanoseconds(), [&] {
-    done = attention_of(*own, query, key, value, scale).forward(heads_of<float>(out), heads_of<float>(logsumexp));
+  intraop.run_invariant(size->nanoseconds(), [&] {
+    done = forward_by_microkernel(attention_of(*size, query, key, value, scale), out, logsumexp);
   });
   if (!done) stock_forward(query, key, value, causal, mask, scale, out, logsumexp);
 }
@@ -241,11 +248,10 @@ void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key,
   const bool fits = grad.sizes() == query.sizes() && out.sizes() == query.sizes() &&
                     logsumexp.sizes() == query.sizes().slice(0, 3) && grad.stride(3) == 1 && out.stride(3) == 1;
   if (fits)
-    if (const auto own = own_size(query, key, value, mask, causal, scale, true))
-      return intraop.run_invariant(own->nanoseconds(), [&] {
-        attention_of(*own, query, key, value, scale)
-            .backward(heads_of<const float>(out), heads_of<const float>(logsumexp), heads_of<const float>(grad),
-                      heads_of<float>(grad_query), heads_of<float>(grad_key), heads_of<float>(grad_value));
+    if (const auto size = microkernel_size(query, key, value, mask, causal, scale, true))
+      return intraop.run_invariant(size->nanoseconds(), [&] {
+        backward_by_microkernel(attention_of(*size, query, key, value, scale), out, logsumexp, grad, grad_query,
+                                grad_key, grad_value);
       });
   for (const Tensor &tensor : {grad_query, grad_key, grad_value, grad, query, key, value, out, logsumexp})
     swap_middle(tensor);
@@ -255,7 +261,7 @@ void backward_kernel(const Tensor &grad, const Tensor &query, const Tensor &key,
     shape.insert(shape.end(), tensor->sizes().begin(), tensor->sizes().end());
     shape.insert(shape.end(), tensor->strides().begin(), tensor->strides().end());
   }
-  run_with_trial(std::move(shape), {grad_query, grad_key, grad_value}, [&] {
+  run_on_tried_threads(std::move(shape), {grad_query, grad_key, grad_value}, [&] {
     stock_backward(grad, query, key, value, out, logsumexp, causal, mask, scale, grad_query, grad_key, grad_value);
   });
 }
@@ -304,7 +310,7 @@ overrideable_backward(const Tensor &grad, const Tensor &query, const Tensor &key
 
 } // namespace
 
-std::vector<std::pair<AttentionSize, bool>> tried_attention() { return choices().tried(); }
+std::vector<std::pair<AttentionSize, bool>> tried_attention() { return autotuner().report(); }
 
 void register_attention(torch::Library &aten) {
   // Flash attention is what the CPU would choose, under the same conditions, and then calls the operator pair below.

@@ -1,13 +1,13 @@
-// Scaled dot product attention.
+// Which attention calls our microkernel computes.
 #pragma once
 #include <utility>
 #include <vector>
 
-#include "backends/host/attention/float_attention.h"
+#include "microkernels/attention.h"
 
 namespace tb::ops::host {
 
-// The sizes that were tried, and whether tb-ops' kernel computes them.
-std::vector<std::pair<AttentionSize, bool>> tried_attention();
+// The sizes that were tried, and whether our microkernel computes them.
+std::vector<std::pair<microkernels::AttentionSize, bool>> tried_attention();
 
 } // namespace tb::ops::host

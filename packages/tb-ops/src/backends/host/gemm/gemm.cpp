@@ -1,86 +1,59 @@
-// Calls the BLAS or the microkernel, and tries which is better.
+// Choosing between the BLAS and our microkernel.
 #include "backends/host/gemm/gemm.h"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <type_traits>
+#include <cstring>
 
-#include "backends/host/gemm/kernel_choices.h"
+#include "backends/host/cpu_kernels.h"
 #include "intraop/parallel_for.h"
 #include "microkernels/sgemm.h"
 
 namespace tb::ops::host {
-template <class T> using BlasGemm = void(const char *, const char *, const int *, const int *, const int *, const T *,
-                                         const T *, const int *, const T *, const int *, const T *, T *, const int *);
-} // namespace tb::ops::host
-
-// Of the BLAS that libtorch carries; null if it carries none.
-extern "C" {
-__attribute__((weak)) tb::ops::host::BlasGemm<float> sgemm_;
-__attribute__((weak)) tb::ops::host::BlasGemm<double> dgemm_;
-}
-
-namespace tb::ops::host {
-
-template <class T> void gemm_by_blas(const Gemm<T> &gemm, T factor) {
-  // By rows, left times right, is by columns, as BLAS has it, right times left.
-  const char transpose_b = gemm.right.transposed ? 't' : 'n', transpose_a = gemm.left.transposed ? 't' : 'n';
-  const int m = static_cast<int>(gemm.columns), n = static_cast<int>(gemm.rows), k = static_cast<int>(gemm.inner),
-            stride_b = static_cast<int>(gemm.right.stride), stride_a = static_cast<int>(gemm.left.stride),
-            stride = static_cast<int>(gemm.stride);
-  const T added = gemm.add;
-  BlasGemm<T> *blas;
-  if constexpr (std::is_same_v<T, float>)
-    blas = sgemm_;
-  else
-    blas = dgemm_;
-  blas(&transpose_b, &transpose_a, &m, &n, &k, &factor, gemm.right.data, &stride_b, gemm.left.data, &stride_a, &added,
-       gemm.out, &stride);
-}
-
-template void gemm_by_blas(const Gemm<float> &, float);
-template void gemm_by_blas(const Gemm<double> &, double);
-
 namespace {
 
-KernelChoices<GemmShape> &choices() {
-  static auto &object = *new KernelChoices<GemmShape>; // workers outlive static objects
+Autotuner<GemmKey> &autotuner() {
+  static auto &object = *new Autotuner<GemmKey>(microkernel_rule); // workers outlive static objects
   return object;
 }
 
-// Tries a GEMM of the same shape, of other numbers.
-bool gains(const Gemm<float> &like) {
+// A GEMM of the same key on other numbers, by both.
+Trial try_microkernel(const Gemm<float> &like) {
   Gemm<float> gemm = like;
-  // An output whose rows are parts of longer ones stays one.
+  // A gap between the rows of the output is kept, since the key tells it.
   gemm.stride = like.columns + (like.stride == like.columns ? 0 : 16);
-  gemm.left.stride = like.left.transposed ? like.rows : like.inner;
-  gemm.right.stride = like.right.transposed ? like.inner : like.columns;
+  gemm.left.stride = like.left.transposed ? like.rows : like.k;
+  gemm.right.stride = like.right.transposed ? like.k : like.columns;
   uint32_t state = 1;
-  const auto left = trial_numbers<float>(like.rows * like.inner, state),
-             right = trial_numbers<float>(like.inner * like.columns, state),
+  const auto left = trial_numbers<float>(like.rows * like.k, state),
+             right = trial_numbers<float>(like.k * like.columns, state),
              before = trial_numbers<float>(like.rows * gemm.stride, state);
   gemm.left.data = left.data();
   gemm.right.data = right.data();
-  const auto outcome = [&](void (*multiply)(const Gemm<float> &)) {
-    return time_trial(before, [&](float *out) {
+  const auto by = [&](void (*run)(const Gemm<float> &)) {
+    return [&gemm, run](float *out) {
       gemm.out = out;
-      multiply(gemm);
-    });
+      run(gemm);
+    };
   };
-  const TrialOutcome blas = outcome([](const auto &p) { gemm_by_blas(p); });
-  return outcome(gemm_by_microkernel).gains(blas);
+  return compare(before, by([](const Gemm<float> &g) { microkernels::blas_gemm(g); }), by(run_microkernel));
 }
 
 } // namespace
 
+const microkernels::ParallelLoop openmp_loop([](int64_t count, int64_t grain, microkernels::ParallelLoop::Body body,
+                                                const void *state) {
+  parallel_for(0, count, grain, [&](int64_t begin, int64_t end) { body(state, begin, end); });
+});
+
 int gemm_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
 
-GemmShape shape_of(const Gemm<float> &gemm, int64_t count) {
+GemmKey key_of(const Gemm<float> &gemm, int64_t count) {
   return {.count = count,
           .rows = gemm.rows,
           .columns = gemm.columns,
-          .inner = gemm.inner,
+          .k = gemm.k,
           .left_transposed = gemm.left.transposed,
           .right_transposed = gemm.right.transposed,
           .adds = gemm.add,
@@ -88,44 +61,54 @@ GemmShape shape_of(const Gemm<float> &gemm, int64_t count) {
           .threads = gemm_threads()};
 }
 
-// In parts of the longer side, since each thread packs the operand of the shorter side for itself.
-void gemm_by_microkernel(const Gemm<float> &gemm) {
-  constexpr int64_t least_of_part = 64;
+bool uses_microkernel(const GemmKey &key, const std::function<Trial()> &run_trial) {
+  static const bool supported = microkernels::has_sgemm();
+  if (!supported) return false;
+  constexpr int64_t least_work = 1 << 14, most_elements = 16'000'000; // multiplications; of an operand or the output
+  const int64_t count = std::max<int64_t>(key.count, 1);
+  const int64_t most = std::max({key.rows * key.k, key.k * key.columns, key.rows * key.columns});
+  if (count * key.rows * key.columns * key.k < least_work || count * most > most_elements) return false;
+  return use_microkernel(autotuner(), key, run_trial);
+}
+
+std::vector<std::pair<GemmKey, bool>> tried_gemms() { return autotuner().report(); }
+
+Trial compare(const std::vector<float> &before, const std::function<void(float *out)> &baseline,
+              const std::function<void(float *out)> &candidate) {
+  std::vector<float> made[2];
+  int64_t shortest[2] = {INT64_MAX, INT64_MAX};
+  for (int which = 0; which < 2; which++)
+    for (int i = 0; i < 3; i++) {
+      made[which] = before;
+      const int64_t started = autotuner_clock();
+      (which == 0 ? baseline : candidate)(made[which].data());
+      shortest[which] = std::min(shortest[which], autotuner_clock() - started);
+    }
+  return {std::memcmp(made[0].data(), made[1].data(), before.size() * sizeof(float)) == 0, shortest[0], shortest[1]};
+}
+
+// The longer side is divided: each thread packs the operand of the shorter side for itself.
+void run_microkernel(const Gemm<float> &gemm) {
+  constexpr int64_t least_part = 64, line = 16;
   const bool by_rows = gemm.rows > gemm.columns;
   const int64_t extent = by_rows ? gemm.rows : gemm.columns;
-  const int64_t parts = std::clamp<int64_t>(extent / least_of_part, 1, gemm_threads());
-  const auto part = [&](int64_t i) {
-    constexpr int64_t line = 16;
-    const int64_t begin = begin_of_part(i, parts, extent, line);
-    microkernels::sgemm(gemm.part(by_rows, begin, begin_of_part(i + 1, parts, extent, line) - begin));
-  };
+  const int64_t parts = std::clamp<int64_t>(extent / least_part, 1, gemm_threads());
   if (parts == 1) return microkernels::sgemm(gemm);
   parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; i++) part(i);
+    for (int64_t i = first; i < last; i++) {
+      const int64_t begin = begin_of_part(i, parts, extent, line);
+      microkernels::sgemm(gemm.part(by_rows, begin, begin_of_part(i + 1, parts, extent, line) - begin));
+    }
   });
 }
 
-bool has_blas(c10::ScalarType type) { return (type == c10::kDouble && dgemm_) || (type == c10::kFloat && sgemm_); }
+void run_gemm(const Gemm<double> &gemm) { microkernels::blas_gemm(gemm); }
 
-bool use_microkernel(const GemmShape &shape, const std::function<bool()> &gains) {
-  static const bool possible = microkernels::has_sgemm();
-  if (!possible) return false;
-  constexpr int64_t least = 1 << 14, most_elements = 16'000'000; // of a GEMM that is tried; of an operand or output
-  const int64_t count = std::max<int64_t>(shape.count, 1);
-  const int64_t most = std::max({shape.rows * shape.inner, shape.inner * shape.columns, shape.rows * shape.columns});
-  if (count * shape.rows * shape.columns * shape.inner < least || count * most > most_elements) return false;
-  return choices().ours(shape, gains);
-}
-
-std::vector<std::pair<GemmShape, bool>> tried_gemms() { return choices().tried(); }
-
-template <> void multiply(const Gemm<double> &gemm) { gemm_by_blas(gemm); }
-
-template <> void multiply(const Gemm<float> &gemm) {
-  if (use_microkernel(shape_of(gemm), [&] { return gains(gemm); }))
-    gemm_by_microkernel(gemm);
+void run_gemm(const Gemm<float> &gemm) {
+  if (uses_microkernel(key_of(gemm), [&] { return try_microkernel(gemm); }))
+    run_microkernel(gemm);
   else
-    gemm_by_blas(gemm);
+    microkernels::blas_gemm(gemm);
 }
 
 } // namespace tb::ops::host

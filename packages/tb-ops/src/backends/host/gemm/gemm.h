@@ -1,51 +1,57 @@
-// One GEMM: by the BLAS that libtorch carries, or by the microkernel if that is bit-identical and faster.
+// Single-precision GEMMs by the BLAS or by our microkernel, whichever trials chose for the size.
 #pragma once
-#include <c10/core/ScalarType.h>
-
 #include <compare>
 #include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "intraop/autotuner.h"
 #include "microkernels/gemm.h"
+#include "microkernels/parallel.h"
 
 namespace tb::ops::host {
 
-using microkernels::Gemm;
-using microkernels::gemm_nanoseconds;
-using microkernels::MatrixOperand;
+using microkernels::Gemm, microkernels::Operand, microkernels::gemm_nanoseconds;
 
-// Whether there is a BLAS for this dtype.
-bool has_blas(c10::ScalarType type);
+// The loop by which microkernels use the threads that OpenMP has for the calling one.
+extern const microkernels::ParallelLoop openmp_loop;
 
-// On as many threads as the calling one may use. Once a float shape was multiplied a few times, a trial on random numbers
-// decides whether the microkernel computes it: it must be bit-identical to the BLAS, and faster.
-template <class T> void multiply(const Gemm<T> &gemm);
-template <> void multiply(const Gemm<float> &gemm);
-template <> void multiply(const Gemm<double> &gemm);
+// The key of the choice: every property of a float GEMM, or of a batch of them, on which the BLAS may choose its algorithm.
+struct GemmKey {
+  int64_t count; // GEMMs of the batch; 0: a single GEMM
+  int64_t rows, columns, k;
+  bool left_transposed, right_transposed;
+  bool adds, dense; // adds to the output; the rows of the output have no gap between them
+  int threads;
+  auto operator<=>(const GemmKey &) const = default;
+};
 
-// By the BLAS alone, left times right times `factor`.
-template <class T> void gemm_by_blas(const Gemm<T> &gemm, T factor = 1);
-// By the microkernel alone, in parts if the calling thread may use several threads.
-void gemm_by_microkernel(const Gemm<float> &gemm);
+GemmKey key_of(const Gemm<float> &gemm, int64_t count = 0);
+
+// Whether our microkernel computes the GEMMs of this key. `run_trial` compares it with PyTorch's way on other numbers.
+bool uses_microkernel(const GemmKey &key, const std::function<Trial()> &run_trial);
+// The keys that were tried, and whether our microkernel computes them.
+std::vector<std::pair<GemmKey, bool>> tried_gemms();
+
+// Computes the GEMM on as many threads as the calling one may use.
+void run_gemm(const Gemm<float> &gemm);
+void run_gemm(const Gemm<double> &gemm);
+// The same by our microkernel, which must be supported.
+void run_microkernel(const Gemm<float> &gemm);
+
+// The OpenMP threads that a GEMM of the calling thread may use.
 int gemm_threads();
 
-// Key of the kernel choice: every property of a float GEMM on which BLAS may dispatch.
-struct GemmShape {
-  int64_t count; // of a batch; 0: a single GEMM
-  int64_t rows, columns, inner;
-  bool left_transposed, right_transposed;
-  bool adds, dense; // to what the output holds; the output's rows follow each other without a gap
-  int threads;
-  auto operator<=>(const GemmShape &) const = default;
-};
-// Of a GEMM, or of `count` in a batch.
-GemmShape shape_of(const Gemm<float> &gemm, int64_t count = 0);
+// `size` numbers from -1 to 1, the same for the same `state`, which advances.
+template <class T> std::vector<T> trial_numbers(int64_t size, uint32_t &state) {
+  std::vector<T> made(static_cast<size_t>(size));
+  for (T &number : made) number = static_cast<T>(static_cast<int32_t>(state = state * 1664525 + 1013904223) * 0x1p-31);
+  return made;
+}
 
-// Whether the microkernel computes this shape, if the processor can run it. `gains`: see KernelChoices.
-bool use_microkernel(const GemmShape &shape, const std::function<bool()> &gains);
-// The shapes that were tried, and whether the microkernel computes them.
-std::vector<std::pair<GemmShape, bool>> tried_gemms();
+// Runs both ways three times on an output that begins as `before`, and compares the outputs and the shortest times.
+Trial compare(const std::vector<float> &before, const std::function<void(float *out)> &baseline,
+              const std::function<void(float *out)> &candidate);
 
 } // namespace tb::ops::host

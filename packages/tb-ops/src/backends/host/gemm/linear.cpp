@@ -54,12 +54,12 @@ bool direct(c10::ScalarType type, std::initializer_list<int64_t> sizes) {
 }
 
 template <class T> void multiply_forward(const Tensor &input, const Tensor &weight, const Tensor &bias, Tensor &out) {
-  const int64_t outputs = weight.size(0), inner = weight.size(1);
-  ParallelGemm<T>{.rows = input.numel() / inner,
+  const int64_t outputs = weight.size(0), k = weight.size(1);
+  ParallelGemm<T>{.rows = input.numel() / k,
                   .columns = outputs,
-                  .inner = inner,
-                  .left = {data<T>(input), inner},
-                  .right = {data<T>(weight), inner, true},
+                  .k = k,
+                  .left = {data<T>(input), k},
+                  .right = {data<T>(weight), k, true},
                   .out = out.mutable_data_ptr<T>(),
                   .bias = data<T>(bias)}
       .run_shared();
@@ -86,14 +86,14 @@ template <class T> void multiply_backward(const Tensor &grad, const Tensor &inpu
   if (grad_input.defined())
     by_weight = {.rows = rows,
                  .columns = weight.size(1),
-                 .inner = outputs,
+                 .k = outputs,
                  .left = {data<T>(grad), outputs},
                  .right = {data<T>(weight), weight.size(1)},
                  .out = grad_input.mutable_data_ptr<T>()};
   if (grad_weight.defined())
     by_input = {.rows = outputs,
                 .columns = grad_weight.size(1),
-                .inner = rows,
+                .k = rows,
                 .left = {data<T>(grad), outputs, true},
                 .right = {data<T>(input), grad_weight.size(1)},
                 .out = grad_weight.mutable_data_ptr<T>()};
@@ -105,8 +105,9 @@ template <class T> void multiply_backward(const Tensor &grad, const Tensor &inpu
       most = std::min(most, product->most_parts());
     }
   const int64_t parts = intraop.parts(most, nanoseconds);
-  const bool keeps_bits = (!by_weight || by_weight->keeps_bits(parts)) && (!by_input || by_input->keeps_bits(parts));
-  intraop.share(keeps_bits ? parts : 1, [&](int64_t i, int64_t count) {
+  const bool identical =
+      (!by_weight || by_weight->parts_are_identical(parts)) && (!by_input || by_input->parts_are_identical(parts));
+  intraop.share(identical ? parts : 1, [&](int64_t i, int64_t count) {
     if (by_weight) by_weight->run(i, count);
     if (by_input) by_input->run(i, count);
     if (i + 1 == count && grad_bias.defined()) at::cpu::sum_out(grad_bias, grad, 0);
@@ -117,8 +118,8 @@ void backward_kernel(const Tensor &grad, const Tensor &input, const Tensor &weig
                      Tensor &grad_weight, Tensor &grad_bias) {
   const Tensor flat = rows(grad);
   const c10::ScalarType type = grad.scalar_type();
-  const int64_t inner = grad_input.defined() ? weight.size(1) : grad_weight.defined() ? grad_weight.size(1) : 0;
-  if (flat.is_contiguous() && direct(type, {flat.size(0), flat.size(1), inner}))
+  const int64_t k = grad_input.defined() ? weight.size(1) : grad_weight.defined() ? grad_weight.size(1) : 0;
+  if (flat.is_contiguous() && direct(type, {flat.size(0), flat.size(1), k}))
     return type == c10::kFloat ? multiply_backward<float>(flat, input, weight, grad_input, grad_weight, grad_bias)
                                : multiply_backward<double>(flat, input, weight, grad_input, grad_weight, grad_bias);
   if (grad_input.defined()) {

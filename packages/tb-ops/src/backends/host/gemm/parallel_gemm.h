@@ -1,4 +1,5 @@
-// GEMMs by PyTorch's own BLAS, called as at::mm calls it: its results, bit for bit, without the work that at::mm does around it.
+// GEMMs of matrices that at::mm would hand to the BLAS unchanged, without the work of at::mm around the call. The results are
+// bit-identical to those of at::mm.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -9,31 +10,31 @@
 
 namespace tb::ops::host {
 
-// Whether ParallelGemm computes what at::mm does for this dtype with the present settings: float if no reduced precision is
-// allowed, and double, in builds of PyTorch that carry a BLAS.
+// Whether ParallelGemm gives the results of at::mm for this type with the present settings: for float if no reduced precision
+// is allowed, and for double, in builds of PyTorch with a BLAS.
 bool supports_gemm(c10::ScalarType type);
 
-// out = left right, with `bias`, unless null, added to each row. rows x inner times inner x columns, each at least 2;
-// `out` is contiguous.
+// out = left right, with `bias`, unless it is null, added to each row. The operands are rows x k and k x columns, each size at
+// least 2; `out` is contiguous.
 template <class T> struct ParallelGemm {
-  int64_t rows, columns, inner;
-  MatrixOperand<T> left, right;
+  int64_t rows, columns, k;
+  Operand<T> left, right;
   T *out;
   const T *bias = nullptr;
 
-  double nanoseconds() const { return gemm_nanoseconds(rows, columns, inner); } // on one thread
-  // Into how many parts it can be cut, of rows or of columns.
+  double nanoseconds() const { return gemm_nanoseconds(rows, columns, k); } // on one thread
+  // The most parts, of rows or of columns, into which the GEMM can be divided.
   int64_t most_parts() const { return std::max(rows, columns) / step; }
-  // Whether those parts are bit-identical to the whole, which depends on how the BLAS itself cuts GEMMs of this shape. It is
-  // tried once with other numbers; shapes that are too large to try count as not identical.
-  bool keeps_bits(int64_t parts) const;
-  // Part i of `parts`.
+  // Whether the parts are bit-identical to the whole, which depends on how the BLAS divides GEMMs of these sizes. It is tried
+  // once with other numbers. GEMMs that are too large to try count as not identical.
+  bool parts_are_identical(int64_t parts) const;
+  // Computes part i of `parts`.
   void run(int64_t i = 0, int64_t parts = 1) const;
-  // In parts, each by a thread, if that pays and is bit-identical.
+  // Computes all parts, divided among threads if that is faster and bit-identical.
   void run_shared() const;
 
 private:
-  static constexpr int64_t step = sizeof(T) == 4 ? 16 : 24; // what BLAS kernels compute at once, or a multiple
+  static constexpr int64_t step = sizeof(T) == 4 ? 16 : 24; // a multiple of the tiles of BLAS kernels
   bool try_parts(int64_t parts) const;
 };
 

@@ -1,6 +1,6 @@
 // nn.LSTM by whole layers, each direction one launch.
 //
-// Float layers run by tb-ops' kernel if the processor can run it (lstm_layer.h). Others run as stock CPU's do, by a oneDNN
+// Float layers run by tb-ops' kernel if the processor can run it (microkernels/lstm.h). Others run as stock CPU's do, by a oneDNN
 // operator for each. PyTorch uses these operators for CPU tensors only, although they would take other devices; elsewhere it
 // composes cells step by step. Calls that a mode, a transform or a gradient of a gradient must observe use oneDNN's operators
 // too, as in linear.cpp.
@@ -22,10 +22,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/host/cpu_kernels.h"
 #include "backends/host/dispatch_transparency.h"
+#include "backends/host/gemm/gemm.h"
 #include "backends/host/host.h"
-#include "backends/host/recurrent/lstm_layer.h"
 #include "dispatch/forced_fallback.h"
+#include "intraop/thread_policy.h"
+#include "microkernels/lstm.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {
@@ -33,6 +36,7 @@ namespace {
 
 using at::Tensor, at::TensorList;
 namespace autograd = torch::autograd;
+using microkernels::LstmGradients, microkernels::LstmLayer, microkernels::OutputGradient;
 
 bool has_bfloat16_layers() {
   const auto supported = c10::Dispatcher::singleton().findSchema({"mkldnn::_is_mkldnn_bf16_supported", ""});
@@ -92,9 +96,11 @@ void forward_kernel(const Tensor &input, const Tensor &input_weight, const Tenso
                     const Tensor &input_bias, const Tensor &hidden_bias, const Tensor &hidden, const Tensor &cell,
                     bool reversed, Tensor &output, Tensor &last_hidden, Tensor &last_cell, Tensor &gates,
                     Tensor &cells) {
-  layer_of(input, input_weight, hidden_weight, hidden, cell, reversed)
-      .forward(data(input_bias), data(hidden_bias), output_data(output), output_data(last_hidden),
-               output_data(last_cell), output_data(gates), output_data(cells));
+  const LstmLayer layer = layer_of(input, input_weight, hidden_weight, hidden, cell, reversed);
+  intraop.run_invariant(layer.nanoseconds(), [&] {
+    layer.forward(openmp_loop, data(input_bias), data(hidden_bias), output_data(output), output_data(last_hidden),
+                  output_data(last_cell), output_data(gates), output_data(cells));
+  });
 }
 
 void backward_kernel(const Tensor &input, const Tensor &input_weight, const Tensor &hidden_weight, const Tensor &hidden,
@@ -105,15 +111,18 @@ void backward_kernel(const Tensor &input, const Tensor &input_weight, const Tens
   Tensor &grad_bias = grad_input_bias.defined() ? grad_input_bias : grad_hidden_bias;
   OutputGradient grad;
   if (grad_output.defined()) grad = {data(grad_output), grad_output.stride(0), grad_output.stride(1)};
-  LstmGradients{.input = output_data(grad_input),
-                .input_weight = output_data(grad_input_weight),
-                .hidden_weight = output_data(grad_hidden_weight),
-                .bias = output_data(grad_bias),
-                .first_hidden = output_data(grad_hidden),
-                .first_cell = output_data(grad_cell),
-                .gates = output_data(grad_gates)}
-      .backward(layer_of(input, input_weight, hidden_weight, hidden, cell, reversed), data(output), data(gates),
-                data(cells), grad, data(grad_last_hidden), data(grad_last_cell));
+  const LstmLayer layer = layer_of(input, input_weight, hidden_weight, hidden, cell, reversed);
+  const LstmGradients gradients{.input = output_data(grad_input),
+                                .input_weight = output_data(grad_input_weight),
+                                .hidden_weight = output_data(grad_hidden_weight),
+                                .bias = output_data(grad_bias),
+                                .first_hidden = output_data(grad_hidden),
+                                .first_cell = output_data(grad_cell),
+                                .gates = output_data(grad_gates)};
+  intraop.run_invariant(2 * layer.nanoseconds(), [&] {
+    gradients.backward(openmp_loop, layer, data(output), data(gates), data(cells), grad, data(grad_last_hidden),
+                       data(grad_last_cell));
+  });
   if (grad_hidden_bias.defined() && !grad_hidden_bias.is_same(grad_bias))
     std::copy_n(data(grad_bias), grad_bias.numel(), output_data(grad_hidden_bias));
 }
@@ -214,7 +223,7 @@ std::array<Tensor, 3> run_layer(const LayerTensors &given, bool reversed) {
 // Whether these are the tensors of such a network, in the form that the layers require.
 bool runs_by_our_layers(const Tensor &input, TensorList states, TensorList weights, bool has_biases, int64_t layers,
                         bool bidirectional, bool batch_first) {
-  static const bool able = has_lstm_layer();
+  static const bool able = microkernels::has_lstm() && cpu_kernels() != CpuKernels::off;
   const int64_t directions = bidirectional ? 2 : 1, each = has_biases ? 4 : 2, hidden = states[0].size(2);
   if (!able || input.dim() != 3 || hidden == 0 || std::ssize(weights) != layers * directions * each) return false;
   if (is_forced("aten::mkldnn_rnn_layer") || is_forced("aten::mkldnn_rnn_layer_backward")) return false;
