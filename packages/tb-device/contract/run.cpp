@@ -63,9 +63,9 @@ Options default_options(const std::string &name) {
   const drivers::BuiltinDriver *driver = drivers::find_builtin(name);
   if (!driver) return {};
   Options options = read_options(driver->contract_options);
-  std::string variable = "TB_" + name + "_LIBRARY";
-  for (char &letter : variable) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-  const char *library = driver->vendor_library ? std::getenv(variable.c_str()) : nullptr;
+  std::string option_variable = "TB_" + name + "_LIBRARY";
+  for (char &letter : option_variable) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  const char *library = driver->vendor_library ? std::getenv(option_variable.c_str()) : nullptr;
   if (library) options.emplace("library", library);
   return options;
 }
