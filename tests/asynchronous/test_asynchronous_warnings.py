@@ -328,7 +328,9 @@ def test_a_line_whose_code_is_gone_is_reported_where_it_is_waited_for() -> None:
     names: dict[str, Any] = {"x": torch.ones(1, device="tb")}
     exec(compile("def call():\n    x.std()\n", "gone.py", "exec"), names)
     names.pop("call")()
-    time.sleep(0.1)
+    ran = threading.Event()
+    tb_stream.current_stream().add_callback(ran.set)
+    assert ran.wait(20)
     [received] = caught(torch.accelerator.synchronize)
     assert received.filename == __file__
 

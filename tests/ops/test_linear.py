@@ -7,6 +7,7 @@ import tb_stream
 import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch_backend.conformance.bits import assert_bit_identical, bit_identical
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 SHAPES = ((5, 7), (1, 7), (3, 4, 7), (2, 3, 4, 7))
@@ -34,7 +35,7 @@ def test_result_and_gradients_have_the_bits_of_stock_cpu(
         found.append([out.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves if leaf.grad is not None)])
     assert len(found[0]) == (4 if bias else 3)
     for expected, got in zip(*found, strict=True):
-        assert torch.equal(expected, got)
+        assert_bit_identical(expected, got)
 
 
 def test_gradient_of_an_expanded_scalar() -> None:
@@ -44,7 +45,7 @@ def test_gradient_of_an_expanded_scalar() -> None:
         torch.autograd.backward(F.linear(*leaves).sum())
         found.append([leaf.grad.cpu() for leaf in leaves if leaf.grad is not None])
     assert len(found[0]) == 3
-    assert all(torch.equal(expected, got) for expected, got in zip(*found, strict=True))
+    assert all(bit_identical(expected, got) for expected, got in zip(*found, strict=True))
 
 
 def test_one_launch_forward_and_one_backward() -> None:
@@ -70,7 +71,7 @@ def test_a_frozen_argument_gets_no_gradient_and_the_others_theirs(frozen: int) -
         assert leaves[frozen].grad is None
         found.append([leaf.grad.cpu() for leaf in leaves if leaf.grad is not None])
     assert len(found[0]) == 2
-    assert all(torch.equal(expected, got) for expected, got in zip(*found, strict=True))
+    assert all(bit_identical(expected, got) for expected, got in zip(*found, strict=True))
 
 
 def test_gradients_of_gradients_and_forward_derivatives() -> None:
@@ -122,7 +123,7 @@ def test_unusual_arguments_are_as_on_the_cpu() -> None:
         with torch.no_grad():
             expected = F.linear(*call)
             got = F.linear(call[0].to("tb"), call[1].to("tb"), None if call[2] is None else call[2].to("tb"))
-        assert torch.equal(expected, got.cpu()), name
+        assert bit_identical(expected, got), name
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         F.linear(x.to("tb"), weight[:, :3].to("tb"))
     with pytest.raises(RuntimeError, match="dtype"):

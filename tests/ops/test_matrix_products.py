@@ -7,6 +7,7 @@ import pytest
 import tb_ops._testing
 import torch
 import torch.nn.functional as F
+from torch_backend.conformance.bits import assert_bit_identical
 
 LAYOUTS = ("rows", "columns")
 
@@ -74,9 +75,9 @@ def test_the_kernel_adds_up_in_its_order_and_writes_nothing_else(
         out = whole[:rows, 1:-1]
         if not tb_ops._testing.sgemm(left, right, out, add):
             pytest.skip("this processor has no AVX-512: tb-ops has no kernel of its own for it")
-        assert torch.equal(out, _in_order(left, right, before[:rows, 1:-1] if add else None))
+        assert_bit_identical(_in_order(left, right, before[:rows, 1:-1] if add else None), out)
         out.copy_(before[:rows, 1:-1])
-        assert torch.equal(whole, before)
+        assert_bit_identical(before, whole)
 
 
 def test_infinities_and_nans_are_where_they_belong() -> None:
@@ -137,7 +138,7 @@ def test_products_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(siz
     expected = _products("cpu", *size)
     for _ in range(6):
         for got, stock in zip(_products("tb", *size), expected, strict=True):
-            assert torch.equal(got, stock)
+            assert_bit_identical(stock, got)
     if tb_ops._testing.sgemm(torch.ones(1, 1), torch.ones(1, 1), torch.empty(1, 1), False):
         rows, columns, inner = size
         assert (rows, columns, inner, False, True) in {
@@ -176,7 +177,7 @@ def test_the_kernel_s_batches_are_its_products(layouts: tuple[str, str]) -> None
                 pytest.skip("this processor has no AVX-512: tb-ops has no kernel of its own for it")
             for a, b, out in zip(left, right, apart, strict=True):
                 tb_ops._testing.sgemm(a, b, out, add)
-            assert torch.equal(batch, apart)
+            assert_bit_identical(apart, batch)
 
 
 def test_an_empty_batch_is_an_empty_batch() -> None:
@@ -218,6 +219,6 @@ def test_batches_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(
     expected = _batches("cpu", size, layouts)
     for _ in range(6):
         for got, stock in zip(_batches("tb", size, layouts), expected, strict=True):
-            assert torch.equal(got, stock)
+            assert_bit_identical(stock, got)
     if tb_ops._testing.sgemm(torch.ones(1, 1), torch.ones(1, 1), torch.empty(1, 1), False):
         assert size in {tried[:4] for tried in tb_ops._testing.tried_gemms()}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch_backend.conformance.bits import assert_bit_identical
 
 Call = Callable[..., torch.Tensor]
 
@@ -53,7 +54,7 @@ def test_a_copy_brings_the_same_bytes_in_every_direction(size: tuple[int, ...], 
     there = torch.empty(size, dtype=dtype, device="tb").copy_(source)
     beside = torch.empty(size, dtype=dtype, device="tb").copy_(there)
     back = torch.empty(size, dtype=dtype).copy_(beside)
-    assert torch.equal(back, source)
+    assert_bit_identical(source, back)
 
 
 def test_the_source_of_a_copy_may_change_at_once() -> None:
@@ -68,7 +69,7 @@ def test_a_copy_back_waits_for_the_work_before_it() -> None:
     x = torch.ones(300, 300, device="tb")
     for _ in range(20):
         x = x @ torch.ones(300, 300, device="tb") / 300
-    assert torch.equal(torch.empty(300, 300).copy_(x), torch.ones(300, 300))
+    assert_bit_identical(torch.ones(300, 300), torch.empty(300, 300).copy_(x))
 
 
 @pytest.mark.parametrize("device", ["cpu", "tb"])
@@ -105,7 +106,7 @@ def test_elementwise_results_are_those_of_the_cpu_in_value_type_and_layout(name:
             expected = call(*inputs)
             found = call(*(x.to("tb") for x in inputs))
             assert (found.dtype, found.shape, found.stride()) == (expected.dtype, expected.shape, expected.stride())
-            assert torch.equal(found.cpu(), expected)
+            assert_bit_identical(expected, found)
 
 
 @pytest.mark.usefixtures("no_fallbacks")
@@ -113,7 +114,7 @@ def test_tensors_in_another_order_keep_it() -> None:
     x = values((2, 3, 4, 5)).to(memory_format=torch.channels_last)
     for found in (x.to("tb") + x.to("tb"), torch.empty_like(x, device="tb").copy_(x) * 2):
         assert found.stride() == x.stride()
-        assert torch.equal(found.cpu(), x * 2)
+        assert_bit_identical(x * 2, found)
 
 
 def test_a_scalar_has_no_trace_of_the_shapes_before_it() -> None:
@@ -124,7 +125,7 @@ def test_a_scalar_has_no_trace_of_the_shapes_before_it() -> None:
         ones = torch.ones(shape, device="tb")
         for _ in range(40):  # an alias of the worker is shaped (1,) before, whichever is next
             ones = ones + ones.abs()
-        assert torch.equal(torch.linalg.vector_norm(number.to("tb"), 6, 0).cpu(), expected)
+        assert_bit_identical(expected, torch.linalg.vector_norm(number.to("tb"), 6, 0))
 
 
 # What is joined, along which dimension.
@@ -152,7 +153,7 @@ def test_joined_tensors_are_those_of_the_cpu_in_value_type_and_layout(name: str)
     expected = torch.cat(tensors, dim)
     result = torch.cat([tensor.to("tb") for tensor in tensors], dim)
     assert (result.dtype, result.stride()) == (expected.dtype, expected.stride())
-    assert torch.equal(result.cpu(), expected)
+    assert_bit_identical(expected, result)
 
 
 @pytest.mark.parametrize(

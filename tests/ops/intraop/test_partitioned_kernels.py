@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from ops.replay import replayed
 from ops.threads import one_thread
+from torch_backend.conformance.bits import assert_bit_identical, bit_identical
 
 # rows, outputs, inner: some shared by rows, some by columns, some with ends that fill no part.
 SIZES = ((32, 128, 128), (512, 192, 64), (64, 1000, 100), (1000, 37, 65), (4096, 40, 40), (2, 1024, 515), (33, 2, 9000))
@@ -25,7 +26,7 @@ def check(step: Callable[[str], Callable[[], list[torch.Tensor]]], or_all_thread
         expected = step("cpu")()
     others = step("cpu")() if or_all_threads else expected
     for wanted, other, got in zip(expected, others, replayed(step("tb")), strict=True):
-        assert torch.equal(wanted, got) or torch.equal(other, got)
+        assert bit_identical(wanted, got) or bit_identical(other, got)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -132,7 +133,7 @@ def test_a_linear_layer_with_a_frozen_argument(frozen: int) -> None:
     with one_thread():
         same = [tensor.requires_grad_(place != frozen) for place, tensor in enumerate(drawn)]
         expected = torch.autograd.grad(F.linear(*same).square().sum(), same[1 - frozen])[0]
-    assert torch.equal(replayed(step)[0], expected)
+    assert_bit_identical(expected, replayed(step)[0])
 
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])
@@ -145,7 +146,7 @@ def test_reduced_precision_is_left_to_pytorch(precision: str) -> None:
         expected, got = F.linear(x, weight), F.linear(x.to("tb"), weight.to("tb")).cpu()
     finally:
         torch.set_float32_matmul_precision(before)
-    assert torch.equal(got, expected)
+    assert_bit_identical(expected, got)
 
 
 def test_updates_of_lists() -> None:
@@ -165,7 +166,7 @@ def test_updates_of_lists() -> None:
         sums = torch._foreach_add(*lists, alpha=-0.125)
         expected = [*sums, *torch._foreach_mul(sums, lists[1])]
     for wanted, got in zip(expected, replayed(step), strict=True):
-        assert torch.equal(wanted, got)
+        assert_bit_identical(wanted, got)
 
 
 def _draw(device: str, times: int) -> list[torch.Tensor]:
@@ -180,7 +181,7 @@ def test_random_numbers_on_intra_op_threads() -> None:
     with one_thread():
         expected = [tensor.cpu() for tensor in _draw("tb", 8)]
     for wanted, got in zip(expected, _draw("tb", 8), strict=True):
-        assert torch.equal(wanted, got.cpu())
+        assert_bit_identical(wanted, got)
 
 
 def test_random_numbers_of_a_graph() -> None:
@@ -195,4 +196,4 @@ def test_random_numbers_of_a_graph() -> None:
         expected = [[tensor.cpu() for tensor in step()] for _ in range(4)][-1]
     torch.manual_seed(5)
     for wanted, got in zip(expected, replayed(step), strict=True):
-        assert torch.equal(wanted, got)
+        assert_bit_identical(wanted, got)

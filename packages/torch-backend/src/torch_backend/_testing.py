@@ -43,7 +43,8 @@ class Gate:
             try:
                 lines = thread.read_text().splitlines()
             except OSError:  # the thread has ended
-                return self.open()
+                self.open()
+                return
             now = [line for line in lines if line.startswith(("State:", "voluntary", "nonvoluntary"))]
             if now == before and "S (sleeping)" in now[0]:
                 self.open()
