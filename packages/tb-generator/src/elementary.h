@@ -2,8 +2,8 @@
 // alone: the same bits on every processor, instruction set and device. No calls, branches or tables, so that loops
 // vectorise.
 //
-// Coefficients: tools/polynomials.py. The bounds are of the errors against exact values, in units in the last place of
-// the exact value; tests/test_elementary.py measures them.
+// Coefficients: tools/checks/polynomials.py. The bounds are of the errors against exact values, in units in the last
+// place of the exact value; tests/test_elementary.py measures them.
 #pragma once
 #include <bit>
 #include <cstdint>

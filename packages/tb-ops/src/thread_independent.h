@@ -1,7 +1,7 @@
 // Operators whose CPU kernel gives the same bits on any number of threads: each element of a result is computed by one
 // thread, in an order that does not depend on how many there are. A team may take these when they are short, since
-// nobody can tell from the results. tests/test_teams.py holds every name to it, for float32; with tensors of another
-// floating type (rsqrt in bfloat16) a kernel counts as dependent. Without AVX-512 oneDNN cuts convolutions and the products
+// nobody can tell from the results. tests/ops/intraop/test_thread_count.py holds every name to it, for float32; with
+// tensors of another floating type (rsqrt in bfloat16) a kernel counts as dependent. Without AVX-512 oneDNN cuts convolutions and the products
 // of LSTM layers among threads in other ways, so those operators count only on processors that have it.
 #pragma once
 #include <algorithm>

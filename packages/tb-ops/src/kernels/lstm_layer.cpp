@@ -25,7 +25,7 @@ struct Exponential {
 TB_INLINE Exponential exponential(Vector x) {
   const Vector n = _mm512_roundscale_ps(x * all(0x1.715476p+0f), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const Vector r = fused(-n, all(0x1.7f7d1cp-20f), fused(-n, all(0x1.62e400p-1f), x));
-  // Coefficients: `python tools/polynomials.py`, exp of float32.
+  // Coefficients: `python tools/checks/polynomials.py`, exp of float32.
   Vector p = fused(all(0x1.6db414p-10f), r, all(0x1.123b46p-7f));
   p = fused(fused(fused(p, r, all(0x1.55545ep-5f)), r, all(0x1.55549p-3f)), r, all(0x1p-1f));
   return {fused(r * r, p, r), _mm512_scalef_ps(all(1), n)};

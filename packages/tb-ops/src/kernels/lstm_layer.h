@@ -2,7 +2,8 @@
 //
 // oneDNN's layers, which stock CPU runs, let all threads make each step's product, and meet after it. Sequences of a
 // batch have nothing to do with each other: here each thread takes some of them through all steps. So the bits depend on
-// nothing but the numbers. They are not oneDNN's, which adds up in another order; tests/test_lstm.py compares the errors.
+// nothing but the numbers. They are not oneDNN's, which adds up in another order; tests/ops/test_lstm.py compares the
+// errors.
 #pragma once
 #include <cstdint>
 
