@@ -84,8 +84,8 @@ def _serve(backend: str, name: str, steps: int) -> None:
 
 def measure(name: str, rounds: int, steps: int, env: dict[str, str]) -> tuple[float, float, float]:
     """Microseconds of a step of tb's and of PyTorch's backend, and the median of their ratios."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.compile.lazy", "--serve"]
-    command += ["--steps", str(steps), "--only", name]
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.compile.lazy"]
+    command += ["--steps", str(steps), "--only", name, "--serve"]
     running = [
         subprocess.Popen(
             [*command, backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **env}

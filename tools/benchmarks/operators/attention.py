@@ -101,7 +101,7 @@ def table(found: Sequence[Attention]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.attention", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.operators.attention", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the smallest size and one round: does everything run?")
     asked = parser.parse_args()
     torch.set_num_threads(1)

@@ -96,7 +96,7 @@ def rows(device: torch.device, chosen: Sequence[str] = (), quick: bool = False) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.measure", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.operators.measure", description=__doc__)
     parser.add_argument("chosen", nargs="*", metavar="NAME", help="only rows whose name contains one of these")
     parser.add_argument("--device", default="tb")
     parser.add_argument("--quick", action="store_true")

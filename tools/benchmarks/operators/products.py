@@ -76,7 +76,7 @@ def measured(size: tuple[int, int, int], layout: str, rounds: int) -> Product:
     left, right = _factors(size, layout)
     expected, out = torch.empty(rows, columns), torch.empty(rows, columns)
     if not tb_ops._testing.sgemm(left, right, out, False):
-        raise RuntimeError("bench.products: this processor has no AVX-512, so there is no kernel to time")
+        raise RuntimeError("benchmarks.operators.products: this processor has no AVX-512, so there is no kernel to time")
     calls = max(1, round(OPERATIONS_PER_BLOCK / (2 * rows * inner * columns)))
     own = Subject(lambda: tb_ops._testing.sgemm(left, right, out, False))
     stock = Subject(lambda: torch.mm(left, right, out=expected))
@@ -127,7 +127,7 @@ def table(products: Sequence[Product]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.products", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.operators.products", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the smallest size and one round: does everything run?")
     asked = parser.parse_args()
     torch.set_num_threads(1)

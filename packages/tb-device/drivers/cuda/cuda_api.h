@@ -1,7 +1,7 @@
 // What the driver uses of the CUDA driver API: types, numbers and, by functions.inc, prototypes.
 //
 // Written by hand, so that no toolkit is needed: names and numbers are the API's own, which never change once released.
-// tools/cuda_header_check.py compares all of it with a toolkit's cuda.h.
+// tools/checks/cuda_header_check.py compares all of it with a toolkit's cuda.h.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // only, so results are bit-identical on every processor, instruction set and device. They have no calls, branches or
 // tables, so that loops over them vectorise.
 //
-// tools/polynomials.py derives the coefficients. The bounds below are errors against exact values, in units in the last
+// tools/checks/polynomials.py derives the coefficients. The bounds below are errors against exact values, in units in the last
 // place of the exact value; tests/test_elementary.py measures them.
 #pragma once
 #include <bit>

@@ -12,7 +12,8 @@ namespace {
 
 using Call = const NamedArguments &;
 
-// Operators with all their overloads. tests/test_host_checks.py holds the list against what PyTorch's own kernels do.
+// Operators with all their overloads. tests/ops/test_host_checks.py holds the list against what PyTorch's own
+// kernels do.
 struct Row {
   std::string_view operation;
   HostCheck check;

@@ -1,6 +1,6 @@
 """The sentences of the ABI by their ids, read from the headers' comments (which are the specification).
 
-Standard library only and without relative imports: tools/rules.py loads this file too.
+Standard library only and without relative imports: tools/checks/rules.py loads this file too.
 """
 
 from __future__ import annotations
