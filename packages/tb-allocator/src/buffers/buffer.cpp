@@ -1,6 +1,8 @@
 // buffer.cpp -- allocating buffers, and the stream that Python gives.
 #include "buffers/buffer.h"
 
+#include <nanobind/stl/pair.h>
+
 #include "heap/device_heaps.h"
 #include "python_errors.h"
 #include "table/table.h"

@@ -115,11 +115,11 @@ void squeeze(const Blocks &blocks, Placement *best, Clock::time_point deadline) 
 
 uint64_t peak_of(const Blocks &blocks) {
   std::vector<uint64_t> freed(blocks.size() + 1);
-  uint64_t live = 0, peak = 0;
+  uint64_t allocated = 0, peak = 0;
   for (size_t at = 0; at < blocks.size(); ++at) {
-    live = live - freed[at] + blocks[at].size;
+    allocated = allocated - freed[at] + blocks[at].size;
     freed[blocks[at].to] += blocks[at].size;
-    peak = std::max(peak, live);
+    peak = std::max(peak, allocated);
   }
   return peak;
 }

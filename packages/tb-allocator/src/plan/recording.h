@@ -23,27 +23,27 @@ class Recording {
 public:
   void clear() {
     all_.clear();
-    live_.clear();
+    indices_.clear();
   }
   // Throws std::bad_alloc.
   void allocated(const tb_block *block, uint64_t size, tb_stream *stream) {
-    live_[block] = static_cast<uint32_t>(all_.size());
+    indices_[block] = static_cast<uint32_t>(all_.size());
     all_.push_back({size, stream, Recorded::escapes, {}});
   }
   // NULL: it was allocated before the step.
   Recorded *freed(const tb_block *block) noexcept {
-    auto found = live_.find(block);
-    if (found == live_.end()) return nullptr;
+    auto found = indices_.find(block);
+    if (found == indices_.end()) return nullptr;
     Recorded &one = all_[found->second];
     one.freed = static_cast<uint32_t>(all_.size());
-    live_.erase(found);
+    indices_.erase(found);
     return &one;
   }
   const std::vector<Recorded> &all() const { return all_; }
 
 private:
   std::vector<Recorded> all_;
-  std::unordered_map<const tb_block *, uint32_t> live_; // by block: index in all_
+  std::unordered_map<const tb_block *, uint32_t> indices_; // in all_, by allocated block
 };
 
 } // namespace tb::allocator

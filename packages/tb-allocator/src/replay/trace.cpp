@@ -24,7 +24,7 @@ public:
   }
 
 private:
-  struct Live {
+  struct Block {
     uint32_t slot;
     uint64_t bytes;
   };
@@ -49,9 +49,9 @@ private:
     return value;
   }
 
-  std::unordered_map<uint64_t, Live>::iterator live(uint64_t id) {
-    auto found = live_.find(id);
-    if (found == live_.end()) wrong("block " + std::to_string(id) + " is not allocated here");
+  std::unordered_map<uint64_t, Block>::iterator block(uint64_t id) {
+    auto found = blocks_.find(id);
+    if (found == blocks_.end()) wrong("block " + std::to_string(id) + " is not allocated here");
     return found;
   }
 
@@ -60,22 +60,22 @@ private:
     rest_.remove_prefix(1);
     uint64_t id = number("ID", UINT64_MAX);
     if (kind == 'a') {
-      if (live_.count(id)) wrong("block " + std::to_string(id) + " is allocated already");
+      if (blocks_.count(id)) wrong("block " + std::to_string(id) + " is allocated already");
       uint64_t bytes = number("BYTES", uint64_t{1} << 48);
       uint32_t slot = free_.empty() ? trace_.slots++ : free_.back();
       if (!free_.empty()) free_.pop_back();
-      live_[id] = {slot, bytes};
+      blocks_[id] = {slot, bytes};
       bytes_ += bytes;
       trace_.peak_live = std::max(trace_.peak_live, bytes_);
       trace_.events.push_back({TraceEvent::allocate, slot, stream(), bytes});
     } else if (kind == 'f') {
-      auto found = live(id);
+      auto found = block(id);
       bytes_ -= found->second.bytes;
       free_.push_back(found->second.slot);
       trace_.events.push_back({TraceEvent::free, found->second.slot, 0, 0});
-      live_.erase(found);
+      blocks_.erase(found);
     } else if (kind == 'r') {
-      uint32_t slot = live(id)->second.slot;
+      uint32_t slot = block(id)->second.slot;
       trace_.events.push_back({TraceEvent::record, slot, stream(), 0});
     } else {
       wrong(std::string("starts with '") + kind + "', but lines start with a, f, r or #");
@@ -85,7 +85,7 @@ private:
   Trace trace_;
   std::string_view rest_;
   uint64_t line_ = 0, bytes_ = 0;
-  std::unordered_map<uint64_t, Live> live_;
+  std::unordered_map<uint64_t, Block> blocks_;
   std::vector<uint32_t> free_;
 };
 

@@ -87,7 +87,7 @@ class Plan:
     
     `with plan:` is one repetition. The first ones are recorded; then one piece of memory is reserved that holds
     all of the step, and each allocation is served by its position in the step, without a call of the driver. A
-    repetition that asks for something else goes on as without a plan; when that persists, it is recorded anew.
+    repetition that asks for something else goes on as without a plan; when that persists, it is recorded again.
     """
     def __enter__(self) -> Plan:
         ...
@@ -95,13 +95,13 @@ class Plan:
         ...
     def reset(self) -> None:
         """
-        Give the plan's memory to the arena, whose trim() gives it back, and record anew. Waits for the device.
+        Give the plan's memory to the arena, whose trim() gives it back, and record again. Waits for the device.
         FailedPreconditionError inside a step.
         """
     def statistics(self) -> dict[str, int | float]:
         """
         Since the plan began: steps, replays (steps served as planned throughout), divergences (steps that were not),
-        hits (allocations served from their places). Of the plan in force: allocations of the step, those placed (the
+        hits (allocations served from their places). Of the active plan: allocations of the step, those placed (the
         others outlive it), reserved_bytes, peak_bytes alive at one time, their quotient utilisation, handovers (waits
         of a stream for another, on the device), planning_seconds.
         """
@@ -145,7 +145,7 @@ class Arena:
         """
     def pause(self, backup: str | None = 'host') -> None:
         """
-        Give all memory back while every buffer keeps its address: until resume() nobody may touch their bytes.
+        Give all memory back while every buffer keeps its address: until resume() their bytes must not be touched.
         
         backup: "host" keeps the contents in host memory, None loses them. Waits for the device. When it raises for want
         of host memory or a failed copy, nothing has changed. UnsupportedError where memory does not come in pages.
@@ -163,7 +163,7 @@ class Arena:
         """
     def trim(self) -> None:
         """
-        Give memory that nobody uses back to the driver. Waits for the device.
+        Give unused memory back to the driver. Waits for the device.
         """
     @property
     def contiguous(self) -> bool:
@@ -212,12 +212,10 @@ def _connect_streams() -> None:
     """
     Take tb-stream's table, for the current stream. Called once, by the package, where tb-stream is installed.
     """
-
 def _foreign_stream(device: int, native: int) -> int:
     """
     The address of the tb_stream of a native stream handle; 0: the default stream.
     """
-
 def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int, plan: bool, pinned: bool) -> dict[str, typing.Any]:
     """
     Replays a trace; tb_allocator.replay explains the result.
@@ -244,11 +242,11 @@ def empty(nbytes: int, device: int | None = None, stream: typing.Any | None = No
     """
 def empty_cache(device: int | None = None) -> None:
     """
-    Give cached memory that nobody uses back to the driver, of all devices by default. Waits for the device.
+    Give unused cached memory back to the driver, of all devices by default. Waits for the device.
     """
 def empty_host_cache() -> None:
     """
-    Give cached pinned memory that nobody uses back to the driver.
+    Give unused cached pinned memory back to the driver.
     """
 def host_memory_stats() -> dict[str, int]:
     """
@@ -281,14 +279,14 @@ def record_memory_history(events: int = 65536, device: int | None = None) -> Non
     """
 def reset_accumulated_memory_stats(device: int | None = None) -> None:
     """
-    Start the sums (allocated, freed, num_*) anew from 0.
+    Reset the sums (allocated, freed, num_*) to 0.
     """
 def reset_peak_memory_stats(device: int | None = None) -> None:
     """
-    Start the peaks anew from the current values.
+    Reset the peaks to the current values.
     """
 def set_memory_limit(nbytes: int | None, device: int | None = None) -> None:
     """
-    Never reserve more than `nbytes` of the device's memory; None: no limit. What is reserved already stays.
+    Never reserve more than `nbytes` of the device's memory; None: no limit. Memory that is reserved already is kept.
     """
 _tb_export: typing.Any
