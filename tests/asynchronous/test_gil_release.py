@@ -154,8 +154,8 @@ def test_no_public_call_waits_with_pythons_lock_in_a_process_of_its_own(name: st
     run({name: call}, run_python, **env)
 
 
-def test_two_threads_that_run_out_of_memory_do_not_stand_in_each_others_way(run_python: RunPython) -> None:
-    """The one that waits for the device needs Python's lock afterwards, the other one stands behind it."""
+def test_two_threads_that_run_out_of_memory_do_not_block_each_other(run_python: RunPython) -> None:
+    """The one that waits for the device needs Python's lock afterwards, which the other one holds."""
     call = """
 import threading
 torch.tb.set_per_process_memory_fraction((64 << 20) / torch.tb.mem_get_info()[1])

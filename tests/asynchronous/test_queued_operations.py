@@ -182,10 +182,10 @@ def test_tied_weights_stay_tied_when_moved_copied_and_trained() -> None:
     here = Tied()
     there = copy.deepcopy(here).to("tb")
     assert there.head.weight is there.embedding.weight
-    twin = copy.deepcopy(there)
-    assert twin.head.weight is twin.embedding.weight
-    assert twin.head.weight.untyped_storage().data_ptr() != there.head.weight.untyped_storage().data_ptr()
-    before = twin.head.weight.detach().clone()
+    clone = copy.deepcopy(there)
+    assert clone.head.weight is clone.embedding.weight
+    assert clone.head.weight.untyped_storage().data_ptr() != there.head.weight.untyped_storage().data_ptr()
+    before = clone.head.weight.detach().clone()
     words = torch.tensor([1, 4, 1])
     for model in (here, there):
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -196,7 +196,7 @@ def test_tied_weights_stay_tied_when_moved_copied_and_trained() -> None:
             F.cross_entropy(model(words.to(device)), words.to(device)).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     torch.testing.assert_close(there.embedding.weight.cpu(), here.embedding.weight)
-    assert torch.equal(twin.head.weight, before)
+    assert torch.equal(clone.head.weight, before)
 
 
 # ---- autograd and autocast -------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def test_another_choice_of_thread_is_refused_with_the_two_there_are() -> None:
 
 
 def backward_thread(setting: str) -> subprocess.CompletedProcess[str]:
-    """Prints whether a backward pass runs on its caller: at first, and as torch.autograd is told."""
+    """Prints whether a backward pass runs on its caller: at first, and as torch.autograd is set."""
     program = """
 import os, threading, torch
 x = torch.ones(3, device="tb", requires_grad=True)

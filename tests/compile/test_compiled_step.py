@@ -387,7 +387,7 @@ def test_a_dropped_step_gives_its_memory_back() -> None:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("first", range(0, 40, 10))
-def test_random_programs_give_the_same_bits(first: int) -> None:
+def test_random_programs_give_bit_identical_results(first: int) -> None:
     assert [problem for problem in map(captured_programs.differing, range(first, first + 10)) if problem] == []
 
 

@@ -1,4 +1,4 @@
-"""Hand-written kernels give what stock CPU gives: the same bits, type, shape and strides, without falling back."""
+"""Hand-written kernels are bit-identical to stock CPU, with its types, shapes and strides, and use no fallback."""
 
 from __future__ import annotations
 

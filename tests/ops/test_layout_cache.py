@@ -99,7 +99,7 @@ CASES: dict[str, Callable[[Source], Any]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_every_call_gives_what_stock_cpu_gives(name: str) -> None:
     on_cpu, on_tb = Source("cpu"), Source("tb")
-    for _ in range(3):  # learns; then calls with what was learned
+    for _ in range(3):  # the first call fills the layout cache, the others use it
         assert_same(CASES[name](on_cpu), CASES[name](on_tb))
 
 
@@ -166,7 +166,7 @@ def test_a_size_that_depends_on_data_waits_each_time_and_is_no_fallback() -> Non
 # ---- what is part of a call's layout ---------------------------------------------------------------------------------
 
 
-def test_shapes_types_strides_and_numbers_are_told_apart() -> None:
+def test_shapes_types_strides_and_numbers_are_distinguished() -> None:
     on_cpu, on_tb = Source("cpu"), Source("tb")
 
     def calls(source: Source) -> list[Any]:

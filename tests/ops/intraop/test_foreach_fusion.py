@@ -1,4 +1,4 @@
-"""Operations on lists that wait in a queue one behind the other run piece by piece together, with the same bits."""
+"""Operations on lists that follow each other in a queue run together, piece by piece, with bit-identical results."""
 
 from __future__ import annotations
 

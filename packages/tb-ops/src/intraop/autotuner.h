@@ -94,7 +94,7 @@ private:
   Estimate baseline_, candidate_;
 };
 
-// Stands in for a mutex in an autotuner that one thread uses.
+// In place of a mutex, for an autotuner that one thread uses.
 struct NoMutex {
   void lock() {}
   void unlock() {}
