@@ -214,7 +214,14 @@ def lint(session: nox.Session) -> None:
     environment.run(session, "ruff", "check", ".")
     environment.run(session, "ruff", "format", "--check", ".")
     environment.run(session, "clang-format", "--dry-run", "-Werror", *tracked("*.h", "*.hpp", "*.c", "*.cpp"))
-    for checker in (["abi.py", "--check"], ["rules.py"], ["environment.py"]):
+    for checker in (
+        ["abi.py", "--check"],
+        ["rules.py"],
+        ["rooms.py"],
+        ["words.py"],
+        ["environment.py"],
+        ["named_files.py"],
+    ):
         environment.run(session, "python", str(CHECKS / checker[0]), *checker[1:])
 
 

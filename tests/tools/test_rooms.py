@@ -59,9 +59,13 @@ def test_an_upward_include_of_the_folder_of_the_file_itself_is_found(problems: C
     assert found == ["small: low/base.h includes high/new.h: low is below high"]
 
 
-def test_a_cycle_of_files_in_one_room_is_refused(problems: Check) -> None:
-    found = problems({"left/one.cpp": '#include "left/more.h"\n', "left/more.h": '#include "left/one.h"\n'})
-    assert found == ["small: these files include each other: left/more -> left/one -> left/more"]
+def test_a_cycle_of_headers_in_one_room_is_refused(problems: Check) -> None:
+    found = problems({"left/one.h": '#include "left/more.h"\n', "left/more.h": '#include "left/one.h"\n'})
+    assert found == ["small: these headers include each other: left/more.h -> left/one.h -> left/more.h"]
+
+
+def test_a_source_may_include_a_header_that_includes_its_own(problems: Check) -> None:
+    assert problems({"left/one.cpp": '#include "left/more.h"\n', "left/more.h": '#include "left/one.h"\n'}) == []
 
 
 def test_a_cycle_of_rooms_of_one_level_is_refused(problems: Check) -> None:

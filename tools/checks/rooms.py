@@ -1,8 +1,9 @@
 """The rooms of each package: which folder includes which, and that includes go one way.
 
 `python tools/checks/rooms.py [PACKAGE...]` reads rooms.toml beside it, follows `#include "..."`, prints the graph of
-the rooms and fails on an include of a higher room, a cycle of files (a header and its source count as one) or of
-rooms, a file outside of all rooms, and a folder with more than 25 source files side by side.
+the rooms and fails on an include of a higher room, a cycle of headers or of rooms, a file outside of all rooms, and a
+folder with more than 25 source files side by side. A source file may include headers of its room that include its own
+header: a class may be implemented with the classes that are built on it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = pathlib.Path(__file__).with_name("rooms.toml")
-SOURCES = {".c", ".cc", ".cpp", ".h", ".hpp", ".inc"}
+HEADERS = {".h", ".hpp", ".inc"}
+SOURCES = {".c", ".cc", ".cpp"} | HEADERS
 MOST_FILES = 25
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -80,8 +82,8 @@ def _package(name: str, entry: Mapping[str, Any], tree: pathlib.Path) -> Package
 class Report:
     """What a package's sources include."""
 
-    files: dict[str, set[str]]
-    """By unit (a header and its source without their suffix): the units that it includes."""
+    headers: dict[str, set[str]]
+    """Of each header: the headers that it includes."""
     rooms: dict[str, set[str]]
     problems: list[str]
 
@@ -92,17 +94,16 @@ def check(package: Package) -> Report:
     problems = [f"{name} is in no room" for name in names if package.room_of(name) is None]
     names = [name for name in names if package.room_of(name) is not None]
     known = set(names)
-    files: dict[str, set[str]] = {}
+    headers: dict[str, set[str]] = {}
     rooms: dict[str, set[str]] = {room: set() for room in package.levels}
     for name in names:
         room = package.room_of(name)
         assert room is not None
-        unit = files.setdefault(_unit(name), set())
         for included in _includes(package, name, known):
             other = package.room_of(included)
             assert other is not None
-            if _unit(included) != _unit(name):
-                unit.add(_unit(included))
+            if pathlib.PurePosixPath(name).suffix in HEADERS:
+                headers.setdefault(name, set()).add(included)
             if other == room:
                 continue
             rooms[room].add(other)
@@ -110,20 +111,16 @@ def check(package: Package) -> Report:
                 problems.append(f"{name} includes {included}: {room} is below {other}")
             elif room in package.alone:
                 problems.append(f"{name} includes {included}: {room} stands alone")
-    problems += [f"these files include each other: {' -> '.join(cycle)}" for cycle in cycles(files)]
+    problems += [f"these headers include each other: {' -> '.join(cycle)}" for cycle in cycles(headers)]
     problems += [f"these rooms include each other: {' -> '.join(cycle)}" for cycle in cycles(rooms)]
     problems += _large_folders(package, names)
-    return Report(files, rooms, problems)
+    return Report(headers, rooms, problems)
 
 
 def _sources(package: Package) -> list[str]:
     names = (path.relative_to(package.root).as_posix() for path in package.root.rglob("*") if path.suffix in SOURCES)
     ignored = tuple(f"{folder}/" for folder in package.ignored)
     return sorted(name for name in names if not name.startswith(ignored))
-
-
-def _unit(name: str) -> str:
-    return name.rsplit(".", 1)[0]
 
 
 def _includes(package: Package, name: str, known: set[str]) -> Iterable[str]:

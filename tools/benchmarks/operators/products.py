@@ -76,7 +76,9 @@ def measured(size: tuple[int, int, int], layout: str, rounds: int) -> Product:
     left, right = _factors(size, layout)
     expected, out = torch.empty(rows, columns), torch.empty(rows, columns)
     if not tb_ops._testing.sgemm(left, right, out, False):
-        raise RuntimeError("benchmarks.operators.products: this processor has no AVX-512, so there is no kernel to time")
+        raise RuntimeError(
+            "benchmarks.operators.products: this processor has no AVX-512, so there is no kernel to time"
+        )
     calls = max(1, round(OPERATIONS_PER_BLOCK / (2 * rows * inner * columns)))
     own = Subject(lambda: tb_ops._testing.sgemm(left, right, out, False))
     stock = Subject(lambda: torch.mm(left, right, out=expected))
