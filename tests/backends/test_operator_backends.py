@@ -8,8 +8,8 @@ import json
 import pytest
 import tb_ops
 import torch_backend
-from building.simulated import variables
 from conftest import RunPython
+from sim_vendor.simulated import variables
 from tb_ops import coverage
 
 NAMES = ["host", "torch_cuda", "jit", "aclnn", "host_copy"]
