@@ -127,14 +127,14 @@ def run(module: str, *arguments: str) -> None:
 
 def test_a_command_writes_its_page(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "statistics.md"
-    run("generator_statistics", "--samples", "100000", "--no-dieharder", "--only", "uniform", "--page", str(file))
+    run("benchmarks.generator.statistics", "--samples", "100000", "--no-dieharder", "--only", "uniform", "--page", str(file))
     assert "| uniform | " in file.read_text()
 
 
 def test_a_page_and_the_json_have_the_same_rows(tmp_path: pathlib.Path) -> None:
     file, results = tmp_path / "generator.md", tmp_path / "generator.json"
     run(
-        "generator_bench",
+        "benchmarks.generator",
         "uniform",
         "--elements",
         "10000",
