@@ -25,9 +25,16 @@ GROW: dict[str, Callable[[Tensor], object]] = {
 }
 
 
+def is_at(x: Tensor, address: int) -> bool:
+    """Whether it has memory that was at this address: freed memory may have been joined to free memory before it."""
+    return abs(x.data_ptr() - address) < 4 * ELEMENTS
+
+
 @pytest.mark.parametrize("way", GROW)
 def test_the_old_memory_is_not_given_out_before_its_bytes_are_copied(way: str) -> None:
     side = torch.Stream(device="tb")
+    torch.accelerator.synchronize()
+    torch.accelerator.empty_cache()
     x = torch.full((ELEMENTS,), 3.0, device="tb")
     address = x.data_ptr()
     torch.full((ELEMENTS,), -1.0, device="tb")  # the first call of a kernel waits
@@ -37,25 +44,27 @@ def test_the_old_memory_is_not_given_out_before_its_bytes_are_copied(way: str) -
             GROW[way](x)  # the copy waits behind the gate
         new = torch.full((ELEMENTS,), -1.0, device="tb")  # would take the old memory if it were free at once
         torch.accelerator.current_stream().synchronize()
-        taken = new.data_ptr() == address
+        taken = is_at(new, address)
         gate.open()
         side.synchronize()
     kept = x.as_strided((ELEMENTS,), (1,))
     assert (kept == 3).all().item(), "the copy read what another tensor wrote"
     assert not taken
     again = torch.full((ELEMENTS,), -1.0, device="tb")
-    assert again.data_ptr() == address, "the old memory is free once the copy is done"
+    assert is_at(again, address), "the old memory is free once the copy is done"
 
 
 def test_the_old_memory_is_free_at_once_on_its_own_stream() -> None:
     """The negative control: the same program on one stream gets the old memory again while the copy is queued."""
+    torch.accelerator.synchronize()
+    torch.accelerator.empty_cache()
     x = torch.full((ELEMENTS,), 3.0, device="tb")
     address = x.data_ptr()
     torch.accelerator.synchronize()
     with held():
         x.resize_(4 * ELEMENTS)
         new = torch.full((ELEMENTS,), -1.0, device="tb")
-        assert new.data_ptr() == address
+        assert is_at(new, address)
     assert (x[:ELEMENTS] == 3).all().item()
 
 

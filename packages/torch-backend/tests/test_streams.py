@@ -168,7 +168,7 @@ def test_memory_used_on_a_side_stream_is_reused_only_after_that_work_when_record
         del value
         other = torch.full((1 << 18,), 7.0, device="tb")
         torch.tb.current_stream().synchronize()
-        assert (other.data_ptr() == address) is not recorded
+        assert (abs(other.data_ptr() - address) < 4 << 18) is not recorded  # freed memory joins its neighbours
     side.synchronize()
     assert total.item() == (3.0 if recorded else 7.0) * (1 << 18)
 

@@ -12,6 +12,11 @@ from torch_backend._testing import held
 ELEMENTS = 1 << 18  # whole blocks of the allocator
 
 
+def is_at(x: torch.Tensor, address: int) -> bool:
+    """Whether it has memory that was at this address: freed memory may have been joined to free memory before it."""
+    return abs(x.data_ptr() - address) < 4 * ELEMENTS
+
+
 def test_work_of_a_side_stream_is_seen_after_its_event() -> None:
     side = torch.Stream(device="tb")
     ready = torch.Event(device="tb")
@@ -45,11 +50,11 @@ def test_memory_used_on_another_stream_is_reused_only_after_that_work_if_it_was_
         del block
         other = torch.full((ELEMENTS,), -1.0, device="tb")
         torch.accelerator.current_stream().synchronize()
-        assert (other.data_ptr() != address) is recorded
+        assert is_at(other, address) is not recorded
     side.synchronize()
     assert set(total.tolist()) == {4.0 if recorded else -2.0}
     del other
-    assert torch.full((ELEMENTS,), 5.0, device="tb").data_ptr() == address, "the memory serves again afterwards"
+    assert is_at(torch.full((ELEMENTS,), 5.0, device="tb"), address), "the memory serves again afterwards"
 
 
 def test_memory_recorded_on_many_streams_waits_for_each() -> None:
@@ -64,7 +69,7 @@ def test_memory_recorded_on_many_streams_waits_for_each() -> None:
             for side in sides:
                 block.record_stream(side)
             del block
-            assert torch.full((ELEMENTS,), -1.0, device="tb").data_ptr() != address, last
+            assert not is_at(torch.full((ELEMENTS,), -1.0, device="tb"), address), last
 
 
 def test_copies_that_do_not_block_arrive_in_order() -> None:
