@@ -26,7 +26,7 @@ def cuda_names(leave_out: list[str]) -> list[str]:
     names = {*torch.cuda.__all__, "AcceleratorError", "OutOfMemoryError"} - {"amp"}
     names |= {f"amp.{name}" for name in torch.cuda.amp.__all__}
     kept = [name for name in names if not name.endswith(("Tensor", "Storage")) and name not in leave_out]
-    return sorted(kept, key=lambda name: name.lower())
+    return sorted(kept, key=lambda name: (name.lower(), name))
 
 
 def _exists(path: str) -> bool:
