@@ -34,6 +34,7 @@ std::string obstacle() {
   constexpr uint64_t needed = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
   if (std::string_view(info.native) != "cuda" || (runtime.driver->groups & needed) != needed)
     return c10::str("the driver ", info.name, " does not say that its memory and streams are CUDA's");
+  if (runtime.closures) return c10::str("the driver ", info.name, " runs PyTorch's CPU kernels");
   if (!c10::impl::hasDeviceGuardImpl(cuda_kernels.type) || !has_kernel("aten::add", "out"))
     return "the installed PyTorch has no kernels for CUDA";
   int32_t devices = 0;
