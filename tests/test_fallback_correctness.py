@@ -117,7 +117,7 @@ def test_on_a_driver_with_memory_of_its_own_views_through_the_fallback_are_error
 
 def test_operators_on_storages_cannot_be_forced() -> None:
     with (
-        pytest.raises(NotImplementedError, match=r"set_\.source_Storage takes a storage, which has no twin on the CPU"),
+        pytest.raises(NotImplementedError, match=r"set_\.source_Storage takes a storage, which has no alias on the CPU"),
         tb.force_fallback("aten::set_.source_Storage"),
     ):
         pass
