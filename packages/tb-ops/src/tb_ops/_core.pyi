@@ -103,7 +103,9 @@ def set_sync_debug_mode(mode: int) -> None:
     0: nothing, 1: warn when an operator waits for the device, 2: raise instead.
     """
 def sync_debug_mode() -> int:
-    ...
+    """
+    The mode that set_sync_debug_mode() set last: 0, 1 or 2.
+    """
 def synchronous_operators() -> list[tuple[str, str]]:
     """
     (operator, reason) of native operators that wait for the device.
