@@ -127,7 +127,16 @@ def run(module: str, *arguments: str) -> None:
 
 def test_a_command_writes_its_page(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "statistics.md"
-    run("benchmarks.generator.statistics", "--samples", "100000", "--no-dieharder", "--only", "uniform", "--page", str(file))
+    run(
+        "benchmarks.generator.statistics",
+        "--samples",
+        "100000",
+        "--no-dieharder",
+        "--only",
+        "uniform",
+        "--page",
+        str(file),
+    )
     assert "| uniform | " in file.read_text()
 
 
