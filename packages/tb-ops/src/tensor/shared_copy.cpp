@@ -1,7 +1,7 @@
 // A long copy is cut into pieces, which the caller and the stream's worker take one after the other.
 //
 // OpenMP threads of the caller's would be as fast, but would stay: from then on the worker's own threads would sleep between
-// loops (docs/decisions.md has the measurement). The worker may be asleep, so the caller does not wait for it
+// loops (docs/decisions/0065-idle-openmp-threads.md has the measurement). The worker may be asleep, so the caller does not wait for it
 // to begin.
 #include "tensor/shared_copy.h"
 
