@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch_backend.device_module as tb
 
-OF_ITEM = r"_local_scalar_dense.* at .*test_waiting.py:\d+ .*waits for the device"
-OF_NONZERO = r"aten::nonzero at .*test_waiting.py:\d+ .*waits"
+OF_ITEM = r"_local_scalar_dense.* at .*test_sync_debug_mode.py:\d+ .*waits for the device"
+OF_NONZERO = r"aten::nonzero at .*test_sync_debug_mode.py:\d+ .*waits"
 
 
 @pytest.fixture(autouse=True)

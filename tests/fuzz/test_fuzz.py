@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import textwrap
@@ -9,7 +10,8 @@ import textwrap
 import pytest
 from conftest import ROOT, RunPython
 
-TESTS = {"PYTHONPATH": str(ROOT / "tests"), "OMP_NUM_THREADS": "1"}
+PYTHONPATH = os.pathsep.join([str(ROOT / "tools"), str(ROOT / "tests")])
+TESTS = {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"}
 
 
 def fuzz(run_python: RunPython, arguments: str, plant: str = "") -> subprocess.CompletedProcess[str]:

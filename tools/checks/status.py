@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "status.md"
 BEGIN, END = "<!-- matrix: tools/checks/status.py -->", "<!-- end of matrix -->"
 OWN = [sys.executable, "-m", "tb_device.cli"]
-SIMULATED = [sys.executable, "-m", "building.simulated"]
+SIMULATED = [sys.executable, "-m", "sim_vendor.run"]
 DRIVERS = {"cpu": OWN, "sim": OWN, "cuda": SIMULATED, "npu": SIMULATED}
 WORDS = {
     "native": "native",
