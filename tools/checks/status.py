@@ -1,6 +1,6 @@
 """The matrix of drivers and features in docs/status.md, from what `tb-device explain` says of each driver.
 
-`PYTHONPATH=tools python tools/checks/status.py` writes it between the markers of the page; `--check` fails if the
+`PYTHONPATH=tools:tests python tools/checks/status.py` writes it between the markers of the page; `--check` fails if the
 page has another. Needs tb-device, and meson, ninja and a compiler: the drivers of vendors run on their simulated
 libraries.
 """
