@@ -182,6 +182,25 @@ def test_pooling_stays_the_devices_own_kernel(tmp_path: Any) -> None:
     same(on_cpu(x.cpu()), nn.MaxPool2d(2)(x.cpu()))
 
 
+def test_pooling_stays_the_devices_own_kernel_after_inductors_decompositions_were_used(run_python: RunPython) -> None:
+    done = run_python(
+        """
+        import torch
+        from torch._inductor.decomposition import select_decomp_table
+        select_decomp_table()  # as other compilers do, without Inductor's own
+        call = torch.compile(torch.nn.MaxPool2d(2).to("tb"), backend="tb_inductor", fullgraph=True)
+        call(torch.ones(1, 1, 8, 8, device="tb"))
+        import tb_compile
+        [graph] = tb_compile.graphs()
+        import tb_stream
+        with tb_stream.trace("timeline.json"):
+            call(torch.ones(1, 1, 8, 8, device="tb"))
+        print(open("timeline.json").read().count('"aten::max_pool2d_with_indices"'))
+        """
+    )
+    assert done.stdout.split() == ["2"]  # queued and run
+
+
 def test_what_a_graph_has_inside() -> None:
     call = compiled(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)))
     for sign in (1, -1):

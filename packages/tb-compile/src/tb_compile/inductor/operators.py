@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._inductor.decomposition import decompositions
+from torch._inductor.decomposition import decompositions, fast_random_decomps
 from torch._inductor.lowering import fallback_handler, lowerings
 
 KEPT = (torch.ops.aten.max_pool2d_with_indices.default, torch.ops.aten.max_pool2d_with_indices_backward.default)
@@ -19,6 +19,7 @@ def keep() -> None:
             decompositions[operator] = _decomposed(decompositions[operator])
         fallback: Any = fallback_handler
         lowerings[operator] = _lowered(lowerings[operator], fallback(operator, add_to_fallback_set=False))
+    fast_random_decomps.cache_clear()  # a copy of the decompositions, made when they were first asked for
 
 
 def _decomposed(stock: Callable[..., Any]) -> Callable[..., Any]:
