@@ -182,9 +182,12 @@ def test_pooling_stays_the_devices_own_kernel(tmp_path: Any) -> None:
     same(on_cpu(x.cpu()), nn.MaxPool2d(2)(x.cpu()))
 
 
-def test_pooling_stays_the_devices_own_kernel_after_inductors_decompositions_were_used(run_python: RunPython) -> None:
+def test_pooling_stays_the_devices_own_kernel_after_inductors_decompositions_were_used(
+    run_python: RunPython, tmp_path: Any
+) -> None:
+    timeline = str(tmp_path / "timeline.json")
     done = run_python(
-        """
+        f"""
         import torch
         from torch._inductor.decomposition import select_decomp_table
         select_decomp_table()  # as other compilers do, without Inductor's own
@@ -193,9 +196,9 @@ def test_pooling_stays_the_devices_own_kernel_after_inductors_decompositions_wer
         import tb_compile
         [graph] = tb_compile.graphs()
         import tb_stream
-        with tb_stream.trace("timeline.json"):
+        with tb_stream.trace({timeline!r}):
             call(torch.ones(1, 1, 8, 8, device="tb"))
-        print(open("timeline.json").read().count('"aten::max_pool2d_with_indices"'))
+        print(open({timeline!r}).read().count('"aten::max_pool2d_with_indices"'))
         """
     )
     assert done.stdout.split() == ["2"]  # queued and run
