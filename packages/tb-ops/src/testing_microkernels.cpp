@@ -1,7 +1,6 @@
 // Calls of single microkernels on CPU tensors, without any choice by trial.
 #include "testing_microkernels.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
@@ -11,8 +10,8 @@
 #include <array>
 #include <optional>
 
+#include "backends/host/attention/attention.h"
 #include "backends/host/gemm/gemm.h"
-#include "intraop/thread_policy.h"
 #include "microkernels/attention.h"
 #include "microkernels/lstm.h"
 #include "microkernels/max_pool.h"
@@ -26,7 +25,7 @@ namespace {
 
 using at::Tensor;
 using host::openmp_loop;
-using microkernels::Attention, microkernels::HeadVectors;
+using microkernels::Attention;
 
 void expect_floats(std::initializer_list<const Tensor *> tensors) {
   for (const Tensor *tensor : tensors)
@@ -36,49 +35,38 @@ void expect_floats(std::initializer_list<const Tensor *> tensors) {
 
 Tensor empty(c10::IntArrayRef sizes) { return at::empty(sizes, at::kFloat); }
 
-template <class T> HeadVectors<T> heads_of(const Tensor &tensor) {
-  return {static_cast<T *>(tensor.data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
-}
-
-Attention attention_of(const Tensor &query, const Tensor &key, const Tensor &value, bool causal, double scale,
+Attention attention_on(const Tensor &query, const Tensor &key, const Tensor &value, bool causal, double scale,
                        bool backward) {
   expect_floats({&query, &key, &value});
   TORCH_CHECK(query.dim() == 4 && key.sizes() == value.sizes() && query.size(3) == key.size(3),
               "attention takes batch x heads x positions x width, not ", query.sizes(), " and ", key.sizes());
-  return {{.batch = query.size(0),
-           .heads = query.size(1),
-           .queries = query.size(2),
-           .keys = key.size(2),
-           .width = query.size(3),
-           .causal = causal,
-           .backward = backward},
-          static_cast<float>(scale),
-          heads_of<const float>(query),
-          heads_of<const float>(key),
-          heads_of<const float>(value)};
+  const microkernels::AttentionSize size{.batch = query.size(0),
+                                         .heads = query.size(1),
+                                         .queries = query.size(2),
+                                         .keys = key.size(2),
+                                         .width = query.size(3),
+                                         .causal = causal,
+                                         .backward = backward};
+  return host::attention_of(size, query, key, value, scale);
 }
 
 std::optional<std::vector<Tensor>> attention_forward(const Tensor &query, const Tensor &key, const Tensor &value,
                                                      bool causal, double scale) {
-  const Attention attention = attention_of(query, key, value, causal, scale, false);
+  const Attention attention = attention_on(query, key, value, causal, scale, false);
   const Tensor out = empty(query.sizes()), logsumexp = empty(query.sizes().slice(0, 3));
   if (!attention.size.is_supported()) return std::nullopt;
-  const SequentialBlasScope blas;
-  if (!attention.forward(openmp_loop, heads_of<float>(out), heads_of<float>(logsumexp))) return std::vector<Tensor>();
+  if (!host::forward_by_microkernel(attention, out, logsumexp)) return std::vector<Tensor>();
   return std::vector{out, logsumexp};
 }
 
 std::optional<std::vector<Tensor>> attention_backward(const Tensor &query, const Tensor &key, const Tensor &value,
                                                       const Tensor &out, const Tensor &logsumexp, const Tensor &grad,
                                                       bool causal, double scale) {
-  const Attention attention = attention_of(query, key, value, causal, scale, true);
+  const Attention attention = attention_on(query, key, value, causal, scale, true);
   expect_floats({&out, &logsumexp, &grad});
   const std::vector grads{empty(query.sizes()), empty(key.sizes()), empty(value.sizes())};
   if (!attention.size.is_supported()) return std::nullopt;
-  const SequentialBlasScope blas;
-  attention.backward(openmp_loop, heads_of<const float>(out), heads_of<const float>(logsumexp),
-                     heads_of<const float>(grad), heads_of<float>(grads[0]), heads_of<float>(grads[1]),
-                     heads_of<float>(grads[2]));
+  host::backward_by_microkernel(attention, out, logsumexp, grad, grads[0], grads[1], grads[2]);
   return grads;
 }
 

@@ -110,9 +110,12 @@ public:
     TriedChoice *choice = find(key);
     return choice ? choice->next(rule_) : Decision::baseline;
   }
-  void record(const Key &key, const Trial &trial) {
+  // Returns whether further calls run the candidate.
+  bool record(const Key &key, const Trial &trial) {
     const std::lock_guard lock(mutex_);
-    choices_.at(key).record(rule_, trial);
+    TriedChoice &choice = choices_.at(key);
+    choice.record(rule_, trial);
+    return choice.uses_candidate();
   }
   void reject(const Key &key) {
     const std::lock_guard lock(mutex_);
@@ -121,12 +124,7 @@ public:
   // Whether the candidate computes the call. `run_trial` returns a Trial and is called, without the lock, when one is due.
   template <class RunTrial> bool use_candidate(const Key &key, const RunTrial &run_trial) {
     const Decision decision = decide(key);
-    if (decision != Decision::trial) return decision == Decision::candidate;
-    const Trial trial = run_trial();
-    const std::lock_guard lock(mutex_);
-    TriedChoice &choice = choices_.at(key);
-    choice.record(rule_, trial);
-    return choice.uses_candidate();
+    return decision == Decision::trial ? record(key, run_trial()) : decision == Decision::candidate;
   }
   // The keys that were tried, and whether the candidate computes them.
   std::vector<std::pair<Key, bool>> report() const {

@@ -75,13 +75,6 @@ template <class T> HeadVectors<T> heads_of(const Tensor &tensor) {
   return {static_cast<T *>(tensor.data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
-Attention attention_of(const AttentionSize &size, const Tensor &query, const Tensor &key, const Tensor &value,
-                       std::optional<double> scale) {
-  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(size.width)));
-  return {size, static_cast<float>(factor), heads_of<const float>(query), heads_of<const float>(key),
-          heads_of<const float>(value)};
-}
-
 // Tensors of a size one after the other in `numbers`, each batch x heads x positions x width but in memory by position.
 class TrialTensors {
 public:
@@ -98,19 +91,6 @@ private:
   const AttentionSize &size_;
   float *next_;
 };
-
-bool forward_by_microkernel(const Attention &attention, const Tensor &out, const Tensor &logsumexp) {
-  const SequentialBlasScope blas;
-  return attention.forward(openmp_loop, heads_of<float>(out), heads_of<float>(logsumexp));
-}
-
-void backward_by_microkernel(const Attention &attention, const Tensor &out, const Tensor &logsumexp, const Tensor &grad,
-                             const Tensor &grad_query, const Tensor &grad_key, const Tensor &grad_value) {
-  const SequentialBlasScope blas;
-  attention.backward(openmp_loop, heads_of<const float>(out), heads_of<const float>(logsumexp),
-                     heads_of<const float>(grad), heads_of<float>(grad_query), heads_of<float>(grad_key),
-                     heads_of<float>(grad_value));
-}
 
 // Both ways on the same random numbers. The scale is no power of two: that would hide a difference in what is scaled before
 // which sum.
@@ -309,6 +289,26 @@ overrideable_backward(const Tensor &grad, const Tensor &query, const Tensor &key
 }
 
 } // namespace
+
+Attention attention_of(const AttentionSize &size, const Tensor &query, const Tensor &key, const Tensor &value,
+                       std::optional<double> scale) {
+  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(size.width)));
+  return {size, static_cast<float>(factor), heads_of<const float>(query), heads_of<const float>(key),
+          heads_of<const float>(value)};
+}
+
+bool forward_by_microkernel(const Attention &attention, const Tensor &out, const Tensor &logsumexp) {
+  const SequentialBlasScope blas;
+  return attention.forward(openmp_loop, heads_of<float>(out), heads_of<float>(logsumexp));
+}
+
+void backward_by_microkernel(const Attention &attention, const Tensor &out, const Tensor &logsumexp, const Tensor &grad,
+                             const Tensor &grad_query, const Tensor &grad_key, const Tensor &grad_value) {
+  const SequentialBlasScope blas;
+  attention.backward(openmp_loop, heads_of<const float>(out), heads_of<const float>(logsumexp),
+                     heads_of<const float>(grad), heads_of<float>(grad_query), heads_of<float>(grad_key),
+                     heads_of<float>(grad_value));
+}
 
 std::vector<std::pair<AttentionSize, bool>> tried_attention() { return autotuner().report(); }
 
