@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -36,6 +35,7 @@ from building.testing import (  # noqa: E402
     run_pytest,
     wheels,
 )
+from checks.tree import listed  # noqa: E402
 from docs.session import build_site  # noqa: E402
 
 nox.needs_version = ">=2024.10.9"
@@ -202,9 +202,8 @@ def stubs(session: nox.Session) -> None:
 
 def tracked(*patterns: str) -> list[str]:
     """Files of the tree, committed or new, without what git ignores."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns]
-    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
-    return sorted(name for name in names if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink())
+    names = listed(ROOT, *patterns, new=True)
+    return [name for name in names if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
 
 
 @nox.session

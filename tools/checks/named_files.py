@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import pathlib
 import re
-import subprocess
 import sys
 from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from checks.tree import listed  # noqa: E402
+
 MAKE_FILES = {"docs/new-device.md", "docs/custom-operators.md"}
 ENDINGS = "cpp|cuh|h|c|inc|py|pyi|toml|yaml|json|md|txt|svg|build"
 NAME = re.compile(rf"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:{ENDINGS}))?)(?:#[^`]*)?`")
 MADE = ("build/", "bin/", "wheelhouse/", ".nox/")  # by commands; headers of PyTorch begin with ATen/
-
-
-def tracked(root: pathlib.Path) -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True)
-    return [name for name in listed.stdout.split("\0") if name]
 
 
 def known_ends(paths: Iterable[str]) -> set[str]:
@@ -48,7 +46,7 @@ def names(page: str) -> list[tuple[int, str]]:
 
 
 def check(root: pathlib.Path) -> list[str]:
-    paths = tracked(root)
+    paths = listed(root)
     ends = known_ends(paths)
     pages = [path for path in paths if path == "README.md" or (path.startswith("docs/") and path.endswith(".md"))]
     return [

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import pathlib
 import re
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from checks.tree import listed  # noqa: E402
+
 GLOSSARY = ROOT / "docs" / "glossary.md"
 ALLOWED = pathlib.Path(__file__).with_name("words_allowed.txt")
 TEXT = {".py", ".pyi", ".c", ".cpp", ".cu", ".cuh", ".h", ".inc", ".in", ".md", ".toml", ".yaml", ".build", ".txt"}
@@ -54,10 +57,8 @@ def found(text: str, words: dict[str, re.Pattern[str]]) -> list[tuple[int, str]]
     ]
 
 
-def tracked(arguments: list[str]) -> list[str]:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *arguments]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
-    return sorted(name for name in listed if (ROOT / name).is_file() and (ROOT / name).suffix in TEXT)
+def texts(arguments: list[str]) -> list[str]:
+    return [n for n in listed(ROOT, *arguments, new=True) if (ROOT / n).is_file() and (ROOT / n).suffix in TEXT]
 
 
 def main(arguments: list[str]) -> int:
@@ -65,7 +66,7 @@ def main(arguments: list[str]) -> int:
     exceptions = allowed(ALLOWED.read_text(encoding="utf-8"))
     used: set[tuple[str, str]] = set()
     places = []
-    for name in tracked(arguments):
+    for name in texts(arguments):
         if ROOT / name in (GLOSSARY, ALLOWED):
             continue
         for number, word in found((ROOT / name).read_text(encoding="utf-8"), words):
