@@ -113,7 +113,10 @@ _sanitized_session(PACKAGES["tb-amp"], "sanitize-amp")
 _sanitized_session(
     PACKAGES["tb-compile"],
     "sanitize-compile",
-    *(f"tests/compile/test_{name}.py" for name in ("compile", "compiled_step", "lazy", "reduce_overhead")),
+    *(
+        f"tests/compile/test_{name}.py"
+        for name in ("captured_programs", "compile", "compiled_step", "lazy", "reduce_overhead")
+    ),
     "tests/compile/test_torchscript_delegate.py",
 )
 

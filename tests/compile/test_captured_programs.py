@@ -1,0 +1,57 @@
+"""Captured programs give what plain ones give, also beside each other; the comparison notices a wrong replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import tb_compile
+import torch
+from compile import captured_programs
+from tb_compile.captured import NOT_LAUNCHED, Captured
+from torch import nn
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_random_programs_give_bit_identical_results(first: int) -> None:
+    assert [problem for problem in map(captured_programs.differing, range(first, first + 10)) if problem] == []
+
+
+def test_a_wrong_replay_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graphs read zeros in place of the arguments."""
+    right = Captured.launch
+
+    def launch(self: Captured, tensors: Sequence[torch.Tensor]) -> Any:
+        return right(self, [torch.zeros_like(tensor) for tensor in tensors])
+
+    monkeypatch.setattr(Captured, "relaunch", lambda *_: NOT_LAUNCHED)
+    monkeypatch.setattr(Captured, "launch", launch)
+    assert [problem for problem in map(captured_programs.differing, range(3)) if problem]
+
+
+def test_what_one_graph_leaves_survives_the_launch_of_another() -> None:
+    """The step stores its gradients in its graph's memory; the other was captured first and has much of its own."""
+    model = nn.Linear(64, 64).to("tb")
+    x = torch.randn(64, 64, device="tb")
+
+    def run(x: torch.Tensor, train: bool) -> torch.Tensor:
+        if train:
+            torch.autograd.backward(model(x).square().sum())
+            return x
+        with torch.no_grad():
+            return torch.stack([torch.full_like(x, float(i)) + x for i in range(12)]).sum()
+
+    step = tb_compile.step(run)
+    for _ in range(6):
+        step(x, False)
+    for _ in range(6):
+        model.zero_grad()
+        step(x, True)
+    gradient = model.weight.grad
+    assert gradient is not None
+    kept = gradient.clone()
+    step(x, False)
+    assert step.captures == 2
+    assert torch.equal(gradient, kept)
