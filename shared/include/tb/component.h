@@ -106,13 +106,17 @@ typedef struct tb_device_table {
   tb_status (*driver)(const tb_driver_api **out_api, tb_driver **out_self);
   /* 1 once a driver is open. */
   int32_t (*is_open)(void);
+  /* The number of devices of the driver, which is opened if none is open. */
   tb_status (*device_count)(int32_t *out);
-  /* This thread's current device: 0 until set. set checks the range. */
+  /* This thread's current device: 0 until set. It opens no driver. */
   int32_t (*current_device)(void);
+  /* TB_OUT_OF_RANGE if there is no such device. */
   tb_status (*set_current_device)(int32_t device);
-  tb_status (*device_info)(int32_t device, tb_device_info *out); /* cached: only the first call reaches the driver */
-  /* The error text of this thread. Drivers and components set it. take_error returns it once; 0 if there is none. */
+  /* Copies what the driver said of a device when it was opened; out->struct_size is the room in `out`. */
+  tb_status (*device_info)(int32_t device, tb_device_info *out);
+  /* Sets the error of this thread, as drivers and components do before they return a status. device -1: none. */
   void (*set_error)(tb_status status, int64_t native_code, int32_t device, const char *function, const char *text);
+  /* Moves the error of this thread to `out` and returns 1, or returns 0 if there is none. */
   int32_t (*take_error)(tb_error *out);
   /* The whole text for the user about `status` that `function` returned; takes the error. */
   void (*describe_error)(tb_status status, const char *function, int32_t device, char *out, uint64_t out_size);
@@ -130,6 +134,7 @@ typedef struct tb_device_table {
    * after_wait needs to take it back, or NULL if it released nothing. The functions of the driver's table do so
    * themselves; this is for a component's own lock whose holder may wait for the device. */
   void *(*before_wait)(void);
+  /* Takes back what before_wait released. NULL is a no-op. */
   void (*after_wait)(void *given_up);
   /* 1 if the driver's table created this stream and it was not destroyed. For addresses that come from Python. */
   int32_t (*is_stream)(const tb_stream *stream);
@@ -173,15 +178,20 @@ typedef struct tb_stream_table {
   /* This thread's current stream of a device, which is the device's default stream until set. It never fails for a
    * device in range once the driver is open; otherwise it returns NULL with the error set. */
   tb_stream *(*current)(int32_t device);
+  /* NULL: the default stream. TB_INVALID_ARGUMENT for a stream of another device. */
   tb_status (*set_current)(int32_t device, tb_stream *stream);
+  /* The stream that exists from the start; NULL with the error set if there is no such device. */
   tb_stream *(*default_stream)(int32_t device);
   /* Returns the streams of a pool one after another: 32 for each device and priority, which are made when they are
    * first needed and never destroyed. */
   tb_status (*from_pool)(int32_t device, int32_t priority, tb_stream **out);
+  /* The device of a default stream, of a stream of a pool, or of one that is current. */
   tb_status (*device_of)(tb_stream *stream, int32_t *out_device);
+  /* The priority that such a stream was made with: 0 is the default, lower numbers come first. */
   tb_status (*priority_of)(tb_stream *stream, int32_t *out_priority);
-  /* Pooled events. flags: TB_EVENT_*. An event may be released while it is pending. */
+  /* An event of a pool, which keeps events that were released. flags: TB_EVENT_*. */
   tb_status (*event_acquire)(int32_t device, uint64_t flags, tb_event **out);
+  /* Gives an event back to its pool, once; also while it is pending. NULL is a no-op. */
   tb_status (*event_release)(tb_event *event);
   /* ---- since 1.1 ---- */
   /* Points at the number of captures in progress in the process. While it is 0, no stream captures. */
@@ -193,18 +203,22 @@ typedef struct tb_stream_table {
   tb_status (*capture_part)(tb_stream *stream, const tb_capture_part *part, void **out_part);
   /* The number of a new memory pool that several captures can share. */
   uint64_t (*new_capture_pool)(void);
-  /* pool 0: a pool of its own. capture_destroy frees the capture. */
+  /* Captures what is queued on `stream` from now on, and on streams that wait for its events. `pool`: a number of
+   * new_capture_pool; 0: a pool of its own. capture_destroy frees the capture. */
   tb_status (*capture_begin)(int32_t device, tb_stream *stream, uint64_t pool, tb_capture **out);
-  /* After a failure the capture is still in progress, unless the driver dropped it. capture_destroy ends both. */
+  /* Ends what capture_begin began. After a failure the capture is still in progress, unless the driver dropped it. capture_destroy ends both. */
   tb_status (*capture_end)(tb_capture *capture);
-  tb_status (*capture_instantiate)(tb_capture *capture); /* otherwise the first launch does it */
-  /* Launches of one capture run one after another, also on several streams. */
+  /* Makes the captured work ready to be launched; otherwise the first launch does it. */
+  tb_status (*capture_instantiate)(tb_capture *capture);
+  /* Queues the captured work on `stream`. Launches of one capture run one after another, also on several streams. */
   tb_status (*capture_launch)(tb_capture *capture, tb_stream *stream);
   /* From now on `capture` launches the work of `other`, which must have the same shape. */
   tb_status (*capture_update)(tb_capture *capture, tb_capture *other);
+  /* The number of the memory pool that the capture uses. */
   uint64_t (*capture_pool)(const tb_capture *capture);
+  /* The number of operations that were captured. */
   tb_status (*capture_node_count)(const tb_capture *capture, uint64_t *out);
-  /* Queued launches still complete. A capture in progress is dropped. NULL is a no-op. */
+  /* Frees a capture. Queued launches still complete. A capture in progress is dropped. NULL is a no-op. */
   void (*capture_destroy)(tb_capture *capture);
 } tb_stream_table;
 
@@ -252,19 +266,29 @@ typedef struct tb_allocator_table {
   tb_block *(*find)(const void *pointer);
   /* Returns cached memory to the driver. device -1: of all devices. */
   tb_status (*empty_cache)(int32_t device);
+  /* The figures of the device's memory, captures included; out->struct_size is the room in `out`. */
   tb_status (*statistics)(int32_t device, tb_allocator_statistics *out);
+  /* Sets every peak to the current figure. */
   tb_status (*reset_peak)(int32_t device);
+  /* Sets the counts of what was allocated and freed so far to 0. */
   tb_status (*reset_accumulated)(int32_t device);
+  /* Asks the driver for the free and the total memory of the device, in bytes. */
   tb_status (*memory_info)(int32_t device, uint64_t *out_free, uint64_t *out_total);
-  tb_status (*set_limit)(int32_t device, uint64_t bytes); /* of reserved memory; UINT64_MAX: none */
-  /* Cached pinned host memory, for copies that do not block. */
+  /* The most bytes of reserved memory from now on; UINT64_MAX: no limit. What is reserved already stays. */
+  tb_status (*set_limit)(int32_t device, uint64_t bytes);
+  /* Allocates pinned host memory, for copies that do not block. It is cached as device memory is. */
   tb_status (*host_allocate)(uint64_t size, void **out_pointer, tb_block **out_block);
+  /* As deallocate. The memory is reused when the recorded streams have passed this point. */
   void (*host_deallocate)(tb_block *block);
+  /* `stream` reads or writes the pinned block, as record_stream. */
   tb_status (*host_record_stream)(tb_block *block, tb_stream *stream);
-  tb_block *(*host_find)(const void *pointer); /* also for interior pointers; NULL: no pinned block */
+  /* The pinned block that contains an address; NULL if there is none. */
+  tb_block *(*host_find)(const void *pointer);
+  /* Returns cached pinned memory to the driver. */
   tb_status (*host_empty_cache)(void);
+  /* The figures of pinned memory; out->struct_size is the room in `out`. */
   tb_status (*host_statistics)(tb_allocator_statistics *out);
-  /* Since 1.1. limit: bytes, UINT64_MAX: none; flags: TB_ARENA_*. */
+  /* Since 1.1. Makes an arena of a device. limit: bytes, UINT64_MAX: none; flags: TB_ARENA_*. */
   tb_status (*arena_create)(int32_t device, uint64_t limit, uint64_t flags, tb_arena **out);
   /* Returns the arena's memory to the driver. Blocks that are still allocated stay readable, and their memory is
    * returned when they are deallocated. No graph may use the arena any more, and no thread may have entered it. */
@@ -272,8 +296,10 @@ typedef struct tb_allocator_table {
   /* From now on, `allocate` for the arena's device takes memory from it on this thread. NULL: from the device's own
    * memory. Returns the arena that was entered before, which the caller enters again at the end. */
   tb_arena *(*arena_enter)(tb_arena *arena);
+  /* Allocates from an arena, which this thread need not have entered. Otherwise as allocate. */
   tb_status (*arena_allocate)(tb_arena *arena, uint64_t size, tb_stream *stream, void **out_pointer,
                               tb_block **out_block);
+  /* The figures of one arena; out->struct_size is the room in `out`. */
   tb_status (*arena_statistics)(tb_arena *arena, tb_allocator_statistics *out);
 } tb_allocator_table;
 
@@ -313,9 +339,13 @@ typedef struct tb_generator_table {
   uint32_t struct_size;
   /* The device's default generator, which is made at the first call. */
   tb_status (*default_generator)(int32_t device, tb_generator **out);
+  /* Makes a generator that begins at offset 0. destroy frees it. */
   tb_status (*create)(uint64_t seed, tb_generator **out);
+  /* Frees a generator of create. NULL is a no-op. */
   void (*destroy)(tb_generator *generator);
+  /* The seed, and the position in its sequence, in counters of 4 words. */
   void (*get_state)(tb_generator *generator, uint64_t *out_seed, uint64_t *out_offset);
+  /* Sets what get_state returns. */
   void (*set_state)(tb_generator *generator, uint64_t seed, uint64_t offset);
   /* Takes `words` 32-bit words of the sequence, the number that words_needed returns for the following fill. Returns
    * the seed and the offset where they start, and advances the offset by ceil(words / 4) counters of 4 words. Atomic:
@@ -323,16 +353,19 @@ typedef struct tb_generator_table {
   void (*reserve)(tb_generator *generator, uint64_t words, uint64_t *out_seed, uint64_t *out_offset);
   /* Fills host memory with `count` contiguous elements of type TB_*; `first` is the index of the first one. Element i
    * depends on seed, offset and i alone, never on threads or on how a range is divided. Runs on the calling thread.
-   * uniform: from <= x < to. normal: mean, std. integers: from <= x < to, unbiased. bernoulli: 1 with probability p.
-   * exponential: rate > 0. */
+   * This holds for all fills. uniform: from <= x < to. */
   tb_status (*uniform)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                        double from, double to);
+  /* Normally distributed with this mean and standard deviation, std >= 0. */
   tb_status (*normal)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                       double mean, double std);
+  /* from <= x < from + range, each equally probable; range 0: all 64 bits. */
   tb_status (*integers)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
-                        int64_t from, uint64_t range); /* range 0: all 64 bits */
+                        int64_t from, uint64_t range);
+  /* 1 with probability p, otherwise 0. */
   tb_status (*bernoulli)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                          double p);
+  /* Exponentially distributed, rate > 0. */
   tb_status (*exponential)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                            double rate);
   /* The number of 32-bit words that a fill of `count` elements from element 0 on takes from the sequence, for reserve.
@@ -341,15 +374,16 @@ typedef struct tb_generator_table {
    * there is no such kind or type. */
   uint64_t (*words_needed)(int32_t kind, int32_t type, uint64_t count);
 
-  /* Since 1.1: fills as above. cauchy: median, sigma > 0. log_normal: exp of normal(mean, std). geometric: trials until
-   * the first success, from 1 on, at most the type's highest value; every type but bool. truncated_normal: normal(mean,
-   * std) given that low <= x <= high, which holds after rounding too. */
+  /* Since 1.1. Cauchy distributed around `median`, sigma > 0. */
   tb_status (*cauchy)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                       double median, double sigma);
+  /* exp of normal(mean, std). */
   tb_status (*log_normal)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                           double mean, double std);
+  /* The trials until the first success, from 1 on, at most the type's highest value; every type but bool. */
   tb_status (*geometric)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                          double p);
+  /* normal(mean, std) given that low <= x <= high, which holds after rounding too. */
   tb_status (*truncated_normal)(void *dst, int32_t type, uint64_t first, uint64_t count, uint64_t seed, uint64_t offset,
                                 double mean, double std, double low, double high);
   /* dst = src * mask * scale, rounded to the floating type after each product; mask: bernoulli(keep) elements of
@@ -364,13 +398,14 @@ typedef struct tb_generator_table {
                            uint64_t seed, uint64_t offset);
   /* For graphs, since a captured fill cannot know the position in the sequence at which a replay will be. From
    * capture_begin on, get_state and reserve return offsets from 0 on, and the sequence itself does not advance. A
-   * captured fill adds its offset to one that it reads, with the seed, from the graph's memory when it runs.
-   * capture_end restores the sequence and returns the number of words that one run takes. Before each replay, the
-   * caller reserves that many words and writes the seed and offset to the graph's memory, in stream order.
-   * TB_FAILED_PRECONDITION: a second capture_begin, or a capture_end without a capture. A set_state within a capture is
-   * undone at its end. */
+   * captured fill adds its offset to one that it reads, with the seed, from the graph's memory when it runs. A
+   * set_state within a capture is undone at its end. TB_FAILED_PRECONDITION: a capture is in progress. */
   tb_status (*capture_begin)(tb_generator *generator);
+  /* Restores the sequence and returns the number of words that one run takes. Before each replay, the caller reserves
+   * that many words and writes the seed and offset to the graph's memory, in stream order. TB_FAILED_PRECONDITION: no
+   * capture is in progress. */
   tb_status (*capture_end)(tb_generator *generator, uint64_t *out_words);
+  /* 1 between capture_begin and capture_end. */
   int32_t (*is_capturing)(tb_generator *generator);
 } tb_generator_table;
 
