@@ -59,8 +59,10 @@ def component_tests(session: nox.Session, package: Package) -> None:
     run_pytest(session, environment, f"packages/{package.name}/tests", session.posargs)
 
 
-def integration_tests(session: nox.Session) -> None:
-    """Files go to two processes: most tests keep one processor busy. With arguments of yours there is one."""
+@nox.session
+def integration(session: nox.Session) -> None:
+    """The tests of all packages together: `-- -k PATTERN`, and what pytest takes."""
+    # Files go to two processes: most tests keep one processor busy. With arguments there is one.
     run_pytest(session, everything(session), "tests", session.posargs or ["-n", "2", "--dist", "loadfile"])
 
 
@@ -95,7 +97,7 @@ def tests(session: nox.Session) -> None:
     tasks: dict[str, Callable[[], None]] = {
         package.name: functools.partial(component_tests, session, package) for package in PACKAGES.values()
     }
-    tasks["integration"] = functools.partial(integration_tests, session)
+    tasks["integration"] = functools.partial(integration, session)
     if not session.posargs:  # these are pytest's
         on_cpu = {"TB_DRIVER": os.environ.get("TB_DRIVER", "cpu")}
         tasks["conformance"] = functools.partial(run_conformance, session, ["--profile", "quick"], on_cpu)
