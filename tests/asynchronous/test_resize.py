@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import tb_device
@@ -25,6 +25,18 @@ GROW: dict[str, Callable[[Tensor], object]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def no_free_blocks() -> Iterator[None]:
+    """Takes the free blocks that earlier tests left, so that a new tensor gets the block that is freed here."""
+    torch.accelerator.synchronize()
+    torch.accelerator.empty_cache()
+    before, taken = torch.accelerator.memory_reserved(), []
+    while torch.accelerator.memory_reserved() == before:
+        taken.append(torch.empty(ELEMENTS, device="tb"))
+    yield
+    del taken
+
+
 def is_at(x: Tensor, address: int) -> bool:
     """Whether it has memory that was at this address: freed memory may have been joined to free memory before it."""
     return abs(x.data_ptr() - address) < 4 * ELEMENTS
@@ -33,8 +45,6 @@ def is_at(x: Tensor, address: int) -> bool:
 @pytest.mark.parametrize("way", GROW)
 def test_the_old_memory_is_not_given_out_before_its_bytes_are_copied(way: str) -> None:
     side = torch.Stream(device="tb")
-    torch.accelerator.synchronize()
-    torch.accelerator.empty_cache()
     x = torch.full((ELEMENTS,), 3.0, device="tb")
     address = x.data_ptr()
     torch.full((ELEMENTS,), -1.0, device="tb")  # the first call of a kernel waits
@@ -56,8 +66,6 @@ def test_the_old_memory_is_not_given_out_before_its_bytes_are_copied(way: str) -
 
 def test_the_old_memory_is_free_at_once_on_its_own_stream() -> None:
     """The negative control: the same program on one stream gets the old memory again while the copy is queued."""
-    torch.accelerator.synchronize()
-    torch.accelerator.empty_cache()
     x = torch.full((ELEMENTS,), 3.0, device="tb")
     address = x.data_ptr()
     torch.accelerator.synchronize()
