@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 from torch import Tensor, nn
+from torch_backend._testing import held
 
 SIZES = {4: "4 B", 64: "64 B", 4 << 10: "4 KiB", 1 << 20: "1 MiB", 4 << 20: "4 MiB"}
 READERS = ("a second stream", "a second thread")
-STATES = ("idle", "busy")
+STATES = ("idle", "held")  # of the stream on which the call is made
+MAY_RETURN = 0.02  # seconds in which a call returns if it does not wait for its stream
 LARGEST_LIST = 4 << 10  # bytes of numbers that Python makes one by one
 
 
@@ -120,34 +123,37 @@ def wrong(call: str, reader: str, state: str, size: int, repetitions: int) -> in
 
 def _runs(call: str, reader: str, state: str, elements: int, repetitions: int) -> Iterator[bool]:
     copying, reading = torch.Stream(device="tb"), torch.Stream(device="tb")
-    load = torch.full((50_000,), 0.5, device="tb")
-    torch.accelerator.synchronize()
-    with ThreadPoolExecutor(1) as thread:
+    with ThreadPoolExecutor(1) as caller, ThreadPoolExecutor(1) as other:
         for repetition in range(repetitions):
             value = float(repetition + 1)
             torch.full((elements,), -1.0, device="tb")  # what freed memory holds
-            torch.accelerator.synchronize()
             with copying:
                 y = torch.full((elements,), value if call in TO_HOST else -1.0, device="tb")
-                if state == "busy":
-                    load.sin_().sin_()
-                if call in TO_HOST:
-                    y += 1  # behind the load
-                    seen = TO_HOST[call](y)
-                else:
-                    x = torch.full((elements,), value)
-                    seen = TO_DEVICE[call](x, y)
-                    x.fill_(-2)
-            wanted = value + 1 if call in TO_HOST else value
-            if reader == "a second thread":
-                yield thread.submit(_all_equal, seen, wanted).result()
-            else:
-                with reading:
-                    yield _all_equal(seen, wanted)
+            torch.accelerator.synchronize()
+            with held(copying) if state == "held" else contextlib.nullcontext() as gate:
+                called = caller.submit(_call, call, copying, y, value)
+                if gate and not wait([called], timeout=MAY_RETURN).done:
+                    gate.open()  # the call waits for its stream
+                seen = called.result()
+                reads = other if reader == "a second thread" else caller
+                stream = None if reader == "a second thread" else reading
+                yield reads.submit(_all_equal, seen, value + 1 if call in TO_HOST else value, stream).result()
 
 
-def _all_equal(x: Tensor, value: float) -> bool:
-    return bool(x.eq(value).all())
+def _call(call: str, stream: torch.Stream, y: Tensor, value: float) -> Tensor:
+    with stream:
+        if call in TO_HOST:
+            y += 1  # behind the gate
+            return TO_HOST[call](y)
+        x = torch.full(y.shape, value)
+        seen = TO_DEVICE[call](x, y)
+        x.fill_(-2)
+        return seen
+
+
+def _all_equal(x: Tensor, value: float, stream: torch.Stream | None) -> bool:
+    with stream or contextlib.nullcontext():
+        return bool(x.eq(value).all())
 
 
 def main(repetitions: int) -> int:

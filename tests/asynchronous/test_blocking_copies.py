@@ -26,7 +26,7 @@ def test_what_a_blocking_call_copied_is_there(call: str) -> None:
         for reader in READERS
         for state in STATES
         for size in SIZES
-        if (count := wrong(call, reader, state, size, repetitions=10))
+        if (count := wrong(call, reader, state, size, repetitions=10 if state == "idle" else 3))
     }
     assert found == {}
 
@@ -35,7 +35,8 @@ def test_what_a_blocking_call_copied_is_there(call: str) -> None:
 def test_a_queued_copy_is_noticed(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = {QUEUED: lambda x, y: y.copy_(x.clone().pin_memory(), non_blocking=True)}
     monkeypatch.setattr(blocking_copies, "TO_DEVICE", calls)
-    assert any(wrong(QUEUED, reader, "busy", size, repetitions=10) for size in SMALL)
+    first_call = 1  # it waits for the shapes of its result
+    assert all(wrong(QUEUED, reader, "held", size, repetitions=3) >= 3 - first_call for size in SMALL)
 
 
 def on_sim(run_python: RunPython, seed: int, code: str) -> subprocess.CompletedProcess[str]:
@@ -65,7 +66,7 @@ def test_such_a_device_shows_a_queued_copy(run_python: RunPython) -> None:
         f"""
         queued = lambda x, y: y.copy_(x.clone().pin_memory(), non_blocking=True)
         blocking_copies.TO_DEVICE = {{{QUEUED!r}: queued}}
-        print(sum(blocking_copies.wrong({QUEUED!r}, "a second stream", "busy", 4096, 3) for _ in range(3)))
+        print(sum(blocking_copies.wrong({QUEUED!r}, "a second stream", "held", 4096, 3) for _ in range(3)))
         """,
     )
     assert done.returncode == 0, done.stdout + done.stderr

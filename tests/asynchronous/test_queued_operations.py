@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_backend._testing import held
+from torch_backend.conformance.bits import bit_identical
 
 ELEMENTS = 1 << 20  # whole blocks of the allocator
 
@@ -100,7 +101,7 @@ def test_recording_the_stream_of_a_conjugated_or_negated_tensor_keeps_its_memory
             torch.full((1000,), 9j, device="tb")  # would take the freed block if it were free at once
             torch.accelerator.current_stream().synchronize()
         torch.accelerator.current_stream().wait_stream(side)
-        assert torch.equal(seen.cpu().resolve_neg(), bits(torch.full((1000,), 1 + 2j)).resolve_conj().resolve_neg())
+        assert bit_identical(seen.cpu().resolve_neg(), bits(torch.full((1000,), 1 + 2j)).resolve_conj().resolve_neg())
         del seen
     side.synchronize()
     assert torch.accelerator.memory_allocated() == before
@@ -151,7 +152,7 @@ def changed_through_views(device: str) -> tuple[Tensor, Tensor]:
 
 def test_in_place_changes_through_views_and_their_gradients(busy: None) -> None:
     for actual, expected in zip(changed_through_views("tb"), changed_through_views("cpu"), strict=True):
-        assert torch.equal(actual.cpu(), expected)
+        assert bit_identical(actual.cpu(), expected)
 
 
 def test_data_may_be_exchanged_while_the_old_memory_is_still_to_be_read(busy: None) -> None:
@@ -196,7 +197,7 @@ def test_tied_weights_stay_tied_when_moved_copied_and_trained() -> None:
             F.cross_entropy(model(words.to(device)), words.to(device)).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     torch.testing.assert_close(there.embedding.weight.cpu(), here.embedding.weight)
-    assert torch.equal(clone.head.weight, before)
+    assert bit_identical(clone.head.weight, before)
 
 
 # ---- autograd and autocast -------------------------------------------------------------------------------------------
