@@ -15,7 +15,7 @@ import torch.nn.functional as F
 import torch_backend.device_module as tb
 from torch import nn
 from torch_backend._testing import held
-from torch_backend.conformance.bits import assert_bit_identical
+from torch_backend.conformance.bits import assert_bit_identical, bit_identical
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
 
@@ -66,7 +66,7 @@ def test_a_captured_step_trains_as_the_plain_one(name: str) -> None:
     right = training(plain, OPTIMIZERS[name](plain.parameters()))
     for x, y in batches(12):
         loss, expected = train(x, y), right(x, y)
-        assert torch.equal(loss, expected)
+        assert bit_identical(loss, expected)
         assert not loss.requires_grad
         assert_same_parameters(net, plain)
     assert (train.captures, train.replays, train.refusal) == (1, 9, "")
@@ -105,7 +105,7 @@ def test_gradients_are_there_or_not_as_in_the_plain_step(where: str) -> None:
         if where == "before, outside":
             for optimizer in optimizers:
                 optimizer.zero_grad()
-        assert torch.equal(train(x, y), right(x, y))
+        assert bit_identical(train(x, y), right(x, y))
         assert_same_parameters(net, plain)
         if where == "after, outside":
             for optimizer in optimizers:
@@ -121,7 +121,7 @@ def test_other_shapes_have_graphs_of_their_own() -> None:
     right = training(plain, OPTIMIZERS["SGD"](plain.parameters()))
     for large, small in zip(batches(6), batches(6, size=3), strict=True):
         for batch in (large, small):
-            assert torch.equal(train(*batch), right(*batch))
+            assert bit_identical(train(*batch), right(*batch))
     assert_same_parameters(net, plain)
     assert train.captures == 2
     assert train.replays == 10
@@ -131,7 +131,7 @@ def test_no_more_graphs_are_kept_than_allowed() -> None:
     call = tb_compile.step(lambda x: x * 2, warm_up=1, most_graphs=2)
     for size in (1, 2, 3, 4, 1, 2, 3, 4):
         x = torch.randn(size, device="tb")
-        assert torch.equal(call(x), x * 2)
+        assert bit_identical(call(x), x * 2)
         assert sum(len(form.captured) for form in call._forms.values()) <= 2
     assert call.captures > 2
 
@@ -144,7 +144,7 @@ def test_a_learning_rate_that_changes_now_and_then_makes_another_graph() -> None
     for i, (x, y) in enumerate(batches(20)):
         for optimizer in optimizers:
             optimizer.param_groups[0]["lr"] = 0.1 if i < 10 else 0.01
-        assert torch.equal(train(x, y), right(x, y))
+        assert bit_identical(train(x, y), right(x, y))
     assert_same_parameters(net, plain)
     assert train.captures == 2
     assert train.refusal == ""
@@ -158,7 +158,7 @@ def test_a_learning_rate_that_always_changes_runs_as_it_is_and_says_why() -> Non
     for i, (x, y) in enumerate(batches(20)):
         for optimizer in optimizers:
             optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
-        assert torch.equal(train(x, y), right(x, y))
+        assert bit_identical(train(x, y), right(x, y))
     assert_same_parameters(net, plain)
     assert train.captures <= 3
     assert "learning rate may be a tensor" in train.refusal
@@ -175,7 +175,7 @@ def test_a_learning_rate_on_the_device_is_read_again() -> None:
     for i, (x, y) in enumerate(batches(12)):
         for rate in rates:
             rate.fill_(0.1 / (i + 1))
-        assert torch.equal(train(x, y), steps[1](x, y))
+        assert bit_identical(train(x, y), steps[1](x, y))
     assert_same_parameters(*nets)
     assert train.captures == 1
 
@@ -191,7 +191,7 @@ def test_a_loaded_optimizer_state_is_the_one_that_counts() -> None:
         if i == 8:
             for optimizer, state in zip(optimizers, saved, strict=True):
                 optimizer.load_state_dict(state)
-        assert torch.equal(train(x, y), right(x, y))
+        assert bit_identical(train(x, y), right(x, y))
     assert_same_parameters(net, plain)
     assert train.captures == 2
 
@@ -206,7 +206,7 @@ def test_parameters_that_moved_are_captured_again() -> None:
             for one in (net, plain):
                 for parameter in one.parameters():
                     parameter.data = parameter.data * 2
-        assert torch.equal(train(x, y), right(x, y))
+        assert bit_identical(train(x, y), right(x, y))
     assert_same_parameters(net, plain)
     assert train.captures == 2
 
@@ -222,7 +222,7 @@ def test_reset_forgets_what_was_captured() -> None:
             parameter.data = parameter.data * 2
         call.reset()
         for _ in range(3):
-            assert torch.equal(call(x), net(x))
+            assert bit_identical(call(x), net(x))
     assert call.captures == 1
 
 
@@ -241,10 +241,10 @@ def test_random_numbers_go_on_and_repeat_with_the_seed() -> None:
     x = torch.ones(512, device="tb")
     torch.manual_seed(5)
     drawn = [call(x) for _ in range(6)]
-    assert all(not torch.equal(one, other) for i, one in enumerate(drawn) for other in drawn[:i])
+    assert all(not bit_identical(one, other) for i, one in enumerate(drawn) for other in drawn[:i])
     torch.manual_seed(5)
     plain = [F.dropout(x, 0.5) for _ in range(6)]
-    assert all(torch.equal(one, other) for one, other in zip(drawn, plain, strict=True))
+    assert all(bit_identical(one, other) for one, other in zip(drawn, plain, strict=True))
 
 
 def test_a_step_that_waits_runs_as_it_is_and_loses_nothing() -> None:
@@ -305,7 +305,7 @@ def test_a_mistake_of_the_function_is_its_own() -> None:
     with pytest.raises(KeyError, match="mine"):
         train(x)
     for parameter, gradient in zip(net.parameters(), gradients, strict=True):
-        assert torch.equal(parameter.grad, gradient)  # type: ignore[arg-type]
+        assert bit_identical(parameter.grad, gradient)  # type: ignore[arg-type]
     train(x)
     assert train.captures == 1
 

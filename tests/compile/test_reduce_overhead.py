@@ -15,6 +15,7 @@ import torch_backend.device_module as tb
 from conftest import RunPython
 from torch import nn
 from torch_backend._testing import held
+from torch_backend.conformance.bits import bit_identical
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 BACKENDS = ("tb", "tb_inductor")
@@ -62,8 +63,8 @@ def train(model: nn.Module, call: Callable[..., Any], steps: int = CALLS, **opti
 def test_training_gives_the_bits_of_the_default_mode(backend: str, no_fallbacks: None) -> None:
     model, plain = net(), net()
     losses = train(model, graphed(model, backend))
-    assert torch.equal(torch.stack(losses), torch.stack(train(plain, torch.compile(plain, backend=backend))))
-    assert all(torch.equal(*pair) for pair in zip(model.buffers(), plain.buffers(), strict=True))
+    assert bit_identical(torch.stack(losses), torch.stack(train(plain, torch.compile(plain, backend=backend))))
+    assert all(bit_identical(*pair) for pair in zip(model.buffers(), plain.buffers(), strict=True))
     assert (launches(), captures(), refusals()) == ([CALLS - 2] * 2, [1, 1], ["", ""])
 
 
@@ -109,7 +110,7 @@ def test_results_survive_launches_of_other_functions() -> None:
             call(x)
     result = second(x)
     first(x)
-    assert torch.equal(result, x * 2 + 1)
+    assert bit_identical(result, x * 2 + 1)
     assert launches() == [5, 5]
 
 
@@ -147,8 +148,8 @@ def test_each_launch_draws_new_numbers_and_the_seed_repeats_it(backend: str) -> 
 
     first, second = draws(), draws()
     assert launches() == [2 * CALLS - 2]
-    assert all(torch.equal(*pair) for pair in zip(first, second, strict=True))
-    assert not any(torch.equal(*pair) for pair in itertools.pairwise(first))
+    assert all(bit_identical(*pair) for pair in zip(first, second, strict=True))
+    assert not any(bit_identical(*pair) for pair in itertools.pairwise(first))
 
 
 def test_sizes_that_change_have_a_graph_each() -> None:
@@ -166,7 +167,7 @@ def test_strides_that_change_are_captured_again_and_in_the_end_no_more() -> None
     square = torch.randn(6, 6, device="tb")
     for i in range(40):
         x = square if i // 4 % 2 else square.t()
-        assert torch.equal(call(x), x * 2)
+        assert bit_identical(call(x), x * 2)
     assert all(count <= 9 for count in captures())
 
 
@@ -193,7 +194,7 @@ def test_what_cannot_be_a_graph_runs_as_it_is_and_says_why(
     call = graphed(function)
     for _ in range(CALLS + 8):
         given = [torch.ones(3, device="tb")] * (1 if inputs else 0) + extra
-        assert torch.equal(call(*given).cpu(), function(*given).cpu())
+        assert bit_identical(call(*given).cpu(), function(*given).cpu())
     [refusal] = refusals()
     assert (why in refusal, launches()) == (True, [0])
 
@@ -215,7 +216,7 @@ def test_inside_captures_it_is_part_of_them() -> None:
         inside = call(x)
     x.fill_(2)
     graph.replay()
-    assert torch.equal(inside, x.sin() * 2)
+    assert bit_identical(inside, x.sin() * 2)
     assert launches() >= before
 
 
@@ -245,7 +246,7 @@ def test_threads_may_share_a_function() -> None:
 
     def work() -> None:
         for i in range(200):
-            if not torch.equal(call(x), expected):
+            if not bit_identical(call(x), expected):
                 wrong.append(i)
 
     threads = [threading.Thread(target=work) for _ in range(3)]

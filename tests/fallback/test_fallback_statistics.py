@@ -12,6 +12,7 @@ import pytest
 import torch
 from conftest import RunPython
 from fallback import example_operators  # noqa: F401 - registers example::mode
+from torch_backend.conformance.bits import bit_identical
 
 tb: Any = torch.tb  # type: ignore[attr-defined]
 
@@ -235,7 +236,7 @@ def test_a_forced_operator_runs_on_the_cpu_inside_the_block_only() -> None:
         y = x + x
     z = x + x
     assert y.device == x.device
-    assert torch.equal(y.cpu(), z.cpu())
+    assert bit_identical(y.cpu(), z.cpu())
     row = rows()["aten::add.Tensor"]
     assert (row.calls, row.forced) == (1, 1)
 
@@ -267,7 +268,7 @@ def test_gradients_flow_through_forced_operators() -> None:
     y.sigmoid().sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None
     assert y.grad is not None
-    assert torch.equal(x.grad.cpu(), y.grad)
+    assert bit_identical(x.grad.cpu(), y.grad)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch_backend.device_module as tb
 from ops.cases.case import CASES, Source, assert_same
+from torch_backend.conformance.bits import bit_identical
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -96,4 +97,4 @@ def test_attention_on_intra_op_threads_has_the_bits_of_one_thread() -> None:
     for _ in range(12):
         graph.replay()
         for result, wanted in zip(results, expected, strict=True):
-            assert torch.equal(result.cpu(), wanted)
+            assert bit_identical(result.cpu(), wanted)

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 import torch_backend.device_module as tb
 from torch import nn
+from torch_backend.conformance.bits import bit_identical
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -106,8 +107,8 @@ def test_replays_compute_what_eager_steps_do(model: Callable[[], nn.Module], opt
     torch.manual_seed(11)
     assert replayed(other, graph, 5, batches) == expected
     for wanted, got in zip(one.parameters(), other.parameters(), strict=True):
-        assert torch.equal(wanted, got)
-    assert torch.equal(tb.get_rng_state(), state)
+        assert bit_identical(wanted, got)
+    assert bit_identical(tb.get_rng_state(), state)
 
 
 def test_dropout_differs_from_replay_to_replay_and_continues_the_sequence() -> None:
@@ -125,11 +126,11 @@ def test_dropout_differs_from_replay_to_replay_and_continues_the_sequence() -> N
     more = torch.rand(8, device="tb").cpu()
     torch.manual_seed(5)
     expected = [(F.dropout(x, 0.5).cpu(), torch.rand(8, device="tb").cpu()) for _ in range(3)]
-    assert not torch.equal(got[0][0], got[1][0])
+    assert not bit_identical(got[0][0], got[1][0])
     for pair, wanted in zip(got, expected, strict=True):
-        assert torch.equal(pair[0], wanted[0])
-        assert torch.equal(pair[1], wanted[1])
-    assert torch.equal(more, torch.rand(8, device="tb").cpu())
+        assert bit_identical(pair[0], wanted[0])
+        assert bit_identical(pair[1], wanted[1])
+    assert bit_identical(more, torch.rand(8, device="tb").cpu())
 
 
 def test_queued_replays_draw_each_its_own_numbers() -> None:
@@ -145,7 +146,7 @@ def test_queued_replays_draw_each_its_own_numbers() -> None:
         row.copy_(x)
     torch.manual_seed(9)
     expected = [torch.empty(16, device="tb").uniform_().cpu() for _ in range(4)]
-    assert torch.equal(kept.cpu(), torch.stack(expected))
+    assert bit_identical(kept.cpu(), torch.stack(expected))
 
 
 def test_generators_of_their_own_and_random_operators_with_cached_layouts() -> None:
@@ -164,11 +165,11 @@ def test_generators_of_their_own_and_random_operators_with_cached_layouts() -> N
     graph = tb.Graph()
     with tb.graph(graph):
         y = draw()
-    assert torch.equal(generator.get_state(), state)
+    assert bit_identical(generator.get_state(), state)
     for wanted_y, wanted_x in expected:
         graph.replay()
-        assert torch.equal(y.cpu(), wanted_y)
-        assert torch.equal(x.cpu(), wanted_x)
+        assert bit_identical(y.cpu(), wanted_y)
+        assert bit_identical(x.cpu(), wanted_x)
 
 
 def test_checkpoints_recompute_the_same_dropout() -> None:
@@ -196,7 +197,7 @@ def test_checkpoints_recompute_the_same_dropout() -> None:
     torch.manual_seed(2)
     for wanted in expected:
         graph.replay()
-        assert torch.equal(gradient.cpu(), wanted)
+        assert bit_identical(gradient.cpu(), wanted)
 
 
 # ---- what a capture refuses ------------------------------------------------------------------------------------------
@@ -216,7 +217,7 @@ def test_waiting_inside_names_operator_line_and_remedy() -> None:
     refused(lambda: x.sum().item(), r"_local_scalar_dense.* at .*test_graphs.py:\d+.* read results after replay")
     refused(lambda: x.nonzero(), r"aten::nonzero at .*test_graphs.py:\d+ .*would wait")
     refused(lambda: x.cpu(), r"aten::copy_ at .*test_graphs.py:\d+ .*would wait")
-    refused(lambda: torch.equal(x, x), "aten::equal at .* would wait")
+    refused(lambda: bit_identical(x, x), "aten::equal at .* would wait")
     refused(tb.synchronize, "captures, so its work has not begun")
     refused(lambda: tb.empty_cache(), "capture is in progress")
 

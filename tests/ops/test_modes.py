@@ -191,7 +191,7 @@ def test_queued_work_computes_in_the_default_dtype_of_its_call() -> None:
     ours = [numerator.to("tb"), denominator.to("tb")]
     result = behind_slow_work(lambda: ours[0] / ours[1])
     torch.set_default_dtype(torch.float32)
-    assert torch.equal(result.cpu(), numerator.double() / denominator)
+    assert bit_identical(result.cpu(), numerator.double() / denominator)
 
 
 def test_queued_work_has_the_determinism_of_its_call() -> None:

@@ -17,6 +17,7 @@ from examples.demo.model import make_model
 from examples.demo.report import Result, draw_losses, smoothed, table, write_json
 from examples.demo.settings import ModelSettings, TrainingSettings
 from examples.demo.training import Trainer, generate, learning_rate
+from torch_backend.conformance.bits import bit_identical
 
 CPU = torch.device("cpu")
 MODEL = ModelSettings(width=16, heads=2, blocks=1, context=8)
@@ -38,7 +39,7 @@ def result() -> Result:
 
 def test_the_corpus_is_the_standard_library_and_the_same_each_time(corpus: Corpus) -> None:
     again = read_corpus()
-    assert torch.equal(corpus.train, again.train)
+    assert bit_identical(corpus.train, again.train)
     assert len(corpus.train) > 10 * len(corpus.held_out) > 0
     assert b"class OrderedDict(dict):" in corpus.train.numpy().tobytes() + corpus.held_out.numpy().tobytes()
     assert 2.5 < corpus.unigram_entropy < math.log(256)
@@ -58,9 +59,9 @@ def test_targets_are_the_inputs_one_byte_later_and_the_seed_decides(corpus: Corp
     first, second, other = (Batches(corpus.train, 4, 16, seed) for seed in (1, 1, 2))
     x, y = first.next()
     assert (x.shape, y.shape, x.dtype) == ((4, 16), (4, 16), torch.int64)
-    assert torch.equal(x[:, 1:], y[:, :-1])
-    assert torch.equal(x, second.next()[0])
-    assert not torch.equal(x, other.next()[0])
+    assert bit_identical(x[:, 1:], y[:, :-1])
+    assert bit_identical(x, second.next()[0])
+    assert not bit_identical(x, other.next()[0])
 
 
 def test_attention_is_causal() -> None:
@@ -70,8 +71,8 @@ def test_attention_is_causal() -> None:
     changed[0, 5] = (changed[0, 5] + 1) % 256
     with torch.no_grad():
         a, b = model(tokens), model(changed)
-    assert torch.equal(a[0, :5], b[0, :5])
-    assert not torch.equal(a[0, 5:], b[0, 5:])
+    assert bit_identical(a[0, :5], b[0, :5])
+    assert not bit_identical(a[0, 5:], b[0, 5:])
 
 
 def test_masks_from_outside_replace_those_of_dropout() -> None:

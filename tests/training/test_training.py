@@ -13,6 +13,7 @@ from examples.demo.settings import ModelSettings, TrainingSettings
 from examples.demo.training import Trainer
 from torch import nn
 from torch.nn import functional
+from torch_backend.conformance.bits import bit_identical
 
 CPU, TB = torch.device("cpu"), torch.device("tb")
 MODEL = ModelSettings(width=32, heads=2, blocks=2, context=16)
@@ -107,7 +108,7 @@ def test_transformer_in_float16_skips_steps_until_the_scale_fits_and_then_improv
             history += losses(trainer, 1)
             found.append(scaler.get_scale())
             if step == 0:
-                assert all(torch.equal(p, q) for p, q in zip(trainer.model.parameters(), before, strict=True))
+                assert all(bit_identical(p, q) for p, q in zip(trainer.model.parameters(), before, strict=True))
         return found, history
 
     corpus = read_corpus()
@@ -129,12 +130,12 @@ def test_gradient_scaling_skips_a_step_with_infinite_gradients() -> None:
     scaler.scale(model(torch.full((1, 2), float("inf"), device=TB)).sum()).backward()
     scaler.step(optimizer)
     scaler.update()
-    assert torch.equal(model.weight.detach().cpu(), before)
+    assert bit_identical(model.weight.detach().cpu(), before)
     assert scaler.get_scale() == 2.0
     optimizer.zero_grad()
     scaler.scale(model(torch.ones(1, 2, device=TB)).sum()).backward()
     scaler.step(optimizer)
-    assert not torch.equal(model.weight.detach().cpu(), before)
+    assert not bit_identical(model.weight.detach().cpu(), before)
 
 
 def test_deterministic_algorithms_give_the_bits_of_the_cpu_at_its_thread_count() -> None:
@@ -145,6 +146,6 @@ def test_deterministic_algorithms_give_the_bits_of_the_cpu_at_its_thread_count()
     try:
         for _ in range(6):  # kernels are timed on one and on several threads in the first calls
             found = [on_tb.sum(), on_tb.mean(0), on_tb.t() @ on_tb]
-            assert [torch.equal(a.cpu(), b) for a, b in zip(found, expected, strict=True)] == [True] * 3
+            assert [bit_identical(a.cpu(), b) for a, b in zip(found, expected, strict=True)] == [True] * 3
     finally:
         torch.use_deterministic_algorithms(False)

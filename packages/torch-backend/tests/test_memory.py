@@ -5,6 +5,7 @@ import gc
 import pytest
 import torch
 from conftest import Script
+from torch_backend.conformance.bits import bit_identical
 
 MiB = 1 << 20
 
@@ -111,7 +112,7 @@ def test_pin_memory_really_pins() -> None:
     assert not x.is_pinned()
     assert pinned.is_pinned()
     assert pinned[10:].is_pinned()
-    assert torch.equal(pinned, x)
+    assert bit_identical(pinned, x)
     assert torch.tb.host_memory_stats()["active_bytes.current"] >= pinned.nbytes
     assert torch.empty(3, pin_memory=True).is_pinned()
 
@@ -125,7 +126,7 @@ def test_pinned_memory_copies_both_ways_without_blocking_and_right() -> None:
         torch.empty(1 << 16, pin_memory=True).fill_(-1)
         back = (on_device * 2).to("cpu", non_blocking=True)
         torch.tb.synchronize()
-        assert torch.equal(back, expected * 2)
+        assert bit_identical(back, expected * 2)
 
 
 def test_pinned_cache_can_be_emptied() -> None:

@@ -8,6 +8,7 @@ import pickle
 import pytest
 import torch
 from conftest import Script
+from torch_backend.conformance.bits import bit_identical
 
 
 def test_save_and_load_come_back_to_tb() -> None:
@@ -17,7 +18,7 @@ def test_save_and_load_come_back_to_tb() -> None:
     buffer.seek(0)
     loaded = torch.load(buffer)
     assert loaded["all"].device == x.device
-    assert torch.equal(loaded["all"], x)
+    assert bit_identical(loaded["all"], x)
     assert loaded["view"].stride() == (4, 2)
     assert loaded["view"].untyped_storage().data_ptr() == loaded["all"].untyped_storage().data_ptr()
 
@@ -118,7 +119,7 @@ def test_module_moves_keep_parameters_ties_and_optimizers() -> None:
     old = first.weight.detach().cpu().clone()
     model(torch.ones(2, 4, device="tb")).sum().backward()
     optimizer.step()
-    assert not torch.equal(first.weight.detach().cpu(), old)
+    assert not bit_identical(first.weight.detach().cpu(), old)
     model.cpu()
     assert first.weight is second.weight
     assert first.weight.device.type == "cpu"
@@ -128,7 +129,7 @@ def test_state_dict_loads_across_devices() -> None:
     source, target = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2).to("tb")
     target.load_state_dict(source.state_dict())
     assert target.weight.is_tb
-    assert torch.equal(target.weight.cpu(), source.weight)
+    assert bit_identical(target.weight.cpu(), source.weight)
     target.load_state_dict(copy.deepcopy(source.state_dict()), assign=True)
     assert target.weight.device.type == "cpu"
 
@@ -152,14 +153,14 @@ def test_a_model_s_state_loads_back_on_tb(tmp_path: pathlib.Path) -> None:
     loaded = torch.load(tmp_path / "model.pt")
     assert {t.device.type for t in loaded.values()} == {"tb"}
     for name, tensor in expected.items():
-        assert torch.equal(loaded[name].cpu(), tensor)
+        assert bit_identical(loaded[name].cpu(), tensor)
 
 
 def test_a_model_s_state_loads_on_the_cpu_with_map_location(tmp_path: pathlib.Path) -> None:
     expected = save_model(tmp_path / "model.pt")
     loaded = torch.load(tmp_path / "model.pt", map_location="cpu")
     assert {t.device.type for t in loaded.values()} == {"cpu"}
-    assert all(torch.equal(loaded[name], tensor) for name, tensor in expected.items())
+    assert all(bit_identical(loaded[name], tensor) for name, tensor in expected.items())
 
 
 def test_a_model_s_state_loads_in_a_process_without_the_backend(tmp_path: pathlib.Path, script: Script) -> None:

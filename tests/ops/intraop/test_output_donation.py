@@ -10,6 +10,7 @@ import torch
 import torch_backend  # noqa: F401
 from ops.threads import one_thread
 from tb_ops import _testing
+from torch_backend.conformance.bits import bit_identical
 
 LARGE = 4096
 
@@ -37,7 +38,7 @@ def test_a_result_is_made_where_it_is_wanted() -> None:
 
     # arange took the memory first; its product is stored elsewhere
     assert place([wanted], make) == (0, wanted.nbytes)
-    assert torch.equal(wanted, made[0])
+    assert bit_identical(wanted, made[0])
 
     def fill() -> list[torch.Tensor]:
         made[0] = torch.empty(64, 64).fill_(3)
@@ -45,7 +46,7 @@ def test_a_result_is_made_where_it_is_wanted() -> None:
 
     assert place([wanted], fill) == (wanted.nbytes, 0)
     assert made[0].data_ptr() == wanted.data_ptr()
-    assert torch.equal(wanted, torch.full((64, 64), 3.0))
+    assert bit_identical(wanted, torch.full((64, 64), 3.0))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_result_is_made_where_it_is_wanted() -> None:
 def test_wherever_pytorch_makes_a_tensor(make: Callable[[], torch.Tensor]) -> None:
     wanted = torch.full((64, 64), -1.0)
     assert place([wanted], lambda: [make().fill_(5)]) == (wanted.nbytes, 0)
-    assert torch.equal(wanted, torch.full((64, 64), 5.0))
+    assert bit_identical(wanted, torch.full((64, 64), 5.0))
 
 
 def test_results_in_each_others_memory() -> None:
@@ -74,8 +75,8 @@ def test_results_in_each_others_memory() -> None:
         return [first, second]
 
     assert place(wanted, swapped) == (0, 2 * wanted[0].nbytes)
-    assert torch.equal(wanted[0], torch.full((64, 64), 1.0))
-    assert torch.equal(wanted[1], torch.full((64, 64), 2.0))
+    assert bit_identical(wanted[0], torch.full((64, 64), 1.0))
+    assert bit_identical(wanted[1], torch.full((64, 64), 2.0))
 
 
 def test_a_result_in_its_memory_with_other_strides() -> None:
@@ -86,7 +87,7 @@ def test_a_result_in_its_memory_with_other_strides() -> None:
         return [torch.empty(64, 64).copy_(numbers).t()]
 
     assert place(wanted, transposed) == (0, wanted[0].nbytes)
-    assert torch.equal(wanted[0], numbers.t())
+    assert bit_identical(wanted[0], numbers.t())
 
 
 def test_one_result_given_twice() -> None:
@@ -97,7 +98,7 @@ def test_one_result_given_twice() -> None:
         return [result, result]
 
     assert place(wanted, twice) == (wanted[0].nbytes, wanted[1].nbytes)
-    assert all(torch.equal(tensor, torch.full((64, 64), 4.0)) for tensor in wanted)
+    assert all(bit_identical(tensor, torch.full((64, 64), 4.0)) for tensor in wanted)
 
 
 def test_other_threads_and_what_comes_after_get_memory_of_their_own() -> None:
@@ -134,7 +135,7 @@ def on_both(run: Callable[[torch.device], list[torch.Tensor]]) -> tuple[int, int
     with one_thread():
         expected = run(torch.device("cpu"))
     for ours, theirs in zip(found, expected, strict=True):
-        assert torch.equal(ours.cpu(), theirs)
+        assert bit_identical(ours.cpu(), theirs)
     return after[0] - before[0], after[1] - before[1]
 
 
