@@ -57,7 +57,7 @@ void initialize() {
   if (done) return;
   TORCH_CHECK(c10::GetAllocator(device_type) != nullptr,
               "tb-ops needs an allocator for the device type; import torch_backend, which registers it, first.");
-  host::cpu_kernels(); // an unknown value of its variable is an error here, before anything is registered
+  host::cpu_kernels(); // throws for an unknown value of its variable, before anything is registered
   open();
   block_launches();
   check(runtime.device.on_shutdown(&report_last_warnings, nullptr), "on_shutdown", -1);

@@ -1,11 +1,11 @@
 // Which operators serve which driver: one ordered list of backends.
 //
-// Several backends may serve one driver. They register in the order of the list: host, torch_cuda, jit, aclnn, host_copy. A
-// later one takes only what is still free. Operators that no backend takes run by the default kernel (dispatch/fallback.h).
-// A new backend is a new row in backends.cpp.
+// Several backends may serve one driver. They register in the order of the list: host, torch_cuda, jit, aclnn,
+// host_copy. A later one takes only what is still free. Operators that no backend takes run by the default kernel
+// (dispatch/fallback.h). A new backend is a new row in backends.cpp.
 //
-// Nothing is registered in static initialisers: the driver is known only when it is open, and importing the package must not
-// change PyTorch.
+// Nothing is registered in static initialisers: the driver is known only when it is open, and importing the package
+// must not change PyTorch.
 #pragma once
 #include <torch/library.h>
 
@@ -19,10 +19,10 @@ struct OperatorBackend {
   const char *name;
   const char *description; // for users: what its operators are
   const char *rule;        // for users: which drivers it serves
-  // Once, when the driver is open, before anything is registered. Throws c10::Error if the environment asks for what cannot
-  // be.
+  // Says whether the backend serves the open driver. Called once, before anything is registered. Throws c10::Error if
+  // an environment variable asks for something impossible.
   bool (*serves)(const Runtime &runtime);
-  // aten: kernels of the device; autograd: kernels above PyTorch's autograd.
+  // Registers the device's kernels in `aten`, and kernels for the autograd key in `autograd`.
   void (*install)(torch::Library &aten, torch::Library &autograd);
 };
 
@@ -34,8 +34,9 @@ struct BackendState {
 // Every backend, in order, and whether it serves the open driver. Empty before initialize().
 const std::vector<BackendState> &backends();
 
-// Opens the driver and registers the operators. Once, without Python's lock, since opening may take it; cheap after that. A
-// failure leaves nothing registered, so that a later call may succeed.
+// Opens the driver and registers the operators at the first call; later calls are cheap. The caller must not hold
+// Python's lock, since opening the driver may take it. A failure leaves nothing registered, so that a later call may
+// succeed.
 void initialize();
 
 } // namespace tb::ops

@@ -1,4 +1,5 @@
-// Operators of other libraries: their kernels registered when a driver that fits is open, their calls launched.
+// Operators of other libraries. They register their kernels when a driver that runs closures is open, and launch calls
+// here.
 #include "custom/custom.h"
 
 #include <c10/util/SmallVector.h>
@@ -17,7 +18,7 @@ namespace {
 
 std::mutex lock;
 bool native = false;
-std::vector<void (*)()> deferred; // until a driver that runs kernels is open
+std::vector<void (*)()> deferred; // called when a driver that runs kernels is open
 
 void on_native(void (*function)()) {
   {
@@ -27,7 +28,7 @@ void on_native(void (*function)()) {
   function();
 }
 
-// The other library's half of a call.
+// Owns the other library's state of a call.
 class State {
 public:
   State(const tb_operator *op, void *state) : op_(op), state_(state) {}
@@ -72,13 +73,13 @@ struct CodeCall {
   void **arguments;
 };
 
-// The closure's kind of an operator or of code, made at its first call and kept for ever.
+// The kind of closure of an operator or of code. It is made at the first call and never freed.
 template <class Call> struct Kind {
   using Queued = Closure<Call>;
   explicit Kind(const char *name)
       : closure{sizeof(tb_closure), 0, name, &Queued::template run<ThreadInvariance::never>, &Queued::destroy} {}
 
-  // From the place where tb_operator and tb_code keep it.
+  // Returns the kind that a tb_operator or tb_code keeps at `place`, and makes it if there is none.
   static Kind &of(void *&place, const char *name) {
     const std::atomic_ref<void *> known(place);
     void *kind = known.load(std::memory_order_acquire);

@@ -6,7 +6,7 @@ namespace tb::ops {
 
 extern const tb_export exported;
 
-// Calls the functions that on_native was given; from now on on_native calls at once.
+// Calls the functions that were passed to on_native. Later calls of on_native call their function at once.
 void register_custom();
 
 } // namespace tb::ops

@@ -1,4 +1,4 @@
-// The counted CPU fallback for kernels that take some calls only.
+// The counted CPU fallback for kernels that do not support all calls.
 #pragma once
 #include <ATen/native/CPUFallback.h>
 
@@ -8,7 +8,7 @@
 
 namespace tb::ops {
 
-// One call: call_fallback<at::_ops::add_out>(self, other, alpha, out).
+// Runs one call on the CPU, as in call_fallback<at::_ops::add_out>(self, other, alpha, out).
 template <class Op, class... Arguments> decltype(auto) call_fallback(Arguments &&...arguments) {
   return at::native::call_fallback_fn<&counted_fallback, Op>::call(std::forward<Arguments>(arguments)...);
 }

@@ -1,4 +1,4 @@
-// Data-dependent operators by the CPU's kernels.
+// Runs data-dependent operators with the CPU's kernels.
 #include "dispatch/data_dependent.h"
 
 #include "dispatch/redispatch.h"

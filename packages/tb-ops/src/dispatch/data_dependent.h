@@ -1,5 +1,5 @@
-// Operators whose results have a size that depends on the data, so that every call waits. Another device's kernel is their
-// native kernel, and no fallback.
+// Operators whose results have a size that depends on the data, so that every call waits. Another device's kernel
+// computes them, and counts as their native kernel, not as a fallback.
 #pragma once
 #include <torch/library.h>
 
@@ -17,7 +17,7 @@ template <BoxedKernel *kernel> void register_data_dependent(torch::Library &aten
     aten.impl(name, torch::CppFunction::makeFromBoxedFunction<kernel>());
 }
 
-// The CPU's kernel on aliases. Only if the host may touch device memory.
+// Runs the CPU's kernel on aliases. The host must be allowed to touch device memory.
 void run_data_dependent(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack);
 
 } // namespace tb::ops

@@ -1,4 +1,4 @@
-// The fallback on aliases or copies.
+// Runs the fallback on aliases or copies.
 #include "dispatch/fallback.h"
 
 #include <ATen/native/CPUFallback.h>
@@ -50,12 +50,12 @@ void run_default_kernel(const c10::OperatorHandle &op, c10::DispatchKeySet keys,
   default_kernel(op, keys, stack);
 }
 
-// PyTorch sends the convolutions of devices that it does not know to operators that refuse everything. This kernel sends them
-// on to the operators of the CPU, which take all kinds of convolution.
+// PyTorch sends the convolutions of devices that it does not know to operators that refuse everything. This kernel
+// sends them on to the operators of the CPU, which take all kinds of convolution.
 constexpr int64_t arguments_of_backward = 10;
 void convolution(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
   const bool backward = std::ssize(op.schema().arguments()) == arguments_of_backward;
-  if (backward) { // bias_sizes are the fourth argument there, given if output_mask asks for the bias's gradient
+  if (backward) { // bias_sizes is its fourth argument; it is set if output_mask asks for the bias's gradient
     const bool bias = (*(stack->end() - 1)).toBoolList().get(2);
     const int64_t channels = (*(stack->end() - arguments_of_backward)).toTensor().size(1);
     stack->insert(stack->end() - 7, bias ? c10::IValue(std::vector<int64_t>{channels}) : c10::IValue());

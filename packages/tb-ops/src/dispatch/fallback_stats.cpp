@@ -1,4 +1,4 @@
-// Entries, budgets and refusals.
+// Keeps the entries and the budgets, and refuses calls.
 #include "dispatch/fallback_stats.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Budget {
   std::string refusal;
 };
 
-std::mutex lock; // of all below except `mode`
+std::mutex lock; // guards all below except `mode`
 std::unordered_map<std::string, FallbackEntry> entries;
 std::unordered_map<std::string, bool> warned;
 std::vector<Budget> budgets; // in the order of opening
@@ -32,7 +32,7 @@ std::string described(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> 
   return "Called with " + describe_arguments(op.schema(), arguments) + (where.empty() ? "" : " at " + where) + ". ";
 }
 
-// Counts the call in every open budget. If some have none left, throws, and the innermost of these keeps the text.
+// Counts the call in every open budget. Throws if a budget is used up; the innermost such budget keeps the text.
 void spend(const std::string &name, const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
   uint64_t number = 0, allowed = 0;
   {
@@ -74,7 +74,7 @@ void apply_mode(const std::string &name, const c10::OperatorHandle &op, c10::Arr
                    "torch.tb.fallbacks(); TB_FALLBACK=allow silences this, TB_FALLBACK=error forbids it.");
 }
 
-// Makes the operator's entry, with the place of this call. Finding the place is expensive, and only the first one is kept.
+// Makes the operator's entry with the place of this call. Only the first place is kept, since finding one is expensive.
 void open_entry(const std::string &name) {
   {
     const std::lock_guard guard(lock);
@@ -142,7 +142,7 @@ FallbackCall::~FallbackCall() {
   const std::chrono::duration<double> took = Clock::now() - start_;
   const std::lock_guard guard(lock);
   FallbackEntry &entry = entries[name_];
-  entry.name = name_; // it may have been reset meanwhile
+  entry.name = name_; // reset_fallbacks() may have removed the entry meanwhile
   entry.calls++;
   entry.forced += forced_;
   entry.bytes += bytes_;

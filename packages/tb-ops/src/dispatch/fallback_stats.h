@@ -1,5 +1,6 @@
-// Statistics of operators that run on the CPU: their cost, the place of their first call, and how many calls are allowed. One
-// set for the process, since autograd calls operators on threads of its own. Safe from any thread.
+// Statistics of operators that run on the CPU: their cost, the place of their first call, and how many calls are
+// allowed. The process has one set, since autograd calls operators on threads of its own. Any thread may call these
+// functions.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace tb::ops {
 
-// What an operator without a kernel does: run silently, warn once per operator, or raise.
+// What a call of an operator without a kernel does: run silently, warn once per operator, or throw.
 enum class FallbackMode { allow, warn, error };
 inline constexpr std::string_view fallback_mode_names[] = {"allow", "warn", "error"};
 void set_fallback_mode(FallbackMode mode);
@@ -22,9 +23,9 @@ FallbackMode fallback_mode();
 struct FallbackEntry {
   std::string name; // with the overload: "aten::std.correction"
   uint64_t calls = 0;
-  uint64_t forced = 0; // of these calls, those of force_fallback
+  uint64_t forced = 0; // calls that force_fallback() asked for
   uint64_t bytes = 0;  // of the tensors given and returned
-  double seconds = 0;  // wall time, waiting for the stream included
+  double seconds = 0;  // wall time, with the waits for the stream
   Origin first;
 };
 std::vector<FallbackEntry> fallbacks(); // most time first
@@ -33,11 +34,11 @@ void reset_fallbacks();
 
 // A budget counts every fallback of the process from opening to closing, and refuses those beyond `calls`.
 uint64_t open_budget(uint64_t calls);
-// The text of the first refusal, also if its exception was swallowed; empty if there was none.
+// Returns the text of the budget's first refusal, even if the program swallowed its exception; empty if there was none.
 std::string close_budget(uint64_t number);
 
-// One call, counted from construction to destruction, also when it throws. The constructor throws
-// c10::NotImplementedError when the mode or a budget forbids the call.
+// Counts one call, from construction to destruction, also if it throws. The constructor throws c10::NotImplementedError
+// if the mode or a budget forbids the call.
 class FallbackCall {
 public:
   FallbackCall(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments, bool forced);

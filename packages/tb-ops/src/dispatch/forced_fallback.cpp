@@ -1,4 +1,4 @@
-// Registers the CPU's kernel over the device's.
+// Registers the CPU's kernel in place of the device's.
 #include "dispatch/forced_fallback.h"
 
 #include <torch/library.h>
@@ -15,13 +15,13 @@ namespace tb::ops {
 namespace {
 
 struct Force {
-  std::unique_ptr<torch::Library> library; // its end restores the kernel before
+  std::unique_ptr<torch::Library> library; // its destructor restores the earlier kernel
   size_t holders = 0;
 };
 std::mutex forces_lock;
 std::map<std::string, Force> forces;
 
-// PyTorch warns that a kernel is replaced, which is the purpose here.
+// Hides PyTorch's warning that a kernel is replaced, which is the purpose here.
 struct Silence : c10::WarningHandler {
   void process(const c10::Warning &) override {}
 };
@@ -30,11 +30,11 @@ struct Silence : c10::WarningHandler {
 
 void force_fallback(const std::string &name, const std::string &overload) {
   const std::optional<c10::OperatorHandle> op =
-      c10::Dispatcher::singleton().findSchema({name, overload}); // null also for names without schema
+      c10::Dispatcher::singleton().findSchema({name, overload}); // also null for a name without a schema
   TORCH_CHECK_VALUE(op, "force_fallback: there is no operator ", name, overload.empty() ? "" : ".", overload);
   const bool composed = op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
                         (!op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) ||
-                         op->hasKernelForDispatchKey(c10::DispatchKey::AutogradPrivateUse1)); // by us
+                         op->hasKernelForDispatchKey(c10::DispatchKey::AutogradPrivateUse1)); // tb-ops' own kernel
   TORCH_CHECK_NOT_IMPLEMENTED(!composed, "force_fallback: ", name_of(*op),
                               " has no kernel that could be passed by: it is composed of other operators. Force those");
   TORCH_CHECK_NOT_IMPLEMENTED(op->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),

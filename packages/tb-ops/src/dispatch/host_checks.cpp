@@ -1,4 +1,4 @@
-// Which operators check on the host: those whose schema has an argument check_errors, and those listed here.
+// Says which operators check on the host: those whose schema has an argument check_errors, and those listed here.
 #include "dispatch/host_checks.h"
 
 #include <algorithm>
@@ -12,14 +12,14 @@ namespace {
 
 using Call = const NamedArguments &;
 
-// Operators with all their overloads. tests/ops/test_host_checks.py holds the list against what PyTorch's own
-// kernels do.
+// Each row stands for all overloads of an operator. tests/ops/test_host_checks.py compares the list with what PyTorch's
+// own kernels do.
 struct Row {
   std::string_view operation;
   HostCheck check;
 };
 const Row rows[] = {
-    // Their kernels read whether LAPACK succeeded.
+    // The kernels of these read whether LAPACK succeeded.
     {"aten::_linalg_eigh", {"", nullptr}},
     {"aten::_linalg_eigvals", {"", nullptr}},
     {"aten::_linalg_svd", {"", nullptr}},
@@ -28,7 +28,7 @@ const Row rows[] = {
     {"aten::linalg_eig", {"", nullptr}},
     {"aten::linalg_eigvals", {"", nullptr}},
     {"aten::linalg_lstsq", {"", nullptr}},
-    // They read lengths, indices, ranges or zero points.
+    // These read lengths, indices, ranges or zero points.
     {"aten::_ctc_loss", {"with lengths in tensors", [](Call call) { return call["input_lengths"].isTensor(); }}},
     {"aten::fake_quantize_per_channel_affine_cachemask",
      {"with integer zero points",

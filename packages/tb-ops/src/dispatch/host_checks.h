@@ -1,6 +1,6 @@
-// Operators whose kernels read on the host what tensors hold, and raise before they return. PyTorch's CUDA kernels do so too:
-// "when inputs are on a CUDA device, this function synchronizes". They wait at every call, so that `try: svd(x)` catches the
-// error. Errors that other kernels find in values are raised by the next wait.
+// Operators whose kernels read values of tensors on the host, and throw before they return. PyTorch's CUDA kernels do
+// so too: "when inputs are on a CUDA device, this function synchronizes". These operators wait at every call, so that
+// `try: svd(x)` catches the error. The next wait raises errors that other kernels find in values.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -28,17 +28,17 @@ private:
 };
 
 struct HostCheck {
-  const char *when;                            // which calls check, as the coverage listing says; empty: all
-  bool (*applies)(const NamedArguments &call); // null: to all calls
+  const char *when;                            // which calls check, for the coverage listing; empty for all
+  bool (*applies)(const NamedArguments &call); // null if all calls check
 };
 
-// Empty if the operator's kernel checks nothing on the host.
+// Returns which calls of the operator check on the host; empty if none does.
 std::optional<HostCheck> host_check(const c10::OperatorHandle &op);
 
-// (operator, when) of the native operators that check on the host, empty where in all calls: for the coverage listing.
+// Returns pairs (operator, HostCheck::when) of the native operators that check on the host, for the coverage listing.
 std::vector<std::pair<std::string, std::string>> checked_operators();
 
-// One call by the CPU's kernel on the caller's thread, after a wait.
+// Waits for the stream and runs the CPU's kernel on the caller's thread.
 void run_checked(const c10::OperatorHandle &op, torch::jit::Stack *stack);
 
 } // namespace tb::ops

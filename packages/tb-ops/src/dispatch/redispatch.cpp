@@ -1,6 +1,6 @@
-// Aliases: tensors of another torch device over the same storages, so that views, in-place results and out= resizing keep
-// their identity. Only new results are copied, into the device's own memory, so that freeing stays stream-ordered and the
-// allocator's statistics stay true.
+// Runs another torch device's kernels on aliases: tensors of that device over the same storages, so that views,
+// in-place results and out= resizing keep their identity. Only new results are copied, into the device's own memory, so
+// that their memory is freed in stream order and the allocator's statistics stay true.
 #include "dispatch/redispatch.h"
 
 #include <ATen/Context.h>
@@ -18,8 +18,8 @@
 namespace tb::ops {
 namespace {
 
-// While it lives, another backend's current device is the first of these, and its current stream of each the one under
-// tb's.
+// While it lives, the first of the devices is another backend's current device, and the native stream of tb's current
+// stream is that backend's current stream on each device.
 class OnStreams {
 public:
   OnStreams(c10::DeviceType type, c10::ArrayRef<c10::DeviceIndex> devices)
@@ -38,7 +38,7 @@ public:
   OnStreams &operator=(const OnStreams &) = delete;
 
 private:
-  // torch.cuda numbers a stream that it did not make by its handle; 0 is the default stream for both.
+  // torch.cuda identifies a stream that it did not make by its handle. 0 is the default stream for both.
   static c10::StreamId native(c10::DeviceIndex device) {
     uint64_t handle = 0;
     check(runtime.driver->stream_native(runtime.self, current_stream(device), &handle), "stream_native", device);
@@ -98,11 +98,11 @@ public:
   void saw(c10::Device device) {
     if (!device_) device_ = device;
   }
-  // The device on which the kernel makes what it is asked to make on a tb device.
+  // Returns the target's device for a tb device that the call asks for.
   c10::Device device_of(c10::Device here) const {
     return on_host() ? c10::Device(c10::kCPU) : c10::Device(target_.type, here.index());
   }
-  // All devices of the call, device() first.
+  // Returns all devices of the call, device() first.
   c10::ArrayRef<c10::DeviceIndex> devices() {
     if (devices_.empty()) devices_.push_back(device());
     return devices_;
@@ -132,7 +132,7 @@ public:
     }
   }
 
-  // The tb tensor for a tensor that the kernel returned: an argument itself, a view of one, or a new one.
+  // Returns the tb tensor for a tensor that the kernel returned: an argument itself, a view of one, or a new tensor.
   at::Tensor back(const at::Tensor &alias) {
     if (!alias.defined()) return alias;
     for (const Pair &pair : pairs_)
@@ -172,7 +172,7 @@ private:
   };
   struct Shared {
     c10::Storage here, alias;
-    c10::DispatchKeySet keys; // for views: autograd's keys are there, or not, as in the tensor viewed
+    c10::DispatchKeySet keys; // of the first tensor; views get them, so that autograd's keys agree
   };
 
   bool on_host() const { return target_.type == c10::kCPU; }
@@ -215,7 +215,7 @@ private:
   const SyncReason why_;
   c10::SmallVector<Pair, 6> pairs_;
   c10::SmallVector<Shared, 6> storages_;
-  c10::SmallVector<c10::DeviceIndex, 2> devices_; // of the tensors
+  c10::SmallVector<c10::DeviceIndex, 2> devices_; // of the tensor arguments
   std::optional<c10::Device> device_;
 };
 

@@ -1,4 +1,4 @@
-// One call of an operator by the kernels of another torch device, over the bytes of tb tensors.
+// Runs one call of an operator with the kernels of another torch device, over the memory of tb tensors.
 #pragma once
 #include <c10/core/DeviceType.h>
 #include <c10/core/DispatchKey.h>
@@ -11,25 +11,26 @@
 
 namespace tb::ops {
 
-// Whose kernels run. CPU: synchronizes the current stream, then runs. Other backends: enqueues on the current stream, which
-// needs the driver's groups ASYNC and NATIVE, and memory and streams that are the backend's as well.
+// The device whose kernels run. For the CPU the call waits for the current stream and then runs. For another backend it
+// is queued on the current stream, which needs the driver's groups ASYNC and NATIVE, and memory and streams that are
+// the backend's as well.
 struct TargetBackend {
   c10::DeviceType type;
   c10::DispatchKey key;
-  bool waits = type == c10::DeviceType::CPU; // for the stream, before the call; reported as tb's own waits are
+  bool waits = type == c10::DeviceType::CPU; // for the stream before the call; the wait is reported like tb's own
 };
 inline constexpr TargetBackend cpu_backend{c10::kCPU, c10::DispatchKey::CPU};
 
-// Runs the kernel on the caller's thread, over tensors of the target that alias the arguments. The arguments take over what
-// the kernel does to the shapes and storages of their aliases.
+// Runs the kernel on the caller's thread, over tensors of the target that alias the arguments. What the kernel does to
+// the shapes and storages of the aliases is done to the arguments too.
 void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack, TargetBackend target,
                         SyncReason why = SyncReason::data_dependent);
 
-// The same by the CPU's kernel. Only if the host may touch device memory.
+// Does the same with the CPU's kernel. The host must be allowed to touch device memory.
 void redispatch_to_cpu(const c10::OperatorHandle &op, torch::jit::Stack *stack,
                        SyncReason why = SyncReason::data_dependent);
 
-// New results that were copied from the memory of another backend's allocator into the device's own.
+// Counts new results that were copied from the memory of another backend's allocator into the device's own.
 struct RedispatchCopies {
   std::atomic<uint64_t> results{0}, bytes{0};
 };

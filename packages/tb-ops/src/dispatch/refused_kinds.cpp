@@ -1,4 +1,4 @@
-// Refusals of tensors that are not dense.
+// Refuses tensors that are not dense.
 #include "dispatch/refused_kinds.h"
 
 #include <ATen/ops/_nested_tensor_from_tensor_list_native.h>
@@ -14,7 +14,7 @@
 namespace tb::ops {
 namespace {
 
-// Tensors of kinds that PyTorch can give the device's name though nothing here works with them.
+// A kind of tensor that PyTorch can make for any device, but that no operator here accepts.
 struct Kind {
   c10::DispatchKey key;
   const char *name, *remedy;
@@ -26,7 +26,7 @@ constexpr Kind refused_kinds[] = {
     {c10::DispatchKey::NestedTensorPrivateUse1, "nested (strided layout)", "nest it with layout=torch.jagged"},
 };
 
-constexpr size_t compressed = 1, nested = 3; // places above
+constexpr size_t compressed = 1, nested = 3; // indices in refused_kinds
 
 [[noreturn]] void refuse_kind(std::string_view name, size_t place) {
   const Kind &kind = refused_kinds[place];
@@ -39,8 +39,8 @@ template <size_t i> void refuse(const c10::OperatorHandle &op, c10::DispatchKeyS
   refuse_kind(name_of(op), i);
 }
 
-// PyTorch itself makes such tensors for any device, so that the refusal would come at the first use. Their members may be
-// dense tensors on tb, or tensors anywhere if the call asks for device tb.
+// PyTorch's own functions make such tensors for any device, so without these refusals the error would come at the first
+// use. The members may be dense tensors on tb, or tensors on another device if the call asks for device tb.
 constexpr const char *makers_of_compressed[] = {"sparse_compressed_tensor.comp_plain_value_size",
                                                 "sparse_compressed_tensor.comp_plain_value",
                                                 "_sparse_compressed_tensor_unsafe",
@@ -51,13 +51,13 @@ constexpr const char *makers_of_compressed[] = {"sparse_compressed_tensor.comp_p
                                                 "_sparse_bsc_tensor_unsafe"};
 constexpr char maker_of_nested[] = "_nested_tensor_from_tensor_list";
 
-// empty_like of a tensor on the CPU makes one and calls none of these. The operators that PyTorch has for any device then
-// refuse.
+// empty_like of a tensor on the CPU makes a compressed tensor and calls none of these functions. So the operators that
+// PyTorch has for compressed tensors of any device refuse too.
 constexpr const char *uses_of_compressed[] = {"values", "crow_indices", "ccol_indices", "col_indices", "row_indices",
                                               "_nnz",   "sparse_dim",   "dense_dim",    "_to_copy",    "_to_dense",
                                               "clone",  "copy_",        "zero_",        "abs",         "sum"};
 
-// For tensors on the CPU that would become one on tb.
+// Refuses to make a nested tensor on tb out of tensors on the CPU.
 at::Tensor nested_from_list(at::TensorList list, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                             std::optional<at::Device> device, std::optional<bool> pin_memory) {
   if (device && device->type() == device_type) refuse_kind(maker_of_nested, nested);

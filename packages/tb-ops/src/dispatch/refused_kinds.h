@@ -3,7 +3,8 @@
 
 namespace tb::ops {
 
-// Every operator on such a tensor, and PyTorch's own functions that would make one, raise NotImplementedError with a remedy.
+// Makes every operator on such a tensor, and PyTorch's own functions that would make one, raise NotImplementedError
+// with a remedy.
 void register_refused_kinds();
 
 } // namespace tb::ops

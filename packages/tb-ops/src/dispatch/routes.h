@@ -4,7 +4,7 @@
 
 namespace tb::ops {
 
-void register_routed_views(torch::Library &aten);   // shapes and strides only: for any driver
+void register_routed_views(torch::Library &aten);   // they change shapes and strides only, for any driver
 void register_routed_kernels(torch::Library &aten); // bodies that end in kernels of the backend host
 
 } // namespace tb::ops

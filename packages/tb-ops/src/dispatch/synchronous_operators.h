@@ -6,7 +6,7 @@
 
 namespace tb::ops {
 
-// (operator, reason), for the coverage listing.
+// Returns pairs (operator, reason), for the coverage listing.
 std::vector<std::pair<std::string, std::string>> synchronous_operators();
 
 } // namespace tb::ops

@@ -1,5 +1,5 @@
-// CPU generators that continue the sequence of a tb generator, for CPU kernels that draw random numbers. They are reproducible
-// by torch.manual_seed, but are not the numbers that tb's own random operators draw.
+// CPU generators that continue the sequence of a tb generator, for CPU kernels that draw random numbers. Their numbers
+// are reproducible by torch.manual_seed, but are not those that tb's own random operators draw.
 #pragma once
 #include <ATen/core/Generator.h>
 
@@ -9,7 +9,8 @@
 
 namespace tb::ops {
 
-// In two steps, since captured work makes the generator at each launch. Without a generator: the device's own.
+// Reserves a state of the given generator, or of the device's default generator, and makes a CPU generator from it.
+// These are two steps, since captured work makes its generator at each launch.
 PhiloxState reserve_cpu_generator(const std::optional<at::Generator> &given, c10::DeviceIndex device);
 at::Generator cpu_generator(const PhiloxState &philox);
 

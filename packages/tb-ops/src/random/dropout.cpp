@@ -1,4 +1,4 @@
-// Calls of dropout that draw no random numbers.
+// Computes calls of dropout that draw no random numbers.
 #include "random/dropout.h"
 
 #include <ATen/ops/clone_ops.h>

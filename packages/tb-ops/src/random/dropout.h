@@ -7,7 +7,8 @@
 
 namespace tb::ops {
 
-// Result and mask of a call that draws nothing: on no elements, or outside of training. Raises what the CPU raises for `p`.
+// Returns the result and the mask of a call that draws nothing, because it has no elements or is outside of training;
+// empty for other calls. Throws the CPU's error if `p` is no probability.
 std::optional<std::tuple<at::Tensor, at::Tensor>> undrawn_dropout(const at::Tensor &input, double p,
                                                                   std::optional<bool> train);
 

@@ -1,4 +1,4 @@
-// Checks of randperm.
+// Checks the arguments of randperm.
 #include "random/permutation.h"
 
 #include <ATen/EmptyTensor.h>
@@ -11,7 +11,8 @@ void check_permutation(int64_t n, const std::optional<at::Generator> &generator,
   TORCH_CHECK(!generator || out.device() == generator->device(), "Expected a '", out.device(),
               "' generator device but found '", generator ? generator->device() : out.device(), "'");
   const c10::ScalarType type = out.scalar_type();
-  // By a tensor of the host: PyTorch's check makes one of the largest number, and that may overflow.
+  // The check gets a tensor of the host, because PyTorch's check makes a tensor of the largest number, which may
+  // overflow.
   at::native::check_supported_max_int_with_precision(
       n, at::Tensor(at::detail::empty_cpu({0}, type, std::nullopt, std::nullopt, std::nullopt, std::nullopt)));
   const bool offered = type == c10::kHalf || type == c10::kBFloat16 ||

@@ -7,7 +7,7 @@
 
 namespace tb::ops {
 
-// Raises what randperm raises on the CPU.
+// Throws what randperm throws on the CPU.
 void check_permutation(int64_t n, const std::optional<at::Generator> &generator, const at::Tensor &out);
 
 } // namespace tb::ops

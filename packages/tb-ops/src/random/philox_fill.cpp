@@ -1,4 +1,4 @@
-// Fills of tensors from tb-generator.
+// Fills tensors with numbers from tb-generator.
 #include "random/philox_fill.h"
 
 #include <ATen/ops/add_ops.h>
@@ -73,7 +73,8 @@ uint64_t default_range(c10::ScalarType type) {
 
 namespace {
 
-// Types that the generator does not know are filled as 64-bit integers and converted.
+// Returns the type in which a tensor is filled. Integers that the generator does not know are filled as 64-bit integers
+// and converted.
 c10::ScalarType filled_as(c10::ScalarType type) {
   if (generator_type(type)) return type;
   TORCH_CHECK_NOT_IMPLEMENTED(c10::isIntegralType(type, false), "random numbers of type ", type,

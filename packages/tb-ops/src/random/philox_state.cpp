@@ -1,4 +1,4 @@
-// The reservation of states, and tb-ops' part in captures (tb/component.h).
+// Reserves states, and implements tb-ops' part in captures (tb/component.h).
 #include "random/philox_state.h"
 
 #include <ATen/Context.h>
@@ -15,9 +15,9 @@ namespace {
 // A generator from which a capture draws.
 struct CapturedGenerator {
   at::Generator generator;
-  uint64_t seed, start;                                                      // as the capture began
+  uint64_t seed, start;                                                      // when the capture began
   uint64_t used = 0;                                                         // counters
-  std::shared_ptr<PhiloxState> extragraph = std::make_shared<PhiloxState>(); // of the launch that runs
+  std::shared_ptr<PhiloxState> extragraph = std::make_shared<PhiloxState>(); // of the launch that runs now
 };
 
 struct CapturePart {
@@ -25,7 +25,7 @@ struct CapturePart {
   std::vector<CapturedGenerator> generators;
 };
 
-std::mutex lock; // of the list below, and of the lists of generators in it
+std::mutex lock; // guards the list below, and the lists of generators in it
 std::vector<CapturePart *> active;
 
 tb_status begin(int32_t device, tb_stream *, uint64_t, void **out) {
@@ -35,11 +35,11 @@ tb_status begin(int32_t device, tb_stream *, uint64_t, void **out) {
   return TB_OK;
 }
 
-// Sets the generators back: nothing has been drawn yet.
+// Sets the generators back to where the capture began, since nothing has been drawn yet.
 void end(void *handle) {
   auto *part = static_cast<CapturePart *>(handle);
   {
-    const std::lock_guard guard(lock); // not together with a generator's: reserve_captured takes both
+    const std::lock_guard guard(lock); // not held with a generator's mutex, which reserve_captured() locks first
     std::erase(active, part);
   }
   for (CapturedGenerator &captured : part->generators) {
@@ -48,7 +48,8 @@ void end(void *handle) {
   }
 }
 
-// Runs in front of a launch. Earlier launches that are still queued have their own.
+// Records the generator's state in front of a launch. Earlier launches that are still queued have recordings of their
+// own.
 struct NoteStart {
   std::shared_ptr<PhiloxState> to;
   uint64_t seed, offset;
@@ -64,7 +65,7 @@ struct NoteStart {
 };
 
 tb_status note_start(CapturedGenerator &captured, tb_stream *stream) {
-  void *storage = nullptr; // before the lock, since a full queue makes it wait
+  void *storage = nullptr; // before the lock, since it waits if the queue is full
   if (const tb_status status = runtime.driver->closure_reserve(runtime.self, stream, sizeof(NoteStart), &storage))
     return status;
   const std::lock_guard<std::mutex> guard(captured.generator.mutex());
@@ -97,7 +98,7 @@ void destroy(void *handle) {
 
 const tb_capture_part own_part{sizeof(tb_capture_part), 0, "tb-ops", begin, end, launch, destroy};
 
-// tb-ops' part of the capture that the stream takes part in; NULL if it takes part in none.
+// Returns tb-ops' part of the capture that the stream takes part in, or NULL if it takes part in none.
 CapturePart *part_of(tb_stream *stream) {
   void *found = nullptr;
   check(runtime.stream.capture_part(stream, &own_part, &found), "capture_part", -1);
@@ -111,7 +112,7 @@ CapturedGenerator &captured_generator(CapturePart &part, const at::Generator &ge
   return part.generators.back();
 }
 
-// With the generator's mutex held.
+// The caller holds the generator's mutex.
 PhiloxState reserve_captured(CapturePart &part, at::Generator &generator, uint64_t counters) {
   const std::lock_guard guard(lock);
   CapturedGenerator &captured = captured_generator(part, generator);

@@ -1,4 +1,4 @@
-// The arguments of meta functions.
+// Converts an operator's arguments to those of its meta function.
 #pragma once
 #include "structured/structured.h"
 
@@ -6,7 +6,7 @@ namespace tb::ops {
 
 template <class Meta, size_t outputs = 1> using Out = Structured<Meta, Schema::out, outputs>;
 
-// What a meta function takes in place of an operator's optional arguments.
+// Returns the argument as the meta function takes it; optional arguments have other types there.
 template <class Argument> const Argument &meta_argument(const Argument &argument) { return argument; }
 inline at::OptionalScalarRef meta_argument(const std::optional<at::Scalar> &value) {
   return value ? at::OptionalScalarRef(*value) : at::OptionalScalarRef();

@@ -1,6 +1,6 @@
-// Pointwise operators on uniform operands. Their meta functions compute a common shape, dtype and strides, which takes a sixth
-// of the caller's time. Operands that agree in all of these need no meta function. The CPU kernel on the worker checks
-// everything again.
+// Pointwise operators on uniform operands. Their meta functions compute a common shape, dtype and strides, which takes
+// a sixth of the caller's time. Operands that agree in all of these need no meta function. The CPU kernel on the worker
+// checks everything again.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
@@ -46,8 +46,8 @@ namespace tb::ops {
 
 template <class Meta, class... Metas> inline constexpr bool one_of = (std::is_same_v<Meta, Metas> || ...);
 
-// Whether a meta function does no more than that: the output of floating tensors of one shape and dtype is like them,
-// whatever the values of the tensors and of real numbers.
+// Whether a meta function computes nothing else. Then the output for floating-point tensors of one shape and dtype has
+// this shape and dtype too, whatever the values of the tensors and of real numbers.
 template <class Meta> inline constexpr bool elementwise =
     one_of<Meta, at::meta::structured_add_Tensor, at::meta::structured_addcdiv, at::meta::structured_addcmul,
            at::meta::structured_clamp_min, at::meta::structured_cos, at::meta::structured_div_Tensor,
@@ -60,7 +60,8 @@ template <class Meta> inline constexpr bool elementwise =
            at::meta::structured_sub_Tensor, at::meta::structured_tanh, at::meta::structured_tanh_backward,
            at::meta::structured_threshold_backward>;
 
-// Contiguous, strided, and neither conjugated nor negated by a bit: its bytes are its elements in order.
+// Whether the tensor is strided, contiguous and neither lazily conjugated nor lazily negated, so that its bytes are its
+// elements in order.
 inline bool plain(const at::Tensor &tensor) {
   const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
   return tensor.defined() && impl->layout() == c10::kStrided && impl->is_contiguous() && !impl->is_conj() &&
@@ -71,7 +72,8 @@ inline bool same_type_and_shape(const at::Tensor &one, const at::Tensor &other) 
   return one.dtype() == other.dtype() && one.sizes() == other.sizes();
 }
 
-// Whether two plain tensors of one type and shape share some bytes but not all: kernels refuse to write to such.
+// Whether two plain tensors of one type and shape share some bytes but not all. Kernels refuse to write to such
+// tensors.
 inline bool partly_overlap(const at::Tensor &one, const at::Tensor &other) {
   const auto from = reinterpret_cast<uintptr_t>(one.const_data_ptr());
   const auto to = reinterpret_cast<uintptr_t>(other.const_data_ptr());
@@ -85,7 +87,7 @@ public:
     if (!first) {
       first = &tensor;
       good = plain(tensor) && tensor.device().type() == device_type && is_floating(tensor.scalar_type());
-    } else { // with equal keys: layout and bits, too
+    } else { // equal dispatch keys: equal layouts and conjugate and negative bits
       good = good && tensor.key_set() == first->key_set() && tensor.is_contiguous() &&
              tensor.get_device() == first->get_device() && same_type_and_shape(tensor, *first);
     }

@@ -1,4 +1,4 @@
-// Outputs of structured operators.
+// Makes and checks the outputs of structured operators.
 #include "structured/structured.h"
 
 #include <ATen/EmptyTensor.h>
@@ -56,7 +56,7 @@ at::Tensor concatenation(const at::ITensorListRef &tensors, int64_t dim) {
   int64_t length = 0;
   for (const at::Tensor &tensor : list) {
     const c10::IntArrayRef own = tensor.sizes();
-    // A contiguous tensor may also look channels-last: then the order of the tensors matters.
+    // A contiguous tensor may also be channels-last. Then PyTorch's memory format depends on the order of the tensors.
     if (tensor.key_set() != keys || tensor.device() != device || tensor.dtype() != type || own.size() != shape.size() ||
         !tensor.is_contiguous() || (own.size() > 3 && tensor.suggest_memory_format() != c10::MemoryFormat::Contiguous))
       return {};

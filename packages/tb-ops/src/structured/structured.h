@@ -1,5 +1,6 @@
-// Structured operators: PyTorch's own meta function checks the arguments and asks for outputs here, on the calling thread; the
-// CPU kernel runs later on the worker. One class template for each kind of schema replaces generated classes.
+// Structured operators. PyTorch's own meta function checks the arguments and asks for outputs here, on the calling
+// thread; the CPU kernel runs later on the worker. One class template for each kind of schema replaces generated
+// classes.
 #pragma once
 #include <ATen/TensorIterator.h>
 #include <ATen/TensorMeta.h>
@@ -13,12 +14,12 @@
 
 namespace tb::ops {
 
-// A new output that a meta function asks for.
+// Allocates an output that a meta function asks for.
 at::Tensor create_output(c10::IntArrayRef sizes, c10::IntArrayRef strides, const c10::TensorOptions &options);
-// An out= argument: checked against the options and resized as PyTorch does.
+// Checks an out= argument against the options and resizes it, as PyTorch does.
 void resize_output(const at::Tensor &out, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                    const c10::TensorOptions &options);
-// An in-place argument: checked, never resized.
+// Checks an in-place argument, which is never resized.
 void check_in_place(const at::Tensor &self, c10::IntArrayRef sizes, const c10::TensorOptions &options);
 
 enum class Schema { functional, in_place, out };
@@ -35,7 +36,8 @@ public:
     requires(schema != Schema::functional)
       : outputs{std::cref(tensors)...} {}
 
-  // The CPU kernel makes its own proxy if it needs exactly these strides, so an output of another layout is accepted here.
+  // The CPU kernel makes its own proxy if it needs exactly these strides, so an output of another layout is accepted
+  // here.
   void set_output_strided(int64_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                           c10::TensorOptions options) override {
     set_output_raw_strided(i, sizes, strides, options);
@@ -81,7 +83,8 @@ public:
   std::array<StructuredOutput<schema>, 1> outputs;
 
 private:
-  // The output of a call on tensors like `first`. False: one of them overlaps the output in part.
+  // Makes the output of a call on tensors like `first`. Returns false if one of them overlaps an in-place output in
+  // part.
   template <class... Arguments> bool take(const at::Tensor &first, const Arguments &...arguments) {
     if constexpr (schema == Schema::functional) {
       outputs[0] = empty_like_contiguous(first);
@@ -96,10 +99,11 @@ private:
   }
 };
 
-// The output of cat if its tensors differ in their length in one dimension only; undefined otherwise.
+// Allocates the output of cat if its tensors differ only in their length along `dim`. Returns an undefined tensor
+// otherwise.
 at::Tensor concatenation(const at::ITensorListRef &tensors, int64_t dim);
 
-// The same for cat, whose meta function took a quarter of the caller's time.
+// Does the same for cat, whose meta function took a quarter of the caller's time.
 template <class Meta> class ConcatenationCall {
 public:
   void meta(const at::ITensorListRef &tensors, int64_t dim) {
@@ -119,9 +123,9 @@ template <class Meta, Schema schema, size_t count> using Structured = std::condi
     std::conditional_t<std::is_same_v<Meta, at::meta::structured_cat> && schema == Schema::functional,
                        ConcatenationCall<Meta>, MetaCall<Meta, schema, count>>>;
 
-// Raises unless every defined tensor is on one tb device; returns it.
+// Returns the tb device of all defined tensors. Throws if they are on different devices.
 c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors);
-// The same for a list and the output.
+// Does the same for a list and the output.
 c10::DeviceIndex common_device(const char *operation, const at::ITensorListRef &tensors, const at::Tensor &out);
 
 } // namespace tb::ops

@@ -72,12 +72,12 @@ _state = _State()
 
 
 def native() -> bool:
-    """True when the open driver runs closures, and so the CPU's kernels; False when tb-ops' own or the fallback run."""
+    """True if the open driver runs closures, and so the CPU's kernels; False if tb-ops' kernels or the fallback run."""
     return _core.native()
 
 
 class OperatorBackend(NamedTuple):
-    """A set of operators, and which drivers it serves. Several may serve one driver."""
+    """A set of operators, and the drivers that it serves. Several sets may serve one driver."""
 
     name: str
     serves: bool
@@ -89,9 +89,9 @@ class OperatorBackend(NamedTuple):
 
 
 def backends() -> list[OperatorBackend]:
-    """Every set of operators, in the order in which they register: a later one takes only what is still free.
+    """Every set of operators, in the order in which they register. A later set takes only what is still free.
 
-    Operators that none of them takes run by the counted CPU fallback.
+    The counted CPU fallback runs operators that none of them takes.
 
     Raises:
         RuntimeError: no driver is usable. See initialize(), which this calls.
@@ -101,7 +101,7 @@ def backends() -> list[OperatorBackend]:
 
 
 class KernelImages(NamedTuple):
-    """Device kernels of this process: compiled here, found in the cache, and the cache's folder ("": none)."""
+    """How many device kernels this process compiled and found in the cache, and the cache's folder ("" for none)."""
 
     compiled: int
     found: int
@@ -109,44 +109,44 @@ class KernelImages(NamedTuple):
 
 
 def kernel_images() -> KernelImages:
-    """How the device kernels that this process has used came about. Nothing is compiled by asking."""
+    """The origin of the device kernels that this process has used. The call compiles nothing."""
     return KernelImages(*_core.kernel_images())
 
 
 class AclnnLibrary(NamedTuple):
-    """The vendor's library of operators in two phases (aclnn), as this process found it."""
+    """Ascend's library of operators (aclnn), as this process found it."""
 
     path: str
-    """What was opened; "": none is used."""
+    """The files that were opened; "" if no library is used."""
     reason: str
-    """Why none is used, and what to do; "" also where the driver's devices are not of that vendor."""
+    """Why no library is used, and what to do; "" also if the driver's devices are not Ascend's."""
     operators: int
-    """How many operators of PyTorch it runs."""
+    """How many operators of PyTorch the library runs."""
     missing: tuple[str, ...]
-    """Operators that fall back as the library lacks a function: "aten::exp.out: aclnnExp"."""
+    """Operators that fall back because the library lacks their function, such as "aten::exp.out: aclnnExp"."""
 
 
 def aclnn_library() -> AclnnLibrary:
-    """Which library runs operators on Ascend devices. Known once the driver is open: see initialize()."""
+    """The library that runs operators on Ascend devices. It is known once the driver is open; see initialize()."""
     path, reason, operators, missing = _core.aclnn_library()
     return AclnnLibrary(path, reason, operators, tuple(missing))
 
 
 class AclnnExecutors(NamedTuple):
-    """Executors of such a library that are kept to be used again."""
+    """Counts of the executors of such a library that are kept to be used again."""
 
     hits: int
-    """Calls that found one."""
+    """Calls that found an executor."""
     misses: int
     dropped: int
-    """For want of room, the least recently used first."""
+    """Executors that were removed because the cache was full, the least recently used first."""
     kept: int
     room: int
-    """TB_ACLNN_EXECUTORS, 1024 by default; 0: none is kept."""
+    """TB_ACLNN_EXECUTORS, 1024 by default; if it is 0, no executor is kept."""
 
 
 def aclnn_executors() -> AclnnExecutors:
-    """Counts since the process began. Calls that no executor could be kept for are not among them."""
+    """The counts since the process began. Calls whose executor cannot be kept are not counted."""
     return AclnnExecutors(*_core.aclnn_executors())
 
 

@@ -1,8 +1,9 @@
 """Where CPython keeps the running frames of a thread, found by comparing its memory with its frame objects.
 
-Work that fails late is long past the line that launched it. Recording that line through Python's own interface would
-take the interpreter's lock for every operator; runtime/call_site.h reads the interpreter's list of frames instead. The
-layout is no interface and differs between versions, so it is searched for here, and not used if it is not found.
+Work that fails late has left the line that launched it long ago. To record that line through Python's own interface
+would take the interpreter's lock for every operator, so runtime/call_site.h reads the interpreter's list of frames
+instead. The layout of frames is no interface and differs between versions. So this module searches for it, and it is
+not used if it is not found.
 """
 
 from __future__ import annotations
@@ -13,21 +14,22 @@ import struct
 import sys
 
 Offsets = tuple[int, int, int, int, int]
-"""state, indirect (-1: none), code, instruction, previous: bytes, as FrameOffsets of runtime/call_site.h has them."""
+"""The fields of FrameOffsets in runtime/call_site.h: state, indirect (-1 for none), code, instruction, previous."""
 
 _WORD = struct.calcsize("P")
 _MARKS = 3  # CPython 3.14 marks references in the low bits
-_STATE, _FRAME = 48, 12  # words that are looked at
+_STATE, _FRAME = 48, 12  # words to search
 
 
 def find() -> Offsets | None:
-    """The offsets that hold in every kind of call tried here; None where there are none."""
+    """The offsets that hold in every kind of call that is tried here; None if there are none."""
     if sys.implementation.name != "cpython" or not os.path.exists("/proc/self/mem"):
         return None
     with open("/proc/self/mem", "rb", buffering=0) as memory:
         number = memory.fileno()
         found = _candidates(number)
-        # Calls through C have an evaluation loop of their own: what holds for the outermost one only is no answer.
+        # Calls through C have an evaluation loop of their own. Offsets must hold in them too, not only in the
+        # outermost.
         found &= next(map(_candidates, [number]))
         found &= next(map(_through_c, [number]))
     return min(found, default=None)
@@ -42,10 +44,10 @@ def _candidates_of_a_call(memory: int) -> set[Offsets]:
 
 
 def _candidates(memory: int) -> set[Offsets]:
-    """Where the state of this thread leads to the frame of this function, and that to its caller's.
+    """The offsets at which this thread's state leads to this function's frame, and that to its caller's frame.
 
-    All reads are in this function itself: the innermost frame must stay this one. They go through the kernel, which
-    answers a wrong address with an error.
+    This function itself does all reads, since its frame must stay the innermost. They go through the operating system's
+    kernel, which returns an error for an invalid address.
     """
     frame = sys._getframe()
     caller = frame.f_back

@@ -1,7 +1,7 @@
-"""Warnings of kernels, given to Python's `warnings` after a wait as the launching call would have given them.
+"""Passes warnings of kernels to Python's `warnings` after a wait, as the launching call would have done.
 
-Filters, registries ("once", "default" by location) and categories are those of Python and of the line that PyTorch
-itself would name: the innermost line of Python code at the launch.
+Filters, registries ("once", "default" by location) and categories apply to the line that PyTorch itself would name: the
+innermost line of Python code at the launch.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _Launch = tuple[str, bool, list[tuple[int, int]], int]
 """The text, whether it is a DeprecationWarning, the launch's frames (see find_launch), how many times it came."""
 
 _MOST_TIMES = 1000
-"""That one warning is given after one wait; it comes from a loop, and one more says how often it came beyond."""
+"""The most times that one wait gives the same warning, which a loop repeats; one more warning counts the rest."""
 
 
 def report(launches: list[_Launch], dropped: int) -> tuple[BaseException | None, list[int]]:
-    """Gives all of them; what filters made of the first that raised, and the places of those that raised after it.
+    """Gives all warnings. Returns the first exception that a filter raised, and the places of those that raised later.
 
-    These are to be reported again. A warning that has raised is reported, however many times it came.
+    The caller reports the latter again. A warning that has raised is reported, however many times it came.
     """
     raised: BaseException | None = None
     left: list[int] = []
@@ -37,7 +37,7 @@ def report(launches: list[_Launch], dropped: int) -> tuple[BaseException | None,
                 _warn(text, category, line)
             if times > _MOST_TIMES:
                 _warn(f"{text} ({times - _MOST_TIMES} times more)", category, line)
-        except BaseException as error:  # whatever a filter, or a replaced showwarning, makes of it
+        except BaseException as error:  # a filter, or a replaced showwarning, may raise anything
             if raised is None:
                 raised = error.with_traceback(None)
             else:
@@ -54,7 +54,7 @@ def report(launches: list[_Launch], dropped: int) -> tuple[BaseException | None,
 
 
 def _launching_lines(launches: list[list[tuple[int, int]]]) -> list[_origin.Line | None]:
-    """Nearly always those of the innermost frames; further out where these are tb's own or gone."""
+    """The lines of the innermost frames; further out if these are tb's own or gone, which is rare."""
     lines: list[_origin.Line | None] = [None] * len(launches)
     for depth in (slice(0, 1), slice(1, None)):
         open_ones = [
@@ -73,11 +73,11 @@ def _waiting_line() -> _origin.Line:
         if not _origin.ours(frame.f_code.co_filename):
             return _origin.Line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, frame.f_globals)
         frame = frame.f_back
-    return _origin.Line("sys", 1, "", sys.__dict__)  # as warnings.warn names what no code calls
+    return _origin.Line("sys", 1, "", sys.__dict__)  # warnings.warn names this if no Python code calls it
 
 
 def _warn(text: str, category: type[Warning], line: _origin.Line) -> None:
-    """As warnings.warn does from that line."""
+    """Gives a warning as warnings.warn does from that line."""
     registry: dict[Any, Any] = line.namespace.setdefault("__warningregistry__", {})
     module = line.namespace.get("__name__") or "<string>"
     warnings.warn_explicit(text, category, line.file, line.line, module, registry)

@@ -1,4 +1,4 @@
-"""Where Python is when an operator falls back, or was when it was launched: the user's line, not PyTorch's."""
+"""Finds the user's line of Python, not PyTorch's, at which an operator falls back or was launched."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _DEEPEST = 64
 
 
 def find() -> tuple[str, list[str]]:
-    """The place of the call, and the stack, innermost frame first; ("", []) where no Python code runs.
+    """The place of the call, and the stack, innermost frame first; ("", []) if no Python code runs.
 
-    The place is the innermost line outside PyTorch. Autograd runs the backward pass on threads without Python code:
-    there it is the name of the backward node, with the line of its forward under torch.autograd.detect_anomaly().
+    The place is the innermost line outside PyTorch. Autograd runs the backward pass on threads without Python code.
+    There the place is the name of the backward node, with the line of its forward pass under
+    torch.autograd.detect_anomaly().
     """
     stack: list[str] = []
     place = ""
@@ -39,10 +40,10 @@ def find() -> tuple[str, list[str]]:
 
 
 def find_launch(frames: list[tuple[int, int]]) -> str:
-    """The place of a launch that its frames noted, innermost first, as (address of the code, of the instruction).
+    """The place of a launch, from its frames, innermost first, as (address of the code, address of the instruction).
 
-    The code may be gone by now: only an address that still is the code of a function or of a running frame counts.
-    "" where none does.
+    The code may be gone by now, so an address counts only if it is still the code of a function or of a running frame.
+    Returns "" if none is.
     """
     lines = [line for line in find_lines(frames) if line]
     places = [(f"{line.file}:{line.line} in {line.function}", _internal(line.file)) for line in lines]
@@ -59,7 +60,7 @@ class Line(NamedTuple):
 
 
 def find_lines(frames: list[tuple[int, int]]) -> list[Line | None]:
-    """The lines of such frames; None where the code is gone."""
+    """The lines of such frames; None for a frame whose code is gone."""
     alive = _living_code({address for address, _ in frames})
     return [
         _line(alive[address], address, instruction) if address in alive else None for address, instruction in frames
@@ -74,16 +75,16 @@ def _line(found: _Code, address: int, instruction: int) -> Line | None:
 
 
 _Code = tuple[CodeType, dict[str, Any]]
-"""With the globals of its module."""
+"""A code object, and the globals of its module."""
 
 
 def _living_code(wanted: set[int]) -> dict[int, _Code]:
-    """Of these addresses those that are code of a running frame, of a function, or nested in these."""
+    """Those of the addresses that are code of a running frame or a function, or code that is nested in such code."""
     found: dict[int, _Code] = {}
     seen: set[int] = set()
 
     def look(code: CodeType, namespace: dict[str, Any]) -> list[int]:
-        """What is new in `found` with this code and those nested in it."""
+        """Looks at the code and the code nested in it. Returns the addresses that it adds to `found`."""
         pending, new = [code], []
         while pending:
             code = pending.pop()
@@ -97,7 +98,7 @@ def _living_code(wanted: set[int]) -> dict[int, _Code]:
         return new
 
     running = sys._current_frames()
-    # Not this function's own: a frame that holds itself keeps all its callers' variables.
+    # Leave out this function's own frame: a frame that refers to itself keeps all its callers' variables alive.
     running[threading.get_ident()] = sys._getframe(1)
     for frame in running.values():
         following: FrameType | None = frame
@@ -111,15 +112,15 @@ def _living_code(wanted: set[int]) -> dict[int, _Code]:
             look(function.__code__, function.__globals__)
     if wanted - found.keys():
         if len(_functions) > 1000:
-            _functions.clear()  # only slower: the next search finds them again
+            _functions.clear()  # the next search finds them again, and only takes longer
         for item in gc.get_objects():
-            if type(item) is FunctionType:  # isinstance asks lazy objects
+            if type(item) is FunctionType:  # isinstance would evaluate lazy objects
                 _functions.update((address, weakref.ref(item)) for address in look(item.__code__, item.__globals__))
     return found
 
 
 _functions: dict[int, weakref.ref[FunctionType]] = {}
-"""Functions that had, or held, the code of an address when all were looked through, which takes tenths of a second."""
+"""Functions by the addresses of their code and its nested code. The search for them takes tenths of a second."""
 
 
 def _internal(file: str) -> bool:
@@ -136,6 +137,6 @@ def _backward() -> str:
     if node is None:
         return ""
     metadata: Any = node.metadata  # a property, declared as a method
-    forward = metadata.get("traceback_", [])  # only under detect_anomaly: entries as traceback.format_stack gives
+    forward = metadata.get("traceback_", [])  # set only under detect_anomaly: entries of traceback.format_stack
     lines = [entry.strip().splitlines()[0] for entry in forward if "site-packages" not in entry.splitlines()[0]]
     return f"the backward pass ({node.name()})" + (f" of {lines[-1]}" if lines else "")

@@ -1,4 +1,4 @@
-"""Hooks for tests and benchmarks: kernels by themselves, and counts of what happened inside. No public interface."""
+"""Hooks for tests and benchmarks: single kernels, and counts of internal events. This is no public interface."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from . import _core
 
 _hooks: Any = importlib.import_module(f"{_core.__name__}._testing")
-# The microkernels by themselves: attention_forward, attention_backward, lstm_forward, lstm_backward, max_pool, sgemm.
-# Their docstrings say what they take.
+# The single microkernels: attention_forward, attention_backward, lstm_forward, lstm_backward, max_pool, sgemm. Their
+# docstrings describe their arguments.
 microkernels = _hooks
 
 
 def sgemm(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, add: bool) -> bool:
-    """The float GEMM microkernel itself: out = left right or, with `add`, out += left right.
+    """Runs the float GEMM microkernel itself: out = left right or, with `add`, out += left right.
 
     Arguments:
         left: a CPU matrix, or a batch of them, whose rows or columns are dense.
@@ -54,7 +54,7 @@ def tried_attention() -> list[tuple[int, int, int, int, int, bool, bool, bool]]:
 
 
 def donate(donated: Sequence[torch.Tensor], make: Callable[[], Sequence[torch.Tensor]]) -> None:
-    """An output donation itself: the results of `make` are stored in the donated CPU tensors, in their order."""
+    """Runs an output donation: stores the results of `make` in the donated CPU tensors, in their order."""
     _hooks.donate(donated, make)
 
 

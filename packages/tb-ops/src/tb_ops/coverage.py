@@ -1,8 +1,8 @@
 """python -m tb_ops.coverage [--json FILE] [--markdown FILE] [--missing]: how each aten operator runs on this device.
 
 The kinds come from the dispatcher's own table, which says which kernel a call with tb tensors reaches under the driver
-in use, and from tb-ops' statement of which of its kernels wait. What neither knows is said here by name: operators that
-wait only for some arguments, and operators that make tensors which tb does not have.
+in use, and from tb-ops' list of its kernels that wait. This module names what neither knows: operators that wait only
+for some arguments, and operators that make tensors which tb does not have.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Operator:
     """How one overload runs on tb."""
 
     name: str
-    """As in the fallback statistics: "aten::std.correction"."""
+    """The name as in the fallback statistics: "aten::std.correction"."""
     kind: str
     """A key of KINDS."""
     reason: str
-    """Why it waits, falls back or is unsupported; which sort of composite it is; when native-async waits."""
+    """Why it waits, falls back or is unsupported, which sort of composite it is, or when a native-async one waits."""
 
 
 def operators() -> list[Operator]:
@@ -110,7 +110,7 @@ def _operator(name: str, waiting: dict[str, str], cached: set[str], sometimes: d
 
 
 def _whose(table: dict[str, str]) -> str:
-    """Whose operator it is that has no CPU kernel."""
+    """Says to which devices an operator without a CPU kernel belongs."""
     backends = [key for key in _BACKENDS if table.get(key, "backend fallback") != "backend fallback"]
     if backends:
         return f"its kernels are for {', '.join(backends)}"
@@ -119,9 +119,9 @@ def _whose(table: dict[str, str]) -> str:
     return "it belongs to another device, or to a kind of tensor that is written in Python"
 
 
-# "CPU: registered at FILE:LINE [math kernel]"
+# Matches lines such as "CPU: registered at FILE:LINE [math kernel]".
 _TABLE_LINE = re.compile(r"^(\w+): .*\[([^\]]*)\]$", re.MULTILINE)
-# Where an operator without a CPU kernel may have one; builds without CUDA do not register CUDA's.
+# The backends where an operator without a CPU kernel may have one. Builds without CUDA do not register CUDA's kernels.
 _BACKENDS = (
     *("CUDA", "MPS", "XPU", "MkldnnCPU", "QuantizedCPU", "QuantizedCUDA", "SparseCPU", "SparseCUDA"),
     *("SparseCsrCPU", "SparseCsrCUDA", "NestedTensorCPU", "NestedTensorCUDA"),
@@ -139,7 +139,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def summary(listing: list[Operator]) -> str:
-    """One line per kind: how many, and what the kind means."""
+    """One line per kind: the number of operators, and what the kind means."""
     counts = Counter(operator.kind for operator in listing)
     lines = [f"{len(listing)} aten overloads of torch {torch.__version__} on driver {_driver()}:"]
     lines += [f"{counts[kind]:>6}  {kind:<13} {meaning}" for kind, meaning in KINDS.items()]
@@ -156,7 +156,7 @@ def _driver() -> str:
 
 
 def as_json(listing: list[Operator]) -> str:
-    """{"torch", "driver", "native", "total", "backends": [...], "counts": {kind: n}, "operators": [...]}."""
+    """JSON: {"torch", "driver", "native", "total", "backends": [...], "counts": {kind: n}, "operators": [...]}."""
     counts = Counter(operator.kind for operator in listing)
     facts = {
         "torch": torch.__version__,
@@ -193,7 +193,7 @@ def as_markdown(listing: list[Operator]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prints the counts, or with --missing the operators without a kernel; exit status 1 when there is no device."""
+    """Prints the counts, and with --missing the operators without a kernel. Returns 1 if there is no device."""
     parser = argparse.ArgumentParser(prog="python -m tb_ops.coverage", description="How each aten operator runs on tb.")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the whole listing as JSON")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the whole listing as a page")

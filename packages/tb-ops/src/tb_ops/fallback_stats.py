@@ -20,13 +20,13 @@ class Fallback:
     """Name with overload, as in "aten::std.correction"."""
     calls: int
     seconds: float
-    """Wall time of the calls, the wait for the stream included."""
+    """Wall time of the calls, with the waits for the stream."""
     bytes: int
-    """Of the tensors given and returned: what a device of its own memory would have to move."""
+    """Bytes of the tensors given and returned, which a device with memory of its own would have to move."""
     forced: int
-    """Of the calls, those that `force_fallback` asked for."""
+    """The calls that `force_fallback` asked for."""
     first_call: str
-    """The line of user code that called it first: "model.py:12 in forward"; in backward passes the autograd node."""
+    """The line of user code that called it first, as "model.py:12 in forward"; in backward passes the autograd node."""
     first_stack: tuple[str, ...]
     """All Python frames of that call, innermost first, PyTorch's own included. Empty on autograd's threads."""
 
@@ -42,7 +42,7 @@ def reset_fallbacks() -> None:
 
 
 def set_fallback_mode(mode: str) -> None:
-    """What an operator without a kernel does: "allow" it, "warn" once per operator, or raise an "error".
+    """Choose what an operator without a kernel does: "allow" it, "warn" once per operator, or raise an "error".
 
     Raises:
         ValueError: another mode.
@@ -56,9 +56,9 @@ def fallback_mode() -> str:
 
 
 def fallback_report(limit: int = 20) -> str:
-    """What to implement next: the operators that ran on the CPU, the most expensive first, as a text.
+    """A text that says what to implement next: the operators that ran on the CPU, the most expensive first.
 
-    Reset the statistics, run some steps of a model, then ask: the shares are of the time since the reset.
+    Reset the statistics, run some steps of a model, then call this. The shares are of the time since the reset.
 
     Arguments:
         limit: how many operators to list at most.
@@ -98,12 +98,12 @@ def _size(size: float) -> str:
 def fallback_budget(calls: int) -> Iterator[None]:
     """Refuse more than so many fallbacks inside the block: NotImplementedError with operator, shapes and Python line.
 
-    Counts the calls of the whole process, not of this thread only: autograd runs backward passes on its own threads.
-    Blocks may be nested: a call counts in all of them, and the innermost that is used up refuses it. Forced fallbacks
-    count too. When something swallows the refusal, leaving the block raises it again.
+    Counts the calls of the whole process, not of this thread only, since autograd runs backward passes on its own
+    threads. Blocks may be nested. A call then counts in all of them, and the innermost that is used up refuses it.
+    Forced fallbacks count too. If something swallows the refusal, leaving the block raises it again.
 
     Arguments:
-        calls: how many fallbacks are allowed; 0: none.
+        calls: how many fallbacks are allowed; 0 allows none.
 
     Raises:
         NotImplementedError: an operator would have fallen back once more than allowed.
@@ -126,10 +126,10 @@ def fallback_budget(calls: int) -> Iterator[None]:
 def force_fallback(*operators: str) -> Iterator[None]:
     """Run these operators on the CPU inside the block, counted, although the device has kernels for them.
 
-    For finding the kernel that computes wrongly: force half of the operators of a model, then half of the half that
-    made a difference. Names are those of `fallbacks()`: "aten::add.Tensor"; "aten::add.out" is another operator. Such
-    calls neither warn nor raise under TB_FALLBACK. They hold for all threads; none may be calling one of the operators
-    while the block is entered or left.
+    This helps to find a kernel that computes wrongly: force half of the operators of a model, then half of the half
+    that made a difference. Names are those of `fallbacks()`: "aten::add.Tensor"; "aten::add.out" is another operator.
+    Forced calls neither warn nor raise under TB_FALLBACK. The block holds for all threads. No thread may call one of
+    the operators while the block is entered or left.
 
     Raises:
         ValueError: there is no such operator; the text lists close ones.
@@ -144,7 +144,7 @@ def force_fallback(*operators: str) -> Iterator[None]:
 
 
 def force_for_good(operators: str) -> None:
-    """`force_fallback` of a comma-separated list until the process ends: TB_FORCE_FALLBACK."""
+    """Force the fallback of a comma-separated list (TB_FORCE_FALLBACK) until the process ends."""
     for operator in filter(None, (part.strip() for part in operators.split(","))):
         _core.force_fallback(*_checked(operator))
 

@@ -1,4 +1,4 @@
-"""Where the headers are that a library of custom operators is compiled against."""
+"""Finds the headers against which a library of custom operators is compiled."""
 
 from __future__ import annotations
 

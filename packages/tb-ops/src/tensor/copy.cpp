@@ -1,9 +1,10 @@
-// Copies between every pair of devices, blocking and not, and the read of one number. If the host may touch device memory,
-// closures and the caller itself copy any strides and dtypes. Otherwise the driver moves contiguous bytes and the CPU does
-// the rest.
+// Copies between every pair of devices, blocking or not, and reads single numbers. If the host may touch device memory,
+// closures and the caller itself copy tensors of any strides and dtypes. Otherwise the driver copies contiguous bytes
+// and the CPU does the rest.
 //
-// A copy from or to the host has happened when it returns, for every stream and thread, since no later call would wait for
-// it. The one exception is CUDA's too: pinned memory with non_blocking=True, which is queued on the current stream.
+// A copy from or to the host has finished when the call returns, for every stream and thread, since no later call would
+// wait for it. The one exception is CUDA's too: a copy with pinned memory and non_blocking=True is queued on the
+// current stream.
 #include "tensor/copy.h"
 
 #include "launch/host_view.h"
@@ -34,7 +35,7 @@ bool is_tb(const at::Tensor &tensor) { return tensor.device().type() == device_t
 
 void copy_kernel(at::Tensor &dst, const at::Tensor &src) { at::_ops::copy_::call(dst, src, false); }
 
-// Makes the current stream of `waiting` wait for all that is queued on the current stream of `done`.
+// Makes the current stream of `waiting` wait for all work that is queued on the current stream of `done`.
 void wait_for(c10::DeviceIndex waiting, c10::DeviceIndex done) {
   tb_event *event = nullptr;
   check(runtime.stream.event_acquire(done, 0, &event), "copy", done);
@@ -53,8 +54,8 @@ void device_to_device(const at::Tensor &src, const at::Tensor &dst) {
   if (from != to) wait_for(to, from);
 }
 
-// Whether a copy from or to this tensor of the host may stay in the stream's queue. host.is_pinned() asks the same, by way
-// of the dispatcher, which costs as much as the copy of a number.
+// Whether a copy from or to this tensor of the host may be queued without a wait. host.is_pinned() goes through the
+// dispatcher, which costs as much as the copy of a number.
 bool may_queue(const at::Tensor &host, bool non_blocking) {
   return non_blocking &&
          at::globalContext().getAcceleratorHooksInterface(device_type).isPinnedPtr(host.storage().data());
@@ -68,14 +69,14 @@ void queue_with_host(const at::Tensor &src, const at::Tensor &dst) {
                         });
 }
 
-// The caller copies after all work of the current stream. A copy that PyTorch's kernel would divide among OpenMP threads is
-// left to the worker, which has some.
+// Waits for all work of the current stream, then copies on the calling thread. The worker does a copy that PyTorch's
+// kernel divides among OpenMP threads, because it has such threads.
 void copy_now(const at::Tensor &src, const at::Tensor &dst) {
   const c10::DeviceIndex device = device_number(is_tb(dst) ? dst : src);
   synchronize(device, "aten::copy_");
   if (dst.numel() >= at::internal::GRAIN_SIZE) {
     queue_with_host(src, dst);
-    synchronize(device, "aten::copy_", SyncReason::first_dtype); // the wait before it was reported already
+    synchronize(device, "aten::copy_", SyncReason::first_dtype); // the first wait was reported already
   } else if (is_tb(dst)) {
     copy_kernel(*HostView(dst), src);
   } else {
@@ -94,7 +95,7 @@ void with_host(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) 
 // Up to this size PyTorch's kernel copies on one thread; beyond, a worker's threads are faster than memcpy.
 constexpr size_t plain_limit = 1 << 17;
 
-// False: the tensors are not plain, or the copy is of another kind. Nothing has happened then.
+// Returns false, and copies nothing, if the tensors are not plain or the copy is of another kind.
 bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking) {
   if (!plain(dst) || !plain(src) || !same_type_and_shape(dst, src)) return false;
   const size_t bytes = dst.nbytes();
@@ -102,7 +103,7 @@ bool copy_plain(const at::Tensor &dst, const at::Tensor &src, bool non_blocking)
   if (is_tb(src) && is_tb(dst)) {
     if (bytes > plain_limit || src.device() != dst.device() || partly_overlap(dst, src)) return false;
     launch<"aten::copy_">(device_number(dst), [to = dst.mutable_data_ptr(), from = src.const_data_ptr(), bytes] {
-      std::memmove(to, from, bytes); // for a copy to itself
+      std::memmove(to, from, bytes); // the tensors may be the same
     });
     return true;
   }
@@ -130,7 +131,7 @@ void queue_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t byt
       "mem_copy", device);
 }
 
-// A copy with the host has happened when this returns.
+// Copies bytes. A copy from or to the host has finished when this returns.
 void move_bytes(c10::DeviceIndex device, void *dst, const void *src, size_t bytes, int32_t kind) {
   if (bytes == 0) return;
   queue_bytes(device, dst, src, bytes, kind);
@@ -141,7 +142,7 @@ bool dense(const at::Tensor &tensor) {
   return tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg();
 }
 
-// The bytes that a tensor's elements span, as a one-dimensional byte count.
+// Returns the number of bytes from a tensor's first element to the end of its last.
 size_t span_bytes(const at::Tensor &tensor) {
   if (tensor.numel() == 0) return 0;
   int64_t last = 0;
@@ -149,7 +150,7 @@ size_t span_bytes(const at::Tensor &tensor) {
   return static_cast<size_t>(last + 1) * tensor.element_size();
 }
 
-// A CPU tensor with the same shape and strides, holding the same bytes.
+// Returns a CPU tensor with the same shape, strides and bytes.
 at::Tensor fetch(const at::Tensor &src) {
   at::Tensor host =
       at::_ops::empty_strided::call(c10::fromIntArrayRefSlow(src.sizes()), c10::fromIntArrayRefSlow(src.strides()),
@@ -162,7 +163,7 @@ at::Tensor fetch(const at::Tensor &src) {
 
 ElementCopy element_copy = nullptr;
 
-// By a kernel of the device, where there is one for these types.
+// Copies with a kernel of the device. Returns false if there is none for these tensors.
 bool copy_on_device(const at::Tensor &src, const at::Tensor &dst) {
   if (!element_copy || src.device() != dst.device()) return false;
   at::assert_no_internal_overlap(dst);
@@ -172,7 +173,8 @@ bool copy_on_device(const at::Tensor &src, const at::Tensor &dst) {
 
 void store(const at::Tensor &dst, const at::Tensor &host);
 
-// Contiguous to the device, then to its place there.
+// Copies to a contiguous tensor on the device, and from there to `dst`. Returns false if the device has no kernel for
+// that.
 bool copy_through_staging(const at::Tensor &dst, const at::Tensor &host) {
   if (!element_copy) return false;
   const at::Tensor staged = empty(dst.sizes(), {}, dst.scalar_type(), device_number(dst));
@@ -189,7 +191,8 @@ void store(const at::Tensor &dst, const at::Tensor &host) {
     return move_bytes(device_number(dst), dst.data_ptr(), shaped.data_ptr(), span_bytes(dst), TB_COPY_HOST_TO_DEVICE);
   }
   if (copy_through_staging(dst, host)) return synchronize(device_number(dst), "aten::copy_");
-  // Elements between ours must survive: read the whole span, change ours, write it back.
+  // The elements between those of `dst` must keep their values, so this reads the whole span, changes it and writes it
+  // back.
   at::Tensor shaped = fetch(dst);
   at::_ops::copy_::call(shaped, host, false);
   move_bytes(device_number(dst), dst.data_ptr(), shaped.data_ptr(), span_bytes(dst), TB_COPY_HOST_TO_DEVICE);
@@ -199,8 +202,8 @@ bool same_bytes(const at::Tensor &one, const at::Tensor &other) {
   return one.dtype() == other.dtype() && one.strides() == other.strides() && dense(one) && dense(other);
 }
 
-// Leaves the copy in the stream's queue if these tensors and the driver's streams need no wait. The pinned memory is not
-// reused until the stream has passed.
+// Queues the copy on the current stream if these tensors and the driver's streams need no wait; returns false
+// otherwise. The pinned memory is not used again until the stream has passed the copy.
 bool queue_with_pinned(const at::Tensor &src, const at::Tensor &dst, bool non_blocking) {
   const bool to_device = is_tb(dst);
   const at::Tensor &host = to_device ? src : dst;
@@ -232,7 +235,7 @@ void copy_bytes(const at::Tensor &src, const at::Tensor &dst, bool non_blocking)
 
 // ---- the operators ----------------------------------------------------------------------------------------------
 
-// PyTorch asks the device before it asks its lazy tensors; what goes between the two is the lazy backend's.
+// Whether the lazy backend must do the copy. PyTorch calls tb's kernel even if the other tensor is a lazy one.
 bool is_lazy(const at::Tensor &tensor) { return tensor.device().type() == c10::DeviceType::Lazy; }
 
 at::Tensor copy_from(const at::Tensor &self, const at::Tensor &dst, bool non_blocking) {
@@ -240,7 +243,7 @@ at::Tensor copy_from(const at::Tensor &self, const at::Tensor &dst, bool non_blo
     return at::_ops::_copy_from::redispatch(c10::DispatchKeySet(c10::DispatchKey::Lazy), self, dst, non_blocking);
   if (self.numel() == 0 && dst.numel() == 0) return dst;
   const bool src_here = is_tb(self), dst_here = is_tb(dst);
-  // A third device: through the CPU, where both sides are known.
+  // A copy from or to a third device goes through the CPU, which both devices support.
   if (!src_here && !self.is_cpu()) return copy_from(self.to(c10::kCPU), dst, non_blocking);
   if (!dst_here && !dst.is_cpu()) {
     const_cast<at::Tensor &>(dst).copy_(self.to(c10::kCPU), non_blocking);
@@ -256,7 +259,7 @@ at::Tensor copy_from(const at::Tensor &self, const at::Tensor &dst, bool non_blo
   return dst;
 }
 
-// All copies come through here; PyTorch's own function does the checks and comes back to copy_from.
+// All copies start here. PyTorch's own function does the checks and calls copy_from.
 at::Tensor &copy_(at::Tensor &self, const at::Tensor &src, bool non_blocking) {
   if (runtime.closures && copy_plain(self, src, non_blocking)) return self;
   return at::native::copy_(self, src, non_blocking);
@@ -285,7 +288,8 @@ void register_copies(torch::Library &aten) {
   aten.impl("_copy_from", TORCH_FN(copy_from));
   aten.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   aten.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
-  // The CPU tensors carry the bits. Without this a conjugate copy would materialise itself by copying, for ever.
+  // The CPU tensors carry the conjugate and negative bits. Without the fallthrough, PyTorch would resolve the bits of a
+  // tensor by copying it, which would call itself for ever.
   for (const c10::DispatchKey bit : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
     static std::vector<torch::Library> *libraries = new std::vector<torch::Library>();
     libraries->emplace_back(torch::Library::IMPL, "aten", bit, __FILE__, __LINE__);

@@ -5,11 +5,12 @@
 
 namespace tb::ops {
 
-// copy_, _copy_from, _local_scalar_dense: for any driver.
+// Registers copy_, _copy_from, _copy_from_and_resize and _local_scalar_dense, for any driver.
 void register_copies(torch::Library &aten);
 
-// A kernel of the device that copies between any strides and dtypes on one device. It queues the copy of every element of
-// `from` to its place in `to`, which has the same sizes. False: it does not take these tensors, and nothing has happened.
+// A kernel of the device that copies between tensors of any strides and dtypes on one device. It queues the copy of
+// every element of `from` to its place in `to`, which has the same sizes. It returns false, and copies nothing, if it
+// does not support the tensors.
 using ElementCopy = bool (*)(const at::Tensor &from, const at::Tensor &to);
 void set_element_copy(ElementCopy copy); // once, when operators are registered
 

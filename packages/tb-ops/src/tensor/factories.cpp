@@ -1,4 +1,4 @@
-// Factories, storages and resizing: operators that run no kernel, the same for every driver.
+// Factories, storages and resizing. These operators run no kernel and are the same for every driver.
 #include "tensor/factories.h"
 
 #include <ATen/Context.h>
@@ -27,7 +27,8 @@ void check_factory(std::optional<c10::Layout> layout, std::optional<bool> pin_me
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
-// Under torch.use_deterministic_algorithms what nobody wrote yet is no number, or the largest one, as on the CPU.
+// Whether new memory is filled with NaN, or with the largest number, as on the CPU under
+// torch.use_deterministic_algorithms.
 bool fills_new_memory() {
   const at::Context &context = at::globalContext();
   return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
@@ -58,7 +59,7 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::op
   return filled(empty(size, stride, c10::dtype_or_default(dtype), device_or_current(device)));
 }
 
-// Forward-mode AD's zeros without memory.
+// Returns a tensor of zeros without memory, which forward-mode AD uses.
 at::Tensor efficient_zero_tensor(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype,
                                  std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                                  std::optional<bool> pin_memory) {
@@ -68,7 +69,8 @@ at::Tensor efficient_zero_tensor(c10::IntArrayRef size, std::optional<c10::Scala
                                               c10::dtype_or_default(dtype), std::nullopt));
 }
 
-// The one window that PyTorch computes by a kernel of its own, which other devices do not have.
+// Computes the window on the CPU and copies it. It is the only window for which PyTorch has a kernel of its own, which
+// other devices do not have.
 at::Tensor kaiser_window_beta(int64_t length, bool periodic, double beta, std::optional<c10::ScalarType> dtype,
                               std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                               std::optional<bool> pin_memory) {
@@ -86,8 +88,8 @@ at::Tensor kaiser_window(int64_t length, std::optional<c10::ScalarType> dtype, s
   return kaiser_window_periodic(length, true, dtype, layout, device, pin_memory);
 }
 
-// A storage that is too small grows by torch-backend's hook, which PyTorch calls for UntypedStorage.resize_ too: it keeps
-// the old memory until the queued copy of its bytes is done.
+// Grows a storage that is too small. torch-backend's hook does it, which PyTorch calls for UntypedStorage.resize_ too.
+// The hook keeps the old memory until the queued copy of its bytes is done.
 void ensure_storage(c10::TensorImpl *self) {
   const size_t bytes = at::detail::computeStorageNbytes(self->sizes(), self->strides(), self->dtype().itemsize(),
                                                         static_cast<size_t>(self->storage_offset()));
@@ -149,8 +151,8 @@ void record_stream(at::Tensor &self, c10::Stream stream) {
   c10::impl::VirtualGuardImpl(device_type).recordDataPtrOnStream(self.storage().data_ptr(), stream);
 }
 
-// PyTorch's own handling of lazily conjugated and negated arguments would record the stream of a copy, and take a result
-// off the stack that the operator does not give: the tensor would never be freed.
+// Bypasses PyTorch's own handling of lazily conjugated and negated arguments. It would record the stream of a copy, and
+// take a result from the stack that the operator does not return, so that the tensor would never be freed.
 void register_record_stream_of_bits() {
   static std::vector<torch::Library> *libraries = new std::vector<torch::Library>();
   for (const c10::DispatchKey key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative})

@@ -4,7 +4,7 @@
 
 namespace tb::ops {
 
-// empty, set_, resize_: for any driver.
+// Registers empty, set_, resize_ and similar operators, for any driver.
 void register_factories(torch::Library &aten);
 
 } // namespace tb::ops

@@ -1,4 +1,4 @@
-// The allocator that hands out donated memory, and the copies of results.
+// Implements the allocator that hands out donated memory, and copies results.
 #include "tensor/output_donation.h"
 
 #include <ATen/ops/clone_ops.h>
@@ -17,11 +17,12 @@ namespace {
 
 thread_local constinit OutputDonation *current = nullptr;
 thread_local constinit bool probes =
-    false; // this thread makes tensors to find the places in PyTorch that allocate them
+    false; // this thread makes tensors to find the call sites in PyTorch that allocate them
 std::atomic<int64_t> donated{0}, copied{0};
 
-// PyTorch's own allocator, except for threads with a donation, and then only for tensors: oneDNN takes scratch memory from
-// the same allocator and frees it there. The place in PyTorch that calls the allocator distinguishes the two.
+// Allocates with PyTorch's own allocator, except for tensors of threads with a donation. oneDNN takes scratch memory
+// from the same allocator and frees it there, so scratch memory must not be donated. The call site in PyTorch
+// distinguishes the two.
 class DonatingAllocator final : public c10::Allocator {
 public:
   explicit DonatingAllocator(c10::Allocator &inner) : inner_(inner) {}
@@ -38,7 +39,7 @@ public:
   c10::DeleterFnPtr raw_deleter() const override { return inner_.raw_deleter(); }
   void copy_data(void *to, const void *from, size_t bytes) const override { inner_.copy_data(to, from, bytes); }
 
-  // Finds the places from which PyTorch allocates tensors: with sizes, with strides, and to grow one.
+  // Finds the call sites at which PyTorch allocates tensors: with sizes, with strides, and to grow one.
   void probe() {
     probes = true;
     const auto empty = [](c10::SymInt size) {
@@ -102,8 +103,8 @@ void OutputDonation::collect(c10::ArrayRef<at::Tensor> results) {
   TORCH_INTERNAL_ASSERT(results.size() <= buffers_.size());
   c10::SmallVector<at::Tensor, 4> from(results.begin(), results.end());
   const auto elsewhere = [&](size_t i) { return buffers_[i].tensor.defined() && !is_in(from[i], buffers_[i].tensor); };
-  // First the results that are in another result's memory, or in their own with other strides: the copies below would
-  // overwrite them.
+  // First clone the results that are in another result's memory, or in their own with other strides, because the copies
+  // below would overwrite them.
   for (size_t i = 0; i < from.size(); i++)
     if (elsewhere(i) && holds(from[i])) from[i] = at::_ops::clone::call(from[i], std::nullopt);
   for (size_t i = 0; i < from.size(); i++) {

@@ -1,8 +1,8 @@
 // Output donation: a CPU operator writes its result into the memory of the tensor that will hold it.
 //
-// An operator without an out= form allocates its results, which would then have to be copied. While an OutputDonation lives,
-// an allocation by its thread of the size of a donated tensor gets that tensor's memory, each once. This is a hint: results
-// that the operator allocated elsewhere are copied, and temporaries in donated memory do no harm.
+// An operator without an out= form allocates its results, which would then have to be copied. While an OutputDonation
+// lives, an allocation by its thread of the size of a donated tensor gets that tensor's memory, each once. This is a
+// hint: results that the operator allocated elsewhere are copied, and temporaries in donated memory do no harm.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
@@ -13,18 +13,18 @@ namespace tb::ops {
 
 class OutputDonation {
 public:
-  // The donated tensors are dense, over memory that nothing else uses; undefined ones donate nothing. The caller makes the
-  // operator's arguments before, or one could be allocated in donated memory.
+  // The donated tensors are dense, and nothing else uses their memory. Undefined tensors donate nothing. The caller
+  // makes the operator's arguments before the donation, because they could be allocated in donated memory otherwise.
   explicit OutputDonation(c10::ArrayRef<at::Tensor> donated);
   ~OutputDonation();
   OutputDonation(const OutputDonation &) = delete;
   OutputDonation &operator=(const OutputDonation &) = delete;
 
-  // Copies each result that was not allocated in its donated tensor, then ends the donation. `results` is in the order of the
-  // donated tensors.
+  // Copies each result that was not allocated in its donated tensor, then ends the donation. `results` is in the order
+  // of the donated tensors.
   void collect(c10::ArrayRef<at::Tensor> results);
 
-  // For the allocator: memory of so many bytes, or NULL.
+  // Returns donated memory of so many bytes, or NULL. The allocator calls it.
   void *allocate(size_t bytes);
 
 private:
@@ -40,10 +40,10 @@ private:
   bool active_ = true;
 };
 
-// Once, before kernels run: puts an allocator that knows donations in front of the one that CPU tensors come from.
+// Puts an allocator that knows donations in front of PyTorch's CPU allocator. Call it once, before kernels run.
 void install_output_donation();
 
-// Bytes of results so far that were allocated in donated memory, and that were copied there.
+// Returns the bytes of results so far that were allocated in donated memory, and of those that were copied there.
 std::pair<int64_t, int64_t> donated_bytes();
 
 } // namespace tb::ops

@@ -1,4 +1,4 @@
-// Layouts of outputs.
+// Chooses the layouts of outputs.
 #include "tensor/outputs.h"
 
 #include <ATen/ExpandUtils.h>

@@ -15,13 +15,13 @@ inline at::Tensor empty_formatted(const at::Tensor &like, c10::IntArrayRef sizes
   return create_output(sizes, {}, like.options().dtype(dtype).memory_format(format));
 }
 
-// The strides of `like` if they are dense, else its dimension order, as at::empty_like preserves them.
+// Allocates with the strides of `like` if they are dense, else with its order of dimensions, as at::empty_like does.
 at::Tensor empty_preserving(const at::Tensor &like, c10::ScalarType dtype);
-// The layout that a TensorIterator chooses for operands of one shape and layout: contiguous and channels-last operands give
-// such strides, whatever theirs are in dimensions of size 1.
+// Allocates with the layout that a TensorIterator chooses for operands of one shape and layout. The strides are
+// contiguous or channels-last if the operands' are, whatever those are in dimensions of size 1.
 at::Tensor empty_pointwise(const at::Tensor &like, c10::ScalarType dtype);
-// The layout that a TensorIterator chooses for `like` and operands of other shapes, numbers for example: the dimension order,
-// also of dimensions of size 1, which contiguous tensors may have anywhere.
+// Allocates with the layout that a TensorIterator chooses for `like` and operands of other shapes, such as numbers. It
+// keeps the order of dimensions, also of those of size 1, which contiguous tensors may have anywhere.
 at::Tensor empty_iterated(const at::Tensor &like, c10::ScalarType dtype);
 
 inline const at::Tensor &value_or_undefined(const std::optional<at::Tensor> &tensor) {
@@ -29,10 +29,10 @@ inline const at::Tensor &value_or_undefined(const std::optional<at::Tensor> &ten
   return tensor ? *tensor : undefined;
 }
 
-// On the worker: src into dst, with any strides and types.
+// Copies src to dst, of any strides and types. Call it on the worker.
 void copy_result(at::Tensor &dst, const at::Tensor &src);
 
-// copying<f>: a worker kernel (out, arguments...) for a CPU operator f that returns a new tensor.
+// A kernel (out, arguments...) for the worker, which copies the new tensor that `function` returns to `out`.
 template <auto function>
 inline constexpr auto copying = [](at::Tensor &out, auto &&...arguments) { copy_result(out, function(arguments...)); };
 

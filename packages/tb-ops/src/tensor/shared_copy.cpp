@@ -1,8 +1,8 @@
-// A long copy is cut into pieces, which the caller and the stream's worker take one after the other.
+// Cuts a long copy into pieces, which the caller and the stream's worker take one after the other.
 //
-// OpenMP threads of the caller's would be as fast, but would stay: from then on the worker's own threads would sleep between
-// loops (docs/decisions/0065-idle-openmp-threads.md has the measurement). The worker may be asleep, so the caller does not wait for it
-// to begin.
+// OpenMP threads of the caller would be as fast, but they would not end. From then on the worker's own threads would
+// sleep between loops (docs/decisions/0065-idle-openmp-threads.md has the measurement). The worker may be asleep, so
+// the caller does not wait for it to begin.
 #include "tensor/shared_copy.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace tb::ops {
 namespace {
 
-constexpr size_t long_copy = 256 << 10; // from which on half of the bytes take longer than asking the worker
+constexpr size_t long_copy = 256 << 10; // bytes; from here on copying half takes longer than asking the worker
 constexpr size_t piece = 64 << 10;
 
 class SharedCopy {
@@ -24,7 +24,7 @@ public:
   SharedCopy(void *to, const void *from, size_t bytes)
       : to_(static_cast<std::byte *>(to)), from_(static_cast<const std::byte *>(from)), bytes_(bytes) {}
 
-  // Takes pieces until there are no more. Once all are done, neither memory is touched.
+  // Copies pieces until none is left. Once all are done, it touches neither memory.
   void take() {
     for (size_t begin; (begin = next_.fetch_add(piece, std::memory_order_relaxed)) < bytes_;) {
       const size_t size = std::min(piece, bytes_ - begin);

@@ -6,7 +6,8 @@
 
 namespace tb::ops {
 
-// The calling thread, which has waited for the device's current stream, copies. The stream's worker helps with a long copy.
+// Copies on the calling thread, which has waited for the device's current stream. The stream's worker helps with a long
+// copy.
 void copy_bytes_now(c10::DeviceIndex device, void *to, const void *from, size_t bytes);
 
 } // namespace tb::ops

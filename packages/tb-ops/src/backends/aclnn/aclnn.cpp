@@ -1,4 +1,4 @@
-// Registers the vendor's operators where they fit.
+// Decides whether the vendor's library serves the driver, and registers its operators.
 #include "backends/aclnn/aclnn.h"
 
 #include "backends/aclnn/operands.h"

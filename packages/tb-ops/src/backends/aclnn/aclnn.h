@@ -1,4 +1,4 @@
-// The operators of a vendor's library in two phases (aclnn).
+// The operators of Ascend's library aclnn, whose functions are called in two phases.
 #pragma once
 #include <torch/library.h>
 
@@ -10,7 +10,7 @@
 namespace tb::ops::aclnn {
 
 struct State {
-  bool ascend = false; // the driver's devices are of the vendor whose library this is
+  bool ascend = false; // the driver's devices are Ascend's
   size_t operators = 0;
   std::vector<std::string> missing; // "aten::exp.out: aclnnExp": operators whose function the library lacks
 };

@@ -1,4 +1,4 @@
-// The second phase, the workspace, and what failures say.
+// Runs the second phase with its workspace, and composes the error messages.
 #include "backends/aclnn/call.h"
 
 #include "launch/launch_blocking.h"
@@ -42,7 +42,8 @@ void *native_stream(c10::DeviceIndex device) {
   return reinterpret_cast<void *>(static_cast<uintptr_t>(native));
 }
 
-// A planned call that will not be queued would stay for ever.
+// Destroys the executor of a planned call that is not queued. It would leak otherwise. The library allows this only for
+// repeatable executors.
 void give_up(native::Executor *executor) {
   const Library &l = library();
   if (l.repeats() && l.set_repeatable(executor) == 0) l.destroy_executor(executor);
@@ -58,7 +59,7 @@ void tell(std::string &text, const at::Tensor &tensor) { text += (text.empty() ?
 
 Call::Call(const char *operation, const Function &function, c10::DeviceIndex device)
     : operation_(operation), function_(function), device_(device), stream_(native_stream(device)) {
-  // The library works on the thread's device: this may be a thread that has none, such as autograd's.
+  // The library works on the active device of the calling thread, and a thread such as autograd's may have none.
   check(runtime.driver->device_activate(runtime.self, device), "device_activate", device);
 }
 
@@ -67,7 +68,8 @@ Status Call::queue(native::Executor *executor, uint64_t workspace) const {
   const auto start = reinterpret_cast<Start>(function_.start);
   if (workspace == 0) return start(nullptr, 0, executor, stream_);
   DeviceScope scope(device_);
-  // Freed when this returns: in the stream's order, so that what was queued still has it.
+  // The memory is freed when this function returns. The free is stream-ordered, so the queued work can still use the
+  // memory.
   const c10::DataPtr memory = runtime.allocator->allocate(workspace);
   return start(memory.get(), workspace, executor, stream_);
 }
@@ -88,7 +90,7 @@ bool Call::again(const Key &key) {
 
 void Call::start(const Key &key, native::Executor *executor, uint64_t workspace, Descriptions descriptions) {
   const Library &l = library();
-  // Some operators refuse to be repeated: they are planned each time.
+  // The library refuses to repeat some operators; they are planned at each call.
   if (key.repeatable() && l.repeats() && executor_cache().keeps() && l.set_repeatable(executor) == 0) {
     Repeatable repeatable(executor, workspace, std::move(descriptions));
     if (const Status status = queue(executor, workspace)) fail("", status, "");

@@ -1,4 +1,5 @@
-// A call of the library in two phases: the first plans and returns the size of the workspace, the second enqueues.
+// Calls a function of the vendor's library in its two phases. The first plans the call and returns the size of the
+// workspace; the second enqueues the call.
 #pragma once
 #include <string>
 #include <tuple>
@@ -9,7 +10,7 @@
 
 namespace tb::ops::aclnn {
 
-// An operator's two functions in the library.
+// An operator's two functions in the library, null where the library lacks them.
 struct Function {
   explicit Function(const char *name); // "Add" of aclnnAdd
   bool found() const { return plan && start; }
@@ -18,20 +19,20 @@ struct Function {
   void *plan, *start;
 };
 
-// The one of that name: function<"Add">().
+// Returns the functions of that name, as in function<"Add">(). They are looked up once.
 template <Name name> const Function &function() {
   static const Function found(name.value);
   return found;
 }
 
-// One call in progress: PyTorch's operator as its user knows it ("aten::add.out"), the function, the device.
+// One call in progress. `operation` is the PyTorch operator that error messages name, such as "aten::add.out".
 class Call {
 public:
   Call(const char *operation, const Function &function, c10::DeviceIndex device);
 
-  // Queues by an executor of an earlier call like this one. False: there is none.
+  // Queues the call with the executor of an equal earlier call. Returns false if there is none that can be reused.
   bool again(const Key &key);
-  // Phase 2 after a phase 1 that succeeded.
+  // Runs phase 2. Phase 1 must have succeeded.
   void start(const Key &key, native::Executor *executor, uint64_t workspace, Descriptions descriptions);
   [[noreturn]] void fail(const char *phase, Status status, const std::string &arguments) const;
 
@@ -44,10 +45,10 @@ private:
   const char *operation_;
   const Function &function_;
   c10::DeviceIndex device_;
-  void *stream_; // the vendor's own
+  void *stream_; // the vendor's handle
 };
 
-// The text of an argument in a failure.
+// Appends an argument to the text of an error message. Arguments that are not tensors are left out.
 inline void tell(std::string &, const auto &) {}
 void tell(std::string &text, const at::Tensor &tensor);
 inline void tell(std::string &text, const Input &input) { tell(text, input.tensor); }
@@ -56,7 +57,8 @@ inline void tell(std::string &text, const InPlace &tensor) { tell(text, tensor.t
 
 template <class Argument> using Native = decltype(std::declval<Descriptions &>()(std::declval<const Argument &>()));
 
-// Queues the function. The arguments are those of its first phase, in order, less the last two.
+// Queues the function. The arguments are those of its first phase, in order, without the last two: the size of the
+// workspace and the executor.
 template <class... Arguments>
 void run(const char *operation, const Function &function, c10::DeviceIndex device, const Arguments &...arguments) {
   Call call(operation, function, device);
@@ -64,7 +66,7 @@ void run(const char *operation, const Function &function, c10::DeviceIndex devic
   (key.add(arguments), ...);
   if (call.again(key)) return;
   Descriptions described;
-  const std::tuple<Native<Arguments>...> native{described(arguments)...}; // braces: in order, as places are counted
+  const std::tuple<Native<Arguments>...> native{described(arguments)...}; // braces: in order, which counts places
   using Plan = Status (*)(Native<Arguments>..., uint64_t *, native::Executor **);
   uint64_t workspace = 0;
   native::Executor *executor = nullptr;

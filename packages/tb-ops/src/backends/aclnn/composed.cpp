@@ -39,7 +39,7 @@ Tensor &cat(const at::ITensorListRef &tensors, int64_t dim, Tensor &out) {
   bool good = fits({&out});
   for (const Tensor &tensor : tensors) {
     good &= fits({&tensor}) && !tensor.is_cpu();
-    if (tensor.numel() > 0) parts.push_back(tensor); // also skips those of one dimension that fit nowhere
+    if (tensor.numel() > 0) parts.push_back(tensor); // also skips the empty vectors that PyTorch allows
   }
   if (!good) return call_fallback<at::_ops::cat_out>(tensors, dim, out);
   if (out.numel() == 0) return out;
@@ -56,7 +56,8 @@ Tensor &cat(const at::ITensorListRef &tensors, int64_t dim, Tensor &out) {
   return out;
 }
 
-// The library counts elements from the end: half a step before it no rounding makes one more or one less.
+// The library computes the number of elements from `end`. A floating-point `end` is half a step after the last
+// element, so that rounding does not add or drop an element.
 void arange(at::TensorIterator &iterator, const c10::Scalar &start, const c10::Scalar &, const c10::Scalar &step) {
   const Tensor &out = iterator.tensor(0);
   const int64_t count = out.numel();
@@ -84,7 +85,7 @@ Tensor &fill_tensor(Tensor &self, const Tensor &value) {
 Tensor &masked_fill_tensor(Tensor &self, const Tensor &mask, const Tensor &value) {
   TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
-  return at::_ops::masked_fill__Scalar::call(self, mask, value.item()); // waits where the value is on the device
+  return at::_ops::masked_fill__Scalar::call(self, mask, value.item()); // waits if the value is on the device
 }
 
 Tensor where(const Tensor &condition, const Tensor &self, const Tensor &other) {
@@ -110,7 +111,7 @@ Tensor floor_divide(const Tensor &self, const Tensor &other) {
 // ---- fused optimizers: a call for each parameter ------------------------------------------------------------------
 
 double number(double rate) { return rate; }
-double number(const Tensor &rate) { return rate.item<double>(); } // waits where it is on the device
+double number(const Tensor &rate) { return rate.item<double>(); } // waits if it is on the device
 
 bool uniform(TensorList self, std::initializer_list<TensorList> lists) {
   constexpr Types taken = types({c10::kFloat, c10::kHalf, c10::kBFloat16});
@@ -125,7 +126,7 @@ bool uniform(TensorList self, std::initializer_list<TensorList> lists) {
   return !self.empty();
 }
 
-// Without decay Adam and AdamW are one.
+// Without weight decay Adam and AdamW compute the same, so the library's AdamW serves both.
 template <class Op, bool decoupled, class Rate>
 void adam(TensorList self, TensorList grads, TensorList averages, TensorList squares, TensorList maxima,
           TensorList steps, Rate rate, double beta1, double beta2, double decay, double epsilon, bool amsgrad,

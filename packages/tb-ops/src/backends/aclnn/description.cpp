@@ -1,4 +1,4 @@
-// Descriptions of arguments, and the keys by which two calls are the same.
+// Describes arguments to the library, and computes the keys by which calls share executors.
 #include "backends/aclnn/description.h"
 
 #include <c10/core/ScalarTypeToTypeMeta.h>
@@ -141,7 +141,8 @@ void Key::tensor(const at::Tensor &tensor) {
   for (const int64_t stride : tensor.strides()) bytes(stride);
   bytes(tensor.storage_offset());
   bytes(storage_elements(tensor));
-  // An executor may be made otherwise where a result replaces an argument.
+  // The library may plan a call differently if a result shares an argument's storage, so the key records which storages
+  // are the same.
   void *storage = storage_of(tensor);
   bytes(std::find(storages_.begin(), storages_.end(), storage) - storages_.begin());
   storages_.push_back(storage);

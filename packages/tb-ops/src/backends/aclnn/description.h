@@ -1,4 +1,4 @@
-// PyTorch's values as the vendor's library takes them: descriptions of tensors and numbers, and the C types of a call.
+// Converts PyTorch's values to those that the vendor's library takes: descriptions of tensors and numbers, and C types.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -11,12 +11,12 @@
 
 namespace tb::ops::aclnn {
 
-enum class DataType : int {}; // aclDataType; a C enum of its own in the library
+enum class DataType : int {}; // the library's C enum aclDataType
 
-// -1: the library has no elements of that type.
+// Returns DataType{-1} for a type that the library does not have.
 DataType data_type(c10::ScalarType type);
 
-// How a call uses a tensor. Undefined ones are NULL to the library.
+// These structs say how a call uses a tensor. The library gets NULL for an undefined tensor.
 struct Input {
   const at::Tensor &tensor;
 };
@@ -30,8 +30,8 @@ struct List {
   const std::vector<at::Tensor> &tensors;
 };
 
-// The objects that one call hands to the library, destroyed with this, and the places of its tensors, for a second use of an
-// executor.
+// Owns the objects that describe one call's arguments to the library. It also records the places of the tensors, at
+// which a reused executor gets the tensors of a later call.
 class Descriptions {
 public:
   struct Place {
@@ -53,7 +53,7 @@ public:
   native::Scalar *operator()(const std::optional<c10::Scalar> &value) { return value ? (*this)(*value) : nullptr; }
   native::IntArray *operator()(c10::IntArrayRef values);
   native::BoolArray *operator()(const std::array<bool, 3> &values);
-  char *operator()(const char *text) { return const_cast<char *>(text); } // lives for ever
+  char *operator()(const char *text) { return const_cast<char *>(text); } // a string literal
   template <class Plain>
     requires(std::is_arithmetic_v<Plain> || std::is_enum_v<Plain>)
   Plain operator()(Plain value) {
@@ -73,14 +73,14 @@ private:
   size_t inputs_ = 0, outputs_ = 0;
 };
 
-// Everything that a description depends on except addresses: equal keys, equal executors.
+// Collects everything that an executor depends on, except addresses. Calls with equal keys can use the same executor.
 class Key {
 public:
   explicit Key(const void *function, c10::DeviceIndex device) { bytes(function), bytes(device); }
 
   void add(const Input &input) { tensor(input.tensor); }
   void add(const Output &output) { tensor(output.tensor); }
-  void add(const InPlace &) { repeatable_ = false; } // no number distinguishes its two roles
+  void add(const InPlace &) { repeatable_ = false; } // it is an input and an output, and has no one index
   void add(const List &) { repeatable_ = false; }
   void add(const c10::Scalar &value);
   void add(const std::optional<c10::Scalar> &value);
@@ -95,7 +95,7 @@ public:
 
   bool repeatable() const { return repeatable_; }
   const std::string &text() const { return text_; }
-  // Where the storages of its tensors begin, in the order of the call.
+  // The addresses of the tensors' storages, in the order of the call.
   const std::vector<void *> &storages() const { return storages_; }
 
 private:
@@ -109,7 +109,7 @@ private:
   bool repeatable_ = true;
 };
 
-// "float32[2, 3]": for messages.
+// Describes a tensor for error messages, such as "Float[2, 3]".
 std::string describe(const at::Tensor &tensor);
 
 } // namespace tb::ops::aclnn

@@ -1,4 +1,4 @@
-// The executors that are kept, by key.
+// Keeps executors by key.
 #include "backends/aclnn/executor_cache.h"
 
 #include <c10/util/Exception.h>
@@ -22,7 +22,7 @@ Repeatable &Repeatable::operator=(Repeatable &&other) noexcept {
 }
 
 Repeatable::~Repeatable() {
-  if (executor_) library().destroy_executor(executor_); // before its descriptions
+  if (executor_) library().destroy_executor(executor_); // before the descriptions that it uses
 }
 
 bool Repeatable::move_to(const std::vector<void *> &storages) {
@@ -52,9 +52,9 @@ std::optional<Repeatable> ExecutorCache::take(const std::string &key) {
 }
 
 void ExecutorCache::put(const std::string &key, Repeatable executor) {
-  Entries gone; // destroyed once the lock is open
+  Entries gone; // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
-  if (places_.contains(key)) return; // another thread's came first
+  if (places_.contains(key)) return; // another thread has put one meanwhile
   entries_.emplace_front(key, std::move(executor));
   places_.emplace(entries_.front().first, entries_.begin());
   if (entries_.size() <= room_) return;

@@ -1,4 +1,4 @@
-// A cache of executors: phase 1 is skipped if a call is like an earlier one.
+// A cache of executors. A call that equals an earlier one reuses its executor and skips phase 1.
 #pragma once
 #include <cstdint>
 #include <list>
@@ -13,7 +13,7 @@
 namespace tb::ops::aclnn {
 
 struct ExecutorCounts {
-  uint64_t hits, misses, dropped; // dropped: for want of room
+  uint64_t hits, misses, dropped; // dropped: removed because the cache was full
   uint64_t kept, room;
 };
 
@@ -28,7 +28,8 @@ public:
 
   native::Executor *executor() const { return executor_; }
   uint64_t workspace() const { return workspace_; }
-  // Sets the storages of the next call, in the order of the first one's. False: the library refuses.
+  // Points the executor to the storages of the next call, in the order of the first call's. Returns false if the
+  // library refuses.
   bool move_to(const std::vector<void *> &storages);
 
 private:
@@ -37,13 +38,13 @@ private:
   Descriptions descriptions_;
 };
 
-// The most recently used ones. An executor in use is not here, so that two threads never share one.
+// Keeps the most recently used executors. An executor in use is not in the cache, so that two threads never share one.
 class ExecutorCache {
 public:
   explicit ExecutorCache(size_t room) : room_(room) {}
 
   bool keeps() const { return room_ > 0; }
-  // Takes one out.
+  // Removes the executor with that key from the cache and returns it; empty if there is none.
   std::optional<Repeatable> take(const std::string &key);
   void put(const std::string &key, Repeatable executor);
   ExecutorCounts counts();
@@ -58,7 +59,7 @@ private:
   uint64_t hits_ = 0, misses_ = 0, dropped_ = 0;
 };
 
-// The process's: room for TB_ACLNN_EXECUTORS of them, 1024 where that is not set, 0: none is kept.
+// Returns the process's cache. It keeps up to TB_ACLNN_EXECUTORS executors: 1024 by default, none if the variable is 0.
 ExecutorCache &executor_cache();
 
 } // namespace tb::ops::aclnn

@@ -14,7 +14,8 @@ namespace {
 constexpr const char *remedy = "Install CANN and source its set_env.sh, or name the file by TB_ACLNN_LIBRARY. Until "
                                "then operators run on the CPU, counted";
 
-// Each is tried until all files of one are there. Newer versions have the operators by topic.
+// Returns sets of files in the order in which they are tried. The first set whose files all open is used. Newer
+// versions of CANN split the operators into several files.
 std::vector<std::vector<std::string>> places() {
   if (const char *asked = std::getenv("TB_ACLNN_LIBRARY")) {
     std::vector<std::string> files;
@@ -51,9 +52,9 @@ struct Files {
     }
     if (opened.empty()) return false;
     handles = std::move(opened), path = names;
-    // Arguments are described by a library of its own, which need not be a dependency.
+    // The functions that describe arguments are in a library of their own, which the others need not depend on.
     if (void *base = dlopen("libnnopbase.so", RTLD_LAZY | RTLD_LOCAL)) handles.push_back(base);
-    // The runtime is open already, by the driver; its messages tell why an operator failed.
+    // The driver has opened the runtime already. The runtime's messages say why an operator failed.
     for (const char *file : {std::getenv("TB_NPU_LIBRARY"), static_cast<char *>(nullptr)})
       if (void *runtime = dlopen(file ? file : "libascendcl.so", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD))
         handles.push_back(runtime);

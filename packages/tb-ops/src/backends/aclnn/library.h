@@ -1,4 +1,4 @@
-// The vendor's library of operators in two phases: opened at run time, its functions found by name.
+// Opens the vendor's library of operators at run time and finds its functions by name.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tb::ops::aclnn {
 
-// The vendor's objects, known by address only.
+// The library's opaque objects.
 namespace native {
 struct Tensor;
 struct Scalar;
@@ -15,9 +15,9 @@ struct BoolArray;
 struct TensorList;
 struct Executor;
 } // namespace native
-using Status = int32_t; // 0: done
+using Status = int32_t; // 0 is success
 
-// What arguments are described with, and, since newer versions only, what executors are used again with.
+// The functions that describe arguments, and those that reuse executors, which only newer versions have.
 struct Library {
   native::Tensor *(*create_tensor)(const int64_t *sizes, uint64_t dims, int type, const int64_t *strides,
                                    int64_t offset, int format, const int64_t *storage_sizes, uint64_t storage_dims,
@@ -25,7 +25,7 @@ struct Library {
   native::Scalar *(*create_scalar)(void *value, int type);
   native::IntArray *(*create_ints)(const int64_t *values, uint64_t count);
   native::BoolArray *(*create_bools)(const bool *values, uint64_t count);
-  native::TensorList *(*create_list)(const native::Tensor *const *tensors, uint64_t count); // owns the tensors
+  native::TensorList *(*create_list)(const native::Tensor *const *tensors, uint64_t count); // the list owns the tensors
   Status (*destroy_tensor)(const native::Tensor *);
   Status (*destroy_scalar)(const native::Scalar *);
   Status (*destroy_ints)(const native::IntArray *);
@@ -38,16 +38,17 @@ struct Library {
   Status (*set_output)(native::Executor *, size_t index, native::Tensor *, void *storage) = nullptr;
   bool repeats() const { return set_repeatable && destroy_executor && set_input && set_output; }
 
-  const char *(*recent_message)() = nullptr; // may be absent: then there is no text
+  const char *(*recent_message)() = nullptr; // null if the library lacks it
 
-  std::string path;   // empty: not usable
-  std::string reason; // why not, and what to do, in a sentence
+  std::string path;   // empty if the library cannot be used
+  std::string reason; // why the library cannot be used, and what to do
 };
 
-// Opened at the first call: TB_ACLNN_LIBRARY (files with : between them), else what CANN installs. Never unloaded.
+// Opens the library at the first call and never unloads it. TB_ACLNN_LIBRARY names its files, separated by colons; by
+// default they are those that CANN installs.
 const Library &library();
 
-// The address of a function; NULL where the library lacks it.
+// Returns the address of a function, or NULL if the library lacks it.
 void *find(const std::string &name);
 
 } // namespace tb::ops::aclnn

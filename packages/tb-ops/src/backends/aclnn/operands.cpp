@@ -1,4 +1,4 @@
-// Casts, copies, numbers and shapes around calls of the library.
+// Casts and copies operands, and computes the shapes of results, for calls of the library.
 #include "backends/aclnn/operands.h"
 
 #include <ATen/ExpandUtils.h>

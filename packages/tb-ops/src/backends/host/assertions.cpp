@@ -1,4 +1,5 @@
-// Assertions about values: checked when the stream gets there, raised at the next synchronise.
+// Assertions about values. The worker checks them when the stream reaches them; the next synchronisation raises the
+// error.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_assert_async_native.h>
 

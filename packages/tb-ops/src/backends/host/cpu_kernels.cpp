@@ -1,4 +1,4 @@
-// Reading TB_CPU_KERNELS.
+// Reads TB_CPU_KERNELS.
 #include "backends/host/cpu_kernels.h"
 
 #include <c10/util/Exception.h>

@@ -1,4 +1,4 @@
-// Which kernels compute on the CPU: PyTorch's or our microkernels, by the environment variable TB_CPU_KERNELS.
+// The environment variable TB_CPU_KERNELS chooses which kernels compute on the CPU: PyTorch's or our microkernels.
 #pragma once
 #include "intraop/autotuner.h"
 
@@ -6,14 +6,14 @@ namespace tb::ops::host {
 
 enum class CpuKernels {
   off,      // PyTorch's everywhere
-  verified, // ours where trials found them bit-identical and faster; LSTM layers, whose error the tests hold to PyTorch's
+  verified, // ours where trials found them bit-identical and faster, and LSTM, whose error the tests hold to PyTorch's
   on,       // ours wherever they support the call, without trials
 };
 
-// The variable's value, `verified` by default. It is read once. Throws c10::Error for any other text.
+// Returns the variable's value, `verified` by default. It is read once. Throws c10::Error for any other text.
 CpuKernels cpu_kernels();
 
-// Whether a microkernel that supports the call computes it: by the variable and, for `verified`, by trial.
+// Whether a microkernel that supports the call computes it. The variable decides; if it is `verified`, a trial does.
 template <class Key, class RunTrial>
 bool use_microkernel(Autotuner<Key> &autotuner, const Key &key, const RunTrial &run_trial) {
   switch (cpu_kernels()) {
@@ -27,7 +27,7 @@ bool use_microkernel(Autotuner<Key> &autotuner, const Key &key, const RunTrial &
   return autotuner.use_candidate(key, run_trial);
 }
 
-// Trials of microkernels: once, at the fifth call of a key.
+// The rule of microkernels: one trial, at the fifth call of a key.
 inline constexpr AutotuneRule microkernel_rule{.warmup = 4, .trials = 1, .must_be_faster = true};
 
 } // namespace tb::ops::host

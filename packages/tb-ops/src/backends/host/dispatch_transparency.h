@@ -1,12 +1,13 @@
-// For kernels above autograd, with a node of their own: whether a call may bypass PyTorch's composite implementation. If a
-// dispatch mode, a functorch transform or a tensor subclass must observe the call, it may not.
+// Whether a call may bypass PyTorch's composite implementation, for kernels on the autograd key that record a node of
+// their own. It may not if a dispatch mode, a functorch transform or a tensor subclass must observe the call.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace tb::ops::host {
 
-// `keys`: those of a call. True if they are a tb tensor's, recorded by autograd or not, and nothing must observe the call.
+// Returns true if the dispatch keys of a call are those of tb tensors, recorded by autograd or not, and nothing must
+// observe the call.
 inline bool can_bypass_dispatch(c10::DispatchKeySet keys) {
   static const uint64_t known =
       c10::DispatchKeySet({c10::DispatchKey::PrivateUse1, c10::DispatchKey::AutogradPrivateUse1,
@@ -15,7 +16,7 @@ inline bool can_bypass_dispatch(c10::DispatchKeySet keys) {
   return (keys.raw_repr() & ~known) == 0;
 }
 
-// The keys that a call with this tensor would have.
+// Returns the dispatch keys that a call with this tensor would have.
 inline c10::DispatchKeySet keys_of(const at::Tensor &tensor) {
   const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
   return (tensor.key_set() | local.included_) - local.excluded_;

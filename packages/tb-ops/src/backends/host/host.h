@@ -1,5 +1,5 @@
-// The operators of drivers whose memory the host may touch and that run closures: PyTorch's CPU kernels on the worker.
-// install() calls every function here once.
+// The operators of drivers whose memory the host may touch and that run closures. PyTorch's CPU kernels compute them on
+// the worker. install() calls each register function once.
 #pragma once
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// Operands of a TensorIterator on their way to the worker.
+// Carries the operands of a TensorIterator to the worker.
 #include "backends/host/iterator_stub.h"
 
 #include <ATen/ops/_to_copy_ops.h>

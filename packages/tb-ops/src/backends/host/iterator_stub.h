@@ -1,6 +1,7 @@
-// PyTorch's own device-independent operator bodies (at::native::*) on tb tensors. They check the arguments, allocate and build a
-// TensorIterator on the calling thread, then call a dispatch stub. tb-ops' entry in that stub sends the iterator's operands to
-// the worker, which builds the same iterator over CPU tensors and calls the CPU's entry.
+// Runs PyTorch's own device-independent operator bodies (at::native::*) on tb tensors. They check the arguments,
+// allocate and build a TensorIterator on the calling thread, then call a dispatch stub. tb-ops' entry in that stub
+// sends the iterator's operands to the worker, which builds the same iterator over CPU tensors and calls the CPU's
+// entry.
 #pragma once
 #include "launch/dispatch_stub.h"
 
@@ -10,15 +11,15 @@
 
 namespace tb::ops::host {
 
-// How operands of different dtypes are converted. If an operator promotes them, PyTorch converts them itself on the CPU, but
-// leaves it to the kernel on other devices; the iterator does not say which operators promote. `compare` converts inputs, and
-// an output that is not bool, for which the comparison kernels have a case of their own.
+// How operands of different dtypes are converted. If an operator promotes them, PyTorch converts them itself on the
+// CPU, but leaves it to the kernel on other devices; the iterator does not say which operators promote. `compare`
+// converts inputs, and an output that is not bool, for which the comparison kernels have a case of their own.
 enum class Types { as_given, compare, promote_all };
 
 class IteratorArgument {
 public:
   IteratorArgument(const at::TensorIteratorBase &iterator, Types types);
-  // On the worker: calls kernel(TensorIterator &).
+  // Calls kernel(TensorIterator &) with an iterator over CPU tensors. Runs on the worker.
   template <class Kernel> void run(const Kernel &kernel) {
     at::TensorIterator iterator = restore();
     kernel(iterator);
@@ -66,7 +67,7 @@ struct StubEntry<name, stub, types, void (*)(Iterator &, Rest...)> {
   }
 };
 
-// Stubs that take tensors.
+// The entry of a stub that takes tensors instead of an iterator.
 template <Name name, auto &stub, Types types, class First, class... Rest>
   requires std::same_as<std::remove_cvref_t<First>, at::Tensor>
 struct StubEntry<name, stub, types, void (*)(First, Rest...)> {
@@ -74,7 +75,7 @@ struct StubEntry<name, stub, types, void (*)(First, Rest...)> {
   static void launch(First first, Rest... rest) { launch_kernel<name, call>(first.device().index(), first, rest...); }
 };
 
-// Makes tb-ops' entry in a stub; changes nothing for other device types.
+// Sets tb-ops' entry in a stub. Changes nothing for other device types.
 template <Name name, auto &stub, Types types = Types::as_given> void enter_stub() {
   stub.set_privateuse1_dispatch_ptr(&StubEntry<name, stub, types>::launch);
 }

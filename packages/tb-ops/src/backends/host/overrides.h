@@ -1,5 +1,5 @@
-// The generated operators whose CPU kernel tb-ops replaces: a declaration here hides PyTorch's function of that name, with
-// bit-identical results. The list is the only content of this file.
+// The generated operators whose CPU kernel tb-ops replaces. A declaration here hides PyTorch's function of that name;
+// the replacement's results are bit-identical.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -1,4 +1,4 @@
-// Fills on the host.
+// Makes random numbers on the host and copies them to the device.
 #include "launch/dispatch_stub.h"
 
 #include <ATen/native/Resize.h>
@@ -28,7 +28,7 @@ namespace {
 using at::Tensor;
 using OptionalGenerator = std::optional<at::Generator>;
 
-// fill(a contiguous CPU tensor of that type), then the copy.
+// Calls fill(numbers) with a contiguous CPU tensor of that type, and copies the tensor to `out`.
 template <class Fill> void copy_made(const Tensor &out, const PhiloxState &philox, c10::ScalarType type, Fill fill) {
   TORCH_CHECK_NOT_IMPLEMENTED(!philox.extragraph, "these random numbers are made on the host, and cannot be part of a "
                                                   "graph. Draw them before the capture");
@@ -95,7 +95,7 @@ Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
   return out;
 }
 
-// The mask is made here; the products are whatever the driver has for them.
+// The host makes the mask. The multiplications are ordinary operators, which the driver runs as it runs any other.
 std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<bool> train) {
   if (auto undrawn = undrawn_dropout(input, p, train)) return *undrawn;
   const double keep = 1. - p;
@@ -106,7 +106,7 @@ std::tuple<Tensor, Tensor> dropout(const Tensor &input, double p, std::optional<
   return {std::move(out), std::move(mask)};
 }
 
-// Enters a stub in which no other backend has an entry.
+// Sets the stub's entry unless an earlier backend has set it.
 template <class Stub, class Function> void enter(Stub &stub, Function *function) {
   if (!stub.is_device_supported(device_type)) stub.set_privateuse1_dispatch_ptr(function);
 }

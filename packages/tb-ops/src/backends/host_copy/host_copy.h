@@ -1,5 +1,5 @@
-// Random numbers and dropout for devices whose memory the host may not touch. tb-generator makes the numbers on the host, with
-// the bits that a seed gives on every driver, and they are copied.
+// Random numbers and dropout for devices whose memory the host may not touch. tb-generator makes the numbers on the
+// host, and they are copied to the device. For a given seed they are bit-identical to those of every other driver.
 #pragma once
 #include <torch/library.h>
 
@@ -7,9 +7,9 @@
 
 namespace tb::ops::host_copy {
 
-// Every driver that the backend host does not serve.
+// Whether the backend host does not serve the driver.
 bool serves(const Runtime &runtime);
-// Convolutions by the default kernel, and the random operators that no other backend has.
+// Makes the default kernel run convolutions, and registers the random operators that no other backend has.
 void install(torch::Library &aten, torch::Library &autograd);
 
 } // namespace tb::ops::host_copy

@@ -16,7 +16,8 @@
 namespace tb::ops::jit {
 namespace {
 
-// Names and contents of all headers: a change in one makes new keys.
+// Returns the names and contents of all headers. They are part of the cache's keys, so that kernels are compiled again
+// after a header has changed.
 std::string read_headers() {
   std::map<std::string, std::string> files;
   for (const auto &entry : std::filesystem::recursive_directory_iterator(header_folder())) {
@@ -44,7 +45,7 @@ std::string source_of(const Kernel &kernel) {
          (kernel.synchronizing ? "true" : "false") + ")\n";
 }
 
-// One device's programs. Modules stay loaded: functions are borrowed from them.
+// One device's programs. Modules stay loaded, because the functions belong to them.
 class Programs {
 public:
   explicit Programs(c10::DeviceIndex device)

@@ -1,4 +1,4 @@
-// Kernels by name: compiled, loaded and looked up when first launched on a device.
+// Finds device kernels by name. A kernel is compiled and loaded when it is first used on a device.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace tb::ops::jit {
 
-// One entry of one program: a header of the kernels, the function in it with its template arguments, its argument
-// struct; threads: the most that a block may have; synchronizing: whether the function calls __syncthreads().
+// Names a kernel: its header, the function in it with its template arguments, and its argument struct. `threads` is the
+// most that a block may have; `synchronizing` says whether the function calls __syncthreads().
 struct Kernel {
   std::string_view header; // "pointwise.cuh"
   std::string body;        // "pointwise<Add, float>"
@@ -19,17 +19,19 @@ struct Kernel {
 
 struct Function {
   tb_function *handle;
-  unsigned threads; // the most in a block: what the device and the kernel allow
+  unsigned threads; // the most that the device and the kernel allow in a block
 };
 
-// Throws if compiling or loading fails. Cheap after the first call; from any thread.
+// Returns the kernel's function. The first call compiles and loads it, and throws if that fails; later calls are cheap.
+// Any thread may call this.
 Function find(c10::DeviceIndex device, const Kernel &kernel);
 
 // Queues blocks of `threads` threads on the device's current stream.
 void launch(c10::DeviceIndex device, const Function &function, unsigned blocks_x, unsigned blocks_y, unsigned threads,
             const void *arguments, size_t size);
 
-// A thread for each of `count` elements, or fewer that take several each. No element: nothing.
+// Launches one thread for each of `count` elements, or fewer threads that compute several elements each. Does nothing
+// if `count` is 0.
 template <class Arguments>
 void launch_elements(c10::DeviceIndex device, const Kernel &kernel, int64_t count, const Arguments &arguments) {
   if (count == 0) return;
@@ -40,7 +42,8 @@ void launch_elements(c10::DeviceIndex device, const Kernel &kernel, int64_t coun
          sizeof arguments);
 }
 
-// A block for each of `count` rows, up to the number that a grid may have; kernels go on with row + grid.
+// Launches one block for each of `count` rows, but at most 2^20 blocks. A kernel continues with row + grid size until
+// it has computed all rows.
 template <class Arguments>
 void launch_rows(c10::DeviceIndex device, const Kernel &kernel, int64_t count, const Arguments &arguments) {
   if (count == 0) return;

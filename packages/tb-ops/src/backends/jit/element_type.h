@@ -11,12 +11,13 @@
 
 namespace tb::ops::jit {
 
-// The kernels' number of a type (kernels::Type); -1 for types that they do not have.
+// Returns the kernels' number of a type (kernels::Type), or -1 for a type that they do not have.
 int type_code(c10::ScalarType type);
 // The C++ type that a kernel is instantiated with: "float", "Half", "Long"...
 const char *type_name(c10::ScalarType type);
 
-// Whether kernels can take all of these: known types, no lazy conjugation or negation. Undefined tensors count as good.
+// Whether the kernels accept all tensors. They must have known types, and may not be sparse or lazily conjugated or
+// negated. Undefined tensors are accepted.
 bool supported(std::initializer_list<const at::Tensor *> tensors);
 
 kernels::Scalar scalar_of(const c10::Scalar &value);
@@ -24,7 +25,7 @@ inline kernels::Operand operand_of(const at::Tensor &tensor) {
   return {const_cast<void *>(tensor.const_data_ptr()), type_code(tensor.scalar_type()), 0};
 }
 
-// "name<float>".
+// Returns the name of a template's instance, such as "name<float>".
 std::string instance(const char *name, c10::ScalarType type);
 
 } // namespace tb::ops::jit

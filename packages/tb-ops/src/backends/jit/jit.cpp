@@ -1,4 +1,4 @@
-// Which devices get the operators.
+// Decides which devices the operators serve, and registers them.
 #include "backends/jit/jit.h"
 
 #include "backends/jit/compiler/compiler.h"

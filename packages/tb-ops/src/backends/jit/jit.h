@@ -1,5 +1,5 @@
-// The operators whose kernels are compiled when they first run, by topic: for drivers with loadable modules whose memory the
-// host may not touch. A call with a dtype or shape that the kernels lack goes to the counted CPU fallback.
+// The operators whose kernels are compiled when they first run. They serve drivers with loadable modules whose memory
+// the host may not touch. A call with a dtype or shape that the kernels lack goes to the counted CPU fallback.
 #pragma once
 #include <torch/library.h>
 
@@ -11,8 +11,8 @@ namespace tb::ops::jit {
 
 // Whether tb-ops has kernels for the devices of the open driver.
 bool serves(const Runtime &runtime);
-// All of them; or, beside a backend that brought a default kernel, those of random numbers only, whose bits are then those of
-// every other driver.
+// Registers all operators. If another backend has set a default kernel, registers only the random operators, so that
+// random numbers are bit-identical to those of every other driver.
 void install(torch::Library &aten, torch::Library &autograd);
 
 void register_elementwise(torch::Library &aten);

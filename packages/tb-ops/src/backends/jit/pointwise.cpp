@@ -1,4 +1,4 @@
-// From TensorIterator to kernel arguments.
+// Converts a TensorIterator to the arguments of a kernel.
 #include "backends/jit/pointwise.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace tb::ops::jit {
 namespace {
 
 kernels::Scalar read_number(const at::TensorBase &tensor) {
-  return scalar_of(at::Tensor(tensor).item()); // a CPU tensor: nothing waits
+  return scalar_of(at::Tensor(tensor).item()); // a CPU tensor, so item() does not wait
 }
 
 } // namespace

@@ -10,16 +10,17 @@ namespace tb::ops::jit {
 void pointwise(const at::TensorIteratorBase &iterator, const char *functor, c10::ScalarType common,
                c10::ArrayRef<c10::Scalar> scalars = {});
 
-// Whether the kernels can do that: one output, known types, few enough operands and dimensions, at most one number.
+// Whether pointwise() accepts the iterator: one output, known types, few enough operands and dimensions, and at most
+// one number on the CPU.
 bool fits(const at::TensorIteratorBase &iterator);
 
-// Copies element by element into a tensor of the same shape, any strides and supported types, on the same device. False: other
-// types, or too many dimensions that do not merge, and nothing has happened.
+// Copies element by element into a tensor of the same shape on the same device, with any strides. Returns false, and
+// copies nothing, if a type is not supported or there are too many dimensions that do not merge.
 bool copy_elements(const at::Tensor &from, const at::Tensor &to);
 // Writes one value to every element.
 void fill_elements(const at::Tensor &tensor, const c10::Scalar &value);
 
-// The tensor itself if it is contiguous, else a contiguous copy.
+// Returns the tensor itself if it is contiguous, else a contiguous copy.
 at::Tensor contiguous(const at::Tensor &tensor);
 
 } // namespace tb::ops::jit

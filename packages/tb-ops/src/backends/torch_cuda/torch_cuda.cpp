@@ -26,7 +26,7 @@ bool has_kernel(const char *name, const char *overload) {
   return op.hasComputedKernelForDispatchKey(cuda_kernels.key);
 }
 
-// Why PyTorch's kernels cannot serve the driver; empty if they can.
+// Returns why PyTorch's kernels cannot serve the driver, or an empty string if they can.
 std::string obstacle() {
   tb_driver_info info{};
   info.struct_size = sizeof info;
@@ -85,7 +85,7 @@ void install(torch::Library &aten, torch::Library &) {
   set_element_copy(&copy_elements);
   set_default_kernel(&run<cuda_kernels>);
   register_data_dependent<&run<waiting_cuda_kernels>>(aten);
-  aten.impl("mode.values", boxed()); // PyTorch's own refuses other devices
+  aten.impl("mode.values", boxed()); // PyTorch's own kernel refuses other devices
   auto &dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName &name : dispatcher.getAllOpNames()) {
     if (!name.name.starts_with("aten::")) continue;

@@ -1,12 +1,13 @@
-// Operators of your own on tb devices: what `python -m tb_ops.codegen custom` includes, and what code by hand may.
+// Operators of your own on tb devices. `python -m tb_ops.codegen custom` generates code that includes this header;
+// handwritten code may include it too.
 //
 //   tb::connect("mylibrary");                                        // in the module's init function; Python's lock held
 //   tb::ops.on_native(&register_my_tb_kernels);                      // called when a driver that fits is opened
 //   tb::launch<"mylibrary::scale", kernel>(tb::common_device("mylibrary::scale", x), x, factor, out);
 //
 // launch() queues kernel(const Tensor &x, double factor, Tensor &out) on the current stream of the device and returns.
-// There the tensors are CPU tensors over the same bytes. What the kernel throws appears at the next synchronise, with the
-// operator's name. It must not take Python's lock, launch or wait, nor keep a tensor.
+// The kernel gets CPU tensors over the same bytes. The next synchronisation raises what the kernel throws, with the
+// operator's name. The kernel must not take Python's lock, launch or wait, nor keep a tensor.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/util/OptionalArrayRef.h>
@@ -28,7 +29,8 @@ namespace tb {
 // This library's copy of tb-ops' function table, empty until connect().
 inline tb_ops_table ops{};
 
-// Returns 1, or 0 with Python's ImportError set: tb-ops is missing, of another C API, or built for another PyTorch.
+// Fills `ops`. Returns 1, or 0 with Python's ImportError set if tb-ops is missing, has another C API, or was built for
+// another PyTorch.
 inline int connect(const char *library) {
   if (!tb_import(library, "tb-ops", "tb_ops._core", TB_OPS_API_MAJOR, TB_OPS_API_MINOR, &ops, sizeof ops)) return 0;
   if (ops.torch_major == TORCH_VERSION_MAJOR && ops.torch_minor == TORCH_VERSION_MINOR) return 1;
@@ -38,8 +40,8 @@ inline int connect(const char *library) {
   return 0;
 }
 
-// Raises unless every tensor is on one tb device; returns it. Takes what a kernel takes; undefined and absent tensors,
-// and arguments that are no tensors, do not count.
+// Returns the tb device of all tensors among a kernel's arguments. Throws if they are not on one tb device. Undefined
+// and absent tensors, and arguments that are no tensors, are ignored.
 template <class... Arguments> c10::DeviceIndex common_device(const char *name, const Arguments &...arguments) {
   std::optional<c10::Device> device;
   const auto look = [&](const at::Tensor &tensor) {
@@ -60,8 +62,8 @@ template <class... Arguments> c10::DeviceIndex common_device(const char *name, c
   return device->index();
 }
 
-// What a call keeps of an argument until the worker runs it, and what the kernel gets. Tensors are only noted in `list`;
-// the worker's tensors come in the same order.
+// What a call keeps of an argument until the worker runs it, and what the kernel gets. A kept tensor is only an index
+// into `list`; the worker's tensors come in the same order.
 using TensorPointers = c10::SmallVector<const void *, 8>;
 using WorkerTensors = void *const *;
 inline at::Tensor &worker_tensor(WorkerTensors tensors, size_t i) { return *static_cast<at::Tensor *>(tensors[i]); }
@@ -143,7 +145,8 @@ template <size_t n> struct OperatorName {
   char value[n];
 };
 
-// Whether a kernel writes to a tensor whose elements share memory: an error, which must appear at the call.
+// Whether a kernel writes to a tensor whose elements share memory. That is an error, and launch() waits so that the
+// call raises it.
 template <class Parameter, class Argument> bool overlaps_itself(const Argument &argument) {
   if constexpr (std::same_as<Parameter, at::Tensor &> && std::same_as<Argument, at::Tensor>)
     for (int64_t i = 0; i < argument.dim(); i++)

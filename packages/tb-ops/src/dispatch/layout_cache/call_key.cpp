@@ -69,7 +69,7 @@ std::optional<CallKey> call_key(c10::ArrayRef<c10::IValue> arguments) {
   Writer writer;
   writer.key.reserve(64);
   writer.key.push_back(
-      static_cast<int64_t>(at::get_default_dtype_as_scalartype())); // the dtype of factories that are given none
+      static_cast<int64_t>(at::get_default_dtype_as_scalartype())); // factories use it if no dtype is given
   writer.key.push_back(
       at::GradMode::is_enabled()); // recurrent layers return a workspace for the backward pass, or none
   for (const c10::IValue &argument : arguments)

@@ -1,5 +1,5 @@
-// The key of the layout cache: everything on which the layout of an operator's results may depend, which is all of a call
-// except the data of its tensors, and the thread's settings that kernels read.
+// The key of the layout cache. It has everything on which the layout of an operator's results may depend: all of a call
+// except the data of its tensors, and the settings that kernels read.
 #pragma once
 #include <ATen/core/ivalue.h>
 #include <c10/util/ArrayRef.h>
@@ -10,8 +10,8 @@
 
 namespace tb::ops {
 
-// The arguments as words: numbers and texts by value; tensors by dtype, shape, strides, device and flags. Two calls of one
-// operator with equal keys give results of equal layout, unless the layout depends on data.
+// The arguments as words: numbers and strings by value, and tensors by dtype, shape, strides, device and flags. Two
+// calls of one operator with equal keys return results of equal layout, unless the layout depends on data.
 using CallKey = std::vector<int64_t>;
 
 struct CallKeyHash {
@@ -22,7 +22,8 @@ struct CallKeyHash {
   }
 };
 
-// Empty if an argument has no words: a tensor that is not dense, a generator of the host.
+// Returns the key; empty if an argument cannot be part of it, such as a tensor that is not dense or a generator of the
+// host.
 std::optional<CallKey> call_key(c10::ArrayRef<c10::IValue> arguments);
 
 } // namespace tb::ops

@@ -4,7 +4,7 @@
 namespace tb::ops {
 namespace {
 
-// About the memory of an entry, with the nodes of the table and of the order.
+// Estimates the memory of an entry, with its nodes in the table and in the order.
 size_t bytes_of(const CallKey &key, const CallLayout &layout) {
   constexpr size_t nodes = 128;
   size_t bytes = nodes + key.size() * sizeof key[0] + sizeof layout;

@@ -47,14 +47,15 @@ public:
 private:
   using Queued = Closure<QueuedCall>;
 
-  // PyTorch refuses some calls that write to memory that they read; only the CPU's kernel on the same storages sees that.
+  // Whether the call writes to memory that it reads, or to a host tensor. PyTorch refuses some such calls, which only
+  // the CPU's kernel on the same storages can detect.
   bool overlapping(c10::ArrayRef<IValue> arguments) const {
     if (std::find(written_.begin(), written_.end(), true) == written_.end()) return false;
     c10::SmallVector<std::pair<const c10::StorageImpl *, bool>, 8> seen;
     for (size_t i = 0; i < arguments.size(); i++) {
       for (const at::Tensor &tensor : tensors_of(arguments[i])) {
         if (!tensor.defined() || !tensor.has_storage()) continue;
-        if (written_[i] && tensor.device().type() != device_type) return true; // a host tensor is not for the worker
+        if (written_[i] && tensor.device().type() != device_type) return true; // the worker does not write to the host
         const c10::StorageImpl *storage = tensor.storage().unsafeGetStorageImpl();
         for (const auto &[other, other_written] : seen)
           if (other == storage && (written_[i] || other_written)) return true;
@@ -88,7 +89,7 @@ private:
     for (IValue &result : results) stack->push_back(std::move(result));
   }
 
-  // The device's own where none is given.
+  // Returns the arguments with the device's default generator where none is given.
   std::vector<IValue> with_generators(c10::ArrayRef<IValue> arguments, c10::DeviceIndex device) const {
     std::vector<IValue> out = arguments.vec();
     for (size_t i = 0; i < out.size(); i++)
@@ -104,23 +105,24 @@ private:
   }
 
   const std::string name_;
-  const std::optional<HostCheck> check_; // of some calls; an operator that checks in all of them does not use the cache
+  const std::optional<HostCheck> check_; // set if some calls check; if all do, the operator has another kernel
   const tb_closure closure_;
-  std::vector<bool> written_, random_; // by argument: it is written to; it is a generator
+  std::vector<bool> written_, random_; // whether each argument is written to; whether it is a generator
   LayoutCache layouts_;
 };
 
 // ---- which operators --------------------------------------------------------------------------------------------
 
-// Parts of names of operators for tensors that tb does not have, for memory that it does not manage, and tb-amp's own.
+// Parts of the names of operators that are left out: those for tensors that tb does not have or for memory that it does
+// not manage, and tb-amp's own.
 constexpr std::string_view others[] = {"sparse",     "spdiags",   "sspaddmm",      "_csr",      "_csc",   "_bsr",
                                        "_bsc",       "nested",    "::quantize_",   "quantized", "mkldnn", "coalesce",
                                        "pin_memory", "from_file", "efficientzero", "_amp_"};
 
-// Named so all the same, though for strided tensors like any other: the layers of nn.LSTM.
+// The layers of nn.LSTM have such a part in their names, but take strided tensors like any other operator.
 constexpr std::string_view strided[] = {"aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"};
 
-// Of a size that depends on data, though PyTorch's tags do not say so.
+// Operators whose results have a size that depends on data, though PyTorch's tags do not say so.
 constexpr std::string_view untagged[] = {"aten::_padded_dense_to_jagged_forward"};
 
 bool is_composed(const c10::OperatorHandle &op) {
@@ -159,7 +161,7 @@ bool is_sized_by_data(const c10::OperatorHandle &op) {
          std::find(std::begin(untagged), std::end(untagged), name_of(op)) != std::end(untagged);
 }
 
-// Would fall back, or worse.
+// Whether the operator has a kernel for the CPU only, so that it would fall back, or fail.
 bool has_no_kernel(const c10::OperatorHandle &op) {
   if (op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && !is_composed(op);

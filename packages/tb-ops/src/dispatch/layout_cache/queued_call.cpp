@@ -66,7 +66,8 @@ c10::IValue QueuedCall::restored(Argument &argument, size_t &next) {
   return {};
 }
 
-// A result of another layout than the cached one shows that the operator's layout depends on data.
+// Throws if a result has other sizes or another dtype than the cached layout, since the operator's layout then depends
+// on data.
 void QueuedCall::check_layout(const at::Tensor &from, const at::Tensor &to) const {
   TORCH_CHECK(from.defined() && from.sizes() == to.sizes() && from.scalar_type() == to.scalar_type(), name_of(op_),
               " gave ", from.defined() ? describe(from) : "nothing",

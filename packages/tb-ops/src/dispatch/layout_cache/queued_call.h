@@ -1,4 +1,4 @@
-// A boxed operator call on its way to the worker, where the CPU's kernel runs.
+// Carries a boxed operator call to the worker, where the CPU's kernel runs.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
@@ -11,7 +11,7 @@ namespace tb::ops {
 
 class QueuedCall {
 public:
-  // `results`: the new tensors that the call fills, in order.
+  // `results` are the new tensors that the call fills, in order.
   QueuedCall(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments,
              const std::vector<at::Tensor> &results);
   void operator()();
@@ -30,7 +30,7 @@ private:
   void check_layout(const at::Tensor &from, const at::Tensor &to) const;
 
   c10::OperatorHandle op_;
-  const bool gradients_ = at::GradMode::is_enabled(); // of the caller: kernels may ask
+  const bool gradients_ = at::GradMode::is_enabled(); // the caller's setting, which kernels may read
   std::vector<Argument> arguments_;
   TensorDescriptors tensors_, results_;
 };

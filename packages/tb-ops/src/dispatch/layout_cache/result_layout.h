@@ -14,12 +14,12 @@ namespace tb::ops {
 struct ResultLayout {
   enum class Kind { undefined, argument, fresh };
   Kind kind = Kind::undefined;
-  size_t position = 0; // argument: its place among all tensors of the call
+  size_t position = 0; // of an argument, among all tensors of the call
   c10::ScalarType type = c10::ScalarType::Undefined;
   c10::DimVector sizes, strides;
   bool conjugate = false, negative = false;
 
-  at::Tensor make(c10::DeviceIndex device) const; // fresh
+  at::Tensor make(c10::DeviceIndex device) const; // allocates a fresh result
 };
 
 struct CallLayout {
@@ -27,11 +27,12 @@ struct CallLayout {
   c10::DeviceIndex device = -1;
 };
 
-// Every tensor among the arguments, in order, also those in lists; undefined for None.
+// Returns every tensor among the arguments, in order, also those in lists. A None in a list becomes an undefined
+// tensor.
 std::vector<at::Tensor> tensors_of(c10::ArrayRef<c10::IValue> arguments);
 
-// The layout of the results of a finished call. Empty if it does not describe the next call: results that are views, have
-// gaps, are on another device or are no tensors, or arguments on more than one tb device.
+// Returns the layout of the results of a finished call. It is empty if the next call may differ: if results are views,
+// have gaps, are on another device or are no tensors, or if arguments are on more than one tb device.
 std::optional<CallLayout> layout_of(c10::ArrayRef<at::Tensor> arguments, c10::ArrayRef<c10::IValue> results);
 
 } // namespace tb::ops

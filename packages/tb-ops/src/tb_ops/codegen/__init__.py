@@ -1,1 +1,1 @@
-"""Kernels from schemas: reads the installed PyTorch's native_functions.yaml, writes C++ for PrivateUse1."""
+"""Generates kernels from schemas: reads the installed PyTorch's native_functions.yaml, writes C++ for PrivateUse1."""

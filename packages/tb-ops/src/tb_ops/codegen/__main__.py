@@ -21,12 +21,12 @@ from .custom import declaration, emit
 
 
 def write_aten(routes: pathlib.Path, outputs: list[pathlib.Path]) -> int:
-    """Writes index, routes and operators on lists to the first paths, the kernels, dealt out in turn, to the others."""
+    """Writes index, routes and operators on lists to the first paths, and divides the kernels among the others."""
     return _write(outputs, aten.file_texts(schema.installed(), routes, len(outputs) - 3))
 
 
 def write_aclnn(table: pathlib.Path, outputs: list[pathlib.Path]) -> int:
-    """Writes the wrappers of a table; status 1, with the reason on the error stream, where that is wrong."""
+    """Writes the wrappers of a table. Returns 1, with the reason on the error stream, if the table is wrong."""
     try:
         read = aclnn_table.read(table, schema.installed())
     except aclnn_table.TableError as error:
@@ -43,7 +43,7 @@ def _write(outputs: list[pathlib.Path], texts: list[str]) -> int:
 
 
 def write_custom(source: pathlib.Path, folder: pathlib.Path) -> int:
-    """Writes the C++ of a YAML; status 1, with the reason on the error stream, where that is wrong."""
+    """Writes the C++ of a YAML. Returns 1, with the reason on the error stream, if the YAML is wrong."""
     try:
         text = emit.file_text(declaration.read(source))
     except (declaration.DeclarationError, ModuleNotFoundError) as error:
@@ -66,7 +66,7 @@ def print_include() -> int:
 
 
 def print_link() -> int:
-    """Prints arguments for the linker: PyTorch's libraries, and nothing of ours."""
+    """Prints arguments for the linker: PyTorch's libraries, and none of ours."""
     print(f"-L{_torch() / 'lib'}", "-lc10", "-ltorch_cpu", sep="\n")
     return 0
 
@@ -79,7 +79,7 @@ def _torch() -> pathlib.Path:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs one of the commands; returns the exit status."""
+    """Runs one of the commands and returns the exit status."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(
         prog="python -m tb_ops.codegen", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -1,4 +1,4 @@
-"""Emits the files that tb-ops compiles: index, routes, operators on lists, and the structured kernels, dealt out."""
+"""Emits the files that tb-ops compiles: index, routes, operators on lists, and shards of the structured kernels."""
 
 from __future__ import annotations
 

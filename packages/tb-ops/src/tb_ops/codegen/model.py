@@ -1,4 +1,4 @@
-"""The model of an operator that every emitter works on: a schema, and the C++ that its kernels are declared with."""
+"""The model of an operator that every emitter uses: a schema, and the C++ that declares its kernels."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Argument:
 
     name: str
     schema_type: str
-    """As in the schema, without annotation and default: "Tensor", "Tensor?", "int[]"."""
+    """The type in the schema, without annotation and default: "Tensor", "Tensor?", "int[]"."""
     type: str
-    """C++ of a kernel's parameter: "const at::Tensor &"; SymInt as int64_t."""
+    """C++ type of the kernel's parameter, "const at::Tensor &"; a SymInt is an int64_t."""
     symbolic_type: str
-    """The same with SymInt as c10::SymInt."""
+    """The same, but a SymInt is a c10::SymInt."""
     written: bool
-    """Annotated as written: an in-place or out= tensor."""
+    """Whether the schema says that it is written: an in-place or out= tensor."""
 
     @property
     def is_tensor(self) -> bool:
@@ -38,9 +38,9 @@ class Operator:
 
     schema: FunctionSchema
     arguments: list[Argument]
-    """In the order of the kernel's parameters: outputs of out= schemas last."""
+    """The arguments in the order of the kernel's parameters. The outputs of out= schemas are last."""
     returned: str
-    """C++ of what a kernel returns."""
+    """C++ type that a kernel returns."""
 
     @classmethod
     def of_aten(cls, function: NativeFunction) -> Operator:
@@ -51,10 +51,10 @@ class Operator:
 
     @classmethod
     def of_text(cls, schema: str) -> Operator:
-        """The operator of a schema as native_functions.yaml writes them: "scale(Tensor x, float by) -> Tensor".
+        """The operator of a schema as in native_functions.yaml: "scale(Tensor x, float by) -> Tensor".
 
         Raises:
-            Exception: of torchgen's choice, mostly AssertionError and RuntimeError, where it is none.
+            Exception: the text is no schema. torchgen raises AssertionError or RuntimeError most of the time.
         """
         from torchgen import local
         from torchgen.model import FunctionSchema
@@ -83,7 +83,7 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """With the overload, without the namespace: "add.Tensor"."""
+        """The name with the overload and without the namespace: "add.Tensor"."""
         return str(self.schema.name)
 
     @property

@@ -27,7 +27,7 @@ $registrations
 }
 """)
 
-# The type picks one of the overloads.
+# The cast picks one of the body's overloads.
 REGISTRATION = Template("""  aten.impl("$name", TORCH_FN((static_cast<$returned (*)($types)>($body))));""")
 
 
@@ -35,7 +35,7 @@ def file_text(schema: Schema, source: pathlib.Path) -> str:
     """C++ of one function register_routed_SECTION for each section of the file.
 
     Raises:
-        ValueError: an operator that this PyTorch does not have, or whose CPU kernel is generated or is none.
+        ValueError: this PyTorch does not have an operator, or has no handwritten CPU kernel for it.
     """
     import yaml
 

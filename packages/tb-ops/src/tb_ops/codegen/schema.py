@@ -17,7 +17,7 @@ def native_directory() -> pathlib.Path:
     """The folder with native_functions.yaml and tags.yaml of the installed torchgen.
 
     Raises:
-        FileNotFoundError: torch is not installed, or carries no schema.
+        FileNotFoundError: torch is not installed, or has no schema.
     """
     spec = importlib.util.find_spec("torchgen")
     if spec is None or not spec.submodule_search_locations:
@@ -33,9 +33,9 @@ def function_names(directory: pathlib.Path) -> set[str]:
     return set(re.findall(r"^- func: (\w+)", (directory / "native_functions.yaml").read_text(), re.MULTILINE))
 
 
-# Structured groups whose kernels are written by hand (src/backends/host): with a reduction the losses' out= CPU kernel
-# resizes a temporary that aliases cannot offer; the pads' CPU kernels give their output other strides than the meta
-# function does.
+# Structured groups whose kernels are written by hand (src/backends/host). With a reduction, the CPU's out= kernel of a
+# loss resizes a temporary, which is impossible with an alias. The CPU's kernels of paddings give their output other
+# strides than the meta function does.
 BY_HAND = frozenset(
     {"mse_loss.out", "smooth_l1_loss.out", "reflection_pad3d.out", "replication_pad2d.out", "replication_pad3d.out"}
 )
@@ -60,7 +60,7 @@ class Schema:
         return self._parsed[0]
 
     def cpu_body(self, function: NativeFunction) -> str | None:
-        """What PyTorch calls for CPU tensors, "at::native::abs_out"; None where it generates that, or has nothing."""
+        """The function that PyTorch calls for CPU tensors, "at::native::abs_out"; None if it is generated or absent."""
         kernel = self._parsed[1].get_kernel(function)
         if kernel is None or kernel.structured:
             return None
@@ -70,7 +70,7 @@ class Schema:
         return bool(self._parsed[1].has_kernel(function))
 
     def structured_kernel(self, function: NativeFunction) -> str | None:
-        """The class of the CPU kernel of an out= function, "at::native::structured_mul_out"; None where it has none."""
+        """The class of the CPU kernel of an out= function, "at::native::structured_mul_out"; None if it has none."""
         kernel = self._parsed[1].get_kernel(function)
         if kernel is None or not kernel.structured:
             return None
@@ -78,7 +78,7 @@ class Schema:
 
     @cached_property
     def structured_groups(self) -> list[NativeFunctionsGroup]:
-        """Groups whose out= function is structured and has a CPU kernel, less those BY_HAND, in name order."""
+        """Groups whose out= function is structured and has a CPU kernel, without those in BY_HAND, in name order."""
         from torchgen.gen import get_grouped_native_functions
         from torchgen.model import NativeFunctionsGroup
 

@@ -1,4 +1,4 @@
-"""Emits the kernels of one structured group: functional, in-place and out=, each a meta call, a launch, a return."""
+"""Emits the kernels of one structured group: functional, in-place and out=. Each is a meta call and a launch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .model import Operator
 if TYPE_CHECKING:
     from torchgen.model import NativeFunction, NativeFunctionsGroup
 
-# Runs on the worker: PyTorch's CPU kernel in its out= form, or ours of its name. Functional and out= schemas share one.
+# The function for the worker. It calls PyTorch's out= CPU kernel, or ours of the same name
+# (src/backends/host/overrides.h). Functional and out= schemas share one.
 WORKER = Template("""
 void $worker($parameters) { cpu::$cpu($call); }""")
 
@@ -24,25 +25,25 @@ $definition {$checks
 """)
 
 
-# Their kernels read on the host whether they succeeded, and raise: all calls wait, or with an argument check_errors
-# those in which it is true (src/dispatch/host_checks.h).
+# Operators whose kernels read on the host whether they succeeded, and raise, so that all calls wait. If an operator has
+# an argument check_errors, only calls in which it is true wait (src/dispatch/host_checks.h).
 CHECKED = frozenset({"_linalg_eigh.eigenvalues", "_linalg_svd.U"})
 CHECKED_KERNEL = Template("""
 $definition { return call_checked<at::_ops::$op>($arguments); }
 """)
-# A word that PyTorch's kernels are the first to read.
+# PyTorch's kernels are the first to check this argument, so this checks it at the call.
 APPROXIMATE = """
   at::native::get_gelutype_enum(approximate);"""
-# addmm's meta function leaves it to the kernel whether what is added to the product can be expanded to its shape.
+# addmm's meta function does not check that the tensor which is added to the product can be expanded to its shape.
 EXPANDED = """
   if (!at::is_expandable_to(self.sizes(), op.output(0).sizes())) self.expand(op.output(0).sizes()); // raises"""
-# Calls that an operator's kernel is the first to check, by a condition on its arguments.
+# Calls that only the operator's kernel checks, which therefore wait. A condition on the arguments selects them.
 CHECKED_CALL = Template("""
   if ($condition) return call_checked<at::_ops::$op>($arguments);""")
 
 
 def headers(group: NativeFunctionsGroup) -> list[str]:
-    """The narrow headers a group's kernels need."""
+    """The headers that a group's kernels need."""
     base = group.out.root_name
     checked = ["dispatch/call_checked.h", f"ATen/ops/{base}_ops.h"] if _checks(group) else []
     words = ["ATen/native/Gelu.h"] if _takes(group, "approximate") else []
@@ -59,7 +60,7 @@ def _always_checks(group: NativeFunctionsGroup) -> bool:
 
 
 def _checked_calls(group: NativeFunctionsGroup) -> str | None:
-    """C++ that is true for the calls that are left to the CPU's kernel, with a wait."""
+    """C++ that is true for the calls that the CPU's kernel checks, and that therefore wait; None if there are none."""
     if _takes(group, "check_errors"):
         return "check_errors"
     if group.out.root_name == "norm" and _takes(group, "dtype"):
@@ -77,7 +78,7 @@ def functions(group: NativeFunctionsGroup) -> list[NativeFunction]:
 
 
 def kernel_name(function: NativeFunction) -> str:
-    """A C++ name unique among all overloads."""
+    """A C++ name that is unique among all overloads."""
     return f"op_{str(function.func.name).replace('.', '_')}"
 
 
@@ -128,7 +129,7 @@ def _kernel(group: NativeFunctionsGroup, function: NativeFunction) -> str:
         cpu = CppSignatureGroup.from_native_function(group.out, method=False).most_faithful_signature()
         cpu_arguments = [(a.name, str(a.type)) for a in cpu.arguments()]
 
-    # The worker's function calls cpu::NAME_outf(inputs..., outs...); in place, self is also the output.
+    # The worker's function calls cpu::NAME_outf(inputs..., outs...). In an in-place operator self is also the output.
     in_place = kind is SchemaKind.inplace
     out_names = [a.name for a in group.out.func.arguments.out]
     captured, parameters, call = [], [], []

@@ -23,7 +23,8 @@ struct Multiply : Inputs<2> {
 struct Divide : Inputs<2> {
   template <class T> __device__ static T call(const T *x, const Scalar *) { return static_cast<T>(x[0] / x[1]); }
 };
-// A whole number divided by 0 ends a program on the host.
+// Whether the divisor is not an integer 0, by which a division would end the program on the host. If it is, the launch
+// fails.
 template <class T> __device__ inline bool divisible(T divisor) {
   if constexpr (Traits<T>::floating) return true;
   require(divisor != T(0), "ZeroDivisionError");
@@ -50,7 +51,7 @@ struct Remainder : Inputs<2> { // with the sign of the divisor
     }
   }
 };
-struct DivideFloor : Inputs<2> { // Python's
+struct DivideFloor : Inputs<2> { // rounds down, as Python does
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
     if (!divisible(x[1])) return T(0);
     if constexpr (Traits<T>::floating) {
@@ -141,7 +142,7 @@ struct BitwiseXor : Inputs<2> {
 
 // ---- gradients: the gradient of the output first ------------------------------------------------------------------
 
-struct TanhBackward : Inputs<2> { // second: the output
+struct TanhBackward : Inputs<2> { // gradient, output
   template <class T> __device__ static T call(const T *x, const Scalar *) { return x[0] * (T(1) - x[1] * x[1]); }
 };
 struct SigmoidBackward : Inputs<2> {
@@ -173,7 +174,7 @@ struct SiluBackward : Inputs<2> {
     return x[0] * s * (T(1) + x[1] * (T(1) - s));
   }
 };
-struct DropoutBackward : Inputs<2> { // second: the mask
+struct DropoutBackward : Inputs<2> { // gradient, mask
   template <class T> __device__ static T call(const T *x, const Scalar *s) { return x[0] * x[1] * number_of<T>(s[0]); }
 };
 struct SquaredError : Inputs<2> {
@@ -200,7 +201,7 @@ struct AddQuotient : Inputs<3> {
     return static_cast<T>(x[0] + number_of<T>(s[0]) * x[1] / x[2]);
   }
 };
-// From the nearer end, so that weight 1 gives the end itself.
+// Interpolates from the nearer end, so that weight 1 returns the end itself.
 template <class T> __device__ inline T interpolate(T start, T end, T weight) {
   return number::fabs(weight) < T(0.5) ? start + weight * (end - start) : end - (end - start) * (T(1) - weight);
 }
@@ -218,7 +219,7 @@ struct ClampTensor : Inputs<3> {
     return Minimum::call(raised, s);
   }
 };
-struct MaskedFill : Inputs<2> { // x, or the scalar where the mask is set
+struct MaskedFill : Inputs<2> { // returns x, or the scalar if the mask is set
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
     return x[1] != T(0) ? number_of<T>(s[0]) : x[0];
   }

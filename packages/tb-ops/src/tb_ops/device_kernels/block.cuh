@@ -1,14 +1,15 @@
-// Results of all threads of a one-dimensional block.
+// Combines results of all threads of a one-dimensional block.
 #pragma once
 #include "mathematics.cuh"
 
 namespace tb::kernels {
 
-// merge(into, from) over the block's threads in a fixed order; every thread gets the result. All threads must call it.
-// Value: plain data, with a constructor that does nothing (it is stored in shared memory).
+// Combines the values of the block's threads by merge(into, from), in a fixed order, and returns the result to every
+// thread. All threads must call it. Value is stored in shared memory, so it must be plain data with a constructor that
+// does nothing.
 template <class Value, class Merge> __device__ inline Value across_block(Value mine, const Merge &merge) {
   __shared__ Value values[256];
-  __syncthreads(); // readers of an earlier call
+  __syncthreads(); // threads may still read the values of an earlier call
   values[threadIdx.x] = mine;
   for (unsigned step = 1; step < blockDim.x; step *= 2) {
     __syncthreads();

@@ -1,5 +1,6 @@
-// Logarithm, sine and cosine of random words with the bits of tb-generator's fills: the same IEEE operations and fused
-// multiply-adds in the same order as its src/distribution/elementary.h, which explains them. Compiled without contraction.
+// Logarithm, sine and cosine of random words, bit-identical to those in tb-generator's fills. They do the same IEEE
+// operations and fused multiply-adds in the same order as its src/distribution/elementary.h, which explains them. They
+// must be compiled without contraction.
 #pragma once
 #include "mathematics.cuh"
 
@@ -8,7 +9,7 @@ namespace tb::kernels {
 __device__ inline float fused(float a, float b, float c) { return TB_C_FUNCTION(fmaf)(a, b, c); }
 __device__ inline double fused(double a, double b, double c) { return TB_C_FUNCTION(fma)(a, b, c); }
 
-// c0 + c1 x + c2 x^2 ...
+// Returns c0 + c1 x + c2 x^2 ...
 template <class Number> __device__ inline Number polynomial(Number, Number last) { return last; }
 template <class Number, class... More>
 __device__ inline Number polynomial(Number x, Number first, Number second, More... more) {

@@ -1,4 +1,4 @@
-// Everything that an elementwise program needs: pointwise<Functor, Common>.
+// Includes all that an elementwise program needs: pointwise<Functor, Common> and the functors.
 #pragma once
 #include "binary.cuh"
 #include "pointwise.cuh"

@@ -1,4 +1,4 @@
-// Gathering, scattering and selecting by an index. Elements move as they are stored; only sums know their type.
+// Gathering, scattering and selecting by an index. Elements are copied as they are stored; only sums compute with them.
 #pragma once
 #include "mathematics.cuh"
 
@@ -6,7 +6,8 @@ namespace tb::kernels {
 
 constexpr const char *out_of_range = "index out of range: an index is negative or not below the size of its dimension";
 
-// The offsets, in elements, of element i of the index, and of what it stands for; false: it is out of range.
+// The offsets, in elements, at which element i of the index finds its elements of `indexed` and `other`. `good` is
+// false if the index is out of range.
 struct Found {
   Long indexed, other;
   bool good;
@@ -42,7 +43,7 @@ template <class Stored> __device__ inline void scatter(const IndexArguments &a) 
   }
 }
 
-// In any order: sums of floats may differ in their last digits from run to run.
+// Adds in no fixed order, so that floating-point sums may differ in their last digits from run to run.
 template <class Stored> __device__ inline void scatter_add(const IndexArguments &a) {
   for (Long i = first_element(); i < a.count; i += all_threads()) {
     const Found found = look_up(a, i);
@@ -55,7 +56,7 @@ __device__ inline Long selected(const SelectArguments &a, Long i) {
   return a.index_type == Int64 ? static_cast<const Long *>(a.index)[i] : static_cast<const int *>(a.index)[i];
 }
 
-// result[o, i, n] = source[o, index[i], n].
+// Computes result[o, i, n] = source[o, index[i], n].
 template <class Stored> __device__ inline void select(const SelectArguments &a) {
   const Long all = a.outer * a.count * a.inner;
   for (Long i = first_element(); i < all; i += all_threads()) {
@@ -68,7 +69,7 @@ template <class Stored> __device__ inline void select(const SelectArguments &a) 
   }
 }
 
-// result[o, index[i], n] += source[o, i, n], where the result is of Total, at least as wide.
+// Computes result[o, index[i], n] += source[o, i, n]. The result has type Total, which is at least as wide as Stored.
 template <class Stored, class Total> __device__ inline void select_add(const SelectArguments &a) {
   const Long all = a.outer * a.count * a.inner;
   for (Long i = first_element(); i < all; i += all_threads()) {

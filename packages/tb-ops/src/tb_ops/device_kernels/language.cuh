@@ -1,7 +1,7 @@
 // The language that the kernels are written in: CUDA C++, or what a shim makes of another compiler's C++.
 //
 // A shim defines the built-in variables, __shared__, __syncthreads(), atomic_add, require and TB_ENTRY. TB_KERNEL_SHIM
-// names one of somebody else's.
+// names another shim to include.
 #pragma once
 #include "arguments.h"
 

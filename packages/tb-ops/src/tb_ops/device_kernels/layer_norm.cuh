@@ -4,7 +4,7 @@
 
 namespace tb::kernels {
 
-// Moments: the type of mean and rstd; Stored's or wider.
+// Moments is the type of mean and rstd, which is Stored or wider.
 template <class Stored, class Moments> __device__ inline void layer_norm(const LayerNormArguments &a) {
   using Number = Math<Stored>;
   for (Long row = blockIdx.x; row < a.rows; row += gridDim.x) {
@@ -32,7 +32,7 @@ template <class Stored, class Moments> __device__ inline void layer_norm(const L
   }
 }
 
-// The gradient of the input; output: where it goes.
+// Computes the gradient of the input, into a.output.
 template <class Stored, class Moments> __device__ inline void layer_norm_backward(const LayerNormArguments &a) {
   using Number = Math<Stored>;
   for (Long row = blockIdx.x; row < a.rows; row += gridDim.x) {
@@ -54,7 +54,7 @@ template <class Stored, class Moments> __device__ inline void layer_norm_backwar
   }
 }
 
-// The gradients of weight and bias: a thread for each column.
+// Computes the gradients of weight and bias. A thread computes each column.
 template <class Stored, class Moments> __device__ inline void layer_norm_columns(const LayerNormArguments &a) {
   for (Long i = first_element(); i < a.size; i += all_threads()) {
     Sum<Stored> weight = 0, bias = 0;

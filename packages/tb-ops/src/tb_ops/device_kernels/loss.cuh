@@ -4,7 +4,7 @@
 
 namespace tb::kernels {
 
-// The target's class; -1 where it is ignored or none.
+// Returns the row's target class, or -1 if the target is ignored or is no class.
 __device__ inline Long target_class(const LossArguments &a, Long row) {
   const Long target = a.target[row];
   if (target == a.ignored) return -1;
@@ -25,7 +25,7 @@ template <class Stored> __device__ inline void nll_rows(const LossArguments &a) 
   }
 }
 
-// One block: sum or mean, and the weight of all targets.
+// Computes the sum or the mean, and the weight of all targets, in one block.
 template <class Stored> __device__ inline void nll_all(const LossArguments &a) {
   Sum<Stored> total = 0, weight = 0;
   for (Long row = threadIdx.x; row < a.rows; row += blockDim.x) {
@@ -42,7 +42,7 @@ template <class Stored> __device__ inline void nll_all(const LossArguments &a) {
   put<Stored>(a.total_weight, 0, weight);
 }
 
-// Into zeroes: one element of each row.
+// Writes one element of each row. The output is zeroed before.
 template <class Stored> __device__ inline void nll_backward(const LossArguments &a) {
   for (Long row = first_element(); row < a.rows; row += all_threads()) {
     const Long target = target_class(a, row);

@@ -1,4 +1,4 @@
-// Mathematics by the type of the argument, in the full precision of every compiler's library.
+// Mathematical functions, overloaded by the argument's type, in the full precision of each compiler's library.
 #pragma once
 #include "language.cuh"
 
@@ -44,7 +44,7 @@ TB_BINARY(atan2)
 __device__ inline float fma(float a, float b, float c) { return TB_C_FUNCTION(fmaf)(a, b, c); }
 __device__ inline double fma(double a, double b, double c) { return TB_C_FUNCTION(fma)(a, b, c); }
 
-// a * b + c: rounded once where the device is fast at that.
+// a * b + c, rounded once if the device computes that fast.
 template <class Number> __device__ inline Number multiply_add(Number a, Number b, Number c) {
   if constexpr (Traits<Number>::floating && tb_fast_fma)
     return fma(a, b, c);

@@ -1,13 +1,13 @@
-// Matrix products, batched, with any strides, by tiles of the output: a block for each.
+// Batched matrix products with any strides. A block computes each tile of the output.
 //
-// A tile is tb_matmul_side squared; each of its threads owns a square of tb_matmul_piece squared, in registers. The shim
-// chooses both: 256 threads on a GPU, 4 on the host, where a thread is worth more work.
+// A tile has tb_matmul_side squared elements; each thread computes tb_matmul_piece squared of them in registers. The
+// shim chooses both: a tile has 256 threads on a GPU and 4 on the host, where a thread should do more work.
 #pragma once
 #include "mathematics.cuh"
 
 namespace tb::kernels {
 
-constexpr int matmul_depth = 16; // of the slices that a block holds in shared memory
+constexpr int matmul_depth = 16; // depth of the slices that a block keeps in shared memory
 constexpr int matmul_threads = (tb_matmul_side / tb_matmul_piece) * (tb_matmul_side / tb_matmul_piece);
 
 template <class Stored> __device__ inline void matmul_tile(const MatmulArguments &a, Long batch, Long row, Long column) {
@@ -19,9 +19,9 @@ template <class Stored> __device__ inline void matmul_tile(const MatmulArguments
   const Stored *other = static_cast<const Stored *>(a.second) + batch * a.second_strides[0];
   Number sums[piece][piece] = {};
   for (Long slice = 0; slice < a.depth; slice += matmul_depth) {
-    __syncthreads(); // readers of the slice before
+    __syncthreads(); // threads may still read the slice before
     for (int i = thread; i < side * matmul_depth; i += matmul_threads) {
-      // Neighbouring threads read neighbouring elements where the matrix has them.
+      // Neighbouring threads read neighbouring elements of the matrix if its rows or its columns are dense.
       const bool deep = a.first_strides[2] == 1;
       const int r = deep ? i / matmul_depth : i % side, d = deep ? i % matmul_depth : i / side;
       const bool inside = row + r < a.rows && slice + d < a.depth;

@@ -1,10 +1,10 @@
-// One step of an optimizer for several parameters: blocks of one row of the grid work on one parameter.
+// One step of an optimizer for several parameters. The blocks of each row of the grid compute one parameter.
 #pragma once
 #include "mathematics.cuh"
 
 namespace tb::kernels {
 
-// The scaler found an infinity: nobody changes anything.
+// Whether the gradient scaler found an infinity, so that the step changes nothing.
 __device__ inline bool skipped(const OptimizerArguments &a) { return a.found_inf && *a.found_inf == 1.0f; }
 
 template <class Stored>
@@ -17,7 +17,7 @@ __device__ inline Math<Stored> scaled_gradient(const OptimizerArguments &a, int 
   return a.flags & maximize ? -grad : grad;
 }
 
-// Adam, and AdamW where flags has `decoupled`. The moments are kept in the parameter's type.
+// Adam, or AdamW if flags has `decoupled`. The moments have the parameter's type.
 template <class Stored> __device__ inline void adam(const OptimizerArguments &a) {
   using Number = Math<Stored>;
   if (skipped(a)) return;
@@ -51,7 +51,7 @@ template <class Stored> __device__ inline void adam(const OptimizerArguments &a)
   }
 }
 
-// beta1: momentum, beta2: dampening.
+// SGD. beta1 is the momentum and beta2 the dampening.
 template <class Stored> __device__ inline void sgd(const OptimizerArguments &a) {
   using Number = Math<Stored>;
   if (skipped(a)) return;

@@ -1,10 +1,10 @@
-// Elementwise kernels: one thread for an element, any strides, any stored types.
+// Elementwise kernels, with any strides and stored types.
 #pragma once
 #include "language.cuh"
 
 namespace tb::kernels {
 
-// Byte offsets of element i, in the iterator's order.
+// Computes the byte offsets of element i, in the iterator's order.
 template <class Index> __device__ inline void find_offsets(const PointwiseArguments &a, Index i, int operands,
                                                            Long *offsets) {
   for (int k = 0; k < operands; k++) offsets[k] = 0;
@@ -16,16 +16,16 @@ template <class Index> __device__ inline void find_offsets(const PointwiseArgume
   }
 }
 
-// Functor::call(inputs, scalars) gives the output from inputs of type Math<Common>.
+// Functor::call(inputs, scalars) returns the output for inputs of type Math<Common>.
 template <class Functor, class Common> __device__ inline void pointwise(const PointwiseArguments &a) {
   constexpr int inputs = Functor::inputs;
   for (Long i = first_element(); i < a.count; i += all_threads()) {
     Long offsets[inputs + 1];
-    if (a.count <= 0x7FFFFFFF) // divisions of 64 bits cost a GPU several times those of 32
+    if (a.count <= 0x7FFFFFFF) // 64-bit divisions cost a GPU several times as much as 32-bit ones
       find_offsets<unsigned>(a, static_cast<unsigned>(i), inputs + 1, offsets);
     else
       find_offsets<Unsigned>(a, static_cast<Unsigned>(i), inputs + 1, offsets);
-    Math<Common> given[inputs + 1]; // never an array of none
+    Math<Common> given[inputs + 1]; // an array of 0 elements is not allowed
     for (int k = 0; k < inputs; k++) {
       const Operand &operand = a.operands[k + 1];
       if (operand.data)

@@ -1,6 +1,6 @@
-// Fills from the counter-based generator, Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
-// as 1, 2, 3", 2011): element i depends on seed, offset and i alone. All have the bits of tb-generator's
-// fills (its fill/fill.h and distribution/distribution.h say which words an element takes).
+// Fills from the counter-based generator, Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
+// easy as 1, 2, 3", 2011). Element i depends on seed, offset and i alone. All fills are bit-identical to tb-generator's
+// (its fill/fill.h and distribution/distribution.h say which words an element takes).
 #pragma once
 #include "elementary.cuh"
 
@@ -25,7 +25,7 @@ __device__ inline Words philox(Unsigned counter, unsigned attempt, Unsigned seed
   return {{a, b, c, d}};
 }
 
-// Word number `word` of the sequence, and the 64 bits that element `i` takes of two.
+// Return word number `word` of the sequence, and the 64 bits of the two words that element `i` takes.
 __device__ inline unsigned word_of(const RandomArguments &a, Unsigned word, unsigned attempt = 0) {
   return philox(a.offset + word / 4, attempt, a.seed).word[word % 4];
 }
@@ -34,7 +34,7 @@ __device__ inline Unsigned pair_of(const RandomArguments &a, Unsigned i, unsigne
   return static_cast<Unsigned>(words.word[i % 2 * 2 + 1]) << 32 | words.word[i % 2 * 2];
 }
 
-// In [0, 1): 24 or 53 bits.
+// Writes a number in [0, 1) with 24 or 53 random bits.
 __device__ inline void fraction(const RandomArguments &a, Unsigned i, float *out) {
   *out = static_cast<float>(static_cast<int>(word_of(a, i) >> 8)) * 0x1p-24f;
 }
@@ -54,12 +54,13 @@ template <class Stored> __device__ inline void uniform(const RandomArguments &a)
   }
 }
 
-// What elementary.cuh takes of element `i`.
+// Returns the random bits of element `i` that elementary.cuh needs.
 __device__ inline unsigned bits_of_element(const RandomArguments &a, Unsigned i, float) { return word_of(a, i); }
 __device__ inline Unsigned bits_of_element(const RandomArguments &a, Unsigned i, double) { return pair_of(a, i); }
 
-// Box and Muller in groups of 32: the first half's words are the radii, the second half's the directions; the first half
-// gets the cosines, the second the sines. a.width: the deviation times the square root of 2.
+// The method of Box and Muller, in groups of 32 elements. The words of the first half are the radii, and those of the
+// second half the directions; the first half gets the cosines, and the second the sines. a.width is the standard
+// deviation times the square root of 2.
 template <class Stored> __device__ inline void normal(const RandomArguments &a) {
   using Number = Math<Stored>;
   const Number mean = static_cast<Number>(a.from), scale = static_cast<Number>(a.width);
@@ -71,7 +72,7 @@ template <class Stored> __device__ inline void normal(const RandomArguments &a) 
   }
 }
 
-// 1 where the word is below the threshold, a.range of 2^32.
+// Writes 1 if the element's word is below the threshold a.range, which is the probability times 2^32.
 template <class Stored> __device__ inline void bernoulli(const RandomArguments &a) {
   for (Long i = first_element(); i < a.count; i += all_threads())
     put<Stored>(a.output, i, word_of(a, static_cast<Unsigned>(i)) < a.range);
@@ -88,7 +89,7 @@ template <class Stored> __device__ inline void dropout(const RandomArguments &a)
   }
 }
 
-// a.low and a.high: a floating type's ends of the interval.
+// Writes a.start + number. A floating-point result is rounded and kept from a.low to a.high.
 template <class Stored> __device__ inline void put_integer(const RandomArguments &a, Long i, Unsigned number) {
   const Long value = static_cast<Long>(a.start + number);
   if constexpr (Traits<Stored>::floating) {
@@ -101,8 +102,8 @@ template <class Stored> __device__ inline void put_integer(const RandomArguments
   }
 }
 
-// start + (random of [0, range)), unbiased by rejection (Lemire, "Fast random integer generation in an interval", 2019).
-// One word an element for up to 2^32 numbers, else two.
+// Write start plus a random integer in [0, range), unbiased by rejection (Lemire, "Fast random integer generation in an
+// interval", 2019). An element takes one word if the range is at most 2^32, else two.
 template <class Stored> __device__ inline void small_integers(const RandomArguments &a) {
   for (Long i = first_element(); i < a.count; i += all_threads()) {
     const Unsigned index = static_cast<Unsigned>(i);

@@ -1,4 +1,4 @@
-// Reductions of any dimensions: a block for each output, or a thread where there are many short ones.
+// Reductions of any dimensions. A block computes each output; if there are many short reductions, a thread does.
 //
 // A reducer has a State with init, add(element, place), merge(state) and finish(scalars).
 #pragma once
@@ -8,7 +8,7 @@ namespace tb::kernels {
 
 // ---- reducers: Stored is the type that elements are converted to ---------------------------------------------------
 
-template <class Stored> struct SumOf { // scalars[0]: what the sum is divided by (mean), else 1
+template <class Stored> struct SumOf { // scalars[0] divides the sum: the count for a mean, else 1
   Sum<Stored> total;
   __device__ static SumOf init(const Scalar *) { return {0}; }
   __device__ void add(Math<Stored> x, Long) { total += static_cast<Sum<Stored>>(x); }
@@ -45,11 +45,11 @@ template <class Stored> struct AllOf {
   __device__ bool finish(const Scalar *) const { return good; }
 };
 
-// The extremum and its first place; a NaN is more extreme than any number.
+// The extremum and its first place. A NaN is more extreme than any number.
 template <class Stored, bool highest> struct Extremum {
   using Number = Math<Stored>;
   Number value;
-  Long place; // -1: nothing yet
+  Long place; // -1 before the first element
   __device__ static Extremum init(const Scalar *) { return {Number(0), -1}; }
   __device__ void add(Number x, Long where) { merge({x, where}); }
   __device__ void merge(const Extremum &other) {
@@ -70,7 +70,7 @@ template <class Stored> struct MinimumOf : Extremum<Stored, false> {
   __device__ static MinimumOf init(const Scalar *s) { return {Base::init(s)}; }
 };
 
-// scalars[0]: the order.
+// scalars[0] is the order of the norm.
 template <class Stored> struct NormOf {
   using Number = Sum<Stored>;
   Number total, order;
@@ -109,7 +109,7 @@ template <class Stored> struct NormOf {
   }
 };
 
-// Welford's moments. scalars[0]: the correction; scalars[1]: 1 for the root.
+// The variance by Welford's moments. scalars[0] is the correction; scalars[1] is 1 for the standard deviation.
 template <class Stored> struct VarianceOf {
   using Number = Sum<Stored>;
   Number mean, squares, count;
@@ -146,7 +146,7 @@ __device__ inline Long strided_offset(Long i, int dims, const Long *sizes, const
   return offset;
 }
 
-// `Place`: where the second output, the place of the extremum, is wanted.
+// Writes the result, and the place of an extremum, if they are wanted.
 template <class Reducer> __device__ inline void give(const ReduceArguments &a, Long output, const Reducer &state) {
   if (a.output.data) {
     const auto value = state.finish(a.scalars);

@@ -1,14 +1,15 @@
-// The shim for NVRTC: CUDA C++ itself, without a header of the toolkit.
+// The shim for NVRTC. It is CUDA C++ itself, without a header of the toolkit.
 #pragma once
 
-// The entry `name` of a module: runs `body`, a __device__ function of one argument struct, in every thread.
-// `threads`: the most in a block. `synchronizing` is for shims that must run the threads of a block side by side.
+// Defines the entry `name` of a module, which runs `body`, a __device__ function of one argument struct, in every
+// thread. `threads` is the most that a block may have. `synchronizing` is for shims that must run the threads of a
+// block side by side.
 #define TB_ENTRY(name, body, Arguments, threads, synchronizing)                                                        \
   extern "C" __global__ void __launch_bounds__(threads) name(const Arguments arguments) { body(arguments); }
 
 namespace tb::kernels {
 
-// An error that only the device can see, as PyTorch's own CUDA kernels end on one.
+// Ends the kernel with an error if `good` is false, as PyTorch's own CUDA kernels do.
 __device__ inline void require(bool good, const char *) {
   if (!good) __trap();
 }

@@ -1,8 +1,9 @@
-// The shim for the host's C++ compiler: an image is a shared object with tb/host_kernel.h's entries.
+// The shim for the host's C++ compiler. An image is a shared object with the entries of tb/host_kernel.h.
 //
-// A block of a kernel that synchronises runs as fibers: each thread has a stack of its own and gives the processor up at
-// __syncthreads(), so that none passes it before all have come. Threads of other kernels run one after the other, in
-// descending order, which shows a kernel that relies on the order. No C++ header: they take most of a compilation.
+// The threads of a block of a synchronizing kernel run as fibers. Each has a stack of its own and yields at
+// __syncthreads(), so that no thread passes it before all have reached it. Threads of other kernels run one after the
+// other, in descending order, which reveals a kernel that relies on the order. No C++ header is included, since it
+// would take most of the compilation time.
 #pragma once
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static thread_local tb_index threadIdx, blockIdx, blockDim, gridDim;
 
 namespace tb::kernels::host {
 
-constexpr unsigned stack_bytes = 64 << 10; // kernels keep little on it
+constexpr unsigned stack_bytes = 64 << 10; // kernels need little stack
 
 struct Fiber {
   ucontext_t context;
@@ -50,7 +51,8 @@ inline void place_thread(unsigned number) {
   threadIdx.z = number / blockDim.x / blockDim.y;
 }
 
-// Round after round every fiber runs to its next barrier. False: some ended where others wait.
+// Runs every fiber to its next barrier, in rounds, until all have ended. Returns false if some fibers end while others
+// wait at a barrier.
 inline bool run_fibers(Fiber *fibers, char *stacks, unsigned threads) {
   for (unsigned i = 0; i < threads; i++) {
     getcontext(&fibers[i].context);
@@ -115,7 +117,7 @@ inline void __syncthreads() {
   }
 }
 
-// Threads of a block: few, as the host runs them one by one.
+// A block has few threads, since the host runs them one by one.
 #define TB_ENTRY(name, body, Arguments, threads, synchronizing)                                                        \
   TB_HOST_EXPORT const tb_host_kernel_info name##_info = {sizeof(tb_host_kernel_info), synchronizing ? 4 : 32, 0, 0};  \
   TB_HOST_KERNEL(name) {                                                                                               \
@@ -125,12 +127,14 @@ inline void __syncthreads() {
 
 namespace tb::kernels {
 
-// The launch fails with the text once the block has ended; the thread goes on, so it must not use what was not good.
+// If `good` is false, the launch fails with the text once the block has ended. The thread continues, so it must not use
+// the value that was checked.
 inline void require(bool good, const char *text) {
   if (!good) host::block.failure = text;
 }
 
-// Blocks of one launch run one after the other, but those of several streams do not.
+// Atomic, because blocks of launches on several streams run at the same time. Those of one launch run one after the
+// other.
 template <class Number> inline void atomic_add(Number *place, Number value) {
   Number seen, next;
   __atomic_load(place, &seen, __ATOMIC_RELAXED);
@@ -148,7 +152,7 @@ inline Unsigned high_product(Unsigned a, Unsigned b) {
 
 } // namespace tb::kernels
 
-// The C library's function of that name.
+// Names the C library's function.
 #define TB_C_FUNCTION(name) __builtin_##name
 
 constexpr bool tb_fast_fma = false;

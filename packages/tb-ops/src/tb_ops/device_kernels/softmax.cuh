@@ -1,11 +1,11 @@
-// Softmax and its logarithm along one dimension: a block for each row.
+// Softmax and its logarithm along one dimension. A block computes each row.
 #pragma once
 #include "block.cuh"
 
 namespace tb::kernels {
 
 __device__ inline Long rows_of(const RowArguments &a) { return a.outer * a.inner; }
-// The first element of a row; the next ones are a.inner apart.
+// Returns the index of a row's first element. The elements of a row are a.inner apart.
 __device__ inline Long row_start(const RowArguments &a, Long row) {
   return row / a.inner * a.size * a.inner + row % a.inner;
 }
@@ -33,7 +33,7 @@ template <class Stored, class Result, bool logarithm> __device__ inline void sof
   }
 }
 
-// first: the gradient, second: the output of the forward.
+// a.first is the gradient, and a.second the output of the forward pass.
 template <class Stored, class Result, bool logarithm> __device__ inline void softmax_backward(const RowArguments &a) {
   using Number = Math<Stored>;
   for (Long row = blockIdx.x; row < rows_of(a); row += gridDim.x) {

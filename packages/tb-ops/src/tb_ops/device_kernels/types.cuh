@@ -3,7 +3,7 @@
 
 namespace tb::kernels {
 
-// Arithmetic on halves is float's; storing rounds to nearest, ties to even.
+// Arithmetic on 16-bit numbers is done in float. Storing rounds to nearest, ties to even.
 struct Half {
   unsigned short bits;
 };
@@ -29,16 +29,17 @@ __device__ inline Half narrow_half(float value) {
   unsigned result;
   if (size > 0x7F800000u)
     result = 0x7E00u;
-  else if (size >= 0x477FF000u) // from 65520 on
+  else if (size >= 0x477FF000u) // 65520 and above round to infinity
     result = 0x7C00u;
-  else if (size < (113u << 23)) // beside 0.5 a float's last bit is a subnormal half's step: the addition rounds
+  else if (size < (113u << 23)) // near 0.5 a float's last bit is a subnormal half's step, so the addition rounds
     result = bits_of(float_of(size) + 0.5f) - bits_of(0.5f);
   else
     result = (size - (112u << 23) + 0xFFFu + (size >> 13 & 1)) >> 13;
   return {static_cast<unsigned short>(sign | result)};
 }
 
-// Stored: the type of an element in memory. Math<Stored>: what it is computed in. Sum<Stored>: what many are added in.
+// Stored is the type of an element in memory, Math<Stored> the type that computes with it, and Sum<Stored> the type
+// that adds many of them.
 template <class Stored> struct Traits {
   using Math = Stored;
   using Sum = Long;
@@ -63,13 +64,14 @@ template <> struct Traits<Bfloat> : Traits<Half> {};
 template <class Stored> using Math = typename Traits<Stored>::Math;
 template <class Stored> using Sum = typename Traits<Stored>::Sum;
 
-// The number that a stored element is; the element that a number is stored as.
+// wide() returns the number that a stored element represents. Narrow and convert() return the element that stores a
+// number.
 template <class Number> __device__ inline Number wide(Number value) { return value; }
 __device__ inline float wide(Half value) { return widen(value); }
 __device__ inline float wide(Bfloat value) { return widen(value); }
 
 template <class To> struct Narrow {
-  // A float becomes a small unsigned integer by way of a wide signed one, as PyTorch converts.
+  // A float is converted to a small unsigned integer through a wide signed one, as PyTorch does.
   template <class From> __device__ static To from(From value) {
     if constexpr (Traits<From>::floating && !Traits<To>::floating)
       return static_cast<To>(static_cast<Long>(value));
@@ -100,7 +102,7 @@ template <> struct Code<Bfloat> { static constexpr int type = BFloat16; };
 template <> struct Code<float> { static constexpr int type = Float32; };
 template <> struct Code<double> { static constexpr int type = Float64; };
 
-// visit(Stored *) of a type that is known only when the kernel runs.
+// Calls visit(Stored *) for a type that is known only when the kernel runs.
 template <class Visit> __device__ inline void visit_type(int type, const Visit &visit) {
   switch (type) {
   case Bool: return visit(static_cast<bool *>(nullptr));
@@ -116,7 +118,7 @@ template <class Visit> __device__ inline void visit_type(int type, const Visit &
   }
 }
 
-// The element `offset` bytes from `data` as a Stored of the operator's common type, whatever it is stored as.
+// Returns the element `offset` bytes after `data`, converted to Stored, the operator's common type.
 template <class Stored> __device__ inline Stored load(const void *data, Long offset, int type) {
   const char *place = static_cast<const char *>(data) + offset;
   if (type == Code<Stored>::type) return *reinterpret_cast<const Stored *>(place);
@@ -129,7 +131,7 @@ template <class Value> __device__ inline void store(void *data, Long offset, int
   visit_type(type, [&]<class Type>(Type *) { *reinterpret_cast<Type *>(place) = convert<Type>(value); });
 }
 
-// The same for contiguous elements of one known type.
+// Load and store contiguous elements of one known type.
 template <class Stored> __device__ inline Math<Stored> at(const void *data, Long i) {
   return convert<Math<Stored>>(static_cast<const Stored *>(data)[i]);
 }
@@ -148,7 +150,7 @@ __device__ inline bool is_nan(float x) { return x != x; }
 __device__ inline bool is_nan(double x) { return x != x; }
 template <class Number> __device__ inline bool is_nan(Number) { return false; }
 
-// Limits; floats have infinities.
+// The highest and the lowest number of a type, which are infinities for floats.
 template <class Number> struct Limits {
   static constexpr bool is_signed = Number(-1) < Number(0);
   static constexpr int bits = 8 * sizeof(Number) - (is_signed ? 1 : 0);
@@ -168,7 +170,7 @@ template <> struct Limits<double> {
   __device__ static double lowest() { return -highest(); }
 };
 
-// This thread's place among all of a one-dimensional launch, and how many there are.
+// Return this thread's place among all threads of a one-dimensional launch, and the number of threads.
 __device__ inline Long first_element() { return static_cast<Long>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline Long all_threads() { return static_cast<Long>(gridDim.x) * blockDim.x; }
 

@@ -131,7 +131,7 @@ template <bool positive> struct IsInfinity : Inputs<1> {
       return false;
   }
 };
-struct Clamp : Inputs<1> { // a NaN stays
+struct Clamp : Inputs<1> { // returns a NaN unchanged
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
     const T low = number_of<T>(s[0]), high = number_of<T>(s[1]);
     const T raised = x[0] < low ? low : x[0];
@@ -148,7 +148,7 @@ struct ClampAbove : Inputs<1> {
     return x[0] > number_of<T>(s[0]) ? number_of<T>(s[0]) : x[0];
   }
 };
-struct PowerOfNumber : Inputs<1> { // x to the scalar; small whole powers by products, as PyTorch's kernels do
+struct PowerOfNumber : Inputs<1> { // x to the power of the scalar; common powers by products and roots, as in PyTorch
   template <class T> __device__ static T call(const T *x, const Scalar *s) {
     if constexpr (Traits<T>::floating) {
       const T power = number_of<T>(s[0]);

@@ -1,5 +1,5 @@
-// Scaled dot product attention by the CPU's flash kernels. PyTorch asks the fused choice first: calls that the kernels
-// do not take (dropout, odd shapes, double masks) are composed of other operators there.
+// Scaled dot product attention by the CPU's flash kernels, or by our microkernel. PyTorch asks _fused_sdp_choice first,
+// and composes the calls that the kernels do not accept (dropout, odd shapes, double masks) of other operators.
 #include "launch/dispatch_stub.h"
 
 #include <ATen/OpMathType.h>
@@ -28,7 +28,8 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 using microkernels::Attention, microkernels::AttentionSize, microkernels::HeadVectors;
 
-// On the worker: exchanges the dimensions of heads and positions. Aliases may be changed: they end with the closure.
+// Exchanges the dimensions of heads and positions. Runs on the worker. It may change the alias in place, because the
+// alias ends with the closure.
 const Tensor &swap_middle(const Tensor &alias) {
   c10::DimVector sizes(alias.sizes()), strides(alias.strides());
   std::swap(sizes[1], sizes[2]);
@@ -37,7 +38,7 @@ const Tensor &swap_middle(const Tensor &alias) {
   return alias;
 }
 
-// A new batch x heads x length (x size) tensor that is stored as batch x length x heads (x size).
+// Returns a new batch x heads x length (x size) tensor that is stored as batch x length x heads (x size).
 Tensor empty_by_position(const Tensor &like, c10::IntArrayRef sizes, c10::ScalarType type) {
   const int64_t inner = sizes.size() == 4 ? sizes[3] : 1;
   c10::DimVector strides{sizes[1] * sizes[2] * inner, inner, sizes[1] * inner};
@@ -53,7 +54,7 @@ void stock_forward(const Tensor &query, const Tensor &key, const Tensor &value, 
   at::native::flash_attention_kernel(c10::kCPU, out, logsumexp, query, key, value, 0.0, causal, mask, scale);
 }
 
-// The kernel adds to all three gradients.
+// Sets the gradients to zero first, because the kernel adds to them.
 void stock_backward(const Tensor &grad, const Tensor &query, const Tensor &key, const Tensor &value, const Tensor &out,
                     const Tensor &logsumexp, bool causal, const OptionalTensor &mask, std::optional<double> scale,
                     const Tensor &grad_query, const Tensor &grad_key, const Tensor &grad_value) {
@@ -64,7 +65,7 @@ void stock_backward(const Tensor &grad, const Tensor &query, const Tensor &key, 
                                               logsumexp, 0.0, causal, mask, scale);
 }
 
-// ---- our microkernel --------------------------------------------------------------------------------------------------
+// ---- our microkernel ------------------------------------------------------------------------------------------------
 
 Autotuner<AttentionSize> &autotuner() {
   static auto &object = *new Autotuner<AttentionSize>(microkernel_rule); // workers outlive static objects
@@ -75,7 +76,8 @@ template <class T> HeadVectors<T> heads_of(const Tensor &tensor) {
   return {static_cast<T *>(tensor.data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
-// Tensors of a size one after the other in `numbers`, each batch x heads x positions x width but in memory by position.
+// Takes tensors for a trial out of `numbers`, one after the other. Each is batch x heads x positions x width, and
+// stored by position.
 class TrialTensors {
 public:
   TrialTensors(const AttentionSize &size, float *numbers) : size_(size), next_(numbers) {}
@@ -92,8 +94,8 @@ private:
   float *next_;
 };
 
-// Both ways on the same random numbers. The scale is no power of two: that would hide a difference in what is scaled before
-// which sum.
+// Runs PyTorch's kernel and ours on the same random numbers. The scale is not a power of two, because multiplication by
+// one is exact and would hide a difference in the order of scaling and adding.
 Trial try_both(const AttentionSize &size, uint32_t state) {
   constexpr double scale = 0.3;
   const int64_t heads = size.batch * size.heads, queries = heads * size.queries * size.width,
@@ -133,11 +135,11 @@ Trial try_both(const AttentionSize &size, uint32_t state) {
   return compare(before, by(false), by(true));
 }
 
-// Compares both ways on so many numbers that a rare difference in rounding appears.
+// Compares both kernels on so many numbers that a rare difference in rounding appears.
 Trial try_microkernel(const AttentionSize &size) {
   Trial whole = try_both(size, 1);
   if (!whole.identical || whole.candidate >= whole.baseline) return whole;
-  // What is accumulated over earlier blocks of keys can hide a difference in the last block: it is tried by itself.
+  // The sums over earlier blocks of keys can hide a difference in the last block, so that block is tried by itself.
   if (AttentionSize last = size; size.keys > AttentionSize::block_keys) {
     last.keys = size.keys % AttentionSize::block_keys;
     if (last.keys > 0) {
@@ -152,7 +154,7 @@ Trial try_microkernel(const AttentionSize &size) {
   return whole;
 }
 
-// The size if our microkernel computes the call; empty if PyTorch's kernel does. On the worker.
+// Returns the size if our microkernel computes the call; empty if PyTorch's kernel does. Runs on the worker.
 std::optional<AttentionSize> microkernel_size(const Tensor &query, const Tensor &key, const Tensor &value,
                                               const OptionalTensor &mask, bool causal, std::optional<double> scale,
                                               bool backward) {
@@ -170,11 +172,12 @@ std::optional<AttentionSize> microkernel_size(const Tensor &query, const Tensor 
   if (key.sizes() != c10::IntArrayRef(keys) || value.sizes() != c10::IntArrayRef(keys)) return std::nullopt;
   for (const Tensor *tensor : {&query, &key, &value})
     if (tensor->stride(3) != 1) return std::nullopt;
-  constexpr double worth = 20'000;    // nanoseconds: shorter calls are not tried
+  constexpr double worth = 20'000;    // nanoseconds; shorter calls are not tried
   constexpr int64_t most = 4'000'000; // elements
   const int64_t heads = size.batch * size.heads, positions = heads * std::max(size.queries, size.keys);
   if (!size.is_supported() || size.nanoseconds() < worth || positions * size.width > most) return std::nullopt;
-  // PyTorch's forward kernel divides blocks of queries among the threads, ours heads.
+  // PyTorch's forward kernel divides blocks of queries among the threads, and ours divides heads. With too few heads
+  // ours would use fewer threads.
   if (!backward && heads < intraop.parts(positions / 32, size.nanoseconds())) return std::nullopt;
   const auto try_on_one_thread = [&] {
     Trial trial{};
@@ -197,7 +200,7 @@ void forward_kernel(const Tensor &query, const Tensor &key, const Tensor &value,
   if (!done) stock_forward(query, key, value, causal, mask, scale, out, logsumexp);
 }
 
-// out and logsumexp, batch x heads x length (x size), laid out as the CPU lays them out.
+// Returns `out` and `logsumexp`, batch x heads x length (x size), with the strides that the CPU gives them.
 std::tuple<Tensor, Tensor> forward(const Tensor &query, const Tensor &key, const Tensor &value, double dropout,
                                    bool causal, const OptionalTensor &mask, std::optional<double> scale) {
   const c10::ScalarType type = query.scalar_type();
@@ -313,7 +316,7 @@ void backward_by_microkernel(const Attention &attention, const Tensor &out, cons
 std::vector<std::pair<AttentionSize, bool>> tried_attention() { return autotuner().report(); }
 
 void register_attention(torch::Library &aten) {
-  // Flash attention is what the CPU would choose, under the same conditions, and then calls the operator pair below.
+  // Flash attention is chosen under the CPU's conditions. PyTorch then calls the first pair of operators below.
   at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(&at::native::_fused_sdp_choice_cpp);
   aten.impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(forward));
   aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(backward));

@@ -1,4 +1,4 @@
-// Attention by our microkernel: its calls on tensors, and which sizes it computes.
+// Calls the attention microkernel on tensors, and says for which sizes it is used.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -10,11 +10,12 @@
 
 namespace tb::ops::host {
 
-// The tensors are float CPU tensors, batch x heads x positions x width, whose last dimension is dense. Without a scale it is
-// 1 / sqrt(width).
+// Describes a call to the microkernel. The tensors are float CPU tensors, batch x heads x positions x width, whose last
+// dimension is dense. The default scale is 1 / sqrt(width).
 microkernels::Attention attention_of(const microkernels::AttentionSize &size, const at::Tensor &query,
                                      const at::Tensor &key, const at::Tensor &value, std::optional<double> scale);
-// See microkernels::Attention; logsumexp is batch x heads x positions. On the OpenMP threads of the calling thread.
+// These call microkernels::Attention on the OpenMP threads of the calling thread. `logsumexp` is batch x heads x
+// positions.
 bool forward_by_microkernel(const microkernels::Attention &attention, const at::Tensor &out,
                             const at::Tensor &logsumexp);
 void backward_by_microkernel(const microkernels::Attention &attention, const at::Tensor &out,

@@ -1,4 +1,4 @@
-// Activation functions that PyTorch does not generate, and some that it does, in parts.
+// Activation functions that PyTorch's code generator does not generate, and some that it does, divided among threads.
 #include "backends/host/iterator_stub.h"
 
 #include <ATen/native/Activation.h>
@@ -60,7 +60,7 @@ void log_sigmoid_kernel(const Tensor &self, Tensor &out, Tensor &buffer) {
   at::native::log_sigmoid_forward_out_cpu(self, out, buffer);
 }
 
-// The buffer keeps what the backward needs; the CPU lays both out contiguously.
+// The buffer keeps what the backward pass needs. Both results are contiguous, as on the CPU.
 std::tuple<Tensor, Tensor> log_sigmoid_forward(const Tensor &self) {
   Tensor out = empty_on(self, self.sizes(), self.scalar_type());
   Tensor buffer = empty_on(self, self.sizes(), self.scalar_type());
@@ -75,15 +75,15 @@ void log_sigmoid_backward_kernel(const Tensor &grad, const Tensor &self, const T
 Tensor log_sigmoid_backward(const Tensor &grad, const Tensor &self, const Tensor &buffer) {
   const c10::DeviceIndex device = common_device("aten::log_sigmoid_backward", {&grad, &self, &buffer});
   if (grad.sizes() != self.sizes() || buffer.sizes() != self.sizes() || grad.scalar_type() != self.scalar_type())
-    return call_checked<at::_ops::log_sigmoid_backward>(grad, self, buffer); // what it gives, or raises, is its own
+    return call_checked<at::_ops::log_sigmoid_backward>(grad, self, buffer); // returns or raises what the CPU does
   Tensor out = empty_preserving(grad, grad.scalar_type());
   launch_kernel<"aten::log_sigmoid_backward", log_sigmoid_backward_kernel>(device, grad, self, buffer, out);
   return out;
 }
 
-// Calls run(out, inputs...) of an elementwise kernel that takes one thread about `nanoseconds` an element, in parts if that
-// pays. Kernels compute whole vectors and the elements that fill none in different ways. Parts begin where a vector of the
-// whole begins, so they are bit-identical to it.
+// Calls run(out, inputs...) of an elementwise kernel that takes one thread about `nanoseconds` per element, in parts if
+// that is faster. Kernels compute whole vectors and the remaining elements in different ways. Each part begins where a
+// vector of the whole begins, so the results are bit-identical to those of the whole.
 template <class Run, class... Inputs>
 void in_parts(double nanoseconds, const Run &run, Tensor &out, const Inputs &...inputs) {
   constexpr int64_t vectors = 64; // elements

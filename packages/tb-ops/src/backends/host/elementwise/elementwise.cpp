@@ -1,5 +1,5 @@
-// Element-wise operators that PyTorch does not generate: its own bodies (routes.yaml) run on the calling thread and end in
-// these entries of the dispatch stubs.
+// Elementwise operators that PyTorch's code generator does not generate. PyTorch's own bodies (routes.yaml) run on the
+// calling thread and end in these entries of the dispatch stubs.
 #include "backends/host/iterator_stub.h"
 
 #include <ATen/native/BinaryOps.h>

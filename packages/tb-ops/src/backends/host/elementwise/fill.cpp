@@ -1,4 +1,4 @@
-// Filling with one value: fill_, zero_, masked_fill_.
+// Fills with one value: fill_, zero_, masked_fill_.
 #include "backends/host/iterator_stub.h"
 
 #include <ATen/Dispatch_v2.h>
@@ -16,7 +16,8 @@ namespace {
 
 using at::Tensor;
 
-// Raises what the CPU kernel would raise for a number that the type cannot hold; there it would be too late.
+// Throws what the CPU's kernel throws for a number that the type cannot hold. On the worker it would throw too late for
+// the caller.
 void check_convertible(const c10::Scalar &value, c10::ScalarType type) {
   AT_DISPATCH_V2(type, "fill", AT_WRAP([&] { (void)value.to<scalar_t>(); }), at::kComplexHalf, at::kHalf, at::kBool,
                  at::kBFloat16, AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),

@@ -27,10 +27,11 @@ Tensor &eye_rectangular(int64_t rows, int64_t columns, Tensor &out) {
 
 Tensor &eye(int64_t n, Tensor &out) { return eye_rectangular(n, n, out); }
 
-// The kernels are the first to convert the ends to the elements' type; an end that it cannot hold raises at the call.
+// Throws at the call if the elements' type cannot hold an end. Otherwise the kernels would be the first to convert the
+// ends, on the worker.
 void check_ends(const Scalar &start, const Scalar &end, c10::ScalarType type) {
   AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND2(c10::kHalf, c10::kBFloat16, type, "linspace", [&] {
-    start.to<scalar_t>(); // raises
+    start.to<scalar_t>(); // throws
     end.to<scalar_t>();
   });
 }

@@ -1,5 +1,6 @@
-// Operators on lists of tensors: one launch for the whole list. The closure calls the CPU's out= kernel for each tensor. Lists
-// that need broadcasting, type promotion or several devices take PyTorch's slow path, one operator call for each tensor.
+// Operators on lists of tensors: one launch for the whole list. The closure calls the CPU's out= kernel for each
+// tensor. Lists that need broadcasting, type promotion or several devices take PyTorch's slow path, one operator call
+// for each tensor.
 #pragma once
 #include <ATen/ScalarOps.h>
 #include <ATen/native/ForeachUtils.h>
@@ -15,7 +16,7 @@ namespace tb::ops::host {
 
 using Tensors = std::vector<at::Tensor>;
 
-// The time of a list on one thread, tensor by tensor, and its division among several.
+// Estimates the time of a list on one thread, tensor by tensor, and divides the list among several threads.
 class ListCost {
 public:
   void add(int64_t elements) {
@@ -23,9 +24,10 @@ public:
     until_.push_back(total_);
     longest_ = std::max(longest_, until_.size() > 1 ? total_ - until_[until_.size() - 2] : total_);
   }
-  // 1 if one tensor is most of it: its own kernel may use several threads.
+  // Returns the number of parts. It is 1 if one tensor takes most of the time, because that tensor's own kernel may use
+  // several threads.
   int64_t parts() const { return longest_ > total_ / 2 ? 1 : intraop.parts(std::ssize(until_), total_); }
-  // The first tensor of each part, and the end.
+  // Returns the first tensor of each part, and the end of the list.
   std::vector<size_t> split(int64_t parts) const;
 
 private:
@@ -34,8 +36,8 @@ private:
   double total_ = 0, longest_ = 0;
 };
 
-// Whether none of the tensors that are written, one in `every`, shares memory with another one of the list: else it
-// matters which comes first.
+// Whether no tensor that is written shares memory with another one of the list. If one does, the order of the
+// operations matters. The first of every `every` tensors is written.
 bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every);
 
 template <size_t count, class Apply> struct ForeachCall {
@@ -43,7 +45,7 @@ template <size_t count, class Apply> struct ForeachCall {
   std::array<TensorDescriptors, count - 1> read;
   Apply apply;
 
-  // Each tensor is computed by one thread; a list that is worth it by several.
+  // One thread computes each tensor, and several threads share a list if that is faster.
   void operator()() {
     const std::vector<Together> tensors = aliases();
     ListCost cost;
@@ -58,7 +60,7 @@ template <size_t count, class Apply> struct ForeachCall {
       for (size_t i = 0; i < tensors.size(); i++) run(i);
       return;
     }
-    run(0); // what an operation makes at its first tensor is there when several threads ask for it
+    run(0); // before the threads start, because an operation may create state at its first tensor
     const std::vector<size_t> begins = cost.split(parts);
     intraop.share(parts, [&](int64_t part, int64_t) {
       for (size_t i = std::max<size_t>(begins[part], 1); i < begins[part + 1]; i++) run(i);
@@ -66,7 +68,7 @@ template <size_t count, class Apply> struct ForeachCall {
   }
 
 private:
-  using Together = std::array<at::Tensor *, count>; // of one place in each list
+  using Together = std::array<at::Tensor *, count>; // the tensors at one place of the lists
   std::vector<Together> aliases() {
     std::vector<Together> tensors(written.size());
     for (size_t i = 0; i < tensors.size(); i++) {
@@ -77,7 +79,7 @@ private:
   }
 };
 
-// Of two tensors of the same sizes, without gaps both: whether the same elements come first in memory.
+// Whether two tensors of the same sizes, both without gaps, have their elements in the same order in memory.
 inline bool same_layout(const at::Tensor &a, const at::Tensor &b) {
   if (a.is_contiguous() && b.is_contiguous()) return true;
   for (int64_t d = 0; d < a.dim(); d++)
@@ -90,9 +92,9 @@ template <class Operation> struct InPlace {
   void operator()(size_t i, at::Tensor &self, auto &...others) { operation(i, self, self, others...); }
 };
 
-// Counts a modification of each tensor, for autograd: PyTorch's generated code counts for what an operator returns, and
-// these return nothing. Its own bodies for lists call an operator in place for each tensor, which counts by itself; so do
-// the slow ways, and bodies of PyTorch that call none (_fused_*_, _amp_*_) count nothing on any device.
+// Counts a modification of each tensor, for autograd. PyTorch's generated code counts modifications of what an operator
+// returns, but these operators return nothing. PyTorch's bodies for lists, and so the slow paths, call an in-place
+// operator for each tensor, which counts. Bodies that call none (_fused_*_, _amp_*_) count nothing on any device.
 void count_modifications(at::TensorList written);
 
 template <Name name, class Operation, class... Lists>
@@ -105,14 +107,14 @@ void queue_in_place_lists(Operation operation, at::TensorList self, Lists... oth
                    capture_list<WrittenDescriptors>(self), {capture_list(others)...}, {std::move(operation)}});
 }
 
-// operation(i, out, self, others...) for every i, with out = self. All tensors of one i have the same layout.
+// Launches operation(i, out, self, others...) for every i, with out = self. All tensors of one i have the same layout.
 template <Name name, class Operation, class... Lists>
 void launch_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
   queue_in_place_lists<name>(std::move(operation), self, others...);
   count_modifications(self);
 }
 
-// The same into new tensors, which allocate(tensor of self, type) lays out.
+// Does the same with new tensors as outputs, which allocate(tensor of self, type) makes. Returns them.
 template <Name name, auto allocate = &empty_pointwise, class Operation, class... Lists>
 Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... others) {
   Tensors out;
@@ -141,14 +143,14 @@ inline bool all_here(std::initializer_list<at::TensorList> lists) {
   });
 }
 
-// Numbers of a call: one for all tensors, or one each.
+// The numbers of a call: one for all tensors, or one for each.
 class Numbers {
 public:
   explicit Numbers(c10::ArrayRef<c10::Scalar> numbers) : numbers_(numbers.vec()) {}
   const c10::Scalar &operator[](size_t i) const { return numbers_[numbers_.size() == 1 ? 0 : i]; }
-  // Whether the numbers of two places are the same, by their bits.
+  // Whether the numbers of two places are bit-identical.
   bool same(size_t i, size_t j) const;
-  // On the worker: as the 0-dimensional tensor that binary operators make of a number.
+  // Returns a number as the 0-dimensional tensor that binary operators make of it. Runs on the worker.
   at::Tensor tensor(size_t i) {
     if (numbers_.size() > 1) return at::native::wrapped_scalar_tensor(numbers_[i]);
     if (!tensor_.defined()) tensor_ = at::native::wrapped_scalar_tensor(numbers_[0]);

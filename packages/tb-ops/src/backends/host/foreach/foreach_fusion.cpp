@@ -1,4 +1,4 @@
-// Which operations on lists run together, and how threads share them.
+// Decides which operations on lists run together, and divides them among threads.
 #include "backends/host/foreach/foreach_fusion.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ bool apart(std::vector<MemoryRange> &ranges) {
   return true;
 }
 
-// Operations that run together, on the worker.
+// Runs operations together, on the worker.
 class FusedLists {
 public:
   FusedLists(QueuedList &first, const tb_closure_context *context) : steps_{&first}, context_(context) {}
@@ -33,12 +33,12 @@ public:
   static void call(void *self) { static_cast<FusedLists *>(self)->run(); }
 
 private:
-  static constexpr size_t most = 16;               // operations: who waits for the first one waits for all
-  static constexpr int64_t piece = 8192;           // elements: those of some lists fit in a processor's own cache
-  static constexpr int64_t large = 8192;           // elements of a tensor from which on threads share it
-  static constexpr int64_t multiple = 256;         // of elements, so that kernels cut pieces where they cut the whole
-  static constexpr double nanoseconds_each = .15;  // about
-  static constexpr double nanoseconds_piece = 150; // about
+  static constexpr size_t most = 16;               // operations; a wait for the first of them waits for all
+  static constexpr int64_t piece = 8192;           // elements; the pieces of several lists fit in a core's cache
+  static constexpr int64_t large = 8192;           // elements; threads share a tensor of this size or more
+  static constexpr int64_t multiple = 256;         // of elements, so that kernels divide pieces as they do the whole
+  static constexpr double nanoseconds_each = .15;  // per element, about
+  static constexpr double nanoseconds_piece = 150; // per tensor, about
 
   const TensorDescriptors &lengths() const { return steps_[0]->lists[0]; }
 
@@ -63,7 +63,8 @@ private:
     }
   }
 
-  // Whether tensors of different places share no memory that is written to. Those of one place may be the same.
+  // Whether tensors at different places of the lists share no memory that is written to. Tensors at one place may be
+  // the same.
   bool places_apart() const {
     std::vector<MemoryRange> ranges;
     for (size_t place = 0; place < lengths().size(); place++) {
@@ -104,8 +105,8 @@ private:
     intraop.share(parts, [this](int64_t part, int64_t of) { run(part, of); });
   }
 
-  // Each thread has the same part of every large tensor, as kernels that share matrix products by rows leave them in its
-  // cache, and some of the small ones.
+  // Runs one thread's share: some of the small tensors, and the same part of every large one, which is in the thread's
+  // cache after matrix products that were divided by rows.
   void run(int64_t part, int64_t of) const {
     c10::SmallVector<std::unique_ptr<Pieces>, most> pieces;
     for (const QueuedList *step : steps_) pieces.push_back(step->pieces());

@@ -1,10 +1,12 @@
-// Foreach fusion: floating operations on lists that go element by element run together with those queued directly behind them.
+// Foreach fusion: elementwise floating-point operations on lists run together with those that are queued directly
+// behind them.
 //
-// An optimizer's step consists of several of them, on the same lists. One after the other, each would fetch parameters,
-// gradients and averages from memory again. So the worker looks at the closures behind (tb_closure_context.next). While these
-// are such operations on lists of the same lengths, each tensor, or piece of a large one, goes through all operations before
-// the next tensor. Every element meets the same kernels of PyTorch in the same order, so the results are bit-identical. If
-// tensors of different places in the lists share memory, the operations run one after the other.
+// An optimizer's step consists of several such operations on the same lists. One after the other, each would fetch
+// parameters, gradients and averages from memory again. So the worker looks at the next closures in the queue
+// (tb_closure_context.next). While they are such operations on lists of the same lengths, each tensor, or piece of a
+// large one, goes through all operations before the next tensor does. The same kernels of PyTorch compute every element
+// in the same order, so the results are bit-identical. If tensors at different places in the lists share memory, the
+// operations run one after the other.
 #pragma once
 #include <c10/core/Scalar.h>
 
@@ -21,11 +23,11 @@ namespace tb::ops::host {
 class Pieces {
 public:
   virtual ~Pieces() = default;
-  // Elements [begin, begin + count), in the order of memory, of the tensors at one place of the lists.
+  // Computes the elements [begin, begin + count), in the order of memory, of the tensors at one place of the lists.
   virtual void run(size_t place, int64_t begin, int64_t count) = 0;
 };
 
-// One operation in the queue. The tensors of one place have the same strides, without gaps, and all one type.
+// One operation in the queue. All tensors have one type, and those at one place have the same strides and no gaps.
 class QueuedList {
 public:
   using Lists = c10::SmallVector<TensorDescriptors, 4>;
@@ -49,18 +51,19 @@ private:
   bool done_ = false; // it ran together with an earlier one
 };
 
-// Operations so far that ran together with an earlier one.
+// Returns how many operations have run together with an earlier one.
 int64_t fused_list_operations();
 
-// Whether memory that is written to overlaps with no other; of several ranges at one address the longest counts.
+// A range of memory that an operation reads or writes.
 struct MemoryRange {
   const char *begin, *end;
   bool written;
 };
+// Whether no range that is written overlaps another one. Sorts the ranges.
 bool apart(std::vector<MemoryRange> &ranges);
 
-// A structured operator's kernel, ready for flat tensors, the output and the inputs, and as many elements elsewhere. Extra:
-// its arguments behind the tensors.
+// A structured operator's kernel that is set up once for flat tensors, an output and inputs, and then runs on as many
+// elements at other addresses. `Extra` is a tuple of the arguments after the tensors.
 template <class Kernel, size_t inputs, class Extra> class Ready {
 public:
   using Tensors = std::array<at::Tensor *, inputs + 1>;
@@ -92,8 +95,9 @@ private:
   MetaCall<Kernel, Schema::out, 1> call_;
 };
 
-// Element: Kernel, a structured operator of PyTorch's; inputs, the tensors that it takes; extra(place), its other arguments
-// as a tuple; same(place, other), whether two places have the same.
+// An operation that can run by pieces. It has Kernel, a structured operator of PyTorch; `inputs`, the number of tensors
+// that the operator takes; extra(place), its other arguments as a tuple; and same(place, other), which says whether two
+// places have the same other arguments.
 template <class Element>
 concept ByElement = requires { typename Element::Kernel; } && !std::is_void_v<typename Element::Kernel>;
 
@@ -108,13 +112,13 @@ public:
     const size_t in_place = places.size() - list_.lists.size(); // 1: the first list is an input too
     for (size_t i = 0; i < places.size(); i++)
       places[i] = static_cast<std::byte *>(list_.lists[i == 0 ? 0 : i - in_place][place].data()) + offset;
-    // Kernels of other types change their iterator.
+    // Kernels of other types change their iterator, so a call can be used only once.
     const bool again = type == c10::ScalarType::Float || type == c10::ScalarType::Double;
     if (again)
       for (const Kept &kept : kept_)
         if (kept.count == count && element_.same(place, kept.place)) return kept.call->run(places);
     Kept &kept = free(again ? most : 1, type);
-    kept.call.reset(); // it knows the tensors
+    kept.call.reset(); // it refers to the tensors, which change now
     for (size_t i = 0; i < places.size(); i++) set_flat(*kept.tensors[i], places[i], count);
     kept.call = std::make_unique<ReadyCall>(kept.tensors, element_.extra(place));
     kept.count = count;
@@ -128,12 +132,12 @@ private:
   struct Kept {
     typename ReadyCall::Tensors tensors;
     int64_t count = 0;
-    size_t place = 0; // that it was made for
+    size_t place = 0; // for which the call was made
     std::unique_ptr<ReadyCall> call;
   };
   static constexpr size_t most = 16;
 
-  // With tensors to set: a new one while there are fewer than `limit`.
+  // Returns an entry whose tensors the caller sets: a new one while there are fewer than `limit`, else one to replace.
   Kept &free(size_t limit, c10::ScalarType type) {
     if (kept_.size() >= limit) return kept_[next_++ % limit];
     Kept &kept = kept_.emplace_back();
@@ -157,7 +161,7 @@ private:
   const Element element_;
 };
 
-// The first list is written to; without a list for each input it is the first of these too.
+// Launches the operation. The first list is written to. If there is no list for each input, it is the first input too.
 template <Name name, ByElement Element, class... Lists>
 void launch_elements(c10::DeviceIndex device, Element element, const Lists &...lists) {
   using Queued = QueuedElements<Element>;

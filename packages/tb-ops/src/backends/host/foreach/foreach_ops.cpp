@@ -1,4 +1,4 @@
-// Operators on lists of tensors (_foreach_*) that have a form of their own; the others are generated (foreach_forms.h).
+// Operators on lists of tensors (_foreach_*) that fit no pattern; the others are generated (foreach_patterns.h).
 #include "backends/host/foreach/foreach_patterns.h"
 
 #include <ATen/ops/_foreach_addcdiv_compositeexplicitautograd_dispatch.h>
@@ -53,7 +53,7 @@ bool apart(c10::ArrayRef<at::Tensor *> tensors, size_t every) {
 }
 
 void count_modifications(at::TensorList written) {
-  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView)) return; // nothing counts there
+  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView)) return; // then no operator counts
   for (const at::Tensor &tensor : written) tensor.unsafeGetTensorImpl()->bump_version();
 }
 

@@ -1,6 +1,7 @@
-// The patterns of operators on lists whose element is an elementwise operator; tb_ops.codegen emits the pattern of each. A pattern
-// takes the kernel of one element, compute(self, out) or compute(self, other, alpha, out), PyTorch's structured kernel by which
-// floating lists are fused (foreach_fusion.h) or void, and PyTorch's slow paths.
+// The patterns of operators on lists that apply an elementwise operator to each tensor; tb_ops.codegen emits the
+// pattern of each operator. A pattern takes the kernel for one tensor, compute(self, out) or compute(self, other,
+// alpha, out), PyTorch's structured kernel by which floating-point lists are fused (foreach_fusion.h) or void, and
+// PyTorch's slow paths.
 #pragma once
 #include <torch/library.h>
 
@@ -27,7 +28,7 @@ template <class Kind> void enter_numbers(torch::Library &aten, const std::string
 using SlowUnary = Tensors (*)(at::TensorList);
 using SlowUnaryInPlace = void (*)(at::TensorList);
 
-// Lists of integers take the slow path: some of these operators make floating numbers of them.
+// Lists of integers take the slow path, because some of these operators return floating-point numbers for them.
 template <Name name, auto compute, class KernelType, SlowUnary slow_new, SlowUnaryInPlace slow_in_place> struct Unary {
   struct Operation {
     using Kernel = KernelType;
@@ -38,7 +39,7 @@ template <Name name, auto compute, class KernelType, SlowUnary slow_new, SlowUna
   };
   static bool fast(at::TensorList self) {
     at::native::check_foreach_api_restrictions(self);
-    // Types spelled out: with braces alone another overload would take {} for a second, empty list.
+    // The types are written out, because with braces alone another overload would take {} for a second, empty list.
     return at::native::can_use_fast_route(c10::ArrayRef<at::TensorList>(self), ScalarList(), true) &&
            !c10::isComplexType(self[0].scalar_type());
   }
@@ -58,7 +59,7 @@ using SlowScalarInPlace = void (*)(at::TensorList, const Scalar &);
 using SlowScalars = Tensors (*)(at::TensorList, ScalarList);
 using SlowScalarsInPlace = void (*)(at::TensorList, ScalarList);
 
-// The arguments of a structured binary kernel behind its tensors: an alpha, if it takes one.
+// Whether a structured binary kernel takes an alpha after its tensors.
 template <class Kernel> inline constexpr bool takes_alpha = false;
 template <class Kernel>
   requires requires(Kernel kernel, const at::Tensor &t, const Scalar &alpha) { kernel.meta(t, t, alpha); }
@@ -81,7 +82,8 @@ struct WithNumbers {
     Numbers numbers;
     void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(self, numbers.tensor(i), 1, out); }
   };
-  // PyTorch's mul_ takes the number for the first factor, and so rounds it to tensors of 16 bits; mul does not.
+  // PyTorch's mul_ takes the number as its first operand, and so rounds it to the dtype of 16-bit tensors; mul does
+  // not.
   struct NumberFirst {
     Numbers numbers;
     void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(numbers.tensor(i), self, 1, out); }
@@ -94,7 +96,7 @@ struct WithNumbers {
       launch_in_place_lists<name>(Operation{std::move(numbers)}, self);
   }
   static bool fast(at::TensorList self, ScalarList numbers) {
-    // The order of dimensions of an empty tensor is the iterator's own matter.
+    // PyTorch's iterator chooses the strides of an empty result, so the slow path makes it.
     const auto empty = [](const at::Tensor &tensor) { return tensor.numel() == 0; };
     return at::native::can_use_fast_route({self}, numbers, floating) && !at::native::has_bool_tensor(self) &&
            std::none_of(self.begin(), self.end(), empty);
@@ -158,7 +160,7 @@ struct ListsAlpha {
 template <Name name, auto compute, bool floating, class Kernel, Tensors (*slow_new)(at::TensorList, at::TensorList),
           void (*slow_in_place)(at::TensorList, at::TensorList)>
 struct Lists {
-  // Complex numbers have no order; the slow paths raise what the CPU raises.
+  // Complex numbers have no order. The slow paths raise the CPU's error.
   static bool fast(at::TensorList self, at::TensorList other) {
     constexpr bool orders = std::string_view(name.value) == "aten::_foreach_maximum" ||
                             std::string_view(name.value) == "aten::_foreach_minimum";

@@ -1,4 +1,4 @@
-// GradScaler's two operators: one launch for all gradients, and one for the scale.
+// GradScaler's two operators. All gradients take one launch, and the scale takes one.
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale_native.h>
 #include <ATen/ops/_amp_update_scale_native.h>
 

@@ -25,13 +25,14 @@ template <class... Lists> c10::DeviceIndex check_lists(const char *operation, Te
   return device_number(self[0]);
 }
 
-// The learning rate is a number or a tensor, on the host or on the device; so are the scaler's two tensors on the device.
+// The learning rate is a number or a tensor, on the host or on the device; so are the scaler's two tensors on the
+// device.
 void check_rate(double) {}
 void check_rate(const Tensor &rate) {
   TORCH_CHECK(rate.numel() == 1, "a learning rate needs one element, but got a tensor with ", rate.numel());
 }
 
-// Tensors, or numbers.
+// `Rate` is a number or a tensor.
 template <class Rate> using AdamKernel = void (*)(TensorList, TensorList, TensorList, TensorList, TensorList,
                                                   TensorList, Rate, double, double, double, double, bool, bool,
                                                   const OptionalTensor &, const OptionalTensor &);

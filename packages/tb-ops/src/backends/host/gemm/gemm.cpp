@@ -1,4 +1,4 @@
-// Choosing between the BLAS and our microkernel.
+// Chooses between the BLAS and our microkernel.
 #include "backends/host/gemm/gemm.h"
 
 #include <ATen/Parallel.h>
@@ -18,10 +18,10 @@ Autotuner<GemmKey> &autotuner() {
   return object;
 }
 
-// A GEMM of the same key on other numbers, by both.
+// Runs a GEMM of the same key on other numbers, by the BLAS and by our microkernel.
 Trial try_microkernel(const Gemm<float> &like) {
   Gemm<float> gemm = like;
-  // A gap between the rows of the output is kept, since the key tells it.
+  // If the rows of the output have a gap, those of the trial have one too, since the gap is part of the key.
   gemm.stride = like.columns + (like.stride == like.columns ? 0 : 16);
   gemm.left.stride = like.left.transposed ? like.rows : like.k;
   gemm.right.stride = like.right.transposed ? like.k : like.columns;
@@ -87,7 +87,8 @@ Trial compare(const std::vector<float> &before, const std::function<void(float *
   return {std::memcmp(made[0].data(), made[1].data(), before.size() * sizeof(float)) == 0, shortest[0], shortest[1]};
 }
 
-// The longer side is divided: each thread packs the operand of the shorter side for itself.
+// Divides the longer side of the output among the threads. Each thread packs the operand of the shorter side for
+// itself.
 void run_microkernel(const Gemm<float> &gemm) {
   constexpr int64_t least_part = 64, line = 16;
   const bool by_rows = gemm.rows > gemm.columns;

@@ -14,12 +14,13 @@ namespace tb::ops::host {
 
 using microkernels::Gemm, microkernels::Operand, microkernels::gemm_nanoseconds;
 
-// The loop by which microkernels use the threads that OpenMP has for the calling one.
+// The loop by which microkernels use the OpenMP threads of the calling thread.
 extern const microkernels::ParallelLoop openmp_loop;
 
-// The key of the choice: every property of a float GEMM, or of a batch of them, on which the BLAS may choose its algorithm.
+// The key of the choice: every property of a float GEMM, or of a batch of them, on which the BLAS may choose its
+// algorithm.
 struct GemmKey {
-  int64_t count; // GEMMs of the batch; 0: a single GEMM
+  int64_t count; // GEMMs in the batch; 0 for a single GEMM
   int64_t rows, columns, k;
   bool left_transposed, right_transposed;
   bool adds, dense; // adds to the output; the rows of the output have no gap between them
@@ -34,23 +35,24 @@ bool uses_microkernel(const GemmKey &key, const std::function<Trial()> &run_tria
 // The keys that were tried, and whether our microkernel computes them.
 std::vector<std::pair<GemmKey, bool>> tried_gemms();
 
-// Computes the GEMM on as many threads as the calling one may use.
+// Computes the GEMM on as many threads as the calling thread may use.
 void run_gemm(const Gemm<float> &gemm);
 void run_gemm(const Gemm<double> &gemm);
-// The same by our microkernel, which must be supported.
+// Does the same with our microkernel. The processor must support it.
 void run_microkernel(const Gemm<float> &gemm);
 
-// The OpenMP threads that a GEMM of the calling thread may use.
+// Returns the number of OpenMP threads that a GEMM of the calling thread may use.
 int gemm_threads();
 
-// `size` numbers from -1 to 1, the same for the same `state`, which advances.
+// Returns `size` numbers from -1 to 1. They depend only on `state`, which advances.
 template <class T> std::vector<T> trial_numbers(int64_t size, uint32_t &state) {
   std::vector<T> made(static_cast<size_t>(size));
   for (T &number : made) number = static_cast<T>(static_cast<int32_t>(state = state * 1664525 + 1013904223) * 0x1p-31);
   return made;
 }
 
-// Runs both ways three times on an output that begins as `before`, and compares the outputs and the shortest times.
+// Runs both functions three times on an output that begins as `before`, and compares the outputs and the shortest
+// times.
 Trial compare(const std::vector<float> &before, const std::function<void(float *out)> &baseline,
               const std::function<void(float *out)> &candidate);
 

@@ -1,9 +1,9 @@
 // Linear layers in eager mode: one launch forward and one backward.
 //
-// PyTorch composes linear() of a transpose and a matrix product, each with its node in the graph, and backward of eight
-// views, two products and a sum. The arithmetic here is the same, product by product, so results are equal bit for bit;
-// what goes away is the calling thread's work. Calls that anything looks into (modes, transforms, tensor subclasses,
-// forward-mode derivatives, gradients of gradients) and unusual arguments take PyTorch's composition.
+// PyTorch composes linear() of a transpose and a matrix product, each with its node in the graph, and its backward pass
+// of eight views, two products and a sum. The products here are the same, so the results are bit-identical, and the
+// calling thread has less work. PyTorch's composition computes calls that something must observe (modes, transforms,
+// tensor subclasses, forward-mode derivatives, gradients of gradients) and calls with unusual arguments.
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/linear_native.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
@@ -40,14 +40,14 @@ bool fused(const Tensor &input, const Tensor &weight, const Tensor &bias) {
   return !bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) && like_input(bias));
 }
 
-// Rows of the last dimension.
+// Returns the tensor as a matrix whose rows are its last dimension.
 Tensor rows(const Tensor &tensor) { return tensor.dim() == 2 ? tensor : tensor.reshape({-1, tensor.size(-1)}); }
 
 template <class T> const T *data(const Tensor &tensor) {
   return tensor.defined() ? tensor.const_data_ptr<T>() : nullptr;
 }
 
-// Whether products of matrices with these sizes are made directly.
+// Whether ParallelGemm computes products of matrices with these sizes.
 bool direct(c10::ScalarType type, std::initializer_list<int64_t> sizes) {
   const auto [least, most] = std::minmax(sizes);
   return least > 1 && most <= INT_MAX && supports_gemm(type);
@@ -78,7 +78,8 @@ void forward_kernel(const Tensor &input, const Tensor &weight, const Tensor &bia
     at::cpu::mm_out(flat, rows(input), weight.t());
 }
 
-// `grad` by rows. What nobody needs is undefined: grad_input and weight, grad_weight and input, grad_bias.
+// `grad` is a matrix of rows. A gradient that is not needed is undefined. So is `weight` if grad_input is not needed,
+// and `input` if grad_weight is not needed.
 template <class T> void multiply_backward(const Tensor &grad, const Tensor &input, const Tensor &weight,
                                           Tensor &grad_input, Tensor &grad_weight, Tensor &grad_bias) {
   const int64_t rows = grad.size(0), outputs = grad.size(1);
@@ -141,7 +142,7 @@ public:
     outputs_ = weight.size(0);
   }
 
-  std::string name() const override { return "LinearBackward0"; } // as PyTorch calls its own where it has one
+  std::string name() const override { return "LinearBackward0"; } // PyTorch's name for its own node
 
   void release_variables() override {
     const std::lock_guard lock(mutex_);
@@ -192,7 +193,7 @@ Tensor linear(c10::DispatchKeySet keys, const Tensor &input, const Tensor &weigh
 
 } // namespace
 
-// Above autograd, since the node is ours.
+// Registers linear() on the autograd key, because it records its own node.
 void register_linear(torch::Library &autograd_library) { autograd_library.impl("linear", TORCH_FN(linear)); }
 
 } // namespace tb::ops::host

@@ -1,5 +1,5 @@
-// mm, addmm, bmm and baddbmm on the worker. GEMMs that at::mm would hand to the BLAS unchanged, and batches for which our
-// microkernel was chosen, are computed here; all others by PyTorch.
+// mm, addmm, bmm and baddbmm on the worker. This file computes GEMMs that at::mm would hand to the BLAS unchanged, and
+// batches for which our microkernel was chosen. PyTorch computes all others.
 #include "backends/host/gemm/matmul_ops.h"
 
 #include <ATen/ops/addmm_cpu_dispatch.h>
@@ -22,7 +22,7 @@ namespace {
 
 using at::Tensor;
 
-// The matrix, or the first of a batch, as an operand; empty if neither its rows nor its columns are dense.
+// Returns the matrix, or the first of a batch, as an operand; empty if neither its rows nor its columns are dense.
 std::optional<Operand<float>> operand(const Tensor &matrix) {
   const int64_t rows = matrix.size(-2), columns = matrix.size(-1), row = matrix.stride(-2), column = matrix.stride(-1);
   const float *data = matrix.const_data_ptr<float>();
@@ -31,7 +31,7 @@ std::optional<Operand<float>> operand(const Tensor &matrix) {
   return std::nullopt;
 }
 
-// out = left right, or the first of a batch of such GEMMs, with a contiguous output; empty if PyTorch has to compute it.
+// Returns out = left right, or the first of a batch of such GEMMs; empty if PyTorch has to compute it.
 std::optional<Gemm<float>> gemm_of(const Tensor &left, const Tensor &right, Tensor &out) {
   const int64_t rows = out.size(-2), columns = out.size(-1), k = left.size(-1);
   for (const Tensor *tensor : {&left, &right, static_cast<const Tensor *>(&out)})
@@ -83,7 +83,7 @@ private:
     }
   }
 
-  // A batch of the same key on other numbers, by PyTorch and by our microkernel.
+  // Runs a batch of the same key on other numbers, by PyTorch and by our microkernel.
   Trial try_microkernel() const {
     Batch batch = *this;
     const int64_t rows = first.rows, columns = first.columns, k = first.k;
@@ -115,7 +115,7 @@ private:
   }
 };
 
-// Empty if PyTorch computes the batch.
+// Returns the batch if our microkernel computes it; empty if PyTorch does.
 std::optional<Batch> microkernel_batch(const Tensor &left, const Tensor &right, Tensor &out, bool add) {
   auto first = gemm_of(left, right, out);
   if (!first || out.size(0) == 0) return std::nullopt;

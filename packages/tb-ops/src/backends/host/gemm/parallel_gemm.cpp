@@ -1,4 +1,4 @@
-// Dividing GEMMs, and trying whether the parts are bit-identical to the whole.
+// Divides GEMMs, and tries whether the parts are bit-identical to the whole.
 #include "backends/host/gemm/parallel_gemm.h"
 
 #include <ATen/Context.h>

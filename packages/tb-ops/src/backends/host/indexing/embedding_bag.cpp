@@ -43,7 +43,7 @@ void check_bags(const Tensor &weight, const Tensor &indices, const Tensor &offse
   TORCH_CHECK(!last_offset || offsets.size(0) >= 1, "include_last_offset: number of offset should be at least 1");
 }
 
-// The CPU's fast sum needs no table from indices to bags, and leaves it empty.
+// Whether the CPU leaves the table from indices to bags empty, as its fast sum does, which needs none.
 bool without_table(const Tensor &weight, int64_t mode, int64_t padding) {
   return mode == mode_sum && weight.scalar_type() != c10::kDouble && weight.stride(1) == 1 && padding < 0;
 }
@@ -62,7 +62,7 @@ template <Forward *function> void forward_kernel(const Tensor &weight, const Ten
   copy_result(maxima, std::get<3>(found));
 }
 
-// The bags; the bag of each index; the sizes of the bags; the rows where maxima were found.
+// Returns the bags, the bag of each index, the sizes of the bags, and the rows where the maxima were found.
 template <Name name, Forward *function, bool for_backward>
 Four forward(const Tensor &weight, const Tensor &indices, const Tensor &offsets, bool, int64_t mode, bool,
              const OptionalTensor &sample_weights, bool last_offset, int64_t padding) {

@@ -87,7 +87,7 @@ Tensor embedding_dense_backward(const Tensor &grad, const Tensor &indices, int64
   return out;
 }
 
-// With the CPU's own check, whose exception is another than narrow's.
+// Checks the arguments as the CPU does, whose exception differs from narrow's.
 Tensor narrow_copy(const Tensor &self, int64_t dim, int64_t start, int64_t length) {
   TORCH_CHECK(self.dim() > 0, "narrow() cannot be applied to a 0-dim tensor.");
   TORCH_CHECK(dim < self.dim(), "narrow_copy: dim is ", dim, " but the tensor has ", self.dim(), " dimensions");
@@ -96,7 +96,8 @@ Tensor narrow_copy(const Tensor &self, int64_t dim, int64_t start, int64_t lengt
 
 // ---- single elements --------------------------------------------------------------------------------------------
 
-// Where several values go to one place PyTorch calls this stub, which the CPU does not have: there it is the plain one.
+// If several values may go to one place, PyTorch calls index_put_with_sort_stub on other devices than the CPU. The CPU
+// has no such kernel, so the plain one runs.
 using OptionalTensors = c10::List<std::optional<Tensor>>;
 void index_put_sorted_kernel(Tensor &self, const OptionalTensors &indices, const Tensor &values, bool accumulate,
                              bool unsafe) {
@@ -162,7 +163,7 @@ Tensor flip(const Tensor &self, c10::IntArrayRef dims) {
   return out;
 }
 
-// The composite of these two loses the memory format.
+// Both operators have a kernel here because PyTorch's composite implementations lose the memory format.
 template <Name name, auto function>
 Tensor shuffle_pixels(const Tensor &self, int64_t factor, int64_t channels, int64_t height, int64_t width) {
   c10::DimVector sizes(self.sizes().begin(), self.sizes().end() - 3);
@@ -187,7 +188,7 @@ Tensor pixel_unshuffle(const Tensor &self, int64_t factor) {
 void trace_kernel(const Tensor &self, Tensor &out) { copy_result(out, at::native::trace_cpu(self)); }
 
 Tensor trace(const Tensor &self) {
-  if (self.dim() != 2) return call_checked<at::_ops::trace>(self); // which of its errors it raises is its own
+  if (self.dim() != 2) return call_checked<at::_ops::trace>(self); // the CPU's kernel raises its own error
   const c10::ScalarType type = c10::isIntegralType(self.scalar_type(), true) ? c10::kLong : self.scalar_type();
   Tensor out = empty_on(self, {}, type);
   launch_kernel<"aten::trace", trace_kernel>(device_number(self), self, out);

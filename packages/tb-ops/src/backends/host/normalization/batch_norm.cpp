@@ -25,11 +25,11 @@ bool dense(const Tensor &tensor) { return tensor.is_contiguous() || channels_las
 
 bool contiguous_or_undefined(const Tensor &tensor) { return !tensor.defined() || tensor.is_contiguous(); }
 
-// Bit-identical on any number of threads if one thread computes the statistics of a channel. In channels-last tensors, and in
-// those of a single pixel, all threads add up.
+// Runs the kernel on any number of threads if that is bit-identical, as it is if one thread computes the statistics of
+// a channel. In channels-last tensors, and in those of a single pixel, all threads add to the statistics of a channel.
 template <class Run> void by_channels(const Tensor &input, const Run &run) {
   if (!input.is_contiguous() || channels_last(input) || input.numel() == input.size(0) * input.size(1)) return run();
-  constexpr double nanoseconds = 1; // an element
+  constexpr double nanoseconds = 1; // per element
   intraop.run_invariant(nanoseconds * static_cast<double>(input.numel()), run);
 }
 
@@ -56,7 +56,8 @@ void batch_norm_kernel(const Tensor &input, const OptionalTensor &weight, const 
   copy_result(save_invstd, invstd);
 }
 
-// What no kernel checks: the CPU's reads beyond statistics that are too short.
+// Throws if running statistics have the wrong length. The CPU's kernel does not check it, and would read beyond their
+// end.
 void check_statistics(const Tensor &input, const Tensor &running_mean, const Tensor &running_var) {
   for (const auto &[name, given] : {std::pair("running_mean", &running_mean), std::pair("running_var", &running_var)})
     TORCH_CHECK(!given->defined() || given->numel() == input.size(1), name, " should contain ", input.size(1),

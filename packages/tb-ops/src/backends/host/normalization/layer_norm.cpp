@@ -24,7 +24,7 @@ void layer_norm_kernel(const Tensor &input, const Tensor &weight, const Tensor &
 ThreeTensors native_layer_norm(const Tensor &input, c10::IntArrayRef normalized_shape,
                                const OptionalTensor &weight_given, const OptionalTensor &bias_given, double eps) {
   const Tensor &weight = value_or_undefined(weight_given), &bias = value_or_undefined(bias_given);
-  if (!c10::isFloatingType(input.scalar_type())) // also where there are no rows to run a kernel for
+  if (!c10::isFloatingType(input.scalar_type())) // even if there are no rows to compute
     return call_checked<at::_ops::native_layer_norm>(input, normalized_shape, weight_given, bias_given, eps);
   const c10::ScalarType statistics = parameter_type(input, weight, bias);
   const auto [rows, columns] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight, bias);

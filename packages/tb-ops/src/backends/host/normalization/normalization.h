@@ -12,7 +12,8 @@ namespace tb::ops::host {
 using OptionalTensor = std::optional<at::Tensor>;
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// The type of parameters and statistics: float for a reduced-precision input with float parameters.
+// Returns the type of parameters and statistics: float for a reduced-precision input with float parameters, else the
+// type of the input.
 inline c10::ScalarType parameter_type(const at::Tensor &input, const at::Tensor &weight, const at::Tensor &bias) {
   const bool mixed = at::native::is_mixed_type(input, weight, bias);
   if (mixed) at::native::check_mixed_data_type(input, weight, bias);

@@ -17,7 +17,7 @@ namespace {
 
 using at::Tensor;
 
-// out = input * mask * scale, rounded after each product as the CPU's two multiplications round.
+// Computes out = input * mask * scale, rounded after each product as the CPU's two multiplications round.
 template <class Number>
 void scale_kept(const Number *input, const bool *mask, Number *out, int64_t count, at::opmath_type<Number> scale) {
   using Wide = at::opmath_type<Number>;

@@ -1,5 +1,5 @@
-// Random operators. PyTorch's own bodies check the arguments and end in a dispatch stub; tb-ops' entries there reserve a
-// range of the device's generator and queue the fill.
+// Random operators. PyTorch's own bodies check the arguments and end in a dispatch stub; tb-ops' entries there reserve
+// a range of the device's generator and queue the fill.
 #include "launch/dispatch_stub.h"
 
 #include <ATen/ExpandUtils.h>
@@ -18,7 +18,7 @@ namespace {
 using at::Tensor;
 using OptionalGenerator = std::optional<at::Generator>;
 
-// Raises what the CPU's kernel raises for a type that it lacks; on the worker it would be too late.
+// Throws what the CPU's kernel throws for a type that it lacks. On the worker it would throw too late for the caller.
 void check_kernel(bool offered, const char *kernel, const at::TensorBase &tensor) {
   TORCH_CHECK_NOT_IMPLEMENTED(offered, '"', kernel, "\" not implemented for '", tensor.scalar_type(), "'");
 }
@@ -59,7 +59,7 @@ void fill_bernoulli(const at::TensorBase &self, double p, OptionalGenerator gene
   launch_fill<"aten::bernoulli_">(self, {.kind = TB_FILL_BERNOULLI, .a = p}, generator);
 }
 
-// On the worker; NaN is no probability either.
+// Throws if a probability is NaN or not from 0 to 1. Runs on the worker.
 void check_probabilities(const Tensor &p) {
   const auto [least, most] = at::_ops::aminmax::call(p, std::nullopt, false);
   const double low = least.item().toDouble(), high = most.item().toDouble();
@@ -67,12 +67,12 @@ void check_probabilities(const Tensor &p) {
               high);
 }
 
-// One probability per element: a uniform number below it gives 1.
+// Each element has its own probability, and becomes 1 if a uniform number is below it.
 void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &probabilities, OptionalGenerator generator) {
   check_kernel(real(self), "bernoulli_tensor_cpu_self_", self);
   check_kernel(floating(probabilities), "bernoulli_tensor_cpu_p_", probabilities);
   const Tensor target(self), given(probabilities);
-  (void)at::expand_inplace(target, given, "bernoulli_"); // raises if they do not broadcast
+  (void)at::expand_inplace(target, given, "bernoulli_"); // throws if they do not broadcast
   if (self.numel() == 0) return;
   const c10::DeviceIndex device = self.device().index();
   TORCH_CHECK(probabilities.device() == self.device() || probabilities.is_cpu(), "bernoulli_ expects probabilities on ",

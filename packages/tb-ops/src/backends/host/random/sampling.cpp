@@ -28,7 +28,8 @@ namespace {
 using at::Tensor;
 using OptionalGenerator = std::optional<at::Generator>;
 
-// Copies as the CPU's kernels do, which write one element after the other: if several elements are one, the last one stays.
+// Copies as the CPU's kernels do, which write one element after the other. If several elements of `dst` share a place
+// in memory, it gets the last one.
 void copy_over(const Tensor &dst, const Tensor &src) {
   Tensor to = dst, from = src;
   for (int64_t d = 0; d < to.dim(); d++) {
@@ -39,7 +40,8 @@ void copy_over(const Tensor &dst, const Tensor &src) {
   copy_result(to, from);
 }
 
-// The order of n random 64-bit keys: equal keys, one pair in 2^64, keep their order.
+// Sorts n random 64-bit keys and returns their order. The sort is stable, so that equal keys (a pair is equal with
+// probability 2^-64) keep theirs.
 Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
   check_permutation(n, generator, out);
   at::native::resize_output(out, {n});
@@ -58,7 +60,8 @@ Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
   return out;
 }
 
-// Rows of weights; the checks of the weights are in PyTorch's body, which ends in this stub.
+// Draws from each row of weights. PyTorch's multinomial() calls this through the dispatch stub, after its checks of the
+// arguments.
 void multinomial_with_replacement(Tensor &out, const Tensor &weights, int64_t samples, OptionalGenerator generator) {
   TORCH_CHECK(weights.size(-1) > 0 || out.numel() == 0, "invalid multinomial distribution: a row has no weights");
   const c10::DeviceIndex device = device_number(weights);
@@ -81,7 +84,8 @@ void multinomial_with_replacement(Tensor &out, const Tensor &weights, int64_t sa
                   "invalid multinomial distribution: a weight is below 0, infinity or NaN");
       TORCH_CHECK((i + 1) % classes || sum[i] > 0, "invalid multinomial distribution: the weights of a row sum to 0");
     }
-    // A uniform number times the sum of all weights falls into one class's part; rounding must not reach the sum.
+    // A uniform number times the sum of all weights falls into the part of one class. Rounding must not bring it up to
+    // the sum, which is after the last part.
     for (int64_t i = 0; i < numbers.numel(); i++) {
       const double total = sum[(i / samples + 1) * classes - 1];
       points[i] = std::min(points[i] * total, std::nextafter(total, 0.0));

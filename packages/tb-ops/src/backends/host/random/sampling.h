@@ -7,7 +7,7 @@ namespace tb::ops::host {
 
 void register_sampling(torch::Library &aten);
 
-// On the worker: a new contiguous CPU tensor of doubles.
+// Returns a new contiguous CPU tensor of doubles. Call it on the worker.
 at::Tensor host_doubles(c10::IntArrayRef sizes);
 
 } // namespace tb::ops::host

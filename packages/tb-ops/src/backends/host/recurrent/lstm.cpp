@@ -1,9 +1,9 @@
-// nn.LSTM by whole layers, each direction one launch.
+// nn.LSTM by whole layers, with one launch for each direction of a layer.
 //
-// Float layers run by tb-ops' kernel if the processor can run it (microkernels/lstm.h). Others run as stock CPU's do, by a oneDNN
-// operator for each. PyTorch uses these operators for CPU tensors only, although they would take other devices; elsewhere it
-// composes cells step by step. Calls that a mode, a transform or a gradient of a gradient must observe use oneDNN's operators
-// too, as in linear.cpp.
+// tb-ops' kernel computes float layers if the processor can run it (microkernels/lstm.h). A oneDNN operator computes
+// each other layer, as on PyTorch's CPU. PyTorch uses these operators for CPU tensors only, although they would accept
+// other devices; elsewhere it composes cells step by step. Calls that a mode, a transform or a gradient of a gradient
+// must observe use oneDNN's operators too, as in linear.cpp.
 #include "launch/dispatch_stub.h"
 
 #include <ATen/Context.h>
@@ -43,14 +43,16 @@ bool has_bfloat16_layers() {
   return supported && supported->typed<bool()>().call();
 }
 
-// Stock runs float16 layers too, without gradients and if oneDNN has them; here those are composed.
+// Whether layers of this type run whole. PyTorch's CPU also runs float16 layers whole, without gradients and if oneDNN
+// supports them; here they are composed of cells.
 bool has_layers(c10::ScalarType type) {
   static const bool bfloat16 = has_bfloat16_layers();
   return type == at::kFloat || (type == at::kBFloat16 && bfloat16);
 }
 
-// These calls are composed: projections; autocast, which casts inside the cells; fake tensors while a program is traced; and
-// wrong arguments, since the composition's errors say what is wrong.
+// Whether the call runs by whole layers. The other calls are composed of cells: those with projections, those under
+// autocast, which casts inside the cells, those with fake tensors while a program is traced, and those with wrong
+// arguments, since the composition's errors say what is wrong.
 bool runs_by_layers(const Tensor &input, TensorList states, TensorList weights) {
   if (!at::hasMKLDNN() || !at::globalContext().userEnabledMkldnn()) return false;
   if (at::autocast::is_autocast_enabled(device_type)) return false;
@@ -67,8 +69,8 @@ bool runs_by_layers(const Tensor &input, TensorList states, TensorList weights) 
 
 // ---- our layers -------------------------------------------------------------------------------------------------
 
-// The tensors of one layer in one direction, in the order of mkldnn_rnn_layer and of its gradients. The input is steps x
-// batch x inputs; without biases they are undefined.
+// The tensors of one layer in one direction, in the order of mkldnn_rnn_layer and of its gradients. The input is steps
+// x batch x inputs. The biases are undefined if the layer has none.
 struct LayerTensors {
   Tensor input, input_weight, hidden_weight, input_bias, hidden_bias, hidden, cell;
 
@@ -164,7 +166,7 @@ public:
     const auto dense = [&](size_t i) { return grads[i].defined() ? grads[i].contiguous() : Tensor(); };
     size_t i = 0;
     const auto make = [&](const Tensor &like) {
-      const bool keeps_state = i >= 5; // of the backward pass: the gradients of hidden and cell are made in any case
+      const bool keeps_state = i >= 5; // hidden and cell: the backward pass keeps its state in their gradients
       if (keeps_state || (like.defined() && task_should_compute_output(i)))
         wanted[i] = empty_on(like, like.sizes(), at::kFloat);
       i++;
@@ -180,10 +182,11 @@ public:
   }
 
 private:
-  // Gradients that have gradients, or that something observes: by the node of PyTorch's own layer.
+  // Computes gradients that need gradients themselves, or that something observes, with the node of PyTorch's own
+  // layer.
   autograd::variable_list by_pytorch(const LayerTensors &given, autograd::variable_list &&grads) const {
     const bool has_biases = given.input_bias.defined();
-    const Tensor none = has_biases ? Tensor() : given.input_weight.detach(); // in place of a bias, which is not read
+    const Tensor none = has_biases ? Tensor() : given.input_weight.detach(); // passed as biases, which are not read
     Tensor output;
     {
       const at::AutoGradMode recorded(true);
@@ -195,14 +198,14 @@ private:
     return (*output.grad_fn())(std::move(grads));
   }
 
-  static constexpr int64_t lstm_mode = 2; // oneDNN's integration counts kinds of recurrent layers so
+  static constexpr int64_t lstm_mode = 2; // LSTM's number in PyTorch's oneDNN operators
 
   std::array<autograd::SavedVariable, 7> given_; // in the order of LayerTensors
   std::array<autograd::SavedVariable, 3> made_;  // output, gates, cells
   bool reversed_;
 };
 
-// output, last hidden state and last cell state.
+// Returns the output, the last hidden state and the last cell state.
 std::array<Tensor, 3> run_layer(const LayerTensors &given, bool reversed) {
   const auto make = [&](c10::IntArrayRef sizes) { return empty_on(given.input, sizes, at::kFloat); };
   const int64_t steps = given.input.size(0), batch = given.input.size(1), hidden = given.hidden.size(1);
@@ -213,14 +216,14 @@ std::array<Tensor, 3> run_layer(const LayerTensors &given, bool reversed) {
   launch_kernel<"aten::lstm", forward_kernel>(device_number(given.input), given.input, given.input_weight,
                                               given.hidden_weight, given.input_bias, given.hidden_bias, given.hidden,
                                               given.cell, reversed, results[0], results[1], results[2], gates, cells);
-  if (recorded) { // the node keeps the output's memory and version, not the output, which keeps the node
+  if (recorded) { // detach(): a node that kept the output itself would be a cycle
     const auto node = c10::make_intrusive<LstmBackward>(given, reversed, results[0].detach(), gates, cells);
     for (const Tensor &result : results) autograd::set_history(result, node);
   }
   return results;
 }
 
-// Whether these are the tensors of such a network, in the form that the layers require.
+// Whether the tensors are those of an LSTM with these properties, in the form that our layers require.
 bool runs_by_our_layers(const Tensor &input, TensorList states, TensorList weights, bool has_biases, int64_t layers,
                         bool bidirectional, bool batch_first) {
   static const bool able = microkernels::has_lstm() && cpu_kernels() != CpuKernels::off;
@@ -290,7 +293,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm(c10::DispatchKeySet keys, const Tensor &
 
 } // namespace
 
-// On both keys, as PyTorch's own composition: with gradients the operators inside record them.
+// Registers lstm() on both keys, like PyTorch's own composition: the operators inside it record the gradients.
 void register_lstm(torch::Library &aten) {
   static auto *autograd =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);

@@ -1,5 +1,6 @@
-// Fused recurrent cells. PyTorch's GRU and LSTMCell, and LSTM if lstm.cpp leaves it to PyTorch, call them on PrivateUse1
-// devices although they have no CPU kernel, so they are composed here of the CPU's operators, in one launch for each step.
+// Fused recurrent cells. PyTorch's GRU and LSTMCell, and LSTM if lstm.cpp leaves it to PyTorch, call them on
+// PrivateUse1 devices although they have no CPU kernel, so they are composed here of the CPU's operators, in one launch
+// for each step.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/cat_ops.h>
@@ -19,7 +20,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// The worker's arithmetic, on CPU tensors.
+// Arithmetic on CPU tensors, for the worker.
 Tensor add(const Tensor &a, const Tensor &b) { return at::_ops::add_Tensor::call(a, b, 1); }
 Tensor sub(const Tensor &a, const Tensor &b) { return at::_ops::sub_Tensor::call(a, b, 1); }
 Tensor mul(const Tensor &a, const Tensor &b) { return at::_ops::mul_Tensor::call(a, b); }
@@ -30,7 +31,7 @@ Tensor sigmoid_slope(const Tensor &y) { return mul(one_minus(y), y); }
 Tensor tanh_slope(const Tensor &y) { return one_minus(mul(y, y)); }
 Tensor biased(const Tensor &gates, const Tensor &bias) { return bias.defined() ? add(gates, bias) : gates; }
 
-// Block i of a batch x (count * size) tensor.
+// Returns block i of a batch x (count * size) tensor.
 Tensor block(const Tensor &blocks, int64_t i, int64_t count) {
   const int64_t size = blocks.size(1) / count;
   return blocks.narrow(1, i * size, size);

@@ -1,4 +1,4 @@
-// Losses that PyTorch does not generate.
+// Losses that PyTorch's code generator does not generate.
 #include "backends/host/iterator_stub.h"
 
 #include <ATen/ExpandUtils.h>
@@ -42,7 +42,8 @@ bool uniform(const Tensor &one, const Tensor &other) {
   return both.good;
 }
 
-// Their structured kernels resize the output half-way, which an output made before does not allow.
+// Allocates the output of a loss. The structured kernels of these losses resize their output half-way, so the worker
+// computes a new tensor and copies it to this one.
 Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
   if (reduction != at::Reduction::None && uniform(self, target)) return empty_on(self, {}, self.scalar_type());
   const Tensor undefined;
@@ -62,7 +63,7 @@ void mse_loss_backward_kernel(const Tensor &grad, const Tensor &self, const Tens
   at::native::mse_loss_backward_out(grad, self, target, reduction, out);
 }
 
-// The usual call, without the zeros that PyTorch's own writes first.
+// Computes the usual call without writing zeros first, as PyTorch's own body does.
 Tensor mse_loss_backward(const Tensor &grad, const Tensor &self, const Tensor &target, int64_t reduction) {
   if (!uniform(self, target) || grad.scalar_type() != self.scalar_type() || grad.device() != self.device() ||
       !(grad.dim() == 0 || grad.sizes() == self.sizes()))
@@ -90,7 +91,7 @@ Tensor &give(const Tensor &loss, Tensor &out) {
 }
 Tensor &mse_loss_out(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out) {
   common_device("aten::mse_loss", {&self, &target, &out});
-  if (self.is_complex() || target.is_complex()) // which it refuses, with the CPU's own exception
+  if (self.is_complex() || target.is_complex()) // the CPU's kernel refuses them with its own exception
     return call_checked<at::_ops::mse_loss_out>(self, target, reduction, out);
   return give(host::mse_loss(self, target, reduction), out);
 }
@@ -103,8 +104,8 @@ Tensor &smooth_l1_loss_out(const Tensor &self, const Tensor &target, int64_t red
 
 // ---- binary cross entropy ---------------------------------------------------------------------------------------
 
-// Calls as the module makes them. Others (shapes that differ by dimensions of size 1, dtypes, unknown reductions) run the CPU's
-// kernel with a wait, so that they return, or raise, exactly what it does.
+// Whether a call is like those of nn.BCELoss. Other calls (shapes that differ by dimensions of size 1, other dtypes,
+// unknown reductions) run the CPU's kernel and wait for it, so that they return or raise exactly what it does.
 bool usual_bce(const Tensor &self, const OptionalTensor &weight, int64_t reduction,
                std::initializer_list<const Tensor *> others) {
   const auto like_self = [&](const Tensor *other) {
@@ -118,7 +119,7 @@ bool usual_bce(const Tensor &self, const OptionalTensor &weight, int64_t reducti
 
 void bce_kernel(const Tensor &self, const Tensor &target, const OptionalTensor &weight, int64_t reduction,
                 Tensor &out) {
-  // With a reduction the out= form would resize its output.
+  // With a reduction, the out= function would resize its output.
   if (reduction == at::Reduction::None)
     at::native::binary_cross_entropy_out_cpu(self, target, weight, reduction, out);
   else
@@ -147,7 +148,7 @@ Tensor &binary_cross_entropy_out(const Tensor &self, const Tensor &target, const
   return out;
 }
 
-// The gradient is one number after a reduction.
+// Does the same for the backward pass. After a reduction the gradient may be a single number.
 bool usual_bce_backward(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
                         int64_t reduction) {
   return usual_bce(self, weight, reduction, {&target}) && grad.scalar_type() == self.scalar_type() &&

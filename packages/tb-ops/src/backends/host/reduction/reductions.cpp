@@ -1,4 +1,5 @@
-// Reductions that PyTorch does not generate: variance, extremes, medians, products, dot products, comparison.
+// Reductions that PyTorch's code generator does not generate: variance, extremes, medians, products, dot products,
+// comparison.
 #include "backends/host/iterator_stub.h"
 #include "launch/host_view.h"
 
@@ -141,7 +142,7 @@ Tensor count_nonzero(const Tensor &self, c10::IntArrayRef dims) {
   return out;
 }
 
-// Waits: the result is a number on the host.
+// Waits for the stream, because the result is a bool on the host.
 bool equal(const Tensor &self, const Tensor &other) {
   TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(),
               " and ", other.device());
@@ -196,7 +197,7 @@ Pair kthvalue_out(const Tensor &self, int64_t k, int64_t dim, bool keep, Tensor 
   at::native::zero_numel_check_dims(self, dim, "kthvalue()");
   TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ", dim);
   const c10::DeviceIndex device = common_device("aten::kthvalue", {&self, &values, &indices});
-  at::assert_no_overlap(self, values); // before values, perhaps self, gets its shape
+  at::assert_no_overlap(self, values); // before `values`, which may be `self`, is resized
   resize_pair(self, dim, keep, values, indices);
   launch_kernel<"aten::kthvalue", kthvalue_kernel>(device, self, k, dim, keep, values, indices);
   return {values, indices};

@@ -24,7 +24,8 @@ struct Parameters {
 
 c10::SymIntArrayRef symbolic(const c10::DimVector &list) { return c10::fromIntArrayRefSlow(list); }
 
-// The memory format in which the CPU's backend for this call returns its results. Only shapes and strides are read.
+// Returns the memory format in which the CPU's backend for this call returns its results. It reads shapes and strides
+// only, so that nothing waits for the data.
 c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight, const OptionalTensor &bias,
                                 const Parameters &with) {
   WorkerTensorScope aliases;
@@ -37,8 +38,8 @@ c10::MemoryFormat result_format(const Tensor &input, const Tensor &weight, const
   return at::native::_determine_backend_memory_format(x, w, backend);
 }
 
-// Whether a forward pass is bit-identical on any number of threads: for other kinds PyTorch and oneDNN choose other kernels,
-// some by the number of threads.
+// Whether a forward pass is bit-identical on any number of threads. For other convolutions PyTorch and oneDNN choose
+// other kernels, some of them by the number of threads.
 bool is_thread_invariant(const Tensor &input, const Tensor &weight, bool transposed, int64_t groups) {
   return input.dim() == 4 && input.size(0) > 1 && weight.size(2) > 1 && weight.size(3) > 1 && !transposed &&
          groups == 1;

@@ -1,4 +1,5 @@
-// max_pool2d_with_indices on the worker: dense planes of float and double by our microkernel, all else by PyTorch.
+// max_pool2d_with_indices on the worker. Our microkernel computes dense planes of float and double, and PyTorch all
+// others.
 #include <ATen/ops/max_pool2d_with_indices_cpu_dispatch.h>
 
 #include <climits>

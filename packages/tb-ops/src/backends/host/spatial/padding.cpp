@@ -18,7 +18,8 @@ template <auto *cpu> void pad_kernel(const Tensor &self, at::IntArrayRef padding
   cpu(self, padding, out);
 }
 
-// The layout is fixed here: a CPU tensor that changed its strides would be read in another order than it was written.
+// Sets the output's strides before the launch. If the CPU's kernel changed the strides of its alias, the output would
+// be read in another order than it was written.
 template <Name name, auto *cpu> void launch_pad(const Tensor &self, at::IntArrayRef padding, const Tensor &out) {
   const c10::DeviceIndex device = common_device(name.value, {&self, &out});
   out.unsafeGetTensorImpl()->empty_tensor_restride(self.suggest_memory_format());

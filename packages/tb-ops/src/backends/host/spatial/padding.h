@@ -1,4 +1,4 @@
-// Called by register_pooling.
+// Registers the padding operators of padding.cpp; register_pooling calls it.
 #pragma once
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// Which compiler a device wants.
+// Chooses the compiler for a device.
 #include "backends/jit/compiler/compiler.h"
 
 #include <c10/util/Exception.h>
@@ -27,7 +27,7 @@ std::string chosen(const std::string &architecture) {
   utsname machine{};
   if (uname(&machine) != 0) return "";
   std::string own = machine.machine;
-  std::replace(own.begin(), own.end(), '_', '-'); // as the drivers spell "x86-64"
+  std::replace(own.begin(), own.end(), '_', '-'); // the drivers write "x86-64"
   if (architecture == own || architecture == machine.machine) return "host";
   return "";
 }

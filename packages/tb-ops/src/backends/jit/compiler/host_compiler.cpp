@@ -1,4 +1,4 @@
-// The host's C++ compiler as a child process: source to shared object, in a folder of its own.
+// Runs the host's C++ compiler as a child process, which makes a shared object in a temporary folder.
 #include "backends/jit/compiler/compiler.h"
 
 #include <c10/util/Exception.h>
@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The same arithmetic on every host: no contraction to fused multiply-adds but where the source says so.
+// Multiply-adds are fused only where the source says so, so that every host does the same arithmetic.
 const std::vector<std::string> options = {"-std=c++20",          "-O2", "-fPIC", "-shared", "-ffp-contract=off",
                                           "-fvisibility=hidden", "-w"};
 
@@ -34,7 +34,7 @@ std::vector<std::string> words(const std::string &text) {
   return out;
 }
 
-// The program's file as the shell would find it; empty: there is none.
+// Returns the program's file as the shell would find it, or an empty string if there is none.
 std::string find_program(const std::string &name) {
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : "";
   const char *path = std::getenv("PATH");
@@ -49,7 +49,7 @@ std::string read_file(const fs::path &path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Gone with everything in it at the end.
+// A temporary folder, which the destructor removes with everything in it.
 class Folder {
 public:
   Folder() {
@@ -67,7 +67,7 @@ public:
   fs::path path;
 };
 
-// Runs a program with its output in a file; the exit status, or 128 + the signal.
+// Runs a program with its output in a file. Returns the exit status, or 128 + the number of the signal that ended it.
 int run(const std::string &program, const std::vector<std::string> &arguments, const fs::path &output) {
   std::vector<char *> list;
   for (const std::string &argument : arguments) list.push_back(const_cast<char *>(argument.c_str()));
@@ -111,7 +111,8 @@ public:
     command_.insert(command_.end(), options.begin(), options.end());
   }
 
-  // The compiler's file stands for its version: asking it would start a process in every program.
+  // The compiler's path, size and time of change serve as its version. Asking the compiler would start a process in
+  // every program.
   std::string identity() const override {
     std::ostringstream text;
     text << "host";

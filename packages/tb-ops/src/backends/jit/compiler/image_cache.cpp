@@ -21,13 +21,13 @@ namespace fs = std::filesystem;
 
 std::atomic<unsigned> compiled, found;
 
-// A file: this line, the digest of the image, a line's end, the image.
+// A file consists of this line, the digest of the image, a newline and the image.
 constexpr char first_line[] = "torch-backend kernel image 1\n";
 constexpr size_t digest_length = 40;
 
 std::string digest(const std::string &text) { return c10::sha1(text).str(); }
 
-// Empty: absent or damaged.
+// Returns an empty string if the file is absent or damaged.
 std::string read_image(const fs::path &path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return "";
@@ -52,7 +52,8 @@ bool write_image(const fs::path &path, const std::string &image) {
   return !error;
 }
 
-// Held while one process compiles what others want too. Systems without such locks only compile more often.
+// A process holds this lock while it compiles an image, so that others wait for the image. On a system without such
+// locks several processes compile it.
 class FileLock {
 public:
   explicit FileLock(const fs::path &path) : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
@@ -93,7 +94,7 @@ std::string cached_image(const std::string &key, const std::function<std::string
   std::error_code error;
   fs::create_directories(folder, error);
   const FileLock lock(path.string() + ".lock");
-  if (std::string image = read_image(path); !image.empty()) return found++, image; // another process was first
+  if (std::string image = read_image(path); !image.empty()) return found++, image; // another process has made it
   std::string image = compile_counted(compile);
   if (!write_image(path, image)) {
     TORCH_WARN_ONCE("compiled device kernels cannot be kept in ", folder,

@@ -1,5 +1,5 @@
-// Compiled images on disk, one file for each key. Safe against other processes: a file appears whole or not at all, and
-// of several that want the same image one compiles it. A file that is damaged counts as absent.
+// Compiled images on disk, one file for each key. Processes can share the cache: a file appears whole or not at all,
+// and one process compiles an image that several want. A damaged file counts as absent.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,15 +7,15 @@
 namespace tb::ops::jit {
 
 struct ImageCounts {
-  unsigned compiled, found; // by this process, in the cache
+  unsigned compiled, found; // images that this process compiled, and that it found in the cache
 };
 
-// $TB_KERNEL_CACHE, else $XDG_CACHE_HOME/torch-backend/kernels, else the same below ~/.cache. Empty: no cache, as
-// TB_KERNEL_CACHE= (empty) asks for.
+// Returns $TB_KERNEL_CACHE, else $XDG_CACHE_HOME/torch-backend/kernels, else ~/.cache/torch-backend/kernels. There is
+// no cache if the result is empty, as it is if TB_KERNEL_CACHE is set to nothing.
 std::string cache_folder();
 
-// The image of `key`, by compile() if the cache has none. If the folder cannot be written, each process compiles the images
-// again, with a warning.
+// Returns the image of `key` from the cache, or calls compile() and keeps its result. If the folder cannot be written,
+// it warns, and each process compiles its images again.
 std::string cached_image(const std::string &key, const std::function<std::string()> &compile);
 
 ImageCounts image_counts();

@@ -1,4 +1,5 @@
-// NVIDIA's run-time compiler, opened when first needed: nothing of it is linked, its prototypes are our own.
+// Compiles with NVIDIA's run-time compiler. It is not linked but opened when first needed, so that its prototypes are
+// declared here.
 #include "backends/jit/compiler/compiler.h"
 
 #include <c10/util/Exception.h>
@@ -33,13 +34,15 @@ template <class Function> bool find(void *library, const char *name, Function **
   return *function != nullptr;
 }
 
-// Where the environment says, by the loader's search, from a wheel. The library stays open for the life of the process.
+// Opens the library that TB_NVRTC names, or else the one that the loader finds, or else one of NVIDIA's wheels. It
+// stays open for the life of the process.
 const Library &library() {
   static const Library found = [] {
     std::vector<std::string> names;
     if (const char *given = std::getenv("TB_NVRTC"); given && *given) names.push_back(given);
     for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) names.push_back(name);
-    // NVIDIA's wheels, which PyTorch's with CUDA need, put it beside our package and where no loader looks.
+    // PyTorch's wheels with CUDA depend on NVIDIA's wheels. Those put the library beside our package, where no loader
+    // looks.
     for (const char *wheel : {"cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12"})
       names.push_back(header_folder() + "/../../nvidia/" + wheel);
     std::string tried;
@@ -71,7 +74,7 @@ class NvrtcCompiler final : public Compiler {
 public:
   explicit NvrtcCompiler(const std::string &architecture) {
     library().version(&major_, &minor_);
-    // Fused multiply-adds only where the source says so: random numbers are bit-identical on every device.
+    // Multiply-adds are fused only where the source says so, so that random numbers are bit-identical on every device.
     options_ = {"--std=c++20", "--gpu-architecture=" + architecture, "--fmad=false",
                 "--device-as-default-execution-space", "--disable-warnings"};
   }

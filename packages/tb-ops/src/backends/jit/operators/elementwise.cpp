@@ -43,7 +43,7 @@ namespace {
 
 using at::Tensor;
 
-// Stub entries have no way back to the fallback.
+// Throws if the kernels do not support the iterator. A function that a dispatch stub calls cannot fall back to the CPU.
 void require_fit(const at::TensorIteratorBase &iterator, const char *functor) {
   TORCH_CHECK_NOT_IMPLEMENTED(fits(iterator), functor, " on ", iterator.dtype(iterator.ntensors() - 1),
                               ": the device's kernels have no complex elements. Compute it on the CPU: tensor.cpu()");
@@ -69,7 +69,7 @@ void mse_backward(at::TensorIterator &iterator, const c10::Scalar &scale) {
   pointwise(iterator, "SquaredErrorBackward", iterator.common_dtype(), {scale});
 }
 
-// Element by element: start + i * step, in the type of the output.
+// Writes start + i * step to element i, in the type of the output.
 void arange(at::TensorIterator &iterator, const c10::Scalar &start, const c10::Scalar &, const c10::Scalar &step) {
   require_fit(iterator, "arange");
   const Tensor &out = iterator.tensor(0);
@@ -103,7 +103,7 @@ Tensor &masked_fill_scalar(Tensor &self, const Tensor &mask, const c10::Scalar &
 Tensor &masked_fill_tensor(Tensor &self, const Tensor &mask, const Tensor &value) {
   TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
-  return masked_fill_scalar(self, mask, value.item()); // waits where the value is on the device
+  return masked_fill_scalar(self, mask, value.item()); // waits if the value is on the device
 }
 
 Tensor &mse_loss(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out) {

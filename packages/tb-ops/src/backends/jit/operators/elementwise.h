@@ -1,12 +1,12 @@
-// From a structured operator's out= schema to a kernel: PyTorch's meta function makes the iterator, a functor does the rest.
-// PyTorch derives the functional and the in-place schemas from it.
+// Implements the out= schema of structured operators. PyTorch's meta function builds the iterator, and a functor
+// computes the elements. PyTorch derives the functional and the in-place schemas from the out= schema.
 #pragma once
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
 
 namespace tb::ops::jit {
 
-// What an operator's arguments say beyond its tensors.
+// The functor that an operator runs, and the scalars among its arguments.
 struct Work {
   const char *functor;
   c10::SmallVector<c10::Scalar, 2> scalars;
@@ -15,7 +15,7 @@ struct Work {
   template <class Argument> void take(const Argument &) {}
 };
 
-// The functor of that name; its scalars are the operator's, in their order.
+// Runs the functor of that name with the operator's scalars, in their order.
 template <Name functor> inline constexpr auto plain = [](const auto &...arguments) {
   Work work{functor.value, {}};
   (work.take(arguments), ...);

@@ -14,7 +14,7 @@ using at::Tensor;
 
 Tensor &fill_scalar(Tensor &self, const c10::Scalar &value) {
   if (!supported({&self}) || value.isComplex()) return call_fallback<at::_ops::fill__Scalar>(self, value);
-  if (c10::isIntegralType(self.scalar_type(), false)) (void)value.to<int64_t>(); // raises for what no integer is
+  if (c10::isIntegralType(self.scalar_type(), false)) (void)value.to<int64_t>(); // throws for overflow, inf and NaN
   if (self.numel() > 0) fill_elements(self, value);
   return self;
 }
@@ -47,7 +47,7 @@ Tensor &cat(const at::ITensorListRef &tensors, int64_t dim, Tensor &out) {
   const int64_t along = op.at::meta::structured_cat::meta(tensors, dim).dim;
   int64_t begin = 0;
   for (const Tensor &tensor : tensors) {
-    if (tensor.dim() == 1 && tensor.numel() == 0) continue; // as PyTorch allows
+    if (tensor.dim() == 1 && tensor.numel() == 0) continue; // PyTorch ignores empty vectors
     const int64_t count = tensor.size(along);
     out.narrow(along, begin, count).copy_(tensor);
     begin += count;

@@ -23,7 +23,7 @@ namespace {
 
 using at::Tensor;
 
-// A type of that size: moving elements needs no other.
+// Returns an integer type of the same size. Kernels that only move elements are compiled for these types alone.
 c10::ScalarType moved_as(const Tensor &tensor) {
   switch (tensor.element_size()) {
   case 1:
@@ -37,22 +37,24 @@ c10::ScalarType moved_as(const Tensor &tensor) {
   }
 }
 
-// Types whose sums the device adds in place.
+// Whether the kernels can add atomically to elements of that type.
 bool adds_in_place(c10::ScalarType type) {
   return type == c10::kFloat || type == c10::kDouble || type == c10::kInt || type == c10::kLong;
 }
 
-// Sums in any order are not reproducible, so that a program that insists on that gets the CPU's.
+// The kernels add in no fixed order, so the sums are not reproducible. A program that asks for deterministic algorithms
+// gets the CPU fallback.
 bool may_add() { return !at::globalContext().deterministicAlgorithms(); }
 
 bool fits(const Tensor &index, std::initializer_list<const Tensor *> tensors) {
   return index.scalar_type() == c10::kLong && index.dim() <= kernels::max_dims && supported(tensors);
 }
 
-// A number has one dimension here.
+// Returns a tensor without dimensions as one with a single dimension, as the kernels need it.
 Tensor shaped(const Tensor &tensor) { return tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor; }
 
-// One element of `indexed` and of `other` (undefined: a number) for each of the index.
+// Launches a kernel that takes, for each element of the index, an element of `indexed` and one of `other`. It takes
+// `value` if `other` is undefined.
 void launch_indexed(const char *name, c10::ScalarType type, const Tensor &indexed_given, int64_t dim,
                     const Tensor &index_given, const Tensor &other_given, const c10::Scalar &value = 0) {
   if (index_given.numel() == 0) return;
@@ -187,7 +189,7 @@ Tensor &index_add(const Tensor &self, int64_t dim, const Tensor &index, const Te
   return out;
 }
 
-// The sum of the gradients of each row's uses; halves are added in single precision.
+// Adds the gradients of each row's uses. The sums of 16-bit gradients are in single precision.
 Tensor embedding_backward(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding, bool by_frequency) {
   const bool index = indices.scalar_type() == c10::kLong || indices.scalar_type() == c10::kInt;
   if (!supported({&grad}) || !index || by_frequency || !c10::isFloatingType(grad.scalar_type()) || !may_add())

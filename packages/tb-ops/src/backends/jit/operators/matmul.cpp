@@ -1,4 +1,4 @@
-// Matrix products and what attention is composed of.
+// Matrix products, and the choice of how attention is computed.
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
@@ -23,7 +23,7 @@ namespace {
 
 using at::Tensor;
 
-// Strides of the last three dimensions, 0 for a missing one.
+// Writes the strides of the last three dimensions to `to`, 0 for a missing dimension.
 void take_strides(kernels::Long *to, const Tensor &tensor) {
   for (int64_t i = 0; i < 3; i++) to[i] = i + tensor.dim() >= 3 ? tensor.stride(i + tensor.dim() - 3) : 0;
 }
@@ -35,7 +35,8 @@ bool fits(std::initializer_list<const Tensor *> tensors) {
   return supported(tensors) && type != c10::kBool;
 }
 
-// out = alpha * first @ second + beta * added, of two or three dimensions; added: undefined, or broadcast to out.
+// Computes out = alpha * first @ second + beta * added for tensors of two or three dimensions. `added` is broadcast to
+// `out`, or undefined.
 void multiply(const Tensor &first, const Tensor &second, const Tensor &added, const c10::Scalar &beta,
               const c10::Scalar &alpha, const Tensor &out) {
   if (out.numel() == 0) return;
@@ -48,7 +49,7 @@ void multiply(const Tensor &first, const Tensor &second, const Tensor &added, co
   take_strides(arguments.second_strides, second);
   take_strides(arguments.output_strides, out);
   arguments.alpha = scalar_of(alpha), arguments.beta = scalar_of(beta);
-  // With beta 0 nothing is read: a NaN there must not show.
+  // If beta is 0, `added` is not read, so that a NaN in it does not reach the result.
   if (added.defined() && beta.toDouble() != 0) {
     const Tensor broadcast = added.expand(out.sizes());
     arguments.added = broadcast.const_data_ptr();
@@ -115,7 +116,7 @@ Tensor dot(const Tensor &self, const Tensor &other) {
   return at::_ops::sum::call(at::_ops::mul_Tensor::call(self, other), self.scalar_type());
 }
 
-// Attention is composed of products and a softmax.
+// PyTorch's composition of matrix products and a softmax computes attention.
 int64_t choose_attention(const Tensor &, const Tensor &, const Tensor &, const std::optional<Tensor> &, double, bool,
                          std::optional<double>, bool) {
   return static_cast<int64_t>(at::SDPBackend::math);

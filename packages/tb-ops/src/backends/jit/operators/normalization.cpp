@@ -21,7 +21,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// Lengths before, at and after a dimension.
+// Returns the numbers of elements before, along and after a dimension.
 kernels::RowArguments rows_along(const Tensor &tensor, int64_t dim) {
   kernels::RowArguments arguments{};
   arguments.outer = arguments.size = arguments.inner = 1;
@@ -76,7 +76,7 @@ Tensor &softmax_backward(const Tensor &grad, const Tensor &output, int64_t dim, 
 
 // ---- layer normalisation ----------------------------------------------------------------------------------------
 
-// Halves keep their moments in single precision.
+// The moments of 16-bit types are in single precision.
 c10::ScalarType moments_type(c10::ScalarType type) { return type == c10::kDouble ? c10::kDouble : c10::kFloat; }
 
 const void *data_of(const Tensor &tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; }

@@ -1,4 +1,4 @@
-// Fused optimizers: a launch for many parameters at once.
+// Fused optimizers. One launch updates many parameters.
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
@@ -16,9 +16,10 @@ using at::Tensor, at::TensorList;
 using OptionalTensor = std::optional<Tensor>;
 
 double number(double rate) { return rate; }
-double number(const Tensor &rate) { return rate.item<double>(); } // waits where it is on the device
+double number(const Tensor &rate) { return rate.item<double>(); } // waits if it is on the device
 
-// Whether elements of equal place belong together: all tensors are without gaps, and in the same order.
+// Whether the elements at equal offsets in memory belong together: the tensors have equal types, sizes, strides and
+// devices, and no gaps.
 bool uniform(TensorList self, std::initializer_list<TensorList> lists) {
   if (self.empty()) return false;
   for (const TensorList &list : lists) {
@@ -61,7 +62,7 @@ void launch_steps(const char *name, kernels::OptimizerArguments arguments, Tenso
     }
     if (longest == 0) continue;
     arguments.tensors = static_cast<int>(count);
-    constexpr int64_t most = 1 << 10; // blocks for a tensor; the longest decides for all
+    constexpr int64_t most = 1 << 10; // blocks for a tensor; the longest tensor decides for all
     const int64_t blocks = std::min<int64_t>(most, (longest + function.threads - 1) / function.threads);
     launch(device, function, static_cast<unsigned>(blocks), static_cast<unsigned>(count), function.threads, &arguments,
            sizeof arguments);

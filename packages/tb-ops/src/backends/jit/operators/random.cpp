@@ -46,7 +46,7 @@ void uniform(at::TensorIteratorBase &iterator, double from, double to, OptionalG
   const at::TensorBase &out = iterator.tensor_base(0);
   check_type(out, "uniform", true);
   kernels::RandomArguments arguments{};
-  // The bounds as numbers of the type: what a sum rounds to must stay in from <= x < to.
+  // The least and the greatest number of the type in the interval. The kernel keeps rounded sums between them.
   const Interval held = interval_of(out.scalar_type(), from, to);
   arguments.from = from, arguments.low = held.low, arguments.high = held.high;
   const bool wide = out.scalar_type() == c10::kDouble;

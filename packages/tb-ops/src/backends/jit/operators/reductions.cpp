@@ -41,7 +41,7 @@ namespace {
 using at::Tensor;
 using Dims = at::OptionalIntArrayRef;
 
-// Some dimensions of a tensor, the fastest first; neighbours that can be merged are one.
+// Some dimensions of a tensor, the fastest first. Adjacent dimensions are merged if their strides allow it.
 struct Walk {
   int dims = 0;
   int64_t count = 1;
@@ -60,7 +60,8 @@ struct Walk {
   }
 };
 
-// The reducer of reduce.cuh over `dims` (none: all) of self, its elements taken as `common`. Outputs: contiguous.
+// Runs a reducer of reduce.cuh over `dims` of `self` (over all dimensions if `dims` is empty), with the elements
+// converted to `common`. The outputs `value` and `place` are contiguous or undefined.
 void reduce(const char *reducer, const Tensor &self, Dims dims, c10::ScalarType common, const Tensor &value,
             const Tensor &place, c10::ArrayRef<c10::Scalar> scalars) {
   const auto reduced = at::native::make_dim_mask(dims, self.dim());
@@ -79,7 +80,8 @@ void reduce(const char *reducer, const Tensor &self, Dims dims, c10::ScalarType 
   if (value.defined()) arguments.output = operand_of(value);
   if (place.defined()) arguments.second = operand_of(place);
   std::transform(scalars.begin(), scalars.end(), arguments.scalars, scalar_of);
-  // A block for each output where its threads read neighbours, or where there are too few outputs to fill a device.
+  // A block computes each output if its threads read adjacent elements or there are too few outputs to fill a device.
+  // Otherwise a thread computes each output.
   const bool neighbours = gone.dims > 0 && (kept.dims == 0 || gone.strides[0] <= kept.strides[0]);
   const bool block = gone.count >= 64 && (neighbours || kept.count < 1024);
   const char *type = type_name(common);
@@ -151,7 +153,7 @@ Tensor &logic_some(const Tensor &self, Dims dims, bool keep, Tensor &out) {
   if (!supported({&self, &out})) return call_fallback<Op>(self, dims, keep, out);
   Out<Meta> op(out);
   op.meta(self, dims, keep);
-  if (dims && dims->empty() && self.dim() > 0) return out.copy_(self.ne(0)); // no dimension, not all
+  if (dims && dims->empty() && self.dim() > 0) return out.copy_(self.ne(0)); // an empty list reduces no dimension here
   reduce_into(reducer.value, self, dims, self.scalar_type(), out);
   return out;
 }

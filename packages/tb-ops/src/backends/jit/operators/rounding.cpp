@@ -1,4 +1,4 @@
-// Intervals as floating types hold them.
+// The bounds of an interval in a floating-point type.
 #include "backends/jit/operators/rounding.h"
 
 #include <c10/util/BFloat16.h>
@@ -12,7 +12,7 @@
 namespace tb::ops::jit {
 namespace {
 
-// The next value of a 16-bit format: its bits are in the values' order but for the sign.
+// Returns the next value of a 16-bit format. Apart from the sign, its bits are in the order of the values.
 template <class Short> double next_short(double value, int direction) {
   const uint16_t bits = Short(static_cast<float>(value)).x;
   const int ordered = (bits & 0x8000 ? -(bits & 0x7FFF) : bits) + direction;

@@ -1,15 +1,15 @@
-// Intervals as floating types hold them.
+// The bounds of an interval in a floating-point type.
 #pragma once
 #include <c10/core/ScalarType.h>
 
 namespace tb::ops::jit {
 
 struct Interval {
-  double low, high; // both inside
+  double low, high; // both are inside
 };
 
-// The least and the greatest value of a floating type in from <= x < to; both `from`, rounded, where from == to. Throws
-// where the type has none.
+// Returns the least and the greatest value of a floating-point type in from <= x < to. If from == to, both are `from`
+// rounded to the type. Throws if the type has no such value, or if the bounds are not finite or not in order.
 Interval interval_of(c10::ScalarType type, double from, double to);
 
 } // namespace tb::ops::jit

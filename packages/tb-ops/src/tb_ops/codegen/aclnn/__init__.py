@@ -1,1 +1,1 @@
-"""Wrappers for a vendor's operators in two phases, from a table: functions, arguments, shapes, types."""
+"""Generates wrappers for a vendor's two-phase operators from a table of functions, arguments, shapes and types."""

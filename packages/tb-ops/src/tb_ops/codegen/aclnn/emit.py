@@ -1,4 +1,4 @@
-"""Emits the wrappers of a table: check, shapes, types, then the call in two phases; or the fallback."""
+"""Emits the wrappers of a table. A wrapper checks the call and calls the library in two phases, or falls back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ $body  return $returned;
 
 
 def file_texts(table: Table, count: int) -> list[str]:
-    """The C++ files, operators dealt out in turn; the first has the function that registers all."""
+    """The C++ files, among which the operators are divided. The first has the function that registers all."""
     return [_file(table, table.entries[i::count], i, count) for i in range(count)]
 
 
@@ -101,7 +101,7 @@ def kernel_text(entry: Entry) -> str:
 
 
 def _meta(entry: Entry) -> str:
-    """PyTorch's checks and shapes for the out= arguments."""
+    """Lines that run PyTorch's checks and shape the out= arguments."""
     if not _has_meta(entry):
         return ""
     given = [a for a in entry.operator.arguments if not a.written]
@@ -112,7 +112,7 @@ def _meta(entry: Entry) -> str:
 
 
 def _outputs(entry: Entry) -> str:
-    """The tensors of functional operators; the shape of an out= argument without a meta function."""
+    """Lines that make the outputs of functional operators, or shape an out= argument without a meta function."""
     lines = []
     for name, output in entry.outputs.items():
         made = f"empty({output.sizes}, {{}}, {output.type}, device)"
@@ -132,7 +132,7 @@ def _returned(entry: Entry) -> str:
 
 
 def _body(entry: Entry) -> str:
-    """The call; by way of a temporary if the output has another type or is stored where it must not be."""
+    """The call. It writes to a temporary if the output has another type or shares memory that it must not share."""
     [out, *others] = entry.out_names
     direct = entry.in_place or bool(entry.outputs) or bool(others)
     calls = _calls(entry, {} if direct else {out: "to"})
@@ -166,7 +166,7 @@ def _run(entry: Entry, call: Call, renamed: dict[str, str], indent: str) -> tupl
 
 
 def _argument(entry: Entry, argument: Argument, held: str, renamed: dict[str, str]) -> tuple[str, str]:
-    """C++ that is to be kept while the call runs ("": nothing), and the value to call with."""
+    """C++ that makes an operand for the time of the call ("" for none), and C++ of the value to pass."""
     text = argument.text
     match argument.kind:
         case "given":
@@ -211,7 +211,7 @@ def _tensor(entry: Entry, name: str) -> str:
 
 
 def _takes_numbers(entry: Entry) -> bool:
-    """Whether numbers on the CPU may stand among its tensors; its own checks then look at devices."""
+    """Whether numbers on the CPU may be among its tensors. Its own checks compare the devices then."""
     return entry.computed == "" or entry.shape != ""
 
 

@@ -1,4 +1,4 @@
-"""Reads the table: operators of PyTorch by functions of the vendor's library. docs/aclnn.md explains its words."""
+"""Reads the table that maps PyTorch's operators to functions of the vendor's library (see docs/aclnn.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KEYS = frozenset(["aclnn", "number", "types", "computed", "result", "shape", "o
 
 
 class TableError(ValueError):
-    """The table says what cannot be; the text names the file and the operator."""
+    """The table is wrong. The text names the file and the operator."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +45,23 @@ class Argument:
     """One parameter of a function's first phase."""
 
     kind: str
-    """A key of KINDS; "": an argument of the operator, or an output, by its own type."""
+    """A key of KINDS; "" for an argument of the operator, or an output, that is passed by its own type."""
     text: str
     """The name, or C++ for kinds that take an expression."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A function of the library and what it is called with."""
+    """A call of a function of the library."""
 
     function: str
-    """"Add" of aclnnAdd."""
+    """The name without its prefix: "Add" for aclnnAdd."""
     arguments: list[Argument]
 
 
 @dataclass(frozen=True)
 class Output:
-    """A tensor that a wrapper makes: C++ of its sizes, its type, and of whether it is wanted ("": always)."""
+    """A tensor that a wrapper makes: C++ of its sizes, of its type, and of whether it is wanted ("" for always)."""
 
     sizes: str
     type: str
@@ -76,24 +76,24 @@ class Entry:
     operator: Operator
     plain: Call
     number: Call | None
-    """Called instead where the tensor that it takes as a number is one on the CPU."""
+    """The call if the tensor that it takes as a number is a number on the CPU."""
     types: str
     """The set of types that the library computes in."""
     computed: str
-    """C++ of the type that operands are cast to; "": the common type of PyTorch's iterator."""
+    """C++ of the type to which operands are cast; "" for the common type of PyTorch's iterator."""
     result: str
-    """What the function writes: "computed", "bool", or "given": whatever type the output has."""
+    """The type that the function writes: "computed", "bool", or "given" for the type of the output."""
     shape: str
-    """C++ of the sizes of an out= argument; "": PyTorch's meta function finds them."""
+    """C++ of the sizes of an out= argument; "" if PyTorch's meta function computes them."""
     outputs: dict[str, Output] = field(default_factory=dict)
     apart: list[str] = field(default_factory=list)
     """Tensors whose memory the result must not share."""
     same: bool = False
-    """Operands of another type than the computed one go to the fallback, as PyTorch casts none here."""
+    """Whether operands of another type than the computed one go to the fallback, since PyTorch casts none here."""
     when: str = ""
-    """C++: other calls go to the fallback."""
+    """C++ condition; calls that do not meet it go to the fallback."""
     meta: str = ""
-    """PyTorch's meta function: "add_Tensor"; "": none."""
+    """The name of PyTorch's meta function, "add_Tensor"; "" if there is none."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class Entry:
 
     @property
     def out_names(self) -> list[str]:
-        """The tensors that the wrapper gives back."""
+        """The tensors that the wrapper returns."""
         if self.in_place:
             return ["self"]
         return list(self.outputs) or [argument.name for argument in self.function.func.arguments.out]
@@ -116,7 +116,7 @@ class Table:
     """A whole table."""
 
     types: dict[str, list[str]]
-    """PyTorch's names of element types ("Half") by the name of the set."""
+    """The sets of element types, by PyTorch's names ("Half")."""
     entries: list[Entry]
 
 
@@ -184,7 +184,7 @@ def _entry(where: str, function: NativeFunction, rules: Mapping[str, Any], meta:
 
 
 def parse_call(where: str, text: str) -> Call:
-    """ "`Adds(self, number other, alpha, out)` as a Call."""
+    """Parses a call such as `Adds(self, number other, alpha, out)`."""
     match = re.fullmatch(r"(\w+)\((.*)\)", text.strip())
     if match is None:
         raise TableError(f"{where}: {text!r} is not NAME(ARGUMENT, ...)")
@@ -199,7 +199,7 @@ def _argument(text: str) -> Argument:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that are in no brackets."""
+    """The parts between commas that are not in brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "({[") - (letter in ")}]")

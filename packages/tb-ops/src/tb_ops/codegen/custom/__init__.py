@@ -1,1 +1,1 @@
-"""Operators that a user declares in YAML: read and checked (declaration), written as C++ (emit, gradients)."""
+"""Reads and checks operators that a user declares in YAML (declaration), and writes them as C++ (emit, gradients)."""

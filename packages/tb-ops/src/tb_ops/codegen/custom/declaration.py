@@ -1,4 +1,4 @@
-"""Reads a YAML of custom operators; errors say the place, what stands there and what may stand there."""
+"""Reads a YAML of custom operators. Errors name the place, what is there and what may be there."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from . import expression
 
 TOP = {"library": True, "module": True, "headers": True, "operators": True}
 OPERATOR = {"schema": True, "kernel": True, "outputs": False, "checks": False, "gradients": False}
-# What an argument may be: what launch() can carry to the worker.
+# The types that an argument may have, which are those that launch() can carry to the worker.
 TYPES = (
     *("Tensor", "Tensor?", "Tensor[]", "int", "int?", "SymInt", "float", "float?", "bool", "bool?", "str", "str?"),
     *("Scalar", "Scalar?", "ScalarType", "ScalarType?", "int[]", "int[]?", "float[]", "float[]?", "SymInt[]"),
 )
 
-# What a formula may use besides tensors: how it is read from the IValue in which autograd's context keeps it.
+# The types that a formula may use besides tensors, and how a value is read from the IValue in autograd's context.
 KEPT = {
     "int": "toInt()",
     "SymInt": "toSymInt()",
@@ -37,7 +37,7 @@ KEPT = {
     "Scalar?": "toOptional<at::Scalar>()",
     "ScalarType?": "toOptional<at::ScalarType>()",
 }
-# Names that the generated code or C++ has for itself.
+# Names that the generated code or C++ uses itself.
 RESERVED = (
     *("context", "device", "found", "given", "number", "op", "outputs", "saved", "below_autograd"),
     *("at", "bool", "c10", "case", "char", "class", "const", "default", "delete", "double", "enum", "float", "goto"),
@@ -47,12 +47,12 @@ RESERVED = (
 
 
 class DeclarationError(ValueError):
-    """The text names the file, the line, the entry, what is wrong and what to write instead."""
+    """The file is wrong. The text names the file, the line, the entry, what is wrong and what to write instead."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """The shape rule of one output: exactly one of like, broadcast, sizes is there."""
+    """The shape rule of one output. Exactly one of like, broadcast and sizes is set."""
 
     name: str
     like: str | None
@@ -72,7 +72,7 @@ class CustomOperator:
     checks: list[tuple[str, str]]
     """Conditions that must hold, each with the text of the error."""
     gradients: dict[tuple[str, ...], str | None] | None
-    """Formula by the arguments whose gradients it gives; None: no gradient. No dictionary: not differentiable."""
+    """The formulas by the arguments whose gradients they compute; None for no gradient. Unset if not differentiable."""
 
     @property
     def arguments(self) -> dict[str, Argument]:
@@ -94,7 +94,7 @@ def read(path: pathlib.Path) -> Declaration:
     """The operators that the file declares.
 
     Raises:
-        DeclarationError: the file is missing, no YAML, or says something that is not understood.
+        DeclarationError: the file is missing, is no YAML, or has something that is not understood.
         ModuleNotFoundError: PyYAML is not installed.
     """
     try:
@@ -258,17 +258,17 @@ def _gradients(place: str, custom: CustomOperator, entry: Any) -> dict[tuple[str
 
 
 def plain_type(argument: Argument) -> str:
-    """The schema's type without the length of a list: "int[]" of "int[2]"."""
+    """The schema's type without the length of a list: "int[]" for "int[2]"."""
     return re.sub(r"\[\d+\]", "[]", argument.schema_type)
 
 
 def variables(custom: CustomOperator) -> set[str]:
-    """What a formula may name: arguments, outputs, and the gradients of the outputs."""
+    """The names that a formula may use: arguments, outputs, and the gradients of the outputs."""
     return {*custom.arguments, *(output.name for output in custom.outputs), *gradient_names(custom)}
 
 
 def gradient_names(custom: CustomOperator) -> list[str]:
-    """The gradient of the only output is "grad", of several outputs "grad_NAME"."""
+    """The names of the gradients: "grad" for the only output, or "grad_NAME" for each of several outputs."""
     return ["grad"] if len(custom.outputs) == 1 else [f"grad_{output.name}" for output in custom.outputs]
 
 

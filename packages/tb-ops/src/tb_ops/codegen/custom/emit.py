@@ -1,7 +1,7 @@
 """Emits one C++ file for a YAML of custom operators: schemas, kernels for tb, the CPU and meta tensors, autograd.
 
-The shape rule is one function that makes the outputs on whatever device the inputs are, with symbolic sizes; the three
-kernels differ in what they do with them: launch, call, nothing.
+The shape rule is one function that makes the outputs on the device of the inputs, with symbolic sizes. It is also the
+kernel for meta tensors. The kernel for tb then launches the user's kernel, and the kernel for the CPU calls it.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def file_text(declaration: Declaration) -> str:
             for custom in declaration.operators
         ),
     )
-    # What torchgen writes differently; the texts of errors stay as they are.
+    # torchgen writes these differently. The texts of errors stay as they are.
     lines = (
         line if "TORCH_CHECK(" in line else line.replace(" & ", " &").replace("::std::", "std::")
         for line in text.splitlines()
@@ -217,7 +217,7 @@ def _dtype(output: Output, custom: CustomOperator) -> str:
 
 
 def _widened(argument: Argument) -> str:
-    """An argument of a kernel, as the shape rule takes it."""
+    """C++ of a kernel's argument as the shape rule takes it."""
     if argument.schema_type.startswith("SymInt["):
         return f"c10::fromIntArrayRefSlow({argument.name})"
     return argument.name

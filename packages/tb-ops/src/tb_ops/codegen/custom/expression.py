@@ -1,8 +1,8 @@
-"""The small language of shape rules, checks and gradients: Python's expressions, translated to C++.
+"""Translates the small language of shape rules, checks and gradients, which is a part of Python's expressions, to C++.
 
 In rules and checks a name is an argument; tensors have x.size(i), x.dim(), x.numel(), x.dtype, x.is_floating_point(),
 x.is_complex(); lists have len(v) and v[i]; optional arguments compare with None. In gradients a name is an argument, an
-output, or the gradient of an output, and what is called is an operator of the file or of PyTorch.
+output, or the gradient of an output, and a function is an operator of the file or of PyTorch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from ..model import Argument
 
-# As in torch: name -> c10::ScalarType.
+# The c10::ScalarType of each dtype, by its name in torch.
 DTYPES = {
     "float32": "at::kFloat",
     "float64": "at::kDouble",
@@ -40,7 +40,7 @@ _COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.G
 
 
 class ExpressionError(ValueError):
-    """What is wrong with an expression, and what may stand there."""
+    """An expression is wrong. The text says what may be written instead."""
 
 
 def _parsed(text: str) -> ast.expr:
@@ -62,7 +62,7 @@ def rule(text: str, arguments: Mapping[str, Argument]) -> str:
     """C++ of a size or a condition over the arguments, with sizes as c10::SymInt.
 
     Raises:
-        ExpressionError: syntax, unknown names, or something that rules cannot say.
+        ExpressionError: the text has a syntax error, an unknown name, or something that rules do not support.
     """
     return _Rule(text, arguments).translate(_parsed(text))
 
@@ -147,10 +147,10 @@ _TENSOR_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
 def formula(text: str, names: set[str], function: Callable[[str], str]) -> str:
-    """C++ of a gradient over the variables `names`; `function` gives the C++ name of an operator that is called.
+    """C++ of a gradient over the variables `names`. `function` returns the C++ name of an operator that is called.
 
     Raises:
-        ExpressionError: syntax, unknown names, or something that formulas cannot say.
+        ExpressionError: the text has a syntax error, an unknown name, or something that formulas do not support.
     """
 
     def translate(node: ast.expr) -> str:
@@ -182,7 +182,7 @@ def formula(text: str, names: set[str], function: Callable[[str], str]) -> str:
 
 
 def names_in(text: str) -> set[str]:
-    """The variables of a formula; the operators that it calls are none."""
+    """The variables of a formula, without the operators that it calls."""
     tree = _parsed(text)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}

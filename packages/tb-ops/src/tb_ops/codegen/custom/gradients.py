@@ -28,7 +28,7 @@ $definition {
 }
 """)
 
-# Where an argument is written there are no formulas: what needs a gradient is refused instead of left wrong.
+# Operators that write to an argument have no formulas. They refuse calls that need a gradient, which would be wrong.
 WRITES = Template("""
 $definition {
   TORCH_CHECK(!torch::autograd::compute_requires_grad($tensors),
@@ -41,13 +41,13 @@ $versions}
 
 
 def called(custom: CustomOperator) -> set[str]:
-    """The operators that the formulas call, of the file or of PyTorch."""
+    """The operators, of the file or of PyTorch, that the formulas call."""
     texts = [text for text in (custom.gradients or {}).values() if text is not None]
     return {name for text in texts for name in expression.functions_in(text)}
 
 
 def text(custom: CustomOperator, own: set[str]) -> str:
-    """C++ of the function and of the kernel for the key Autograd. `own`: the operators of the file."""
+    """C++ of the function and of the kernel for the key Autograd. `own` are the operators of the file."""
     operator = custom.operator
     names = [a.name for a in operator.arguments]
     outputs = [output.name for output in custom.outputs]
@@ -67,7 +67,7 @@ def text(custom: CustomOperator, own: set[str]) -> str:
 
 
 def writes_text(custom: CustomOperator, name: str) -> str:
-    """C++ of the kernel for the key Autograd of an operator that writes to arguments: counts their versions."""
+    """C++ of the kernel for the key Autograd of an operator that writes to arguments. It counts their versions."""
     operator = custom.operator
     return WRITES.substitute(
         definition=operator.definition(f"{operator.symbol}_autograd", symbolic=True),
@@ -97,7 +97,7 @@ def _saved(custom: CustomOperator) -> list[Argument]:
 
 
 def _saved_tensors(custom: CustomOperator) -> list[str]:
-    """Names of what save_for_backward gets: arguments, then outputs."""
+    """The names of the tensors for save_for_backward: arguments, then outputs."""
     arguments = [a.name for a in _saved(custom) if a.is_tensor or a.is_optional_tensor]
     return arguments + [output.name for output in custom.outputs if output.name in _used(custom)]
 
@@ -145,7 +145,7 @@ def _optional(custom: CustomOperator) -> list[str]:
 
 
 def _formulas(custom: CustomOperator, own: set[str]) -> list[str]:
-    """Lines that fill `found`. Autograd numbers the tensors that were given: an absent optional one has no number."""
+    """Lines that fill `found`. Autograd numbers only the tensors that were given, not absent optional ones."""
     places = {a.name: i for i, a in enumerate(custom.operator.arguments)}
     wanted = {name for names, text in (custom.gradients or {}).items() if text is not None for name in names}
     lines = ["size_t number = 0;"]
