@@ -35,8 +35,8 @@ struct BackendState {
 const std::vector<BackendState> &backends();
 
 // Opens the driver and registers the operators at the first call; later calls are cheap. The caller must not hold
-// Python's lock, since opening the driver may take it. A failure leaves nothing registered, so that a later call may
-// succeed.
+// Python's lock, since opening the driver may take it. If the driver cannot be opened, or a variable asks for something
+// impossible, nothing is registered, and a later call may succeed.
 void initialize();
 
 } // namespace tb::ops
