@@ -1,4 +1,4 @@
-"""Fixtures of the integration tests: fresh interpreters, compiled drivers, and checks of what a test leaves behind."""
+"""Fixtures of the integration tests: fresh interpreters, compiled drivers, and checks after each test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run_python() -> RunPython:
-    """Runs code in a fresh interpreter without any TB_ variables but TB_DRIVER; `env` adds some."""
+    """Runs code in a fresh interpreter, without TB_ variables except TB_DRIVER and those of `env`."""
 
     def run(
         code: str, env: Mapping[str, str] | None = None, check: bool = True, timeout: float = 120
@@ -37,7 +37,7 @@ def run_python() -> RunPython:
 
 @pytest.fixture
 def compile_driver(tmp_path: pathlib.Path) -> Callable[[pathlib.Path], pathlib.Path]:
-    """Compiles a C file to a driver library against the shared header, all warnings as errors."""
+    """Compiles a C file to a driver library with the shared headers. Warnings are errors."""
 
     def compile_one(source: pathlib.Path) -> pathlib.Path:
         library = tmp_path / f"{source.stem}.so"
@@ -76,7 +76,7 @@ def no_fallbacks() -> Iterator[None]:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """One thread for kernels, also on autograd's thread for the device, which keeps the count it was started with."""
+    """Sets one thread for kernels, also on autograd's thread for the device, which has a thread count of its own."""
     import torch
 
     def set_num_threads(count: int) -> None:
@@ -93,7 +93,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def fresh_compiler() -> Iterator[None]:
-    """torch.compile has compiled nothing, and keeps nothing afterwards."""
+    """Drops all compiled code before the test and after it."""
     import tb_compile
     import torch
 
@@ -105,7 +105,7 @@ def fresh_compiler() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def dispatch_as_before() -> Iterator[None]:
-    """Fails a test that leaves dispatch other than it was: later tests would see other operators."""
+    """Fails a test that leaves thread-local dispatch keys changed, since later tests would call other kernels."""
     import torch
 
     def keys() -> tuple[str, str]:

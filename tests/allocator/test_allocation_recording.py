@@ -1,4 +1,4 @@
-"""tb_allocator.record(): the trace of a program on meta tensors and on live tb tensors."""
+"""tb_allocator.record() writes the trace of a program, on meta tensors and on real tb tensors."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def test_every_storage_is_written_once_and_freed_when_its_last_tensor_ends() -> 
     def step() -> None:
         made = torch.empty(2 * KIB, dtype=torch.uint8, device="meta")
         view = made[:KIB]
-        view.add_(outside)  # in place and views: nothing new
+        view.add_(outside)  # views and in-place operators allocate nothing
         del made
         doubled = view + view
         del view
-        torch.empty(7)  # on the host
+        torch.empty(7)  # host memory is not recorded
         del doubled
 
     assert tb_allocator.record(step, iterations=2).splitlines() == [
-        f"a 1 {KIB} 0",  # was there before
+        f"a 1 {KIB} 0",  # existed before the step
         "# iteration 0",
         f"a 0 {2 * KIB} 0",
         f"a 2 {KIB} 0",
@@ -62,13 +62,13 @@ def test_a_training_step_on_meta_tensors_replays() -> None:
 
     trace = _core._Trace(tb_allocator.record(step, iterations=3).encode())
     parameters = sum(parameter.numel() for parameter in model.parameters()) * 4
-    # Weights, two moments, gradients are alive at once, and the inputs.
+    # The weights, two moments, the gradients and the inputs are alive at the same time.
     assert trace.peak_live > 4 * parameters + inputs.numel() * 4
     assert trace.peak_live < 7 * parameters
     assert replay.replay(trace)["repetitions"][-1]["completed"]
 
 
-def test_streams_and_allocations_that_no_operator_shows_are_written() -> None:
+def test_streams_and_allocations_outside_of_operators_are_written() -> None:
     with tb_allocator.Recorder() as recorder, recorder.stream(1):
         free = recorder.allocate(KIB, 2)
         kept = torch.empty(KIB, dtype=torch.uint8, device="meta")
@@ -78,11 +78,11 @@ def test_streams_and_allocations_that_no_operator_shows_are_written() -> None:
 
 
 def _sizes(trace: str) -> list[int]:
-    """In units of the allocator, 512 bytes, which its history holds."""
+    """The sizes of a trace's allocations in units of 512 bytes, to which the allocator's history rounds them."""
     return sorted(-(-int(line.split()[2]) // 512) for line in trace.splitlines() if line.startswith("a"))
 
 
-def test_live_tensors_show_what_the_allocator_was_asked(tmp_path: Path) -> None:
+def test_a_trace_of_live_tensors_has_the_sizes_of_the_allocators_history(tmp_path: Path) -> None:
     side = torch.Stream("tb")
     weight = torch.randn(64, 64, device="tb", requires_grad=True)
 
@@ -107,7 +107,7 @@ def test_live_tensors_show_what_the_allocator_was_asked(tmp_path: Path) -> None:
     assert _sizes("\n".join(lines[1:])) == _sizes(file.read_text())
 
 
-def test_a_thread_that_ends_a_tensor_is_seen() -> None:
+def test_a_tensor_freed_by_another_thread_is_recorded() -> None:
     held = [torch.empty(KIB, dtype=torch.uint8, device="meta")]
     with tb_allocator.Recorder() as recorder:
         held.append(held[0] + 1)

@@ -1,4 +1,4 @@
-"""tb-allocator beside tb-stream: memory belongs to the current stream."""
+"""tb-allocator with tb-stream: memory is allocated for the current stream."""
 
 from __future__ import annotations
 

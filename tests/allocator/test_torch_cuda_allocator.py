@@ -1,7 +1,7 @@
-"""tb_allocator.torch: what PyTorch's hook for CUDA allocators is given, called as PyTorch calls it.
+"""tb_allocator.torch: the functions that it passes to PyTorch's hook for CUDA allocators, called as PyTorch calls them.
 
-The PyTorch of these tests is built without CUDA: its function that takes the hook is replaced by one that keeps what it
-is given, and the memory is the CPU driver's.
+The PyTorch of these tests is built without CUDA. A class that keeps the functions replaces PyTorch's hook, and the
+memory is the CPU driver's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Address = Callable[[int], None]
 
 
 class Hook:
-    """Keeps the addresses, as the object behind CUDAPluggableAllocator does."""
+    """Keeps the functions' addresses, as the object behind CUDAPluggableAllocator does."""
 
     def __init__(self, allocate: int, free: int) -> None:
         self.functions = {"allocate": allocate, "free": free}
@@ -44,7 +44,7 @@ def test_all_functions_are_handed_over(hook: Hook) -> None:
     assert all(hook.functions.values())
 
 
-def test_memory_comes_and_goes_by_native_streams(hook: Hook) -> None:
+def test_memory_is_allocated_and_freed_on_native_streams(hook: Hook) -> None:
     allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)(
         hook.functions["allocate"]
     )

@@ -1,4 +1,4 @@
-"""What goes wrong on the device: at the call where types decide, and later, with its place, where values do."""
+"""Errors that depend on types are raised at the call. Errors that depend on values come later and name the launch."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_a_dtype_that_the_kernel_lacks_raises_at_the_call(repeat: int) -> None:
         torch.sinc(x)
 
 
-def test_a_known_dtype_does_not_vouch_for_another() -> None:
+def test_a_dtype_without_a_kernel_raises_after_a_call_with_another_dtype() -> None:
     whole = torch.tensor([4, 6], device="tb")
     assert torch.gcd(whole, whole).tolist() == [4, 6]
     with pytest.raises(NotImplementedError, match="not implemented for 'Float'"):
         torch.gcd(whole.float(), whole.float())
 
 
-def test_a_word_that_the_kernel_does_not_know_raises_at_every_call() -> None:
+def test_an_unknown_option_text_raises_at_every_call() -> None:
     x = torch.ones(3, device="tb", requires_grad=True)
     for _ in range(2):
         functional.gelu(x, approximate="tanh")
@@ -65,7 +65,7 @@ def test_lists_of_a_dtype_without_order_raise_what_the_cpu_raises(dtype: torch.d
     assert kinds[0] == kinds[1] == ("nothing" if dtype is torch.float32 else "NotImplementedError")
 
 
-def test_empty_tensors_do_not_vouch_for_a_dtype() -> None:
+def test_a_dtype_without_a_kernel_raises_after_a_call_with_empty_tensors() -> None:
     empty, full = (torch.ones(2, n, dtype=torch.bool, device="tb") for n in (0, 3))
     assert torch.mm(empty, empty.T).shape == (2, 2)
     with pytest.raises(NotImplementedError, match="'Bool'"):
@@ -94,7 +94,7 @@ def test_an_index_out_of_range_is_reported_late_with_its_type_its_operator_its_t
 
 
 def test_an_overflow_is_the_exception_of_the_cpu() -> None:
-    """PyTorch throws a plain C++ exception there."""
+    """PyTorch's kernel throws a plain C++ exception, which becomes a RuntimeError."""
     for device in ("cpu", "tb"):
         mask = torch.ones(3, dtype=torch.bool, device=device)
         torch.zeros(3, dtype=torch.uint8, device=device).masked_fill(mask, 7)
@@ -113,7 +113,7 @@ def test_the_line_is_also_reported_by_a_stream_without_torch() -> None:
     assert line_of_the_launch() in str(caught.value)
 
 
-def test_the_frames_of_this_python_are_found() -> None:
+def test_the_layout_of_this_pythons_frames_is_found() -> None:
     from tb_ops import _frames
 
     assert _frames.find() is not None, "late errors name no line on this Python: _frames.py does not know its layout"

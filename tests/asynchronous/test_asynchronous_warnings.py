@@ -1,4 +1,4 @@
-"""What kernels warn of on a worker reaches Python's `warnings` at the next wait, as if the call had said it."""
+"""Warnings of kernels on a worker reach Python's `warnings` at the next wait, as if the call had raised them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def warn() -> torch.Tensor:
 
 
 def until_it_ran(out: torch.Tensor) -> None:
-    """Without a wait of tb's, which would tell."""
+    """Waits until the queued work has run, without a wait of tb, which would report the warning."""
     event = threading.Event()
     tb_stream.current_stream(out.device.index).add_callback(event.set)
     assert event.wait(60)
@@ -83,7 +83,7 @@ def test_a_warning_names_the_line_of_its_launch_and_nothing_is_printed(capfd: py
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_call_itself_tells_nothing_before_the_wait() -> None:
+def test_no_warning_is_reported_before_the_wait() -> None:
     assert caught(lambda: until_it_ran(warn())) == []
     assert len(caught(torch.accelerator.synchronize)) == 1
     assert caught(torch.accelerator.synchronize) == []  # reported once
@@ -92,11 +92,11 @@ def test_the_call_itself_tells_nothing_before_the_wait() -> None:
 @pytest.mark.parametrize(
     ("action", "expected"), [("always", 5), ("default", 1), ("module", 1), ("once", 1), ("ignore", 0)]
 )
-def test_filters_mean_what_they_mean_at_the_call(action: Any, expected: int) -> None:
+def test_filters_count_queued_warnings_as_stock_cpu_counts_its_warnings(action: Any, expected: int) -> None:
     assert len(caught(repeated(2), repeated(3), action=action)) == expected
     assert (
         len(caught(lambda: [torch.ones(1).std() for _ in range(5)], action=action)) == expected
-    )  # the same on the CPU
+    )  # stock CPU does the same
 
 
 def test_a_filter_by_message_and_module_applies() -> None:
@@ -107,7 +107,7 @@ def test_a_filter_by_message_and_module_applies() -> None:
     assert received == []
 
 
-def test_as_an_error_it_raises_at_the_wait_after_the_work_is_done() -> None:
+def test_a_warning_as_an_error_is_raised_by_the_wait_after_the_work_is_done() -> None:
     x = torch.ones(4, device="tb")
     (x + x).tolist()
     with warnings.catch_warnings():
@@ -116,12 +116,12 @@ def test_as_an_error_it_raises_at_the_wait_after_the_work_is_done() -> None:
         done = x + x
         with pytest.raises(UserWarning, match=TEXT):
             torch.accelerator.synchronize()
-        torch.accelerator.synchronize()  # reported once, though it came three times
+        torch.accelerator.synchronize()  # raised once, although three launches warned
         assert done.tolist() == [2.0] * 4
     assert len(out) == 3
 
 
-def test_an_error_loses_no_other_warning() -> None:
+def test_a_warning_raised_as_an_error_loses_no_other_warning() -> None:
     def others() -> None:
         x = torch.ones(1, device="tb")
         warn()
@@ -141,7 +141,7 @@ def test_an_error_loses_no_other_warning() -> None:
         torch.accelerator.synchronize()
 
 
-def test_a_failure_of_the_stream_comes_first() -> None:
+def test_a_failure_of_the_stream_is_raised_before_a_warning() -> None:
     table, index = torch.zeros(4, 2, device="tb"), torch.tensor([1, 9], device="tb")
     table.index_select(0, index.clamp(max=3))
     torch.accelerator.synchronize()
@@ -166,7 +166,7 @@ def recorded(event: Any) -> Any:
 
 
 def until(done: Callable[[], bool]) -> None:
-    """A stream may have run what it was given and not know yet."""
+    """Polls, because a query may still be false for a moment after the work has run."""
     while not done():
         time.sleep(0.001)
 
@@ -198,7 +198,7 @@ WAITS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("way", WAITS)
-def test_every_wait_tells_and_raises(way: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_wait_reports_warnings_and_raises_them_as_errors(way: str, capfd: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         WAITS[way]()
@@ -209,13 +209,13 @@ def test_every_wait_tells_and_raises(way: str, capfd: pytest.CaptureFixture[str]
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match=TEXT) as raised:
             WAITS[way]()
-        traceback.clear_frames(raised.tb)  # repr's own holds a guard that turns transforms off as long as it lives
+        traceback.clear_frames(raised.tb)  # repr's frame holds a guard that disables transforms while it exists
         WAITS[way]()
     assert "degrees" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("way", ["torch.tb.synchronize", "print"])
-def test_telling_keeps_no_variable_of_a_caller(way: str) -> None:
+def test_reporting_a_warning_keeps_no_variable_of_a_caller(way: str) -> None:
     kept: list[weakref.ref[torch.Tensor]] = []
 
     def wait() -> None:
@@ -232,7 +232,7 @@ def test_telling_keeps_no_variable_of_a_caller(way: str) -> None:
     assert [reference() for reference in kept] == [None, None]
 
 
-def test_a_waiting_thread_hears_of_what_another_launched() -> None:
+def test_a_waiting_thread_gets_the_warnings_of_other_threads_launches() -> None:
     until_it_ran(warn())
     errors: list[BaseException] = []
 
@@ -269,13 +269,13 @@ def test_many_threads_lose_no_warning() -> None:
     assert len(caught(run)) == 200
 
 
-def test_a_wait_on_a_thread_without_python_leaves_them_for_python() -> None:
-    """A backward node that waits, on autograd's thread."""
+def test_a_wait_inside_a_backward_pass_leaves_warnings_to_the_next_wait() -> None:
+    """A node of the backward pass waits outside of Python; the warning must come from the next wait in Python."""
     x = torch.ones(4, device="tb", requires_grad=True)
     table = torch.ones(5, device="tb")
 
     def backward() -> None:
-        picked = torch.masked_select(table * x.sum(), table > 0)  # its backward waits
+        picked = torch.masked_select(table * x.sum(), table > 0)  # its backward pass waits
         until_it_ran(warn())
         picked.sum().backward()  # type: ignore[no-untyped-call]
         torch.accelerator.synchronize()
@@ -302,7 +302,7 @@ def test_each_replay_of_a_graph_warns() -> None:
         torch.accelerator.synchronize()
 
     received = caught(replay)
-    line = inspect.getsourcelines(test_each_replay_of_a_graph_warns)[1] + 4  # of x.std()
+    line = inspect.getsourcelines(test_each_replay_of_a_graph_warns)[1] + 4  # the line of x.std()
     assert [(warning.filename, warning.lineno) for warning in received] == [(__file__, line)] * 3
 
 
@@ -324,7 +324,7 @@ def test_too_many_different_warnings_are_counted() -> None:
     assert str(received[-1].message).startswith("200 more warnings of tb's kernels were dropped")
 
 
-def test_a_line_whose_code_is_gone_is_reported_where_it_is_waited_for() -> None:
+def test_a_warning_whose_code_is_freed_is_reported_at_the_line_of_the_wait() -> None:
     names: dict[str, Any] = {"x": torch.ones(1, device="tb")}
     exec(compile("def call():\n    x.std()\n", "gone.py", "exec"), names)
     names.pop("call")()
@@ -335,7 +335,7 @@ def test_a_line_whose_code_is_gone_is_reported_where_it_is_waited_for() -> None:
     assert received.filename == __file__
 
 
-# ---- the operators' own --------------------------------------------------------------------------------------------
+# ---- warnings of operators -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_operators_warn_as_on_the_cpu(name: str) -> None:
         return {(warning.category, str(warning.message)) for warning in caught(run)}
 
     always = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)  # else what is said once was said on the CPU
+    torch.set_warn_always(True)  # otherwise PyTorch would not repeat on tb a warning that it gave on the CPU
     try:
         stock = warnings_on("cpu")
         assert stock

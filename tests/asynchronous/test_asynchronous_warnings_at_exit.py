@@ -1,4 +1,4 @@
-"""What kernels warn of on a worker, in programs of their own: the first call, TB_LAUNCH_BLOCKING, the exit, a child."""
+"""Warnings of kernels on a worker, in separate processes: the first call, TB_LAUNCH_BLOCKING, the exit, a fork."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from conftest import RunPython
 
 
-def test_types_seen_for_the_first_time_tell_inside_the_call(run_python: RunPython) -> None:
+def test_the_first_call_with_new_types_reports_its_warning_itself(run_python: RunPython) -> None:
     program = """
     import warnings, torch
     warnings.simplefilter("error")
@@ -28,7 +28,7 @@ def test_types_seen_for_the_first_time_tell_inside_the_call(run_python: RunPytho
     assert (done.stdout, done.stderr) == ("reported\n", "")
 
 
-def test_with_launch_blocking_the_call_tells(run_python: RunPython) -> None:
+def test_with_launch_blocking_the_call_reports_its_warning(run_python: RunPython) -> None:
     program = """
     import warnings, torch
     x = torch.ones(1, device="tb")
@@ -48,7 +48,7 @@ def test_with_launch_blocking_the_call_tells(run_python: RunPython) -> None:
 
 
 @pytest.mark.parametrize("action", ["always", "error", "ignore"])
-def test_what_nobody_waited_for_is_reported_at_exit(action: str, run_python: RunPython) -> None:
+def test_warnings_without_a_wait_are_reported_at_exit(action: str, run_python: RunPython) -> None:
     program = f"""
     import warnings, torch
     x = torch.ones(1, device="tb")

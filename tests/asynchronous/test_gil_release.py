@@ -1,11 +1,11 @@
-"""Who waits for the device does so without Python's lock, which work in the queue may need: nothing hangs."""
+"""Every wait for the device releases Python's lock, which queued work may need. Otherwise both would wait for ever."""
 
 from __future__ import annotations
 
 import pytest
 from conftest import RunPython
 
-# A Python function in the queue needs the lock. A hang cannot be ended from Python, so faulthandler's thread does it.
+# A queued Python function needs the lock. Python cannot end a hang that holds the lock, so faulthandler's thread does.
 PROGRAM = """
 import copy, faulthandler, io, pickle
 import tb_stream
@@ -43,7 +43,7 @@ assert len(calls) >= len(CALLS)
 print("went on")
 """
 
-# Public calls that wait: what happens once the function is queued.
+# Public calls that wait. Each runs after the function was queued.
 WAITING = {
     "item": "x.sum().item()",
     "bool": "bool(x.sum() > 0)",
@@ -120,7 +120,7 @@ WAITING = {
     "dlpack": "torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x)).sum().item()",
 }
 
-# The same, each in a process of its own, with its environment.
+# Further calls. Each runs in its own process, with these environment variables.
 ALONE: dict[str, tuple[str, dict[str, str]]] = {
     "fallback": ("x * x", {"TB_FORCE_FALLBACK": "aten::mul.Tensor", "TB_FALLBACK": "allow"}),
     "memory_limit": (
@@ -155,7 +155,7 @@ def test_no_public_call_waits_with_pythons_lock_in_a_process_of_its_own(name: st
 
 
 def test_two_threads_that_run_out_of_memory_do_not_block_each_other(run_python: RunPython) -> None:
-    """The one that waits for the device needs Python's lock afterwards, which the other one holds."""
+    """The thread that waits for the device needs Python's lock afterwards, which the other thread holds."""
     call = """
 import threading
 torch.tb.set_per_process_memory_fraction((64 << 20) / torch.tb.mem_get_info()[1])

@@ -1,4 +1,4 @@
-"""What queueing must not change: operands that change or go right after the call, ties, views, gradients, errors."""
+"""Queueing changes no result: with operands that change or are freed after the call, tied weights, views, gradients."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from torch_backend._testing import held
 from torch_backend.conformance.bits import bit_identical
 
-ELEMENTS = 1 << 20  # whole blocks of the allocator
+ELEMENTS = 1 << 20  # a whole number of the allocator's blocks
 
 
 @pytest.fixture(params=["first calls", "known calls"])
 def busy() -> Iterator[None]:
-    """The default stream stands until the test waits for it: what the test queues before has not run by then.
+    """Stops the default stream until the test waits for it, so that nothing that the test queues before has run.
 
-    The first call of an operator with new types waits. So each test runs twice.
+    The first call of an operator with new types waits and so opens the gate. Therefore each test runs twice.
     """
     with held() as gate:
         gate.open_once_this_thread_waits()
@@ -33,21 +33,21 @@ def busy() -> Iterator[None]:
 
 
 def values_of(tensor: Tensor) -> list[float]:
-    """The different ones, sorted."""
+    """The distinct elements, sorted."""
     return sorted(set(tensor.tolist()))
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 
-def test_queued_work_keeps_no_tensor_and_its_memory_serves_the_next_one(busy: None) -> None:
+def test_memory_of_a_freed_operand_is_reused_while_its_work_is_queued(busy: None) -> None:
     gc.collect()
     before = torch.accelerator.memory_allocated()
     torch.accelerator.reset_peak_memory_stats()
     x = torch.full((ELEMENTS,), 1.5, device="tb")
     for _ in range(10):
-        x = x * 2  # the old x is freed while it is still to be read
-    assert torch.accelerator.memory_allocated() - before == 4 * ELEMENTS  # counted without waiting
+        x = x * 2  # the old x is freed although the queued multiplication has not read it yet
+    assert torch.accelerator.memory_allocated() - before == 4 * ELEMENTS  # memory_allocated() does not wait
     assert torch.accelerator.max_memory_allocated() - before <= 2 * 4 * ELEMENTS
     assert values_of(x) == [1.5 * 2**10]
 
@@ -60,13 +60,13 @@ def test_tensors_deleted_in_any_order_leave_results_right(busy: None) -> None:
         del x
         z = y[1:] + 1
         del y
-        torch.full((1000,), -1.0, device="tb")  # takes freed memory, behind the work that read it
+        torch.full((1000,), -1.0, device="tb")  # takes freed memory; it is queued after the work that reads it
         kept.append(z.sum())
         del z
     assert [k.item() for k in kept] == [990.0 * (value + 1) for value in range(50)]
 
 
-def test_saved_tensors_live_until_backward_and_no_longer(busy: None) -> None:
+def test_saved_tensors_are_freed_by_the_backward_pass(busy: None) -> None:
     x = torch.full((ELEMENTS,), 0.5, device="tb", requires_grad=True)
     before = torch.accelerator.memory_allocated()
     total = (x.exp() * x.cos()).sum()
@@ -98,7 +98,7 @@ def test_recording_the_stream_of_a_conjugated_or_negated_tensor_keeps_its_memory
                 seen = lazy * 1
             lazy.record_stream(side)
             del x, lazy
-            torch.full((1000,), 9j, device="tb")  # would take the freed block if it were free at once
+            torch.full((1000,), 9j, device="tb")  # would overwrite the block if it were reused at once
             torch.accelerator.current_stream().synchronize()
         torch.accelerator.current_stream().wait_stream(side)
         assert bit_identical(seen.cpu().resolve_neg(), bits(torch.full((1000,), 1 + 2j)).resolve_conj().resolve_neg())
@@ -155,13 +155,13 @@ def test_in_place_changes_through_views_and_their_gradients(busy: None) -> None:
         assert bit_identical(actual.cpu(), expected)
 
 
-def test_data_may_be_exchanged_while_the_old_memory_is_still_to_be_read(busy: None) -> None:
+def test_data_may_be_replaced_while_queued_work_reads_the_old_memory(busy: None) -> None:
     x = torch.full((1000,), 2.0, device="tb")
     view = x[:1]
     doubled = x * 2
     x.data = torch.full((500,), 7.0, device="tb")
     torch.full((1000,), -1.0, device="tb")
-    view.add_(1)  # of the old memory
+    view.add_(1)  # the view still shows the old memory
     assert values_of(doubled) == [4.0]
     assert (x.shape, values_of(x), view.tolist()) == ((500,), [7.0], [3.0])
 
@@ -220,7 +220,7 @@ def test_backward_runs_on_the_streams_of_the_forward_pass_and_on_the_thread_that
     torch.accelerator.current_stream().wait_stream(side)
     y.sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None
-    assert values_of(x.grad) == [6.0]  # the caller's stream waits for what ran on the other one
+    assert values_of(x.grad) == [6.0]  # the caller's stream waits for the work of the other stream
     assert [(stream, thread == threading.get_ident()) for stream, thread in seen] == [(side.stream_id, True)]
 
 
@@ -228,10 +228,11 @@ def test_backward_runs_on_the_streams_of_the_forward_pass_and_on_the_thread_that
 def test_the_thread_of_backward_passes_can_be_chosen(setting: str, same: bool) -> None:
     ran = backward_thread(setting)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == [str(same), "False", "True"]  # a thread's own later choice stands
+    # The variable does not override a later choice of the program.
+    assert ran.stdout.split() == [str(same), "False", "True"]
 
 
-def test_another_choice_of_thread_is_refused_with_the_two_there_are() -> None:
+def test_an_unknown_thread_of_backward_passes_is_refused_with_the_choices() -> None:
     ran = backward_thread("main")
     assert ran.returncode != 0
     assert "TB_BACKWARD_THREAD is 'main'. It is 'caller'" in ran.stderr
@@ -239,7 +240,7 @@ def test_another_choice_of_thread_is_refused_with_the_two_there_are() -> None:
 
 
 def backward_thread(setting: str) -> subprocess.CompletedProcess[str]:
-    """Prints whether a backward pass runs on its caller: at first, and as torch.autograd is set."""
+    """Prints whether a backward pass runs on the calling thread: by default, and with multithreading on and off."""
     program = """
 import os, threading, torch
 x = torch.ones(3, device="tb", requires_grad=True)
@@ -283,7 +284,7 @@ def test_autocast_computes_low_and_accumulates_in_the_weights_type() -> None:
         x = torch.linspace(-1, 1, 32).reshape(4, 8).to(device)
         with torch.autocast(device, dtype=torch.bfloat16):
             first = layer(x)
-            second = layer(first)  # the cast weight comes from the cache
+            second = layer(first)  # uses the cast weight from autocast's cache
             loss = F.mse_loss(second.float(), x)
         assert (first.dtype, second.dtype) == (torch.bfloat16, torch.bfloat16)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -304,7 +305,7 @@ def test_a_late_error_of_a_side_stream_names_its_operator_and_shapes_there() -> 
     side.wait_stream(torch.accelerator.current_stream())
     with side:
         torch.gather(x, 0, outside)
-    torch.accelerator.current_stream().synchronize()  # has nothing to tell
+    torch.accelerator.current_stream().synchronize()  # raises nothing: the error belongs to the other stream
     with pytest.raises(
         (RuntimeError, IndexError), match=r"aten::gather.*out of bounds(.|\n)*float32 \[3, 4\].*int64 \[1, 2\]"
     ):

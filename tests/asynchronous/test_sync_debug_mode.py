@@ -41,7 +41,7 @@ def test_by_default_nothing_is_reported() -> None:
     assert warned(recorded) == []
 
 
-def test_warn_reports_an_operator_that_waits_with_its_line_and_lets_it_run() -> None:
+def test_warn_reports_the_line_of_an_operator_that_waits_and_runs_it() -> None:
     tb.set_sync_debug_mode("warn")
     with pytest.warns(UserWarning, match=OF_ITEM):
         assert ones().sum().item() == 3

@@ -1,7 +1,7 @@
-"""Every operator of the table of a vendor's functions in two phases, on tb and on stock CPU, in every type of its rule.
+"""Calls every operator of a table of a vendor's two-phase functions on tb and on stock CPU, in all of its types.
 
-`python aclnn_cases.py TABLE.yaml` prints, as JSON, what differs or falls back: a process has one driver, so the tests
-start this for the driver that they choose. Arguments come from the schemas; what those do not say is in SAMPLES.
+`python aclnn_cases.py TABLE.yaml` prints the operators that differ or fall back as JSON. A process has one driver, so
+the tests start this program with the driver that they choose. Arguments are derived from the schemas and SAMPLES.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INDEX = torch.tensor([[0, 3, 2], [1, 0, 3]])
 
 
 def _values(name: str, dtype: torch.dtype, *shape: int, low: float = -3) -> Tensor:
-    """Elements in the operator's domain."""
+    """Numbers inside the operator's domain."""
     if name in WITHIN_ONE:
         return numbers(*shape, dtype=dtype, low=-0.99, high=0.99)
     if name in POSITIVE:
@@ -131,7 +131,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def arguments(name: str, dtype: torch.dtype) -> tuple[list[Any], dict[str, Any], list[str]]:
-    """Positional and keyword arguments of one call, less the outputs, and the names of these."""
+    """Positional and keyword arguments of one call, without the outputs; and the names of the outputs."""
     given = SAMPLES[name](dtype) if name in SAMPLES else {}
     positional: list[Any] = []
     named: dict[str, Any] = {}
@@ -175,12 +175,12 @@ def plain(x: Any) -> Any:
 
 
 def transposed(x: Any) -> Any:
-    """The same elements, each dimension as far from the next as the one before it was."""
+    """The same matrix, stored column by column; other arguments unchanged."""
     return x.t().contiguous().t() if isinstance(x, Tensor) and x.dim() == 2 else x
 
 
 def sliced(x: Any) -> Any:
-    """The same elements as every other one of a larger tensor, which begins before them."""
+    """The same elements as every other element of a larger tensor, with a storage offset."""
     if not isinstance(x, Tensor) or x.dim() == 0:
         return x
     larger = torch.zeros(*x.shape[:-1], 2 * x.shape[-1] + 1, dtype=x.dtype, device=x.device)
@@ -192,7 +192,7 @@ LAYOUTS = {"plain": plain, "transposed": transposed, "sliced": sliced}
 
 
 def called(name: str, device: str, layout: Callable[[Any], Any], dtype: torch.dtype) -> list[Tensor]:
-    """The results on the CPU of one call on a device."""
+    """Calls the operator on a device and returns the results on the CPU."""
     positional, named, outputs = arguments(name, dtype)
     root, _, overload = name.partition(".")
     operator = getattr(getattr(torch.ops.aten, root), overload or "default")
@@ -208,19 +208,19 @@ def called(name: str, device: str, layout: Callable[[Any], Any], dtype: torch.dt
     else:
         functional = _functional(root, overload, positional, named)
         out = functional(*positional, **named)
-        if device == "tb" and not isinstance(out, tuple):  # and into a strided tensor
+        if device == "tb" and not isinstance(out, tuple):  # once more with a strided out=
             _close(operator(*positional, **named, **{outputs[0]: sliced(torch.empty_like(out))}), out, dtype)
     if device == "tb" and root in WITH_NUMBERS:
         _number(operator if not outputs else functional, positional, named)
     return [x.cpu() for x in (out if isinstance(out, tuple) else (out,))]
 
 
-# Operators with a function for numbers: called with one, that of the CPU.
+# Operators that have a function for a number as the second operand.
 WITH_NUMBERS = ("add", "sub", "mul", "div", "remainder", "fmod", "eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _number(operator: Any, positional: list[Any], named: dict[str, Any]) -> None:
-    """The same call with a number in place of its second tensor, on tb and on the CPU."""
+    """Compares the same call on tb and on the CPU, with a number instead of the second tensor."""
     if not isinstance(positional[1], Tensor):
         return
     dtype = positional[0].dtype
@@ -233,7 +233,7 @@ def _number(operator: Any, positional: list[Any], named: dict[str, Any]) -> None
     _close(found.cpu(), expected, dtype)
 
 
-# The functional overload whose out= overload has another name.
+# The functional overload of each out= overload whose name differs.
 FUNCTIONAL = {
     "clamp.out": "default",
     "clamp_min.out": "default",
@@ -275,21 +275,21 @@ def _functional(root: str, overload: str, positional: list[Any], named: dict[str
 
 
 def _close(actual: Tensor, expected: Tensor, dtype: torch.dtype) -> None:
-    bound = 2e-2 if dtype in HALVES else None  # the CPU rounds steps that the library does not, or the other way round
+    bound = 2e-2 if dtype in HALVES else None  # the CPU and the library round different intermediate results
     torch.testing.assert_close(actual, expected, rtol=bound, atol=bound, equal_nan=True)
 
 
 def difference(name: str, layout: str, dtype: torch.dtype) -> str | None:
-    """What differs from stock CPU, a fallback included; None: nothing."""
+    """How the call differs from stock CPU, or that it fell back; None: it agrees."""
     try:
         found = called(name, "tb", LAYOUTS[layout], dtype)
         fallen = [row.operator for row in torch.tb.fallbacks()]  # type: ignore[attr-defined]
         try:
             expected = called(name, "cpu", plain, dtype)
-        except (NotImplementedError, RuntimeError):  # the CPU has no kernel for halves
+        except (NotImplementedError, RuntimeError):  # the CPU has no kernel for 16-bit types
             expected = [x.to(y.dtype) for x, y in zip(called(name, "cpu", plain, torch.float32), found, strict=True)]
         for actual, wanted in zip(found, expected, strict=True):
-            wider = actual.is_floating_point() and dtype in HALVES  # moments are float32 here
+            wider = actual.is_floating_point() and dtype in HALVES  # the library returns moments as float32
             _close(actual, wanted.to(actual.dtype) if wider else wanted, dtype)
     except (AssertionError, RuntimeError, NotImplementedError, ValueError, IndexError, TypeError) as error:
         return f"{type(error).__name__}: {str(error)[:400]}"
@@ -297,7 +297,7 @@ def difference(name: str, layout: str, dtype: torch.dtype) -> str | None:
 
 
 def cases(table: dict[str, Any]) -> Iterator[tuple[str, str, torch.dtype]]:
-    """Every operator in every layout and type of its rule."""
+    """Yields every operator in every layout, with every type that the table lists for it."""
     names = {"Half": "float16", "BFloat16": "bfloat16", "Float": "float32", "Double": "float64", "Byte": "uint8"}
     names |= {"Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Bool": "bool"}
     for group in table["groups"]:
@@ -309,7 +309,7 @@ def cases(table: dict[str, Any]) -> Iterator[tuple[str, str, torch.dtype]]:
 
 
 def uncalled(table: dict[str, Any]) -> list[str]:
-    """Functions of the table that nothing has called."""
+    """The functions of the table that no call has used."""
     library = pathlib.Path(os.environ["TB_NPU_LIBRARY"])
     control = Control("npu", library)
     texts = [

@@ -1,7 +1,7 @@
-"""Calls of the operators that devices with loadable modules compute by kernels of tb-ops, on one device at a time.
+"""Calls of operators that tb-ops' own kernels compute on devices with loadable modules.
 
-`python device_kernel_cases.py GROUP` runs a group's cases on tb and on stock CPU and prints those that differ as JSON:
-a process has one driver, so the tests start this for the driver that they choose.
+`python device_kernel_cases.py GROUP` runs a group's cases on tb and on stock CPU, and prints those that differ as JSON.
+A process has one driver, so the tests start this program with the driver that they choose.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WHOLE = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 
 
 def numbers(*shape: int, dtype: torch.dtype = torch.float32, low: float = -3, high: float = 3) -> Tensor:
-    """Different numbers in no order; whole ones for whole types."""
+    """Distinct numbers in no order; integers for integer types."""
     count = max(1, torch.Size(shape).numel())
     places = (torch.arange(count, dtype=torch.float64) * 0.6180339887498949) % 1
     values = (low + (high - low) * places)[: torch.Size(shape).numel()].reshape(shape)
@@ -74,7 +74,7 @@ def unary() -> Iterator[Case]:
             yield f"{name} {layout}", getattr(torch, name), [x.abs() + 0.5 if name in POSITIVE else x]
     for name in UNARY[:16]:
         yield f"{name} bfloat16", getattr(torch, name), [numbers(33, dtype=torch.bfloat16)]
-    for name in ("exp", "log1p", "sqrt"):  # whole numbers become floats
+    for name in ("exp", "log1p", "sqrt"):  # integers give floating-point results
         yield f"{name} int64", getattr(torch, name), [numbers(33, dtype=torch.int64).abs()]
     for dtype in (torch.float64, torch.float16):
         yield f"tanh {dtype}", torch.tanh, [numbers(33, dtype=dtype)]
@@ -221,7 +221,7 @@ def reductions() -> Iterator[Case]:
 
 
 def _gradients(call: Call) -> Call:
-    """The result and the gradients of the floating inputs, for a gradient of different numbers."""
+    """A call that returns the result and the gradients of the floating-point inputs."""
 
     def run(*inputs: Any) -> tuple[Tensor, ...]:
         leaves = [x.detach().clone().requires_grad_() if _floating(x) else x for x in inputs]
@@ -367,7 +367,7 @@ def _tensors(result: Any) -> list[Tensor]:
 
 
 def difference(case: Case) -> str | None:
-    """What differs between tb and stock CPU, a fallback included; None: nothing."""
+    """How the case differs between tb and stock CPU, or that it fell back; None: it agrees."""
     _, call, inputs = case
     torch.tb.reset_fallbacks()  # type: ignore[attr-defined]
     try:

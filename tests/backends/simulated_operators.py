@@ -1,4 +1,4 @@
-"""The simulated libopapi by its C functions, for tests without torch: tensors, and calls in two phases."""
+"""Calls the simulated libopapi through its C functions, for tests without torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Argument = Any  # a Tensor, a ctypes number, a pointer or None
 
 
 class Tensor:
-    """An aclTensor, and the device memory that holds its numbers."""
+    """An aclTensor, and the device memory of its elements."""
 
     def __init__(self, npu: Npu, values: Array, type_: int | None = None) -> None:
         self._npu, self._like = npu, values
@@ -52,7 +52,7 @@ class Tensor:
         assert self.handle.value, npu.text()
 
     def numbers(self) -> Array:
-        """What the view holds now, on the host."""
+        """The current elements, copied to the host."""
         storage = np.empty_like(self._storage)
         self._npu.copy_out(storage, self.memory)
         like, first = self._like, self._like if self._like.base is None else self._like.base
@@ -61,7 +61,7 @@ class Tensor:
         return found
 
     def destroy(self, *, memory: bool = True) -> None:
-        """Destroys the description, and gives the memory back."""
+        """Destroys the description and frees the memory."""
         assert self._npu.function("aclDestroyTensor")(self.handle) == 0
         if memory:
             assert self._npu.function("aclrtFree")(self.memory) == 0
@@ -78,7 +78,7 @@ class Npu:
         assert self.function("aclrtSetDevice")(0) == 0
 
     def function(self, name: str, result: Any = ctypes.c_int32) -> Any:
-        """The C function; AttributeError where neither library has it."""
+        """The C function. AttributeError: neither library has it."""
         for library in self._libraries:
             try:
                 found = library[name]
@@ -89,7 +89,7 @@ class Npu:
         raise AttributeError(name)
 
     def text(self) -> str:
-        """What the last failure on this thread said."""
+        """The text of the last failure on this thread."""
         return (self.function("aclGetRecentErrMsg", ctypes.c_char_p)() or b"").decode()
 
     def allocate(self, size: int) -> ctypes.c_void_p:
@@ -110,12 +110,12 @@ class Npu:
             assert copy(ctypes.c_void_p(values.ctypes.data), size, memory, size, DEVICE_TO_HOST) == 0, self.text()
 
     def tensor(self, values: Array, type_: int | None = None) -> Tensor:
-        """Destroyed at the end, by close()."""
+        """A tensor with these values, which close() destroys."""
         self._kept.append(Tensor(self, values, type_))
         return self._kept[-1]
 
     def scalar(self, value: float) -> ctypes.c_void_p:
-        """A double or an int64, for one call."""
+        """An aclScalar of a double or an int64."""
         number = ctypes.c_int64(value) if isinstance(value, int) else ctypes.c_double(value)
         type_ = TYPES["int64" if isinstance(value, int) else "float64"]
         return ctypes.c_void_p(self.function("aclCreateScalar", ctypes.c_void_p)(ctypes.byref(number), type_))
@@ -125,7 +125,10 @@ class Npu:
         return ctypes.c_void_p(self.function("aclCreateIntArray", ctypes.c_void_p)(array, ctypes.c_uint64(len(values))))
 
     def prepare(self, name: str, *arguments: Argument) -> tuple[int, int, ctypes.c_void_p]:
-        """Phase 1: its code, the bytes of workspace, the executor. Numbers become aclScalars, lists aclIntArrays."""
+        """Calls phase 1; returns its code, the workspace size in bytes, and the executor.
+
+        Numbers become aclScalars, and lists become aclIntArrays.
+        """
         size, executor = ctypes.c_uint64(), ctypes.c_void_p()
         made: list[tuple[str, ctypes.c_void_p]] = []
         passed: list[Argument] = []
@@ -149,14 +152,14 @@ class Npu:
     def launch(
         self, name: str, executor: ctypes.c_void_p, workspace: ctypes.c_void_p | None = None, size: int = 0
     ) -> int:
-        """Phase 2 on the default stream: its code."""
+        """Calls phase 2 on the default stream and returns its code."""
         return int(self.function(f"aclnn{name}")(workspace, ctypes.c_uint64(size), executor, None))
 
     def synchronize(self) -> int:
         return int(self.function("aclrtSynchronizeStream")(None))
 
     def call(self, name: str, *arguments: Argument) -> None:
-        """Both phases, with the workspace that is asked for, and waits. Every code must be 0."""
+        """Calls both phases with the workspace that phase 1 asks for, and waits. Every code must be 0."""
         code, size, executor = self.prepare(name, *arguments)
         assert code == 0, self.text()
         workspace = self.allocate(size) if size else None
@@ -166,7 +169,7 @@ class Npu:
             assert self.function("aclrtFree")(workspace) == 0
 
     def close(self) -> None:
-        """Gives everything back; nothing may be alive then."""
+        """Destroys everything; fails if an object is still alive afterwards."""
         for tensor in self._kept:
             tensor.destroy()
         assert self.function("aclrtResetDevice")(0) == 0

@@ -1,4 +1,4 @@
-"""Operators of a vendor's library in two phases, on the simulated NPU: the table, the seam, executors, a model."""
+"""Operators that call a vendor's two-phase library, on the simulated NPU: the table, failures, executors, a model."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_operator_of_the_table_gives_the_cpus_results_in_every_type_of_its
     assert report["uncalled"] == []
 
 
-# Not in the table: they fall back, and are right all the same.
+# Cases whose types are not in the table. They fall back and give the right results.
 FALL_BACK = {
     "layers": {"gelu torch.float64", "layer_norm torch.float64"},
     "products": {"mm torch.float64", "mm torch.int32", "mm torch.int64"},
@@ -132,7 +132,7 @@ def test_without_a_library_everything_falls_back_and_the_reason_can_be_asked_for
     assert "Install CANN" in said
 
 
-def test_a_library_without_the_functions_that_describe_arguments_is_none(
+def test_a_library_without_functions_for_argument_descriptions_is_not_used(
     run_python: RunPython, npu: dict[str, str]
 ) -> None:
     code = """
@@ -252,9 +252,7 @@ def test_threads_on_their_own_streams_do_not_share_executors(run_python: RunPyth
     run_python(code, env=npu, timeout=300)
 
 
-def test_nothing_is_alive_when_the_process_has_given_everything_back(
-    run_python: RunPython, npu: dict[str, str]
-) -> None:
+def test_no_object_is_alive_at_the_end_of_a_process(run_python: RunPython, npu: dict[str, str]) -> None:
     code = f"""{CONTROL}
         y = torch.cat([x, x * 2]).softmax(0)
         y.sum().item(), y.clone().fill_(3), torch.nn.functional.layer_norm(x, (4,))

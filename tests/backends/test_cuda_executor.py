@@ -1,4 +1,4 @@
-"""Operators of the CUDA driver by PyTorch's CUDA kernels, on the simulated backend of tests/sim_vendor/torch_cuda."""
+"""PyTorch's CUDA kernels as operators of the CUDA driver, on the simulated backend of tests/sim_vendor/torch_cuda."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SOURCE = ROOT / "tests" / "sim_vendor" / "torch_cuda" / "simulated_backend.cpp"
 
-# The simulated backend is loaded before torch, which looks for CUDA's part when it starts.
+# The simulated backend must be loaded before torch, which looks for its CUDA part at the import.
 START = """
 import ctypes, json, os
 backend = ctypes.CDLL(os.environ["SIMULATED_BACKEND"])
@@ -33,7 +33,7 @@ backend.simulated_current_stream.restype = ctypes.c_uint64
 
 @pytest.fixture(scope="module")
 def simulated_backend(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a process whose CUDA driver and CUDA kernels are the simulated ones."""
+    """The environment of a process with the simulated CUDA driver and simulated CUDA kernels."""
     library = tmp_path_factory.mktemp("simulated_backend") / "libsimulated_backend.so"
     torch_lib = Path(torch.__file__).parent / "lib"
     command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O0", "-fPIC", "-shared", "-o", str(library), str(SOURCE)]
@@ -108,7 +108,7 @@ def test_results_are_the_kernels_without_a_fallback_and_in_the_allocators_memory
     found = json.loads(run(CASES).stdout.splitlines()[-1])
     assert (found["wrong"], found["fallbacks"]) == ([], [])
     assert found["kernels"] > found["cases"]
-    assert found["blocks"] == 0  # nothing that lives is of CUDA's own allocator
+    assert found["blocks"] == 0  # no block of CUDA's own allocator is alive
 
 
 def test_kernels_run_on_tbs_current_stream_and_leave_cudas_as_it_was(run: Run) -> None:
@@ -170,7 +170,7 @@ def test_a_model_trains_to_the_losses_of_the_kernels_without_a_fallback(run: Run
     assert (here, fallbacks) == (cpu, [])
 
 
-@pytest.mark.parametrize("thread", ["caller", "own"])  # own: PyTorch's, for the device
+@pytest.mark.parametrize("thread", ["caller", "own"])  # own: PyTorch's thread for the device
 def test_backward_runs_on_the_forwards_stream_and_device(run: Run, thread: str) -> None:
     code = """
         with torch.tb.device(1):
@@ -206,7 +206,7 @@ def test_a_call_with_tensors_of_two_devices_runs_on_the_streams_of_both(run: Run
 
 
 def test_work_is_ordered_by_streams_and_memory_is_reused_in_their_order(run: Run) -> None:
-    """The simulated backend writes its results behind the call, on the stream that is current."""
+    """The simulated backend writes results after the call has returned, in the order of the current stream."""
     code = """
         side = torch.tb.Stream()
         for i in range(30):
@@ -238,10 +238,10 @@ def test_results_are_memory_of_tbs_allocator_and_copies_are_counted(run: Run) ->
         print(_core.cuda_operators()[2:], torch.tb.memory_allocated() - allocated, backend.simulated_blocks())
     """
     found = run(code).stdout
-    assert found == "(3, 8008) 17408 0\n"  # three results; the allocator rounds to 512 bytes
+    assert found == "(3, 8008) 17408 0\n"  # three results, each rounded up to 512 bytes by the allocator
 
 
-def test_a_cuda_kernel_comes_before_what_pytorch_composes_of_others(run: Run) -> None:
+def test_a_cuda_kernel_is_preferred_to_pytorchs_composite_kernel(run: Run) -> None:
     code = """
         def kernels(work):
             before = backend.simulated_kernels()
@@ -256,7 +256,7 @@ def test_a_cuda_kernel_comes_before_what_pytorch_composes_of_others(run: Run) ->
         "5",
         "1",
         "1",
-    ]  # the simulated backend has no kernel of its own for the second
+    ]  # the simulated backend has no separate kernel for the second operator
 
 
 def test_random_numbers_of_pytorchs_kernels_follow_tbs_generator(run: Run) -> None:
@@ -287,7 +287,7 @@ def test_operators_that_wait_are_reported(run: Run) -> None:
     assert "aten::nonzero" in run(code).stdout
 
 
-def test_what_a_kernel_refuses_is_raised_and_leaves_everything_as_it_was(run: Run) -> None:
+def test_an_error_of_a_kernel_is_raised_and_changes_nothing(run: Run) -> None:
     code = """
         x, cpu = torch.ones(3, device="tb"), torch.ones(3)
         for call in (lambda: torch.nn.functional.layer_norm(x, (4,)), lambda: torch.ops.aten.index_select(x, 0, x),
@@ -303,11 +303,11 @@ def test_what_a_kernel_refuses_is_raised_and_leaves_everything_as_it_was(run: Ru
     assert lines[-1] == "0 0 [2.0, 2.0, 2.0]"
 
 
-def test_settings_that_cannot_be_are_refused_with_the_reason(
+def test_impossible_settings_are_refused_with_the_reason(
     run: Run, run_python: RunPython, simulated_backend: dict[str, str]
 ) -> None:
     use = "import torch; torch.ones(1, device='tb')"
-    done = run_python(use, {**simulated_backend, "TB_CUDA_OPERATORS": "torch"}, check=False)  # this PyTorch alone
+    done = run_python(use, {**simulated_backend, "TB_CUDA_OPERATORS": "torch"}, check=False)  # only this PyTorch
     assert "TB_CUDA_OPERATORS=torch cannot be: the installed PyTorch has no kernels for CUDA" in done.stderr
     done = run(use, check=False, TB_CUDA_OPERATORS="mine")
     assert "TB_CUDA_OPERATORS=mine is neither own nor torch" in done.stderr
@@ -322,7 +322,7 @@ def test_with_own_operators_no_kernel_of_pytorchs_runs(run: Run) -> None:
     assert run(code, TB_CUDA_OPERATORS="own").stdout == "[2.0, 2.0, 2.0] 0\n"
 
 
-# Every tenth entry or so of PyTorch's own database.
+# About every tenth entry of PyTorch's operator database.
 ENTRIES = (
     "__getitem__,_softmax_backward_data,addbmm,addmm,amax,argsort,as_strided,baddbmm,bernoulli,bmm,bucketize,cat,cdist,"
     "clamp,complex,cumsum,diag_embed,div.*,einsum,equal,erf,exponential,fft.fft2,flip,gather,index_add,index_put,kthvalue,"
@@ -338,7 +338,7 @@ ENTRIES = (
 def test_entries_of_pytorchs_operator_database_pass_without_a_fallback(
     simulated_backend: dict[str, str], tmp_path: Path
 ) -> None:
-    # In each process before torch, as in START.
+    # It is loaded before torch in each process, as in START.
     (tmp_path / "sitecustomize.py").write_text('import ctypes, os\nctypes.CDLL(os.environ["SIMULATED_BACKEND"])\n')
     command = [sys.executable, "-m", "torch_backend.conformance", "--check", "forward", "--dtype", "float32"]
     command += ["--op", ENTRIES, "--samples", "1", "--workers", "1", "--json", str(tmp_path / "report.json")]

@@ -1,4 +1,4 @@
-"""Operators on devices with loadable modules: tb-ops' own kernels give stock CPU's results, without a fallback."""
+"""tb-ops' own kernels on devices with loadable modules give stock CPU's results without a fallback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A cache that starts empty: every kernel of these tests is compiled, once."""
+    """A cache that is empty at first and shared by these tests, so each kernel is compiled once."""
     return tmp_path_factory.mktemp("kernels")
 
 
@@ -116,14 +116,14 @@ def test_a_missing_compiler_is_reported_with_the_remedy(run_python: RunPython, t
     assert "no usable libnvrtc" in failing(run_python, {"TB_KERNEL_COMPILER": "nvrtc", "TB_NVRTC": "no-such.so"})
 
 
-def test_what_the_compiler_says_is_in_the_error(run_python: RunPython, tmp_path: pathlib.Path) -> None:
+def test_the_compilers_message_is_in_the_error(run_python: RunPython, tmp_path: pathlib.Path) -> None:
     compiler = tmp_path / "compiler"
     compiler.write_text("#!/bin/sh\necho 'kernel.cpp:1: the moon is in the way' >&2\nexit 3\n")
     compiler.chmod(0o755)
     text = failing(run_python, {"TB_HOST_COMPILER": str(compiler)})
     assert "failed with status 3" in text
     assert "the moon is in the way" in text
-    assert "TB_ENTRY" in text  # the source
+    assert "TB_ENTRY" in text  # from the kernel's source
 
 
 def test_an_index_out_of_range_is_reported_at_the_synchronise(run_python: RunPython, cache: pathlib.Path) -> None:

@@ -1,4 +1,4 @@
-"""`tb-device explain` says of a driver what programs see: its rows beside what PyTorch does."""
+"""The rows of `tb-device explain` agree with what PyTorch programs observe on the driver."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def row(driver: str, feature: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("driver", ["cpu", "sim"])
-def test_rows_are_what_programs_see(driver: str) -> None:
+def test_rows_agree_with_what_programs_observe(driver: str) -> None:
     seen, rows = observed(driver)
     assert not seen.pop("pageable copies return early")
     converts = "have the same dtype" not in row(driver, "non_blocking copies")["how"]
@@ -117,5 +117,6 @@ def test_the_row_of_copies_says_that_only_pinned_memory_is_asynchronous() -> Non
 
 
 def test_the_row_of_copies_names_the_conversions_that_wait_without_host_kernels() -> None:
-    assert "have the same dtype" in row("sim", "non_blocking copies")["how"]  # the host cannot touch its memory
+    # The host cannot access the device's memory.
+    assert "have the same dtype" in row("sim", "non_blocking copies")["how"]
     assert "have the same dtype" not in row("cpu", "non_blocking copies")["how"]

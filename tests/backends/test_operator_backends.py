@@ -1,4 +1,4 @@
-"""Which sets of operators serve which driver: tb_ops.backends(), and what the listings say of it."""
+"""Which operator backends serve which driver: tb_ops.backends(), and the listings that show it."""
 
 from __future__ import annotations
 

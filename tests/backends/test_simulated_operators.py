@@ -1,4 +1,4 @@
-"""The simulated libopapi itself: the two phases, what it refuses, and values against numpy's."""
+"""Tests of the simulated libopapi: its two phases, the calls that it refuses, and its results against NumPy's."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ CASES: dict[str, tuple[str, tuple[object, ...], Array]] = {
     "choose": ("SWhere", (X > 0, X, Y), np.where(X > 0, X, Y)),
     "arange": ("Arange", (1.0, 4.0, 0.5), np.arange(1, 4, 0.5, dtype=np.float32)),
 }
-CUBE = {"Mm", "BatchMatMul"}  # take a mode after the output
+CUBE = {"Mm", "BatchMatMul"}  # these take a mode after the output
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_values_are_numpys(npu: Npu, name: str) -> None:
+def test_results_are_those_of_numpy(npu: Npu, name: str) -> None:
     function, parameters, expected = CASES[name]
     passed = [npu.tensor(each) if isinstance(each, np.ndarray) else each for each in parameters]
     out = npu.tensor(np.zeros_like(expected))
@@ -136,7 +136,7 @@ def test_layer_norm_and_its_gradients_agree_with_differences(npu: Npu) -> None:
         np.testing.assert_allclose(found.numbers(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_every_half_comes_back_as_it_was(npu: Npu) -> None:
+def test_every_16_bit_float_survives_a_round_trip(npu: Npu) -> None:
     bits = np.arange(1 << 16, dtype=np.uint16)
     halves = bits.view(np.float16)
     given, wide = npu.tensor(halves.copy()), npu.tensor(np.zeros(1 << 16, np.float32))
@@ -154,7 +154,7 @@ def test_bfloat16_rounds_to_the_nearest_even(npu: Npu) -> None:
     assert out.numbers().view(np.uint16).tolist() == [0x3F80, 0x3F80, 0x3F82, 0xC000, 0x7F80]
 
 
-def test_a_strided_output_leaves_the_elements_between(npu: Npu) -> None:
+def test_a_strided_output_does_not_write_between_its_elements(npu: Npu) -> None:
     storage = np.full((4, 6), 9, np.float32)
     x = normal(2, 3)
     given, out = npu.tensor(x), npu.tensor(storage[1:3, ::2])
@@ -175,7 +175,7 @@ def test_an_output_may_be_the_input(npu: Npu) -> None:
 def test_a_list_owns_its_tensors(npu: Npu) -> None:
     parts = [normal(2, 3), normal(4, 3)]
     tensors = [npu.tensor(each) for each in parts]
-    npu._kept.clear()  # the list destroys them
+    npu._kept.clear()  # the list will destroy these tensors
     handles = (ctypes.c_void_p * 2)(*(each.handle for each in tensors))
     made = ctypes.c_void_p(npu.function("aclCreateTensorList", ctypes.c_void_p)(handles, ctypes.c_uint64(2)))
     out = npu.tensor(zeros(6, 3))
@@ -189,14 +189,14 @@ def test_a_list_owns_its_tensors(npu: Npu) -> None:
 
 
 def exp(npu: Npu) -> tuple[Callable[[], Array], ctypes.c_void_p]:
-    """An executor of Exp of ones, and what its output holds."""
+    """An executor for the exponential of ones, and a function that reads its output."""
     given, out = npu.tensor(np.ones(8, np.float32)), npu.tensor(zeros(8))
     code, size, executor = npu.prepare("Exp", given, out)
     assert (code, size) == (0, 0)
     return out.numbers, executor
 
 
-def test_work_is_done_when_the_stream_gets_there(npu: Npu) -> None:
+def test_work_runs_in_stream_order(npu: Npu) -> None:
     numbers, executor = exp(npu)
     go_on = threading.Event()
     hold = HOST_FUNCTION(lambda _: go_on.wait(30) and None)
@@ -208,7 +208,7 @@ def test_work_is_done_when_the_stream_gets_there(npu: Npu) -> None:
     np.testing.assert_allclose(numbers(), [math.e] * 8, rtol=1e-6)
 
 
-def test_an_executor_is_used_once(npu: Npu) -> None:
+def test_an_executor_cannot_be_used_twice(npu: Npu) -> None:
     _, executor = exp(npu)
     assert npu.launch("Exp", executor) == 0
     assert npu.launch("Exp", executor) == PARAMETER
@@ -216,7 +216,7 @@ def test_an_executor_is_used_once(npu: Npu) -> None:
     assert npu.synchronize() == 0
 
 
-def test_an_executor_that_never_ran_is_counted(npu: Npu) -> None:
+def test_an_executor_that_never_ran_counts_as_alive(npu: Npu) -> None:
     _, executor = exp(npu)
     assert "1 executors" in npu.control.live()
     assert npu.function("aclDestroyAclOpExecutor")(executor) == PARAMETER
@@ -245,7 +245,7 @@ def test_a_repeatable_executor_works_on_other_addresses(npu: Npu) -> None:
     assert npu.function("aclDestroyAclOpExecutor")(executor) == 0
 
 
-def test_descriptions_may_go_after_the_second_phase_and_not_before(npu: Npu) -> None:
+def test_descriptions_must_be_alive_until_the_second_phase(npu: Npu) -> None:
     given, out = npu.tensor(np.ones(8, np.float32)), npu.tensor(zeros(8))
     for early in (False, True):
         code, _, executor = npu.prepare("Exp", given, out)
@@ -275,7 +275,7 @@ def test_a_workspace_that_is_too_small_is_refused(npu: Npu) -> None:
     assert npu.function("aclrtFree")(workspace) == 0
 
 
-def test_a_workspace_is_written_all_over(npu: Npu) -> None:
+def test_the_whole_workspace_is_overwritten(npu: Npu) -> None:
     given, out = npu.tensor(normal(6, 6)), npu.tensor(zeros(6, 6))
     code, size, executor = npu.prepare("Mm", given, given, out, ctypes.c_int8(0))
     assert code == 0
@@ -286,7 +286,7 @@ def test_a_workspace_is_written_all_over(npu: Npu) -> None:
 
 
 @pytest.mark.parametrize("which", ["input", "output", "workspace", "other device"])
-def test_memory_that_is_not_there_is_reported_by_synchronising(npu: Npu, which: str) -> None:
+def test_invalid_memory_is_reported_by_synchronising(npu: Npu, which: str) -> None:
     given, out = npu.tensor(normal(6, 6)), npu.tensor(zeros(6, 6))
     free = npu.function("aclrtFree")
     if which == "other device":
@@ -312,10 +312,10 @@ def test_memory_that_is_not_there_is_reported_by_synchronising(npu: Npu, which: 
         assert free(workspace) == 0
     if which == "other device":
         assert npu.function("aclrtResetDevice")(1) == 0
-        assert npu.function("aclrtResetDevice")(0) == 0  # set twice
+        assert npu.function("aclrtResetDevice")(0) == 0  # it was set twice
 
 
-def test_what_phase_one_refuses(npu: Npu) -> None:
+def test_phase_one_refuses_invalid_arguments(npu: Npu) -> None:
     x, y, whole = npu.tensor(normal(3, 4)), npu.tensor(normal(2, 4)), npu.tensor(np.zeros((3, 4), np.int64))
     refusals: list[tuple[int, str, tuple[object, ...]]] = [
         (NULL, "Exp", (x, None)),
@@ -335,7 +335,7 @@ def test_what_phase_one_refuses(npu: Npu) -> None:
     assert "executors" not in npu.control.live()
 
 
-def test_an_index_outside_is_reported_by_synchronising(npu: Npu) -> None:
+def test_an_index_out_of_range_is_reported_by_synchronising(npu: Npu) -> None:
     table, indices, out = npu.tensor(normal(3, 2)), npu.tensor(np.array([0, 3])), npu.tensor(zeros(2, 2))
     code, _, executor = npu.prepare("Embedding", table, indices, out)
     assert code == 0

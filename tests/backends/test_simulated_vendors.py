@@ -1,4 +1,4 @@
-"""PyTorch on drivers of vendors' libraries, which are the simulated ones of tests/sim_vendor here."""
+"""PyTorch on the drivers for vendors' libraries, here with the simulated libraries of tests/sim_vendor."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_on_an_npu_a_model_trains_to_the_cpus_losses_by_the_counted_fallback(
     assert found["losses"] == found["cpu"]
     assert (found["name"], found["count"]) == ("Ascend910B2", 2)
     assert found["milliseconds"] > 0
-    assert "aten::addmm.out" in found["fallbacks"]  # the driver has no kernels: all of it ran on the CPU
+    assert "aten::addmm.out" in found["fallbacks"]  # the driver has no kernels, so all operators ran on the CPU
     assert found["copies"] > 100
 
 

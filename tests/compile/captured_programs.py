@@ -1,7 +1,7 @@
-"""Random programs as captured steps, against the same programs run one operator at a time: captured_programs.py COUNT
+"""Runs random programs as captured steps and compares them with plain runs: captured_programs.py COUNT
 
-Each has an input of a random shape, some layers and operators in a random order, and now and then a backward pass; it
-is called with several values and, in between, with another shape.
+Each program has an input of a random shape, some layers and operators in a random order, and half of the programs have
+a backward pass. A program is called with several values and, in between, with another shape.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Operation = Callable[[torch.Tensor], torch.Tensor]
 
 
 def _operations(source: random.Random, width: int) -> list[Operation]:
-    """Of tensors [rows, width] to tensors of the same shape."""
+    """Operations that take a tensor [rows, width] and return one of the same shape."""
     weight = torch.randn(width, width, device="tb", requires_grad=True)
     bias = torch.randn(width, device="tb", requires_grad=True)
     number, index = source.uniform(0.1, 2), source.randrange(width)
@@ -45,7 +45,7 @@ def _operations(source: random.Random, width: int) -> list[Operation]:
 
 
 def differing(seed: int) -> str | None:
-    """What differs between the captured and the plain program of a seed."""
+    """How the captured and the plain program of a seed differ; None: they agree."""
     source = random.Random(seed)
     torch.manual_seed(seed)
     width = source.choice([1, 3, 8, 33])

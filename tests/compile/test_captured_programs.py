@@ -1,4 +1,4 @@
-"""Captured programs give what plain ones give, also beside each other; the comparison notices a wrong replay."""
+"""Captured programs give the results of plain ones, also next to other graphs; the comparison finds a wrong replay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_random_programs_give_bit_identical_results(first: int) -> None:
 
 
 def test_a_wrong_replay_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The graphs read zeros in place of the arguments."""
+    """Here the graphs read zeros instead of the arguments."""
     right = Captured.launch
 
     def launch(self: Captured, tensors: Sequence[torch.Tensor]) -> Any:
@@ -32,8 +32,8 @@ def test_a_wrong_replay_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [problem for problem in map(captured_programs.differing, range(3)) if problem]
 
 
-def test_what_one_graph_leaves_survives_the_launch_of_another() -> None:
-    """The step stores its gradients in its graph's memory; the other was captured first and has much of its own."""
+def test_gradients_of_one_graph_survive_the_launch_of_another() -> None:
+    """The gradients are in the memory of their graph. The other graph was captured first and uses much memory."""
     model = nn.Linear(64, 64).to("tb")
     x = torch.randn(64, 64, device="tb")
 

@@ -1,4 +1,4 @@
-"""torch.compile(backend="tb") on tb: found, as right and as asynchronous as plain calls, and clear where it is not."""
+"""torch.compile(backend="tb") gives the results of plain calls, waits no more than they do, and explains fallbacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """As one graph, which must have become programs when the returned function has run."""
+    """The function compiled as one graph. all_programs() checks afterwards that it became programs."""
     options.setdefault("fullgraph", True)
     call: Callable[..., Any] = torch.compile(function, backend="tb", **options)
     return call
@@ -78,7 +78,7 @@ def test_a_call_queues_work_and_does_not_wait(no_fallbacks: None) -> None:
         assert not done.query()
 
 
-def test_a_size_may_be_a_factor() -> None:
+def test_a_size_can_be_an_operand() -> None:
     call = compiled(lambda x: (x * x.shape[0] + x.shape[1]) / x.shape[0], dynamic=True)
     for size in (3, 5):
         x = torch.randn(size, size + 1, device="tb")
@@ -189,7 +189,7 @@ def test_the_current_stream_is_used() -> None:
     same(found, expected)
 
 
-def test_questions_about_devices_inside() -> None:
+def test_device_queries_inside_a_compiled_function() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = x + tb.device_count() + tb.current_device() + int(tb.is_available())
         return result
@@ -240,11 +240,11 @@ def test_an_optimizer_step(options: dict[str, Any]) -> None:
         optimizers[1].step()
     for parameter, other in zip(net.parameters(), plain.parameters(), strict=True):
         same(parameter, other, 1e-5)
-    if "fused" not in options:  # one operator, which Dynamo leaves as it is
+    if "fused" not in options:  # Dynamo does not compile a fused step, which is one operator
         assert any(graph.runs for graph in tb_compile.graphs())
 
 
-def test_tensors_of_the_host() -> None:
+def test_cpu_tensors_as_arguments() -> None:
     scaled = compiled(lambda x, s: x * s + s)
     x, y = torch.randn(5, device="tb"), torch.randn(5)
     for scale in (torch.tensor(2.5), torch.tensor(-1.5)):
@@ -254,7 +254,7 @@ def test_tensors_of_the_host() -> None:
     all_programs()
 
 
-def test_checkpointed_layers_draw_the_same_again() -> None:
+def test_a_checkpoint_recomputes_the_same_dropout() -> None:
     from torch.utils.checkpoint import checkpoint
 
     layers = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Dropout(0.5)).to("tb")
@@ -263,7 +263,7 @@ def test_checkpointed_layers_draw_the_same_again() -> None:
     torch.autograd.backward(y.sum())
     assert x.grad is not None
     hidden = layers[:2](x.detach().requires_grad_())
-    kept = (y != 0).to(torch.float32) * 2  # what the forward pass dropped, the backward pass must drop
+    kept = (y != 0).to(torch.float32) * 2  # the backward pass must drop the same elements
     same((kept * (1 - hidden**2)) @ layers[0].weight, x.grad, 1e-5)
     assert 0.4 < float(kept.mean()) / 2 < 0.6
     all_programs()
@@ -318,7 +318,7 @@ def test_an_operator_of_the_user() -> None:
     all_programs()
 
 
-def test_what_no_program_can_hold_runs_as_python_and_says_why() -> None:
+def test_a_graph_that_cannot_be_a_program_runs_as_python_with_a_reason() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
         return result
@@ -343,7 +343,7 @@ def test_an_error_of_a_kernel_is_reported_at_the_wait_and_the_device_lives() -> 
     ("asked", "text"),
     [({"options": {"colour": "red"}}, "takes no options, but got colour"), ({"mode": "fast"}, "there is no such mode")],
 )
-def test_options_and_modes_that_there_are_not(asked: dict[str, Any], text: str) -> None:
+def test_unknown_options_and_modes_are_refused(asked: dict[str, Any], text: str) -> None:
     with pytest.raises(Exception, match=text):
         torch.compile(lambda x: x + 1, backend="tb", **asked)(torch.ones(1, device="tb"))
 
@@ -369,7 +369,7 @@ def test_threads_share_a_compiled_function() -> None:
             same(found, right)
 
 
-def test_what_became_of_a_function_is_explained() -> None:
+def test_explain_reports_graphs_and_graph_breaks() -> None:
     layer = nn.Linear(4, 4).to("tb")
 
     def function(x: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,8 @@ Way = Callable[[Training], Callable[[], torch.Tensor]]
 
 
 def compiled(training: Training, mode: str = "default") -> Callable[[], torch.Tensor]:
-    whole = not any(isinstance(module, torch.nn.LSTM) for module in training.model.modules())  # which Dynamo leaves
+    # Dynamo does not compile nn.LSTM.
+    whole = not any(isinstance(module, torch.nn.LSTM) for module in training.model.modules())
     training.model = torch.compile(training.model, backend="tb", fullgraph=whole, mode=mode)  # type: ignore[assignment]
     return training.step
 

@@ -72,7 +72,7 @@ def test_a_captured_step_trains_as_the_plain_one(name: str) -> None:
     assert (train.captures, train.replays, train.refusal) == (1, 9, "")
 
 
-def test_results_stay_what_they_were() -> None:
+def test_results_keep_their_values_after_later_calls() -> None:
     net = network()
     train = tb_compile.step(training(net, OPTIMIZERS["SGD"](net.parameters())))
     losses = [train(x, y) for x, y in batches(10)]
@@ -81,15 +81,15 @@ def test_results_stay_what_they_were() -> None:
 
 
 @pytest.mark.parametrize("where", ["before, outside", "after, outside", "after, inside", "never"])
-def test_gradients_are_there_or_not_as_in_the_plain_step(where: str) -> None:
-    """Also where they accumulate, or where a step starts from those that the step before left."""
+def test_the_same_gradients_exist_as_after_a_plain_step(where: str) -> None:
+    """The cases include gradients that accumulate, and a step that starts with the gradients of the step before."""
     net = network()
     plain = copy.deepcopy(net)
     optimizers = [OPTIMIZERS["SGD"](one.parameters()) for one in (net, plain)]
 
     def make(net: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[..., torch.Tensor]:
         def train(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            if where == "after, inside":  # of the gradients of the call before
+            if where == "after, inside":  # uses the gradients of the call before
                 optimizer.step()
                 optimizer.zero_grad()
             loss = F.mse_loss(net(x), y)
@@ -114,7 +114,7 @@ def test_gradients_are_there_or_not_as_in_the_plain_step(where: str) -> None:
     assert train.replays >= 7, train.refusal
 
 
-def test_other_shapes_have_graphs_of_their_own() -> None:
+def test_each_shape_has_its_own_graph() -> None:
     net = network()
     plain = copy.deepcopy(net)
     train = tb_compile.step(training(net, OPTIMIZERS["SGD"](net.parameters())), warm_up=1)
@@ -150,7 +150,7 @@ def test_a_learning_rate_that_changes_now_and_then_makes_another_graph() -> None
     assert train.refusal == ""
 
 
-def test_a_learning_rate_that_always_changes_runs_as_it_is_and_says_why() -> None:
+def test_a_learning_rate_that_always_changes_is_not_captured_with_a_reason() -> None:
     net = network()
     plain = copy.deepcopy(net)
     optimizers = [OPTIMIZERS["SGD"](one.parameters()) for one in (net, plain)]
@@ -180,7 +180,7 @@ def test_a_learning_rate_on_the_device_is_read_again() -> None:
     assert train.captures == 1
 
 
-def test_a_loaded_optimizer_state_is_the_one_that_counts() -> None:
+def test_a_loaded_optimizer_state_is_used() -> None:
     net = network()
     plain = copy.deepcopy(net)
     optimizers = [OPTIMIZERS["AdamW fused"](one.parameters()) for one in (net, plain)]
@@ -236,7 +236,7 @@ def test_an_argument_that_wants_a_gradient_gets_it() -> None:
     assert "wants a gradient" in call.refusal
 
 
-def test_random_numbers_go_on_and_repeat_with_the_seed() -> None:
+def test_random_numbers_continue_the_sequence_and_repeat_with_the_seed() -> None:
     call = tb_compile.step(lambda x: F.dropout(x, 0.5), warm_up=1)
     x = torch.ones(512, device="tb")
     torch.manual_seed(5)
@@ -247,7 +247,7 @@ def test_random_numbers_go_on_and_repeat_with_the_seed() -> None:
     assert all(bit_identical(one, other) for one, other in zip(drawn, plain, strict=True))
 
 
-def test_a_step_that_waits_runs_as_it_is_and_loses_nothing() -> None:
+def test_a_step_that_waits_runs_uncaptured_without_losing_work() -> None:
     net = network()
     plain = copy.deepcopy(net)
     optimizers = [OPTIMIZERS["SGD"](one.parameters()) for one in (net, plain)]
@@ -264,7 +264,7 @@ def test_a_step_that_waits_runs_as_it_is_and_loses_nothing() -> None:
     assert "captur" in train.refusal
 
 
-def test_arguments_of_the_host_and_without_a_hash() -> None:
+def test_cpu_tensors_and_unhashable_arguments() -> None:
     call = tb_compile.step(lambda x: (x * 2).to("tb"), warm_up=1)
     for _ in range(3):
         assert call(torch.ones(2)).tolist() == [2, 2]
@@ -278,14 +278,14 @@ def test_arguments_of_the_host_and_without_a_hash() -> None:
     assert "has no hash" in odd.refusal
 
 
-def test_values_that_are_no_tensors_have_graphs_of_their_own() -> None:
+def test_each_value_that_is_not_a_tensor_has_its_own_graph() -> None:
     call = tb_compile.step(lambda x, factor: x * factor, warm_up=1)
     x = torch.ones(1, device="tb")
     assert [call(x, factor).item() for factor in (2, 2, 2, 3, 3, 3, 2)] == [2, 2, 2, 3, 3, 3, 2]
     assert call.captures == 2
 
 
-def test_a_mistake_of_the_function_is_its_own() -> None:
+def test_an_exception_of_the_function_is_raised_and_undoes_its_gradients() -> None:
     net = network()
     calls = 0
 
@@ -313,7 +313,7 @@ def test_a_mistake_of_the_function_is_its_own() -> None:
 def test_calls_from_another_stream_are_in_order() -> None:
     call = tb_compile.step(lambda x: x * 2, warm_up=1)
     streams = [tb.Stream() for _ in range(2)]
-    for i in range(3):  # warmed up, captured, replayed
+    for i in range(3):  # a warm-up call, a capture, a replay
         call(torch.full((1000,), float(i), device="tb"))
     tb.synchronize()
     found = []
@@ -321,7 +321,7 @@ def test_calls_from_another_stream_are_in_order() -> None:
         for i in range(12):
             with tb.stream(streams[i % 2]):
                 found.append(call(torch.full((1000,), float(i), device="tb")))
-        second.open()  # it waits for what the first one has still to do
+        second.open()  # this stream still waits for the first one's work
         first.open_once_this_thread_waits()
         tb.synchronize()
     assert call.replays == 14
@@ -363,7 +363,7 @@ def test_ten_thousand_replays_leak_nothing() -> None:
     assert train.captures == 1
 
 
-def test_a_dropped_step_gives_its_memory_back() -> None:
+def test_a_dropped_step_frees_its_memory() -> None:
     def capture() -> None:
         train = tb_compile.step(lambda x: (x @ x).relu(), warm_up=1)
         x = torch.randn(64, 64, device="tb")

@@ -1,4 +1,4 @@
-"""Exported programs on tb: loaded without the model's Python; what the device supports becomes programs."""
+"""Exported programs on tb: they load without the model's code, and supported operators become programs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> N
     torch.testing.assert_close({name: tensor.cpu() for name, tensor in found.items()}, expected)
 
 
-def test_what_the_device_supports_is_one_program(no_fallbacks: None) -> None:
+def test_supported_operators_are_one_program(no_fallbacks: None) -> None:
     module = tb_export.to_backend(exported())
     for rows in (6, 2, 33):
         x = torch.randn(rows, 8)
@@ -46,7 +46,7 @@ def test_what_the_device_supports_is_one_program(no_fallbacks: None) -> None:
     assert (program.runs, tb_export.left_out(module)) == (3, [])
 
 
-def test_what_it_does_not_support_is_left_to_pytorch() -> None:
+def test_unsupported_operators_are_left_to_pytorch() -> None:
     module = tb_export.to_backend(exported(), supports=lambda operator: operator is not torch.ops.aten.cumsum.default)
     x = torch.randn(6, 8)
     same(module(x.to("tb")), Net().eval()(x))
@@ -77,7 +77,7 @@ def test_operators_without_a_kernel_are_left_out() -> None:
         ]
 
 
-def test_a_saved_program_runs_where_the_model_is_not(run_python: RunPython, tmp_path: pathlib.Path) -> None:
+def test_a_saved_program_runs_without_the_models_code(run_python: RunPython, tmp_path: pathlib.Path) -> None:
     x = torch.randn(5, 8)
     torch.export.save(exported(), tmp_path / "net.pt2")
     torch.save((x, Net().eval()(x)), tmp_path / "expected.pt")
@@ -97,7 +97,7 @@ def test_a_saved_program_runs_where_the_model_is_not(run_python: RunPython, tmp_
 
 
 def test_code_compiled_ahead_of_time_runs_in_another_process(run_python: RunPython, tmp_path: pathlib.Path) -> None:
-    """PyTorch's own way, by Inductor: torch._inductor.standalone_compile."""
+    """The code is compiled by PyTorch's torch._inductor.standalone_compile."""
     code = f"""
         import sys, torch
         from torch._inductor import CompiledArtifact, standalone_compile

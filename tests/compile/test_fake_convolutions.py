@@ -1,4 +1,4 @@
-"""Fake convolutions of tb predict strides, so that compiled code reads what real ones write."""
+"""Fake convolutions of tb predict the strides of real ones, which compiled code relies on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def convolve(x: torch.Tensor, weight: torch.Tensor, transposed: bool) -> list[torch.Tensor]:
-    """The result, and the gradients of both."""
+    """The result, and the gradients of `x` and `weight`."""
     ones, spatial = [1] * (x.dim() - 2), [1, 1] if x.dim() == 4 else [1] * (x.dim() - 2)
     arguments: list[Any] = [ones, spatial, ones, transposed, [0] * (x.dim() - 2), 1]
     out = torch.ops.aten.convolution(x, weight, None, *arguments)

@@ -1,4 +1,4 @@
-"""flex_attention on tb: eager, as a program and fused, with the results of attention written out."""
+"""flex_attention on tb, eager, as a program and fused, gives the results of attention in plain operators."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_sizes_that_change() -> None:
         )
 
 
-def test_other_devices_are_asked_as_before() -> None:
+def test_other_devices_are_still_checked() -> None:
     query, key, value = (head.detach().to("meta") for head in heads())
     with pytest.raises(ValueError, match="only supported on"):
         flex_attention(query, key, value)
@@ -93,7 +93,7 @@ def test_other_devices_are_asked_as_before() -> None:
 
 
 def test_pytorchs_own_list_still_leaves_tb_out() -> None:
-    """When this fails, tb_compile.flex_attention.allow() need not replace PyTorch's question any more."""
+    """When this fails, tb_compile.flex_attention.allow() need not replace PyTorch's check any more."""
     ours: Any = importlib.import_module("torch.nn.attention.flex_attention")._validate_device
     [stock] = [cell.cell_contents for cell in ours.__closure__]
     with pytest.raises(ValueError, match="on tb device"):

@@ -1,4 +1,4 @@
-"""torch.compile(backend="tb_inductor"): Inductor's fused kernels on tb, as right and as asynchronous as plain calls."""
+"""torch.compile(backend="tb_inductor"): fused kernels give the results of plain calls and are equally asynchronous."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ def test_forward_and_backward(no_fallbacks: None) -> None:
         x = torch.randn(4, 8, device="tb")
         for one, run in ((net, call), (plain, plain)):
             one.zero_grad()
-            run(x).sin().sum().backward()  # squares of a layer norm have a constant sum, and rounding for gradients
+            # sin(), because the sum of squares of a layer norm is constant, so its gradients are only rounding errors.
+            run(x).sin().sum().backward()
         same(call(x), plain(x))
         for parameter, other in zip(net.parameters(), plain.parameters(), strict=True):
             same(parameter.grad, other.grad)
 
 
-def test_it_is_what_torch_compile_takes_without_an_import_or_a_name(run_python: RunPython) -> None:
+def test_torch_compile_uses_inductor_on_tb_by_default(run_python: RunPython) -> None:
     done = run_python(
         """
         import sys, torch
@@ -67,7 +68,7 @@ def test_it_is_what_torch_compile_takes_without_an_import_or_a_name(run_python: 
     assert lines[4:] == ["0.0 True"]
 
 
-def test_kernels_are_queued_and_nobody_waits() -> None:
+def test_kernels_are_queued_without_a_wait() -> None:
     call = compiled(lambda x: (x.sin() * 2).exp().sum(0))
     x = torch.randn(3000, 1000, device="tb")
     expected = call(x)
@@ -110,7 +111,7 @@ def test_dropout_draws_new_numbers_and_repeats_with_the_seed() -> None:
     assert 300 < int((first == 0).sum()) < 700
 
 
-def test_tensors_of_the_host() -> None:
+def test_cpu_tensors_as_arguments() -> None:
     scaled = compiled(lambda x, s: x * s + s)
     x, y = torch.randn(5, device="tb"), torch.randn(5)
     for scale in (torch.tensor(2.5), torch.tensor(-1.5)):
@@ -205,7 +206,7 @@ def test_pooling_stays_the_devices_own_kernel_after_inductors_decompositions_wer
     assert done.stdout.split() == ["2"]  # queued and run
 
 
-def test_what_a_graph_has_inside() -> None:
+def test_conditions_and_custom_operators_inside_a_graph() -> None:
     call = compiled(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)))
     for sign in (1, -1):
         x = sign * torch.rand(5, device="tb")

@@ -1,4 +1,4 @@
-"""The lazy backend on tb, in processes of its own: training, compilations, devices, seeds, memory, the report."""
+"""The lazy backend on tb, in separate processes: training, compilations, devices, seeds, memory, the report."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_step_waits_for_nothing(run_python: RunPython) -> None:
 
 
 def test_devices_seeds_memory_and_the_report(run_python: RunPython) -> None:
-    """Every line of PyTorch's interface that its own backend leaves open."""
+    """Functions of PyTorch's interface that PyTorch's own lazy backend does not implement."""
     run_python(
         program(
             BEGIN,
@@ -216,7 +216,7 @@ def test_aliases_and_pending_reads_keep_their_values(run_python: RunPython) -> N
     )
 
 
-def test_operators_that_pytorch_s_lazy_kernels_get_wrong_or_cannot(run_python: RunPython) -> None:
+def test_operators_for_which_pytorchs_lazy_kernels_are_wrong_or_missing(run_python: RunPython) -> None:
     run_python(
         program(
             BEGIN,
@@ -293,7 +293,7 @@ def test_a_cached_graph_of_pytorch_s_own_functions_runs(run_python: RunPython) -
     )
 
 
-def test_there_is_room_for_one_lazy_backend(run_python: RunPython) -> None:
+def test_a_second_lazy_backend_is_refused(run_python: RunPython) -> None:
     done = run_python(
         program(
             BEGIN,

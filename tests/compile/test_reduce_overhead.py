@@ -1,4 +1,4 @@
-"""torch.compile(mode="reduce-overhead") on tb: functions that are launched as device graphs, and say when not."""
+"""torch.compile(mode="reduce-overhead") on tb: functions are launched as device graphs, or a reason is reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch_backend.conformance.bits import bit_identical
 
 pytestmark = pytest.mark.usefixtures("fresh_compiler")
 BACKENDS = ("tb", "tb_inductor")
-CALLS = 8  # of which the third is captured
+CALLS = 8  # the third call is captured
 
 
 def graphed(function: Callable[..., Any], backend: str = "tb", **options: Any) -> Callable[..., Any]:
@@ -60,7 +60,7 @@ def train(model: nn.Module, call: Callable[..., Any], steps: int = CALLS, **opti
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_training_gives_the_bits_of_the_default_mode(backend: str, no_fallbacks: None) -> None:
+def test_training_is_bit_identical_to_the_default_mode(backend: str, no_fallbacks: None) -> None:
     model, plain = net(), net()
     losses = train(model, graphed(model, backend))
     assert bit_identical(torch.stack(losses), torch.stack(train(plain, torch.compile(plain, backend=backend))))
@@ -68,7 +68,7 @@ def test_training_gives_the_bits_of_the_default_mode(backend: str, no_fallbacks:
     assert (launches(), captures(), refusals()) == ([CALLS - 2] * 2, [1, 1], ["", ""])
 
 
-def test_gradients_that_stay_where_they_are_are_added_to() -> None:
+def test_gradients_accumulate_in_place() -> None:
     model, plain = net(), net()
     losses = train(model, graphed(model), 14, set_to_none=False)
     torch.testing.assert_close(losses, train(plain, plain, 14, set_to_none=False), rtol=1e-5, atol=1e-6)
@@ -76,7 +76,7 @@ def test_gradients_that_stay_where_they_are_are_added_to() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_results_that_are_kept_keep_their_values(backend: str) -> None:
+def test_results_that_the_caller_keeps_are_not_overwritten(backend: str) -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return x * 2, (x + 1).sum()
 
@@ -85,7 +85,7 @@ def test_results_that_are_kept_keep_their_values(backend: str) -> None:
     kept = [call(x) for x in given]
     for x, found in zip(given, kept, strict=True):
         torch.testing.assert_close(found, function(x))
-    assert (launches(), captures()) == ([9], [2])  # the call that finds that results are kept runs as it is
+    assert (launches(), captures()) == ([9], [2])  # the call that detects kept results runs without a graph
 
 
 def test_two_forward_passes_before_a_backward_pass() -> None:
@@ -114,13 +114,13 @@ def test_results_survive_launches_of_other_functions() -> None:
     assert launches() == [5, 5]
 
 
-def test_a_view_of_a_result_keeps_it_too() -> None:
+def test_a_result_with_a_live_view_is_not_overwritten() -> None:
     call = graphed(lambda x: x * 2)
     rows = [call(torch.full((3, 3), float(i), device="tb"))[1] for i in range(CALLS)]
     assert torch.stack(rows)[:, 0].tolist() == [2.0 * i for i in range(CALLS)]
 
 
-def test_results_may_show_inputs_and_inputs_are_written_to() -> None:
+def test_results_may_be_views_of_inputs_and_inputs_may_be_written_to() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         x.mul_(2)
         return x[1], y.t(), x.sum()
@@ -134,7 +134,8 @@ def test_results_may_show_inputs_and_inputs_are_written_to() -> None:
         assert (x.tolist(), total.item(), x._version > version) == ([[2.0 * i] * 2] * 3, 12.0 * i, True)
         x.zero_()
         assert row.tolist() == [0.0, 0.0]
-    assert launches() == [CALLS - 3]  # `total` is kept from call to call, which one of them finds
+    # The caller keeps `total` from call to call. The call that detects this runs without a graph.
+    assert launches() == [CALLS - 3]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -162,7 +163,7 @@ def test_sizes_that_change_have_a_graph_each() -> None:
     assert (captures(), launches()) == ([3], [9])
 
 
-def test_strides_that_change_are_captured_again_and_in_the_end_no_more() -> None:
+def test_changing_strides_are_captured_again_a_limited_number_of_times() -> None:
     call = graphed(lambda x: x * 2, dynamic=True)
     square = torch.randn(6, 6, device="tb")
     for i in range(40):
@@ -187,7 +188,7 @@ def test_a_broadcast_input_is_copied_once() -> None:
         (lambda: torch.ones(3, device="tb") * 2, 0, "no input is a tensor"),
     ],
 )
-def test_what_cannot_be_a_graph_runs_as_it_is_and_says_why(
+def test_a_function_that_cannot_be_a_graph_runs_plainly_with_a_reason(
     function: Callable[..., torch.Tensor], inputs: Any, why: str
 ) -> None:
     extra = [torch.tensor(2.0, device=inputs)] if isinstance(inputs, str) else []
@@ -199,7 +200,7 @@ def test_what_cannot_be_a_graph_runs_as_it_is_and_says_why(
     assert (why in refusal, launches()) == (True, [0])
 
 
-def test_inside_captures_it_is_part_of_them() -> None:
+def test_inside_a_capture_the_work_joins_the_capture() -> None:
     call = graphed(lambda x: x.sin() * 2)
     x = torch.ones(4, device="tb")
     for _ in range(4):
@@ -283,7 +284,7 @@ def test_many_launches_keep_no_memory() -> None:
     assert min(launches()) > 290
 
 
-def test_what_is_forgotten_gives_its_memory_back() -> None:
+def test_a_dropped_function_frees_its_memory() -> None:
     def once() -> None:
         call = graphed(lambda x: x.sin())
         for _ in range(4):
@@ -300,7 +301,7 @@ def test_what_is_forgotten_gives_its_memory_back() -> None:
     assert tb.memory_allocated() <= before
 
 
-def test_a_second_process_finds_the_code_and_makes_graphs_of_it(run_python: RunPython, tmp_path: Any) -> None:
+def test_a_second_process_reuses_cached_code_and_captures_graphs(run_python: RunPython, tmp_path: Any) -> None:
     code = """
         import torch, tb_compile
         from torch._dynamo.utils import counters
@@ -312,7 +313,7 @@ def test_a_second_process_finds_the_code_and_makes_graphs_of_it(run_python: RunP
     env = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
     lines = [run_python(code, env, timeout=240).stdout.strip() for _ in range(2)]
     text = "inference graph: 1 generated kernels and what is called between them; 3 launches as a device graph"
-    assert lines == [f"0 {text}", f"1 {text}"]  # the calls that learn run as they are
+    assert lines == [f"0 {text}", f"1 {text}"]  # the first calls run without a graph
 
 
 def test_inputs_on_several_devices_are_no_graph(run_python: RunPython) -> None:
@@ -351,7 +352,7 @@ def _graphs_in(lines: Sequence[str]) -> int:
     return sum("launches as a device graph" in line for line in lines)
 
 
-def test_what_became_a_graph_is_said_and_counted() -> None:
+def test_graphs_are_reported_and_counted() -> None:
     model = copy.deepcopy(net())
     train(model, graphed(model), 5)
     assert _graphs_in([str(graph) for graph in tb_compile.graphs()]) == 2

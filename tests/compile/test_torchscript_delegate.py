@@ -1,4 +1,4 @@
-"""TorchScript's delegate on tb: lowered modules compute as the originals do, are saved, loaded, and tell the line."""
+"""TorchScript's delegate on tb: lowered modules give the originals' results, can be saved, and errors name the line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tb_compile import jit
 from torch import nn
 from torch.jit.mobile import _load_for_lite_interpreter
 
-# Their types are not written down.
+# These functions have no type annotations.
 load: Any = torch.jit.load
 trace: Any = torch.jit.trace
 load_mobile: Any = _load_for_lite_interpreter
@@ -31,7 +31,7 @@ class Block(nn.Module):
         self.linear = nn.Linear(8, 8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.linear(x))  # the line of the user
+        return torch.relu(self.linear(x))  # errors must name this line
 
 
 class Net(nn.Module):
@@ -150,7 +150,7 @@ def test_some_submodules_are_lowered_and_the_rest_stays(x: torch.Tensor) -> None
     assert "__loweredModule__" in dict(lowered.net.named_children())
 
 
-def test_traced_modules_and_those_in_training(x: torch.Tensor) -> None:
+def test_traced_modules_and_modules_in_training_mode(x: torch.Tensor) -> None:
     net = Net().eval()
     same(jit.to_backend(trace(net, x), {"forward": {}})(x.to("tb")), net(x))
     training = torch.jit.script(Net().train())
@@ -223,7 +223,7 @@ def test_an_input_on_the_host_is_refused_and_a_number_is_not(scripted: Any, x: t
         lowered(x)
 
 
-def test_parameters_are_those_of_the_time_of_lowering(scripted: Any, x: torch.Tensor) -> None:
+def test_lowering_copies_the_parameters(scripted: Any, x: torch.Tensor) -> None:
     expected = scripted(x)
     lowered = jit.to_backend(scripted, {"forward": {}})
     before = copy.deepcopy(scripted.state_dict())

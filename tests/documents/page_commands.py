@@ -1,4 +1,4 @@
-"""Commands of a page: run as a reader would run them, and compared with what the page says that they print."""
+"""Runs the commands of a page as a reader would, and compares their output with the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Step:
-    """A fence of commands, and the lines that must appear in what it prints, in order."""
+    """A block of commands, and the lines that its output must contain, in order."""
 
     section: str
     commands: str
@@ -20,7 +20,7 @@ class Step:
 
 
 class Shell:
-    """Runs commands as one session would: the folder and exported variables last from step to step."""
+    """Runs commands as in one shell session: the folder and exported variables persist between steps."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._state = folder / "state"

@@ -1,4 +1,4 @@
-"""docs/custom-operators.md does what it says: its files build, its commands print what it shows, its operators hold."""
+"""docs/custom-operators.md is right: its files build, its commands print what it shows, and its operators work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BUILD, *USES = STEPS
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """The page's folder with its files, after the page's build."""
+    """A folder with the page's files, after the page's build."""
     shell = Shell(tmp_path_factory.mktemp("custom"))
     for name, text in FILES.items():
         path = shell.folder / name
@@ -73,7 +73,7 @@ def test_a_mistake_is_refused_as_the_page_shows(tmp_path: pathlib.Path, run_pyth
     assert done.stderr.strip().removeprefix("tb_ops.codegen: ") in PAGE
 
 
-# Calls of every operator with a functional schema: name, arguments on a device.
+# For each operator with a functional schema, a function that makes its arguments on a device.
 Sample = Callable[[str, torch.dtype], tuple[Any, ...]]
 SAMPLES: dict[str, Sample] = {
     "swish": lambda device, dtype: (made((3, 5), device, dtype), 1.5),
@@ -95,7 +95,7 @@ def operator(name: str) -> Any:
     return getattr(torch.ops.mychip, name.split()[0]).default
 
 
-# What opcheck has, less what it does not know how to do for devices other than PyTorch's own.
+# opcheck's checks, without those that it supports for PyTorch's own devices only.
 CHECKS = {
     "cpu": ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"),
     "tb": ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"),
@@ -153,7 +153,7 @@ def test_an_operator_without_gradients_raises_in_the_backward_pass(mychip: Modul
 
 
 @pytest.mark.usefixtures("no_fallbacks")
-def test_a_call_returns_before_the_work_before_it_is_done(mychip: ModuleType) -> None:
+def test_a_call_returns_before_earlier_work_is_done(mychip: ModuleType) -> None:
     matrix = torch.full((1024, 1024), 1 / 1024, device="tb")
     torch.ops.mychip.swish(matrix)  # the first call of an operator may wait
     torch.accelerator.synchronize()
@@ -164,7 +164,7 @@ def test_a_call_returns_before_the_work_before_it_is_done(mychip: ModuleType) ->
     torch.testing.assert_close(result.cpu(), torch.nn.functional.silu(matrix.cpu()))
 
 
-def test_what_checks_refuse_raises_at_the_call_on_every_device(mychip: ModuleType) -> None:
+def test_a_failed_check_raises_at_the_call_on_every_device(mychip: ModuleType) -> None:
     for device in ("cpu", "tb", "meta"):
         with pytest.raises(RuntimeError, match="mychip::rms_norm: weight must have one element"):
             mychip.rms_norm(torch.ones(2, 3, device=device), torch.ones(2, device=device))
@@ -175,7 +175,7 @@ def test_tensors_of_two_devices_are_refused(mychip: ModuleType) -> None:
         mychip.add_scaled(torch.ones(3, device="tb"), torch.ones(3))
 
 
-def test_what_the_kernel_throws_carries_the_operators_name_and_the_device_lives_on(mychip: ModuleType) -> None:
+def test_an_exception_of_a_kernel_names_the_operator_and_leaves_the_device_usable(mychip: ModuleType) -> None:
     x = torch.full((3,), 5.0, device="tb")
     with pytest.raises(RuntimeError, match="the limit must not be negative") as raised:  # noqa: PT012 (either may raise)
         mychip.clip_in_place(x, -1.0)
@@ -222,7 +222,7 @@ def test_a_driver_without_host_kernels_runs_them_on_the_cpu_counted(shell: Shell
 
 
 def test_a_library_for_another_pytorch_is_refused(shell: Shell, run_python: RunPython) -> None:
-    """tb-ops' table is replaced by one that says that it was built for the next minor version."""
+    """tb-ops' table is replaced by one that claims to be built for the next minor version."""
     code = """
     import ctypes, tb_ops
     capsule, record_size, table_place, minor_place = b"tb.export.v1", 48, 40, 8  # as tb/component.h lays them out

@@ -1,6 +1,6 @@
-"""The documents say what is true: their Python examples run, and their links lead somewhere.
+"""The documents are right: their Python examples run, and their links lead to files.
 
-Examples that need a GPU are fenced as `py`, and the text above them says who runs them.
+Examples that need a GPU are fenced as `py` and are not run here. The text above them says what runs them.
 """
 
 from __future__ import annotations

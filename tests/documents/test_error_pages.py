@@ -1,4 +1,4 @@
-"""docs/errors.md says what is raised: each text of the page is raised here and compared; <...> matches anything."""
+"""docs/errors.md has the texts that are raised: each is raised here and compared. <...> matches any text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ x, graph = torch.ones(1, device="tb"), torch.tb.Graph()
 with torch.tb.graph(graph):
     {call}
 """
-# A module in the place of tb_device._core whose export record has another major version.
+# A replacement for tb_device._core whose export record has another major version.
 OTHER_MAJOR = """
 import ctypes, types
 class Record(ctypes.Structure):
@@ -50,7 +50,7 @@ sys.modules.update({"tb_device": package, "tb_device._core": core})
 import tb_stream
 """
 
-# These share an interpreter, in this order.
+# These cases run in one interpreter, in this order.
 TOGETHER = {
     "Use after fork": f"""
 {USE}
@@ -133,7 +133,7 @@ driver.memory_info(0)
 
 
 class Alone(NamedTuple):
-    """A case with an interpreter of its own, for its variables or what it does to the process."""
+    """A case that needs its own interpreter, because of its variables or its effect on the process."""
 
     code: str
     variables: dict[str, str]
@@ -164,7 +164,7 @@ ALONE = {
     ),
 }
 
-# Prints a line of JSON for each piece of code: the type and the text of what it raised.
+# Prints a line of JSON for each piece of code: the type and the text of the exception.
 RAISE = """
 import contextlib, json, os, sys, warnings
 import torch
@@ -186,7 +186,7 @@ def raised(run_python: RunPython, codes: list[str], variables: dict[str, str], i
 
 
 def assert_said(title: str, said: str) -> None:
-    """Line breaks count as spaces: the page breaks its lines where they fit."""
+    """Compares a text with the page. Line breaks count as spaces, because the page wraps its lines."""
     parts = re.split(r"<[a-z ]+>", " ".join(TEXTS[title].split()))
     pattern = ".+?".join(map(re.escape, parts))
     assert re.fullmatch(pattern, " ".join(said.split())), f"docs/errors.md, {title}: what is raised is\n{said}"
@@ -202,19 +202,19 @@ _said: list[str] = []
 
 @pytest.fixture
 def together(run_python: RunPython) -> dict[str, str]:
-    """What the cases that share an interpreter raise; it runs once for all tests of the file."""
+    """The exceptions of the cases that share an interpreter, which runs once for all tests of the file."""
     if not _said:
         _said.extend(raised(run_python, list(TOGETHER.values()), {}, "import tb_device"))
     return dict(zip(TOGETHER, _said, strict=True))
 
 
 @pytest.mark.parametrize("title", TOGETHER)
-def test_the_text_is_what_is_raised(title: str, together: dict[str, str]) -> None:
+def test_the_page_has_the_text_that_is_raised(title: str, together: dict[str, str]) -> None:
     assert_said(title, together[title])
 
 
 @pytest.mark.parametrize("title", ALONE)
-def test_the_text_is_what_a_process_of_its_own_raises(title: str, run_python: RunPython) -> None:
+def test_the_page_has_the_text_that_a_separate_process_raises(title: str, run_python: RunPython) -> None:
     [said] = raised(run_python, [ALONE[title].code], ALONE[title].variables)
     assert_said(title, said)
 

@@ -1,4 +1,4 @@
-"""docs/new-device.md does what it says: its commands run in an empty folder, in order, and print what it shows."""
+"""docs/new-device.md is right: its commands run in order in an empty folder and print what it shows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from conftest import ROOT
 from documents.page_commands import Shell, Step, check_output
 
 PAGE = ROOT / "docs" / "new-device.md"
-FIRST_TENSOR = "Use it from PyTorch"  # the section that ends the first hour's documented sequence
+FIRST_TENSOR = "Use it from PyTorch"  # the last section of the page's sequence for the first hour
 
 
 def steps() -> list[Step]:
-    """The fences `sh run` of the page, each with the fence `text` right below it."""
+    """The page's blocks `sh run`, each with the block `text` right below it, if there is one."""
     found = []
     for part in re.split(r"^## \d+\. ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
         section = part.splitlines()[0]

@@ -1,4 +1,4 @@
-"""A vendor's view: the driver that new-driver writes, eight functions of C, is a device that runs PyTorch."""
+"""The driver that `tb-device new-driver` writes, with eight functions in C, runs PyTorch programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_loaded_by_path_it_adds_through_the_counted_fallback(
     assert found["values"] == [2.0, 2.0, 2.0]
     assert found["device"] == "tb:0"
     [(operator, calls, seconds)] = [row for row in found["fallbacks"] if row[0].startswith("aten::add")]
-    assert operator == "aten::add.out"  # PyTorch makes the functional one of it
+    assert operator == "aten::add.out"  # PyTorch implements add.Tensor by it
     assert calls == 1
     assert seconds >= 0
 

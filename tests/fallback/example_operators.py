@@ -1,4 +1,4 @@
-"""Operators whose only kernel, of a library of their own, is for the CPU: on tb they fall back."""
+"""Custom operators that have a CPU kernel only, so that they fall back on tb."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _library.impl("mode", lambda self, dim=-1, keepdim=False: torch.mode(self, dim, 
 
 
 def mode(x: torch.Tensor) -> torch.Tensor:
-    """torch.mode(x).values, by a kernel that no device has."""
+    """torch.mode(x).values, by an operator for which no device has a kernel."""
     values: torch.Tensor = torch.ops.example.mode(x)[0]
     return values

@@ -1,4 +1,4 @@
-"""The CPU fallback gives what stock CPU gives, aliasing included, and refuses with the reason what it cannot do."""
+"""The CPU fallback gives stock CPU's results, also for views, and refuses with a reason what it does not support."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("operator", VIEWS)
-def test_a_view_through_the_fallback_is_a_view(operator: str) -> None:
+def test_a_view_made_by_the_fallback_shares_memory(operator: str) -> None:
     cpu, here = torch.arange(12.0).view(4, 3), torch.arange(12.0).view(4, 3).to("tb")
     expected = VIEWS[operator](cpu)
     with tb.force_fallback(operator):
@@ -139,7 +139,7 @@ def test_results_are_not_written_into_memory_that_another_thread_s_queued_work_s
 
     thread = threading.Thread(target=churn)
     thread.start()
-    x = torch.arange(64.0, device="tb").view(64, 1).repeat(1, 500)  # the CPU has something to do meanwhile
+    x = torch.arange(64.0, device="tb").view(64, 1).repeat(1, 500)  # large enough that the fallback takes a while
     try:
         with tb.force_fallback("aten::mode"):
             for _ in range(60):
@@ -212,7 +212,7 @@ def test_forward_mode_zeros_have_no_memory() -> None:
     assert (zeros + torch.ones(3, device="tb")).tolist() == [1, 1, 1]
 
 
-# ---- what tb has not -------------------------------------------------------------------------------------------------
+# ---- unsupported kinds of tensors ------------------------------------------------------------------------------------
 
 eye = torch.eye(3)
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
@@ -249,7 +249,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_tb_has_not_is_refused_with_what_to_do(name: str) -> None:
+def test_unsupported_tensors_are_refused_with_a_remedy(name: str) -> None:
     call, text = REFUSED[name]
     with pytest.raises(NotImplementedError, match=text):
         call()

@@ -1,4 +1,4 @@
-"""Fallback statistics, budgets, forced fallbacks and the report: what they count, allow, refuse and say."""
+"""Fallback statistics, budgets, forced fallbacks and the report."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_calls_bytes_and_seconds_are_counted() -> None:
     assert 0 < row.seconds < 60
 
 
-def test_a_tensor_that_comes_back_counts_once() -> None:
+def test_a_tensor_changed_in_place_counts_once() -> None:
     x = torch.ones(4, device="tb")
     with tb.force_fallback("aten::mul_.Scalar", "aten::mul_.Tensor"):
         x.mul_(2.0)
     [row] = tb.fallbacks()
-    assert row.bytes - 16 in (0, 4, 8)  # the factor may be a tensor of its own
+    assert row.bytes - 16 in (0, 4, 8)  # the number may have become a tensor
 
 
 def test_the_first_call_is_the_line_of_user_code_below_pytorch() -> None:
@@ -135,7 +135,7 @@ def test_a_budget_refuses_with_operator_shapes_and_line() -> None:
     assert tb.fallbacks() == []  # it did not run
 
 
-def test_a_budget_allows_as_many_as_it_says() -> None:
+def test_a_budget_allows_its_number_of_calls() -> None:
     x = torch.ones(8, 4, device="tb")
     with tb.fallback_budget(2):
         mode_of(x), mode_of(x)
@@ -144,7 +144,7 @@ def test_a_budget_allows_as_many_as_it_says() -> None:
     assert rows()["example::mode"].calls == 4
 
 
-def test_leaving_a_block_whose_refusal_was_swallowed_raises_it_again() -> None:
+def test_a_suppressed_refusal_is_raised_again_at_the_end_of_the_block() -> None:
     x = torch.ones(8, 4, device="tb")
     with (
         pytest.raises(NotImplementedError, match="example::mode"),
@@ -152,17 +152,17 @@ def test_leaving_a_block_whose_refusal_was_swallowed_raises_it_again() -> None:
         contextlib.suppress(NotImplementedError),
     ):
         mode_of(x)
-    mode_of(x)  # the budget is closed
+    mode_of(x)  # the budget does not apply after the block
 
 
-def test_native_operators_spend_nothing() -> None:
+def test_native_operators_do_not_count_against_a_budget() -> None:
     with tb.fallback_budget(0):
         x = torch.ones(3, 3, device="tb", requires_grad=True)
         (x @ x).relu().sum().backward()  # type: ignore[no-untyped-call]
         torch.nonzero(x.detach())
 
 
-def test_the_innermost_spent_budget_refuses_and_the_outer_one_is_not_charged() -> None:
+def test_a_call_that_an_inner_budget_refuses_does_not_count_in_the_outer_one() -> None:
     x = torch.ones(8, 4, device="tb")
     with tb.fallback_budget(2):
         mode_of(x)
@@ -251,7 +251,7 @@ def test_blocks_that_force_the_same_operator_nest() -> None:
     assert {name: row.calls for name, row in rows().items()} == {"aten::add.Tensor": 2}
 
 
-def test_forcing_is_no_missing_kernel_but_spends_budgets() -> None:
+def test_a_forced_fallback_is_no_error_but_counts_against_a_budget() -> None:
     x = torch.ones(3, device="tb")
     tb.set_fallback_mode("error")
     with tb.force_fallback("aten::add.Tensor"):
@@ -286,7 +286,7 @@ def test_what_cannot_be_forced_is_refused(operator: str, error: type[Exception],
     with pytest.raises(error, match=text), tb.force_fallback("aten::add.Tensor", operator):
         pass
     x + x
-    assert tb.fallbacks() == []  # add is not left forced
+    assert tb.fallbacks() == []  # add is no longer forced
 
 
 def test_the_variable_forces_for_the_whole_process(run_python: RunPython) -> None:

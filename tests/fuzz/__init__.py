@@ -9,6 +9,6 @@
     shrink      the smallest program that still fails
 
 There is no tolerance. With one OpenMP thread on both sides the same kernels add the same numbers in the same order, so
-results are equal to the last bit (any NaN equals any NaN). With more threads a sum or a matrix product is cut into
-another number of pieces, so `python -m fuzz` sets one.
+results are bit-identical (any NaN equals any NaN). With more threads, sums and matrix products may be split
+differently, so `python -m fuzz` sets one thread.
 """

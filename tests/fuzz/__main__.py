@@ -13,7 +13,7 @@ import pathlib
 import sys
 import time
 
-os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before torch starts its pools: see the package's text
+os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # must be set before torch starts its thread pools
 
 
 def arguments() -> argparse.Namespace:
@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Runs the cases; 1 if one differs or is invalid."""
+    """Runs the cases; returns 1 if one differs or is invalid."""
     chosen = arguments()
     import faulthandler
 

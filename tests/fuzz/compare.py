@@ -1,4 +1,4 @@
-"""What differs between a run on cpu and one on tb."""
+"""Compares a run on cpu with a run on tb."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .stage import Facts, Result
 
 
 def differences(expected: Sequence[Result], actual: Sequence[Result]) -> list[str]:
-    """A line for each difference; a program that failed has one line."""
+    """The differences, one line each. A program that failed on tb has one line."""
     found = []
     for number, (one, other) in enumerate(zip(expected, actual, strict=True)):
         where = f"program {number}: " if len(expected) > 1 else ""
@@ -38,6 +38,6 @@ def _of_facts(one: Facts, other: Facts) -> list[str]:
 
 
 def _difference(one: Any, other: Any) -> str:
-    if not isinstance(one, Tensor):  # repr: nan is nan, and 0.0 is not -0.0
+    if not isinstance(one, Tensor):  # by repr(), nan equals nan, and 0.0 differs from -0.0
         return "" if repr(one) == repr(other) else f"{str(other)[:200]}, on cpu {str(one)[:200]}"
     return bit_difference(one, other)

@@ -1,4 +1,4 @@
-"""A program from a seed: drafts steps, tries each on the CPU, keeps what works and some of what is refused."""
+"""Generates a program from a seed. Drafts of steps are tried on the CPU; those that work are kept, and some others."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ from .stage import MODES, READS, Stage
 _FUNCTIONS, _WEIGHTS = zip(*OPERATIONS, strict=True)
 _NAME = re.compile(r"\b[st]\d+\b")
 MOST_ALIVE = 14
-# Where PyTorch itself takes other operators on every device but the CPU in this mode.
+# Calls for which PyTorch uses different operators on the CPU and on other devices in deterministic mode.
 OTHERWISE_WHEN_DETERMINISTIC = ("mode='bilinear'", "F.max_pool1d")
 
 
 def generate(seed: int, index: int) -> Case:
-    """Case number `index` of a run with this seed: always the same one."""
-    chance = random.Random(f"{seed}/{index}")  # a text, because it is hashed the same way in every process
+    """Case number `index` of a run with this seed. It is the same in every process."""
+    chance = random.Random(f"{seed}/{index}")  # a text gives the same sequence in every process
     threads = chance.choice((1, 1, 1, 1, 1, 2, 3))
     streams = chance.choice((1, 1, 2, 3, 4))
-    forced = threads == 1 and chance.random() < 0.3  # force_fallback is for the whole process
+    forced = threads == 1 and chance.random() < 0.3  # force_fallback affects all threads
     shared = _Writer(chance, Names("s"))
     for _ in range(chance.randint(1, 4) if threads > 1 else 0):
         with contextlib.suppress(Unfit):  # too large
             shared.add(Draft(shared.pool.make(shared.pool.shape(), shared.pool.dtype())))
     programs = []
     for _ in range(threads):
-        alone = threads == 1  # threads share the default stream, and so the errors of what runs on it, and most modes
+        # Threads share the default stream, so they share its errors, and they share most modes.
+        alone = threads == 1
         writer = _Writer(chance, Names("t"), streams, forced, refusals=alone, modes=alone, grad=chance.random() < 0.4)
         writer.share(shared.pool)
         programs.append(writer.write(chance.randint(10, 60)))
@@ -47,7 +48,7 @@ def generate(seed: int, index: int) -> Case:
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Remembers which operators ran that force_fallback takes: not those on storages, which cannot fall back."""
+    """Remembers the operators that ran, except those that force_fallback refuses because they work on storages."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -85,7 +86,7 @@ class _Writer:
         self.pool.shared.update(pool.tensors)
 
     def write(self, count: int) -> tuple[Step, ...]:
-        """About so many steps."""
+        """Writes a program of about `count` steps."""
         for _ in range(2 if self.pool.grad else 0):
             shape = [size + 1 for size in self.pool.shape(3)]
             self.add(Draft(f"{self.pool.make(shape, self._chance.choice(FLOATS[:4]))}.requires_grad_()"))
@@ -105,7 +106,7 @@ class _Writer:
         return tuple(self.steps)
 
     def add(self, draft: Draft) -> None:
-        """Runs a draft and keeps it; whatever it raises goes on."""
+        """Runs a draft and appends it as a step. An exception of the draft is passed on."""
         forced: tuple[str, ...] = ()
         code = draft.code
         if draft.mode and not self._modes:
@@ -114,7 +115,7 @@ class _Writer:
         if mode == "deterministic" and any(part in code for part in OTHERWISE_WHEN_DETERMINISTIC):
             mode = ""
         ran = _Operators()
-        # Inside a mode that watches operators, those on lists do not count as modifications.
+        # Under a dispatch mode, operators on lists do not increment the version counters.
         watching = contextlib.nullcontext() if "_foreach_" in code else ran
         with warnings.catch_warnings(), self._stage.mode(mode), watching:
             warnings.simplefilter("ignore")
@@ -135,13 +136,14 @@ class _Writer:
             listed = names[0] if single else ", ".join([*names, *(["*_"] if len(value) > len(names) else [])])
             code = f"{listed}{',' if not single and len(value) == 1 else ''} = {code}"
         uses = [*_NAME.findall(draft.code), *(other for _, other in shares)]
-        if draft.gathers:  # a backward pass reads what earlier steps saved
+        if draft.gathers:  # a backward pass reads tensors that earlier steps saved
             uses += self.pool.tensors
         uses = [name for name in dict.fromkeys(uses) if name not in names]
         stream = self._stream()
         marks = self._chance.random() < 0.3
         read_elsewhere = draft.blocks and self._streams > 1 and self._chance.random() < 0.3
-        if read_elsewhere:  # what blocks has happened, whatever its stream has to do first
+        # The step must be complete when it returns, however much work its stream has left.
+        if read_elsewhere:
             self._busy(stream)
         self.steps.append(
             Step(
@@ -171,7 +173,7 @@ class _Writer:
         except Unfit:
             pass
         except Exception:
-            if draft.writes or draft.gathers:  # what they left half done is not promised
+            if draft.writes or draft.gathers:  # the state after a failed write is not defined, so it is restored
                 for name, values in before:
                     if self.pool[name].shape == values.shape:
                         self.pool[name].data.copy_(values)
@@ -206,7 +208,7 @@ class _Writer:
 
 
 def _is_broken(tensor: Tensor) -> bool:
-    """Whether autograd refuses to look at it: a view of several that its base's change left behind."""
+    """Whether autograd refuses the tensor: one of several views of a base that was changed in place."""
     try:
         tensor.grad_fn  # noqa: B018 - looking is what raises
     except RuntimeError:
@@ -215,7 +217,7 @@ def _is_broken(tensor: Tensor) -> bool:
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    """The tensors that a step gives names to: at most four."""
+    """The tensors that a step names, at most four."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, (list, tuple)) and all(isinstance(part, Tensor) for part in value):

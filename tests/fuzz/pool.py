@@ -1,4 +1,4 @@
-"""The tensors a program has while it is generated, and the choice of operands that fit together."""
+"""The tensors of a program while it is generated, and the choice of operands that fit together."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch import Tensor
 
 FLOATS = (torch.float32, torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.float16)
 DTYPES = (*FLOATS, torch.complex64, torch.int64, torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool)
-LARGEST = 4096  # elements: programs are about order and aliasing, and many small steps show more
+LARGEST = 4096  # elements; many small steps test order and aliasing better than few large ones
 
 
 class Unfit(Exception):
-    """The pool has no operands for this operation now."""
+    """The pool has no operands for an operation at the moment."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A step before it was tried: an expression, or a statement that makes nothing."""
+    """A step that has not been tried: an expression, or a statement without a result."""
 
     code: str
     makes: bool = True
@@ -33,7 +33,7 @@ class Draft:
 
 
 class Pool:
-    """Living tensors by name, as they are on the CPU. `shared` ones are never written."""
+    """The living tensors by name, on the CPU. Those in `shared` are never written to."""
 
     def __init__(self, chance: random.Random, grad: bool) -> None:
         self.chance = chance
@@ -48,29 +48,29 @@ class Pool:
         return [name for name, tensor in self.tensors.items() if fits(tensor)]
 
     def pick(self, fits: Callable[[Tensor], bool] = lambda _: True) -> str:
-        """Any tensor that fits, young ones more often. Unfit without one."""
+        """A random tensor that fits, more often a young one. Unfit: there is none."""
         found = self.names(fits)
         if not found:
             raise Unfit
         return found[max(self.chance.randrange(len(found)), self.chance.randrange(len(found)))]
 
     def floating(self, least: int = 0, most: int = 9) -> str:
-        """A real floating tensor with so many dimensions."""
+        """A real floating-point tensor with `least` to `most` dimensions."""
         return self.pick(lambda x: x.is_floating_point() and least <= x.dim() <= most)
 
     def writable(self, fits: Callable[[Tensor], bool] = lambda _: True) -> str:
-        """A tensor whose elements all have memory of their own and that no other thread reads."""
+        """A tensor whose elements do not overlap, and that no other thread reads."""
         return self.pick(lambda x: fits(x) and not _overlaps(x) and not self._is_shared(x))
 
     def _is_shared(self, tensor: Tensor) -> bool:
         return any(_same_memory(tensor, self.tensors[name]) for name in self.shared)
 
     def related(self, name: str) -> list[str]:
-        """All names of the storage of `name`, itself included."""
+        """The names of all tensors that share the storage of `name`, including itself."""
         return [other for other in self.tensors if _same_memory(self[name], self[other])]
 
     def beside(self, name: str, code: str) -> bool:
-        """Whether `code` leaves the storage of `name` alone: reading what is being written has no defined result."""
+        """Whether `code` does not use the storage of `name`. Reading memory during a write has no defined result."""
         return not any(other in code for other in self.related(name))
 
     def shape(self, most: int = 4) -> tuple[int, ...]:
@@ -79,7 +79,7 @@ class Pool:
             sizes = [64, 33]
         while math.prod(sizes) > LARGEST:
             sizes.pop()
-        if self.chance.random() < 0.9:  # empty tensors are worth some steps, not many
+        if self.chance.random() < 0.9:  # few steps use empty tensors
             sizes = [max(1, size) for size in sizes]
         return tuple(sizes)
 
@@ -93,20 +93,20 @@ class Pool:
         return f"stage.make({self.seed()}, {tuple(shape)}, {dtype})"
 
     def indices(self, high: int, shape: Sequence[int]) -> str:
-        """Valid indices of a dimension. Unfit where it is empty."""
+        """Valid indices of a dimension of size `high`. Unfit: it is empty."""
         if high == 0 and 0 not in shape:
             raise Unfit
         return f"stage.indices({self.seed()}, {max(high, 1)}, {tuple(shape)})"
 
     def dim(self, name: str) -> int:
-        """A dimension, counted from either end. Unfit for a tensor without any."""
+        """A dimension, counted from either end. Unfit: the tensor has none."""
         count = self[name].dim()
         if not count:
             raise Unfit
         return self.chance.randrange(-count, count)
 
     def other(self, name: str, numbers: bool = True) -> str:
-        """An operand that broadcasts with `name`: a tensor; or a number, or a tensor of the CPU without dimensions."""
+        """An operand that broadcasts with `name`: a tensor, a number, or a CPU tensor without dimensions."""
         shape, kind = tuple(self[name].shape), self.chance.random()
         if kind < 0.15 and numbers:
             return self.chance.choice(("2", "-1", "0.5", "3.25", "True", "torch.tensor(1.5)", "torch.tensor(3)"))
@@ -132,7 +132,7 @@ def _same_memory(one: Tensor, other: Tensor) -> bool:
 
 
 def _overlaps(tensor: Tensor) -> bool:
-    """Whether two elements may share a place, judged by sorted strides."""
+    """Whether two elements may overlap, judged by the sorted strides."""
     reach = 0
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1:

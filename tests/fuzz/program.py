@@ -8,30 +8,30 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Step:
-    """One Python statement. `schedule` adds what several streams need; dropping a step drops those who use its tensors.
+    """One Python statement. `schedule` adds synchronisation. Dropping a step drops the steps that use its tensors.
 
-    Names: t0, t1, ... belong to the program, s0, s1, ... to all programs of the case, which only read them.
+    t0, t1, ... are tensors of the program. s0, s1, ... belong to all programs of the case, which only read them.
     """
 
     code: str
     makes: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
-    """Of `uses`, those whose memory the step changes."""
+    """The tensors of `uses` whose memory the step changes."""
     resizes: tuple[str, ...] = ()
-    """Of `writes`, those that may get other memory: out=."""
+    """The tensors of `writes` that out= may give new memory."""
     shares: tuple[tuple[str, str], ...] = ()
-    """(made, used) that share a storage."""
+    """Pairs (made, used) that share a storage."""
     deletes: tuple[str, ...] = ()
     stream: int = 0
     marks: bool = False
-    """An event is recorded right behind the step; others wait for it where that suffices."""
+    """An event is recorded right after the step. Others wait for it instead of the whole stream if that suffices."""
     gathers: bool = False
-    """Runs work on other streams too, as a backward pass does: all streams meet before and behind it."""
+    """The step queues work on other streams too, as a backward pass does. All streams wait for each other around it."""
     forced: tuple[str, ...] = ()
-    """Operators that run on the CPU in this step although tb has kernels for them."""
+    """Operators that are forced to fall back in this step."""
     blocks: bool = False
-    """What the step makes or writes is copied from the host, so it is there for every stream when the step returns."""
+    """The step copies its results from the host, so they are complete for every stream when it returns."""
     mode: str = ""
     """One of `stage.MODES`, in which the step runs."""
 
@@ -44,7 +44,7 @@ class Case:
     shared: tuple[Step, ...]
     programs: tuple[tuple[Step, ...], ...]
     streams: int = 1
-    """That each program uses; stream 0 is the device's default one."""
+    """The number of streams that each program uses; stream 0 is the device's default stream."""
 
     @property
     def steps(self) -> int:
@@ -63,7 +63,7 @@ class Case:
 def drop(
     steps: tuple[Step, ...], dropped: Iterable[int], lost: frozenset[str]
 ) -> tuple[tuple[Step, ...], frozenset[str]]:
-    """Steps without those at `dropped` and those that use what is lost; and all names lost."""
+    """The steps without those at `dropped` and those that use lost names; and all names that are lost."""
     chosen, gone, kept = set(dropped), set(lost), []
     for index, step in enumerate(steps):
         if index in chosen or gone & set(step.uses):
@@ -77,7 +77,7 @@ def drop(
 
 @dataclass
 class Names:
-    """Gives t0, t1, ..., or s0, s1, ..."""
+    """Numbers names: t0, t1, ... or s0, s1, ..."""
 
     letter: str
     given: int = field(default=0)

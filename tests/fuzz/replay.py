@@ -1,4 +1,4 @@
-"""Running a case, or a script that the fuzzer printed, on cpu and on tb, and what differs."""
+"""Runs a case, or a script that the fuzzer printed, on cpu and on tb, and compares the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Program = Callable[..., dict[str, Any]]
 
 
 class InvalidProgram(Exception):
-    """The program fails on stock cpu: the fuzzer's own fault."""
+    """The program fails on stock cpu, which is an error of the fuzzer."""
 
 
 def script(case: Case) -> str:
@@ -44,13 +44,13 @@ def _call(case: Case) -> str:
 
 
 def replay(shared: Program, programs: Sequence[Program], streams: int) -> None:
-    """Runs a printed script's functions; SystemExit with what differs, if anything does."""
+    """Runs the functions of a printed script. Raises SystemExit with the differences if there are any."""
     if found := _both(shared, programs, streams):
         raise SystemExit("\n".join(found))
 
 
 def differing(case: Case) -> list[str]:
-    """Runs a case on cpu and on tb; what differs, a line each. InvalidProgram if the cpu cannot run it."""
+    """Runs a case on cpu and on tb and returns the differences, one line each. InvalidProgram: cpu cannot run it."""
     space: dict[str, Any] = {"torch": torch, "F": F, "copy": copy}
     exec(compile(_functions(case), f"<{case.name}>", "exec"), space)
     programs = [space[f"program{i}"] for i in range(len(case.programs))]

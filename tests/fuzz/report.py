@@ -1,4 +1,4 @@
-"""A run over many cases: counts, and the report of a case that differs."""
+"""Runs many cases, counts them and reports those that differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .program import Case
 from .replay import InvalidProgram, differing, script
 from .shrink import shrink
 
-# A difference that comes and goes is a race; a program then fails when one of so many runs does.
+# The number of runs of a program whose difference does not always occur. It fails if one of them does.
 _ATTEMPTS = 5
 
 
@@ -22,7 +22,7 @@ class Run:
         self._cases = self._steps = self._streams = self._threads = self._forced = 0
 
     def add(self, case: Case) -> None:
-        """Runs a case; prints what differs."""
+        """Runs a case and prints the differences."""
         self._cases += 1
         self._steps += case.steps
         self._streams += case.streams > 1
@@ -43,7 +43,7 @@ class Run:
             print(f"{smallest.steps} of its {case.steps} steps suffice:\n{script(smallest)}", flush=True)
 
     def summary(self) -> str:
-        """One line of figures."""
+        """The counts, in one line."""
         return (
             f"{self._cases} cases, {self._steps} steps, {self._streams} cases with side streams, {self._threads} with "
             f"threads, {self._forced} with forced fallbacks: {len(self.failed)} failed"
@@ -51,7 +51,7 @@ class Run:
 
 
 def fails(case: Case, attempts: int) -> bool:
-    """Whether tb differs from stock cpu in one of `attempts` runs; a case that cpu cannot run does not count."""
+    """Whether tb differs from stock cpu in one of `attempts` runs; False for a case that cpu cannot run."""
     try:
         return any(differing(case) for _ in range(attempts))
     except InvalidProgram:

@@ -1,9 +1,9 @@
-"""From steps to a Python function: adds the waits, events and record_stream that a correct program needs.
+"""Converts steps to a Python function, with the waits, events and record_stream that a correct program needs.
 
-They are worked out for every program, so a program from which steps were dropped is still correct: what it does
-wrong on tb is tb's fault. The rules: a stream that uses memory waits for the stream that wrote it last, one that writes
-it waits for its readers too, and memory used outside the stream that it was allocated on is kept by record_stream. What
-was copied from the host needs no waiting.
+They are computed for every program, so that a program from which steps were dropped is still correct. The rules: a
+stream that uses memory waits for the stream that wrote it last. A stream that writes memory also waits for the streams
+that read it. record_stream keeps memory that is used on another stream than the one that it was allocated on. Memory
+that was copied from the host needs no wait.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from .program import Step
 
-Clock = dict[int, int]  # of each stream, the number of its last step known to be done
+Clock = dict[int, int]  # for each stream, the number of its last step that is known to be done
 
 
 @dataclass
 class Memory:
-    """One storage: where it was allocated (-1: anywhere), who wrote it last (None: that is done), who read it since."""
+    """A storage: the stream of its allocation (-1: unknown), its last writer (None: done), its readers since then."""
 
     home: int
     writer: tuple[int, int] | None
@@ -27,7 +27,7 @@ class Memory:
 
 
 class Schedule:
-    """Turns steps into lines, one step after the other."""
+    """Converts steps to lines of Python, one step after the other."""
 
     def __init__(self, shared: Iterable[str], streams: int) -> None:
         self.lines: list[str] = []
@@ -67,7 +67,7 @@ class Schedule:
             self._events.setdefault(here, []).append((event, dict(self._clocks[here])))
 
     def _after(self, here: int, stream: int, number: int) -> None:
-        """`here` waits until the step `number` of `stream` is done, unless it has."""
+        """Makes `here` wait for the step `number` of `stream`, unless it has waited for it already."""
         known = self._clocks[here]
         if stream == here or known.get(stream, -1) >= number:
             return
@@ -97,7 +97,7 @@ class Schedule:
             if name in step.writes:
                 memory.writer, memory.readers = None if step.blocks else (here, self._count), {}
             memory.resized |= name in step.resizes
-            if memory.home != here or memory.resized:  # what out= allocated lives on the stream of that step
+            if memory.home != here or memory.resized:  # out= may have allocated new memory on its step's stream
                 self.lines.append(f"stage.keep({name}, {here})")
         sources, writer = dict(step.shares), None if step.blocks else (here, self._count)
         for name in step.makes:
@@ -122,7 +122,7 @@ def _guarded(step: Step, on_stream: bool) -> list[str]:
 
 
 def function(steps: Iterable[Step], shared: Iterable[str], streams: int, name: str) -> str:
-    """The text of a function that runs the steps on a stage, given the shared tensors, and returns all by name."""
+    """The text of a function that runs the steps on a stage with the shared tensors, and returns tensors by name."""
     schedule = Schedule(shared, streams)
     for step in steps:
         schedule.add(step)

@@ -1,4 +1,4 @@
-"""The smallest program that still fails."""
+"""Reduces a program to a small one that still fails."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .program import Case
 
 
 def shrink(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """Drops threads, then steps, in halves, quarters and so on down to single ones, as long as `fails` says yes.
+    """Drops threads, then steps in halves, quarters and so on down to single ones, as long as the case fails.
 
     Arguments:
-        fails: whether a case still fails. It decides about cases that cannot run as well: they do not fail.
+        fails: whether a case still fails. It must return False for a case that cannot run.
     """
     while len(case.programs) > 1:
         for place in range(len(case.programs)):
@@ -34,7 +34,7 @@ def shrink(case: Case, fails: Callable[[Case], bool]) -> Case:
 
 def _without_chunks(case: Case, size: int, fails: Callable[[Case], bool]) -> Case:
     for place in range(-1, len(case.programs)):
-        # From the end: what is dropped there takes the fewest others along.
+        # It starts at the end, because few other steps depend on the last ones.
         end = len(case.shared if place < 0 else case.programs[place])
         while end > 0:
             candidate = case.without(place, range(max(0, end - size), end))
@@ -46,7 +46,7 @@ def _without_chunks(case: Case, size: int, fails: Callable[[Case], bool]) -> Cas
 
 
 def _plain(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """On one stream and without forced fallbacks, if it fails without them."""
+    """The case on one stream and without forced fallbacks, or without one of the two, if it still fails then."""
     for stream, forced in ((0, ()), (None, ()), (0, None)):
         programs = tuple(
             tuple(

@@ -1,4 +1,4 @@
-"""What a program calls while it runs: making the same tensors on every device, streams, host reads, results."""
+"""The object that a program calls while it runs: makes tensors, controls streams, reads on the host, keeps results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 @dataclass
 class Result:
-    """What a run left: host reads in order, then the tensors alive at the end, or the error that ended it."""
+    """The results of a run: host reads in order, the tensors alive at the end, or the error that ended it."""
 
     reads: list[Any] = field(default_factory=list)
     alive: dict[str, Facts] = field(default_factory=dict)
@@ -26,12 +26,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Facts:
-    """A tensor as a user sees it. `memory` is the first of the living tensors that shares its storage."""
+    """A tensor's values and metadata. `memory` is the name of the first living tensor that shares its storage."""
 
     values: Tensor
     dtype: torch.dtype
     shape: tuple[int, ...]
-    stride: tuple[int | None, ...]  # None where the size is 1: such a stride means nothing
+    stride: tuple[int | None, ...]  # None if the size is 1, where the stride has no effect
     offset: int
     bits: tuple[bool, bool, bool]  # conj, neg, requires_grad
     version: int  # how often autograd counts it as changed
@@ -52,7 +52,7 @@ def _values(seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 @contextlib.contextmanager
 def _deterministic() -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True)  # and so empty memory is filled, with the same values everywhere
+    torch.use_deterministic_algorithms(True)  # which fills uninitialised memory with the same values on every device
     try:
         yield
     finally:
@@ -88,17 +88,17 @@ class Stage:
         self._made: list[weakref.ref[Tensor]] = []
 
     def make(self, seed: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """A tensor of the device with the values that this seed gives."""
+        """A tensor on the device with the values of this seed."""
         made = _values(seed, shape, dtype).clone().to(self.device)
         self._made.append(weakref.ref(made))
         return made
 
     def keeps_any(self) -> bool:
-        """Whether one of these tensors is alive still: by a write autograd's graph may come to hold itself."""
+        """Whether a tensor of make() is still alive: after an in-place write, autograd's graph may hold itself."""
         return any(reference() is not None for reference in self._made)
 
     def indices(self, seed: int, high: int, shape: tuple[int, ...]) -> Tensor:
-        """Whole numbers from 0 to high - 1."""
+        """Random integers from 0 to high - 1."""
         generator = torch.Generator().manual_seed(seed)
         return torch.randint(high, shape, generator=generator).to(self.device)
 
@@ -106,28 +106,28 @@ class Stage:
         return contextlib.nullcontext()
 
     def wait(self, stream: int, other: int) -> None:
-        """`stream` goes on when `other` has done what it was given so far."""
+        """Makes `stream` wait for the work that is queued on `other` now."""
 
     def record(self, stream: int) -> Any:
-        """An event behind what `stream` was given so far."""
+        """Records an event after the work that is queued on `stream` now."""
 
     def wait_event(self, stream: int, event: Any) -> None: ...
 
     def keep(self, tensor: Tensor, stream: int) -> None:
-        """The tensor's memory is not reused before `stream` has done what it was given until the tensor is freed."""
+        """record_stream: keeps the tensor's memory until `stream` has done the work that is queued when it is freed."""
 
     def forced(self, *operators: str) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
 
     def busy(self, stream: int) -> None:
-        """Keeps a stream at work for some milliseconds, so that the host and other streams overtake it."""
+        """Queues work of some milliseconds, so that the host and other streams overtake this stream."""
 
     def mode(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        """A mode of PyTorch's for this process or thread; "": none."""
+        """A context with one of MODES, a mode of PyTorch for this process or thread; "": none."""
         return _MODES[name]()
 
     def callback(self, stream: int) -> None:
-        """A function of Python that the stream calls, for which it needs the interpreter's lock."""
+        """Queues a call of a Python function, which needs the interpreter's lock."""
         self._call()
 
     def _call(self) -> None:
@@ -136,12 +136,12 @@ class Stage:
     def synchronize(self) -> None: ...
 
     def read(self, how: str, *tensors: Tensor) -> None:
-        """Reads tensors on the host and remembers what it saw."""
+        """Reads tensors on the host and keeps the values."""
         for tensor in tensors:
             self.result.reads.append(_READS[how](tensor.detach()))
 
     def refused(self, call: Callable[[], Any]) -> None:
-        """Remembers the type of what a wrong call raises, at once or late."""
+        """Keeps the type of the exception that a wrong call raises, at once or late."""
         try:
             call()
             self.synchronize()
@@ -151,7 +151,7 @@ class Stage:
             self.result.reads.append("nothing raised")
 
     def finish(self, names: Mapping[str, Any]) -> None:
-        """Remembers every living tensor of a program, and how many callbacks were called."""
+        """Keeps the facts of every living tensor of a program, and the number of callbacks that were called."""
         self.synchronize()
         self.result.reads.append(self._called)
         first: dict[int, str] = {}

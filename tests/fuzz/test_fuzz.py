@@ -1,4 +1,4 @@
-"""Random operator programs give on tb what they give on stock cpu, and the fuzzer that says so notices bugs."""
+"""Random operator programs give the same results on tb as on stock cpu, and the fuzzer finds planted bugs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TESTS = {"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"}
 
 
 def fuzz(run_python: RunPython, arguments: str, plant: str = "") -> subprocess.CompletedProcess[str]:
-    """Runs the fuzzer in a process of its own, after the lines of `plant`."""
+    """Runs the fuzzer in its own process, after the code `plant`."""
     lines = [
         "import runpy, sys",
         textwrap.dedent(plant),

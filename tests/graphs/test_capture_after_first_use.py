@@ -1,4 +1,4 @@
-"""What a kernel has run with stays known: a capture may come after any number of other types."""
+"""The types that a kernel has run with stay known, however many other types follow before a capture."""
 
 from __future__ import annotations
 

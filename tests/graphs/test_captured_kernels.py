@@ -1,4 +1,4 @@
-"""Every kernel case can be captured, and each replay computes from the inputs as they are then."""
+"""The kernel cases can be captured, and each replay reads the inputs that are current at its time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Prepared(Source):
-    """Gives the same tensors to every run of a case: those of the first."""
+    """Gives every run of a case the tensors of its first run."""
 
     def __init__(self) -> None:
         super().__init__("tb")
-        self.made: list[tuple[torch.Tensor, torch.Tensor]] = []  # on tb, and as it was, on the CPU
+        self.made: list[tuple[torch.Tensor, torch.Tensor]] = []  # (tensor on tb, its original values on the CPU)
         self.next = 0
 
     def give(self, value: torch.Tensor) -> torch.Tensor:
@@ -41,7 +41,7 @@ class Prepared(Source):
         return self.give(torch.randn(shape, generator=self.generator) > 0)
 
     def restore(self) -> None:
-        """All as it was before a case changed it, for the next run."""
+        """Restores the original values for the next run of the case."""
         self.next = 0
         with torch.no_grad():
             for here, before in self.made:
@@ -49,7 +49,7 @@ class Prepared(Source):
 
 
 def captured(name: str) -> bool:
-    """False: the case waits, as some do by their nature, and the capture said so."""
+    """Captures a case and checks its replays. False: the case has to wait, and the capture refused it."""
     source = Prepared()
     for _ in range(2):  # warm-up
         CASES[name](source)
@@ -70,26 +70,26 @@ def captured(name: str) -> bool:
 
 
 def test_replays_give_what_stock_cpu_gives() -> None:
-    """Some cases make tensors from numbers of the host or wait by their nature: those refuse, with a text."""
+    """Some cases copy numbers from the host or wait by their meaning. A capture refuses those."""
     refused = [name for name in CASES if not captured(name)]
     assert len(refused) <= len(CASES) // 3, refused
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, grad: torch.Tensor) -> list[torch.Tensor]:
-    """Forward and backward, both launched by the calling thread."""
+    """The forward and the backward operator, both called directly."""
     operators = torch.ops.aten
     out, sums = operators._scaled_dot_product_flash_attention_for_cpu(query, key, value, 0.0, True)
     backward = operators._scaled_dot_product_flash_attention_for_cpu_backward
     return [out, *backward(grad, query, key, value, out, sums, 0.0, True)]
 
 
-def test_attention_on_intra_op_threads_has_the_bits_of_one_thread() -> None:
-    """Replays measure one thread and all intra-op threads, so that some run with either."""
+def test_attention_on_intra_op_threads_is_bit_identical_to_one_thread() -> None:
+    """Replays time one thread and all intra-op threads, so some replays use each."""
     generator = torch.Generator().manual_seed(0)
     values = [torch.randn(8, 4, 128, 16, generator=generator) for _ in range(4)]
     expected = attention(*values)
     given = [tensor.to("tb") for tensor in values]
-    torch.set_num_threads(2)  # the fixture sets it back
+    torch.set_num_threads(2)  # the fixture restores it
     attention(*given)
     graph = tb.Graph()
     with tb.graph(graph):

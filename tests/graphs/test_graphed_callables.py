@@ -1,4 +1,4 @@
-"""torch.tb.make_graphed_callables: parts of a step that run as graphs and compute what they did before."""
+"""torch.tb.make_graphed_callables: parts of a step that run as graphs give the same results as before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_graphed_callables_train_as_the_originals() -> None:
             first, second = tb.make_graphed_callables((first, second), ((x.clone(),), (hidden,)))
         for number in range(4):
             optimizer.zero_grad(set_to_none=True)
-            for part in (0.5, 1.0):  # two passes add up
+            for part in (0.5, 1.0):  # the gradients of two passes accumulate
                 second(first(x * part + number)).square().mean().backward()
             optimizer.step()
         return [p.detach().cpu() for p in (*first.parameters(), *second.parameters())]

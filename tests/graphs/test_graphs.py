@@ -1,4 +1,4 @@
-"""Device graphs under PyTorch: what a captured step computes, what it may not do, and whose memory it uses."""
+"""Device graphs in PyTorch: results of captured steps, calls that a capture refuses, and the memory of graphs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def block() -> nn.Module:
 
 
 class Training:
-    """A model with static inputs on tb; the same each time it is made."""
+    """A model on tb with static inputs. Every instance has the same weights and inputs."""
 
     def __init__(self, model: Callable[[], nn.Module], optimizer: str) -> None:
         torch.manual_seed(3)
@@ -54,7 +54,7 @@ class Training:
         self.loss = loss.detach()
 
     def warmed_up(self) -> Training:
-        """After three steps, on another stream, as torch.cuda's documentation has it."""
+        """Runs three steps on another stream, as torch.cuda's documentation recommends."""
         aside = tb.Stream()
         aside.wait_stream(tb.current_stream())
         with tb.stream(aside):
@@ -133,7 +133,7 @@ def test_dropout_differs_from_replay_to_replay_and_continues_the_sequence() -> N
     assert bit_identical(more, torch.rand(8, device="tb").cpu())
 
 
-def test_queued_replays_draw_each_its_own_numbers() -> None:
+def test_each_queued_replay_draws_its_own_random_numbers() -> None:
     x = torch.empty(16, device="tb")
     kept = torch.empty(4, 16, device="tb")
     x.uniform_()
@@ -141,7 +141,7 @@ def test_queued_replays_draw_each_its_own_numbers() -> None:
     with tb.graph(graph):
         x.uniform_()
     torch.manual_seed(9)
-    for row in kept:  # nothing waits in between
+    for row in kept:  # the replays and copies are queued without a wait
         graph.replay()
         row.copy_(x)
     torch.manual_seed(9)
@@ -149,7 +149,7 @@ def test_queued_replays_draw_each_its_own_numbers() -> None:
     assert bit_identical(kept.cpu(), torch.stack(expected))
 
 
-def test_generators_of_their_own_and_random_operators_with_cached_layouts() -> None:
+def test_explicit_generators_and_random_operators_with_cached_layouts() -> None:
     generator = torch.Generator("tb").manual_seed(1)
     rates = torch.full((32,), 4.0, device="tb")
     x = torch.empty(32, device="tb")
@@ -225,7 +225,7 @@ def test_waiting_inside_names_operator_line_and_remedy() -> None:
 def test_a_first_use_inside_asks_for_a_warm_up() -> None:
     x = torch.ones(3, device="tb", dtype=torch.complex128)
     refused(lambda: x.mul_(x).addcdiv_(x, x), "at .*test_graphs.py.* meets these types for the first time.*warm-up")
-    y = torch.ones(13, 17, 17, device="tb")  # no other test has met it
+    y = torch.ones(13, 17, 17, device="tb")  # a shape that no other test uses
     refused(lambda: torch.linalg.matrix_exp(y), "meets these shapes for the first time|meets these types")
 
 
@@ -254,19 +254,19 @@ def test_optimizers_that_count_on_the_host_are_refused() -> None:
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 
-def test_addresses_stay_the_graphs_own() -> None:
+def test_memory_of_a_graph_is_not_given_to_other_tensors() -> None:
     x = torch.ones(1000, device="tb")
     (x * 2 + 1).sum()
     graph = tb.Graph()
     with tb.graph(graph):
-        y = (x * 2 + 1) * 3  # the products in between are freed inside
+        y = (x * 2 + 1) * 3  # intermediate results are freed inside the capture
     others = [torch.full((1000,), -1.0, device="tb") for _ in range(50)]
     graph.replay()
     assert y.eq(9).all().item()
     assert all(other.eq(-1).all().item() for other in others)
 
 
-def test_memory_of_a_graph_goes_back_when_it_is_gone() -> None:
+def test_memory_of_a_graph_is_freed_with_the_graph() -> None:
     gc.collect()
     tb.synchronize()
     tb.empty_cache()
@@ -305,7 +305,7 @@ def test_blocks_that_several_streams_use_can_be_freed_inside() -> None:
     assert (torch.ones(1 << 12, device="tb") + 1).sum().item() == 2 * (1 << 12)
 
 
-# ---- the other doors -------------------------------------------------------------------------------------------------
+# ---- other interfaces of captures ------------------------------------------------------------------------------------
 
 
 def test_accelerator_graph() -> None:
@@ -386,4 +386,4 @@ def test_replays_leak_nothing() -> None:
     allocated, reserved, pages = run(100)
     after = run(1000)
     assert after[:2] == (allocated, reserved)
-    assert after[2] - pages < 512  # 2 MiB: the stream's queue, once it was full
+    assert after[2] - pages < 512  # pages, 2 MiB: the stream's queue grows until it was full once

@@ -9,7 +9,7 @@ import torch_backend.device_module as tb
 
 
 def replayed(step: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
-    """What `step` gives in the third replay of its capture."""
+    """The results of the third replay of the captured `step`."""
     step()
     tb.synchronize()
     graph = tb.Graph()

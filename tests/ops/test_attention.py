@@ -1,4 +1,4 @@
-"""Float attention by our own kernels, where a trial found PyTorch's bits: no call's bits tell which it was."""
+"""Float attention. Every call is bit-identical to stock CPU, before and after a trial selects our own kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_backend.conformance.bits import assert_bit_identical, bit_identical
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 
-CALLS = 8  # more than it takes until a size is tried
+CALLS = 8  # more than the calls after which a size is tried
 
 # batch, heads, queries, keys, size of a head, causal
 SIZES = (
@@ -24,9 +24,9 @@ SIZES = (
     (4, 4, 64, 40, 16, True),
     (4, 4, 40, 64, 16, True),
     (2, 2, 192, 192, 80, True),
-    (1, 4, 76, 76, 64, False),  # keys beyond whole vectors
+    (1, 4, 76, 76, 64, False),  # the number of keys is not a multiple of a vector
     (2, 2, 111, 111, 32, True),
-    (1, 2, 193, 193, 32, True),  # a block of one row
+    (1, 2, 193, 193, 32, True),  # the last block has one row
     (1, 2, 257, 257, 64, False),
     (1, 2, 833, 833, 32, True),
     (1, 2, 384, 384, 64, True),
@@ -38,7 +38,7 @@ SIZES = (
 
 @pytest.fixture
 def two_threads() -> Iterator[None]:
-    """With more threads than heads the forward pass stays PyTorch's, and others change its bits."""
+    """Sets two threads: with more threads than heads the forward pass would stay PyTorch's."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -46,7 +46,7 @@ def two_threads() -> Iterator[None]:
 
 
 def _both_ways(factors: list[torch.Tensor], grad: torch.Tensor, causal: bool, scale: float) -> list[torch.Tensor]:
-    """Output, logarithms of sums and three gradients."""
+    """The output, the logarithms of the sums, and three gradients."""
     aten = torch.ops.aten
     heads = [factor.transpose(1, 2) for factor in (*factors, grad)]
     out, sums = aten._scaled_dot_product_flash_attention_for_cpu(*heads[:3], 0.0, causal, scale=scale)
@@ -64,7 +64,7 @@ def _numbers(size: tuple[int, int, int, int, int, bool], seed: int) -> tuple[lis
 
 
 def _stock(*arguments: Any) -> list[list[torch.Tensor]]:
-    """With two threads and with one: some processors' products have other bits inside a parallel region."""
+    """Stock's results with two threads and with one, since on some processors products in parallel regions differ."""
     found = [_both_ways(*arguments)]
     torch.set_num_threads(1)
     found.append(_both_ways(*arguments))
@@ -73,7 +73,7 @@ def _stock(*arguments: Any) -> list[list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_every_call_has_the_bits_of_stock_cpu(size: tuple[int, int, int, int, int, bool]) -> None:
+def test_every_call_is_bit_identical_to_stock_cpu(size: tuple[int, int, int, int, int, bool]) -> None:
     for call in range(CALLS):
         factors, grad = _numbers(size, call)
         scale = size[4] ** -0.5 if call % 2 else 0.3
@@ -88,7 +88,7 @@ def test_every_call_has_the_bits_of_stock_cpu(size: tuple[int, int, int, int, in
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan"), 1e38, 0.0])
-def test_numbers_that_are_none_go_the_same_way(number: float, causal: bool) -> None:
+def test_special_numbers_give_the_results_of_stock_cpu(number: float, causal: bool) -> None:
     size = (8, 4, 64, 64, 16, causal)
     for call in range(CALLS):
         factors, grad = _numbers(size, call)
@@ -103,8 +103,8 @@ def test_numbers_that_are_none_go_the_same_way(number: float, causal: bool) -> N
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan"), 1e38])
 @pytest.mark.parametrize("which", range(4), ids=["query", "key", "value", "grad"])
-def test_what_a_query_does_not_see_reaches_it_as_in_stock_cpu(which: int, number: float) -> None:
-    """PyTorch multiplies it by a zero."""
+def test_masked_special_numbers_reach_the_result_as_in_stock_cpu(which: int, number: float) -> None:
+    """PyTorch multiplies masked values by zero, so infinity and NaN still reach the result."""
     size = (8, 4, 64, 64, 16, True)
     for call in range(CALLS):
         factors, grad = _numbers(size, call)
@@ -120,7 +120,7 @@ def test_what_a_query_does_not_see_reaches_it_as_in_stock_cpu(which: int, number
 
 @pytest.mark.parametrize("scale", [-0.25, 0.0])
 @pytest.mark.parametrize("causal", [False, True])
-def test_scales_that_turn_scores_around(scale: float, causal: bool) -> None:
+def test_scales_that_are_not_positive(scale: float, causal: bool) -> None:
     for call in range(CALLS):
         factors, grad = _numbers((8, 4, 64, 64, 16, causal), call)
         expected = _both_ways(factors, grad, causal, scale)
@@ -133,7 +133,7 @@ def _assert_bit_identical(found: list[torch.Tensor], expected: list[torch.Tensor
         assert_bit_identical(other, one)
 
 
-def test_masks_other_types_and_odd_heads_stay_pytorchs() -> None:
+def test_masks_other_types_and_odd_heads_are_left_to_pytorch() -> None:
     before = tb_ops._testing.tried_attention()
     attend = torch.nn.functional.scaled_dot_product_attention
     query = torch.randn(2, 4, 64, 24)

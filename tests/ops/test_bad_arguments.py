@@ -1,4 +1,4 @@
-"""Arguments that stock CPU refuses are refused, and those that it takes are taken."""
+"""tb refuses the arguments that stock CPU refuses, and accepts those that it accepts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch_backend.conformance.bits import bit_identical
 
 
 def late(call: Callable[[], Any]) -> None:
-    """A call, and a wait for what it queued."""
+    """Makes a call and waits for the work that it queued."""
     call()
     torch.accelerator.synchronize()
 
 
 def waits_for_nothing(calls: Callable[[], Any]) -> bool:
-    """Whether calls with known types return while the work before them goes on."""
+    """Whether calls with known types return before earlier work is done."""
     calls()
     torch.accelerator.synchronize()
     slow = torch.ones(500, 500, device="tb")
@@ -43,7 +43,7 @@ def test_bernoulli_takes_probabilities_only(bad: float, dtype: torch.dtype) -> N
             late(lambda given=given: torch.ones(3, device=given.device).bernoulli_(given))  # type: ignore[misc]
 
 
-def test_bernoulli_tells_of_shapes_at_the_call() -> None:
+def test_bernoulli_refuses_wrong_shapes_at_the_call() -> None:
     for device in ("cpu", "tb"):
         x, p = torch.ones(4, 3, device=device), torch.full((4, 3), 0.5, device=device)
         x.bernoulli_(p)
@@ -53,7 +53,7 @@ def test_bernoulli_tells_of_shapes_at_the_call() -> None:
         torch.accelerator.synchronize()
 
 
-def test_bernoulli_takes_nothing_and_the_bounds() -> None:
+def test_bernoulli_accepts_empty_tensors_and_the_bounds() -> None:
     assert torch.bernoulli(torch.tensor([0.0, 1.0], device="tb")).tolist() == [0, 1]
     assert torch.bernoulli(torch.empty(0, device="tb")).numel() == 0
     assert torch.ones(0, device="tb").bernoulli_(torch.full((1,), 2.0, device="tb")).numel() == 0
@@ -84,7 +84,7 @@ def test_randperm_takes_what_its_dtype_holds(n: int, dtype: torch.dtype) -> None
     assert bit_identical(drawn.sort().values.cpu(), torch.arange(n).to(dtype).sort().values)
 
 
-def test_outputs_whose_elements_are_one_get_the_last_number() -> None:
+def test_overlapping_outputs_of_random_operators_get_the_last_number() -> None:
     out = torch.zeros(1, dtype=torch.int64, device="tb").expand(3)
     assert torch.randperm(3, out=out)[0] in (0, 1, 2)
     torch.multinomial(torch.tensor([0.0, 1.0], device="tb"), 3, True, out=out)
@@ -97,8 +97,8 @@ def test_multinomial_of_no_weights_is_refused() -> None:
             torch.multinomial(torch.empty(0, device=device), 3, True)
 
 
-def test_known_dtypes_in_other_places_do_not_vouch() -> None:
-    """(int, int) into float is taken, (int, float) into float is not."""
+def test_known_dtypes_in_other_positions_are_refused() -> None:
+    """The kernel accepts (int, int) with a float result, but not (int, float) with a float result."""
     whole, real = torch.ones(3, dtype=torch.int64, device="tb"), torch.ones(3, device="tb")
     for _ in range(2):
         torch.bitwise_left_shift(whole, whole, out=torch.zeros(3, device="tb"))
@@ -150,7 +150,7 @@ def test_a_convolution_without_a_bias_waits_for_nothing() -> None:
 
 
 def test_usual_numbers_wait_for_nothing() -> None:
-    """Infinity beside indices is usual: it is what scores are masked with."""
+    """Infinity is a usual argument of operators with indices, since scores are masked with it."""
     x, index = torch.ones(2, 3, device="tb"), torch.tensor([[0, 1], [1, 2]], device="tb")
 
     def calls() -> list[torch.Tensor]:
@@ -182,7 +182,7 @@ def test_binary_cross_entropy_resizes_its_output_each_time_and_checks_shapes_at_
 
 BAGS = torch.tensor([0])
 
-# Shapes and types that no number decides: name, a good call that makes the types known, the bad one.
+# Errors that depend on shapes and types only: a good call, which makes the types known, and a bad one.
 AT_THE_CALL: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
     "addmm": (
         lambda d: torch.addmm(torch.ones(3, device=d), torch.ones(2, 4, device=d), torch.ones(4, 3, device=d)),
@@ -297,7 +297,7 @@ def test_statistics_of_another_length_are_refused_and_not_read() -> None:
 
 @pytest.mark.parametrize("reduction", range(3))
 @pytest.mark.parametrize("name", ["mse_loss", "smooth_l1_loss", "binary_cross_entropy"])
-def test_losses_write_what_they_give_to_out(name: str, reduction: int) -> None:
+def test_losses_write_their_result_to_out(name: str, reduction: int) -> None:
     operator = getattr(torch.ops.aten, name)
     more = (None, reduction) if name == "binary_cross_entropy" else (reduction,)
     x, y = torch.rand(4, 3), torch.ones(4, 3)
@@ -325,7 +325,7 @@ def test_a_kaiser_window_is_the_cpu_s(periodic: bool) -> None:
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_parameters_that_are_no_finite_numbers_are_applied(
+def test_infinite_and_nan_parameters_of_distributions_are_accepted(
     draw: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype
 ) -> None:
     assert bit_identical(

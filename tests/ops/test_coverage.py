@@ -1,4 +1,4 @@
-"""`python -m tb_ops.coverage` says of each operator what really happens: sampled by calling PyTorch's own op_db."""
+"""`python -m tb_ops.coverage` describes operators correctly, checked by calling a sample of PyTorch's op_db."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_any, tree_map
 tb: Any = torch.tb  # type: ignore[attr-defined]
 
 NATIVE = {"native-async", "native-sync"}
-STEP = 10  # every so many entries of op_db
+STEP = 10  # every tenth entry of op_db is sampled
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def listing() -> dict[str, Any]:
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The overloads that reach the dispatcher below autograd with a tb tensor."""
+    """Records the overloads that reach the dispatcher below autograd with a tb tensor."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -44,7 +44,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @pytest.fixture(scope="module")
 def sampled() -> list[tuple[str, set[str], set[str]]]:
-    """(entry of op_db, overloads called, overloads that fell back) of the sampled entries' first float32 samples."""
+    """For each sampled entry of op_db: its name, the overloads that its first float32 sample calls, and fallbacks."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     def to_tb(value: Any) -> Any:
@@ -64,7 +64,7 @@ def sampled() -> list[tuple[str, set[str], set[str]]]:
                 for sample in samples:
                     info.op(to_tb(sample.input), *tree_map(to_tb, sample.args), **tree_map(to_tb, sample.kwargs))
             out.append((info.full_name, recorder.called, {row.operator for row in tb.fallbacks()}))
-        # op_db has hardly an entry that falls back.
+        # Hardly an entry of op_db falls back, so an operator that does is added.
         tb.reset_fallbacks()
         with Recorder() as recorder:
             torch.ops.aten._nested_compute_contiguous_strides_offsets(torch.ones(2, 3, dtype=torch.int64, device="tb"))
@@ -72,9 +72,7 @@ def sampled() -> list[tuple[str, set[str], set[str]]]:
     return out
 
 
-def test_the_sample_is_large_enough_to_say_something(
-    sampled: list[tuple[str, set[str], set[str]]], listing: dict[str, Any]
-) -> None:
+def test_the_sample_is_large_enough(sampled: list[tuple[str, set[str], set[str]]], listing: dict[str, Any]) -> None:
     kinds = Counter(listing[name].kind for _, called, _ in sampled for name in called if name in listing)
     assert len(sampled) >= 50
     assert kinds["native-async"] >= 40
@@ -148,7 +146,7 @@ def test_well_known_operators_are_where_they_belong(listing: dict[str, Any]) -> 
     assert "first call with new shapes waits" in listing["aten::histc"].reason
 
 
-def test_what_tb_ops_says_of_waiting_kernels_is_of_kernels_that_exist(listing: dict[str, Any]) -> None:
+def test_every_kernel_that_tb_ops_lists_as_waiting_exists(listing: dict[str, Any]) -> None:
     from tb_ops import _core
 
     assert {name for name, _ in _core.synchronous_operators()} == {
@@ -157,7 +155,7 @@ def test_what_tb_ops_says_of_waiting_kernels_is_of_kernels_that_exist(listing: d
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_makes_other_kinds_of_tensors_is_listed_as_unsupported_and_says_so_when_called(
+def test_operators_that_make_unsupported_tensors_are_listed_and_refused(
     listing: dict[str, Any],
 ) -> None:
     aten, x, mask = torch.ops.aten, torch.ones(2, 3, device="tb"), torch.ones(2, 3, dtype=torch.bool, device="tb")
@@ -177,7 +175,7 @@ def test_what_makes_other_kinds_of_tensors_is_listed_as_unsupported_and_says_so_
             call()
 
 
-def test_kernels_that_are_said_to_wait_sometimes_are_there(listing: dict[str, Any]) -> None:
+def test_every_kernel_listed_as_sometimes_waiting_exists(listing: dict[str, Any]) -> None:
     from tb_ops import coverage
 
     assert {listing[name].kind for name in coverage.SOMETIMES_WAIT} == {"native-async"}

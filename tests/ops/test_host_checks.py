@@ -1,4 +1,4 @@
-"""Operators whose kernels check on the host raise at every call, with known shapes and types too, and are listed so."""
+"""Operators whose kernels check values on the host raise at every call, also with known types, and are listed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ OF_MATRICES: dict[str, tuple[Callable[..., Any], Bad]] = {
 
 
 def others(device: str, good: bool) -> dict[str, Callable[[], Any]]:
-    """Calls with good arguments, and with bad ones of the same shapes and types."""
+    """Calls with good arguments, or with bad arguments of the same shapes and types."""
 
     def of(right: list[Any], wrong: list[Any]) -> Tensor:
         return torch.tensor(right if good else wrong, device=device)
@@ -104,8 +104,9 @@ def raised(call: Callable[[], Any]) -> type[Exception] | None:
 
 @pytest.mark.parametrize("batch", [(), (2,)], ids=["one", "a batch"])
 @pytest.mark.parametrize("out", [False, True], ids=["plain", "out="])
-@pytest.mark.parametrize("name", OF_MATRICES)  # not eigvals: of NaN, PyTorch's ends the process
-def test_what_fails_for_its_values_raises_at_every_call(name: str, out: bool, batch: tuple[int, ...]) -> None:
+# Without eigvals, because PyTorch's kernel ends the process if it gets NaN.
+@pytest.mark.parametrize("name", OF_MATRICES)
+def test_a_failure_that_depends_on_values_is_raised_at_every_call(name: str, out: bool, batch: tuple[int, ...]) -> None:
     function, bad = OF_MATRICES[name]
     call = with_out(function) if out else function
     expected = raised(lambda: call(bad("cpu", *batch)))
@@ -165,7 +166,7 @@ def test_calls_in_which_nothing_is_checked_do_not_wait() -> None:
     assert [waits(call) for call in checking] == [True] * len(checking)
 
 
-def test_a_capture_refuses_them_as_it_refuses_every_wait() -> None:
+def test_a_capture_refuses_operators_that_check() -> None:
     x, a = torch.arange(3.0, device="tb"), matrix("tb")
     order = torch.tensor([0, 1, 2], device="tb")
     for call in (
@@ -180,7 +181,7 @@ def test_a_capture_refuses_them_as_it_refuses_every_wait() -> None:
 
 
 def kernels_that_check() -> set[str]:
-    """PyTorch's own CPU kernels that ask whether LAPACK succeeded, by the calls above."""
+    """PyTorch's CPU kernels that check whether LAPACK succeeded, found by the calls above."""
     found: set[str] = set()
     for function, _ in OF_MATRICES.values():
         with torch.autograd.profiler.profile() as profile:
@@ -191,7 +192,7 @@ def kernels_that_check() -> set[str]:
     return found
 
 
-def test_the_list_is_what_the_kernels_of_pytorch_do() -> None:
+def test_the_list_has_every_kernel_of_pytorch_that_checks() -> None:
     listed = {name.partition(".")[0] for name, _ in tb_ops._core.checked_operators()}
     composed = {name for name in kernels_that_check() if name in _composed()}
     assert kernels_that_check() - composed <= listed
@@ -199,7 +200,7 @@ def test_the_list_is_what_the_kernels_of_pytorch_do() -> None:
 
 
 def _composed() -> set[str]:
-    """Made of other operators on every device: those wait by themselves where they read."""
+    """Operators that PyTorch composes of others on every device. Those others wait themselves if they read values."""
     names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::linalg_")]
     keys = ("CompositeImplicitAutograd", "CompositeExplicitAutograd")
     return {name for name in names if any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in keys)}

@@ -19,7 +19,7 @@ from torch import nn
 aten = torch.ops.aten
 
 
-# How a matrix product or a sum is cut among threads changes its last bits.
+# The number of threads changes the last bits of matrix products and sums.
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -30,7 +30,7 @@ def test_the_kernel_gives_what_stock_cpu_gives(name: str, no_fallbacks: None) ->
 
 @pytest.mark.parametrize("numbers", [SPECIAL, [0.0, -0.0]], ids=["special", "zeros"])
 @pytest.mark.parametrize("name", CASES)
-def test_special_numbers_go_the_same_way_as_in_stock_cpu(name: str, numbers: list[float]) -> None:
+def test_special_numbers_give_the_results_of_stock_cpu_kernels(name: str, numbers: list[float]) -> None:
     results: list[object] = []
     for device in ("cpu", "tb"):
         try:
@@ -102,7 +102,7 @@ REFUSED: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_bad_input_raises_at_once_with_pytorchs_own_words(name: str, no_fallbacks: None) -> None:
+def test_bad_input_raises_at_the_call_with_pytorchs_text(name: str, no_fallbacks: None) -> None:
     with pytest.raises(Exception) as expected:  # noqa: PT011 - whatever stock CPU raises
         REFUSED[name](Source("cpu"))
     with pytest.raises(type(expected.value)) as actual:
@@ -127,7 +127,7 @@ def test_weights_that_are_no_probabilities_are_refused_with_replacement(weights:
 
 
 def test_a_tensor_copied_to_itself_may_overlap_itself() -> None:
-    """PyTorch's in-place baddbmm does so."""
+    """PyTorch's in-place baddbmm makes such a copy."""
     x = torch.ones(1, device="tb").expand(3)
     assert x.copy_(x) is x
     with pytest.raises(RuntimeError, match="more than one element"):

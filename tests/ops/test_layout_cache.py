@@ -1,4 +1,4 @@
-"""Operators that learn the layout of their results: the first call waits, later ones do not, all give CPU's bits."""
+"""Operators with a layout cache: the first call waits, later calls do not, and all are bit-identical to stock CPU."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ RANDOM: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", RANDOM)
-def test_random_numbers_follow_the_seed_and_go_on(name: str) -> None:
+def test_random_numbers_follow_the_seed_and_continue_the_sequence(name: str) -> None:
     x = torch.full((50, 4), 0.5, device="tb")
 
     def three() -> list[Tensor]:
@@ -204,7 +204,7 @@ def test_errors_in_arguments_appear_at_every_call() -> None:
     torch.accelerator.synchronize()
 
 
-def test_overlapping_memory_is_refused_also_after_learning() -> None:
+def test_overlapping_memory_is_refused_also_with_a_cached_layout() -> None:
     x = torch.ones(5, device="tb")
     aten._add_relu.out(x[:4], x[:4], out=torch.empty(4, device="tb"))
     for out in (x[1:], torch.empty(1, device="tb").expand(4)):
@@ -214,7 +214,7 @@ def test_overlapping_memory_is_refused_also_after_learning() -> None:
 
 
 def captures(step: Callable[[], object]) -> bool:
-    """Whether a capture takes it: nothing in it waits."""
+    """Whether a capture accepts the step, because it does not wait."""
     graph = tb.Graph()
     try:
         with tb.graph(graph):

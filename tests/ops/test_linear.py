@@ -1,4 +1,4 @@
-"""Linear layers: one launch forward, one backward, stock CPU's bits; and everything that looks into them still can."""
+"""Linear layers are one launch forward and one backward, are bit-identical to stock CPU, and stay observable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHAPES = ((5, 7), (1, 7), (3, 4, 7), (2, 3, 4, 7))
 
 
 def _leaves(shape: tuple[int, ...], dtype: torch.dtype, device: str, bias: bool = True) -> list[torch.Tensor]:
-    """Input, weight of 6 outputs and bias, the same numbers for every device."""
+    """The input, a weight with 6 outputs and a bias, with the same values on every device."""
     generator = torch.Generator().manual_seed(3)
     shapes = [shape, (6, shape[-1]), (6,)][: 3 if bias else 2]
     drawn = [torch.randn(s, generator=generator, dtype=torch.float64).to(dtype) for s in shapes]
@@ -24,7 +24,7 @@ def _leaves(shape: tuple[int, ...], dtype: torch.dtype, device: str, bias: bool 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_result_and_gradients_have_the_bits_of_stock_cpu(
+def test_result_and_gradients_are_bit_identical_to_stock_cpu(
     dtype: torch.dtype, shape: tuple[int, ...], bias: bool
 ) -> None:
     found = []
@@ -52,7 +52,7 @@ def test_one_launch_forward_and_one_backward() -> None:
     leaves = _leaves((5, 7), torch.float32, "tb")
     out = F.linear(*leaves)
     torch.autograd.backward(out, torch.ones_like(out))
-    del out  # its graph belongs to this stream
+    del out  # drops the autograd graph that was recorded on this stream
     gradient = torch.ones(5, 6, device="tb")
     with tb_stream.capture() as forward:
         out = F.linear(*leaves)

@@ -1,7 +1,7 @@
-"""nn.LSTM on tb runs whole layers: float ones by our kernel where the processor has AVX-512, others as stock CPU does.
+"""nn.LSTM on tb runs whole layers: our kernel computes float layers with AVX-512, and oneDNN computes the others.
 
-Stock runs them in oneDNN, which adds up in another order than our kernel. So its results are compared with those of
-float64, and their errors with stock's; where oneDNN's layers run on tb the bits are stock's.
+Stock CPU uses oneDNN, which adds in a different order than our kernel. So the errors of both against float64 are
+compared. Layers that oneDNN computes on tb are bit-identical to stock CPU's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 tb: Any = torch.tb  # type: ignore[attr-defined]
 
-# How a matrix product or a sum is cut among threads changes its last bits.
+# The number of threads changes the last bits of matrix products and sums.
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -29,12 +29,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "both directions": {"num_layers": 2, "bidirectional": True},
     "batch first": {"batch_first": True, "bidirectional": True},
     "no biases": {"bias": False, "num_layers": 2},
-    "everything dropped between layers": {"num_layers": 2, "dropout": 1.0},  # other masks would be other numbers
+    # A probability below 1 would draw different masks on each device.
+    "everything dropped between layers": {"num_layers": 2, "dropout": 1.0},
 }
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the names of the operators that are called in it."""
+    """Records the names of the operators that are called inside it."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -60,7 +61,7 @@ def run(
     sizes: tuple[int, int, int, int] = (4, 3, 5, 7),
     **options: Any,
 ) -> list[Any]:
-    """Outputs and the gradients of all that has some, from each output; twice, since later calls take another path."""
+    """The outputs, and all gradients from each output; twice, because later calls use the layout cache."""
     first, second, inputs, hidden_size = sizes
     source, lstm = Source(device), network(device, inputs, hidden_size, **options).to(dtype)
     results: list[Any] = []
@@ -75,7 +76,7 @@ def run(
 
 
 def errors(results: list[Tensor], exact: list[Tensor]) -> list[float]:
-    """The largest of each tensor, as a part of the tensor's largest element."""
+    """The largest error of each tensor, relative to the tensor's largest element."""
     found = []
     for one, other in zip(results, exact, strict=True):
         assert one.shape == other.shape
@@ -85,7 +86,7 @@ def errors(results: list[Tensor], exact: list[Tensor]) -> list[float]:
 
 
 def assert_as_exact(on: Callable[..., list[Tensor]], dtype: torch.dtype = torch.float32) -> None:
-    """on(device, dtype) on tb is as near to float64 as stock CPU, but for a few roundings more or less."""
+    """Checks that on(device, dtype) is about as close to float64 on tb as on stock CPU."""
     exact, stock, ours = on("cpu", torch.float64), on("cpu", dtype), on("tb", dtype)
     for here, there in zip(errors(ours, exact), errors(stock, exact), strict=True):
         assert here <= 3 * there + 8 * torch.finfo(dtype).eps
@@ -93,7 +94,7 @@ def assert_as_exact(on: Callable[..., list[Tensor]], dtype: torch.dtype = torch.
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_results_and_gradients_of_bfloat16_are_those_of_stock_cpu(name: str, no_fallbacks: None) -> None:
-    """In bits where oneDNN has layers for it; elsewhere both compose the layers, of products of their own."""
+    """They are bit-identical if oneDNN has bfloat16 layers. Otherwise both compose layers of different products."""
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
         assert_same(run("cpu", torch.bfloat16, **OPTIONS[name]), run("tb", torch.bfloat16, **OPTIONS[name]))
     else:
@@ -105,16 +106,16 @@ def test_results_and_gradients_are_as_exact_as_those_of_stock_cpu(name: str, no_
     assert_as_exact(lambda device, dtype: run(device, dtype, **OPTIONS[name]))
 
 
-# Around the sizes at which our kernel cuts: 14 rows, 16 lanes, 32 columns and 192 terms.
+# Sizes around the boundaries of our kernel's tiles: 14 rows, 16 lanes, 32 columns and K = 192.
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (2, 14, 32, 16), (3, 15, 33, 17), (1, 40, 200, 48), (9, 2, 3, 97)])
-def test_sizes_around_those_of_tiles(sizes: tuple[int, int, int, int], no_fallbacks: None) -> None:
+def test_sizes_around_the_boundaries_of_tiles(sizes: tuple[int, int, int, int], no_fallbacks: None) -> None:
     assert_as_exact(lambda device, dtype: run(device, dtype, sizes, num_layers=2, bidirectional=True))
 
 
 @pytest.mark.parametrize("wanted", ["input", "weights", "hidden", "cell", "input bias", "hidden bias"])
 @pytest.mark.parametrize("of", ["output", "hidden", "cell"])
 def test_one_gradient_alone(wanted: str, of: str, no_fallbacks: None) -> None:
-    """Of one result, to one of the layer's tensors; the output's gradient is one number everywhere, of stride 0."""
+    """The gradient of one result with respect to one tensor. The output's gradient is expanded, with strides of 0."""
 
     def once(device: str, dtype: torch.dtype) -> list[Tensor]:
         source, lstm = Source(device), network(device).to(dtype).requires_grad_(False)
@@ -138,7 +139,7 @@ def test_one_gradient_alone(wanted: str, of: str, no_fallbacks: None) -> None:
 
 
 def test_saturated_gates_and_nan() -> None:
-    """Large sums end in 0, 1 or -1; a NaN stays in its sequence."""
+    """Large sums saturate gates at 0, 1 or -1. A NaN in one sequence does not reach the others."""
 
     def once(device: str) -> Tensor:
         lstm, x = network(device, 4, 18), Source(device).randn(3, 4, 4)
@@ -153,8 +154,8 @@ def test_saturated_gates_and_nan() -> None:
     assert found.isnan().any(-1).tolist() == [[False] * 4, [False] * 3 + [True], [False] * 3 + [True]]
 
 
-def test_bits_do_not_depend_on_threads_nor_on_being_recorded() -> None:
-    """Nor on graphs, in which intra-op threads share the work. Without AVX-512 oneDNN's layers give other last bits."""
+def test_results_do_not_depend_on_thread_count_or_gradients() -> None:
+    """Replays of graphs, in which threads share the work, agree too; without AVX-512 only up to the last bits."""
     same = torch.equal if torch.backends.cpu.get_cpu_capability() == "AVX512" else torch.allclose
     lstm, x = network("tb", 33, 40, num_layers=2, bidirectional=True), Source("tb").randn(12, 9, 33, grad=True)
 
@@ -176,7 +177,7 @@ def test_bits_do_not_depend_on_threads_nor_on_being_recorded() -> None:
         torch.set_num_threads(before)
 
 
-def test_a_backward_pass_leaves_what_the_next_one_needs() -> None:
+def test_a_backward_pass_can_be_repeated_with_retain_graph() -> None:
     lstm, x = network("tb", num_layers=2), Source("tb").randn(4, 3, 5, grad=True)
     out = lstm(x)[0].square().sum()
     first, second = (torch.autograd.grad(out, [x, *lstm.parameters()], retain_graph=i == 0) for i in range(2))
@@ -186,17 +187,17 @@ def test_a_backward_pass_leaves_what_the_next_one_needs() -> None:
 
 
 @pytest.mark.parametrize("what", ["output", "weight"])
-def test_what_is_changed_before_the_backward_pass_is_missed(what: str) -> None:
+def test_a_tensor_changed_before_the_backward_pass_is_an_error(what: str) -> None:
     lstm, x = network("tb"), Source("tb").randn(4, 3, 5, grad=True)
     out, _ = lstm(x)
-    loss = out.sum()  # which needs nothing of it
+    loss = out.sum()  # the gradient of the sum does not read `out`
     with torch.no_grad():
         (out if what == "output" else dict(lstm.named_parameters())["weight_hh_l0"]).mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
 
 
-def test_nothing_keeps_the_memory_of_a_layer() -> None:
+def test_memory_of_a_layer_is_freed_after_use() -> None:
     lstm, x = network("tb", 64, 64), Source("tb").randn(50, 8, 64)
 
     def used() -> int:
@@ -215,7 +216,7 @@ def test_nothing_keeps_the_memory_of_a_layer() -> None:
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_without_gradients_results_are_as_exact(mode: Any, no_fallbacks: None) -> None:
-    """Such a layer keeps no workspace for the backward pass; one with gradients does, be it of the same shapes."""
+    """Without gradients a layer keeps no workspace. A layer with gradients and the same shapes must still get one."""
 
     def infer_and_train(device: str, dtype: torch.dtype) -> list[Any]:
         lstm, x = network(device, num_layers=2).to(dtype), Source(device).randn(4, 3, 5, dtype=dtype)
@@ -255,7 +256,7 @@ def test_gradients_of_gradients_are_as_exact_as_those_of_stock_cpu(no_fallbacks:
 
 
 def test_whole_layers_run_in_one_operator() -> None:
-    """Those that something looks at are oneDNN's."""
+    """Under a dispatch mode, which observes operators, oneDNN computes the layers."""
     lstm, x = network("tb", num_layers=2), Source("tb").randn(4, 3, 5)
     with Operators() as seen:
         lstm(x)[0].sum().backward()
@@ -263,7 +264,7 @@ def test_whole_layers_run_in_one_operator() -> None:
 
 
 @pytest.mark.parametrize("options", [{"proj_size": 3}, {"dtype": torch.float64}])
-def test_what_stock_cpu_composes_is_composed(options: dict[str, Any], no_fallbacks: None) -> None:
+def test_layers_that_stock_cpu_composes_are_composed(options: dict[str, Any], no_fallbacks: None) -> None:
     def once(device: str) -> list[Any]:
         lstm = network(device, **options)
         x = Source(device).randn(4, 3, 5, dtype=options.get("dtype", torch.float32), grad=True)
@@ -326,11 +327,11 @@ def test_forcing_a_composition_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"])
-def test_a_forced_layer_is_stock_cpus(name: str) -> None:
-    """Forward or backward: both run in oneDNN then, since neither knows what the other's workspace holds."""
+def test_a_forced_layer_is_bit_identical_to_stock_cpu(name: str) -> None:
+    """If one of the two passes is forced, both run in oneDNN, because the workspaces of the kernels differ."""
     with tb.force_fallback(name):
         assert_same(run("cpu"), run("tb"))
     lstm, x = network("tb"), Source("tb").randn(4, 3, 5)
     out, _ = lstm(x)
-    with tb.force_fallback(name):  # between the passes
+    with tb.force_fallback(name):  # the fallback is forced after the forward pass
         backward(out, *lstm.parameters())

@@ -1,4 +1,4 @@
-"""Products of float matrices: the kernel's order of additions, stock CPU's bits, and who makes which product."""
+"""Float GEMM: the kernel's order of additions, results bit-identical to stock CPU, and the choice of the kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAYOUTS = ("rows", "columns")
 
 
 def _matrix(rows: int, columns: int, layout: str, seed: int, apart: int = 0) -> torch.Tensor:
-    """Random numbers; `apart`: elements between a row (or column) and the next that belong to none."""
+    """A random matrix. `apart`: the number of unused elements between two rows (or columns)."""
     generator = torch.Generator().manual_seed(seed)
     shape = (rows, columns) if layout == "rows" else (columns, rows)
     whole = torch.randn(shape[0], shape[1] + apart, generator=generator)[:, : shape[1]]
@@ -21,14 +21,14 @@ def _matrix(rows: int, columns: int, layout: str, seed: int, apart: int = 0) -> 
 
 
 def _terms(inner: int) -> list[int]:
-    """How many terms are added up at a time."""
+    """The sizes of the kernel's blocks of K."""
     if 192 < inner < 384:
         return [(inner + 1) // 2, inner // 2]
     return [192] * (inner // 192) + [inner % 192] * (inner % 192 > 0)
 
 
 def _in_order(left: torch.Tensor, right: torch.Tensor, before: torch.Tensor | None) -> torch.Tensor:
-    """The product in the kernel's order. A long double holds a product and nearly always its sum exactly."""
+    """The product with the kernel's order of additions. A long double holds each term and nearly every sum exactly."""
     a, b = left.numpy().astype(np.longdouble), right.numpy().astype(np.longdouble)
     out = None if before is None else before.numpy()
     first = 0
@@ -43,7 +43,7 @@ def _in_order(left: torch.Tensor, right: torch.Tensor, before: torch.Tensor | No
     return torch.from_numpy(out)
 
 
-# Tiles are 14 x 32, panels 192 terms, blocks 512 columns; a stride of 1024 makes rows be copied.
+# Tiles are 14 x 32, panels have K = 192, blocks have 512 columns. Rows with a stride of 1024 are packed.
 SIZES = (
     (1, 1, 1),
     (1, 33, 16),
@@ -92,7 +92,7 @@ def test_infinities_and_nans_are_where_they_belong() -> None:
     assert bit_identical(out.isneginf(), expected.isneginf())
 
 
-def test_bad_factors_are_refused() -> None:
+def test_invalid_operands_are_refused() -> None:
     good = torch.zeros(2, 2)
     for factors, text in (
         ((good.double(), good, good), "float matrices on the CPU"),
@@ -130,11 +130,11 @@ def _products(device: str, rows: int, columns: int, inner: int) -> list[torch.Te
     return [tensor.detach().cpu() for tensor in (*found, x.grad, weight.grad)]
 
 
-# Of 17 times 23 nobody else asks, so that this test sees these sizes become known. On one thread: MKL cuts sums between
+# No other test uses the size 17 x 23, so this test includes its trial. On one thread, because MKL divides sums among
 # threads on some processors.
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("size", [(17, 23, 67), (64, 48, 391), (32, 128, 128), (130, 257, 320), (48, 1030, 200)])
-def test_products_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(size: tuple[int, int, int]) -> None:
+def test_products_are_bit_identical_to_stock_cpu_before_and_after_the_trial(size: tuple[int, int, int]) -> None:
     expected = _products("cpu", *size)
     for _ in range(6):
         for got, stock in zip(_products("tb", *size), expected, strict=True):
@@ -152,7 +152,7 @@ def _batch(count: int, rows: int, columns: int, layout: str, seed: int) -> torch
         return torch.randn(count, columns, rows, generator=generator).transpose(1, 2)
     if layout == "one for all":
         return torch.randn(rows, columns, generator=generator).expand(count, rows, columns)
-    if layout == "heads":  # as attention has them: a row's elements of all heads are adjacent
+    if layout == "heads":  # as in attention, all heads' elements of a row are adjacent
         return torch.randn(rows, count, columns, generator=generator).transpose(0, 1)
     return torch.randn(count, rows, columns, generator=generator)
 
@@ -210,10 +210,10 @@ def _batches(device: str, size: tuple[int, int, int, int], layouts: tuple[str, s
     return [tensor.detach().cpu() for tensor in (*found, left.grad, right.grad)]
 
 
-# As many products as threads, fewer, and more; few terms, and more than are added up at a time.
+# Batches of fewer and of more products than threads, with K below and above the kernel's block of 192.
 @pytest.mark.parametrize("size", [(1, 130, 70, 33), (3, 21, 40, 50), (8, 64, 64, 16), (12, 65, 33, 200)])
 @pytest.mark.parametrize("layouts", BATCH_LAYOUTS)
-def test_batches_have_the_bits_of_stock_cpu_before_and_after_they_are_tried(
+def test_batches_are_bit_identical_to_stock_cpu_before_and_after_the_trial(
     size: tuple[int, int, int, int], layouts: tuple[str, str]
 ) -> None:
     expected = _batches("cpu", size, layouts)

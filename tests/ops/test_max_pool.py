@@ -1,4 +1,4 @@
-"""Maximum pooling in rows finds what PyTorch's kernel finds, bit for bit: values, and of equal ones the same place."""
+"""Our maximum pooling is bit-identical to PyTorch's kernel and gives the same index among equal elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ODD = (math.nan, -math.inf, math.inf, 0.0, -0.0)
 
 
 def pool(image: torch.Tensor, *settings: object) -> tuple[torch.Tensor, torch.Tensor]:
-    """Values and places; the settings are kernel, stride, padding, dilation and whether to round up."""
+    """Values and indices. The settings are kernel, stride, padding, dilation and ceil_mode."""
     values, places = torch.ops.aten.max_pool2d_with_indices(image, *settings)
     return values, places
 
@@ -27,7 +27,7 @@ def check(image: torch.Tensor, *settings: object) -> None:
 
 
 def drawn(generator: random.Random, dtype: torch.dtype) -> tuple[torch.Tensor, list[object]]:
-    """An image with ties and odd values, and settings that fit it."""
+    """An image with equal and with special values, and settings that fit it."""
     while True:
         kernel, stride = ([generator.randint(1, 5), generator.randint(1, 5)] for _ in range(2))
         padding = [generator.randint(0, side // 2) for side in kernel]

@@ -1,4 +1,4 @@
-"""Writing to memory that overlaps itself: what stock CPU refuses is refused at the call, also with known types."""
+"""tb refuses writes to overlapping memory at the call if stock CPU does, also with known types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITS = Limits(samples=2, window=32, elements=5_000, repeats=1)
 
 
 class Writer(NamedTuple):
-    """A call that writes to `written`, some of which may overlap: call(written, arguments)."""
+    """A call that writes to `written`: call(written, arguments)."""
 
     name: str
     call: Callable[[Any, Any], Any]
@@ -28,7 +28,10 @@ class Writer(NamedTuple):
 
 
 def expanded(value: Any) -> Any:
-    """The same with each tensor's rows in one place, in memory as large as before: some of stock's kernels write on."""
+    """The same tensors with all rows in one place.
+
+    Their memory is as large as before, because some of stock's kernels write beyond the first row.
+    """
 
     def leaf(tensor: Any) -> Any:
         if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0 or tensor.shape[0] < 2:
@@ -72,7 +75,7 @@ def out() -> Iterator[Writer]:
             first, rest, keywords = sample.values
             try:
                 result = op.op(first, *rest, **keywords)
-            except Exception:  # the database's own errors
+            except Exception:  # a sample that fails on its own
                 continue
             leaves = pytree.tree_leaves(result)
             if not leaves or not all(
@@ -191,7 +194,7 @@ def error_of(call: Callable[[], Any]) -> Exception | None:
 
 
 def difference(writer: Writer) -> str | None:
-    """How tb's refusal differs from stock's, at the first call and once two good ones made all types known."""
+    """How tb's refusal differs from stock's, at the first call and after two good calls with the same types."""
     overlapping = expanded(writer.written)
     if not overlaps(overlapping):
         return None
@@ -229,7 +232,7 @@ def overlapping() -> torch.Tensor:
     return torch.ones(1, device="tb").expand(3)
 
 
-def test_lists_and_plain_launches_are_no_exception() -> None:
+def test_lists_and_random_fills_are_refused_too() -> None:
     torch.ones(3, device="tb").normal_()
     torch._foreach_copy_([torch.ones(3, device="tb")], [torch.ones(3, device="tb")])
     torch.accelerator.synchronize()

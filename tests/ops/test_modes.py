@@ -1,4 +1,4 @@
-"""Modes of PyTorch, of the process and of the thread: tb does under each of them as stock CPU does."""
+"""Under each mode of PyTorch, of the process or of a thread, tb behaves as stock CPU does."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def with_buffer(tensor: torch.Tensor) -> torch.nn.Module:
 
 
 def behind_slow_work(call: Callable[[], torch.Tensor]) -> torch.Tensor:
-    """A call whose work is still queued when it returns."""
-    call()  # with all types known
+    """Makes a call behind slow work, so that its own work is still queued when it returns."""
+    call()  # makes the types known
     torch.accelerator.synchronize()
     slow = torch.ones(500, 500, device="tb")
     for _ in range(6):
@@ -73,7 +73,7 @@ NEW_MEMORY: dict[str, Make] = {
 
 
 @pytest.mark.parametrize("name", NEW_MEMORY)
-def test_new_memory_holds_what_it_holds_on_the_cpu_when_algorithms_are_deterministic(name: str) -> None:
+def test_deterministic_mode_fills_new_memory_as_on_the_cpu(name: str) -> None:
     torch.use_deterministic_algorithms(True)
     for dtype in DTYPES:
         stock, ours = NEW_MEMORY[name]("cpu", dtype), NEW_MEMORY[name]("tb", dtype)
@@ -86,7 +86,7 @@ def test_new_memory_holds_what_it_holds_on_the_cpu_when_algorithms_are_determini
             ), f"{dtype}: stock {stock}, ours {ours}"
 
 
-def test_new_memory_stays_as_it_is_without_the_mode_or_without_its_filling() -> None:
+def test_new_memory_is_not_filled_without_the_mode_or_its_fill_option() -> None:
     def is_filled() -> bool:
         x = torch.full((1000,), 3.0, device="tb")
         del x
@@ -100,12 +100,12 @@ def test_new_memory_stays_as_it_is_without_the_mode_or_without_its_filling() -> 
     assert not is_filled()
 
 
-def test_warn_only_fills_too() -> None:
+def test_deterministic_mode_with_warn_only_fills_new_memory() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     assert torch.empty(3, device="tb").isnan().all()
 
 
-def test_the_mode_that_counts_is_that_of_the_call() -> None:
+def test_queued_work_fills_memory_by_the_mode_at_its_call() -> None:
     torch.use_deterministic_algorithms(True)
     made = behind_slow_work(lambda: torch.empty(100, device="tb"))
     torch.use_deterministic_algorithms(False)
@@ -116,7 +116,7 @@ def test_the_mode_that_counts_is_that_of_the_call() -> None:
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["first", "again"])
-def test_what_is_not_deterministic_is_refused_at_the_call_or_warned_about(known: bool) -> None:
+def test_a_nondeterministic_operator_is_refused_or_warned_about_at_the_call(known: bool) -> None:
     x, index, source = (torch.zeros(4, device="tb"), torch.tensor([1], device="tb"), torch.ones(1, device="tb"))
     if known:
         x.put_(index, source)
@@ -230,7 +230,7 @@ def test_queued_work_has_the_flags_of_onednn_of_its_call() -> None:
     ],
     ids=["default dtype", "determinism", "precision", "mkldnn", "mkldnn.deterministic", "mkldnn.matmul"],
 )
-def test_who_changes_a_switch_of_the_process_waits_for_what_is_queued(change: Callable[[], Any]) -> None:
+def test_changing_a_process_wide_setting_waits_for_queued_work(change: Callable[[], Any]) -> None:
     x = torch.ones(8, device="tb")
     behind_slow_work(lambda: x + 1)
     done = torch.accelerator.current_stream().record_event()
@@ -272,7 +272,7 @@ def test_tensors_of_the_inference_mode_behave_as_on_the_cpu() -> None:
         torch.accelerator.synchronize()
 
 
-def test_autocast_forgets_its_casts_when_the_weight_was_changed_outside() -> None:
+def test_autocast_casts_again_after_a_weight_was_changed_outside_of_the_region() -> None:
     x, weight = torch.ones(4, 4, device="tb"), torch.ones(4, 4, device="tb", requires_grad=True)
     for value in (1.0, 2.0):
         with torch.no_grad():

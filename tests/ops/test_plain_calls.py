@@ -1,4 +1,4 @@
-"""Calls on plain tensors, for which kernels take a shorter way: the same results and errors as on the CPU."""
+"""Calls on plain tensors, for which kernels have a fast path, give the results and errors of the CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch_backend.conformance.bits import assert_bit_identical, bit_identical
 
 Call = Callable[..., torch.Tensor]
 
-LIMIT = 2**17 // 4  # floats that are copied as plain bytes
+LIMIT = 2**17 // 4  # the largest number of floats that are copied as plain bytes
 SIZES = [(), (0,), (1,), (16,), (17,), (2, 3, 4, 5), (LIMIT,), (LIMIT + 1,)]
 DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
 SHAPES: list[list[tuple[int, ...]]] = [[()] * 3, [(5,)] * 3, [(2, 3, 4)] * 3, [(2, 3), (3,), (2, 1)]]
@@ -73,7 +73,7 @@ def test_a_copy_back_waits_for_the_work_before_it() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "tb"])
-def test_writing_to_a_piece_of_the_source_is_refused_at_the_call(device: str) -> None:
+def test_writing_to_a_partly_overlapping_operand_is_refused_at_the_call(device: str) -> None:
     x = torch.arange(8.0, device=device)
     for call in (x[1:].add_, x[1:].mul_, x[1:].copy_):
         with pytest.raises(RuntimeError, match="unsupported operation"):
@@ -82,7 +82,7 @@ def test_writing_to_a_piece_of_the_source_is_refused_at_the_call(device: str) ->
     assert x.tolist() == list(range(8))
 
 
-def test_writing_to_the_source_itself_is_fine() -> None:
+def test_writing_to_the_operand_itself_works() -> None:
     x = torch.arange(4.0, device="tb")
     x.add_(x).copy_(x.view(2, 2).view(4))
     assert x.tolist() == [0.0, 2.0, 4.0, 6.0]
@@ -117,18 +117,18 @@ def test_tensors_in_another_order_keep_it() -> None:
         assert_bit_identical(x * 2, found)
 
 
-def test_a_scalar_has_no_trace_of_the_shapes_before_it() -> None:
+def test_a_scalar_is_not_affected_by_shapes_of_earlier_calls() -> None:
     number = torch.tensor(-0.06738138198852539)
     expected = torch.linalg.vector_norm(number, 6, 0)
     assert not bit_identical(expected, number.abs()), "the norm of a scalar is computed, not taken for its size"
     for shape in [(1,), (1, 1)]:
         ones = torch.ones(shape, device="tb")
-        for _ in range(40):  # an alias of the worker is shaped (1,) before, whichever is next
+        for _ in range(40):  # gives all reused aliases of the worker this shape before the next call
             ones = ones + ones.abs()
         assert_bit_identical(expected, torch.linalg.vector_norm(number.to("tb"), 6, 0))
 
 
-# What is joined, along which dimension.
+# Tensors to concatenate, and the dimension.
 JOINED: dict[str, tuple[list[torch.Tensor], int]] = {
     "of one shape": ([torch.rand(2, 3), torch.rand(2, 3)], 0),
     "one": ([torch.rand(2, 3)], 1),
@@ -161,7 +161,7 @@ def test_joined_tensors_are_those_of_the_cpu_in_value_type_and_layout(name: str)
     [([(2, 3), (3, 3)], 1), ([(2, 3), (2,)], 0), ([(2, 3), (2, 3)], 2), ([(2, 3), (2, 3)], -3), ([(), ()], 0)],
     ids=str,
 )
-def test_what_cannot_be_joined_is_refused_with_the_words_of_the_cpu(shapes: list[tuple[int, ...]], dim: int) -> None:
+def test_tensors_that_cannot_be_joined_are_refused_with_the_cpus_text(shapes: list[tuple[int, ...]], dim: int) -> None:
     def error_on(device: str) -> str:
         with pytest.raises((RuntimeError, IndexError, ValueError)) as caught:
             torch.cat([torch.ones(shape, device=device) for shape in shapes], dim)

@@ -1,4 +1,4 @@
-"""Sparse, quantized, mkldnn and strided nested tensors are refused where they are made, with what to do instead."""
+"""Sparse, quantized, mkldnn and strided nested tensors are refused when they are made, with a remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS, COLUMNS = torch.tensor([0, 1, 2]), torch.tensor([0, 1])
 LAYOUTS = {name: getattr(torch, f"sparse_{name}") for name in ("csr", "csc", "bsr", "bsc")}
 EYE = torch.eye(4)
 aten = torch.ops.aten
-untyped: Any = torch  # whose types do not know all that it takes
+untyped: Any = torch  # torch's type annotations lack some accepted arguments
 
 
 def values(layout: str) -> torch.Tensor:
@@ -39,7 +39,7 @@ Calls = dict[str, Callable[[], Any]]
 
 
 def compressed(name: str, layout: torch.layout) -> Calls:
-    """All ways to a compressed tensor on tb: members there, members on the CPU, no members."""
+    """All ways to make a compressed tensor on tb: with members on tb, with members on the CPU, and without members."""
     make = getattr(torch, f"sparse_{name}_tensor")
     on_cpu = (ROWS, COLUMNS, values(name))
     on_tb = [member.to("tb") for member in on_cpu]
@@ -159,7 +159,7 @@ def nested() -> Calls:
 
 def all_calls() -> dict[str, Callable[[], Any]]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PyTorch's prototypes
+        warnings.simplefilter("ignore")  # PyTorch warns that these are prototypes
         kinds = {"coo": coo(), "quantized": quantized(), "nested": nested()}
         kinds["coo of a layout"] = of_layout("coo", torch.sparse_coo)
         for name, layout in LAYOUTS.items():
@@ -176,7 +176,7 @@ CALLS = all_calls()
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CALLS)
-def test_a_refused_kind_of_tensor_is_refused_where_it_is_made(name: str) -> None:
+def test_an_unsupported_kind_of_tensor_is_refused_when_it_is_made(name: str) -> None:
     with pytest.raises(NotImplementedError, match=r"tb has no|tb tensors cannot be|tb tensors are strided") as caught:
         CALLS[name]()
     assert "the CPU" in str(caught.value)
@@ -196,7 +196,7 @@ USES = ["print", "repr", "torch.Tensor.cpu", "torch.Tensor.clone", "torch.Tensor
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("use", USES)
-def test_a_compressed_tensor_that_pytorch_made_past_the_device_is_refused_at_its_use(use: str) -> None:
+def test_a_compressed_tensor_that_pytorch_made_itself_is_refused_at_its_use(use: str) -> None:
     made = torch.empty_like(EYE.to_sparse_csr(), device="tb")
     with pytest.raises(NotImplementedError, match=r"no sparse .compressed. tensors\. Keep the tensor on the CPU"):
         eval(use)(made)

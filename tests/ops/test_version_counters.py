@@ -1,4 +1,4 @@
-"""What counts as a modification of a tensor, for autograd: operators on lists count as the CPU's do."""
+"""Operators on lists increment the version counters, by which autograd finds modifications, as on the CPU."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ CALLS: dict[str, Callable[[list[Tensor], list[Tensor]], object]] = {
 
 
 def versions(call: Callable[[list[Tensor], list[Tensor]], object], device: str, dtype: torch.dtype) -> Any:
-    """Of both lists, and of a view; twice, since the first call waits; None where the call raises."""
+    """The versions of both lists and of a view after two calls, since the first call waits; None if a call raises."""
     x, y = ([torch.full((n,), n, dtype=dtype, device=device) for n in (2, 3, 4)] for _ in range(2))
     view = x[0][:1]
     try:
         for _ in range(2):
             call(x, y)
-    except RuntimeError:  # no complex maximum
+    except RuntimeError:  # such as the maximum of complex numbers
         return None
     torch.accelerator.synchronize()
     return [tensor._version for tensor in (*x, *y, view)]
@@ -75,7 +75,7 @@ def test_a_backward_pass_over_parameters_that_a_step_changed_is_refused(
 
 @pytest.mark.parametrize("name", ["a number", "zeros", "copies", "powers"])
 def test_tensors_of_inference_mode_have_no_versions(name: str) -> None:
-    """They can be written to inside of it, and nowhere else."""
+    """They can be written to inside inference mode only."""
     for device in ("cpu", "tb"):
         with torch.inference_mode():
             made, other = [torch.ones(3, device=device)], [torch.ones(3, device=device)]
@@ -88,7 +88,7 @@ def test_tensors_of_inference_mode_have_no_versions(name: str) -> None:
             CALLS[name](made, other)
 
 
-def test_nothing_counts_below_the_key_that_counts() -> None:
+def test_versions_do_not_change_below_the_key_adinplaceorview() -> None:
     counts = []
     for device in ("cpu", "tb"):
         x = [torch.ones(3, device=device)]

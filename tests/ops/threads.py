@@ -1,4 +1,4 @@
-"""Numbers of threads that tests ask for."""
+"""Numbers of threads in tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for stock cpu's kernels of this thread, as short kernels have on tb."""
+    """Context manager: one thread for stock cpu's kernels that this thread calls, as for short kernels on tb."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -19,7 +19,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-# For programs in a process of their own.
+# The beginning of programs that run in a process of their own.
 WORKER = '''
 import os, pathlib, time
 import torch

@@ -1,4 +1,4 @@
-"""Components check each other's function tables at import, and say in one sentence what to install."""
+"""Components check each other's function tables at import, and name the remedy in one sentence."""
 
 from __future__ import annotations
 

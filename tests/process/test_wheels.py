@@ -11,7 +11,7 @@ import pytest
 
 TORCH_FREE = ["tb_device", "tb_stream", "tb_allocator", "tb_generator"]
 TORCH_LINKED = ["tb_amp", "tb_ops", "torch_backend"]
-# Of the some 2 KiB that the loader keeps for all libraries that a process loads late, of whatever origin.
+# The allowed part of the about 2 KiB that the loader reserves for all libraries that a process loads late.
 STATIC_BYTES = 320
 
 
@@ -54,8 +54,8 @@ def test_torch_linked_packages_pin_the_torch_minor(module: str) -> None:
     assert f"torch=={minor}.*" in (requires(module.replace("_", "-")) or [])
 
 
-def test_little_of_what_threads_have_is_at_a_fixed_place() -> None:
-    """Where that room is used up, the next library that needs some does not load."""
+def test_libraries_use_little_static_thread_local_storage() -> None:
+    """If that room is used up, the next library that needs some cannot be loaded."""
     sizes = {}
     for library in (library for module in TORCH_FREE + TORCH_LINKED for library in libraries(module)):
         if "STATIC_TLS" not in dynamic_section(library):

@@ -1,4 +1,4 @@
-"""Random operators on tb have the bits of tb_generator alone, on every driver; checkpoints draw them again."""
+"""Random operators on tb are bit-identical to tb_generator alone on every driver; checkpoints repeat their numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CASES = [(name, dtype) for name, (_, _, dtypes) in PAIRS.items() for dtype in dt
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
-def test_torch_draws_what_the_generator_alone_draws(name: str, dtype: str) -> None:
+def test_random_operators_draw_the_numbers_of_the_generator_alone(name: str, dtype: str) -> None:
     on_torch, alone, _ = PAIRS[name]
     torch.manual_seed(SEED)
     drawn = [on_torch(torch.empty(count, device="tb", dtype=getattr(torch, dtype))).cpu() for count in (COUNT, 7)]
@@ -55,7 +55,7 @@ def test_permutations_and_dropout_are_those_of_the_generator_alone() -> None:
 
 
 def everything() -> str:
-    """A hash of all of the above and of strided targets."""
+    """A hash of the results of all cases, and of results in strided tensors."""
     digest = hashlib.sha256()
     torch.manual_seed(SEED)
     for name, dtype in CASES:

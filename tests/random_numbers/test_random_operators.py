@@ -1,4 +1,4 @@
-"""Random operators on tb: seeded, the same for every thread count and layout, of the right distribution."""
+"""Random operators on tb follow the seed, do not depend on thread count or layout, and have the right distributions."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_dropout_of_a_transposed_tensor_keeps_its_strides() -> None:
     assert bit_identical(out.cpu(), x.cpu() * mask.cpu() * 2)
 
 
-def test_dropout_at_its_ends() -> None:
+def test_dropout_with_probability_0_and_1() -> None:
     x = torch.randn(50, device="tb")
     assert bit_identical(F.dropout(x, 0.0), x)
     assert bit_identical(F.dropout(x, 1.0), torch.zeros_like(x))

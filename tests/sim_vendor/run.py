@@ -13,13 +13,13 @@ from pathlib import Path
 
 from sim_vendor.simulated import IMAGES, variables
 
-# A step takes seconds, which says nothing about a device: losses of the first 20 steps are compared with stock cpu's as
-# always, times are not, and little is done besides.
+# A simulated step takes seconds, and its time says nothing about a device. So the demo compares the losses of its first
+# 20 steps with stock cpu's, as always, but times nothing and trains for 5 steps only.
 DEMO = ["--untimed", "--steps", "5", "--sample", "20"]
 
 
 def main(command: list[str]) -> int:
-    """The status of a command, whose first word is `demo` or a command of tb-device."""
+    """Runs a command, whose first word is `demo` or a command of tb-device, and returns its status."""
     name = command[command.index("--driver") + 1]
     environment = {**os.environ, **variables(name)}
     if name in IMAGES and command[0] == "contract" and "--image" not in command:

@@ -1,4 +1,4 @@
-"""The simulated vendor libraries of tests/sim_vendor, built where they are needed, and their control functions."""
+"""Builds the simulated vendor libraries of tests/sim_vendor when they are needed, and calls their control functions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {"cuda": "libcuda.so.1", "npu": "libascendcl.so"}
-IMAGES = {"cuda": "contract_kernels.image"}  # the contract's kernels, for the simulation
+IMAGES = {"cuda": "contract_kernels.image"}  # the contract kit's kernels, compiled for the simulation
 
 
 def build(name: str) -> Path:
-    """Builds tests/sim_vendor/<name> below build/sim_vendor and returns the library; quick when nothing changed.
+    """Builds tests/sim_vendor/<name> below build/sim_vendor and returns the library; quick if nothing changed.
 
-    Needs meson and ninja in the Python environment. Raises subprocess.CalledProcessError when the build fails.
+    Needs meson and ninja in the Python environment. Raises subprocess.CalledProcessError if the build fails.
     """
     folder = ROOT / "build" / "sim_vendor" / name
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -31,9 +31,9 @@ def build(name: str) -> Path:
 
 
 def variables(name: str) -> dict[str, str]:
-    """The environment of a process whose driver `name` runs on its simulated library, which is built.
+    """Builds the simulated library of driver `name` and returns the environment of a process that uses it.
 
-    Device kernels for the simulated CUDA come from the host's compiler: the same sources, through a shim.
+    The host's compiler compiles device kernels for the simulated CUDA, from the same sources, through a shim.
     """
     found = {"TB_DRIVER": name, f"TB_{name.upper()}_LIBRARY": str(build(name))}
     if name == "npu":
@@ -49,7 +49,7 @@ _AFTER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Control:
-    """The control functions of a simulated library (tests/sim_vendor/*/sim_*.h), in this process."""
+    """The control functions (tests/sim_vendor/*/sim_*.h) of a simulated library in this process."""
 
     def __init__(self, name: str, library: Path) -> None:
         self._prefix = f"tb_sim{name}_"
@@ -62,37 +62,37 @@ class Control:
         return function
 
     def calls(self, function: str | None = None) -> int:
-        """Calls of one function so far, or of all."""
+        """The number of calls of one function so far, or of all functions."""
         ask = self._function("calls", ctypes.c_uint64, ctypes.c_char_p)
         return int(ask(function.encode() if function else None))
 
     def fault(self, function: str | None, nth: int, code: int, *, persistent: bool = False) -> None:
-        """The nth call from now on (from 0), of one function or of any, fails with `code`; nth < 0 takes it away."""
+        """Makes the nth call from now on (from 0), of one or of any function, fail with `code`; nth < 0 removes it."""
         ask = self._function("fault", None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32)
         ask(function.encode() if function else None, nth, code, persistent)
 
     def fail_task(self, nth: int, code: int) -> None:
-        """The nth copy or fill that a stream runs from now on fails with `code`."""
+        """Makes the nth copy or fill that a stream runs from now on fail with `code`."""
         self._function("fail_task", None, ctypes.c_int64, ctypes.c_int32)(nth, code)
 
     def after(self, function: str, call: Callable[[], None]) -> None:
-        """Runs `call` once, when the next call of the function has done its work and before it returns (npu)."""
-        self._after = _AFTER(lambda user: call())  # kept until it has run
+        """Runs `call` once, after the next call of the function has done its work and before it returns (npu only)."""
+        self._after = _AFTER(lambda user: call())  # must be alive until it has run
         ask = self._function("after", None, ctypes.c_char_p, _AFTER, ctypes.c_void_p)
         ask(function.encode(), self._after, None)
 
     def fired(self) -> tuple[int, str]:
-        """How often the fault came, and where last."""
+        """How often the fault occurred, and in which function last."""
         where = ctypes.c_char_p()
         count = self._function("fired", ctypes.c_uint64, ctypes.POINTER(ctypes.c_char_p))(ctypes.byref(where))
         return int(count), (where.value or b"").decode()
 
     def live(self) -> str:
-        """What is alive by kind, such as "2 streams"; "" when nothing is."""
+        """The objects that are alive by kind, such as "2 streams"; "" if there are none."""
         text = ctypes.create_string_buffer(1024)
         self._function("live", ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)(text, len(text))
         return text.value.decode()
 
     def misuse(self) -> str:
-        """The first call that the real library forbids; "" if there was none."""
+        """The first call so far that the real library forbids; "" if there was none."""
         return str(self._function("misuse", ctypes.c_char_p)().decode())

@@ -1,4 +1,4 @@
-"""tools/checks/abi.py finds what it promises to find, on copies of the headers with one thing broken each."""
+"""tools/checks/abi.py finds each kind of error, on copies of the headers with one error each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SYNCHRONIZE = SLOTS[SLOTS.index("/* event_synchronize.1") : SLOTS.index("/* ----
 
 @pytest.fixture
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
-    """The headers, the frozen layout and the reference pages in a folder of their own, with the packages' sources."""
+    """A folder with copies of the headers, the frozen layout and the reference pages, and a link to the packages."""
     shutil.copytree(ROOT / "shared" / "include", tmp_path / "shared" / "include")
     (tmp_path / "docs").mkdir()
     for page in ("abi-reference.md", "component-reference.md"):

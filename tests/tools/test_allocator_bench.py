@@ -1,4 +1,4 @@
-"""The allocator benchmark's verdicts, and what it does where a peer cannot be had."""
+"""The allocator benchmark's verdicts, and its behaviour if a peer is not available."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.allocator import acceptance, libraries, programs
 from benchmarks.allocator.acceptance import Line
 
 
-def test_a_promise_is_met_not_met_or_not_measured() -> None:
+def test_a_promise_can_be_met_not_met_or_not_measured() -> None:
     assert [Line("speed", value, 4).met for value in (4.0, 3.99, None)] == [True, False, None]
     assert [Line("waits", value, 1, at_least=False).met for value in (1.0, 1.01)] == [True, False]
     assert "NOT MET" in str(Line("speed", 3, 4))

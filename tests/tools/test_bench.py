@@ -1,4 +1,4 @@
-"""The benchmark's parts: interleaving, rows, aims, and that every case runs on both devices."""
+"""The parts of the benchmark: interleaving, rows, aims, and that every case runs on both devices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_blocks_take_turns_and_every_other_round_is_swapped() -> None:
     assert "".join(order) == "abc" + "abc" + "cba" + "abc"
 
 
-def test_a_subject_is_prepared_before_each_of_its_blocks_and_the_time_leaves_that_out() -> None:
+def test_a_subject_is_prepared_before_each_block_outside_of_the_time() -> None:
     order: list[str] = []
 
     def prepare() -> None:
@@ -46,7 +46,7 @@ def test_a_subject_is_prepared_before_each_of_its_blocks_and_the_time_leaves_tha
     assert found.microseconds[0] < 2_000
 
 
-def test_idleness_and_warming_calls_come_before_a_block_and_are_not_timed() -> None:
+def test_the_pause_and_warm_up_calls_before_a_block_are_not_timed() -> None:
     order: list[str] = []
     subject = Subject(lambda: order.append("call"), prepare=lambda: order.append("prepare"))
     found = compare([subject], Plan(calls=2, rounds=1, wait_inside=True, warm=3, pause=0.02))
@@ -110,13 +110,13 @@ def test_a_bound_is_met_up_to_its_value_and_not_above() -> None:
     assert aims_text(verdicts([fine, slow])).splitlines()[-1] == "3 of 4 aims met"
 
 
-def test_every_row_has_an_aim_but_those_that_share_their_code_with_stock_cpu_or_wait() -> None:
+def test_every_row_has_an_aim_except_views_and_copies_to_the_host() -> None:
     held = {v.name for name in OPERATORS for v in verdicts([replace(ROW, name=name, kind="operator")])}
     assert set(OPERATORS) - held == {"view", "copy device to host"}
     assert {v.name for name in STEPS for v in verdicts([replace(ROW, name=name)])} == set(STEPS)
 
 
-def test_copies_are_held_to_stock_but_for_those_from_pinned_memory() -> None:
+def test_copies_have_an_aim_except_those_from_pinned_memory() -> None:
     held = {v.name: v.bound for name in COPIES for v in verdicts([replace(ROW, name=name, kind="copy")])}
     assert set(COPIES) - set(held) == {f"{PINNED} {size}" for size in SIZES}
     assert set(held.values()) == {1.3}
@@ -207,7 +207,7 @@ def compiled_row(name: str, ratio: float, host: float) -> compiled.Row:
 
 
 def long_row(default: float) -> compiled.Row:
-    """2 ms for stock's compiled step, and `default` microseconds for torch.compile(model) on tb."""
+    """A row with 2 ms for stock's compiled step and `default` microseconds for torch.compile(model) on tb."""
     row = compiled_row("transformer d512", 1.0, 5.0)
     return replace(row, microseconds={**row.microseconds, "cpu compiled": 2000.0, "compiled": default})
 
@@ -225,7 +225,7 @@ def test_a_compiled_row_meets_its_aim_by_its_ratio_and_by_the_host_s_time() -> N
 
 
 def test_a_compiled_row_is_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """With Inductor left out: it takes half a minute for a model."""
+    """Other backends replace Inductor, which takes half a minute for a model."""
     right = compiled._training
 
     def training(name: str, device: str, **options: str) -> Training:

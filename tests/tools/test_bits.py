@@ -1,4 +1,4 @@
-"""The bit-exact comparison fails for each difference that a kernel could make, and names the first one."""
+"""The bit-exact comparison finds each difference that a kernel could cause, and names the first one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_both_parts_of_complex_numbers_count() -> None:
 
 
 def test_nan_equals_every_nan() -> None:
-    """Sign and payload of a NaN are left open by IEEE 754, and by PyTorch's own kernels."""
+    """Neither IEEE 754 nor PyTorch's kernels define the sign and payload of a NaN."""
 
     def of_bits(bits: int) -> Tensor:
         return torch.frombuffer(bytearray(struct.pack("<I", bits)), dtype=torch.float32)

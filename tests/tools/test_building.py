@@ -1,4 +1,4 @@
-"""Digests and dependency order: what decides whether a wheel is built again and what is installed."""
+"""Digests, by which a wheel is built again, and the order of dependencies, in which wheels are installed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_circle_of_dependencies_is_refused(tree: pathlib.Path) -> None:
         read_packages(tree)
 
 
-def test_the_packages_depend_one_way_and_four_know_no_torch() -> None:
+def test_dependencies_of_packages_go_one_way_and_four_need_no_torch() -> None:
     packages = read_packages()
     assert len(packages) == 8
     assert {p.name for p in packages.values() if not p.uses_torch} == TORCH_FREE

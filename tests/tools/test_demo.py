@@ -81,7 +81,7 @@ def test_masks_from_outside_replace_those_of_dropout() -> None:
 
     def ones(shape: torch.Size, kept: float) -> torch.Tensor:
         shapes.append(shape)
-        return torch.full(shape, kept)  # cancels the scaling: the model without dropout
+        return torch.full(shape, kept)  # cancels dropout's scaling, so the result is that of the model without dropout
 
     tokens = torch.randint(256, (1, 8))
     model.set_mask_source(ones)

@@ -1,4 +1,4 @@
-"""tools/docs notices dead links, missing pages and missing names, on small trees with one thing wrong each."""
+"""tools/docs finds dead links, missing pages and missing names, on small trees with one error each."""
 
 from __future__ import annotations
 

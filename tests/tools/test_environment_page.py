@@ -13,7 +13,7 @@ SOURCE = "packages/tb-ops/src/tb_ops/planted.py"
 
 @pytest.fixture
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
-    """The page, and every source of the product, which the check finds right."""
+    """A copy of the page and of all product sources, which passes the check."""
     (tmp_path / environment.PAGE).parent.mkdir()
     shutil.copy(environment.ROOT / environment.PAGE, tmp_path / environment.PAGE)
     for pattern in environment.SOURCES:

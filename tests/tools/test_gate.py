@@ -1,4 +1,4 @@
-"""The gate that keeps a stream busy: it holds that stream alone, and lets it go however the test ends."""
+"""The gate that keeps a stream busy holds only that stream, and opens however the test ends."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_failing_block_opens_the_gate_and_its_error_stays() -> None:
     assert time.monotonic() - begin < 10
 
 
-def test_a_block_that_waits_for_what_it_holds_gets_an_error_and_no_hang() -> None:
+def test_a_block_that_waits_for_its_own_gate_gets_an_error() -> None:
     with pytest.raises(TimeoutError, match=r"opened by itself after 0\.2 s.*Call open\(\)"), held(seconds=0.2):
         torch.accelerator.synchronize()
 
@@ -86,7 +86,8 @@ def test_the_gate_opens_once_its_thread_waits_and_not_before() -> None:
     with held() as gate:
         gate.open_once_this_thread_waits()
         end = time.monotonic() + 0.1
-        while time.monotonic() < end:  # at work, and without Python's lock now and then
+        # The thread computes, and releases Python's lock now and then.
+        while time.monotonic() < end:
             pass
         assert not torch.accelerator.current_stream().query()
         torch.accelerator.synchronize()

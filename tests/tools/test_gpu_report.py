@@ -1,4 +1,4 @@
-"""The report about a GPU, on the simulated libcuda: what it says, and that no part takes another's result along."""
+"""The report about a GPU on the simulated libcuda: its text, and that a failing part loses no other part's result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIMULATION = "(SIMULATION, not a GPU)"
 
 @pytest.fixture
 def report(tmp_path: Path) -> Report:
-    """Runs the command with some parts; what it printed, and its JSON, {} if there is none."""
+    """Runs the command with some parts; returns the finished process and the JSON, {} if there is none."""
 
     def run(*arguments: str, only: list[str], **variables: str) -> tuple[subprocess.CompletedProcess[str], Any]:
         out = tmp_path / "report.json"
@@ -79,7 +79,7 @@ def test_the_allocators_workload_and_the_conformance_run_on_the_simulated_cuda(r
     assert done.returncode == 0, done.stdout
     [peak, taken, *_] = found["parts"]["allocator"]["rows"]
     assert peak[0].startswith("peak reserved")
-    assert peak[1] == peak[2] > 0  # both are tb-allocator here, and the workload is the same
+    assert peak[1] == peak[2] > 0  # both run the same workload with tb-allocator here
     assert taken[1] > 0
     assert found["parts"]["conformance"]["text"].startswith("2 of 2 cases ran, 0 failed")
 
@@ -110,7 +110,7 @@ PARTS = {
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Where benchmarks.gpu.parts has the parts of this file."""
+    """An environment in which benchmarks.gpu.parts has the parts of this file."""
     package = tmp_path / "benchmarks" / "gpu" / "parts"
     package.mkdir(parents=True)
     for name, code in PARTS.items():
@@ -119,25 +119,25 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(tmp_path)}
 
 
-def test_a_part_that_dies_is_a_failure_with_its_last_words(environment: dict[str, str]) -> None:
+def test_a_part_that_crashes_is_a_failure_with_its_last_output(environment: dict[str, str]) -> None:
     died = gpu_report.run_part("dies", 60, [], environment)
     assert died["outcome"] == "failed"
     assert died["text"] == "the part ended with status -6: these were my last words\n"
     assert gpu_report.run_part("works", 60, [], environment)["outcome"] == "passed"
 
 
-def test_a_part_that_takes_too_long_is_ended_with_all_it_started(environment: dict[str, str]) -> None:
+def test_a_part_that_takes_too_long_is_killed_with_its_children(environment: dict[str, str]) -> None:
     hung = gpu_report.run_part("hangs", 3, [], environment)
     assert hung["outcome"] == "failed"
     before, _, after = hung["text"].partition(": child ")
     assert before == "the part was not done after 3 s and was ended"
-    with contextlib.suppress(ProcessLookupError):  # it is gone already
+    with contextlib.suppress(ProcessLookupError):  # the process has ended already
         [(_, event)] = select_when_ended(int(after))
         assert event == select.POLLIN
 
 
 def select_when_ended(process: int) -> list[tuple[int, int]]:
-    """Waits for the end of a process that is nobody's child here; an empty list after a minute."""
+    """Waits for the end of a process that is not a child of this one; returns an empty list after a minute."""
     poll = select.poll()
     poll.register(os.pidfd_open(process), select.POLLIN)
     return poll.poll(60_000)

@@ -32,13 +32,13 @@ GOOD = [
 
 
 @pytest.mark.parametrize("text", GOOD)
-def test_what_is_there_or_no_name_passes(text: str, tree: pathlib.Path) -> None:
+def test_existing_files_and_other_text_pass(text: str, tree: pathlib.Path) -> None:
     (tree / "docs/page.md").write_text(text)
     assert named_files.check(tree) == []
 
 
 @pytest.mark.parametrize("name", ["launch/lunch.h", "aunch/launch.h", "lunch/", "src/launch/launch.cpp"])
-def test_what_is_not_there_is_found_with_its_place(name: str, tree: pathlib.Path) -> None:
+def test_a_missing_file_is_found_with_its_place(name: str, tree: pathlib.Path) -> None:
     (tree / "docs/page.md").write_text(f"# Page\n\n`launch/launch.h` and `{name}`\n")
     assert named_files.check(tree) == [f"docs/page.md:3: no tracked file or folder is '{name}'"]
 

@@ -1,4 +1,4 @@
-"""The pictures of the documents are what their scripts draw."""
+"""The pictures of the documents are the output of their scripts."""
 
 from __future__ import annotations
 

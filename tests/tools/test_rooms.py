@@ -1,4 +1,4 @@
-"""The check of rooms: what it reports in a small tree, and that the repository passes it."""
+"""The check of rooms reports errors in a small tree, and the repository passes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Check = Callable[..., list[str]]
 
 @pytest.fixture
 def problems(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Writes the tree, changed, and returns what the check prints behind the graph."""
+    """Writes the tree with changes, and returns what the check prints after the graph."""
 
     def run(changed: dict[str, str] | None = None, table: str = TABLE) -> list[str]:
         for name, text in {**FILES, **(changed or {})}.items():

@@ -33,7 +33,7 @@ LOADING = "packages/tb-device/contract/cases/core/abi.cpp"
 MUTANTS = "packages/tb-device/contract/cases/core/memory.mutants.cpp"
 SLOTS = "shared/include/tb/driver_slots.inc"
 
-# What is changed and what the check must say. Each is one mistake somebody makes.
+# Mistakes: the file, the text that is replaced, its replacement, and the message of the check.
 BREAKS = {
     "a rule that no case proves any more": (LOADING, '"V5"', '"V2"', "cites V5: build_id is not empty"),
     "a new rule without a case": (SLOTS, "mem_free.2 NULL", "mem_free.3 New. mem_free.2 NULL", "cites mem_free.3: New"),

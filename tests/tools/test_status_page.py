@@ -1,4 +1,4 @@
-"""docs/status.md has what the drivers offer."""
+"""The matrix of docs/status.md agrees with the drivers."""
 
 from __future__ import annotations
 

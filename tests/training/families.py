@@ -1,4 +1,4 @@
-"""Small models of every family, as the tests train them."""
+"""Small models of every family, which the tests train."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ SEED = 5
 FAMILIES: dict[str, Callable[[], Case]] = {
     "mlp": lambda: mlp(MlpSettings()),
     "gpt": lambda: gpt(ModelSettings(width=16, heads=2, blocks=2, context=8, dropout=0.1), batch=4),
-    # On smaller images batch norm magnifies rounding, so that stock CPU at one thread and at two soon part company.
+    # On smaller images batch norm magnifies rounding errors, so that stock CPU's losses on one and on two threads
+    # diverge.
     "resnet18": lambda: resnet18(ImageSettings(image=32, batch=8)),
     "vit": lambda: vit(VitSettings()),
     "lstm": lambda: lstm(LstmSettings()),

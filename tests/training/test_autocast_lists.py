@@ -1,4 +1,4 @@
-"""PyTorch's own lists of what autocast does, executed on tb: values by PyTorch's harness, dtypes as CUDA gives them."""
+"""Runs PyTorch's own autocast test lists on tb: values are checked by PyTorch's harness, dtypes against CUDA's."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from torch.testing._internal import autocast_test_lists
 from torch.utils._pytree import tree_map
 from torch_backend.conformance.bits import bit_identical
 
-AutocastTestLists: Any = autocast_test_lists.AutocastTestLists  # its module has no types
+AutocastTestLists: Any = autocast_test_lists.AutocastTestLists  # the module has no types
 AutocastCPUTestLists: Any = autocast_test_lists.AutocastCPUTestLists
 TestAutocast: Any = autocast_test_lists.TestAutocast
 LOW = [torch.float16, torch.bfloat16]
 CUDNN = pytest.mark.xfail(strict=True, reason="an operator of the cuDNN library: no other device has a kernel for it")
 AVERAGE = pytest.mark.xfail(strict=True, reason="the CPU's kernel takes no 16-bit types, which CUDA leaves as they are")
 IMPOSSIBLE = {"cudnn_convolution": CUDNN, "cudnn_convolution_transpose": CUDNN, "avg_pool3d": AVERAGE}
-# A build without CUDA cannot tell these results of CUDA: it has to read a value, or to ask the CUDA library. The lists'
-# own expectation is used.
+# A build without CUDA cannot predict CUDA's results of these operators, because it would have to read a value or call
+# the CUDA library. For these the expectation of the lists is used.
 UNREPORTED = {"equal", "grid_sampler", "gru_cell", "cudnn_convolution", "cudnn_convolution_transpose"}
 
 
@@ -33,7 +33,8 @@ class Case:
         self.list_name, self.name, self.arguments = list_name, entry[0], arguments
         self.options: dict[str, Any] = next((part for part in entry[2:] if isinstance(part, dict)), {})
         self.out_type = next((part for part in entry[2:] if isinstance(part, torch.dtype)), None)
-        if self.name == "einsum":  # the list has the equation in the place of the tensors, and another number of them
+        # For einsum the list has the equation instead of the tensors, and a different number of entries.
+        if self.name == "einsum":
             self.arguments = ("ij,jk->ik", *entry[2])
         on_nn = list_name.startswith("nn_") or list_name == "banned"
         bindings: Any = torch._C
@@ -87,7 +88,7 @@ def run_as(case: Case, low: torch.dtype) -> torch.dtype:
 
 
 def test_einsum_gets_the_lower_type() -> None:
-    # The harness would take the equation apart.
+    # The harness would split the equation into characters.
     a, b = torch.randn(2, 8, 8, device="tb")
     with torch.autocast("tb", torch.bfloat16):
         found = torch.einsum("ij,jk->ik", a, b)
@@ -102,7 +103,7 @@ def test_einsum_gets_the_lower_type() -> None:
 def test_values_are_those_of_casting_by_hand(case: Case, low: torch.dtype, harness: Any) -> None:
     arguments = tree_map(lambda x: x.to("tb") if isinstance(x, Tensor) else x, case.arguments)
     if low is torch.bfloat16 and "need_autocast_promote" in case.list_name:
-        # The lists' float16 tensors do not go with bfloat16, but other ones do.
+        # Autocast to bfloat16 does not promote the lists' float16 tensors, so they are converted.
         arguments = tree_map(lambda x: x.bfloat16() if getattr(x, "dtype", 0) == torch.float16 else x, arguments)
     harness._run_autocast_outofplace(
         case.name,
@@ -121,7 +122,7 @@ def dtypes_of(result: Any) -> Any:
 
 
 def on_cuda(case: Case, low: torch.dtype) -> Any:
-    """The dtypes that CUDA gives, or the sort of exception: its rules are in every build, fake tensors ask for them."""
+    """The dtypes of CUDA's results, or the exception's type. Fake tensors can apply CUDA's rules in every build."""
     before = torch.get_autocast_dtype("cuda")
     with FakeTensorMode():
         arguments = tree_map(

@@ -1,4 +1,4 @@
-"""Mixed precision on tb: scalers that wait for nothing and skip what overflowed, custom functions, nested regions."""
+"""Mixed precision on tb: scalers that do not wait and that skip overflowed steps, custom functions, nested regions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Make = Callable[[list[Tensor]], torch.optim.Optimizer]
 
 
 class Counting(torch.optim.Optimizer):
-    """An optimizer of one's own that counts on the host, in its group."""
+    """A custom optimizer that counts its steps on the host, in its group."""
 
     def __init__(self, params: Any) -> None:
         super().__init__(params, {"calls": 0})
@@ -46,7 +46,7 @@ OPTIMIZERS: dict[str, Make] = {
 
 
 def train(device: str, make: Make, scaler: Any, overflows: set[int]) -> tuple[list[float], list[Tensor]]:
-    """Scales after each step, and the parameters; gradients overflow in the steps named."""
+    """The scales after each step, and the parameters. Gradients overflow in the steps `overflows`."""
     random = torch.Generator().manual_seed(3)
     parameters = [torch.randn(shape, generator=random).to(device).requires_grad_() for shape in [(7, 5), (5,)]]
     optimizer, scales = make(parameters), []
@@ -66,7 +66,7 @@ def train(device: str, make: Make, scaler: Any, overflows: set[int]) -> tuple[li
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("stock", [False, True], ids=["ours", "stock"])
 def test_overflow_skips_the_step_and_halves_the_scale_as_on_the_cpu(name: str, stock: bool) -> None:
-    # PyTorch's class leaves the momentum of the fused kernel unset if the first step overflows.
+    # With PyTorch's class, momentum of the fused kernel stays uninitialised if the first step overflows.
     overflows = {1, 4} if stock and name == "SGD, fused momentum" else {0, 3, 4}
     options: dict[str, Any] = {"init_scale": 64.0, "growth_interval": 2}
     scaler = torch.amp.GradScaler("tb", **options) if stock else tb_amp.GradScaler(**options)
@@ -122,11 +122,11 @@ def test_a_step_waits_for_nothing(run_python: RunPython, tmp_path: Any) -> None:
     calls = str(tmp_path / "calls.jsonl")
     done = run_python(WAITS.format(file=calls), env={"TB_LAYERS": f"trace:file={calls}"})
     none, one = "[0, 0, 0]", "[1, 1, 1]"
-    # RMSprop counts steps on the host; the stock class reads whether gradients overflowed. Else nothing waits.
+    # Only RMSprop, which counts steps on the host, and the stock class, which reads found_inf, wait.
     assert done.stdout.split("\n")[:-1] == [none, none, none, none, none, one, one]
 
 
-def test_an_optimizer_that_counts_on_the_host_is_warned_of_once_with_the_remedy() -> None:
+def test_an_optimizer_that_counts_on_the_host_warns_once_with_the_remedy() -> None:
     scaler = tb_amp.GradScaler()
     with pytest.warns(UserWarning, match=r"Make it NAdam\(\.\.\., capturable=True\) and no step waits") as warned:
         train("tb", OPTIMIZERS["NAdam"], scaler, set())
@@ -134,12 +134,12 @@ def test_an_optimizer_that_counts_on_the_host_is_warned_of_once_with_the_remedy(
     assert warned[0].filename == __file__
 
 
-def test_a_saved_optimizer_goes_on_where_it_was() -> None:
+def test_a_saved_optimizer_continues_from_its_state() -> None:
     p, q = (torch.ones(3, device="tb", requires_grad=True) for _ in range(2))
     first, second = torch.optim.AdamW([p]), torch.optim.AdamW([q])
     for one, parameter in ((first, p), (second, q)):
         parameter.grad = torch.full((3,), 0.5, device="tb")
-        one.step()  # counts on the host so far
+        one.step()  # so far the optimizer counts steps on the host
     scaler = tb_amp.GradScaler(init_scale=1.0)
     scaler.scale(p)
     scaler.step(first)
@@ -154,7 +154,7 @@ def test_a_saved_optimizer_goes_on_where_it_was() -> None:
     assert third.state[q]["step"].item() == 3
 
 
-def test_custom_functions_take_the_dtype_that_they_ask_for() -> None:
+def test_custom_functions_get_the_dtype_that_they_ask_for() -> None:
     class Product(torch.autograd.Function):
         @staticmethod
         @torch.amp.custom_fwd(device_type="tb", cast_inputs=torch.float16)  # type: ignore[untyped-decorator]
@@ -195,7 +195,7 @@ def test_custom_functions_take_the_dtype_that_they_ask_for() -> None:
     assert set(a.grad.flatten().tolist()) == {2.0}
 
 
-def test_regions_may_be_nested_disabled_and_of_one_thread() -> None:
+def test_regions_may_be_nested_or_disabled_and_belong_to_a_thread() -> None:
     import threading
 
     x = torch.ones(4, 4, device="tb")

@@ -14,11 +14,11 @@ from examples.models.case import OPTIMIZERS, Training
 from training.families import FAMILIES, SEED
 
 STEPS = 20
-OWN_ORDER = {"lstm"}  # of sums
+OWN_ORDER = {"lstm"}  # families whose kernels on tb add in a different order
 
 
 def losses(family: str, optimizer: str, device: str) -> list[float]:
-    """Of STEPS steps, read at the end, so that on tb nothing waits in between."""
+    """The losses of STEPS steps, which are read at the end, so that tb does not wait between steps."""
     torch.manual_seed(SEED)
     case = replace(FAMILIES[family](), optimizer=OPTIMIZERS[optimizer])
     if isinstance(case.model, LanguageModel) and device == "cpu":
@@ -37,8 +37,8 @@ def without_fallbacks(run: Callable[[], list[float]]) -> list[float]:
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_losses_are_those_of_stock_cpu_to_the_bit(family: str, optimizer: str) -> None:
-    """With one thread the same kernels add in the same order on both sides; float LSTM layers are tb's own."""
+def test_the_losses_are_bit_identical_to_stock_cpu(family: str, optimizer: str) -> None:
+    """With one thread the same kernels add in the same order on both sides, except for tb's own float LSTM layers."""
     on_tb = without_fallbacks(lambda: losses(family, optimizer, "tb"))
     on_cpu = losses(family, optimizer, "cpu")
     assert on_tb == (pytest.approx(on_cpu, rel=1e-5, abs=0) if family in OWN_ORDER else on_cpu)
@@ -47,7 +47,7 @@ def test_the_losses_are_those_of_stock_cpu_to_the_bit(family: str, optimizer: st
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_losses_are_those_of_stock_cpu_with_all_threads(family: str) -> None:
-    """While the host still works tb uses a thread less than stock CPU, so sums may be cut in other places."""
+    """While the host works, tb uses one thread less than stock CPU, so sums may be divided differently."""
     on_tb = without_fallbacks(lambda: losses(family, "adamw_fused", "tb"))
     assert on_tb == pytest.approx(losses(family, "adamw_fused", "cpu"), rel=1e-5, abs=0)
 

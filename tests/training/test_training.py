@@ -138,13 +138,13 @@ def test_gradient_scaling_skips_a_step_with_infinite_gradients() -> None:
     assert not bit_identical(model.weight.detach().cpu(), before)
 
 
-def test_deterministic_algorithms_give_the_bits_of_the_cpu_at_its_thread_count() -> None:
+def test_deterministic_algorithms_are_bit_identical_to_the_cpu_with_the_same_threads() -> None:
     x = torch.randn(2000, 700, generator=torch.Generator().manual_seed(1))
     on_tb = x.to(TB)
     expected = [x.sum(), x.mean(0), x.t() @ x]
     torch.use_deterministic_algorithms(True)
     try:
-        for _ in range(6):  # kernels are timed on one and on several threads in the first calls
+        for _ in range(6):  # the first calls time the kernels on one and on several threads
             found = [on_tb.sum(), on_tb.mean(0), on_tb.t() @ on_tb]
             assert [bit_identical(a.cpu(), b) for a, b in zip(found, expected, strict=True)] == [True] * 3
     finally:

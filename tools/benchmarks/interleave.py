@@ -1,4 +1,4 @@
-"""Interleaved timing of the same thing on several subjects: blocks in turn, ratios of neighbours, medians."""
+"""Interleaved timing of several subjects: they run blocks in turn, and medians of times and of ratios are reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Call = Callable[[], object]
 
 
 def nothing() -> None:
-    """For a subject that needs no preparation, or has nothing to wait for."""
+    """Does nothing: the default for a subject that needs no preparation or no wait."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Ratio:
-    """First subject to another: median, least and greatest over rounds."""
+    """The ratio of the first subject's time to another's: median, least and greatest over rounds."""
 
     median: float
     least: float
@@ -56,7 +56,7 @@ class Comparison:
 
 
 def _block(subject: Subject, plan: Plan) -> float:
-    """Microseconds per call."""
+    """Runs one block and returns the microseconds per call."""
     subject.prepare()
     call = subject.call
     if plan.pause:

@@ -17,7 +17,7 @@ PROCESSORS = pathlib.Path("/proc/cpuinfo")
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows as they shall read. `text`: what the reader has to know before the table."""
+    """A table as it appears on the page. `text`: what the reader has to know before the table."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -33,7 +33,7 @@ def _cell(value: object) -> str:
 
 
 def _first(file: pathlib.Path, key: str) -> str:
-    """The value of the first line `key : value` of a file of /proc; '' where there is none."""
+    """The value of the first line `key : value` of a file of /proc; '' if there is none."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
 

@@ -20,7 +20,7 @@ def _percent(share: float) -> str:
 
 
 def _met(aims: Sequence[Results], name: str) -> list[str]:
-    """How many aims are met, and which are not. `name`: of the key that has an aim's text."""
+    """Notes on how many aims are met, and which are not. `name`: the key under which an aim has its text."""
     judged = [aim for aim in aims if aim["met"] is not None]
     unmeasured = [aim[name] for aim in aims if aim["met"] is None]
     notes = [f"{sum(bool(aim['met']) for aim in judged)} of {len(judged)} aims met"]
@@ -33,7 +33,7 @@ def _aim(aim: Results) -> str:
 
 
 def operators_and_steps(report: Results) -> str:
-    """Of `nox -s bench`: its JSON."""
+    """The page of `nox -s bench`. report: its JSON."""
     columns = [
         "",
         "threads",
@@ -60,7 +60,7 @@ def operators_and_steps(report: Results) -> str:
 
 
 def graphs(rows: Sequence[Results], aim: float) -> str:
-    """Of `nox -s bench-graphs`: its JSON."""
+    """The page of `nox -s bench-graphs`. rows: its JSON."""
     listed = [
         [row["name"], f"{row['eager']:.3f}", f"{row['replay']:.3f}", f"{row['ratio']:.2f}", row["operations"]]
         for row in rows
@@ -74,7 +74,7 @@ def graphs(rows: Sequence[Results], aim: float) -> str:
 
 
 def compiled(rows: Sequence[Results], ways: Sequence[str], met: Sequence[bool]) -> str:
-    """Of `nox -s bench-compile`: its JSON, the names of the ways, and whether each row meets its aim."""
+    """The page of `nox -s bench-compile`. rows: its JSON. met: whether each row meets its aim."""
     columns = ["a training step", "threads", *(f"{way}, us" for way in ways), "host, us", "captured to cpu compiled"]
     columns += ["to cpu plain"]
     listed = []
@@ -103,7 +103,7 @@ def _trace(name: str) -> str:
 
 
 def allocator(report: Results) -> str:
-    """Of `nox -s bench-allocator`: its JSON. Times against the peers are there only where they were measured."""
+    """The page of `nox -s bench-allocator`. report: its JSON. Without measured peers it has no tables against them."""
     traces, plans = [], []
     for name, one in report["traces"].items():
         missed = ", ".join(step for step, done in one["ladder"].items() if not done) or "none"
@@ -139,7 +139,7 @@ def allocator(report: Results) -> str:
 
 
 def _times(times: Results | None) -> list[tuple[str, Results, str]]:
-    """(title, by row and program, key) of the tables against the peers."""
+    """The tables against the peers: (title, results by row and program, key of the figure)."""
     if not times:
         return []
     programs = times["pairs"]
@@ -152,7 +152,7 @@ def _times(times: Results | None) -> list[tuple[str, Results, str]]:
 
 
 def generator(rows: Results) -> str:
-    """Of `nox -s bench-generator`: its JSON."""
+    """The page of `nox -s bench-generator`. rows: its JSON."""
     names = list(next(iter(rows.values()))["nanoseconds"]) if rows else []
     peers = (*names[1:2], "NumPy")
     listed = []
@@ -170,7 +170,7 @@ def generator(rows: Results) -> str:
 
 
 def statistics(found: Mapping[str, Mapping[str, float]], samples: int, failed: Sequence[str]) -> str:
-    """Of `nox -s statistics`: each distribution's statistics, and what failed, dieharder's tests included."""
+    """The page of `nox -s statistics`. found: each distribution's statistics. failed: failures, also dieharder's."""
     columns = ("moments", "chi-square", "distance")
     rows = [[name, *(f"{one[what]:+.2f}" if what in one else "" for what in columns)] for name, one in found.items()]
     text = (
@@ -182,7 +182,7 @@ def statistics(found: Mapping[str, Mapping[str, float]], samples: int, failed: S
 
 
 def demo(result: Results, held_out: float) -> str:
-    """Of `nox -s demo`: the fields of its JSON, and the loss on held-out files."""
+    """The page of `nox -s demo`. result: its JSON. held_out: the loss on held-out files."""
 
     def time(value: float | None) -> str:
         return "not timed" if value is None else f"{value:.2f}"
@@ -203,6 +203,6 @@ def demo(result: Results, held_out: float) -> str:
 
 
 def fuzz(summary: str, seed: int, seconds: float) -> str:
-    """Of `nox -s fuzz`: the line that it prints."""
+    """The page of `nox -s fuzz`. summary: the line that it prints."""
     table = Table(["run", "figure"], [[f"seed {seed}", summary], ["seconds", f"{seconds:.1f}"]])
     return page("Random operator programs", "nox -s fuzz", [table])

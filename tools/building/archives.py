@@ -1,4 +1,4 @@
-"""What is built of a package beside its wheel: its source archive, and targets of its C++ tests."""
+"""Builds a package's source archive, and targets of its C++ tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from building.packages import ROOT, Package
 
 
 def check_archive(session: nox.Session, packages: Mapping[str, Package], package: Package) -> None:
-    """Writes the source archive to build/sdist; an error unless its wheel, built elsewhere, has what the tree's has."""
+    """Writes the source archive to build/sdist. A wheel that is built from it must have the tree's wheel's files."""
     environment = build_environment(session, packages, package)
     with tempfile.TemporaryDirectory() as scratch:
         place = pathlib.Path(scratch)
@@ -33,7 +33,7 @@ def check_archive(session: nox.Session, packages: Mapping[str, Package], package
         environment.run(
             session,
             *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"),
-            # The check is about files, which a build without optimisation needs as well.
+            # The check compares file names only, so the build may skip optimisation.
             *("-C", "setup-args=-Doptimization=0", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
             *("-w", str(place / "wheel"), str(unpacked)),
         )

@@ -1,8 +1,8 @@
-"""Virtual environments under .nox/, made once, shared between sessions, and never stale.
+"""Virtual environments under .nox/, which are made once, shared between sessions and kept up to date.
 
 An environment is made again when its requirements change, and gets a new wheel when the wheel's digest changes. torch
-is installed once, into an environment of its own; the others that declare it get it by hard links, which takes a second
-and no disk. That is safe because pip and Python replace files and never write into them.
+is installed once, into its own environment. The others that declare it get it by hard links, which take a second and no
+disk space. This is safe because pip and Python replace files and never write into them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WHEELHOUSE = ROOT / "wheelhouse"
 
 @contextlib.contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """One process at a time makes a thing: two sessions may run at once in one tree."""
+    """Holds a lock between processes, since two sessions may run at once in one tree."""
     PLACE.mkdir(exist_ok=True)
     with open(PLACE / f"{name}.lock", "w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -73,7 +73,7 @@ class Environment:
             self.run(session, "python", "-m", "pip", "install", "-q", *arguments, silent=True)
 
     def version_of(self, project: str) -> str:
-        """The installed version of a project, read from its metadata folder; LookupError without one."""
+        """The installed version of a project, read from its metadata folder. LookupError: it is not installed."""
         for folder in self.site_packages.glob("*.dist-info"):
             name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
             if requirement_name(name) == project:
@@ -104,7 +104,7 @@ class Environment:
                 self.install(session, *requirements, *(str(w.path) for w in wheels))
                 self.run(session, "python", "-m", "pip", "check", silent=True)
             else:
-                # pip takes a wheel of the installed version for installed, hence by force.
+                # --force-reinstall, because pip does not replace a package by a wheel of the same version.
                 stale = [w for w in wheels if state["wheels"].get(w.package.name) != w.digest]
                 if not stale:
                     return self
@@ -121,7 +121,7 @@ class Environment:
             return
         for entry in source.site_packages.iterdir():
             target = self.site_packages / entry.name
-            if target.exists():  # pip, the environment's own
+            if target.exists():  # such as pip, which each environment has
                 continue
             if entry.is_dir():
                 shutil.copytree(entry, target, symlinks=True, copy_function=_link)
@@ -137,7 +137,7 @@ def _link(source: str, target: str) -> None:
 
 
 def prepare_torch(session: nox.Session) -> Environment:
-    """The environment that holds torch and nothing else; the others are linked from it."""
+    """The environment that contains only torch. The others get torch by links to it."""
     return Environment("torch").prepare(session, [TORCH])
 
 
@@ -153,7 +153,10 @@ def _build_environment(session: nox.Session, packages: Mapping[str, Package], to
 
 
 def build_environment(session: nox.Session, packages: Mapping[str, Package], package: Package) -> Environment:
-    """Where the wheel of `package` is built: the build requirements of all packages of its kind."""
+    """The environment in which `package` is built. It has the build requirements of all packages of its kind.
+
+    There are two kinds: packages that link torch, and the others.
+    """
     return _build_environment(session, packages, package.links_torch)
 
 

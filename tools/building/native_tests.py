@@ -1,6 +1,6 @@
-"""Programs of a package's C++ tests (tests/cpp), built where Python tests and benchmarks need them.
+"""Builds programs of a package's C++ tests (tests/cpp) for Python tests and benchmarks.
 
-The wheel holds nothing of them: test code is compiled into programs of its own.
+The wheel contains no test code.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def build(package: str, target: str) -> Path:
-    """Builds tests/cpp's program `target` below build/native/<package>; quick when nothing changed.
+    """Builds the program `target` of tests/cpp below build/native/<package>; quick if nothing changed.
 
-    Needs meson, ninja and nanobind in the Python environment. Raises RuntimeError with the compiler's output when the
+    Needs meson, ninja and nanobind in the Python environment. Raises RuntimeError with the compiler's output if the
     build fails.
     """
     folder = ROOT / "build" / "native" / package

@@ -1,4 +1,4 @@
-"""The packages of this repository, as their own pyproject.toml files describe them."""
+"""The packages of this repository, as their pyproject.toml files describe them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TORCH = "torch==2.13.*"
 
-# Not part of a wheel: a change there must not build it again.
+# Folders that are not part of a wheel. A change there must not cause a new build.
 _OUTSIDE_THE_WHEEL = {"tests", "testing", "build", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 
 
@@ -69,7 +69,7 @@ class Package:
 
 
 def read_package(directory: pathlib.Path, shared: pathlib.Path) -> Package:
-    """The package in `directory`; KeyError where pyproject.toml lacks a field."""
+    """The package in `directory`. KeyError: pyproject.toml lacks a field."""
     text = tomllib.loads((directory / "pyproject.toml").read_text())
     project = text["project"]
     return Package(
@@ -83,7 +83,7 @@ def read_package(directory: pathlib.Path, shared: pathlib.Path) -> Package:
 
 
 def read_packages(root: pathlib.Path = ROOT) -> dict[str, Package]:
-    """All packages by name, each after those that it needs."""
+    """All packages by name. Each comes after the packages that it depends on."""
     found = {}
     for pyproject in sorted((root / "packages").glob("*/pyproject.toml")):
         package = read_package(pyproject.parent, root / "shared")

@@ -1,6 +1,6 @@
-"""The packages' extensions once more, compiled for a sanitizer, laid over the installed packages.
+"""Copies of installed packages whose extensions are compiled for a sanitizer.
 
-Only the `_core` extensions are exchanged: Python, torch and its OpenMP stay as they are, without instrumentation.
+Only the `_core` extensions are replaced. Python, torch and its OpenMP have no instrumentation.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import nox
 from building.environments import Environment, build_environment
 from building.packages import ROOT, Package
 
-# Without optimisation and with line tables only: it halves the time to compile, and stacks are exact. The types of
-# objects are not checked: torch hides what says what they are.
+# No optimisation and line tables only, which halves the compile time and keeps stacks exact. -fno-sanitize=vptr,
+# because torch does not export the type information that the check of object types needs.
 _ARGUMENTS = "-Dcpp_args=['-g1', '-fno-sanitize=vptr']"
 _OPTIONS = ["-Doptimization=0", "-Ddebug=false", _ARGUMENTS, "-Db_lundef=false", "-Db_ndebug=false"]
 
-# To put before a command: ThreadSanitizer's runtime cannot place its memory where addresses have many random bits. How
-# many they have only root may read, so it goes wherever it can.
+# A prefix of commands that switches off address randomisation, if the system allows it. With many random bits in
+# addresses ThreadSanitizer's runtime cannot map its memory, and only root may read how many there are.
 LESS_RANDOM = ["setarch", "-R"]
 if not shutil.which("setarch") or subprocess.run([*LESS_RANDOM, "true"], capture_output=True).returncode:
     LESS_RANDOM = []
@@ -31,10 +31,10 @@ if not shutil.which("setarch") or subprocess.run([*LESS_RANDOM, "true"], capture
 def overlay(
     session: nox.Session, packages: Mapping[str, Package], names: Iterable[str], sanitizer: str, installed: Environment
 ) -> pathlib.Path:
-    """A folder to put first on PYTHONPATH: these packages as `installed` has them, with instrumented extensions.
+    """A folder for PYTHONPATH with copies of these packages of `installed`, whose extensions are instrumented.
 
     Arguments:
-        sanitizer: as GCC names it: "thread", "address,undefined".
+        sanitizer: GCC's name, "thread" or "address,undefined".
     """
     folder = ROOT / "build" / f"sanitize-{sanitizer.replace(',', '-')}"
     place = folder / "overlay"
@@ -54,9 +54,9 @@ def overlay(
 
 
 def preloaded(sanitizer: str) -> str:
-    """LD_PRELOAD for a Python that loads instrumented extensions.
+    """The value of LD_PRELOAD for a Python that loads instrumented extensions.
 
-    Python is linked to neither the sanitizer's library, which has to come first, nor libstdc++, whose functions the
+    Python links neither the sanitizer's library, which must be loaded first, nor libstdc++, whose functions that
     library wraps when the process starts.
     """
     names = ("libtsan.so",) if sanitizer == "thread" else ("libasan.so", "libubsan.so")
@@ -65,7 +65,7 @@ def preloaded(sanitizer: str) -> str:
     for name in (*names, "libstdc++.so"):
         command = [compiler, f"-print-file-name={name}"]
         path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        if not os.path.isabs(path):  # the compiler repeats names that it does not know
+        if not os.path.isabs(path):  # for an unknown name the compiler prints the name
             raise LookupError(f"{compiler} has no {name}: install its sanitizer libraries")
         found.append(os.path.realpath(path))
     return " ".join(found)

@@ -1,4 +1,4 @@
-"""The operator schemas and autocast lists of other versions of torch, out of their wheels."""
+"""Takes the operator schemas and autocast lists of other versions of torch from their wheels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEADER = "torch/include/ATen/autocast_mode.h"
 def schema_folder(session: nox.Session, environment: Environment, minor: str) -> pathlib.Path:
     """build/schemas/VERSION with torchgen and include/ATen/autocast_mode.h of a minor version's newest torch.
 
-    Out of its smallest wheel.
+    They are taken from its wheel for macOS, the smallest one.
     """
     place = ROOT / "build" / "schemas"
     for found in sorted(place.glob(f"{minor}.*/{_HEADER}")):
@@ -38,7 +38,7 @@ def schema_folder(session: nox.Session, environment: Environment, minor: str) ->
 
 
 def installed_schema_folder(session: nox.Session) -> pathlib.Path:
-    """The same of the torch that all environments have, without a download: build/schemas/installed/VERSION."""
+    """build/schemas/installed/VERSION with the same files of the torch that all environments have; no download."""
     torch = prepare_torch(session)
     target = ROOT / "build" / "schemas" / "installed" / torch.version_of("torch").partition("+")[0]
     if not target.exists():

@@ -1,4 +1,4 @@
-"""What tests run in: the environments, the arguments of pytest, and several tasks of which each runs."""
+"""The environments in which tests run, the arguments of pytest, and a function that runs several tasks."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ PACKAGES = read_packages()
 PYTEST = "pytest==9.*"
 XDIST = "pytest-xdist==3.*"
 STUBGEN = "pybind11-stubgen==3.0.*"
-# Demo, benchmark and integration tests share one environment with everything in it.
+# The demo, the benchmarks and the integration tests share one environment that has everything.
 EVERYTHING = [PYTEST, XDIST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
-# docs/new-device.md builds a driver and its wheel, without a network; docs/custom-operators.md generates code.
+# docs/new-device.md builds a driver and its wheel without a network; docs/custom-operators.md generates code.
 EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja", "pyyaml"]
 
 PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "pytest_plugins.tests_on_cpu"]
 PYTEST_ARGUMENTS += ["-p", "pytest_plugins.strict_skips", "--strict-skips", "tests/expected_skips.txt"]
 # A test that hangs ends the run, with the stacks of all threads.
 PYTEST_ARGUMENTS += ["-o", "faulthandler_timeout=300", "-o", "faulthandler_exit_on_timeout=true"]
-# The packages of tools/, and the rooms of tests/ that several tests share.
+# The packages of tools/, and the packages of tests/ that several tests import.
 PYTHONPATH = os.pathsep.join([str(ROOT / "tools"), str(ROOT / "tests")])
 
 
@@ -33,7 +33,7 @@ def wheels(session: nox.Session, names: Iterable[str]) -> list[Wheel]:
 
 
 def component_environment(session: nox.Session, package: Package) -> Environment:
-    """The package, what it declares, pytest; nothing else."""
+    """An environment with the package, its dependencies and pytest only."""
     return Environment(package.name).prepare(
         session,
         [PYTEST, *package.test_requirements],
@@ -43,7 +43,7 @@ def component_environment(session: nox.Session, package: Package) -> Environment
 
 
 def everything(session: nox.Session) -> Environment:
-    """All packages, and what the demo, the benchmark and the integration tests need."""
+    """The environment with all packages, and what the demo, the benchmarks and the integration tests need."""
     return Environment("everything").prepare(session, EVERYTHING, wheels(session, PACKAGES), torch=True)
 
 
@@ -53,7 +53,7 @@ def run_module(session: nox.Session, environment: Environment, module: str, *arg
 
 
 def run_pytest(session: nox.Session, environment: Environment, tests: str, arguments: Iterable[str]) -> None:
-    """Zero tests fail (pytest's exit 5), and so does a skip that tests/expected_skips.txt does not list."""
+    """Runs pytest. It fails if no test runs, and for a skip that tests/expected_skips.txt does not list."""
     environment.run(session, "pytest", *PYTEST_ARGUMENTS, tests, *arguments, env={"PYTHONPATH": PYTHONPATH})
 
 

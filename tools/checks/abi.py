@@ -34,7 +34,7 @@ GRAPH = ("GRAPH", "the extension tb.graph, which get_extension gives: work captu
 
 
 def run(root: pathlib.Path, check: bool) -> None:
-    """Everything above for a tree; AbiError for the first promise that does not hold."""
+    """Checks a tree, and writes its files unless `check`. AbiError: the first promise that does not hold."""
     include = root / "shared" / "include"
     header = (include / "tb/driver.h").read_text()
     groups = read_slots((include / "tb/driver_slots.inc").read_text())

@@ -1,8 +1,8 @@
 """Compares the CUDA driver's own prototypes with cuda.h: python tools/checks/cuda_header_check.py FOLDER_OF_CUDA_H.
 
-The driver needs no toolkit, so nothing else would notice a wrong number. A compiler checks every number, the size of
-every struct, and of each function the number, size and kind of its parameters. The pip package nvidia-cuda-runtime-cu12
-holds the header. Exit code: the compiler's.
+The driver is built without a toolkit, so nothing else would notice a wrong number. A compiler checks every number, the
+size of every struct, and the number, size and kind of each function's parameters. The pip package
+nvidia-cuda-runtime-cu12 has the header. The exit status is the compiler's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def source() -> str:
     listed = (OURS / "functions.inc").read_text()
     numbers = re.findall(r"^  (CUD?A?_\w+) = \d+,", header, re.MULTILINE)
     functions = re.findall(r"^CUDA_FUNCTION\(\w+, (\w+), \d+, (\w+),", listed, re.MULTILINE)
-    # Ours first: some of the toolkit's names are macros.
+    # Our header comes first, because some of the toolkit's names are macros.
     lines = ['#include "cuda_api.h"', "namespace ours {", "using namespace tb::drivers::cuda;"]
     lines += [f"constexpr long number_{name} = {name};" for name in numbers]
     lines += [f"using struct_{name} = {name};" for name in STRUCTS]

@@ -1,4 +1,4 @@
-"""The environment variables that product code reads are those of docs/environment.md.
+"""Checks that docs/environment.md lists exactly the environment variables that product code reads.
 
 `python tools/checks/environment.py` fails on a variable that code reads and the page lacks, and on one that the page
 has and no code reads. The page names a variable in the first column of a table; tables under "Read by other software"
@@ -26,17 +26,17 @@ CALLS = r"(?:secure_getenv|getenv|environ\.get|environ\.pop|environ\.setdefault)
 READ = re.compile(rf"\b{CALLS}\(\s*([^),]*)|environ\[([^]]+)\]")
 TEMPORARY = re.compile(r"\btemp_directory_path\(|\btempfile\.(?:mk|Temp|Named)")
 OPTION = re.compile(r'\b(?:option|text|read)\(\s*(?:host_?\s*,\s*)?"([a-z][a-z0-9_]*)"')
-LOOK_BACK = 3  # lines above a read of a variable whose name is in a list: `for (name : {"A", "B"}) getenv(name)`
+LOOK_BACK = 3  # lines above a read that may have the list of names: `for (name : {"A", "B"}) getenv(name)`
 
 
 class Unresolved(Exception):
-    """A read of which the text does not say which variable it reads."""
+    """A read whose variable cannot be found in the text."""
 
 
 def names_read(argument: str, lines: list[str], number: int) -> list[str]:
-    """The variables that one read names: itself, as a constant of the file, or in a list right above it."""
+    """The variables that one call reads. It names them itself, as a constant of the file, or in a list right above."""
     if "option_variable" in argument:
-        return []  # a driver's options, found where drivers ask for them
+        return []  # options of drivers, which reads_of() finds where drivers read them
     literal = LITERAL.fullmatch(argument.strip())
     if literal:
         return [literal.group(1)]
@@ -52,7 +52,7 @@ def names_read(argument: str, lines: list[str], number: int) -> list[str]:
 
 
 def driver_of(path: pathlib.PurePath) -> str:
-    """Whose options a source reads; '' where it is no driver's."""
+    """The driver whose options a source reads; '' if the source belongs to no driver."""
     if "drivers" in path.parts:
         name = path.parts[path.parts.index("drivers") + 1]
         return "" if name == "common" else name
@@ -60,7 +60,7 @@ def driver_of(path: pathlib.PurePath) -> str:
 
 
 def reads_of(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, str]]:
-    """(line number, variable) of every read in a source."""
+    """Yields (line number, variable) of every read in a source."""
     lines = text.splitlines()
     driver = driver_of(path)
     for number, line in enumerate(lines):
@@ -78,7 +78,7 @@ def reads_of(path: pathlib.PurePath, text: str) -> Iterator[tuple[int, str]]:
 
 
 def read_by_code(root: pathlib.Path) -> dict[str, str]:
-    """Each variable that product code reads, and the first place."""
+    """Each variable that product code reads, with the place of the first read."""
     files = (file for pattern in SOURCES for folder in root.glob(pattern) for file in folder.rglob("*"))
     out: dict[str, str] = {}
     for file in sorted(set(files)):

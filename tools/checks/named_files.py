@@ -1,8 +1,8 @@
-"""Files and folders that the pages name in code spans exist: `launch/launch.h` is the end of some tracked path.
+"""Checks that files and folders in code spans of pages exist: `launch/launch.h` is the end of some tracked path.
 
 `python tools/checks/named_files.py` prints each name of docs/ and README.md that no tracked file or folder ends with,
 and fails if there is one. A name is checked if it has a slash and a file's ending, or ends with a slash. Names with a
-part in capitals (`contract/cases/AREA.cpp`) are patterns, and pages that make files of their own are left out.
+part in capitals (`contract/cases/AREA.cpp`) are patterns, and pages whose commands write files are left out.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from checks.tree import listed  # noqa: E402
 MAKE_FILES = {"docs/new-device.md", "docs/custom-operators.md"}
 ENDINGS = "cpp|cuh|h|c|inc|py|pyi|toml|yaml|json|md|txt|svg|build"
 NAME = re.compile(rf"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:{ENDINGS}))?)(?:#[^`]*)?`")
-MADE = ("build/", "bin/", "wheelhouse/", ".nox/")  # by commands; headers of PyTorch begin with ATen/
+MADE = ("build/", "bin/", "wheelhouse/", ".nox/")  # folders that commands make
 
 
 def known_ends(paths: Iterable[str]) -> set[str]:
-    """Every end of every path and of every folder: a/b/c.h, b/c.h, and a/b/, b/."""
+    """All ends of all paths and of their folders: a/b/c.h, b/c.h, c.h, and a/b/, b/."""
     ends = set()
     for path in paths:
         parts = path.split("/")
@@ -35,7 +35,7 @@ def known_ends(paths: Iterable[str]) -> set[str]:
 
 
 def names(page: str) -> list[tuple[int, str]]:
-    """(line number, name) of what a page names."""
+    """(line number, name) of the files and folders that a page names."""
     found = [(number, name) for number, line in enumerate(page.splitlines(), 1) for name in NAME.findall(line)]
     return [
         (number, name)

@@ -1,8 +1,8 @@
 """Compiles tb-ops' device kernels with NVRTC, without a GPU: python tools/checks/nvrtc_check.py LIBNVRTC [GROUP...].
 
-The sources are those that the driver sim compiles when it runs tests/backends/device_kernel_cases.py: this program is
-its compiler, keeps each source, and passes the command on. LIBNVRTC: libnvrtc.so.13 of the wheel nvidia-cuda-nvrtc, or
-of a toolkit. Status 1 where a source does not compile, or there was none.
+The sources are those that the driver sim compiles when it runs tests/backends/device_kernel_cases.py. There this
+program is set as the host's compiler: it keeps each source and passes the command on. LIBNVRTC: libnvrtc.so.13 of the
+wheel nvidia-cuda-nvrtc, or of a toolkit. The status is 1 if a source does not compile, or if there is none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPTIONS = ["--std=c++20", "--fmad=false", "--device-as-default-execution-space",
 
 
 def keep_source(command: list[str]) -> int:
-    """In place of the host's compiler: the source goes to the folder that KEEP names."""
+    """Copies the source to the folder that KEEP names, then runs the host's compiler."""
     for word in command:
         if word.endswith(".cpp"):
             source = Path(word).read_bytes()
@@ -34,7 +34,7 @@ def keep_source(command: list[str]) -> int:
 
 
 def collect(folder: Path, groups: list[str]) -> list[str]:
-    """The sources of the kernels that the groups of cases use; all groups when there are none."""
+    """The sources of the kernels that these groups of cases use; of all groups if `groups` is empty."""
     compiler = folder / "compiler"
     compiler.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).resolve()} --as-compiler "$@"\n')
     compiler.chmod(0o755)
@@ -58,7 +58,7 @@ class Nvrtc:
         self.library = ctypes.CDLL(path)
 
     def compile(self, source: str, architecture: str) -> str | None:
-        """None, or what the compiler says."""
+        """Compiles a source. Returns None, or the compiler's messages if it fails."""
         program = ctypes.c_void_p()
         library = self.library
         if library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None):

@@ -1,6 +1,6 @@
 """Prints the coefficients of packages/tb-generator/src/distribution/elementary.h: `python tools/checks/polynomials.py`.
 
-Minimax polynomials by Remez' exchange in 60 digits, each coefficient then rounded to its type. Needs mpmath and NumPy.
+They are minimax polynomials, computed by Remez' exchange in 60 digits and then rounded. Needs mpmath and NumPy.
 packages/tb-generator/tests/test_elementary.py measures the functions that use them.
 """
 
@@ -34,7 +34,7 @@ def remez(function: Function, weight: Function, low: Any, high: Any, powers: Seq
             return weight(x) * (value - function(x))
 
         errors = [error(x) for x in grid]
-        # The largest of each run of one sign: where the error alternates.
+        # The point with the largest error in each run of errors of one sign; consecutive runs alternate in sign.
         runs: list[tuple[Any, Any]] = []
         for x, e in zip(grid, errors, strict=True):
             if runs and (runs[-1][1] > 0) == (e > 0):
@@ -68,13 +68,13 @@ EIGHTH = mpmath.pi / 4  # of a turn
 
 
 def sine(z: Any) -> Any:
-    """sin(x pi / 4) / x of z = x * x."""
+    """sin(x pi / 4) / x as a function of z = x * x."""
     x = mpmath.sqrt(z)
     return mpmath.sin(x * EIGHTH) / x if z > TINY else EIGHTH - EIGHTH**3 / 6 * z
 
 
 def cosine(z: Any) -> Any:
-    """(cos(x pi / 4) - 1) / z of z = x * x."""
+    """(cos(x pi / 4) - 1) / z as a function of z = x * x."""
     return (mpmath.cos(mpmath.sqrt(z) * EIGHTH) - 1) / z if z > TINY else -(EIGHTH**2) / 2
 
 
@@ -84,7 +84,7 @@ def logarithm(f: Any) -> Any:
 
 
 def logarithm_weight(f: Any) -> Any:
-    """Makes the error relative to the logarithm; kept from 0, where nothing is asked of P."""
+    """Makes the error relative to the logarithm. It is at least 1e-3, also near f = 0, where P has no effect."""
     return max(abs(f * f / mpmath.log1p(f)), mpmath.mpf("1e-3")) if abs(f) > TINY else mpmath.mpf("1e-3")
 
 

@@ -1,4 +1,4 @@
-"""The rooms of each package: which folder includes which, and that includes go one way.
+"""Checks the rooms of each package: includes between its folders go one way only.
 
 `python tools/checks/rooms.py [PACKAGE...]` reads rooms.toml beside it, follows `#include "..."`, prints the graph of
 the rooms and fails on an include of a higher room, a cycle of headers or of rooms, a file outside of all rooms, and a
@@ -151,7 +151,7 @@ def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def _path_back(graph: Mapping[str, set[str]], start: str) -> list[str]:
-    """The shortest way from a node to itself; empty if there is none."""
+    """The shortest path from a node to itself; empty if there is none."""
     ways = [[start]]
     seen: set[str] = set()
     while ways:

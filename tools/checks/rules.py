@@ -3,8 +3,8 @@
     python tools/checks/rules.py     exit code 1 with what is wrong
 
 The rules are the sentences of shared/include/tb/{driver.h,driver_slots.inc,graph_slots.inc}. A case cites them in its
-TB_CASE; a test of tb-device in a comment `rules: mem_alloc.3 E1`. No case cites a rule that there is not, no id of a
-case stands twice, and every mutant names a case that cites the rule that it breaks.
+TB_CASE, and a test of tb-device in a comment `rules: mem_alloc.3 E1`. Cited rules must exist, ids of cases must be
+unique, and every mutant must name a case that cites the rule that it breaks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = pathlib.Path("packages/tb-device")
 
-# What the caller promises, which no driver can keep or break; the validate layer finds callers that break it.
+# Rules for callers, which no driver can prove. The layer validate finds callers that break them.
 CALLERS = {"stream_host_call.5", "closure_commit.2", "ipc_export_memory.2"}
 
 _STRINGS = r'((?:"[^"]*"\s*)+)'
@@ -30,7 +30,7 @@ _CITED = re.compile(r"(?:#|//|\*) *rules: *([^\n]*)")
 
 @dataclass(frozen=True)
 class Citation:
-    """rules are cited at `place`; by the case `id`, or by a test ("")."""
+    """The rules that the case `id`, or a test (""), cites at `place`."""
 
     place: str
     id: str
@@ -38,7 +38,7 @@ class Citation:
 
 
 def read_rules(root: pathlib.Path) -> dict[str, str]:
-    """The sentences by their ids, as tb-device's own reader gives them."""
+    """The sentences by their ids, read by tb-device's own reader."""
     source = root / PACKAGE / "src" / "tb_device" / "contract" / "rules.py"
     spec = importlib.util.spec_from_file_location("tb_contract_rules", source)
     assert spec is not None
@@ -54,7 +54,7 @@ def _without_comments(text: str) -> str:
 
 
 def read_citations(root: pathlib.Path) -> list[Citation]:
-    """Those of all cases and of the tests of tb-device."""
+    """The citations of all cases and of tb-device's tests."""
     found = []
     for file in sorted((root / PACKAGE / "contract").rglob("*.cpp")):
         for case in _CASE.finditer(_without_comments(file.read_text())):
@@ -70,7 +70,7 @@ def read_citations(root: pathlib.Path) -> list[Citation]:
 
 
 def check_mutants(root: pathlib.Path, citations: Iterable[Citation]) -> list[str]:
-    """Mutants that name no case, or one that does not cite the rule that they break."""
+    """Reports mutants that name no case, or a case that does not cite the rule that they break."""
     rules_of = {citation.id: citation.rules for citation in citations if citation.id}
     problems = []
     for file in sorted((root / PACKAGE / "contract").rglob("*.cpp")):
@@ -83,7 +83,7 @@ def check_mutants(root: pathlib.Path, citations: Iterable[Citation]) -> list[str
 
 
 def check(root: pathlib.Path) -> list[str]:
-    """What is wrong, a line each."""
+    """The problems, one line each."""
     rules, citations = read_rules(root), read_citations(root)
     problems = check_mutants(root, citations)
     cited: set[str] = set()
@@ -109,7 +109,7 @@ def check(root: pathlib.Path) -> list[str]:
 
 
 def main() -> int:
-    """Runs the check; 0 when nothing is wrong."""
+    """Runs the check; returns 0 if there is no problem."""
     problems = check(ROOT)
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -1,8 +1,7 @@
-"""The matrix of drivers and features in docs/status.md, from what `tb-device explain` says of each driver.
+"""The matrix of drivers and features in docs/status.md, made from `tb-device explain` of each driver.
 
-`PYTHONPATH=tools:tests python tools/checks/status.py` writes it between the markers of the page; `--check` fails if the
-page has another. Needs tb-device, and meson, ninja and a compiler: the drivers of vendors run on their simulated
-libraries.
+`PYTHONPATH=tools:tests python tools/checks/status.py` writes it between the page's markers; `--check` fails if the page
+has a different one. Needs tb-device, and meson, ninja and a compiler for the simulated libraries of vendors' drivers.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ WORDS = {
 
 
 def explained(driver: str) -> dict[str, Any]:
-    """What tb-device says of a driver. Raises subprocess.CalledProcessError if it cannot be opened."""
+    """The output of `tb-device explain` for a driver. subprocess.CalledProcessError: the driver cannot be opened."""
     command = [*DRIVERS[driver], "explain", "--driver", driver, "--json"]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, Any] = json.loads(text)
@@ -50,7 +49,7 @@ def matrix(by_driver: dict[str, dict[str, Any]]) -> str:
 
 
 def with_matrix(page: str, table: str) -> str:
-    """The page with this matrix in the place of its own."""
+    """The page with its matrix replaced by this one."""
     before, _, rest = page.partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:

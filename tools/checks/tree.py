@@ -7,7 +7,7 @@ import subprocess
 
 
 def listed(root: pathlib.Path, *patterns: str, new: bool = False) -> list[str]:
-    """Paths below root that git has; with `new` also those that it would add. Links and deleted files are in it."""
+    """The paths below root that git tracks; with `new` also untracked ones. They include links and deleted files."""
     also = ["--cached", "--others", "--exclude-standard"] if new else []
     command = ["git", "ls-files", "-z", *also, "--", *patterns]
     names = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")

@@ -1,4 +1,4 @@
-"""Words that the project does not use: the table at the end of docs/glossary.md, looked for in every tracked file.
+"""Searches every tracked file for words that the project does not use: the table at the end of docs/glossary.md.
 
 `python tools/checks/words.py [PATH...]` prints each place and fails if there is one. tools/checks/words_allowed.txt has
 the exceptions, one a line: a path (a folder covers what is in it), the word, and after `#` the reason.

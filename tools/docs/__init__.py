@@ -5,4 +5,4 @@ session.py says which step runs in which environment; the other modules are the 
 
 
 class DocsError(Exception):
-    """Something that a reader would miss or follow in vain; the text says where and what to do."""
+    """Something is missing on the site, or a link is dead; the text says where and what to do."""

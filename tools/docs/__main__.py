@@ -1,7 +1,7 @@
 """Renders the site: `python -m docs PUBLIC_NAMES.json`, in the environment that nox makes. See session.py.
 
-build/docs/pages has the Markdown that is rendered, build/site the site. Sphinx's warnings are errors; afterwards every
-link and anchor of the site is followed, and the entries are compared with the installed packages' public names.
+build/docs/pages has the Markdown that is rendered, and build/site the site. Sphinx's warnings are errors. Afterwards
+every link and anchor of the site is checked, and the entries are compared with the installed packages' public names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTINGS = pathlib.Path(__file__).with_name("site")
 
 
 def stage(root: pathlib.Path, folder: pathlib.Path) -> None:
-    """The whole source of the site below `folder`, which is made new."""
+    """Writes the whole source of the site to `folder`, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     Pages(root, os.environ.get("TB_DOCS_SOURCE_URL", "")).stage(folder)
     write_reference(root, folder)
@@ -34,7 +34,7 @@ def stage(root: pathlib.Path, folder: pathlib.Path) -> None:
 
 
 def start_page(folder: pathlib.Path) -> str:
-    """start.md without the list items whose page does not exist: an optional page may be absent."""
+    """start.md without list items whose page does not exist, since optional pages may be absent."""
     lines = (SETTINGS / "start.md").read_text(encoding="utf-8").splitlines(keepends=True)
     item = re.compile(r"- \[[^]]*\]\(([^)#]+)\)$")
     return "".join(line for line in lines if not (found := item.match(line)) or (folder / found[1]).exists())

@@ -1,4 +1,4 @@
-"""What is checked on the rendered site: links and anchors, no network, and the names of the Python reference."""
+"""Checks of the rendered site: links, anchors, no use of the network, and the names of the Python reference."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from docs import DocsError
 
-# Tags whose address the browser fetches by itself; an <a> is followed by the reader.
+# Tags whose address the browser fetches by itself, unlike that of <a>, which the reader follows.
 _FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "object": "data"}
-# Links of a page's head that name something without fetching it.
+# Links in a page's head that the browser does not fetch.
 _NAMED_ONLY = {"canonical", "next", "prev", "author", "copyright", "index", "search"}
 
 
@@ -34,9 +34,9 @@ class _Page(html.parser.HTMLParser):
 
 
 def check_links(site: pathlib.Path) -> tuple[int, int]:
-    """Follows every link inside the site, also to anchors. Returns the numbers of pages and links.
+    """Checks every link inside the site, and its anchor. Returns the numbers of pages and links.
 
-    DocsError with all of them: a link leads nowhere, or a page would fetch something from elsewhere.
+    DocsError lists dead links, and addresses outside of the site that a page would fetch.
     """
     pages = {}
     for path in sorted(site.rglob("*.html")):
@@ -71,7 +71,7 @@ def check_links(site: pathlib.Path) -> tuple[int, int]:
 
 
 def read_inventory(path: pathlib.Path) -> dict[str, str]:
-    """The Python entries of the site: qualified name to kind. Sphinx's objects.inv, version 2."""
+    """The Python entries of the site, qualified name to kind, from Sphinx's objects.inv, version 2."""
     *_, packed = path.read_bytes().split(b"\n", 4)
     entries = {}
     for line in zlib.decompress(packed).decode().splitlines():

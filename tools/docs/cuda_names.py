@@ -1,8 +1,8 @@
-"""docs/torch-cuda-names.md: torch.cuda's names, torch.accelerator's and torch.tb's, of the installed packages.
+"""Writes docs/torch-cuda-names.md: the installed torch.cuda's names beside those of torch.accelerator and torch.tb.
 
-`python -m docs.cuda_names` fails if the page is not what this writes, `--write` writes it. The names are read from the
-modules. What differs in name, and what is said about a name that torch.tb lacks, is in cuda_names.toml; an entry
-there that names nothing, or a name of torch.cuda that nothing is said about, fails.
+`python -m docs.cuda_names` fails if the page is stale; `--write` writes it. The names are read from the modules.
+cuda_names.toml has the names that differ, and a text about each name that torch.tb lacks. It is an error if an entry
+there names nothing, or if such a name has no text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAID = pathlib.Path(__file__).with_name("cuda_names.toml")
 
 
 def cuda_names(leave_out: list[str]) -> list[str]:
-    """Without tensor and storage types, which torch.Tensor with a device replaces, and `leave_out`."""
+    """torch.cuda's names without `leave_out`, and without tensor and storage types, which torch.Tensor replaces."""
     names = {*torch.cuda.__all__, "AcceleratorError", "OutOfMemoryError"} - {"amp"}
     names |= {f"amp.{name}" for name in torch.cuda.amp.__all__}
     kept = [name for name in names if not name.endswith(("Tensor", "Storage")) and name not in leave_out]
@@ -30,7 +30,7 @@ def cuda_names(leave_out: list[str]) -> list[str]:
 
 
 def _exists(path: str) -> bool:
-    """Whether `torch.a.b` names something; a call or an argument behind it counts for nothing."""
+    """Whether `torch.a.b` names something. A call or an argument after the name is ignored."""
     found: Any = torch
     for part in path.split("(")[0].split(".")[1:]:
         if not hasattr(found, part):
@@ -53,7 +53,7 @@ def _code(text: str) -> str:
 
 
 def page(said: dict[str, Any]) -> str:
-    """The whole page. DocsError: what is said does not fit the installed names."""
+    """The whole page. DocsError: `said`, the content of cuda_names.toml, does not fit the installed names."""
     names = cuda_names(said["leave_out"])
     agnostic, renamed, lacking = said["device_agnostic"], said["torch_tb"], said["lacking"]
     problems = [f"{path} does not exist" for path in [*agnostic.values(), *renamed.values()] if not _exists(path)]

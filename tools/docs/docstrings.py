@@ -1,11 +1,11 @@
-"""A docstring as Markdown. Ours are plain text with `code`, indented code, examples with >>>, and "Raises:" parts."""
+"""Converts docstrings to Markdown. They have plain text, `code`, indented code, >>> examples and "Raises:" parts."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-# What plain text may have that Markdown would take for markup.
+# Characters of plain text that Markdown would take for markup.
 _SPECIAL = re.compile(r"[<*]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
@@ -16,7 +16,7 @@ def _escaped(line: str) -> str:
 
 
 def _language(rows: list[str]) -> str:
-    """Of a block of code; "" for prose."""
+    """The language of a block of code; "" for prose."""
     return "pycon" if rows[0].startswith(">>>") else "python" if all(row.startswith("    ") for row in rows) else ""
 
 
@@ -29,7 +29,7 @@ def _text(value: str) -> list[str]:
         shown = [row[4:] for row in rows] if language == "python" else rows
         if not language:
             lines += ["", *map(_escaped, shown)]
-        elif language == before:  # the blank line between belongs to the code
+        elif language == before:  # the blank line between two blocks of code belongs to the code
             lines[-1:] = ["", *shown, "```"]
         else:
             lines += ["", f"```{language}", *shown, "```"]
@@ -38,7 +38,7 @@ def _text(value: str) -> list[str]:
 
 
 def markdown(docstring: Any) -> list[str]:
-    """The lines of a griffe docstring, or of none."""
+    """The lines of Markdown for a docstring of griffe; none for None."""
     if docstring is None:
         return []
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""The modules of the Python reference: as a user writes them, where the sources have them, what their page adds."""
+"""The modules of the Python reference: a user's name -> (the name in the sources, submodules on the same page)."""
 
 MODULES: dict[str, tuple[str, list[str]]] = {
     "torch.tb": ("torch_backend.device_module", ["torch.tb.amp"]),

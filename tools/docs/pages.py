@@ -1,7 +1,8 @@
-"""Collects the pages into one folder that has the paths of the repository, so that links between pages stay as written.
+"""Collects the pages into one folder with the repository's paths, so that links between pages need no change.
 
-A link to a file that is no page, such as a header, becomes a link to a page that shows the file or, with
-TB_DOCS_SOURCE_URL, to that address: "{path}" in it is replaced by the file's path. A link that leads nowhere fails.
+A link to a file that is not a page, such as a header, becomes a link to a page that shows the file. With
+TB_DOCS_SOURCE_URL it becomes a link to that address, in which "{path}" is replaced by the file's path. A dead link is
+an error.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LANGUAGES = {".py": "python", ".pyi": "python", ".h": "c++", ".cpp": "c++", ".cu
 LANGUAGES |= {".yaml": "yaml", ".toml": "toml", ".json": "json", ".md": "markdown"}
 SOURCE_FOLDER = "source"
 
-# Fenced blocks and code spans, in which a link is text, then links: the address without and with its anchor.
+# Fenced blocks and code spans, which contain no links, or a link: its address, then its anchor.
 _LINK = re.compile(
     r"^(```+|~~~+).*?^\1|(`+)(?!`).+?(?<!`)\2(?!`)|(\]\()([^)\s#]*)(#[^)\s]*)?(?=[)\s])", re.DOTALL | re.MULTILINE
 )
@@ -32,7 +33,7 @@ def _relative(path: str, page: str) -> str:
 
 
 class Pages:
-    """The pages of a tree, by their path in it."""
+    """The pages of a tree, by their paths in it."""
 
     def __init__(self, root: pathlib.Path, source_url: str = "") -> None:
         self.root = root
@@ -45,7 +46,7 @@ class Pages:
         while waiting:
             name = waiting.pop(0)
             if name not in self.texts:
-                self.texts[name] = ""  # a page that links to itself is known
+                self.texts[name] = ""  # so that a page that links to itself is not read twice
                 self.texts[name], linked = self._read(name)
                 waiting += linked
         if self.problems:
@@ -94,7 +95,7 @@ class Pages:
             _write(folder / SOURCE_FOLDER / f"{name}.md", text)
 
     def _source_pages(self) -> Iterator[tuple[str, str]]:
-        """Each linked file as a page; a linked folder as the list of its files, which are pages too."""
+        """Yields a page for each linked file. A linked folder becomes a list of its files, which get pages too."""
         files = {name for name in self.sources if (self.root / name).is_file()}
         for folder in sorted(self.sources - files):
             entries = sorted(path for path in (self.root / folder).iterdir() if path.name != "__pycache__")
@@ -114,7 +115,7 @@ class Pages:
 
 
 def _source_page(path: str, body: str) -> str:
-    # A source file would outweigh the pages in the search.
+    # Source files are left out of the search, where they would crowd out the pages.
     return f"---\norphan: true\nnosearch: true\n---\n# {path}\n\n{body}"
 
 

@@ -1,7 +1,7 @@
-"""The public names of the installed packages: `python -m docs.public_names FILE.json`, where all packages are.
+"""Lists the public names of the installed packages: `python -m docs.public_names FILE.json`. Needs all packages.
 
-Writes qualified name -> whether it is described. A name is public if `__all__` has it, or as a member of such a class
-without a leading underscore. Special methods have null: a page may list them.
+Writes qualified name -> whether it is described. A name is public if `__all__` has it, or if it is a member, without a
+leading underscore, of a class in `__all__`. For special methods, which a page need not list, the value is null.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 
 from docs.modules import MODULES
 
-# The package that it needs is not installed here; the page shows what the source says.
+# These need a package that is not installed here. Their docstrings are taken from the sources.
 NEEDS_ANOTHER_PACKAGE = {"tb_allocator.cupy_allocator", "tb_allocator.cupy_pinned_allocator"}
 
 
@@ -38,7 +38,7 @@ def _is_plain_value(thing: object) -> bool:
 
 
 def _described(thing: Any) -> bool:
-    """Whether there is a docstring; nanobind's begin with signatures, which describe nothing."""
+    """Whether there is a docstring. nanobind's docstrings begin with signatures, which do not count."""
     text = (getattr(thing, "__doc__", None) or "").strip()
     if type(thing).__name__ in ("nb_func", "nb_method"):
         text = text.partition("\n\n")[2].strip()
@@ -46,7 +46,7 @@ def _described(thing: Any) -> bool:
 
 
 def _members(kind: type) -> dict[str, bool | None]:
-    """The members that the class itself defines, and those that only its annotations name."""
+    """The members that the class itself defines, or only annotates."""
     fields = set(getattr(kind, "_fields", ())) | set(getattr(kind, "__dataclass_fields__", ()))
     found: dict[str, bool | None] = {}
     for name in set(vars(kind)) | set(inspect.get_annotations(kind)) | fields:
@@ -73,7 +73,7 @@ def public_names() -> dict[str, bool | None]:
             thing = getattr(module, name)
             names[whole] = _is_plain_value(thing) or _described(thing)
             if inspect.isclass(thing):
-                # What a dataclass or a NamedTuple writes where there is no docstring.
+                # A dataclass or NamedTuple without a docstring gets its signature as one.
                 names[whole] = _described(thing) and not (thing.__doc__ or "").startswith(f"{thing.__name__}(")
                 names |= {f"{whole}.{member}": described for member, described in _members(thing).items()}
     return names

@@ -1,6 +1,6 @@
 """Reference pages of the Python modules, from the docstrings of the sources and the stubs of the extensions.
 
-Nothing is imported: griffe reads packages/*/src. Each name of `__all__` becomes an entry that search and index know.
+Nothing is imported: griffe reads packages/*/src. Each name of `__all__` becomes an entry of the search and the index.
 checks.py compares the entries with the names that public_names.py finds in the installed modules.
 """
 
@@ -36,7 +36,7 @@ class Sources:
         return self._modules[path]
 
     def exported(self, module: Any) -> dict[str, Any]:
-        """What each name of `__all__` is, behind all re-exports."""
+        """The object of each name of `__all__`, with re-exports resolved."""
         if module.exports is None:
             raise DocsError(f"{module.path} has no __all__: its public names are unknown")
         found = {}
@@ -58,7 +58,7 @@ def _kind(name: str, thing: Any) -> str:
 
 
 def _directive(depth: int, kind: str, signature: str, options: Iterable[str], body: Iterable[str]) -> list[str]:
-    """A directive of Sphinx's Python domain; an outer one has a longer fence."""
+    """A directive of Sphinx's Python domain. An outer directive has a longer fence than an inner one."""
     fence = ":" * (8 - depth)
     return ["", f"{fence}{{py:{kind}}} {signature}", *options, "", *body, fence]
 
@@ -68,7 +68,7 @@ def _function(depth: int, kind: str, name: str, thing: Any) -> list[str]:
     shown = (
         [thing.signature(name=name)] if not thing.overloads else [one.signature(name=name) for one in thing.overloads]
     )
-    # Further signatures of one directive are lines of their own, aligned with the first.
+    # Further signatures of a directive follow on their own lines, aligned with the first.
     head, *others = [" ".join(str(one).split()) for one in shown]
     lines = _directive(depth, kind, head, options, markdown(thing.docstring))
     return [*lines[:2], *others, *lines[2:]] if others else lines
@@ -80,7 +80,7 @@ def _value(depth: int, kind: str, name: str, thing: Any) -> list[str]:
 
 
 def _members(thing: Any) -> Iterator[tuple[str, Any]]:
-    """Public members, and special methods that have something to say."""
+    """Yields public members, and special methods that have a docstring."""
     for name, member in thing.members.items():
         if member.is_alias or name == "__init__" or (name.startswith("_") and not name.startswith("__")):
             continue

@@ -1,7 +1,7 @@
-"""The nox session: what runs where.
+"""The nox session, which runs each step in its environment.
 
-The public names and the table of torch.cuda's names come from the installed packages, so those steps run where torch
-is. The pages need the generator and the sources only, and run in an environment without torch.
+The public names and the table of torch.cuda's names come from the installed packages, so those steps run in an
+environment with torch. The pages need the generator and the sources only, so that step runs without torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def build_site(session: nox.Session, installed: Environment) -> None:
     """
     names = ROOT / "build" / "docs" / "public_names.json"
     names.parent.mkdir(parents=True, exist_ok=True)
-    # The cpu driver is on every machine. Nothing here opens it, but a page must not depend on the machine.
+    # Nothing here opens a driver. The cpu driver is set so that no page can depend on the machine.
     here = {**TOOLS_ON_PATH, "TB_DRIVER": "cpu"}
     installed.run(session, "python", "-m", "docs.public_names", str(names), env=here)
     installed.run(session, "python", "-m", "docs.cuda_names", *session.posargs, env=here)

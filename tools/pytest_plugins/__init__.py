@@ -1,1 +1,1 @@
-"""Plugins that every run of pytest uses: see PYTEST_ARGUMENTS in noxfile.py."""
+"""Plugins that every run of pytest uses: see PYTEST_ARGUMENTS in tools/building/testing.py."""

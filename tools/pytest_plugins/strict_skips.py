@@ -1,8 +1,8 @@
-"""A pytest plugin: a skipped test fails the run unless a file says that it is expected, and why.
+"""A pytest plugin: a skipped test fails the run unless a file lists it with a reason.
 
 `pytest -p pytest_plugins.strict_skips --strict-skips FILE`. A line of FILE is `PATTERN | REASON`: PATTERN is matched
-against the node id with the wildcards of fnmatch ([ means itself), # starts a comment. A test that should skip but
-passes is no error.
+against the node id with the wildcards of fnmatch ([ means itself), and # starts a comment. A listed test that does not
+skip is no error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 
 def read_expected(text: str) -> list[tuple[str, str]]:
-    """Pairs of pattern and reason; ValueError for a line without a reason."""
+    """The pairs of pattern and reason. ValueError: a line has no reason."""
     expected = []
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.split("#", 1)[0].strip()
@@ -27,7 +27,7 @@ def read_expected(text: str) -> list[tuple[str, str]]:
 
 
 class StrictSkips:
-    """Collects skips and turns unexpected ones into a failed session."""
+    """Collects skips. The session fails if there are unexpected ones."""
 
     def __init__(self, expected: list[tuple[str, str]]) -> None:
         self.expected = expected

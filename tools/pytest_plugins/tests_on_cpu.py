@@ -1,6 +1,7 @@
-"""A pytest plugin: without TB_DRIVER tests run on the cpu driver, whatever the machine has.
+"""A pytest plugin: if TB_DRIVER is not set, tests run on the cpu driver, whatever devices the machine has.
 
-Most tests say what the cpu driver does, and unset TB_DRIVER means the first of cuda, npu and cpu that has a device.
+Most tests are about the cpu driver. Without this plugin an unset TB_DRIVER would select the first of cuda, npu and cpu
+that has a device.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Streams straight from the driver, work that a test holds back, and Python processes of their own."""
+"""Streams made by the driver itself, work that a test holds back, and separate Python processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Python", "Stream", "slot"]
 
 
 class Stream:
-    """A stream of device 0, with the protocol that tb-allocator takes."""
+    """A stream of device 0 with the stream protocol of tb-allocator."""
 
     def __init__(self) -> None:
         handle = ctypes.c_void_p()
@@ -34,7 +34,7 @@ class Stream:
         return 0, self.handle.value
 
     def call(self, function: Callable[[], object]) -> None:
-        """Runs `function` in the order of the stream."""
+        """Queues a call of `function` on the stream."""
         self._calls.queue(self.handle, function)
 
     def hold(self) -> threading.Event:
@@ -92,7 +92,7 @@ class _Info(ctypes.Structure):
 
 @pytest.fixture
 def says_cuda() -> Iterator[None]:
-    """The CPU driver calls itself CUDA's: what doors promise about streams there is seen on streams that tests hold."""
+    """Makes the CPU driver report CUDA's name, so that tests can hold the streams that CUDA interfaces use."""
     signature = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
     place = ctypes.c_void_p.from_address(tb_device.default_driver().table_address + OFFSETS["get_info"])
     assert place.value is not None

@@ -1,4 +1,4 @@
-"""Arenas: memory apart, limits, and pausing with addresses and contents kept."""
+"""Arenas: separate memory, limits, and pausing, which keeps addresses and contents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tb_allocator import Arena
 MiB = 1 << 20
 
 
-def test_an_arena_has_memory_and_figures_of_its_own() -> None:
+def test_an_arena_has_its_own_memory_and_statistics() -> None:
     arena = Arena(tag="weights")
     before = tb_allocator.memory_allocated()
     with arena.empty(3 * MiB) as buffer:
@@ -54,12 +54,12 @@ def test_the_limit_of_an_arena_bounds_what_it_reserves() -> None:
     arena.trim()
 
 
-def test_a_device_that_is_not_there_has_no_arena() -> None:
+def test_an_arena_of_an_unknown_device_is_refused() -> None:
     with pytest.raises(tb_device.OutOfRangeError):
         Arena(7)
 
 
-def test_a_paused_arena_holds_nothing_and_comes_back_with_addresses_and_contents() -> None:
+def test_a_paused_arena_uses_no_memory_and_resumes_with_addresses_and_contents() -> None:
     arena = Arena()
     free, _ = tb_allocator.mem_get_info()
     small, large = arena.empty(1000), arena.empty(5 * MiB)
@@ -74,7 +74,7 @@ def test_a_paused_arena_holds_nothing_and_comes_back_with_addresses_and_contents
     assert tb_allocator.mem_get_info()[0] == free
     with pytest.raises(tb_device.FailedPreconditionError, match="call resume"):
         arena.empty(10)
-    arena.trim()  # nothing to give
+    arena.trim()  # there is nothing to free
     arena.resume()
     assert not arena.paused
     assert (small.ptr, large.ptr) == addresses
@@ -99,7 +99,7 @@ def test_pausing_a_thousand_times_changes_nothing() -> None:
     arena.trim()
 
 
-def test_buffers_may_be_freed_while_paused_and_contents_may_be_given_up() -> None:
+def test_buffers_may_be_freed_while_paused_and_contents_may_be_dropped() -> None:
     arena = Arena()
     first, second = arena.empty(3 * MiB), arena.empty(3 * MiB)
     arena.pause(backup=None)
@@ -113,7 +113,7 @@ def test_buffers_may_be_freed_while_paused_and_contents_may_be_given_up() -> Non
     assert arena.memory_stats()["reserved_bytes.all.current"] == 0
 
 
-def test_pausing_is_refused_where_it_makes_no_sense() -> None:
+def test_pausing_in_the_wrong_state_is_refused() -> None:
     arena = Arena()
     with pytest.raises(tb_device.FailedPreconditionError, match="not paused"):
         arena.resume()

@@ -1,4 +1,4 @@
-"""Buffer: bytes shared through the buffer protocol and DLPack, copied, pinned, kept alive, given back."""
+"""Buffer: bytes are shared through the buffer protocol and DLPack, copied, pinned, kept alive and freed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def view_of(buffer: tb_allocator.Buffer) -> memoryview:
     return memoryview(buffer)  # type: ignore[arg-type]  # the buffer protocol is not in stubs of Python 3.11
 
 
-def test_a_buffer_tells_what_it_is() -> None:
+def test_a_buffer_has_size_device_stream_and_address() -> None:
     with tb_allocator.empty(1000) as buffer:
         assert (buffer.nbytes, len(buffer), buffer.device, buffer.freed) == (1000, 1000, 0, False)
         assert buffer.ptr % 64 == 0
@@ -32,13 +32,13 @@ def test_a_buffer_tells_what_it_is() -> None:
     assert "freed" in repr(buffer)
 
 
-def test_no_bytes_are_a_buffer_too() -> None:
+def test_an_empty_buffer_works() -> None:
     with tb_allocator.empty(0) as buffer:
         assert (buffer.ptr, buffer.nbytes, buffer.tobytes(), bytes(view_of(buffer))) == (0, 0, b"", b"")
         buffer.copy_from(b"")
 
 
-def test_a_freed_buffer_says_so_and_may_be_freed_again() -> None:
+def test_a_freed_buffer_refuses_use_and_may_be_freed_again() -> None:
     buffer = tb_allocator.empty(10)
     buffer.free()
     buffer.free()
@@ -47,7 +47,7 @@ def test_a_freed_buffer_says_so_and_may_be_freed_again() -> None:
             use()
 
 
-def test_memory_goes_back_with_the_last_reference() -> None:
+def test_memory_is_freed_with_the_last_reference() -> None:
     buffer = tb_allocator.empty(10)
     assert tb_allocator.memory_allocated() == 512
     del buffer
@@ -132,7 +132,7 @@ FORMS: dict[bytes, type[Any]] = {b"dltensor": Legacy, b"dltensor_versioned": Ver
 
 
 def consume(capsule: object, name: bytes) -> tuple[Any, int]:
-    """Takes the tensor over as a consumer does: the struct, and its address for the deleter."""
+    """Takes the tensor from a capsule as a consumer does. Returns the struct, and its address for the deleter."""
     get, rename = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_SetName
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     rename.argtypes = (ctypes.py_object, ctypes.c_char_p)
@@ -151,7 +151,7 @@ def consume(capsule: object, name: bytes) -> tuple[Any, int]:
         ((2, 0), b"dltensor_versioned"),
     ],
 )
-def test_dlpack_gives_the_bytes_in_the_form_that_the_consumer_knows(
+def test_dlpack_exports_the_version_that_the_consumer_asks_for(
     max_version: tuple[int, int] | None, name: bytes
 ) -> None:
     buffer = tb_allocator.empty(100)
@@ -171,7 +171,7 @@ def test_dlpack_gives_the_bytes_in_the_form_that_the_consumer_knows(
     assert tb_allocator.memory_allocated() == 0
 
 
-def test_a_capsule_that_nobody_takes_gives_the_memory_back() -> None:
+def test_an_unused_capsule_frees_the_memory() -> None:
     for max_version in (None, (1, 0)):
         capsule = tb_allocator.empty(10).__dlpack__(max_version=max_version)
         assert tb_allocator.memory_allocated() == 512
@@ -201,7 +201,7 @@ def test_dlpack_waits_for_the_buffers_stream(make_stream: MakeStream) -> None:
         del del_me
 
 
-def test_dlpack_refuses_what_it_cannot_serve() -> None:
+def test_dlpack_refuses_unsupported_requests() -> None:
     with tb_allocator.empty(3) as buffer:
         with pytest.raises(BufferError, match="without a copy"):
             buffer.__dlpack__(dl_device=(2, 0))
@@ -223,7 +223,7 @@ def test_numpy_shares_the_bytes() -> None:
 # ---- pinned memory ----
 
 
-def test_pinned_memory_is_the_hosts_and_cached() -> None:
+def test_pinned_memory_is_host_memory_and_cached() -> None:
     with tb_allocator.pinned(1000) as buffer:
         assert (buffer.nbytes, buffer.device, buffer.stream, buffer.__dlpack_device__()) == (1000, None, 0, (1, 0))
         view_of(buffer)[:3] = b"abc"
@@ -250,8 +250,8 @@ def test_pinned_memory_waits_for_the_streams_that_copy_it(make_stream: MakeStrea
     assert address in [one.ptr for one in both]
 
 
-def test_large_pinned_memory_is_rounded_by_little() -> None:
-    tb_allocator.empty_host_cache()  # or what is idle may go back meanwhile
+def test_large_pinned_memory_is_rounded_up_to_pages() -> None:
+    tb_allocator.empty_host_cache()  # idle memory that the allocation returns would change the statistics
     before = tb_allocator.host_memory_stats()["reserved_bytes.all.current"]
     with tb_allocator.pinned((5 << 20) + 1):
         taken = tb_allocator.host_memory_stats()["reserved_bytes.all.current"] - before

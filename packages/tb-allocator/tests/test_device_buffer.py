@@ -1,4 +1,4 @@
-"""DeviceBuffer, memory by native streams, and what the CUDA interfaces say where the memory is not CUDA's."""
+"""DeviceBuffer, memory for native streams, and the CUDA interfaces on drivers other than CUDA's."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_copy_waits_for_the_work_that_writes_its_source(make_stream: Callable[
     view = np.frombuffer((ctypes.c_uint8 * 4).from_address(source.ptr), np.uint8)
     stream.call(lambda: view.fill(7))
     target = DeviceBuffer(size=4)
-    threading.Timer(0.1, gate.set).start()  # while the copy waits
+    threading.Timer(0.1, gate.set).start()  # opens the gate while the copy waits
     target.copy_from_device(source)
     assert target.tobytes() == b"\x07" * 4
 
@@ -110,7 +110,7 @@ def test_the_cuda_array_interface_names_the_bytes_and_their_stream(make_stream: 
         view = np.frombuffer((ctypes.c_uint8 * 24).from_address(source.ptr), np.uint8)
         gate = stream.hold()
         stream.call(lambda: view.fill(7))
-        threading.Timer(0.1, gate.set).start()  # while the copy waits
+        threading.Timer(0.1, gate.set).start()  # opens the gate while the copy waits
         target.copy_from_device(_Shown(source.__cuda_array_interface__))
         assert target.tobytes() == b"\x07" * 24
 

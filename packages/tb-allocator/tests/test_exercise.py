@@ -10,7 +10,7 @@ from building import native_tests
 
 
 def exercise(*arguments: int) -> dict[str, int]:
-    """The counts of tests/cpp/exercise; fails with the promise that was broken."""
+    """Runs tests/cpp/exercise and returns its counts. It fails with the promise that was broken."""
     program = native_tests.build("tb-allocator", "exercise")
     done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -21,7 +21,7 @@ def exercise(*arguments: int) -> dict[str, int]:
 @pytest.mark.parametrize("seed", range(4))
 def test_every_promise_holds_over_random_operations(seed: int) -> None:
     counts = exercise(250_000, seed)
-    # All paths were taken: memory ran out, pages moved, streams waited for one another, blocks shared pages.
+    # All cases occurred: memory ran out, pages were remapped, streams waited for each other, blocks shared pages.
     assert counts["allocations"] > 90_000
     assert min(counts["out_of_memory"], counts["waits"], counts["remapped"]) > 10
     assert counts["pages_mapped"] > 1000

@@ -1,4 +1,4 @@
-"""The device allocator: reuse in stream order, figures, limits, and running out."""
+"""The device allocator: reuse in stream order, statistics, limits, and running out of memory."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_statistics_have_pytorchs_keys_and_meaning() -> None:
     }
 
 
-def test_single_figures_follow_and_resets_restart_them() -> None:
+def test_single_statistics_are_current_and_can_be_reset() -> None:
     with tb_allocator.empty(1024):
         assert tb_allocator.memory_allocated() == 1024
         assert tb_allocator.memory_reserved() == 2 * MiB
@@ -136,7 +136,7 @@ def test_the_limit_bounds_reserved_memory_and_the_error_says_so() -> None:
                 tb_allocator.empty(12 * MiB)
             assert isinstance(caught.value, MemoryError)
             assert (caught.value.status, caught.value.device) == (8, 0)
-        tb_allocator.empty(22 * MiB).free()  # takes the place of the cached 20 MiB
+        tb_allocator.empty(22 * MiB).free()  # replaces the cached 20 MiB
     finally:
         tb_allocator.set_memory_limit(None)
     assert tb_allocator.memory_stats()["num_ooms"] == 1
@@ -155,7 +155,7 @@ def test_the_limit_may_be_a_fraction() -> None:
             tb_allocator.set_per_process_memory_fraction(wrong)
 
 
-def test_running_out_frees_the_cache_first_and_tells_the_figures_when_that_is_not_enough(python: Python) -> None:
+def test_running_out_frees_the_cache_and_then_reports_the_figures(python: Python) -> None:
     code = """
     import tb_allocator, tb_device
     cached = [tb_allocator.empty(30 << 20) for _ in range(2)]
@@ -178,7 +178,7 @@ def test_running_out_frees_the_cache_first_and_tells_the_figures_when_that_is_no
         assert part in text
 
 
-def test_a_size_beyond_all_bounds_is_out_of_memory() -> None:
+def test_a_huge_size_is_out_of_memory() -> None:
     for size in (1 << 45, 1 << 60, (1 << 64) - 1):
         with pytest.raises(tb_device.OutOfMemoryError, match="ask for less at a time"):
             tb_allocator.empty(size)
@@ -240,7 +240,7 @@ def test_growing_segments_are_contiguous_and_give_pages_back(python: Python) -> 
     assert python.output(GROWING, TB_ALLOC_CONF="expandable_segments:True").splitlines() == ["10 9", "0 0"]
 
 
-def test_growing_segments_use_memory_that_is_in_pieces(python: Python) -> None:
+def test_growing_segments_use_fragmented_memory(python: Python) -> None:
     code = """
     import tb_allocator, tb_device
     blocks = [tb_allocator.empty(20 << 20) for _ in range(6)]
@@ -308,13 +308,13 @@ def test_a_wrong_configuration_is_an_error_at_the_first_use(python: Python, valu
     assert all(message in line for line in lines)
 
 
-def test_keys_of_pytorchs_that_mean_nothing_here_are_named_once(python: Python) -> None:
+def test_pytorchs_keys_without_effect_are_reported_once(python: Python) -> None:
     code = """
     import contextlib, os, tb_allocator
     tb_allocator.empty(1), tb_allocator.empty(1), tb_allocator.pinned(1)
     """
     conf = "max_split_size_mb:64,roundup_power2_divisions:[256:1,>:4]"
-    with pytest.raises(AssertionError) as caught:  # what the process wrote to stderr
+    with pytest.raises(AssertionError) as caught:  # python.output() raises what the process wrote to stderr
         python.output(code, TB_ALLOC_CONF=conf)
     assert str(caught.value).count("ignored: max_split_size_mb, roundup_power2_divisions.") >= 1
 

@@ -1,4 +1,4 @@
-"""What pinned memory costs beyond what is in use, on the traces that the benchmark judges, and in calls."""
+"""The waste of pinned memory and its driver calls, on the traces of the benchmark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tb_allocator import replay, traces
 
 
 def measured(name: str, seed: int, settings: str = "") -> tuple[float, float]:
-    """The waste of three repetitions (bytes reserved to bytes asked, at most), and calls per event of the last."""
+    """The largest waste in three repetitions (reserved bytes to requested bytes), and calls per event of the last."""
     trace = replay.load(f"generate:{name}:{seed}")
     repetitions = replay.replay(trace, settings=settings, pinned=True)["repetitions"]
     assert [one["completed"] for one in repetitions] == [True] * 3
@@ -40,7 +40,7 @@ def test_a_plan_of_pinned_memory_is_refused() -> None:
         replay.replay(replay.load("generate:texts"), pinned=True, plan=True)
 
 
-def test_statistics_of_pinned_memory_tell_what_came_and_went(python: Python) -> None:
+def test_statistics_of_pinned_memory_count_allocations_and_frees(python: Python) -> None:
     code = """
     import tb_allocator
     MiB = 1 << 20

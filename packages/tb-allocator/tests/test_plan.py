@@ -1,4 +1,4 @@
-"""Plans from Python: what repeats is served from its places, what changes goes on without, and the figures tell."""
+"""Plans from Python: a repeated step gets its planned places, a changed one does not, and statistics count them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MiB = 1 << 20
 
 
 def step(arena: Arena, sizes: Sequence[int] = (3 * MiB, MiB, 1000)) -> list[int]:
-    """Allocates and frees; the addresses."""
+    """Allocates and frees; returns the addresses."""
     first = arena.empty(sizes[0])
     second = arena.empty(sizes[1])
     addresses = [first.ptr, second.ptr]
@@ -61,7 +61,7 @@ def test_inside_a_step_all_memory_of_the_thread_comes_from_the_arena() -> None:
     assert tb_allocator.memory_stats()["num_device_alloc"] == 0
 
 
-def test_another_step_falls_back_and_a_lasting_change_is_planned_again() -> None:
+def test_a_changed_step_falls_back_and_a_lasting_change_is_planned_again() -> None:
     arena = Arena()
     plan = arena.plan("step", warmup=1)
 
@@ -75,12 +75,12 @@ def test_another_step_falls_back_and_a_lasting_change_is_planned_again() -> None
     assert [turn(*other), turn(*usual)] == ["diverged", "replaying"]
     assert [turn(*other) for _ in range(4)] == ["diverged", "recording", "ready", "replaying"]
     assert plan.statistics()["divergences"] == 3
-    with plan:  # less than the step
+    with plan:  # only a part of the step
         arena.empty(3 * MiB).free()
     assert plan.state == "diverged"
 
 
-def test_a_step_that_is_broken_off_is_not_what_is_planned() -> None:
+def test_a_step_that_raises_is_not_planned() -> None:
     arena = Arena()
     plan = arena.plan("step", warmup=1)
     with pytest.raises(RuntimeError, match="in the step"), plan:
@@ -91,7 +91,7 @@ def test_a_step_that_is_broken_off_is_not_what_is_planned() -> None:
     assert plan.state == "ready"
 
 
-def test_snapshot_history_and_statistics_know_the_blocks_of_a_plan() -> None:
+def test_snapshot_history_and_statistics_include_the_blocks_of_a_plan() -> None:
     arena = Arena()
     plan = arena.plan("step", warmup=1)
     for _ in range(2):
@@ -129,7 +129,7 @@ def test_a_paused_arena_keeps_the_contents_of_a_plan() -> None:
         first.free()
 
 
-def test_plans_of_the_device_see_what_other_threads_allocate() -> None:
+def test_plans_of_the_device_include_allocations_of_other_threads() -> None:
     plan = tb_allocator.plan("step", warmup=1)
 
     def work() -> None:
@@ -157,7 +157,7 @@ def test_what_cannot_be_is_refused() -> None:
             plan.reset()
 
 
-def test_a_plan_gives_way_to_who_needs_memory(python: Python) -> None:
+def test_memory_of_a_plan_is_freed_when_memory_runs_out(python: Python) -> None:
     code = """
     import tb_allocator
     plan = tb_allocator.plan("step", warmup=1)
@@ -192,7 +192,7 @@ def test_generated_traces_replay_from_their_places(name: str) -> None:
 
 
 def two_streams(bytes_of_the_second: int, *, used_by_the_first: bool = False) -> str:
-    """A trace whose second stream has its most when the first has not: 200 MiB, of which 160 are left then."""
+    """A trace whose second stream has its peak while the first one uses 160 MiB, less than its own peak of 200 MiB."""
     lines, block = [], 0
     for _ in range(20):
         first = range(block, block + 40)

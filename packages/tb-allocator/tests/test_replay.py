@@ -1,4 +1,4 @@
-"""Replaying traces: what the command tells, and what is wrong with a trace."""
+"""Replays of traces: the command's output, and errors in traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tb_allocator import _core, imports, replay, traces
 MiB = 1 << 20
 
 
-def test_a_replay_tells_live_and_reserved_bytes_and_driver_calls(tmp_path: Path) -> None:
+def test_a_replay_reports_live_and_reserved_bytes_and_driver_calls(tmp_path: Path) -> None:
     file = tmp_path / "trace.txt.xz"
     file.write_bytes(lzma.compress(f"# start\na 7 {4 * MiB} 0\na 9 {2 * MiB} 0\nf 7\nr 9 1\nf 9\n".encode()))
     trace = replay.load(str(file))
@@ -28,7 +28,7 @@ def test_a_replay_tells_live_and_reserved_bytes_and_driver_calls(tmp_path: Path)
     assert [allocated for _, allocated, _ in result["samples"]] == [4 * MiB, 6 * MiB, 2 * MiB, 2 * MiB, 0]
 
 
-def test_a_replay_without_room_tells_where_it_ended() -> None:
+def test_a_replay_that_runs_out_of_memory_reports_the_event() -> None:
     trace = _core._Trace(f"a 0 {30 * MiB} 0\na 1 {30 * MiB} 0\n".encode())
     result = replay.replay(trace, capacity=40 * MiB)
     [only] = result["repetitions"]

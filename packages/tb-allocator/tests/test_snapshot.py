@@ -1,4 +1,4 @@
-"""Snapshots and the history: what they tell, what they cost."""
+"""Snapshots and the history: their contents and their cost."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_history_is_always_on_in_order_and_timed() -> None:
     buffer = tb_allocator.empty(5000)
     address = buffer.ptr
     buffer.free()
-    time.sleep(0.01)  # so that some time passes between the comparisons of the clocks
+    time.sleep(0.01)  # lets some time pass between two comparisons of the clocks
     [events] = tb_allocator.memory_snapshot()["device_traces"]
     actions = [event["action"] for event in events]
     assert actions[-3:] == ["alloc", "free_requested", "free_completed"]
@@ -94,7 +94,7 @@ def test_a_million_events_are_dumped_in_a_second(tmp_path: Path) -> None:
     file = tmp_path / "snapshot.pickle"
     best = 10.0
     for _ in range(3):
-        begin = time.process_time()  # what it costs, not what else the machine does
+        begin = time.process_time()  # processor time, which other load of the machine does not increase
         tb_allocator.dump_snapshot(file)
         best = min(best, time.process_time() - begin)
     tb_allocator.record_memory_history()

@@ -1,9 +1,9 @@
-"""Random programs over several streams and threads on the sim driver, which holds work back and runs streams in any
-order that the rules allow: no memory is handed on while work on it is pending, which the contents prove.
+"""Random programs on several streams and threads on the sim driver, which delays work and runs streams in any order
+that the rules allow. The contents of blocks prove that no memory is reused while work on it is pending.
 
-Each block is filled with a pattern of its own, in the order of its stream; other streams copy from it, are recorded,
-and the block is freed at once. A block that got its bytes too early has overwritten them by the time the copies run.
-TB_RACE_SECONDS: how long each program runs, 0.5 by default.
+Each block is filled with its own pattern in the order of its stream. Other streams copy from it and are recorded, and
+the block is freed at once. If another block gets the memory too early, it overwrites the pattern before the copies run.
+TB_RACE_SECONDS: the seconds for which each program runs, 0.5 by default.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ print(counts["wrong"])
 
 
 def wrong(python: Python, mode: str, segments: str, seed: int, *, forget: bool = False) -> int:
-    """Copies that saw another block's bytes."""
+    """Runs a program and returns the number of copies that read another block's bytes."""
     python.limit = 60 + 10 * int(float(SECONDS))
     printed = python.output(
         CODE,
@@ -163,12 +163,10 @@ def wrong(python: Python, mode: str, segments: str, seed: int, *, forget: bool =
 @pytest.mark.parametrize(
     ("mode", "seed"), [("one", 4), ("one", 5), ("threads", 8), ("threads", 9), ("plan", 12), ("plan", 13)]
 )
-def test_no_memory_changes_hands_while_work_on_it_is_pending(
-    python: Python, mode: str, seed: int, segments: str
-) -> None:
+def test_memory_is_not_reused_while_work_on_it_is_pending(python: Python, mode: str, seed: int, segments: str) -> None:
     assert wrong(python, mode, segments, seed) == 0
 
 
 @pytest.mark.parametrize("mode", ["one", "plan"])
-def test_a_program_that_records_no_stream_is_found_out(python: Python, mode: str) -> None:
+def test_a_program_that_records_no_stream_reads_wrong_bytes(python: Python, mode: str) -> None:
     assert wrong(python, mode, "True", 4, forget=True) > 0

@@ -20,7 +20,7 @@ class Export(ctypes.Structure):
     )
 
 
-def test_the_record_names_component_and_versions_and_every_function_is_there() -> None:
+def test_the_record_has_component_versions_and_every_function() -> None:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     export = Export.from_address(pointer(_core._tb_export, b"tb.export.v1"))

@@ -23,8 +23,8 @@ Rule rule(const char *policy, std::string operation) {
   return {policy, operation};
 }
 
-// Its input must be between 0 and 1, and its gradient divides by the input and its complement. In a 16-bit type neither
-// is accurate, and the digits are already lost when autocast casts back to float32.
+// The operator's input must be between 0 and 1, and its gradient divides by x and by 1 - x of the input x. In a 16-bit
+// type neither is accurate, and the digits are already lost when autocast casts back to float32.
 Tensor banned_binary_cross_entropy(const Tensor &, const Tensor &, const std::optional<Tensor> &, int64_t) {
   TORCH_CHECK(false, "binary_cross_entropy (torch.nn.BCELoss) was called in an autocast region, where a sigmoid's "
                      "16-bit results make it inexact or infinite. Use binary_cross_entropy_with_logits "

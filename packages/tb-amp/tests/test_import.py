@@ -14,7 +14,7 @@ import torch
 from tb_amp import _build
 
 
-def test_the_package_knows_what_it_is_and_was_built_for() -> None:
+def test_the_package_has_its_version_and_the_torch_version_it_was_built_for() -> None:
     assert tb_amp.__version__ == _build.VERSION
     assert torch.__version__.startswith(_build.TORCH_MINOR + ".")
     assert tb_amp.get_amp_supported_dtype() == [torch.bfloat16, torch.float16]

@@ -1,4 +1,4 @@
-"""The autocast rules: exactly what PyTorch's header lists, and what the dispatcher does once they are registered."""
+"""The autocast rules are exactly those of PyTorch's header, and the dispatcher follows them after registration."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ def lists_of_the_header() -> dict[str, list[str]]:
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
-    """Runs code in a process of its own, since a registration lasts until the process ends."""
+    """Runs code in a separate process, because a registration lasts until the process ends."""
     # An installed backend would register itself as PrivateUse1.
     alone = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=alone)
@@ -89,8 +89,8 @@ def test_rules_of_another_package_are_left_alone_and_named() -> None:
     assert done.stdout.splitlines()[-1] == "['aten::mm'] False", done.stdout + done.stderr
 
 
-# Tensors that claim to be on a PrivateUse1 device and report, below autocast, what they are asked to do: no backend is
-# needed to see the casts.
+# Tensors that claim to be on a PrivateUse1 device and report the calls that they get below autocast. So the tests see
+# the casts without a backend.
 FAKE_DEVICE = """
 import types, torch, tb_amp
 from torch.utils._pytree import tree_leaves, tree_map

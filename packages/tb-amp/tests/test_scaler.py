@@ -12,7 +12,7 @@ from tb_amp import _testing
 from torch.utils._python_dispatch import TorchDispatchMode
 
 INF, NAN = math.inf, math.nan
-# tb-amp is tested without torch-backend, whose comparison needs nothing but torch.
+# These tests do not need torch-backend installed; its comparison needs only torch.
 BITS = "packages/torch-backend/src/torch_backend/conformance/bits.py"
 bit_identical: Any = runpy.run_path(str(pathlib.Path(__file__).parents[3] / BITS))["bit_identical"]
 TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
@@ -58,7 +58,7 @@ def test_unscale_takes_gradients_of_several_types_and_the_largest_values_of_each
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Operators with their arguments, as they reach the device."""
+    """Records operators with their arguments as they reach the device."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -73,7 +73,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_unscale_multiplies_16_bit_gradients_in_float32_on_every_device(shape: tuple[int, ...]) -> None:
-    # A CPU scalar is not rounded to the promoted type; a device tensor without dimensions is.
+    # PyTorch does not round a CPU scalar to the promoted type, but does round a device tensor without dimensions.
     with Recorder() as recorder:
         _testing.unscale_(gradients(torch.float16), torch.zeros(shape), torch.full(shape, 1 / 3))
     multiplied = [args for name, args in recorder.calls if name == "aten.mul_.Tensor"]

@@ -1,4 +1,4 @@
-"""tb-amp with another PrivateUse1 backend, which uses nothing else of this project."""
+"""tb-amp works with another PrivateUse1 backend, without the other packages of this project."""
 
 import os
 import pathlib
@@ -27,7 +27,7 @@ x = torch.randn(4, 8).to("second")
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The first lines of a program that has the backend."""
+    """The first lines of a program that uses the backend."""
     torch_folder = pathlib.Path(torch.__file__).parent
     library = tmp_path_factory.mktemp("second") / "second_backend.so"
     include = [f"-isystem{torch_folder / path}" for path in ("include", "include/torch/csrc/api/include")]

@@ -1,4 +1,4 @@
-"""The errors and the time of an import, and the backend without any device except the CPU."""
+"""The errors and the time of an import, and the compiler backend without a device except the CPU."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tb_compile import _build
 
 
 def run_alone(program: str) -> subprocess.CompletedProcess[str]:
-    """In a fresh interpreter without tb."""
+    """Runs code in a fresh interpreter without the device tb."""
     alone = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=alone)
 
 
-def test_the_package_knows_what_it_is_and_was_built_for() -> None:
+def test_the_package_has_its_version_and_the_torch_version_it_was_built_for() -> None:
     assert tb_compile.__version__ == _build.VERSION
     assert torch.__version__.startswith(_build.TORCH_MINOR + ".")
 
@@ -54,7 +54,7 @@ def test_the_package_is_smaller_than_400_kilobytes_compressed() -> None:
     assert 50_000 < sum(sizes) <= 400_000
 
 
-def test_the_backend_is_there_without_a_device_of_ours() -> None:
+def test_the_backend_works_without_the_device_tb() -> None:
     done = run_alone(
         "import torch, tb_compile\n"
         "net = torch.nn.Linear(4, 4)\n"

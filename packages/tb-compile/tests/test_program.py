@@ -1,4 +1,4 @@
-"""Programs run like the calls of which they are built, keep no value too long, and report where they failed."""
+"""Programs run like the calls that they consist of, free values after their last use, and name the call that failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tb_compile._core import Builder, Program, Value
 
 
 def of_calls(*calls: tuple[str, list[Any], dict[str, Any]], inputs: int = 1) -> Program:
-    """Each call takes numbers of inputs and of results before it in the form "%0"; the last result is the output."""
+    """Builds a program. An argument "%0" stands for input or earlier result 0; the last result is the output."""
     builder = Builder("a program")
     values = [builder.input() for _ in range(inputs)]
 
@@ -79,7 +79,7 @@ def test_values_of_every_type_reach_the_operator(name: str, arguments: list[Any]
     assert torch.equal(found, expected)
 
 
-def test_lists_and_several_results() -> None:
+def test_operators_may_take_lists_and_give_several_results() -> None:
     builder = Builder("splits")
     x = builder.input()
     [parts] = builder.call("aten::split.Tensor", [x, 2], {})
@@ -95,7 +95,7 @@ def test_lists_and_several_results() -> None:
     assert found[3:] == [None, 3, 2.5]
 
 
-def test_an_element_that_is_not_there() -> None:
+def test_a_missing_element_of_a_list_is_refused() -> None:
     builder = Builder("splits")
     [parts] = builder.call("aten::split.Tensor", [builder.input(), 2], {})
     program = builder.finish([builder.element(parts, 7)])
@@ -185,14 +185,14 @@ def test_neither_autograd_nor_autocast_sees_a_run() -> None:
         (NotImplementedError, ("aten::empty.memory_format", [[2]], {"layout": torch.sparse_coo}), "torch.layout"),
     ],
 )
-def test_what_cannot_be_built_is_said(
+def test_calls_that_cannot_be_built_are_refused_with_the_reason(
     error: type[Exception], call: tuple[str, list[Any], dict[str, Any]], text: str
 ) -> None:
     with pytest.raises(error, match=text):
         of_calls(call)
 
 
-def test_a_wrong_number_of_inputs() -> None:
+def test_a_wrong_number_of_inputs_is_refused() -> None:
     with pytest.raises(RuntimeError, match="a program: expected 1 inputs, but got 2"):
         of_calls(("aten::neg.default", ["%0"], {})).run([torch.ones(1), torch.ones(1)])
 

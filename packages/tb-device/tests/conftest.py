@@ -1,4 +1,4 @@
-"""Drivers compiled by the tests, calls of raw table functions, and Python processes of their own."""
+"""Drivers that tests compile, calls of raw table functions, and separate Python processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tb_device
 from tb_device import _core
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "shared" / "testing"))
-# The module that builds the simulated vendor libraries is beside their sources, in tests/sim_vendor.
+# tests/sim_vendor has the sources of the simulated vendor libraries and the module that builds them.
 sys.path.append(str(Path(__file__).resolve().parents[3] / "tests"))
 
 from tb_testing import OFFSETS, Python, slot

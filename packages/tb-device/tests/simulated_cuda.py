@@ -1,4 +1,4 @@
-"""The CUDA driver on the simulated libcuda: what its tests share."""
+"""Fixtures and helpers of the tests that run the CUDA driver on the simulated libcuda."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def library() -> Path:
 
 @pytest.fixture(scope="session")
 def image(library: Path) -> Path:
-    """The contract's kernels, for the simulation."""
+    """The image of the contract kit's kernels that the simulation loads."""
     return library.parent / "contract_kernels.image"
 
 
 @pytest.fixture
 def control(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Control]:
-    """The simulated library, with nothing alive in it; at the end everything has been given back."""
+    """The simulated library. Checks before and after the test that none of its objects is alive."""
     monkeypatch.delenv("TB_SIMCUDA_HIDE", raising=False)
     monkeypatch.setenv("TB_CUDA_LIBRARY", str(library))
     control = Control("cuda", library)
@@ -66,7 +66,7 @@ class Failed(Exception):
 
 
 class RawDriver:
-    """The CUDA driver's own table without tb-device around it. Raises Failed; `logged` has what it logged."""
+    """The CUDA driver's own table without tb-device around it. Failures raise Failed; `logged` has the driver's log."""
 
     def __init__(self, library: Path) -> None:
         self.error = (0, 0, "")
@@ -103,7 +103,7 @@ class RawDriver:
         self._check(name, CFUNCTYPE(c_int32)(address)(self._self, *arguments))
 
     def out(self, name: str, *arguments: object) -> c_void_p:
-        """Calls a function whose last parameter is an out-pointer; the value."""
+        """Calls a function whose last parameter is an out-pointer; gives the value."""
         value = c_void_p()
         self.call(name, *arguments, ctypes.byref(value))
         return value

@@ -1,4 +1,4 @@
-"""The NPU driver on the simulated libascendcl: what its tests share."""
+"""Fixtures and helpers of the tests that run the NPU driver on the simulated libascendcl."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def functions() -> dict[str, str]:
 
 
 OPTIONAL = [name for name, need in functions().items() if need == "OPTIONAL"]
-# As if CANN were so old that it had nothing but what the driver needs.
+# Hides the optional functions, as a CANN would lack them that is as old as the driver accepts.
 OLDEST = ",".join(name for name in OPTIONAL if name != "aclrtCreateEventWithFlag")
 
 
@@ -38,10 +38,10 @@ def library() -> Path:
 
 @pytest.fixture
 def control(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Control]:
-    """The simulated library, uninitialised; at the end everything has been given back, and nothing was misused."""
+    """The simulated library, uninitialised. Checks after the test that no object is left and none was misused."""
     monkeypatch.delenv("TB_SIMNPU_HIDE", raising=False)
     control = Control("npu", library)
-    before = control.live()  # what a failed test may have left
+    before = control.live()  # a failed test may have left objects
     yield control
     control.fault(None, -1, 0)
     assert control.live() == before
@@ -56,7 +56,7 @@ class Npu:
         self.slots = Slots(self.driver)
 
     def out(self, name: str, *arguments: object) -> int:
-        """Calls a function whose last parameter is an out-pointer; the value. The status must be 0."""
+        """Calls a function whose last parameter is an out-pointer; gives the value. The status must be 0."""
         value = ctypes.c_void_p()
         assert getattr(self.slots, name)(*arguments, ctypes.byref(value)) == 0
         return value.value or 0

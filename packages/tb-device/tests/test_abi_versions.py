@@ -22,7 +22,7 @@ from tb_device import _core
 TEMPLATE = Path(tb_device.__file__).parent / "new_driver" / "c" / "mychip.c"
 OTHER_HOST = Path(__file__).parent / "drivers" / "other_host.c"
 VERSIONS = ["old", "today", "future"]
-NEWEST_GROUPS = ("IPC", "CLOSURE")  # the last of the table
+NEWEST_GROUPS = ("IPC", "CLOSURE")  # the last groups of the table
 FUTURE_SLOTS = [f"future_{number}" for number in range(10)]
 TODAY = {name: offset for *_, name, offset in _core.slots()}
 TABLE_OF_TODAY = max(TODAY.values()) + 8
@@ -35,7 +35,7 @@ def replace(path: Path, pattern: str, by: str) -> None:
 
 
 def make_headers(version: str, include: Path) -> Path:
-    """include/tb as it was, is, or may become."""
+    """Writes include/tb as an older, today's or a newer version has it."""
     shutil.copytree(Path(tb_device.get_include()), include)
     header, slots = include / "tb" / "driver.h", include / "tb" / "driver_slots.inc"
     if version == "old":
@@ -74,7 +74,7 @@ def make_driver(version: str) -> str:
 
 def compile_library(source: Path, include: Path, target: Path) -> Path:
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wno-unused-parameter", "-Werror", "-shared", "-fPIC"]
-    flags += ["-Wno-missing-field-initializers"]  # fields of a later version
+    flags += ["-Wno-missing-field-initializers"]  # the source does not set the fields of a newer version
     compiler = shlex.split(os.environ.get("CC", "cc"))
     subprocess.run([*compiler, *flags, "-I", str(include), str(source), "-o", str(target)], check=True)
     return target
@@ -109,20 +109,20 @@ def test_the_versions_differ(libraries: Libraries) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_todays_host_loads_and_uses_a_driver_of(version: str, libraries: Libraries) -> None:
+def test_todays_host_loads_and_uses_a_driver_of_each_version(version: str, libraries: Libraries) -> None:
     driver = tb_device.load_driver(libraries[version][0])
     assert driver.info["abi"] == ((1, 1) if version == "future" else (1, 0))
     assert driver.groups == ["CORE"]
     assert len(driver.functions) == 8
     [device] = driver.devices()
     assert device.properties.total_memory == 1 << 30
-    assert device.properties.numa_node == (0 if version == "old" else -1)  # 0: never written
+    assert device.properties.numa_node == (0 if version == "old" else -1)  # an old driver does not write it
     with device.allocate(5) as memory:
         tb_device.copy(memory, b"hello")
         back = bytearray(5)
         tb_device.copy(back, memory)
         assert back == b"hello"
-    room = ctypes.create_string_buffer(b"\xa5" * 1024, 1024)  # tb_device_info of today, then what nobody may touch
+    room = ctypes.create_string_buffer(b"\xa5" * 1024, 1024)  # tb_device_info of today, then guard bytes
     size = 232
     ctypes.c_uint32.from_buffer(room).value = size
     assert Slots(driver).device_get_info(ctypes.c_int32(0), room) == 0
@@ -130,7 +130,7 @@ def test_todays_host_loads_and_uses_a_driver_of(version: str, libraries: Librari
     driver.close()
 
 
-def test_what_an_old_driver_cannot_know_is_stood_in_for_or_refused_by_name(libraries: Libraries) -> None:
+def test_functions_that_an_old_driver_does_not_know_are_refused(libraries: Libraries) -> None:
     driver = tb_device.load_driver(libraries["old"][0])
     slots = Slots(driver)
     for name in (name for group, _, name, _ in _core.slots() if group in NEWEST_GROUPS):

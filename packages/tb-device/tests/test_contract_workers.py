@@ -59,10 +59,10 @@ def test_every_declared_group_within_the_level_needs_an_executed_case() -> None:
         "the driver declares TIMING, but no case of it was executed"
     ]
     assert report_of(["CORE", "TIMING"], executed, absent, whole=False).passed()
-    assert report_of(["CORE", "IPC"], executed).passed()  # a later level's
+    assert report_of(["CORE", "IPC"], executed).passed()  # IPC belongs to a later level
 
 
-def test_not_offered_is_never_passed() -> None:
+def test_a_case_that_is_not_offered_does_not_count_as_passed() -> None:
     report = report_of([], Result(case("XXX-01"), NOT_OFFERED))
     assert not report.passed()
     assert report.words()["passed"] == 0

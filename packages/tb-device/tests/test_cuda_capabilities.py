@@ -1,4 +1,4 @@
-"""Each function of libcuda hidden by itself: what the CUDA driver offers then, and that `tb-device explain` says so."""
+"""What the CUDA driver offers, and what `tb-device explain` reports, when one function of libcuda is hidden."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVERYTHING = {"CORE", *GROUPS, levels.GRAPH_EXTENSION}
 OPTIONAL = {
     "cuDeviceGetUuid": set(),  # the PCI address is used instead
     "cuMemGetInfo": {"device_memory_info"},
-    "cuDevicePrimaryCtxGetState": set(),  # contexts of others in the process are not seen
+    "cuDevicePrimaryCtxGetState": set(),  # the driver does not see contexts of other code in the process
     "cuDevicePrimaryCtxReset": {"device_reset"},
     "cuMemHostRegister": {"mem_register_host", "mem_unregister_host"},
     "cuMemHostUnregister": {"mem_register_host", "mem_unregister_host"},
@@ -72,7 +72,7 @@ def test_a_hidden_function_takes_away_what_needs_it_and_nothing_else(
         else:
             assert now["offered"] is False
             assert (now["state"], now["how"]) == feature.without
-    block = driver.mem_alloc(0, 4096)  # what is left works
+    block = driver.mem_alloc(0, 4096)  # the other functions still work
     driver.mem_set(0, block, 0x5A, 1, 4096)
     back = bytearray(4096)
     driver.copy_from_device(0, back, block)

@@ -1,7 +1,7 @@
-"""Every call of libcuda fails once: the CUDA driver says so with libcuda's number and words, and nothing is left alive.
+"""Every call of libcuda fails once: the CUDA driver reports libcuda's code and text, and no object stays alive.
 
 The program below uses every function of the table. For each function of libcuda, each of its calls in the program fails
-in turn (the simulation's releases do their work even then, as a vendor's do).
+in turn. A release of the simulation does its work even when it fails, as a vendor's does.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["control", "image", "library"]  # fixtures
 UNKNOWN, ILLEGAL_ADDRESS = 999, 700
 FAILED_PRECONDITION, LOST = 9, 33
 SIZE = 4096
-# Failures that a caller need not see: the driver has another answer, or nothing was asked of it.
+# A caller does not see failures of these: the driver does without, or calls them for itself.
 UNSEEN = {
-    "cuDevicePrimaryCtxGetState",  # nobody else's context is seen
-    "cuStreamQuery",  # asked by the driver itself: the stream counts as busy
-    "cuStreamIsCapturing",  # libcuda's own check comes after
+    "cuDevicePrimaryCtxGetState",  # the driver takes it that no other code has a context
+    "cuStreamQuery",  # the driver calls it for itself, and takes the stream as busy
+    "cuStreamIsCapturing",  # libcuda's own check follows
 }
 
 _HostCall = ctypes.CFUNCTYPE(None, c_void_p, c_int32)
@@ -59,7 +59,7 @@ class Launch(ctypes.Structure):
 
 
 class Program:
-    """Uses everything, and gives everything back whatever fails; `failures` has what failed."""
+    """Uses every function and releases every object, also after failures, which `failures` lists."""
 
     def __init__(self, library: Path, image: Path) -> None:
         self.failures: list[Failed] = []
@@ -68,7 +68,7 @@ class Program:
         self._library = library
 
     def run(self) -> list[str]:
-        """What the driver logged."""
+        """Runs the program and gives the driver's log."""
         try:
             driver = RawDriver(self._library)
         except Failed as error:
@@ -84,9 +84,9 @@ class Program:
             for words in reversed(self._back):
                 self.give_back(*words)
         if any(error.status == LOST for error in self.failures):
-            for device in (0, 1):  # what the text says: its memory goes with it
+            for device in (0, 1):  # as the error text says; frees the memory of the device too
                 driver.call("device_reset", device)
-        driver.call("close")  # nothing is left that could refuse it
+        driver.call("close")  # no object is alive, so close must succeed
         return driver.logged
 
     def give_back(self, *words: object) -> None:
@@ -94,7 +94,7 @@ class Program:
             self.driver.call(*words)  # type: ignore[arg-type]
         except Failed as error:
             self.failures.append(error)
-            if error.status == FAILED_PRECONDITION:  # nothing has changed
+            if error.status == FAILED_PRECONDITION:  # the object is still alive
                 self.attempt(self.driver.call, *words)
 
     def attempt(self, function: object, *arguments: object) -> None:
@@ -243,15 +243,15 @@ class Program:
         self.made(self.driver.out("ipc_import_event", 0, handle), "event_destroy", made)
         block = self.block()
         self.driver.call("ipc_export_memory", block, handle)
-        try:  # CUDA refuses in this process; another process imports it in the contract's IPC cases
+        try:  # CUDA refuses an import in the exporting process; the contract's IPC cases use another one
             self.driver.out("ipc_import_memory", 0, handle)
         except Failed as error:
             if "use it directly" not in error.text:
                 self.failures.append(error)
 
 
-made = object()  # in a release's arguments: the thing that was made
-OFTEN = 60  # calls of one function that fail in turn; more would be the same
+made = object()  # stands for the new object in the arguments of a release
+OFTEN = 60  # at most so many calls of one function fail in turn
 
 
 def test_the_program_uses_every_function_of_libcuda(control: Control, library: Path, image: Path) -> None:
@@ -261,13 +261,13 @@ def test_the_program_uses_every_function_of_libcuda(control: Control, library: P
     assert [str(error) for error in program.failures] == []
     assert logged == []
     unused = {symbol for symbol, count in before.items() if control.calls(symbol) == count}
-    # Only after a loss; only of what another process exported.
+    # The driver calls the first only after a loss, and the second only for memory of another process.
     assert unused <= {"cuDevicePrimaryCtxReset_v2", "cuIpcCloseMemHandle"}
 
 
 @pytest.mark.parametrize("code", [UNKNOWN, ILLEGAL_ADDRESS])
 @pytest.mark.parametrize("symbol", [symbol for _, _, symbol in FUNCTIONS if not symbol.startswith("cuGetError")])
-def test_each_failing_call_is_reported_and_nothing_stays(
+def test_each_failing_call_is_reported_and_no_object_stays_alive(
     control: Control, library: Path, image: Path, symbol: str, code: int
 ) -> None:
     name = next(name for _, name, each in FUNCTIONS if each == symbol)

@@ -1,4 +1,4 @@
-"""The CUDA driver with libraries that are missing, too old, broken or without a device; and what it asks them."""
+"""The CUDA driver with libraries that are missing, too old, broken or without a device, and the calls it makes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ OPEN = """
 
 
 def refusal(python: Python, **environment: str) -> str:
-    """The one line that opening prints; two sentences: what is wrong, and what to do."""
+    """Opens the driver, checks that it is refused in one line, and gives that line."""
     text: str = python.output(OPEN, **environment)
     assert text.startswith("UnavailableError cuda: tb_driver_open_v1"), text
     assert len(text.splitlines()) == 1
     return text
 
 
-def test_without_the_library_it_says_so(python: Python) -> None:
+def test_a_missing_library_is_named_with_the_remedy(python: Python) -> None:
     text = refusal(python, TB_CUDA_LIBRARY="/nowhere/libcuda.so.1")
     assert "there is no CUDA driver library: /nowhere/libcuda.so.1: cannot open" in text
     assert "Install NVIDIA's driver" in text
@@ -51,7 +51,7 @@ def test_another_library_is_refused_with_what_it_lacks(python: Python, build_dri
     assert f"cuGetErrorString and {core - 4} more. Install" in text
 
 
-def test_a_library_that_lacks_one_function_is_refused_by_its_name(python: Python, library: Path) -> None:
+def test_a_library_that_lacks_one_function_is_refused_with_the_function_s_name(python: Python, library: Path) -> None:
     text = refusal(python, TB_CUDA_LIBRARY=str(library), TB_SIMCUDA_HIDE="cuMemAlloc")
     assert "is no whole CUDA driver library: it lacks cuMemAlloc. Install" in text
 
@@ -95,11 +95,11 @@ def test_a_library_before_cugetprocaddress_is_asked_by_symbols(python: Python, l
 
 def test_functions_newer_than_the_library_are_not_used(python: Python, library: Path) -> None:
     text = python.output(OPEN, TB_CUDA_LIBRARY=str(library), TB_SIMCUDA_VERSION="11000")
-    assert "SOA" not in text.split()  # of 11.2
-    assert "VMM" in text.split()  # of 10.2
+    assert "SOA" not in text.split()  # CUDA 11.2 added it
+    assert "VMM" in text.split()  # CUDA 10.2 added it
 
 
-def test_questions_make_no_context(python: Python, library: Path) -> None:
+def test_queries_create_no_context(python: Python, library: Path) -> None:
     code = """
         import ctypes, json, os, tb_device
         from tb_device import doctor, explain

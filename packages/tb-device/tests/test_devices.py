@@ -17,7 +17,7 @@ from tb_device import Device, Driver, Memory
 def driver() -> Iterator[Driver]:
     opened = tb_device.open("cpu", devices=2)
     yield opened
-    opened.close()  # refused, and so the test fails, if it left memory behind
+    opened.close()  # close is refused, and the test fails, if the test left memory behind
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_memory_goes_back_with_its_object(driver: Driver, device: Device) -> Non
         driver.close()
     del memory
     gc.collect()
-    assert gone() is None  # and the fixture closes the driver
+    assert gone() is None  # and the fixture's close succeeds
 
 
 def test_memory_that_lives_to_the_end_of_the_program_goes_back_before_the_driver_closes(python: Python) -> None:
@@ -149,7 +149,7 @@ def test_sizes_below_zero_and_beyond_the_device_are_refused(device: Device) -> N
         device.allocate(1 << 60)
 
 
-def test_a_device_that_there_is_not_is_refused(driver: Driver) -> None:
+def test_a_missing_device_is_refused(driver: Driver) -> None:
     with pytest.raises(tb_device.OutOfRangeError):
         _ = Device(driver, 2).properties
     with pytest.raises(tb_device.OutOfRangeError):

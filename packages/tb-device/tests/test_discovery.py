@@ -1,4 +1,4 @@
-"""Argument, then TB_DRIVER, then entry points, then the built-in driver; every candidate has its reason."""
+"""The order of the search for a driver: the argument, TB_DRIVER, entry points, the built-in driver; and the reasons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import tb_device
 from conftest import BuildDriver, Python
 
-# No driver is named, and the machine's own vendor libraries are none of these tests' business.
+# No driver is named, and vendor libraries of the machine are not found.
 UNSET = {"TB_DRIVER": "", "TB_CUDA_LIBRARY": "/absent/libcuda.so.1", "TB_NPU_LIBRARY": "/absent/libascendcl.so"}
 WHICH = "import tb_device; print(tb_device.default_driver().name)"
 LIST = """
@@ -21,7 +21,7 @@ for each in tb_device.drivers():
 
 
 def install(folder: Path, name: str, code: str) -> None:
-    """A package as pip would leave it, with one entry point of our group."""
+    """Writes an installed package, as pip does, with one entry point of the group tb_device.drivers."""
     (folder / f"{name}_package.py").write_text(code)
     info = folder / f"{name}_package-1.0.dist-info"
     info.mkdir()

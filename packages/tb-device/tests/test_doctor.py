@@ -44,7 +44,7 @@ def test_only_what_others_can_see_counts_as_exported(tmp_path: Path) -> None:
     assert elf.exported_symbols(library) == ["protected_one", "seen", "uses_local", "variable", "weak"]
 
 
-def test_what_is_no_library_is_reported(tmp_path: Path) -> None:
+def test_a_file_that_is_no_library_is_reported(tmp_path: Path) -> None:
     text = tmp_path / "text.so"
     text.write_text("not a library")
     with pytest.raises(elf.NotReadable, match="no 64-bit"):
@@ -79,7 +79,7 @@ def test_a_built_in_driver_has_no_file_to_read() -> None:
     assert doctor.examine("cpu")["driver"]["exports"] is None
 
 
-def test_a_driver_asked_for_that_cannot_be_opened_is_the_problem(build_driver: BuildDriver) -> None:
+def test_a_named_driver_that_cannot_be_opened_is_the_problem(build_driver: BuildDriver) -> None:
     report = doctor.examine(str(build_driver("LACKS_ALLOC")))
     assert (report["usable"], report["driver"]) == (False, None)
     assert "mem_alloc" in report["problem"]

@@ -89,7 +89,7 @@ def test_functions_that_are_present_are_the_drivers_own_pointers(build_driver: B
 
 
 def owner_of(address: int | None) -> str:
-    """The library that holds a code address."""
+    """The path of the library that contains a code address."""
     assert address is not None
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, *_, path = line.split(maxsplit=5)
@@ -254,7 +254,7 @@ def test_another_stream_does_not_wait_for_a_host_call(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("name", ["vmm_map", "module_load", "ipc_export_memory", "closure_reserve", "event_elapsed_ns"])
-def test_what_cannot_be_stood_in_is_refused_by_name_and_group(driver: Driver, name: str) -> None:
+def test_functions_without_emulation_are_refused_by_name_and_group(driver: Driver, name: str) -> None:
     group = next(group for group, _, slot, _ in _core.slots() if slot == name)
     arguments = [c_void_p()] * 5
     assert getattr(Slots(driver), name)(*arguments) == UNSUPPORTED

@@ -1,4 +1,4 @@
-"""A failure tells driver, function, device, status, native code and the driver's own words, once."""
+"""Errors carry driver, function, device, status, native code and the driver's text, and are reported once."""
 
 from __future__ import annotations
 

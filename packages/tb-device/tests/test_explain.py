@@ -27,17 +27,17 @@ def test_each_group_has_one_level() -> None:
     assert sorted(placed) == sorted([*GROUPS, levels.GRAPH_EXTENSION])
 
 
-def test_each_group_stands_behind_a_feature_and_each_need_exists() -> None:
+def test_each_group_belongs_to_a_feature_and_each_need_exists() -> None:
     needed = {one for feature in explain.FEATURES for choice in feature.needs for one in choice}
     known = {*GROUPS, *FUNCTIONS, levels.GRAPH_EXTENSION, explain.HOST_ACCESSIBLE, explain.PRIORITIES}
     assert needed <= known
     assert {*GROUPS, levels.GRAPH_EXTENSION} <= needed
 
 
-def test_each_optional_function_of_core_stands_behind_a_feature() -> None:
+def test_each_optional_function_of_core_belongs_to_a_feature() -> None:
     optional = {name for group, need, name, _ in _core.slots() if (group, need) == ("CORE", "OPTIONAL")}
     needed = {one for feature in explain.FEATURES for choice in feature.needs for one in choice}
-    assert optional - needed == {"get_extension"}  # seen as the extensions themselves
+    assert optional - needed == {"get_extension"}  # the extensions are listed instead
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_a_driver_of_level_0_is_emulated_and_says_by_what_it_would_change(build_
     driver.close()
 
 
-def test_the_cpu_driver_is_native_where_its_table_says_so() -> None:
+def test_the_cpu_driver_s_features_are_native_where_its_table_has_the_functions() -> None:
     driver = tb_device.load_driver("cpu")
     report = explain.examine(driver)
     for feature in ("streams", "pinned memory", "expandable segments", "kernels on the host's memory", "memory_info"):
         assert state(report, feature)["state"] == explain.NATIVE, feature
-    shared = state(report, "tensors shared between processes")  # offered, and not used by torch-backend yet
+    shared = state(report, "tensors shared between processes")  # offered, but torch-backend does not use it yet
     assert (shared["offered"], shared["state"], shared["changed_by"]) == (True, explain.EMULATED, [explain.UNUSED])
     peers = state(report, "peer copies")
     assert (peers["offered"], peers["state"], peers["changed_by"]) == (True, explain.NOT_NEEDED, [])
@@ -125,7 +125,7 @@ def test_the_command_prints_a_table_or_json(build_driver: BuildDriver, capsys: p
     assert "Level 1 " in text
 
 
-def test_a_driver_that_there_is_not_is_reported_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_driver_is_reported_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", "--driver", "absent"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""

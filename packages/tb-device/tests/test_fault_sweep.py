@@ -1,4 +1,4 @@
-"""Fault sweeps over tb-device's emulation, and what a sweep says of programs that do wrong."""
+"""Fault sweeps over tb-device's emulation, and the reports of a sweep about wrong programs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def program():
 """
 
 
-def test_a_right_program_is_swept_clean_and_every_point_counts(python: Python) -> None:
+def test_a_sweep_of_a_right_program_reports_nothing_and_counts_every_point(python: Python) -> None:
     code = (
         HELPERS
         + "tb_device.default_driver(); print(sweep(program, statuses=[8, 33]), sweep(program, slots=['mem_copy']))"
@@ -55,7 +55,7 @@ def test_a_right_program_is_swept_clean_and_every_point_counts(python: Python) -
     ],
     ids=["leak", "unusable", "hang", "nothing", "grows"],
 )  # fmt: skip
-def test_a_program_that_does_wrong_is_reported_with_the_point(python: Python, fault_in: str, text: str) -> None:
+def test_a_wrong_program_is_reported_with_the_point_of_the_sweep(python: Python, fault_in: str, text: str) -> None:
     code = HELPERS + (
         "import threading\nkept = []\nbroken = False\ndef wrong():\n    driver = tb_device.default_driver()\n    "
         + fault_in.replace("if leak.counts(driver) else", "if len(kept) > 10_000 else")
@@ -131,7 +131,7 @@ def check():
 
 
 @pytest.mark.parametrize("switches", [(), ("WITH_ASYNC",)], ids=["core_only", "with_async"])
-def test_the_emulation_for_a_small_driver_survive_every_fault(
+def test_the_emulation_for_a_small_driver_survives_every_fault(
     build_driver: BuildDriver, python: Python, switches: tuple[str, ...]
 ) -> None:
     library: Path = build_driver("COUNT=2", *switches, name="swept" + "_".join(switches))
@@ -139,7 +139,7 @@ def test_the_emulation_for_a_small_driver_survive_every_fault(
     assert int(python.output(code, TB_DRIVER=os.fspath(library), **LAYERS)) > 60
 
 
-def test_the_fixture_is_there_for_any_test(python: Python) -> None:
+def test_the_fixture_is_available_to_any_test(python: Python) -> None:
     (python.folder / "test_it.py").write_text(
         "import tb_device\n"
         "def test_it(tb_fault_sweep):\n"

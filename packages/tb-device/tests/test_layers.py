@@ -40,7 +40,7 @@ def functions_of(address: int) -> dict[str, int | None]:
 
 
 def raw_functions(library: Path) -> dict[str, int | None]:
-    """What the driver itself puts into its table, opened without tb_device."""
+    """The function pointers that the driver itself writes into its table, without tb_device."""
     kinds = dict(Host._fields_[2:])
     host = Host(
         ctypes.sizeof(Host),
@@ -59,8 +59,8 @@ def raw_functions(library: Path) -> dict[str, int | None]:
 def test_without_layers_the_table_holds_the_drivers_own_pointers(build_driver: BuildDriver) -> None:
     library = build_driver("COUNT=2", "WITH_ASYNC", name="layerless")
     own = {name: value for name, value in raw_functions(library).items() if value}
-    # Without PTR and HOSTCALL some functions are stood in for, layers or not, and streams are noted: these are called
-    # as they are.
+    # Without PTR and HOSTCALL the host emulates some functions, with or without layers, and notes streams. It calls
+    # these directly.
     direct = ["get_info", "device_get_info", "event_create", "event_query", "event_destroy"]
     plain = tb_device.load_driver(library, {"layers": ""})
     layered = tb_device.load_driver(library, {"layers": "fault"})
@@ -226,7 +226,7 @@ def test_a_recorded_program_runs_again_without_its_driver(python: Python) -> Non
     assert python.output(PROGRAM, TB_DRIVER="replay", TB_REPLAY_FILE="calls.jsonl") == wanted
 
 
-def test_a_replay_tells_where_a_program_differs(python: Python) -> None:
+def test_a_replay_reports_where_a_program_differs(python: Python) -> None:
     python.output(PROGRAM, TB_DRIVER="cpu", TB_LAYERS="trace:file=calls.jsonl")
     done = python.run(PROGRAM.replace("0xAB, 1, 8", "0xAB, 1, 7"), TB_DRIVER="replay", TB_REPLAY_FILE="calls.jsonl")
     assert re.search(r"expected call \d+ was mem_set\{.*\"count\":8\}, got mem_set\{.*\"count\":7\}", done.stderr)

@@ -91,13 +91,13 @@ def test_an_alignment_that_is_no_power_of_two_from_64_is_refused(build_driver: B
     assert f"alignment {alignment}, which is not a power of two" in refusal(build_driver(f"ALIGNMENT={alignment}"))
 
 
-def test_a_driver_that_refuses_to_open_speaks_for_itself(build_driver: BuildDriver) -> None:
+def test_the_text_of_a_driver_that_refuses_to_open_is_reported(build_driver: BuildDriver) -> None:
     with pytest.raises(tb_device.UnavailableError, match="hardware is not plugged in") as caught:
         tb_device.load_driver(build_driver("OPEN_FAILS"))
     assert caught.value.native_code == 17
 
 
-def test_a_table_that_ends_early_loads_and_the_rest_is_stood_in(build_driver: BuildDriver) -> None:
+def test_a_table_that_ends_early_loads_and_the_rest_is_emulated(build_driver: BuildDriver) -> None:
     older = build_driver("TABLE_SIZE=offsetof(tb_driver_api,device_synchronize)")
     driver = tb_device.load_driver(older)
     assert driver.groups == ["CORE"]

@@ -1,4 +1,4 @@
-"""tb-device new-driver: the folder that it writes builds, and is a driver of level 0."""
+"""tb-device new-driver: the folder that it writes builds, and gives a driver of level 0."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GIB = 1 << 30
 
 
 def build(folder: Path, language: str) -> Path:
-    """What the folder's meson.build does, without meson."""
+    """Compiles the folder as its meson.build does, without meson."""
     variable, default, flags = COMPILERS[language]
     name = folder.name
     library = folder / f"lib{name}.so"
@@ -86,7 +86,7 @@ def test_the_expectations_file_expects_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "7chip", "my-chip", "my chip", "../chip", "a" * 25, "chïp", "cpu", "my.chip"])
-def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(name: str, tmp_path: Path) -> None:
+def test_an_invalid_name_is_refused_and_nothing_is_written(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="name"):
         new_driver.write(name, "c", tmp_path)
     assert not list(tmp_path.iterdir())
@@ -99,7 +99,7 @@ def test_a_language_without_template_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])
-def test_what_is_there_is_never_overwritten(what: str, tmp_path: Path) -> None:
+def test_existing_files_are_never_overwritten(what: str, tmp_path: Path) -> None:
     present = tmp_path / "mychip"
     if what == "folder":
         present.mkdir()
@@ -141,7 +141,7 @@ def test_the_driver_has_level_0_and_nothing_more(library: Path) -> None:
     driver.close()
 
 
-def test_two_of_it_are_open_at_once_and_know_nothing_of_each_other(library: Path) -> None:
+def test_two_drivers_of_it_can_be_open_and_share_no_state(library: Path) -> None:
     first, second = tb_device.load_driver(library), tb_device.load_driver(library)
     memory = first.devices()[0].allocate(GIB)
     assert second.devices()[0].memory_info() == (GIB, GIB)
@@ -152,7 +152,7 @@ def test_two_of_it_are_open_at_once_and_know_nothing_of_each_other(library: Path
     first.close()
 
 
-def test_its_memory_ends_where_it_says(library: Path) -> None:
+def test_its_memory_has_the_limit_that_it_reports(library: Path) -> None:
     driver = tb_device.load_driver(library)
     [device] = driver.devices()
     for size in (GIB + 1, 2**60, 2**64 - 1):
@@ -183,7 +183,7 @@ def test_threads_that_allocate_and_free_leave_nothing(library: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    driver.close()  # refused if the count of live bytes were off
+    driver.close()  # close is refused while the driver counts live bytes
 
 
 def test_wrong_arguments_have_their_status_and_a_text(library: Path) -> None:

@@ -1,4 +1,4 @@
-"""The NPU driver's answers to the habits of libascendcl, on the simulated library."""
+"""How the NPU driver handles the peculiarities of libascendcl, on the simulated library."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_pageable_memory_is_copied_after_what_the_stream_still_has_to_do(
     back = ctypes.create_string_buffer(SIZE)
     assert npu.fill(stream, block, 7, SIZE) == 0
     assert npu.copy(stream, back, block, SIZE, D2H) == 0
-    assert back.raw == bytes([7]) * SIZE  # done on return, and in order
+    assert back.raw == bytes([7]) * SIZE  # the copy is complete on return, and in order
     assert npu.fill(stream, block, 8, SIZE) == 0
     assert npu.copy(stream, block, bytes([9]) * SIZE, SIZE, H2D) == 0
     assert npu.copy(stream, back, block, SIZE, D2H) == 0
@@ -54,7 +54,7 @@ def test_pinned_memory_is_copied_later(npu: Npu) -> None:
     ctypes.memset(pinned, 1, SIZE)
     with Held(npu, stream):
         assert npu.copy(stream, block, pinned, SIZE, H2D) == 0
-        ctypes.memset(pinned, 2, SIZE)  # before the stream comes to it: that is what the device reads
+        ctypes.memset(pinned, 2, SIZE)  # written before the stream reaches the copy, so that the device reads it
     back = ctypes.create_string_buffer(SIZE)
     assert npu.copy(stream, back, block, SIZE, D2H) == 0
     assert back.raw == bytes([2]) * SIZE
@@ -67,7 +67,7 @@ def test_memory_that_somebody_else_pinned_is_known_as_pinned(npu: Npu, library: 
     block, stream, foreign = npu.alloc(SIZE), npu.stream(), ctypes.c_void_p()
     assert npu.slots.device_activate(0) == 0
     assert acl.aclrtMallocHost(ctypes.byref(foreign), ctypes.c_size_t(SIZE)) == 0
-    with Held(npu, stream):  # a copy of pageable memory would wait for it for ever
+    with Held(npu, stream):  # a copy of pageable memory would wait for the held stream and hang
         assert npu.copy(stream, foreign, block, SIZE, D2H) == 0
         assert npu.slots.stream_query(stream) == NOT_READY
     assert acl.aclrtFreeHost(foreign) == 0
@@ -83,8 +83,8 @@ def test_every_event_can_be_waited_for_and_those_with_timing_have_a_time(
     npu = Npu(library)
     stream, other, plain, start, end = npu.stream(), npu.stream(), npu.event(), npu.event(TIMING), npu.event(TIMING)
     elapsed = ctypes.c_int64(-7)
-    assert [npu.slots.event_query(event) for event in (plain, start, end)] == [0, 0, 0]  # never recorded: complete
-    for event in (plain, start, end, plain):  # one of them twice: an old event takes one record only
+    assert [npu.slots.event_query(event) for event in (plain, start, end)] == [0, 0, 0]  # no record: complete
+    for event in (plain, start, end, plain):  # one is recorded twice, because an old event accepts one record only
         assert npu.slots.event_record(event, stream) == 0
         assert npu.slots.stream_wait_event(other, event) == 0
     assert npu.slots.event_synchronize(end) == npu.slots.stream_synchronize(other) == 0

@@ -1,4 +1,4 @@
-"""Every call of libascendcl fails once, in turn: no crash, nothing left behind, a text with the library's code."""
+"""Every call of libascendcl fails once, in turn: nothing crashes or leaks, and the error has the library's code."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["control", "library"]  # fixtures
 CODE, INTERNAL = 507899, 13
 DEVICE_LOST = 33
 SIZE = 1 << 16
-REFUSALS = (3, 5, 9, 11, 12)  # after which the object is still there
+REFUSALS = (3, 5, 9, 11, 12)  # a release that gives one of these leaves the object alive
 
-# Fail where nobody asked: what they were to give back is given back at the end, and the log says it.
+# The driver calls these for itself. If one fails, the driver logs it and releases the object later.
 UNASKED = {
     "aclrtGetCurrentContext",
     "aclrtSetCurrentContext",
@@ -43,7 +43,7 @@ UNASKED = {
 
 
 class Failed(Exception):
-    """A function of the table failed; what was made is given back by the client."""
+    """A function of the table failed; the client then releases its objects."""
 
 
 class Copy2d(ctypes.Structure):
@@ -60,7 +60,7 @@ class Copy2d(ctypes.Structure):
 
 
 class Client:
-    """Uses all of the driver, and gives everything back in the end, whatever failed."""
+    """Uses every function of the driver and releases every object, also after failures."""
 
     def __init__(self, driver: _core.Driver) -> None:
         self.driver = driver
@@ -68,7 +68,7 @@ class Client:
         self.undo: list[Callable[[], int]] = []
         self.failures: list[int] = []
         self.stream: ctypes.c_void_p | None = None
-        self.kept: list[object] = []  # until queued work is done with it
+        self.kept: list[object] = []  # objects that queued work still uses
 
     def do(self, name: str, *arguments: object) -> None:
         if status := getattr(self.slots, name)(*arguments):
@@ -84,7 +84,7 @@ class Client:
     def finish(self) -> None:
         if self.stream is not None and (status := self.slots.stream_synchronize(self.stream)):
             self.failures.append(status)
-            assert self.slots.stream_synchronize(self.stream) == 0  # nothing is freed under queued work
+            assert self.slots.stream_synchronize(self.stream) == 0  # no queued work is left before memory is freed
         while self.undo:
             back = self.undo.pop()
             if status := back():
@@ -126,7 +126,7 @@ class Client:
         self.do("event_record", end, stream)
         self.do("stream_wait_event", stream, start)
         self.do("peer_copy", stream, far, 1, near, 0, u64(SIZE))
-        self.do("device_activate", 1)  # another device than the calls below want
+        self.do("device_activate", 1)  # not the device that the calls below use
         self.do("event_synchronize", end)
         self.do("event_elapsed_ns", start, end, ctypes.byref(ctypes.c_int64()))
         self.do("stream_synchronize", stream)
@@ -168,7 +168,7 @@ class Client:
 
 
 def run_client(library: Path) -> tuple[list[int], str]:
-    """The statuses of calls that failed, and what opening said when that failed."""
+    """Runs a client; gives the statuses of failed calls, and the error text if opening failed."""
     try:
         driver = tb_device.load_driver("npu", {"library": library})
     except tb_device.Error as error:
@@ -202,11 +202,11 @@ def test_the_failure_of_each_call_is_reported_and_leaves_nothing_behind(
         else:
             assert set(failures) == {INTERNAL}
     used = {name for name in functions() if name not in ("aclGetRecentErrMsg", "aclrtGetSocName")}
-    unused = {"aclrtCreateEventWithFlag", "aclrtGetDevice"}  # the newer ones are taken
+    unused = {"aclrtCreateEventWithFlag", "aclrtGetDevice"}  # the driver uses newer functions instead
     assert reached == (used - unused if not hidden else used - set(hidden.split(",")))
 
 
-def test_what_a_library_that_failed_for_long_has_kept_is_given_back(control: Control, library: Path) -> None:
+def test_objects_that_a_failing_library_kept_are_released_once_it_works_again(control: Control, library: Path) -> None:
     for nth in range(0, 200, 7):
         control.fault(None, nth, 507010, persistent=True)
         try:

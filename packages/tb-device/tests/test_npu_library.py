@@ -1,4 +1,4 @@
-"""Libraries that are missing, too old, broken or stubs, and what each missing function takes away."""
+"""Libraries that are missing, too old, broken or stubs, and the features that each missing function costs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tb_device import explain
 
 __all__ = ["control", "library"]  # fixtures
 
-# What users lose with each function; nothing where the driver does without.
+# The features that users lose if the function is missing; none where the driver does without it.
 VMM, PEERS, PINNING = {"expandable segments"}, {"peer copies"}, {"pinning memory in place"}
 TAKES_AWAY: dict[str, set[str]] = {
-    "aclrtCreateEventExWithFlag": set(),  # a fresh event of the old kind for each record
+    "aclrtCreateEventExWithFlag": set(),  # the driver makes a new event of the old kind for each record
     "aclrtCreateEventWithFlag": set(),
-    "aclrtGetCurrentContext": set(),  # devices are set and counted instead
+    "aclrtGetCurrentContext": set(),  # the driver sets and counts devices instead
     "aclrtSetCurrentContext": set(),
     "aclrtGetDeviceInfo": {"facts of the vendor's own"},
-    "aclrtDeviceGetUuid": set(),  # made from the device's number
-    "aclrtMallocAlign32": set(),  # 32 bytes more each
-    "aclrtPointerGetAttributes": set(),  # memory that others pinned counts as pageable
+    "aclrtDeviceGetUuid": set(),  # the driver makes one from the device's number
+    "aclrtMallocAlign32": set(),  # each block takes 32 bytes more
+    "aclrtPointerGetAttributes": set(),  # memory that other code pinned counts as pageable
     "aclrtHostRegister": PINNING,
     "aclrtHostUnregister": PINNING,
     "aclrtMemcpy2dAsync": {"pitched copies"},
@@ -42,7 +42,7 @@ TAKES_AWAY: dict[str, set[str]] = {
     "aclrtUnmapMem": VMM,
     "aclrtMemGetAllocationGranularity": VMM,
 }
-LEVEL_1 = ("expandable segments", "host callbacks")  # what level 2 needs
+LEVEL_1 = ("expandable segments", "host callbacks")  # the features that level 2 needs
 
 
 def refused(**options: object) -> str:
@@ -175,7 +175,7 @@ def test_the_contract_is_kept_to_the_highest_level(library: Path, tmp_path: Path
 def test_a_stream_that_lags_behind_its_events_is_no_leak(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TB_SIMNPU_LAG", "2000")  # a destroyed stream is still busy when its last event has passed
+    monkeypatch.setenv("TB_SIMNPU_LAG", "2000")  # a destroyed stream stays busy after its last event is complete
     assert contract(library, tmp_path / "contract.json", "--level", "4", "--only", "LEK-03")["passed"] == 1
 
 

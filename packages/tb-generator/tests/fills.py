@@ -1,4 +1,4 @@
-"""Fills of given elements of one sequence, for the tests of bits and of distributions."""
+"""Fills with given elements of one sequence, for the tests of bits and of distributions."""
 
 import math
 import struct
@@ -34,14 +34,14 @@ SETS = _core.instruction_sets()
 
 
 def arguments_of(kind: str, dtype: str) -> tuple[float, ...]:
-    """For integers intervals that reject every fourth word, where the type has such: (low, width)."""
+    """The arguments of a fill. Integers get (low, width), which rejects every fourth word, if the type has such."""
     if kind == "integers" and dtype in ("int64", "float32", "float64"):
         return (-(2**62), 3 * 2**62)
     return (-(2**31), 3 * 2**30) if (kind, dtype) == ("integers", "int32") else ARGUMENTS[kind]
 
 
 def fill(kind: str, dtype: str, count: int, first: int = 0, threads: int = 1, arguments: Any = None) -> bytes:
-    """Elements `first` to `first` + `count` of the sequence SEED, OFFSET."""
+    """The bytes of elements `first` to `first` + `count` of the sequence SEED, OFFSET."""
     number, letter = ELEMENT_TYPES[dtype]
     out = bytearray(count * struct.calcsize(letter))
     given = arguments or arguments_of(kind, dtype)
@@ -53,7 +53,7 @@ def fill(kind: str, dtype: str, count: int, first: int = 0, threads: int = 1, ar
 
 
 def values(kind: str, dtype: str, count: int, arguments: Any = None) -> NDArray[Any]:
-    """As float64, or int64 for integer types."""
+    """The elements of a fill as float64, or as int64 for integer types."""
     data = fill(kind, dtype, count, arguments=arguments)
     if dtype == "bfloat16":
         return (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").astype("f8")
@@ -62,9 +62,9 @@ def values(kind: str, dtype: str, count: int, arguments: Any = None) -> NDArray[
 
 
 def kolmogorov(drawn: NDArray[Any], cumulative: NDArray[Any]) -> float:
-    """Distance of the empirical distribution from the true one, times the root of the number of samples.
+    """The distance of the empirical distribution from the true one, times the square root of the number of samples.
 
-    Beyond 1.95 with probability 0.001.
+    It exceeds 1.95 with a probability of 0.001.
     """
     order = numpy.argsort(drawn)
     steps = numpy.arange(1, drawn.size + 1) / drawn.size
@@ -72,6 +72,6 @@ def kolmogorov(drawn: NDArray[Any], cumulative: NDArray[Any]) -> float:
 
 
 def chi_square(counts: NDArray[Any], expected: float) -> float:
-    """In standard deviations from what is expected of it."""
+    """Chi-square of the counts, as a number of standard deviations from its expected value."""
     freedom = counts.size - 1
     return float((((counts - expected) ** 2 / expected).sum() - freedom) / math.sqrt(2 * freedom))

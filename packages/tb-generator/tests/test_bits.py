@@ -16,7 +16,7 @@ from tb_generator import _core
 from tb_generator.host_arrays import ELEMENT_TYPES
 
 GROUPED = ("normal", "log_normal")
-GROUP = 32  # elements of a group of these
+GROUP = 32  # elements in a group of these kinds
 
 
 @pytest.fixture(params=SETS)
@@ -65,7 +65,7 @@ def test_normal_numbers_go_on_where_a_word_of_the_counter_overflows(kind: str, o
         _core.fill(target, KINDS[kind], [1.0, 2.0, 0.0, 0.0], 0, 0, SEED, offset, first, 1)
         return out.tobytes()
 
-    # Pieces of one group each, for which no fast path is used, against all at once.
+    # Pieces of one group each take no fast path. Together they must equal one fill of everything.
     assert drawn(0, 30_016) == b"".join(drawn(first, GROUP) for first in range(0, 30_016, GROUP))
 
 
@@ -74,7 +74,7 @@ GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden.json").read_text())
 
 
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
-def test_bits_are_those_of_every_machine(kind: str, dtype: str) -> None:
+def test_bits_are_equal_on_every_machine(kind: str, dtype: str) -> None:
     assert hashlib.sha256(fill(kind, dtype, 10_007, first=5)).hexdigest()[:16] == GOLDEN[f"{kind} {dtype}"]
 
 
@@ -92,7 +92,7 @@ def test_the_environment_chooses_the_instruction_set() -> None:
 def test_successive_fills_do_not_share_words(kind: str, dtype: str) -> None:
     size, number = len(fill(kind, dtype, 1)), ELEMENT_TYPES[dtype][0]
     step = GROUP if kind in GROUPED else 4
-    blocks = _core.words_needed(KINDS[kind], number, step) // 4  # that `step` elements take
+    blocks = _core.words_needed(KINDS[kind], number, step) // 4  # blocks that `step` elements take
     whole, first, second = (bytearray(count * size) for count in (100, 10, 7))
     getattr(tb_generator.Generator(SEED), kind)(whole, *ARGUMENTS[kind], dtype=dtype)
     generator = tb_generator.Generator(SEED)
@@ -106,15 +106,15 @@ def test_successive_fills_do_not_share_words(kind: str, dtype: str) -> None:
     assert second == whole[start : start + 7 * size]
 
 
-@pytest.mark.parametrize("high", [1_000, 3_000_000_001])  # hardly a word is rejected; some in every chunk
-@pytest.mark.parametrize("count", [1_003, 2_200_003])  # more than 16 MiB are written past the caches
+@pytest.mark.parametrize("high", [1_000, 3_000_000_001])  # rejects hardly a word; rejects some in every chunk
+@pytest.mark.parametrize("count", [1_003, 2_200_003])  # above 16 MiB, fills bypass the caches
 def test_integers_of_64_bits_are_the_same_in_every_instruction_set(count: int, high: int) -> None:
     memory = np.empty(count + 8, np.int64)
     written = []
     try:
         for name in SETS:
             _core.use_instruction_set(name)
-            for start in (0, 3):  # whole lines of the cache begin elsewhere
+            for start in (0, 3):  # another alignment to cache lines
                 out = memory[start : start + count]
                 tb_generator.Generator(1).integers(out, -5, high, threads=1)
                 written.append(out.copy())

@@ -14,7 +14,7 @@ BOUNDS = _testing.ulp_bounds()
 
 
 def words(bits: int) -> list[int]:
-    """Both ends, the borders of quadrants and of the logarithm's intervals, and 20,000 at random."""
+    """Words near the ends, the borders of quadrants and of the logarithm's intervals, and some 20,000 random ones."""
     draw = random.Random(1)
     whole = 1 << bits
     borders = [0, whole - 1, *(whole * k // 8 for k in range(1, 8)), whole * 2 // 3, *(1 << k for k in range(1, bits))]
@@ -35,10 +35,10 @@ def ulps(got: float, exact: Any, digits: int) -> float:
 
 
 def direction(word: int, bits: int) -> tuple[Any, Any]:
-    """Cosine and sine of the upper bits, as src/distribution/elementary.h defines them: exchange, sign, angle."""
+    """Cosine and sine as src/distribution/elementary.h defines them: the upper bits give sign, exchange and angle."""
     parts = bits - 2
     angle = word % (1 << parts)
-    angle -= (angle >> (parts - 1)) << parts  # a signed number
+    angle -= (angle >> (parts - 1)) << parts  # as a signed number
     turn = (angle + mpmath.mpf("0.5")) / (1 << (parts - 1)) / 4  # in units of pi
     cosine, sine = mpmath.cospi(turn), mpmath.sinpi(turn)
     cosine = -cosine if word >> (bits - 1) else cosine

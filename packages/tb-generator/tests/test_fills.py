@@ -41,7 +41,7 @@ def test_uniform_has_the_uniform_distribution(dtype: str) -> None:
     assert kolmogorov(drawn, drawn) < 1.95
     assert abs(drawn.mean() - 0.5) < 4 * math.sqrt(1 / 12 / 1e6)
     assert abs(drawn.var() - 1 / 12) < 4e-4
-    # neighbours, and elements a block apart, are not correlated
+    # neither neighbours nor elements a block apart are correlated
     for lag in (1, 2, 4, 256):
         assert abs(numpy.corrcoef(drawn[:-lag], drawn[lag:])[0, 1]) < 4e-3
 
@@ -49,7 +49,7 @@ def test_uniform_has_the_uniform_distribution(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATING)
 def test_uniform_of_every_type_has_the_moments(dtype: str) -> None:
     drawn = values("uniform", dtype, 1_000_000, (-1.0, 3.0))
-    # 16-bit types round to steps of up to 2^-7 below 2, up as often as down.
+    # 16-bit types round up as often as down, to steps of up to 2^-7 below 2.
     assert abs(drawn.mean() - 1) < (0.006 if dtype == "bfloat16" else 0.005)
     assert abs(drawn.var() - 16 / 12) < 0.01
 
@@ -141,12 +141,12 @@ def test_bernoulli_gives_ones_with_its_probability(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.1, math.nan])
-def test_bernoulli_refuses_what_is_no_probability(p: float) -> None:
+def test_bernoulli_refuses_numbers_that_are_no_probability(p: float) -> None:
     with pytest.raises(ValueError, match="give a probability"):
         tb_generator.Generator(1).bernoulli(10, p)
 
 
-def test_normal_and_exponential_refuse_what_has_no_distribution() -> None:
+def test_normal_and_exponential_refuse_parameters_without_distribution() -> None:
     generator = tb_generator.Generator(1)
     for mean, std in ((0.0, -1.0), (math.nan, 1.0), (0.0, math.inf)):
         with pytest.raises(ValueError, match="std >= 0"):

@@ -34,7 +34,7 @@ def test_a_clone_goes_its_own_way_from_the_same_state() -> None:
     assert clone.offset != generator.offset
 
 
-def test_seeds_are_what_was_asked_for() -> None:
+def test_a_generator_has_the_seed_that_was_set() -> None:
     generator = tb_generator.Generator()
     assert generator.seed == tb_generator.DEFAULT_SEED == 67280421310721
     generator.uniform(8)

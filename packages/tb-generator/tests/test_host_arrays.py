@@ -37,7 +37,7 @@ def test_memory_between_the_elements_is_not_written() -> None:
 
 
 class Tensor:
-    """A DLPack tensor over memory of its own, with a count of the deleter's calls."""
+    """A DLPack tensor that owns its memory and counts calls of its deleter."""
 
     class Layout(ctypes.Structure):
         _fields_ = (

@@ -40,7 +40,7 @@ def test_word_w_of_a_fill_is_word_w_modulo_4_of_block_offset_plus_w_over_4(code:
     assert [value + 2**31 for value in struct.unpack("<1000i", out)] == expected
 
 
-def test_philox_refuses_what_is_not_four_and_two_words() -> None:
+def test_philox_needs_four_words_and_two_words() -> None:
     with pytest.raises(TypeError):
         tb_generator.philox((0, 0, 0), (0, 0))
     with pytest.raises(TypeError):

@@ -58,7 +58,7 @@ def test_impossible_samples_are_refused_and_take_no_words() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("threads", [1, 7])
-def test_dropout_zeroes_what_the_bernoulli_mask_says_and_scales_the_rest(dtype: str, threads: int) -> None:
+def test_dropout_zeroes_the_elements_of_the_bernoulli_mask_and_scales_the_rest(dtype: str, threads: int) -> None:
     source = tb_generator.Generator(1).normal(100_003, dtype=dtype)
     mask = numpy.zeros(source.shape, bool)
     out = tb_generator.Generator(5).dropout(source, 0.25, mask=mask, threads=threads)
@@ -70,7 +70,7 @@ def test_dropout_zeroes_what_the_bernoulli_mask_says_and_scales_the_rest(dtype: 
     assert same.tobytes() == out.tobytes()
 
 
-def test_dropout_at_its_ends() -> None:
+def test_dropout_with_probability_0_and_1() -> None:
     generator = tb_generator.Generator(1)
     source = generator.normal((3, 5))
     assert (generator.dropout(source, 0.0) == source).all()

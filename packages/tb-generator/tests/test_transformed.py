@@ -61,7 +61,7 @@ def test_truncated_normal_has_its_distribution(low: float, high: float) -> None:
     drawn = values("truncated_normal", "float64", 200_000, (0.0, 1.0, low, high))
     assert low <= drawn.min()
     assert drawn.max() <= high
-    sign = -1 if high < 0 else 1  # of the upper tail, where erfc has its digits
+    sign = -1 if high < 0 else 1  # uses the upper tail, where erfc is accurate
     upper = numpy.array([math.erfc(sign * x / math.sqrt(2)) for x in drawn])
     ends = [math.erfc(sign * x / math.sqrt(2)) for x in (low, high)]
     assert kolmogorov(drawn, (upper - ends[0]) / (ends[1] - ends[0])) < 1.95

@@ -1,9 +1,9 @@
-"""Generates everything from one PyTorch's operator schema and checks it, without that PyTorch's headers or libraries.
+"""Generates all code from the schema of one PyTorch and checks it, without that PyTorch's headers or libraries.
 
     python schema_check.py FOLDER...
 
 Each FOLDER holds the `torchgen` of one PyTorch, as in its wheel, named by the version; `nox -s schemas` makes it.
-Prints a table of what differs between the versions. Fails where a check fails, and where there is no version to check.
+Prints a table of the differences between the versions. Fails if a check fails, and if there is no version to check.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 SOURCES = pathlib.Path(__file__).resolve().parents[1] / "src"
 ROUTES = SOURCES / "dispatch" / "routes.yaml"
 
-# Operators registered by hand that some of the versions lack, with the versions that have them: the build for another
-# version leaves their kernels out.
+# Operators registered by hand that some of the versions lack, with the versions that have them. The build for another
+# version leaves out their kernels.
 ONLY_IN: dict[str, set[str]] = {}
 
-# What ATen/ops has beside the schema's operators, written by hand there.
+# Headers of ATen/ops that PyTorch writes by hand, for names that are no operators of the schema.
 NO_OPERATORS = {"from_blob"}
 
 
@@ -40,7 +40,7 @@ def registered_by_hand(without: pathlib.Path | None = None) -> set[str]:
 
 
 def headers_by_hand() -> set[str]:
-    """The operators whose ATen/ops headers tb-ops' own sources include: "add" of ATen/ops/add_native.h."""
+    """The operators whose ATen/ops headers tb-ops' own sources include: "add" for ATen/ops/add_native.h."""
     paths = [path for suffix in ("*.cpp", "*.h") for path in sorted(SOURCES.rglob(suffix))]
     text = "\n".join(path.read_text() for path in paths)
     return set(re.findall(r"#include <ATen/ops/(\w+?)(?:_native|_ops|_meta|_[a-z]+_dispatch)?\.h>", text))
@@ -56,7 +56,7 @@ def declared(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def check(folder: pathlib.Path, version: str) -> dict[str, Any]:
-    """The facts of the version whose torchgen is imported from `folder`; raises AssertionError where a check fails."""
+    """The facts of the version whose torchgen is imported from `folder`; raises AssertionError if a check fails."""
     sys.path[:0] = [str(folder), str(SOURCES / "tb_ops")]
     from codegen import aten, schema, structured  # type: ignore[import-not-found]
 
@@ -112,7 +112,7 @@ def check(folder: pathlib.Path, version: str) -> dict[str, Any]:
 
 
 def check_names(by_hand: set[str], names: set[str], version: str) -> None:
-    """What is registered by hand is there, or is listed as absent and is absent."""
+    """Checks that the version has each operator registered by hand, and lacks those that are listed as absent."""
     absent = {name for name, versions in ONLY_IN.items() if minor(version) not in versions}
     missing = by_hand - names - absent
     assert not missing, f"registered by hand, but {version} has no such operator: {sorted(missing)}"
@@ -120,7 +120,7 @@ def check_names(by_hand: set[str], names: set[str], version: str) -> None:
 
 
 def check_balance(text: str) -> None:
-    """Brackets close in the order in which they open, outside of strings."""
+    """Checks that brackets outside of strings close in the order in which they open."""
     open_ones: list[str] = []
     for character in re.sub(r'"(?:\\.|[^"\\])*"|//[^\n]*', "", text):
         if character in "([{":
@@ -137,7 +137,7 @@ def minor(version: str) -> str:
 
 
 def check_alone(folder: pathlib.Path, version: str) -> dict[str, Any]:
-    """check() in an interpreter of its own, which imports no other torchgen. Raises CalledProcessError."""
+    """Runs check() in a separate interpreter, which imports no other torchgen. Raises CalledProcessError."""
     clean = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, __file__, "--one", str(folder), version]
     done = subprocess.run(command, env=clean, check=True, stdout=subprocess.PIPE, text=True)
@@ -146,7 +146,7 @@ def check_alone(folder: pathlib.Path, version: str) -> dict[str, Any]:
 
 
 def table(versions: list[dict[str, Any]]) -> str:
-    """Markdown: a line for each version, with what changed since the version before it."""
+    """A Markdown table with a line for each version, which shows the changes since the version before it."""
     lines = [
         "| torch | operators | structured groups | kernels | new groups | groups gone | changed, written by hand |"
     ]
@@ -171,7 +171,7 @@ def main(arguments: list[str]) -> int:
     for folder in map(pathlib.Path, arguments):
         try:
             versions.append(check_alone(folder.resolve(), folder.name))
-        except subprocess.CalledProcessError:  # it has printed why
+        except subprocess.CalledProcessError:  # the process has printed the reason
             failed.append(folder.name)
     print(table(versions))
     if failed or not versions:

@@ -93,7 +93,7 @@ def test_a_route_registers_pytorchs_body_by_the_type_of_its_overload(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("no_such", "has no operator 'no_such'"), ("mm", "no body of its own")])
-def test_a_route_that_cannot_be_is_named(tmp_path, name, wanted):
+def test_an_impossible_route_is_named(tmp_path, name, wanted):
     source = tmp_path / "routes.yaml"
     source.write_text(f"some:\n  - {name}\n")
     with pytest.raises(ValueError, match=wanted):

@@ -1,4 +1,4 @@
-"""The table of a vendor's operators in two phases becomes C++; what is wrong with a table is refused with its place."""
+"""The table of a vendor's two-phase operators becomes C++, and a mistake in a table is refused with its place."""
 
 import re
 import subprocess
@@ -73,7 +73,7 @@ def test_a_call_is_split_at_commas_outside_of_brackets():
     ]
 
 
-def test_every_operator_of_the_table_is_dealt_to_one_file():
+def test_every_operator_of_the_table_is_written_to_one_file():
     read = table.read(TABLE, schema.installed())
     assert len(read.entries) >= 100
     texts = emit.file_texts(read, 3)
@@ -83,7 +83,7 @@ def test_every_operator_of_the_table_is_dealt_to_one_file():
     assert "void register_table(Registrar &registrar) {" not in "".join(texts[1:])
 
 
-def test_the_command_tells_a_mistake_and_writes_nothing(tmp_path):
+def test_the_command_reports_a_mistake_and_writes_nothing(tmp_path):
     source = tmp_path / "operators.yaml"
     source.write_text(ADD.replace("add.out:", "ad.out:"))
     command = [sys.executable, "-m", "tb_ops.codegen", "aclnn", str(source), str(tmp_path / "out.cpp")]

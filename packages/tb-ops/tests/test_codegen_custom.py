@@ -1,4 +1,4 @@
-"""A YAML of custom operators becomes C++; what is wrong with one is refused with its place and what to write."""
+"""A YAML file of custom operators becomes C++, and a mistake is refused with its place and what to write instead."""
 
 import re
 import subprocess
@@ -91,7 +91,7 @@ def test_a_mistake_is_refused_with_its_place_and_what_to_write(read, old, new, w
 
 
 @pytest.mark.parametrize("text", ["", "- 1", "a: [", "operators: 3\nlibrary: a\nmodule: b\nheaders: []"])
-def test_what_is_no_such_file_is_refused(read, text):
+def test_a_file_that_declares_no_operators_is_refused(read, text):
     with pytest.raises(DeclarationError, match=r"ops\.yaml"):
         read(text)
 
@@ -121,7 +121,7 @@ def test_sizes_are_symbolic_in_the_shape_rule_and_integers_in_the_kernels(read):
     assert "rows_shape(x, n, c10::fromIntArrayRefSlow(more))" in text
 
 
-def test_an_operator_without_gradients_says_so_in_the_backward_pass(read):
+def test_the_backward_pass_of_an_operator_without_gradients_raises_the_reason(read):
     text = emit.file_text(read(HEAD + SWISH))
     assert 'autograd.impl("swish_backward", torch::autograd::autogradNotImplementedFallback());' in text
     assert 'autograd.impl("swish", TORCH_FN(swish_autograd));' in text

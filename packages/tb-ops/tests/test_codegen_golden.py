@@ -1,6 +1,6 @@
-"""The text that is generated for a handful of operators, compared with what golden/ holds: read it when it changes.
+"""The text that is generated for a few operators, compared with the files in golden/. Read the change when it differs.
 
-After a change that is meant: python packages/tb-ops/tests/test_codegen_golden.py writes the files again.
+After an intended change, python packages/tb-ops/tests/test_codegen_golden.py writes the files again.
 """
 
 import difflib
@@ -24,7 +24,7 @@ LISTS = {"foreach_sqrt": "sqrt", "foreach_div": "div"}  # one list; two lists, n
 
 @cache
 def texts() -> dict[str, str]:
-    """What is generated now, by the name of the golden file."""
+    """The text that is generated now, by the name of the golden file."""
     groups = {str(group.out.func.name): group for group in schema.installed().structured_groups}
     out = {name: structured.group_text(groups[wanted]) for name, wanted in GROUPS.items()}
     out |= {name: "\n".join(foreach.operator_text(schema.installed(), base) or ()) for name, base in LISTS.items()}

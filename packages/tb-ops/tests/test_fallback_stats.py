@@ -1,4 +1,4 @@
-"""The fallback statistics' Python side without a device: what is refused, and finding the line of user code."""
+"""The Python side of the fallback statistics, without a device: wrong arguments, and the line of user code."""
 
 import subprocess
 import sys
@@ -8,10 +8,10 @@ import tb_ops
 from tb_ops import _origin, coverage
 
 
-def test_the_line_found_is_the_caller_s():
+def test_the_line_of_user_code_is_the_caller_s():
     place, stack = _origin.find()
-    assert place == f"{__file__}:{test_the_line_found_is_the_caller_s.__code__.co_firstlineno + 1} in " + (
-        test_the_line_found_is_the_caller_s.__name__
+    assert place == f"{__file__}:{test_the_line_of_user_code_is_the_caller_s.__code__.co_firstlineno + 1} in " + (
+        test_the_line_of_user_code_is_the_caller_s.__name__
     )
     assert stack[0] == place
     assert len(stack) <= 64
@@ -27,7 +27,7 @@ def test_budgets_work_before_a_device_is_open():
         pass
 
 
-def test_forcing_what_does_not_exist_lists_close_names():
+def test_forcing_an_unknown_operator_lists_similar_names():
     expected = r"aten::ad.Tensor.*Did you mean aten::add\.Tensor"
     with pytest.raises(ValueError, match=expected), tb_ops.force_fallback("aten::ad.Tensor"):
         pass

@@ -1,4 +1,4 @@
-"""Importing tb-ops changes nothing in PyTorch; what does not fit says so in one sentence."""
+"""Importing tb-ops changes nothing in PyTorch, and raises one sentence if it cannot work."""
 
 import subprocess
 import sys

@@ -1,7 +1,6 @@
-"""The CPU microkernels by themselves, against float64 or element by element: a wrong kernel fails here.
+"""The CPU microkernels alone, compared with float64 or with plain loops, so that a wrong kernel fails here.
 
-In the product a trial compares a microkernel with PyTorch's kernel before it is used, so that a wrong one would only
-look unsuitable there.
+In use, a trial compares a microkernel with PyTorch's kernel first. A wrong microkernel would only be rejected there.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def randn(*shape: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def check(found: Tensor, expected: Tensor, roundings: float) -> None:
-    """The largest error is at most so many roundings of the largest element of the float64 result, or of 1."""
+    """Checks that no error exceeds `roundings` roundings of the float64 result's largest element, or of 1 if larger."""
     assert found.shape == expected.shape
     assert found.isfinite().all()
     error = (found.double() - expected).abs().max().item()
@@ -34,7 +33,7 @@ def check(found: Tensor, expected: Tensor, roundings: float) -> None:
 
 # ---- GEMM ---------------------------------------------------------------------------------------------------------
 
-# Tiles are 14 x 32, blocks have 192 terms and 512 columns; a stride of 1024 elements makes rows be packed.
+# Tiles are 14 x 32, and blocks have 192 terms and 512 columns. Rows with a stride of 1024 elements are packed.
 GEMMS = [(1, 1, 1), (2, 17, 3), (14, 32, 17), (15, 33, 192), (29, 16, 193), (7, 48, 383), (43, 30, 401), (3, 513, 1024)]
 
 
@@ -50,7 +49,7 @@ def test_gemm_has_the_error_of_its_additions(size: tuple[int, int, int], transpo
     bound = left.double().abs() @ right.double().abs() + out.double().abs()
     if not testing.sgemm(left, right, out, add):
         pytest.skip(NO_AVX512)
-    # Every addition rounds once: k of them, and one for each block of terms.
+    # Each addition rounds once. There are k of them, and one for each block of terms.
     allowed = (k + k / 192 + 2) * torch.finfo(torch.float32).eps / 2 * bound
     assert ((out.double() - expected).abs() <= allowed).all()
 
@@ -96,7 +95,7 @@ def test_attention_and_its_gradients_are_those_of_float64(size: tuple[int, int, 
     if found is None:
         pytest.skip(NO_AVX512)
     out, sums = found
-    check(out, expected_out.detach(), 60)  # the exponential alone is within 20
+    check(out, expected_out.detach(), 60)  # the exponential alone may have 20
     check(sums, expected_sums.detach(), 60)
     grads = testing.attention_backward(query, key, value, out, sums, grad, causal, scale)
     for one, expected in zip(grads, expected_grads, strict=True):
@@ -191,7 +190,7 @@ def test_saturated_gates_are_exact_and_nan_stays_in_its_sequence() -> None:
 
 
 def pooled(image: Tensor, output: tuple[int, int], *settings: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Element by element: the first of the largest elements of each window, or its last NaN."""
+    """Finds the first of the largest elements of each window, or its last NaN, with plain loops."""
     kernel, stride, padding, dilation = settings
     planes, rows, columns = image.shape
     values = torch.empty(planes, *output, dtype=image.dtype)

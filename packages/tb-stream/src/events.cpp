@@ -46,7 +46,8 @@ tb_status acquire_event(int32_t device, uint64_t flags, tb_event **out) {
   if (*host.forked) {
     Driver driver;
     if (tb_status status = open_driver(&driver); status != TB_OK) return status;
-    return driver.api->event_create(driver.self, device, flags, out); // refuses, with the text
+    return driver.api->event_create(driver.self, device, flags,
+                                    out); // the driver's table refuses the call and sets the error text
   }
   State &pool = state();
   {
@@ -105,7 +106,7 @@ tb_status release_event(tb_event *event) {
   if (!event || *host.forked) return TB_OK;
   State &pool = state();
   std::lock_guard guard(pool.mutex);
-  if (pool.ended) return TB_OK; // destroyed with the rest
+  if (pool.ended) return TB_OK; // the shutdown has destroyed the event
   auto found = pool.all.find(event);
   if (found == pool.all.end() || !found->second.out)
     return fail(TB_INVALID_ARGUMENT, -1, "event_release",

@@ -191,7 +191,7 @@ tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out) {
   if (*host.forked) { // a thread that does not exist in this process may hold the mutex
     Driver driver;
     if (tb_status status = open_driver(&driver); status != TB_OK) return status;
-    return driver.api->stream_create(driver.self, device, priority, 0, out); // refuses, with the text
+    return driver.api->stream_create(driver.self, device, priority, 0, out); // refused, with an error text
   }
   tb_device_info info{};
   info.struct_size = sizeof info;
@@ -219,7 +219,7 @@ tb_status stream_from_native(int32_t device, uint64_t native, tb_stream **out) {
   Driver driver;
   if (tb_status status = open_driver(&driver); status != TB_OK) return status;
   State &all = state();
-  if (*host.forked) return driver.api->stream_wrap(driver.self, device, native, out); // refuses, with the text
+  if (*host.forked) return driver.api->stream_wrap(driver.self, device, native, out); // refused, with an error text
   std::lock_guard growing(all.growing);
   if (tb_status status = watch_shutdown(all, device, "from_native"); status != TB_OK) return status;
   std::vector<tb_stream *> streams;

@@ -1,4 +1,4 @@
-"""Queued work that a test holds or lets fail, the C table through ctypes, and separate Python processes."""
+"""Work that a test queues, holds or lets fail, the C table through ctypes, and separate Python processes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_a_second_record_moves_the_point_and_a_wait_made_before_keeps_the_first(
     work.hold(held)
     assert held.record_event(event) is event
     assert not event.query()
-    waiting.synchronize()  # would hang on the second record
+    waiting.synchronize()  # would hang if it waited for the second record
 
 
 def test_wait_orders_the_current_stream_by_default(work: Work) -> None:
@@ -74,7 +74,7 @@ def test_elapsed_time_is_the_milliseconds_between_two_points(work: Work, blockin
     assert 29 <= start.elapsed_time(end) <= wall
 
 
-def test_elapsed_time_says_what_is_missing(work: Work) -> None:
+def test_elapsed_time_names_the_missing_record_flag_or_completion(work: Work) -> None:
     stream = tb_stream.Stream()
     plain, first, second = tb_stream.Event(), tb_stream.Event(enable_timing=True), tb_stream.Event(enable_timing=True)
     with pytest.raises(ValueError, match="must be recorded"):
@@ -102,8 +102,8 @@ def test_a_dropped_event_is_used_again_also_while_pending(work: Work) -> None:
     gc.collect()
     again = free.record_event()
     assert again.handle == handle
-    again.synchronize()  # the new point, not the held one
-    assert not waiting.query()  # the wait made before keeps the old one
+    again.synchronize()  # waits for the new record, not for the held stream
+    assert not waiting.query()  # the earlier wait still waits for the held stream
     gate.set()
     waiting.synchronize()
 

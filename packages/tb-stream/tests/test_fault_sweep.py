@@ -51,6 +51,6 @@ print(sweep_in_processes(checked, statuses=[STATUS]))
 
 
 @pytest.mark.parametrize("status", ["8", "13", "14", "33"])
-def test_every_fault_is_survived(python: Python, status: str) -> None:
+def test_tb_stream_survives_every_fault(python: Python, status: str) -> None:
     layers = {"TB_LAYERS": "fault,leak", "TB_DRIVER": "cpu", "TB_CPU_DEVICES": "1"}
     assert int(python.output(CODE, STATUS=status, **layers)) > 25

@@ -41,7 +41,7 @@ def test_a_foreign_stream_takes_part(work: Work) -> None:
     assert log == ["ran"]
 
 
-def test_there_is_no_stream_behind_an_invalid_handle() -> None:
+def test_an_invalid_native_handle_is_refused() -> None:
     with pytest.raises(tb_device.Error):
         tb_stream.Stream.from_native(12345)
     with pytest.raises(tb_device.Error, match="device 9"):

@@ -100,7 +100,7 @@ def test_an_error_inside_drops_the_capture(work: Work) -> None:
     assert log == [2]
 
 
-def test_what_cannot_be_captured_says_why(work: Work) -> None:
+def test_calls_that_cannot_be_captured_raise_the_reason(work: Work) -> None:
     with (
         pytest.raises(FailedPreconditionError, match="default stream cannot capture"),
         tb_stream.capture(tb_stream.default_stream()),
@@ -129,7 +129,7 @@ def test_update_takes_over_other_work_of_the_same_shape(work: Work) -> None:
     graph.replay()
     graph.update(same)
     graph.replay()
-    del same  # its work lives on
+    del same  # the updated graph keeps the work
     graph.replay()
     with pytest.raises(FailedPreconditionError, match="2 nodes and the graph 3"):
         graph.update(longer)
@@ -240,7 +240,7 @@ class Recorder:
         return found.value
 
 
-RECORDERS: list[Recorder] = []  # one, for ever: a part cannot be taken back
+RECORDERS: list[Recorder] = []  # at most one, because a component cannot be removed
 
 
 @pytest.fixture
@@ -252,14 +252,14 @@ def recorder(export: Export) -> Recorder:
     return RECORDERS[0]
 
 
-def test_a_component_takes_part(recorder: Recorder, work: Work) -> None:
+def test_a_component_takes_part_in_captures_and_replays(recorder: Recorder, work: Work) -> None:
     other = tb_stream.Stream()
     with tb_stream.capture() as graph:
         first = tb_stream.current_stream()
         assert recorder.part_of(first) == 7
         assert recorder.part_of(other) is None
         other.wait_stream(first)
-        assert recorder.part_of(other) == 7  # joined
+        assert recorder.part_of(other) == 7  # `other` has joined the capture
         first.wait_stream(other)
     assert recorder.part_of(first) is None
     assert recorder.log == [("begin", 0), ("end", 7)]

@@ -107,7 +107,7 @@ def test_waiting_covers_the_work_queued_and_lets_other_threads_run_python(work: 
     done: list[int] = []
     work.call(stream, lambda: done.append(1))
     event = stream.record_event()
-    threading.Timer(0.05, gate.set).start()  # needs the GIL, as the gate itself does
+    threading.Timer(0.05, gate.set).start()  # the timer's thread needs the GIL to open the gate
     {"stream": stream.synchronize, "device": tb_stream.synchronize, "event": event.synchronize}[wait]()
     assert done == [1]
 
@@ -155,7 +155,7 @@ def test_the_failure_of_queued_work_is_raised_by_the_next_synchronize_once(work:
     ],
 )
 @pytest.mark.parametrize("device", [-1, 1, 127, 128, 2**31 - 1])
-def test_a_device_that_is_not_there_is_refused_with_the_range(call, device) -> None:  # type: ignore[no-untyped-def]
+def test_a_missing_device_is_refused_with_the_range(call, device) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(tb_device.OutOfRangeError, match=f"device {device} asked, but the driver has 1 device"):
         call(device)
 
@@ -182,7 +182,7 @@ def test_an_object_with_the_protocol_stands_for_its_stream(work: Work) -> None:
         tb_stream.set_current_stream(tb_stream.default_stream())
 
 
-def test_the_protocol_is_checked() -> None:
+def test_an_object_with_a_wrong_protocol_is_refused() -> None:
     stream = tb_stream.Stream()
     with pytest.raises(ValueError, match="version 0"):
         stream.wait_stream(Foreign(7, stream.handle))

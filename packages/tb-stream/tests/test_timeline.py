@@ -27,7 +27,7 @@ def of_kind(events: Events, category: str, name: str = "callback") -> Events:
 def test_launches_runs_and_waits_have_their_rows_and_times(tmp_path: Path, work: Work) -> None:
     path = tmp_path / "out.json"
     first, second = tb_stream.Stream(), tb_stream.Stream()
-    first.add_callback(int)  # before it begins
+    first.add_callback(int)  # queued before the timeline begins
     with tb_stream.trace(path):
         gate = work.hold(first)
         for _ in range(3):
@@ -36,12 +36,12 @@ def test_launches_runs_and_waits_have_their_rows_and_times(tmp_path: Path, work:
         second.add_callback(int)
         threading.Timer(0.02, gate.set).start()
         second.synchronize()
-    first.add_callback(int)  # and after
+    first.add_callback(int)  # queued after the timeline has ended
     first.synchronize()
     events = events_of(path)
     launches, runs = of_kind(events, "launch"), of_kind(events, "run")
     assert (len(launches), len(runs)) == (4, 4)
-    assert len({run["tid"] for run in runs}) == 2  # one row a stream
+    assert len({run["tid"] for run in runs}) == 2  # each stream has its row
     assert {launch["pid"] for launch in launches} == {1}
     assert {run["pid"] for run in runs} == {2}
     starts = {event["id"]: event["ts"] for event in events if event["ph"] == "s"}
@@ -58,7 +58,7 @@ def test_launches_runs_and_waits_have_their_rows_and_times(tmp_path: Path, work:
     assert {("process_name", "host"), ("process_name", "device 0")} <= names
 
 
-def test_a_replay_is_one_piece(tmp_path: Path) -> None:
+def test_a_replay_is_one_entry_of_the_timeline(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     with tb_stream.capture() as graph:
         tb_stream.current_stream().add_callback(int)
@@ -66,7 +66,7 @@ def test_a_replay_is_one_piece(tmp_path: Path) -> None:
         graph.replay()
         with tb_stream.capture() as other:
             tb_stream.current_stream().add_callback(int)
-    assert other.node_count == 1  # nothing of the timeline is captured
+    assert other.node_count == 1  # the timeline adds nothing to a capture
     assert len(of_kind(events_of(path), "run", "graph_launch")) == 1
     other.replay()
     tb_stream.synchronize()
@@ -85,7 +85,7 @@ def test_one_timeline_at_a_time_and_a_file_that_can_be_written(tmp_path: Path) -
         pass
 
 
-def test_what_the_block_raises_leaves_a_file(tmp_path: Path) -> None:
+def test_a_block_that_raises_still_writes_the_file(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
 
     def failing() -> None:

@@ -37,7 +37,7 @@ struct Allocator final : c10::DeviceAllocator {
     return {pointer, block, &free_block, make_device(device)};
   }
   bool is_simple_data_ptr(const c10::DataPtr &data) const override { return data.get_deleter() == &free_block; }
-  // In stream order on the current stream, as every other use of the memory.
+  // Copies in stream order on the current stream, as every other use of the memory does.
   void copy_data(void *destination, const void *source, size_t size) const override {
     if (!size) return;
     ensure_ready();

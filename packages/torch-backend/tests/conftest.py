@@ -1,4 +1,4 @@
-"""Shared by the tests: scripts in a process of their own, for everything that only a fresh process can show."""
+"""Runs scripts in fresh processes, for tests that need one."""
 
 import os
 import subprocess

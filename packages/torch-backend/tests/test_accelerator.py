@@ -1,4 +1,4 @@
-"""Every public name of torch.accelerator works on tb. The list is torch's own."""
+"""Every public name of torch.accelerator works on tb. The names are those of the installed torch."""
 
 import pytest
 import torch

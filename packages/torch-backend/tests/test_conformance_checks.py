@@ -1,4 +1,4 @@
-"""The conformance suite's checks in this process: the CPU agrees with itself, and planted faults are found."""
+"""The checks of the conformance suite, in this process: the CPU agrees with itself, and planted faults are found."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -97,7 +97,7 @@ def test_a_modification_that_does_not_count_fails(entry: str, monkeypatch: pytes
 
     def wrong(function: Any, sample: Any, device: Device, out: Any = None) -> list[int]:
         counted = right(function, sample, device, out)
-        return [0] * len(counted) if device is CPU else counted  # the suite's own reference is another object
+        return [0] * len(counted) if device is CPU else counted  # the suite's reference is another object
 
     assert run("versions", entry, "float32").status == PASSED
     monkeypatch.setattr(versions, "_modifications", wrong)
@@ -145,8 +145,8 @@ def test_cancelled_derivatives_are_measured_by_the_largest() -> None:
     assert compare(one, other * 1.001, CPU.device, cancelling=True).problem is not None
 
 
-def test_a_bad_argument_that_is_taken_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This device accepts every number in a tensor: it clamps it to a probability."""
+def test_an_accepted_bad_argument_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device of this test accepts every number in a tensor and clamps it to a probability."""
     right = bad_arguments.caller
 
     def lenient(function: Any, sample: Any, device: Device) -> Any:
@@ -209,7 +209,7 @@ def test_exceptions_agree_by_type() -> None:
     assert "the device raises" in str(agree(Outcome(value=1), index, CPU).problem)
 
 
-def test_agreeing_on_an_exception_is_no_pass_where_values_are_wanted() -> None:
+def test_an_equal_exception_is_no_pass_where_values_are_expected() -> None:
     error = Outcome(error=RuntimeError("a"))
     result = summarise(Case("forward", "x", "float32"), iter([agree(error, error, CPU)]))
     assert result.status == NOT_APPLICABLE
@@ -301,7 +301,7 @@ def test_limits_can_be_seeded() -> None:
     assert len(samples(operators()["add"], torch.float32, other)) == 2
 
 
-def test_what_is_written_outside_of_an_out_is_seen() -> None:
+def test_writes_outside_of_an_out_tensor_are_found() -> None:
     sample = samples(operators()["tril"], torch.float32, LIMITS)[0]
     given = out._strided(torch.ones(2, 3))
 
@@ -312,12 +312,12 @@ def test_what_is_written_outside_of_an_out_is_seen() -> None:
     assert not out._overruns(SimpleNamespace(op=lambda *_, out, **__: out.zero_()), sample, given)
 
 
-def test_a_prediction_by_the_devices_name_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of listed operators only, and where the real result is what PyTorch predicts for the CPU."""
+def test_a_prediction_that_depends_on_the_devices_name_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only for listed operators, and only if the real result is what PyTorch predicts for the CPU."""
     predict, compute = fake._fake, fake._real
 
     def transposed(call: Any, device: Device) -> Any:
-        return (lambda: call().mT) if device is CPU else call  # the suite's own reference is another object
+        return (lambda: call().mT) if device is CPU else call  # the suite's reference is another object
 
     monkeypatch.setattr(fake, "_fake", lambda op, sample, device: transposed(predict(op, sample, device), device))
     assert run("fake", "tril", "float32").status == FAILED
@@ -331,7 +331,7 @@ def test_a_prediction_by_the_devices_name_shows_nothing(monkeypatch: pytest.Monk
 
 
 def test_an_ill_conditioned_result_may_move_as_far_as_the_cpus_own() -> None:
-    """x - 1 near 1: the last bit of x changes it much. A well-conditioned result gets no extra tolerance."""
+    """The last bit of x changes x - 1 a lot if x is near 1. A well-conditioned result gets no extra tolerance."""
     x = torch.tensor([1.0 + 2**-10])
     nudged = [x * (1 + sign * torch.finfo(x.dtype).eps) for sign in (1, -1)]
     cpu = torch.device("cpu")

@@ -26,7 +26,7 @@ def report(*results: Result, expectations: tuple[Expectation, ...] = (), complet
     return made
 
 
-def test_everything_passed() -> None:
+def test_a_run_without_failures_passes() -> None:
     made = report(Result(ADD, PASSED, samples=2), Result(MUL, PASSED, samples=2))
     assert made.verdict() == []
     figures = made.to_json({})["checks"]["forward"]
@@ -141,7 +141,7 @@ def test_a_crash_or_a_hang_fails_its_case_and_the_run_goes_on(tmp_path: pathlib.
     }
     assert {name for name in names if results[name].status == PASSED} == {"add", "sigmoid", "exp"}
     assert "SIGSEGV" in results["sub"].message
-    assert "in crash" in results["sub"].message  # faulthandler's stack
+    assert "in crash" in results["sub"].message  # the stack that faulthandler printed
     assert results["sub"].extra["before it in the same process"] == ["forward add float32"]
     assert "hang" in results["mul"].message
     assert "in hang" in results["mul"].message

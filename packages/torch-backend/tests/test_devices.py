@@ -1,4 +1,4 @@
-"""torch.tb: devices, properties, and two of them."""
+"""torch.tb: devices, their properties, and two devices at once."""
 
 import pytest
 import torch

@@ -28,7 +28,7 @@ def test_tensors_with_gradient_are_refused() -> None:
 
 
 def test_the_repair_is_still_needed(script: Script) -> None:
-    """When this fails, torch has fixed it: remove torch_backend/_dlpack.py."""
+    """If this fails, torch has fixed the comparison. Then remove torch_backend/_dlpack.py."""
     code = """
     import torch
     original = torch.Tensor.__dlpack_device__.__wrapped__

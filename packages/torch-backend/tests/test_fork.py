@@ -1,4 +1,4 @@
-"""A forked child of a process that used tb is refused with the reason; one forked before, and a spawned one, work."""
+"""A forked child of a process that used tb is refused with the reason. Children forked before, or spawned, work."""
 
 import pathlib
 import sys
@@ -9,7 +9,7 @@ from conftest import Script
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork")
 
-# `child` runs in a forked child; its exit status, or the signal that ended it, is checked.
+# `forked` runs a function in a forked child and checks that the child exits with status 0.
 FORK = """
 import os, torch
 
@@ -26,7 +26,7 @@ def forked(child):
 """
 
 
-def test_every_use_in_the_child_says_why(script: Script) -> None:
+def test_every_use_in_the_child_raises_the_reason(script: Script) -> None:
     code = (
         FORK
         + """
@@ -125,7 +125,7 @@ def test_spawned_children_work(script: Script, tmp_path: pathlib.Path) -> None:
     assert "joined" in script(code).stdout
 
 
-# What came `before` decides whether the child may use tb.
+# The code `before` runs before the fork and decides whether the child may use tb.
 FORK_AFTER = """
 import os, torch
 {before}
@@ -178,7 +178,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_question_is_not_a_use(name: str, script: Script) -> None:
+def test_a_query_does_not_count_as_a_use_of_tb(name: str, script: Script) -> None:
     done = script(FORK_AFTER.format(before=QUESTIONS[name]), TB_CPU_DEVICES="2")
     assert "child: [2.0, 2.0, 2.0]" in done.stdout, done.stdout
     assert "parent: [2.0, 2.0]" in done.stdout
@@ -255,7 +255,7 @@ def test_workers_of_a_data_loader_compute_on_tb_after_device_count(script: Scrip
     script(code)
 
 
-def test_a_forked_child_can_say_so_and_use_the_cpu(script: Script) -> None:
+def test_a_forked_child_can_report_that_it_is_one_and_use_the_cpu(script: Script) -> None:
     code = FORK_AFTER.replace(
         'print("child:", (torch.ones(3, device="tb") + 1).tolist(), flush=True)',
         'print("child:", torch.tb._is_in_bad_fork(), (torch.ones(3) + 1).tolist(), flush=True)',

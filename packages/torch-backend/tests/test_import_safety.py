@@ -12,7 +12,8 @@ assert torch.ones(2, device="tb").add(1).tolist() == [2, 2]
 assert torch.tb.is_available()
 """
 
-# torch works on its own device, the queries answer, and each way to use tb raises one text with `reason`.
+# Checks that torch works on the CPU, that queries give an answer, and that each way to use tb raises a text with
+# REASON.
 BROKEN = """
 import os
 import pytest
@@ -47,7 +48,7 @@ print("checked")
 
 
 def says(script: Script, prologue: str, reason: str, **environment: str | None) -> None:
-    """The prologue imports torch; then tb is broken for `reason`."""
+    """Checks a process in which tb is broken for `reason`. The prologue imports torch."""
     assert "checked" in script(prologue + BROKEN, REASON=reason, **environment).stdout
 
 
@@ -85,13 +86,13 @@ def test_import_opens_no_driver_and_starts_no_thread(script: Script) -> None:
     script(code, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 
-def test_broken_driver_library_is_named(script: Script, tmp_path: pathlib.Path) -> None:
+def test_a_broken_driver_library_is_named(script: Script, tmp_path: pathlib.Path) -> None:
     garbage = tmp_path / "garbage.so"
     garbage.write_bytes(b"this is no library")
     says(script, "import torch", str(garbage), TB_DRIVER=str(garbage))
 
 
-def test_no_usable_driver_is_said(script: Script) -> None:
+def test_the_error_without_a_usable_driver_gives_the_reason(script: Script) -> None:
     says(script, "import torch", "/nowhere/driver.so", TB_DRIVER="/nowhere/driver.so")
 
 

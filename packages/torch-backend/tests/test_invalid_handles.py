@@ -1,4 +1,4 @@
-"""Invalid handles, numbers and bytes raise an error with a text. Each test has its own process, which may crash."""
+"""Invalid handles, numbers and bytes raise an error with a text. Each test has its own process, which might crash."""
 
 import pytest
 from conftest import Script
@@ -72,7 +72,7 @@ again.synchronize()
     script(PREPARE + code, TB_CPU_DEVICES="2")
 
 
-def test_what_is_no_event_of_tb_has_no_time(script: Script) -> None:
+def test_invalid_events_and_ipc_handles_are_refused(script: Script) -> None:
     code = """
 class Liar(torch.Event):
     event_id = 12345
@@ -117,7 +117,7 @@ assert (x + 1).tolist() == [2] * 4
     script(PREPARE + code)
 
 
-def test_a_pool_that_nobody_gave_out_is_refused(script: Script) -> None:
+def test_an_unknown_pool_is_refused(script: Script) -> None:
     code = """
 names.update(used=torch.tb.Graph())
 for pool in ((12345, 0), (0, 12345), (2**63, 0)):
@@ -140,7 +140,7 @@ with torch.tb.graph(torch.tb.Graph(), pool=g.pool()):
     script(PREPARE + code)
 
 
-def test_a_state_that_is_none_of_a_generator_is_refused(script: Script) -> None:
+def test_a_state_that_is_not_of_a_generator_is_refused(script: Script) -> None:
     code = """
 good = torch.tb.get_rng_state()
 names.update(good=good, g=torch.Generator("tb"))
@@ -179,7 +179,7 @@ del kept, used
     script(PREPARE + code)
 
 
-def test_addresses_that_are_none_of_the_driver_are_refused(script: Script) -> None:
+def test_addresses_that_are_not_of_the_driver_are_refused(script: Script) -> None:
     code = """
 names.update(driver=tb_device.default_driver(), address=tb_device.default_driver().mem_alloc(0, 64))
 for address in ("12345", "address + 64", "address + 63", "2**63", "1"):

@@ -122,7 +122,7 @@ def test_pinned_memory_copies_both_ways_without_blocking_and_right() -> None:
         source = torch.randn(1 << 16).pin_memory()
         expected = source.clone()
         on_device = source.to("tb", non_blocking=True)
-        del source  # the allocator keeps it until the copy is done
+        del source  # the allocator keeps the memory until the copy is done
         torch.empty(1 << 16, pin_memory=True).fill_(-1)
         back = (on_device * 2).to("cpu", non_blocking=True)
         torch.tb.synchronize()

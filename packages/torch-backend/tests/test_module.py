@@ -1,4 +1,4 @@
-"""torch.tb as a module: the names PyTorch looks for, amp, and the fallback statistics."""
+"""torch.tb as a module: the names that PyTorch looks for, amp, and the fallback statistics."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_name_is_there(name: str) -> None:
+def test_torch_tb_has_the_name(name: str) -> None:
     assert hasattr(torch.tb, name)
 
 

@@ -69,7 +69,7 @@ def test_a_fresh_event_is_complete_and_waiting_for_it_does_nothing() -> None:
 def test_event_becomes_complete_with_the_work_before_it() -> None:
     side = torch.tb.Stream()
     x = torch.ones(400, device="tb")
-    x + 1  # the first call of a kernel waits
+    x + 1  # warm-up, because the first call of a kernel waits
     with held(side) as gate:
         with torch.tb.stream(side):
             result = x + 1
@@ -95,10 +95,10 @@ def test_elapsed_time_is_in_milliseconds() -> None:
     end.synchronize()
     wall = (time.perf_counter() - begin) * 1e3
     measured = start.elapsed_time(end)
-    assert least <= measured <= wall + 1, (least, measured, wall)  # 1 ms for two clocks
+    assert least <= measured <= wall + 1, (least, measured, wall)  # the two clocks may differ by 1 ms
 
 
-def test_elapsed_time_of_unrecorded_events_says_so() -> None:
+def test_elapsed_time_of_unrecorded_events_is_refused() -> None:
     with pytest.raises(RuntimeError, match="record"):
         torch.tb.Event(enable_timing=True).elapsed_time(torch.tb.Event(enable_timing=True))
 
@@ -126,7 +126,7 @@ def test_priorities_are_accepted_and_clamped() -> None:
 def test_wait_stream_orders_work_across_streams() -> None:
     side = torch.tb.Stream()
     x = torch.zeros(300, device="tb")
-    x.fill_(1).add(1)  # the first call of a kernel waits
+    x.fill_(1).add(1)  # warm-up, because the first call of a kernel waits
     torch.tb.synchronize()
     with held(side):
         with torch.tb.stream(side):
@@ -138,7 +138,7 @@ def test_wait_stream_orders_work_across_streams() -> None:
 
 
 def test_streams_that_do_not_wait_for_each_other_are_in_no_order() -> None:
-    """The negative control: without wait_stream the same program reads what was there before."""
+    """The negative control: without wait_stream the same program reads the old values."""
     side = torch.tb.Stream()
     x = torch.ones(300, device="tb")
     x.fill_(1).add(1)
@@ -152,12 +152,12 @@ def test_streams_that_do_not_wait_for_each_other_are_in_no_order() -> None:
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_memory_used_on_a_side_stream_is_reused_only_after_that_work_when_recorded(recorded: bool) -> None:
-    """A block that was not recorded is reused at once. Without this, the recorded case would prove nothing."""
+    """A block that was not recorded is reused at once. Without that case, the recorded one would prove nothing."""
     side = torch.tb.Stream()
     torch.tb.synchronize()
     torch.tb.empty_cache()
     value = torch.full((1 << 18,), 3.0, device="tb")
-    value.sum()  # the first call of a kernel waits
+    value.sum()  # warm-up, because the first call of a kernel waits
     address = value.data_ptr()
     torch.tb.synchronize()
     with held(side):
@@ -168,7 +168,8 @@ def test_memory_used_on_a_side_stream_is_reused_only_after_that_work_when_record
         del value
         other = torch.full((1 << 18,), 7.0, device="tb")
         torch.tb.current_stream().synchronize()
-        assert (abs(other.data_ptr() - address) < 4 << 18) is not recorded  # freed memory joins its neighbours
+        # Freed memory may have been joined to free memory before it.
+        assert (abs(other.data_ptr() - address) < 4 << 18) is not recorded
     side.synchronize()
     assert total.item() == (3.0 if recorded else 7.0) * (1 << 18)
 

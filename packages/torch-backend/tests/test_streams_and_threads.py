@@ -14,7 +14,7 @@ ELEMENTS = 1 << 18  # whole blocks of the allocator
 
 
 def is_at(x: torch.Tensor, address: int) -> bool:
-    """Whether it has memory that was at this address: freed memory may have been joined to free memory before it."""
+    """Whether x reuses the memory at this address, which may since have been joined to free memory before it."""
     return abs(x.data_ptr() - address) < 4 * ELEMENTS
 
 
@@ -35,12 +35,12 @@ def test_work_of_a_side_stream_is_seen_after_its_event() -> None:
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_memory_used_on_another_stream_is_reused_only_after_that_work_if_it_was_recorded(recorded: bool) -> None:
-    """Not recorded is the negative control: the same program gets the memory again, and the other stream reads it."""
+    """Without record_stream, the negative control, the program gets the memory again and the other stream reads it."""
     side = torch.Stream(device="tb")
     torch.accelerator.synchronize()
     torch.accelerator.empty_cache()
     block = torch.full((ELEMENTS,), 2.0, device="tb")
-    block + block  # the first call of a kernel waits
+    block + block  # warm-up, because the first call of a kernel waits
     address = block.data_ptr()
     torch.accelerator.synchronize()
     with held(side):
@@ -157,7 +157,7 @@ def test_the_same_seed_gives_the_same_numbers_on_every_thread_count(script: Scri
 
 
 def test_short_kernels_get_no_intra_op_threads_where_the_number_of_threads_was_set(script: Script) -> None:
-    """PyTorch passes the number on to each thread at that thread's first kernel, over what the worker had chosen."""
+    """PyTorch applies the number to each thread at the thread's first kernel, which overrides the worker's choice."""
     names = script(
         """
 import os, torch

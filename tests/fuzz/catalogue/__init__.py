@@ -1,4 +1,4 @@
-"""All operations that a program may do, with how often."""
+"""All operations of programs, with their weights."""
 
 from __future__ import annotations
 

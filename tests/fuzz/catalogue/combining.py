@@ -1,4 +1,4 @@
-"""Several tensors into one, and gradients."""
+"""Operations that combine several tensors, and gradients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def together_into_out(pool: Pool) -> Draft:
 
 @operation(14)
 def gradients(pool: Pool) -> Draft:
-    """Of some tensors, of those that they were made from."""
+    """Gradients of some tensors with respect to the leaves."""
     if not pool.grad:
         raise Unfit
     leaves = pool.names(lambda x: x.is_leaf and x.requires_grad)
@@ -52,19 +52,20 @@ def gradients(pool: Pool) -> Draft:
         return Draft(statement, makes=False, gathers=True)
     retain = pool.chance.random() < 0.7
     found = f"torch.autograd.grad({total}, [{', '.join(leaves)}], retain_graph={retain}, materialize_grads=True)"
-    # Copies: which gradients are zeros without memory depends on the graph, and t.cpu() is no node of it on the CPU.
+    # The gradients are copied. Which ones are zeros without memory depends on the graph, which differs between devices:
+    # on the CPU t.cpu() adds no node.
     return Draft(f"[g.clone(memory_format=torch.contiguous_format) for g in {found}]", gathers=True)
 
 
 @operation(4)
 def accumulated(pool: Pool) -> Draft:
-    """What backward() left in a leaf."""
+    """The gradient that backward() left in a leaf."""
     leaf = pool.pick(lambda x: x.is_leaf and x.grad is not None)
     return Draft(f"{leaf}.grad.clone()")
 
 
 @operation(4)
 def descent(pool: Pool) -> Draft:
-    """An optimizer's step, past the version counter."""
+    """An optimizer's step, which does not change the version counter."""
     leaf = pool.writable(lambda x: x.is_leaf and x.grad is not None)
     return Draft(f"{leaf}.data.add_({leaf}.grad, alpha=-0.125)", makes=False, writes=(leaf,))

@@ -1,4 +1,4 @@
-"""One, two or three operands of broadcast shapes and mixed types; lists of tensors."""
+"""Elementwise operations on one to three operands of broadcast shapes and mixed types, and on lists of tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNARY = """
     abs neg sin cos tanh sigmoid exp log1p sqrt rsqrt reciprocal erf erfc square floor ceil round trunc frac sign
     sgn expm1 asinh sinc lgamma digamma nan_to_num bitwise_not logical_not conj_physical atan exp2 i0 logit
 """.split()  # noqa: SIM905 - a table
-# gradients without poles, values that stay small
+# Functions whose gradients have no poles and whose values stay small.
 SMOOTH = """
     sin cos tanh sigmoid erf square neg atan asinh
 """.split()  # noqa: SIM905 - a table
@@ -25,7 +25,7 @@ BINARY = """
     add sub mul div maximum minimum atan2 eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and
     bitwise_or bitwise_xor hypot copysign fmax fmin xlogy logaddexp nextafter true_divide add mul sub add mul
 """.split()  # noqa: SIM905 - a table
-ON_ONE_DEVICE = {"logaddexp", "nextafter"}  # PyTorch lets them take no tensor of the CPU beside another device's
+ON_ONE_DEVICE = {"logaddexp", "nextafter"}  # they accept no CPU tensor beside another device's
 NOT_IN_PLACE = {"maximum", "minimum", "fmax", "fmin", "logaddexp"}
 
 
@@ -61,7 +61,7 @@ def operator(pool: Pool) -> Draft:
 
 @operation(1)
 def whole_division(pool: Pool) -> Draft:
-    """By what is never zero: whole numbers divided by zero raise on the CPU, and late on tb."""
+    """Divides by numbers that are not zero, since integer division by zero raises at once on the CPU and late on tb."""
     x = pool.pick(lambda x: not x.is_complex())
     return Draft(
         pool.chance.choice(

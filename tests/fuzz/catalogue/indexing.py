@@ -44,7 +44,7 @@ def write(pool: Pool) -> Draft:
     part = list(shape)
     part[dim] = count
     some, same, source = pool.indices(size, (count,)), pool.indices(size, shape), pool.make(shape, dtype)
-    # Each place once: which of two writes to one place comes last is not defined.
+    # Each index occurs once, because the order of two writes to the same element is not defined.
     once = f"torch.arange({min(count, size)}, device=stage.device)"
     part_once = [*shape]
     part_once[dim] = min(count, size)

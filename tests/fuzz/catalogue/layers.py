@@ -1,4 +1,4 @@
-"""What networks are made of: convolution, pooling, norms, attention, losses, embeddings."""
+"""Layers of networks: convolution, pooling, norms, attention, losses, embeddings."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def from_python(pool: Pool) -> Draft:
 
 
 def castable(pool: Pool, name: str, dtype: torch.dtype) -> str:
-    """`name`, made small where a cast to whole numbers would overflow: C++ does not say what it gives."""
+    """`name`, clamped if the cast is to an integer type, since C++ does not define the result of an overflow."""
     x = pool[name]
     if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
         return name

@@ -1,4 +1,4 @@
-"""The register of operations, and what most of them need."""
+"""The register of operations, and functions that most of them need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OPERATIONS: list[tuple[Operation, float]] = []
 
 
 def operation(weight: float) -> Callable[[Operation], Operation]:
-    """Registers a function that drafts a step. `weight`: how often, against the others'."""
+    """Registers a function that drafts a step. `weight`: its relative frequency."""
 
     def register(function: Operation) -> Operation:
         OPERATIONS.append((function, weight))
@@ -21,8 +21,9 @@ def operation(weight: float) -> Callable[[Operation], Operation]:
 
 
 def in_place(pool: Pool, name: str, code: str, operands: str) -> Draft:
-    """`code` changes `name`; what else it reads, `operands`, must have other memory or be `name` itself."""
-    itself = operands == name and not pool[name].requires_grad  # x.mul_(x) saves what it makes: autograd never frees it
+    """A draft of `code`, which changes `name`. Its other operands must be `name` itself or have other memory."""
+    # x.mul_(x) saves its own result, so autograd's graph would keep itself alive.
+    itself = operands == name and not pool[name].requires_grad
     if not itself and not pool.beside(name, operands):
         raise Unfit
     return Draft(code, makes=pool.chance.random() < 0.3, writes=(name,))
@@ -32,7 +33,7 @@ def forms(pool: Pool, function: str, name: str, rest: str = "") -> Draft:
     """torch.function(name, rest), or its in-place or out= form. `function` has all three."""
     kind, tail = pool.chance.random(), f", {rest}" if rest else ""
     if kind < 0.25:
-        pool.writable(lambda x: x is pool[name])  # it has other names, perhaps; the step uses this one
+        pool.writable(lambda x: x is pool[name])  # raises Unfit if `name` must not be written
         return in_place(pool, name, f"{name}.{function}_({rest})", rest)
     if kind < 0.4 and not pool[name].requires_grad:
         out = pool.writable(lambda x: not x.requires_grad and x._base is None)
@@ -41,7 +42,7 @@ def forms(pool: Pool, function: str, name: str, rest: str = "") -> Draft:
 
 
 def with_out(pool: Pool, out: str, code: str, operands: str) -> Draft:
-    """`code` writes to `out`, which may grow."""
+    """A draft of `code`, which writes to `out` and may resize it."""
     if not pool.beside(out, operands) or len(pool.related(out)) > 1:
         raise Unfit
     return Draft(code, makes=pool.chance.random() < 0.3, writes=(out,), resizes=(out,))

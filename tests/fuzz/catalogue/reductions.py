@@ -1,11 +1,11 @@
-"""Sums, extremes, sorting, cumulative operations; and matrix products."""
+"""Reductions, sorting, cumulative operations and matrix products."""
 
 from __future__ import annotations
 
 from ..pool import FLOATS, Draft, Pool, Unfit
 from .operation import operation, with_out
 
-# Medians of dense tensors only: along a dimension of stride 0 stock CPU's read memory that nobody wrote.
+# Medians get dense tensors only: along a dimension of stride 0 stock CPU's kernels read uninitialised memory.
 ALONG = (
     "torch.sum({x}, {d}, keepdim={k})", "torch.mean({x}, {d}, keepdim={k})", "torch.amax({x}, {d}, keepdim={k})",
     "torch.amin({x}, {d})", "torch.max({x}, {d}, keepdim={k})", "torch.min({x}, {d})", "torch.argmax({x}, {d})",
@@ -52,7 +52,7 @@ def whole(pool: Pool) -> Draft:
 
 @operation(2)
 def into_out(pool: Pool) -> Draft:
-    """out= of another shape is resized, of another type cast to, or refused."""
+    """out= of another shape, which is resized, or of another type, to which the result is cast or which is refused."""
     x = pool.pick(lambda x: x.dim() > 0 and not x.requires_grad)
     out = pool.writable(lambda x: not x.requires_grad and x._base is None)
     function = pool.chance.choice(("sum", "amax", "cumsum", "mean", "prod", "argmax", "logsumexp", "nansum", "any"))
@@ -105,7 +105,7 @@ def product_in_place(pool: Pool) -> Draft:
 
 @operation(1)
 def linear_algebra(pool: Pool) -> Draft:
-    """Of well-conditioned matrices; eigenvectors have a sign of their own."""
+    """Operations on well-conditioned matrices. Eigenvectors are left out, because their sign is not defined."""
     size, dtype = pool.chance.randint(1, 6), pool.chance.choice(FLOATS[:4])
     matrix = f"({pool.make((size, size), dtype)} + 9 * torch.eye({size}, dtype={dtype}, device=stage.device))"
     vector = pool.make((size, 2), dtype)

@@ -1,4 +1,4 @@
-"""Calls with one bad argument: kept where the CPU refuses them. And memory that only a mode gives values to."""
+"""Calls with one bad argument, which are kept if the CPU refuses them; and uninitialised memory that a mode fills."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bad_argument(pool: Pool) -> Draft:
 
 @operation(1)
 def filled_by_mode(pool: Pool) -> Draft:
-    """Uninitialized memory, which deterministic algorithms fill."""
+    """Uninitialised memory, which PyTorch fills in deterministic mode."""
     x, shape, place = pool.pick(), pool.shape(3), f"dtype={pool.dtype()}, device=stage.device"
     code = (
         f"torch.empty({shape}, {place})",

@@ -1,4 +1,4 @@
-"""Views, and changes through them."""
+"""Views, and writes through them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _slice(pool: Pool, size: int) -> str:
 
 
 def _reshaped(pool: Pool, x: str) -> str:
-    """A shape of as many elements."""
+    """A shape with the same number of elements."""
     rest = pool[x].numel()
     sizes: list[int] = []
     for prime in (2, 3, 5, 17, 11):
@@ -69,13 +69,13 @@ def view(pool: Pool) -> Draft:
 
 @operation(4)
 def change_through_view(pool: Pool) -> Draft:
-    """Of a view that has no name: the expression makes it, changes it, and lets it go."""
+    """Changes a tensor through a view that exists only inside the expression."""
     x = pool.writable()
     code = view_of(pool, x)
     if any(word in code for word in ("chunk", "split", "unbind")):
         code += "[0]"
     if any(word in code for word in ("expand", "unfold", "flip")):
-        raise Unfit  # the elements of such a view share places, or the result is no view
+        raise Unfit  # elements of such a view share memory, or the result is a copy
     change = pool.chance.choice((".mul_(2)", ".zero_()", ".add_(1)", ".neg_()", ".fill_(3)", ".sub_(0.5)", ".abs_()"))
     return Draft(code + change, makes=False, writes=(x,))
 

@@ -1,4 +1,4 @@
-"""What a kernel test needs: cases that run on every device with the same tensors, and a comparison of their results."""
+"""Cases of kernel tests, which run with the same tensors on every device, and the comparison of their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Source:
 
 
 class SpecialSource(Source):
-    """The same tensors, where every third number is one that kernels may handle in their own way, or none at all."""
+    """The same tensors, in which every third number is a special one, such as NaN or infinity."""
 
     def __init__(self, device: str, numbers: Sequence[float]) -> None:
         super().__init__(device)
@@ -70,14 +70,14 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def backward(out: Tensor, *inputs: Tensor | None, retain: bool = False) -> list[Tensor | None]:
-    """Gradients of a weighted sum, so that no two elements of `out` count the same."""
+    """Gradients of a weighted sum, in which every element of `out` has a different weight."""
     weights = torch.linspace(-1, 1, out.numel(), device=out.device).reshape(out.shape).to(out.dtype)
     given = [x for x in inputs if x is not None]
     return list(torch.autograd.grad((out * weights).sum(), given, retain_graph=retain))
 
 
 def assert_same(expected: Any, actual: Any) -> None:
-    """Structure, dtypes, shapes and strides agree, and the tensors are bit-identical."""
+    """Asserts that structure, dtypes, shapes and strides agree and that the tensors are bit-identical."""
     wanted, got = list(leaves(expected)), list(leaves(actual))
     assert len(wanted) == len(got)
     for place, (one, other) in enumerate(zip(wanted, got, strict=True)):
@@ -85,4 +85,4 @@ def assert_same(expected: Any, actual: Any) -> None:
             difference = bit_difference(one, other, strides=True)
             assert not difference, f"result {place}: {difference}"
         else:
-            assert repr(one) == repr(other), f"result {place}"  # NaN is NaN, and 0.0 is not -0.0
+            assert repr(one) == repr(other), f"result {place}"  # by repr(), NaN equals NaN, and 0.0 differs from -0.0

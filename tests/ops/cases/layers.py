@@ -131,7 +131,7 @@ def group_norm_float(source: Source) -> Any:
 
 @case
 def group_norm_channels_last(source: Source) -> Any:
-    # The operator itself: F.group_norm makes its input contiguous on every device but the CPU.
+    # The operator is called directly, because F.group_norm makes its input contiguous on devices other than the CPU.
     x = source.randn(3, 6, 5, 5).contiguous(memory_format=torch.channels_last)
     w, b = source.randn(6), source.randn(6)
     out, mean, rstd = aten.native_group_norm(x, w, b, 3, 6, 25, 3, 1e-5)
@@ -161,7 +161,7 @@ def attention(
     scale: float | None = None,
     length: int = 9,
 ) -> Any:
-    if split:  # as transformers do: one projection cut in three
+    if split:  # as in transformers, the operands are three parts of one projection
         joint = source.randn(2, 9, 3 * 16, dtype=dtype, grad=True)
         q, k, v = (part.view(2, 9, 4, 4).transpose(1, 2) for part in joint.chunk(3, -1))
         y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale)

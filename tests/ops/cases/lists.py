@@ -32,7 +32,7 @@ def foreach_numbers(source: Source) -> Any:
 
 @case
 def foreach_strides_of_size_one(source: Source) -> Any:
-    """Dense in the order of channels last, with strides that mean nothing where the size is 1."""
+    """Dense tensors in channels-last order, whose strides are arbitrary in dimensions of size 1."""
     x = source.randn(12).abs()
     given = [x.as_strided((2, 3, 2, 1), strides) for strides in ((6, 1, 3, 1), (6, 1, 3, 6), (6, 2, 1, 5))]
     return torch._foreach_sqrt(given), torch._foreach_add(given, given), torch._foreach_mul(given, 2.0)
@@ -97,7 +97,7 @@ UNARY = [
 def foreach_unary(source: Source) -> Any:
     results: list[Any] = []
     for name in UNARY:
-        x = [t.sigmoid() for t in lists(source)]  # in all domains
+        x = [t.sigmoid() for t in lists(source)]  # numbers in the domains of all functions
         results.append(getattr(torch, f"_foreach_{name}")(x))
         getattr(torch, f"_foreach_{name}_")(x)
         results.append(x)

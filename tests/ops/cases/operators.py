@@ -1,4 +1,4 @@
-"""Cases of indexing, filling, element-wise, reducing and list kernels, and of optimizers."""
+"""Cases of indexing, filling, elementwise, reducing and list kernels, and of optimizers."""
 
 from __future__ import annotations
 

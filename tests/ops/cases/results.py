@@ -1,4 +1,4 @@
-"""Cases of what results are like: out= of another type, memory formats, conjugate bits."""
+"""Cases of the properties of results: out= of another type, memory formats, conjugate bits."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def max_pool1d_without_derivatives(source: Source) -> Any:
 
 @case
 def lazily_conjugated_result(source: Source) -> Any:
-    """The CPU's linalg.lu_solve gives the conjugate by setting the bit for it."""
+    """The CPU's linalg.lu_solve conjugates its result by setting the conjugate bit."""
     x = torch.view_as_complex(source.randn(3, 3, 2))
     factors, pivots = torch.linalg.lu_factor(x)
     return torch.linalg.lu_solve(factors, pivots, torch.view_as_complex(source.randn(4, 3, 2)), left=False)

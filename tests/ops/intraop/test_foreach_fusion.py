@@ -1,4 +1,4 @@
-"""Operations on lists that follow each other in a queue run together, piece by piece, with bit-identical results."""
+"""Queued operations on lists of tensors that follow each other run together, with bit-identical results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHAPES = [(64,), (1,), (300, 100), (96, 257), (5, 3, 7, 7), (), (20001,)]
 
 
 def lists(dtype: torch.dtype = torch.float32, count: int = 4, seed: int = 0) -> Lists:
-    """So many lists of the SHAPES, each tensor with its own layout: transposed and channels-last ones too."""
+    """`count` lists of tensors of the SHAPES, with several layouts, transposed and channels-last among them."""
     generator = torch.Generator().manual_seed(seed)
     made = [[torch.rand(shape, generator=generator).to(dtype) + 0.5 for shape in SHAPES] for _ in range(count)]
     for tensors in made:
@@ -37,7 +37,7 @@ def on_tb(given: Lists) -> Lists:
 
 
 def queue_behind_a_gate(run: Callable[[], Any]) -> int:
-    """How many operations on lists ran together with the one before them."""
+    """The number of list operations that ran together with the operation before them."""
     torch.accelerator.synchronize()
     before = _testing.fused_list_operations()
     with held() as gate:
@@ -70,7 +70,7 @@ def adam(given: Lists) -> Lists:
 
 def others(given: Lists) -> Lists:
     for tensors in given:
-        tensors.append(tensors[0].new_empty(3, 0))  # with a number, lists with such tensors go one by one
+        tensors.append(tensors[0].new_empty(3, 0))  # an empty tensor; with it, operations with a number run one by one
     first, second, third, fourth = given
     sums = list(torch._foreach_add(first, second, alpha=-0.3))
     torch._foreach_sub_(sums, third, alpha=0.7)
@@ -84,12 +84,12 @@ def others(given: Lists) -> Lists:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("work", [adam, others])
-def test_bits_are_those_of_stock(work: Callable[[Lists], Lists], dtype: torch.dtype) -> None:
+def test_results_are_bit_identical_to_stock(work: Callable[[Lists], Lists], dtype: torch.dtype) -> None:
     work(on_tb(lists(dtype)))  # the first call of a kernel with new types waits
     expected = work(lists(dtype, seed=1))
     given, results = on_tb(lists(dtype, seed=1)), []
     together = queue_behind_a_gate(lambda: results.extend(work(given)))
-    # mul_ by a number is another kernel for types of 16 bits, which goes by itself.
+    # For 16-bit types mul_ by a number is a different kernel, which does not run together with others.
     assert together == (4 if work is adam and dtype.itemsize == 2 else 7)
     assert equal(results, expected)
 
@@ -119,7 +119,7 @@ def test_numbers_are_rounded_as_in_stock(operation: str, dtype: torch.dtype) -> 
 )
 def test_optimizers_run_their_operations_together(optimizer: str, options: dict[str, Any]) -> None:
     def training(device: str) -> Callable[[], Lists]:
-        """Four steps, whose tensors are there: copies from the host would wait for what is queued before them."""
+        """Four steps. Their tensors are on the device before, since copies from the host would wait for queued work."""
         generator = torch.Generator().manual_seed(0)
         params = [torch.rand(shape, generator=generator).to(device).requires_grad_() for shape in SHAPES]
         gradients = [[torch.rand(shape, generator=generator).to(device) for shape in SHAPES] for _ in range(4)]
@@ -141,7 +141,7 @@ def test_optimizers_run_their_operations_together(optimizer: str, options: dict[
 
 
 def shifted(given: Lists) -> Lists:
-    """The second reads at each place what the first writes at the next one."""
+    """At each list index, the second operation reads what the first one writes at the next index."""
     rows = list(given[0][2].unbind())
     torch._foreach_mul_(rows[1:], 2.0)
     torch._foreach_add_(rows[:-1], rows[1:])
@@ -149,14 +149,14 @@ def shifted(given: Lists) -> Lists:
 
 
 def neighbours(given: Lists) -> Lists:
-    """Each place reads what the one before it writes, in a list long enough for several threads."""
+    """Each list element reads what the element before it writes; the list is long enough for several threads."""
     rows = list(given[0][6][:20000].view(2000, 10).unbind())
     torch._foreach_add_(rows[1:], rows[:-1], alpha=0.5)
     return [[given[0][6]]]
 
 
 def overlapping(given: Lists) -> Lists:
-    """The tensors of one place in two lists overlap."""
+    """Tensors at the same index of two lists overlap partly."""
     long = given[0][6]
     torch._foreach_mul_([long[:12000], long[15000:]], 2.0)
     torch._foreach_add_([long[1000:13000], long[15000:]], 1.0)
@@ -177,7 +177,7 @@ def work_between(given: Lists) -> Lists:
 
 
 @pytest.mark.parametrize("work", [shifted, neighbours, overlapping, other_lengths, work_between])
-def test_what_must_not_run_together_runs_in_order(work: Callable[[Lists], Lists]) -> None:
+def test_dependent_operations_run_in_order(work: Callable[[Lists], Lists]) -> None:
     work(on_tb(lists()))
     expected = work(lists())
     given, results = on_tb(lists()), []
@@ -185,7 +185,7 @@ def test_what_must_not_run_together_runs_in_order(work: Callable[[Lists], Lists]
     assert equal(results, expected)
 
 
-def test_an_event_between_two_operations_stands_for_the_first() -> None:
+def test_an_event_between_two_operations_completes_after_the_first() -> None:
     given = on_tb(lists())[0]
     torch._foreach_mul_(given, 1.0)
     event = torch.Event("tb")
@@ -194,14 +194,14 @@ def test_an_event_between_two_operations_stands_for_the_first() -> None:
         torch._foreach_mul_(given, 2.0)
         event.record()
         torch._foreach_mul_(given, 3.0)
-        event.synchronize()  # later than it could be, never sooner
+        event.synchronize()  # the event may be complete late, but never early
         assert event.query()
 
     assert queue_behind_a_gate(run) == 1
     assert all(bit_identical(b * 2.0 * 3.0, a) for a, b in zip(given, lists()[0], strict=True))
 
 
-def test_replays_of_a_graph_run_them_together_each_time() -> None:
+def test_each_replay_of_a_graph_runs_operations_together() -> None:
     expected, given = lists(), on_tb(lists())
     adam(on_tb(lists()))
     graph = tb.Graph()
@@ -213,7 +213,7 @@ def test_replays_of_a_graph_run_them_together_each_time() -> None:
     assert equal(results[:4], theirs[:4])
 
 
-def test_a_timeline_shows_each_for_itself(tmp_path: Path) -> None:
+def test_under_a_timeline_operations_run_separately(tmp_path: Path) -> None:
     given = on_tb(lists())
     adam(given)
     with tb_stream.trace(tmp_path / "timeline.json"):

@@ -1,4 +1,4 @@
-"""Results that CPU operators allocate are made in tb's memory, bit-identical to those that are copied."""
+"""CPU operators allocate their results in tb's memory. The results are bit-identical to copied ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE = 4096
 
 
 def place(wanted: list[torch.Tensor], make: Callable[[], list[torch.Tensor]]) -> tuple[int, int]:
-    """Bytes that were made in place and bytes that were copied."""
+    """Runs `make` with output donation; returns the bytes that were allocated in place and those that were copied."""
     torch.accelerator.synchronize()
     before = _testing.donated_bytes()
     _testing.donate(wanted, make)
@@ -28,7 +28,7 @@ def wanted_pair() -> list[torch.Tensor]:
     return [torch.full((64, 64), -1.0), torch.full((64, 64), -2.0)]
 
 
-def test_a_result_is_made_where_it_is_wanted() -> None:
+def test_a_result_is_allocated_in_the_donated_memory() -> None:
     wanted = torch.full((64, 64), -1.0)
     made = []
 
@@ -36,7 +36,7 @@ def test_a_result_is_made_where_it_is_wanted() -> None:
         made.append(torch.arange(LARGE, dtype=torch.float32).view(64, 64).mul(2))
         return [made[0]]
 
-    # arange took the memory first; its product is stored elsewhere
+    # arange() takes the donated memory first, so the product is allocated elsewhere and copied
     assert place([wanted], make) == (0, wanted.nbytes)
     assert bit_identical(wanted, made[0])
 
@@ -60,13 +60,13 @@ def test_a_result_is_made_where_it_is_wanted() -> None:
     ],
     ids=["empty", "empty_strided", "resize_", "zeros", "empty_like"],
 )
-def test_wherever_pytorch_makes_a_tensor(make: Callable[[], torch.Tensor]) -> None:
+def test_every_way_to_allocate_a_tensor_uses_the_donated_memory(make: Callable[[], torch.Tensor]) -> None:
     wanted = torch.full((64, 64), -1.0)
     assert place([wanted], lambda: [make().fill_(5)]) == (wanted.nbytes, 0)
     assert bit_identical(wanted, torch.full((64, 64), 5.0))
 
 
-def test_results_in_each_others_memory() -> None:
+def test_results_allocated_in_each_others_memory_are_copied() -> None:
     wanted = wanted_pair()
 
     def swapped() -> list[torch.Tensor]:
@@ -79,7 +79,7 @@ def test_results_in_each_others_memory() -> None:
     assert bit_identical(wanted[1], torch.full((64, 64), 2.0))
 
 
-def test_a_result_in_its_memory_with_other_strides() -> None:
+def test_a_result_with_other_strides_is_copied() -> None:
     wanted = [torch.empty(64, 64)]
     numbers = torch.arange(LARGE, dtype=torch.float32).view(64, 64)
 
@@ -90,7 +90,7 @@ def test_a_result_in_its_memory_with_other_strides() -> None:
     assert bit_identical(wanted[0], numbers.t())
 
 
-def test_one_result_given_twice() -> None:
+def test_a_result_that_is_returned_twice_is_copied_once() -> None:
     wanted = wanted_pair()
 
     def twice() -> list[torch.Tensor]:
@@ -101,7 +101,7 @@ def test_one_result_given_twice() -> None:
     assert all(bit_identical(tensor, torch.full((64, 64), 4.0)) for tensor in wanted)
 
 
-def test_other_threads_and_what_comes_after_get_memory_of_their_own() -> None:
+def test_other_threads_and_later_tensors_do_not_get_donated_memory() -> None:
     wanted = [torch.full((64, 64), -1.0)]
     others: list[torch.Tensor] = []
 
@@ -124,9 +124,9 @@ def test_other_threads_and_what_comes_after_get_memory_of_their_own() -> None:
 
 
 def on_both(run: Callable[[torch.device], list[torch.Tensor]]) -> tuple[int, int]:
-    """Compares tb with stock cpu, to the bit; bytes that tb made in place and bytes that it copied, the second time."""
+    """Checks that tb is bit-identical to stock cpu; returns the bytes in place and copied bytes of tb's second call."""
     device = torch.device("tb")
-    run(device)  # the first call waits for the layouts of its results
+    run(device)  # the first call fills the layout cache
     torch.accelerator.synchronize()
     before = _testing.donated_bytes()
     found = run(device)
@@ -169,7 +169,7 @@ def test_gradients_of_convolutions_copy_little() -> None:
 
 
 def test_a_recurrent_layer_copies_little() -> None:
-    """Of oneDNN's, which nn.LSTM uses for types or on processors that tb has no layers of its own for."""
+    """The layer is oneDNN's, which nn.LSTM uses for types and processors for which tb has no layers of its own."""
     torch.manual_seed(1)
     inputs, weights, biases = torch.randn(9, 4, 24), torch.randn(160, 24 + 40), torch.randn(2, 160)
     state = torch.randn(2, 4, 40)

@@ -1,7 +1,7 @@
-"""In a graph intra-op threads share kernels: the bits stay those of one thread, which are stock's.
+"""In a graph intra-op threads share kernels. The results are bit-identical to stock CPU's on one thread.
 
-A product whose parts have other bits than the whole is left to the BLAS, and a long one gets all threads: then its bits
-are those of stock with as many threads.
+If the parts of a matrix product are not bit-identical to the whole, the BLAS computes it. It uses all threads for a
+long product, which is then bit-identical to stock CPU's with the same number of threads.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ops.replay import replayed
 from ops.threads import one_thread
 from torch_backend.conformance.bits import assert_bit_identical, bit_identical
 
-# rows, outputs, inner: some shared by rows, some by columns, some with ends that fill no part.
+# (rows, columns, K). Some are divided by rows and some by columns; in some the last part is smaller.
 SIZES = ((32, 128, 128), (512, 192, 64), (64, 1000, 100), (1000, 37, 65), (4096, 40, 40), (2, 1024, 515), (33, 2, 9000))
 
 
 def check(step: Callable[[str], Callable[[], list[torch.Tensor]]], or_all_threads: bool = False) -> None:
-    """step(device)() gives in a replay what stock gives on one thread; with `or_all_threads`, or on all of them."""
+    """Checks that a replay of step(device)() is bit-identical to stock on one thread, or with the option on all."""
     with one_thread():
         expected = step("cpu")()
     others = step("cpu")() if or_all_threads else expected
@@ -76,7 +76,7 @@ def test_a_batch_of_products(sizes: tuple[int, int, int, int]) -> None:
         return lambda: [torch.bmm(left, right), torch.baddbmm(added, left, right)]
 
     make = step("tb")
-    for _ in range(6):  # then it is known who makes them
+    for _ in range(6):  # until the trial has chosen a kernel
         make()
     check(step, or_all_threads=True)
 
@@ -102,7 +102,7 @@ def test_an_activation(function: Callable[[torch.Tensor], torch.Tensor], count: 
 
 @pytest.mark.parametrize("shape", [(8, 24, 33, 31), (3, 5, 4000), (2, 70, 5, 9, 7), (64, 100)])
 def test_batch_normalization(shape: tuple[int, ...]) -> None:
-    """The last shape is of single pixels, where threads would add up: too short to get any."""
+    """The last shape has single pixels, for which threads would divide a sum; it is too short to get threads."""
     torch.manual_seed(0)
     drawn = [torch.randn(shape), torch.randn(shape[1]), torch.randn(shape[1])]
     above = torch.randn(shape)
@@ -137,7 +137,7 @@ def test_a_linear_layer_with_a_frozen_argument(frozen: int) -> None:
 
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])
-def test_reduced_precision_is_left_to_pytorch(precision: str) -> None:
+def test_products_of_reduced_precision_are_left_to_pytorch(precision: str) -> None:
     torch.manual_seed(0)
     x, weight = torch.randn(64, 256), torch.randn(128, 256)
     before = torch.get_float32_matmul_precision()
@@ -177,7 +177,7 @@ def _draw(device: str, times: int) -> list[torch.Tensor]:
 
 
 def test_random_numbers_on_intra_op_threads() -> None:
-    """A few calls, since how long a kernel takes is measured before it gets threads."""
+    """Several draws are needed, because a kernel is timed before it gets threads."""
     with one_thread():
         expected = [tensor.cpu() for tensor in _draw("tb", 8)]
     for wanted, got in zip(expected, _draw("tb", 8), strict=True):

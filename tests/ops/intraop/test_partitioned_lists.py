@@ -1,4 +1,4 @@
-"""Lists of tensors and attention's backward pass, shared by threads while the host waits: the bits of one thread."""
+"""Threads share list operations and attention's backward pass while the host waits, with the bits of one thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tensors(seed: int) -> list[torch.Tensor]:
 
 
 def while_waiting(run: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
-    """What `run` queues, run while the host waits; from the second call on, as first calls of operators wait."""
+    """The results of `run`, whose work starts while the host waits, except in the first call, which waits itself."""
     with held() as gate:
         gate.open_once_this_thread_waits()
         results = run()
@@ -87,7 +87,9 @@ def each_adds_its_neighbour(lists: list[list[torch.Tensor]]) -> list[torch.Tenso
         each_adds_its_neighbour,
     ],
 )
-def test_lists_have_the_bits_of_one_thread(run: Callable[[list[list[torch.Tensor]]], list[torch.Tensor]]) -> None:
+def test_list_operations_are_bit_identical_to_one_thread(
+    run: Callable[[list[list[torch.Tensor]]], list[torch.Tensor]],
+) -> None:
     with one_thread():
         expected = run([tensors(seed) for seed in range(4)])
     for _ in range(5):
@@ -96,7 +98,7 @@ def test_lists_have_the_bits_of_one_thread(run: Callable[[list[list[torch.Tensor
         assert_same(expected, found)
 
 
-def test_attention_backward_has_the_bits_of_one_thread_at_every_call() -> None:
+def test_attention_backward_is_bit_identical_to_one_thread_at_every_call() -> None:
     shapes = [(8, 4, 64, 16), (3, 5, 77, 24), (2, 2, 257, 33)]
     for call in range(12):
         for shape in shapes:
@@ -146,7 +148,7 @@ def test_a_second_thread_helps_while_the_host_waits(run_python: RunPython, work:
 
 
 def test_a_product_is_shared_as_in_a_linear_layer(run_python: RunPython) -> None:
-    """Whether its parts have the bits of the whole is the BLAS's matter, and the same for both."""
+    """Whether the parts are bit-identical to the whole depends on the BLAS, but is the same for both."""
     linear, product, with_bias, product_with_bias = helped(
         run_python,
         "F.linear(matrix, matrix)",

@@ -1,4 +1,4 @@
-"""Intra-op threads: which short kernels may get them, and that idle threads keep none."""
+"""Intra-op threads: which short kernels may use them, and that idle threads end them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ops.threads import WORKER
 from torch_backend.conformance.bits import assert_bit_identical
 
 HEADER = pathlib.Path(__file__).parents[3] / "packages/tb-ops/src/intraop/thread_invariant_ops.h"
-# The header's lists, by their names: what is independent anywhere, and what is so on processors with AVX-512.
+# The header's lists by name: operators whose results never depend on the thread count, and those for which this holds
+# with AVX-512.
 LISTS = {
     name: re.findall(r'"aten::(\S+)",$', text, re.MULTILINE)
     for name, text in re.findall(r"string_view (\w+)\[\] = \{\n(.*?)\n\};", HEADER.read_text(), re.DOTALL)
@@ -62,7 +63,7 @@ def max_pool() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def lstm(backward: bool) -> Results:
-    """Layers of several sizes on tb itself, replayed from a graph, where the kernels' threads share the work."""
+    """Layers of several sizes on tb, replayed from a graph, in which intra-op threads share the kernels."""
     results = []
     for steps, batch, inputs, hidden in ((12, 9, 33, 50), (7, 16, 128, 64), (3, 31, 300, 70)):
         torch.manual_seed(0)
@@ -155,7 +156,7 @@ print(starts(tensor.exp_), alone())
 
 
 def test_a_convolution_counts_its_result_before_it_runs(run_python: RunPython) -> None:
-    """Else it is looked up as smaller than it is remembered, where the result takes it over a power of two."""
+    """The time of a kernel is remembered by size class, here a class that depends on the size of the result."""
     done = run_python(
         WORKER
         + """
@@ -171,7 +172,7 @@ print(starts(convolve))
 
 
 def test_new_intra_op_threads_are_placed_once_and_may_run_where_the_process_may(run_python: RunPython) -> None:
-    """Threads that began on their maker's processor leave it, for which they are barred from it for a moment."""
+    """A thread that started on its creator's processor is moved away by a temporary affinity mask."""
     done = run_python(
         WORKER
         + """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compiles CUDA C++ for the simulated libcuda: compile_image.py SOURCE -o IMAGE [compiler options].
 
-The source is compiled for the host behind kernel/sim_kernel.h, and each `extern "C"` kernel is described after it, so
-that cuModuleGetFunction finds it. Two things are rewritten: `extern __shared__ T name[]`, and nothing else.
+The source is compiled for the host after kernel/sim_kernel.h, and a description of each `extern "C"` kernel is
+appended, by which cuModuleGetFunction finds it. Only `extern __shared__ T name[]` is rewritten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DYNAMIC = re.compile(r"extern\s+__shared__\s+([\w:]+(?:\s+\w+)*?)\s+(\w+)\s*\[\s
 
 
 def host_source(source: str, name: str) -> str:
-    """The text that the host's compiler gets. name: of the source, for the compiler's messages."""
+    """The text for the host's compiler. name: the source's name in the compiler's messages."""
     body = DYNAMIC.sub(r"\1 *\2 = static_cast<\1 *>(simcuda_kernel::dynamic_shared());", source)
     lines = ['#include "sim_kernel.h"', f'#line 1 "{name}"', body]
     for kernel in dict.fromkeys(KERNEL.findall(source)):

@@ -1,7 +1,7 @@
 // contract_kernels.cu -- the kernels of packages/tb-device/contract/kernels.h, in CUDA C++.
 //
-// For a GPU: nvcc -cubin, or nvcc -fatbin; for the simulation: compile_image.py. tb_contract_fail is left out: a kernel
-// that fails takes its whole context with it.
+// For a GPU they are compiled by nvcc -cubin or -fatbin, for the simulation by compile_image.py. tb_contract_fail is
+// left out, because a failing kernel makes its whole context unusable.
 extern "C" {
 
 __device__ unsigned tb_contract_answer = 42;

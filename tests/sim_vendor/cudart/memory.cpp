@@ -1,4 +1,4 @@
-// memory.cpp -- plain device and host memory, copies, and the device's books.
+// memory.cpp -- plain device and host memory, copies, and the count of used memory.
 #include "emulation.h"
 
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 namespace emulation {
 namespace {
 
-// mmap, so that memory nobody touches costs nothing: an emulated device is larger than the machine.
+// Uses mmap, because untouched memory then costs nothing: an emulated device may be larger than the machine's memory.
 void *take(uint64_t size) {
   void *made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return made == MAP_FAILED ? nullptr : made;

@@ -1,4 +1,5 @@
-// virtual_memory.cpp -- the driver's virtual memory: a handle is a piece of one sparse file, mapped where asked.
+// virtual_memory.cpp -- the driver's virtual memory: a handle is a piece of one sparse file, which is mapped at the
+// caller's addresses.
 #include "emulation.h"
 
 #include <fcntl.h>
@@ -16,10 +17,10 @@ constexpr uint64_t granularity = uint64_t{2} << 20;
 
 struct Physical {
   uint64_t offset, size;
-  uint32_t references; // the handle and each mapping
+  uint32_t references; // by the handle and by each mapping
 };
 
-std::map<char *, Physical *> mapped; // guarded by world().mutex, as is all below
+std::map<char *, Physical *> mapped; // guarded by world().mutex, as everything below
 uint64_t file_end = 0;
 
 int file() {
@@ -42,7 +43,7 @@ CUresult CUDAAPI granularity_of(size_t *out, const CUmemAllocationProp *, CUmemA
 
 CUresult CUDAAPI reserve(CUdeviceptr *out, size_t size, size_t, CUdeviceptr, unsigned long long) {
   count(Call::reserve);
-  // mmap's alignment is a page of the host: take more, and give the ends back.
+  // mmap only aligns to host pages, so a larger range is mapped and its ends are unmapped.
   uint64_t length = size + granularity;
   void *base = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -89,7 +90,7 @@ CUresult CUDAAPI map(CUdeviceptr address, size_t size, size_t offset, CUmemGener
                      unsigned long long) {
   count(Call::map);
   auto *physical = reinterpret_cast<Physical *>(handle);
-  // CUDA takes no offset into a handle either.
+  // CUDA does not support an offset into a handle either.
   if (offset || size != physical->size || address % granularity) return CUDA_ERROR_INVALID_VALUE;
   auto *start = reinterpret_cast<char *>(address);
   std::lock_guard guard(world().mutex);
@@ -138,7 +139,7 @@ CUresult CUDAAPI device_attribute(int *out, CUdevice_attribute attribute, CUdevi
   return CUDA_SUCCESS;
 }
 
-// What is not emulated: present, since programs look all functions up at once, and refused when called.
+// Functions that are not emulated exist, because programs look up all functions at once, and fail when they are called.
 CUresult CUDAAPI not_supported() { return CUDA_ERROR_NOT_SUPPORTED; }
 
 template <class Function> void *address_of(Function function) { return reinterpret_cast<void *>(function); }

@@ -1,8 +1,8 @@
-// simulated_backend.cpp -- in place of PyTorch's CUDA backend, where PyTorch is built without one: a device guard, memory and
-// kernels for DispatchKey::CUDA, over the simulated libcuda.
+// simulated_backend.cpp -- replaces PyTorch's CUDA backend in a PyTorch that is built without it: a device guard,
+// memory and kernels for DispatchKey::CUDA, on the simulated libcuda.
 //
-// Every operator has a kernel: it copies the storages of its arguments to the host on CUDA's current stream, runs the
-// CPU's kernel and copies back. Like CUDA's it works on the addresses that it is given, and only on that stream.
+// One kernel serves every operator: it copies the storages of the arguments to the host on CUDA's current stream, runs
+// the CPU's kernel and copies the results back. Like a CUDA kernel it uses the given addresses and only that stream.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/SparseTensorImpl.h>
@@ -25,7 +25,7 @@ namespace {
 constexpr c10::DeviceType kCuda = c10::DeviceType::CUDA;
 using Address = unsigned long long;
 
-// A function of libcuda; a failure ends the call.
+// Calls a function of libcuda. Throws if it fails.
 template <class... Arguments> void cuda(const char *name, Arguments... arguments) {
   static void *const library = dlopen(std::getenv("TB_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
   TORCH_CHECK(library, "simulated CUDA backend: ", dlerror());
@@ -71,13 +71,13 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     cuda("cuInit", 0u);
     cuda("cuDeviceGetCount", &count);
     if (const char *fewer = std::getenv("SIMULATED_BACKEND_DEVICES"))
-      count = std::atoi(fewer); // as CUDA_VISIBLE_DEVICES
+      count = std::atoi(fewer); // hides devices, as CUDA_VISIBLE_DEVICES does
     return static_cast<c10::DeviceIndex>(count);
   }
 };
 C10_REGISTER_GUARD_IMPL(CUDA, Guard);
 
-// A tensor's own device is current while its bytes are copied.
+// Makes a tensor's device current while its bytes are copied.
 class On {
 public:
   explicit On(c10::Device device) : before_(kCuda, current_device) { change(device); }
@@ -101,7 +101,8 @@ void fetch(void *host, const void *device, size_t bytes) {
   if (bytes) cuda("cuMemcpyDtoHAsync_v2", host, address(device), bytes, stream());
   cuda("cuStreamSynchronize", stream());
 }
-// Behind the call, as a kernel writes its results: the host's bytes live until they are on the device.
+// Queues a copy to the device, as a kernel writes its results after the call. The host's bytes are kept until the copy
+// is done.
 void store(const void *device, const c10::Storage &host) {
   static std::mutex lock;
   static auto *sources = new std::array<std::vector<c10::Storage>, 8>(); // by device
@@ -144,7 +145,7 @@ struct CUDAHooks final : at::CUDAHooksInterface {
 using at::CUDAHooksRegistry, at::RegistererCUDAHooksRegistry;
 REGISTER_CUDA_HOOKS(CUDAHooks);
 
-// In the order of the stream that it was made for, as CUDA's allocator frees.
+// A block, which is freed in the order of the stream that it was allocated for, as by CUDA's allocator.
 struct Block {
   Address address;
   void *stream;
@@ -187,7 +188,7 @@ c10::Storage storage(c10::DataPtr data, size_t bytes) {
       c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data), owner, true));
 }
 
-// Copies on the host for one call.
+// The copies on the host during one call.
 class Call {
 public:
   at::Tensor to_host(const at::Tensor &tensor) {
@@ -225,7 +226,7 @@ public:
   }
   at::Tensor to_cuda(const at::Tensor &tensor) {
     if (!tensor.defined() || !tensor.is_cpu()) return tensor;
-    if (tensor.is_sparse()) // empty: it is refused all the same
+    if (tensor.is_sparse()) // an empty one suffices, because tb refuses it anyway
       return at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(c10::DispatchKey::SparseCUDA),
                                                            tensor.dtype());
     for (const Pair &pair : pairs_)
@@ -287,8 +288,8 @@ void kernel(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stac
 }
 
 TORCH_LIBRARY_IMPL(_, CUDA, all) { all.fallback(torch::CppFunction::makeFromBoxedFunction<&kernel>()); }
-// PyTorch's own copy_ for all devices ends in a table that only its CUDA build fills; the others are some of those that
-// CUDA has kernels for and other devices compose.
+// PyTorch's own copy_ calls a table that only its CUDA build fills. The others are some operators for which CUDA has
+// kernels, and which PyTorch composes on other devices.
 TORCH_LIBRARY_IMPL(aten, CUDA, aten) {
   for (const char *name :
        {"copy_", "native_layer_norm", "native_group_norm", "_foreach_add.Scalar", "_foreach_add_.Scalar",
@@ -298,7 +299,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, aten) {
 
 } // namespace
 
-// Kernels so far; the stream and the device of the last; the stream that is current now; blocks of memory that are alive.
+// The number of kernels so far, the stream and device of the last one, the current stream, and the number of live
+// blocks.
 extern "C" uint64_t simulated_kernels() { return kernels; }
 extern "C" uint64_t simulated_last_stream() { return last_stream; }
 extern "C" int32_t simulated_last_device() { return last_device; }

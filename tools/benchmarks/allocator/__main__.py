@@ -2,7 +2,7 @@
 
 The traces in traces/ were recorded from unmodified models on meta tensors; the others are generated from seeds. The
 peers are PyTorch's own CUDA allocator and RMM's pool, both on the emulated CUDA runtime of tests/sim_vendor/cudart, and
-the host's allocators; what cannot be had on this machine is named, and its promises count as not measured.
+the host's allocators. A peer that this machine cannot run is named, and the promises about it count as not measured.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ RECORDED = sorted((Path(__file__).parent / "traces").glob("*.xz"))
 PINNED = [f"generate:{name}:{seed}" for name in traces.PINNED_NAMES for seed in range(3)]
 PINNING_CALLS = ("mem_alloc_host", "mem_free_host")
 PAGES = "expandable_segments:True"
-NOT_CALLS = ("event_record", "event_query")  # those that move no memory
-ORDERING_CALLS = (*NOT_CALLS, "stream_wait")  # those that only put streams in order
+NOT_CALLS = ("event_record", "event_query")  # calls that are not counted: they move no memory
+ORDERING_CALLS = (*NOT_CALLS, "stream_wait")  # calls that only order streams
 
 
 def measure(name: str) -> dict[str, Any]:
-    """The figures of one trace, by the name that tb_allocator.replay takes."""
+    """Replays a trace and returns its figures. `name` is what tb_allocator.replay takes."""
     trace = replay.load(name)
     rounds = replay.replay(trace, settings=PAGES, repetitions=5)["repetitions"]
     steady = rounds[-1]["calls"]
@@ -56,7 +56,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def measure_pinned(name: str) -> dict[str, Any]:
-    """The figures of one trace as one of pinned memory: all repetitions count, also the first."""
+    """Replays a trace as pinned memory and returns its figures. The first repetition counts too."""
     trace = replay.load(name)
     rounds = replay.replay(trace, pinned=True, repetitions=5)["repetitions"]
     return {
@@ -69,7 +69,7 @@ def measure_pinned(name: str) -> dict[str, Any]:
 
 
 def pinned_table(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """What measure_pinned() gives by trace, as text."""
+    """Formats the results of measure_pinned(), which are given by trace."""
     lines = [f"{'pinned memory':28}{'waste':>9}{'ns/event':>10}{'calls/event, first':>20}{'last':>8}"]
     for name, one in results.items():
         first, *_, last = one["calls_per_event"]
@@ -79,7 +79,7 @@ def pinned_table(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure the traces asked for, or all."""
+    """Measures the chosen traces, by default all."""
     parser = argparse.ArgumentParser(prog="nox -s bench-allocator --", description=__doc__.splitlines()[0])
     parser.add_argument("--trace", action="append", help="a trace as tb_allocator.replay takes it; by default all")
     parser.add_argument("--json", type=Path, default=Path("build/bench-allocator.json"))
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def compare(names: list[str], folder: Path, library: Path) -> tuple[dict[str, Any], list[acceptance.Line]]:
-    """Times of the traces and of pairs, ours and the peers', printed; and the promises about them."""
+    """Measures and prints our times and the peers', of traces and pairs; returns them and the promises about them."""
     builder = programs.Builder(folder.resolve())
     devices, missing = programs.devices(builder, library.resolve())
     hosts, missing_hosts = programs.hosts(builder)

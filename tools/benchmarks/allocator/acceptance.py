@@ -1,4 +1,4 @@
-"""What is promised of the allocator, line by line, and whether this run met it."""
+"""The promises about the allocator, one Line each, and whether this run kept them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from building import native_tests
 from . import comparison
 from .programs import OURS, RMM
 
-REMEMBERED = 1 << 16  # events, as by default
+REMEMBERED = 1 << 16  # events: the default length of the history
 TORCH = ("torch", "torch expandable")
 
 
 @dataclass(frozen=True)
 class Line:
-    """`measured` is None where the run could not measure it; then it is neither met nor not met."""
+    """A promise with its bound. `measured` is None if the run could not measure it; then `met` is None too."""
 
     promise: str
     measured: float | None
@@ -43,7 +43,7 @@ class Line:
 
 
 def of_traces(results: Mapping[str, Mapping[str, Any]]) -> list[Line]:
-    """The lines about memory, of what __main__.measure() gives by trace."""
+    """The lines about memory. `results`: what __main__.measure() returned, by trace."""
     values = results.values()
     used = [100 * one["utilisation"] for one in results.values()]
     missed = sum(not completed for one in results.values() for completed in one["ladder"].values())
@@ -70,7 +70,7 @@ def of_traces(results: Mapping[str, Mapping[str, Any]]) -> list[Line]:
 
 
 def of_pinned(results: Mapping[str, Mapping[str, Any]]) -> list[Line]:
-    """The line about pinned memory, of what __main__.measure_pinned() gives by trace."""
+    """The line about pinned memory. `results`: what __main__.measure_pinned() returned, by trace."""
     waste = max(one["waste"] for one in results.values())
     return [Line("pinned memory, reserved to live at most, worst trace", waste, 1.06, at_least=False)]
 
@@ -80,7 +80,7 @@ def _least(values: list[float]) -> float | None:
 
 
 def of_history() -> list[Line]:
-    """The line about what remembering the last events costs: half of what a cached pair of 512 B takes longer."""
+    """The line about the cost of the history: an allocation and its free take longer with it, by two events."""
     program = native_tests.build("tb-allocator", "bench_history")
 
     def nanoseconds(events: int) -> float:
@@ -91,7 +91,7 @@ def of_history() -> list[Line]:
 
 
 def of_instructions(by_trace: Mapping[str, float]) -> list[Line]:
-    """The line about what callgrind counts."""
+    """The line about the instructions that callgrind counts."""
     most = max(by_trace.values()) if by_trace else None
     return [Line("instructions of an event under callgrind, worst trace", most, 450, at_least=False)]
 

@@ -18,12 +18,12 @@ PAIRS |= {"working_set": "512 live, random", "threads_2": "2 threads, 512 B", "t
 
 
 def _least(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Of each figure the least: what else the machine does only adds."""
+    """The least value of each figure: other work on the machine can only increase it."""
     return {name: min(one[name] for one in rounds) for name in rounds[0]}
 
 
 def _interleaved(programs: Mapping[str, Program], *arguments: str) -> dict[str, dict[str, float]]:
-    """The figures of every program, which take turns so that a slow moment of the machine hits all."""
+    """The figures of every program. They run interleaved, so that a slow moment of the machine affects all of them."""
     rounds: list[dict[str, dict[str, float]]] = []
     for _ in range(ROUNDS):
         rounds.append({name: program.run(*arguments) for name, program in programs.items()})
@@ -31,7 +31,7 @@ def _interleaved(programs: Mapping[str, Program], *arguments: str) -> dict[str, 
 
 
 def replays(programs: Mapping[str, Program], traces: Sequence[str]) -> dict[str, Any]:
-    """Of every trace and program: nanoseconds_per_event, and the bytes reserved at most."""
+    """For each trace and program: nanoseconds_per_event and peak_reserved, in bytes."""
     results = {}
     with tempfile.TemporaryDirectory() as scratch:
         for trace in traces:
@@ -42,12 +42,12 @@ def replays(programs: Mapping[str, Program], traces: Sequence[str]) -> dict[str,
 
 
 def pairs(programs: Mapping[str, Program]) -> dict[str, dict[str, float]]:
-    """Of every program nanoseconds by the names of PAIRS."""
+    """For each program: nanoseconds by the names of PAIRS."""
     return _interleaved(programs, "pairs")
 
 
 def table(results: Mapping[str, Mapping[str, float]], rows: Mapping[str, str]) -> str:
-    """Nanoseconds: rows are what was measured, columns the programs."""
+    """A table of nanoseconds with a row for each measurement and a column for each program."""
     lines = [f"{'ns':24}" + "".join(f"{name:>18}" for name in results)]
     lines += [
         f"{title:24}" + "".join(f"{result[name]:>18.1f}" for result in results.values()) for name, title in rows.items()
@@ -56,7 +56,7 @@ def table(results: Mapping[str, Mapping[str, float]], rows: Mapping[str, str]) -
 
 
 def replay_table(results: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """Nanoseconds for an event: rows are the traces, columns the programs."""
+    """A table of nanoseconds for an event with a row for each trace and a column for each program."""
     names = next(iter(results.values()))
     lines = [f"{'ns/event':24}" + "".join(f"{name:>18}" for name in names)]
     for trace, by_name in results.items():
@@ -80,7 +80,7 @@ def _short(trace: str) -> str:
 
 
 def ratios(replays: Mapping[str, Mapping[str, Mapping[str, float]]], peer: str) -> dict[str, float]:
-    """By trace: how many times longer the peer takes than we."""
+    """For each trace, the peer's time divided by ours."""
     return {
         trace: by_name[peer]["nanoseconds_per_event"] / by_name[OURS]["nanoseconds_per_event"]
         for trace, by_name in replays.items()

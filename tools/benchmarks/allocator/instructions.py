@@ -1,4 +1,4 @@
-"""Instructions of one event of a trace, counted under callgrind: a figure that no other load of the machine changes."""
+"""Instructions of one event of a trace, counted under callgrind: other load of the machine does not change them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .programs import Program
 
 
 def _collected(program: Program, trace: Path, repetitions: int) -> int:
-    """Instructions inside measure::play of all repetitions together. RuntimeError where callgrind tells none."""
+    """Instructions inside measure::play in all repetitions together. RuntimeError if callgrind reports no count."""
     with tempfile.TemporaryDirectory() as scratch:
         tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={scratch}/out"]
         tool += ["--collect-atstart=no", "--toggle-collect=*measure::play*"]
@@ -26,7 +26,10 @@ def _collected(program: Program, trace: Path, repetitions: int) -> int:
 
 
 def per_event(program: Program, traces: Sequence[str]) -> dict[str, float]:
-    """By trace, of the second repetition: what the first one costs more is warming up. Empty without valgrind."""
+    """Instructions of an event by trace; {} if valgrind is not installed.
+
+    Only the second repetition counts, because the first one also warms up.
+    """
     if not shutil.which("valgrind"):
         return {}
     results = {}

@@ -1,7 +1,7 @@
 """The peers' published libraries: wheels and Debian packages, downloaded once into a folder and unpacked there.
 
-Nothing of them is kept in the repository. Of PyTorch's CUDA wheel (about 530 MB) only the two libraries of the
-allocator and their headers stay, about 5 MB.
+The repository contains none of them. Of PyTorch's CUDA wheel (about 530 MB), only the two libraries of the allocator
+and their headers are kept, about 5 MB.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 CUDA_HEADERS = ("nvidia-cuda-runtime==13.0.*", "nvidia-cuda-crt==13.0.*", "nvidia-nvml-dev==13.0.*")
 RMM = ("librmm-cu13==25.10.*", "rapids-logger==0.1.*")  # the last RMM whose pool is a template in its headers
-TORCH = ("torch===2.13.0",)  # by its exact name: a wheel for the CPU has a local version
+TORCH = ("torch===2.13.0",)  # === excludes wheels with a local version (+cpu)
 TORCH_PARTS = (
     "torch/lib/libc10.so",
     "torch/lib/libc10_cuda.so",
@@ -47,7 +47,7 @@ def _run(command: list[str], folder: Path) -> None:
 
 @contextlib.contextmanager
 def _arriving(place: Path) -> Iterator[tuple[Path, Path]]:
-    """A folder that becomes `place` if all goes well: half a download is never taken for a whole one."""
+    """Yields a scratch folder, and a folder that becomes `place` if the block succeeds: `place` is always complete."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
         unpacked = Path(scratch) / "unpacked"
@@ -58,9 +58,9 @@ def _arriving(place: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def wheels(place: Path, requirements: tuple[str, ...], parts: tuple[str, ...] = ("",)) -> Path:
-    """A folder with the unpacked wheels of the requirements, or those of their files that begin with one of `parts`.
+    """The folder `place` with the unpacked wheels, which are downloaded if it does not exist.
 
-    Raises Unavailable where they cannot be downloaded.
+    Only files whose names begin with one of `parts` are unpacked. Raises Unavailable if the download fails.
     """
     if place.exists():
         return place
@@ -74,7 +74,7 @@ def wheels(place: Path, requirements: tuple[str, ...], parts: tuple[str, ...] = 
 
 
 def host_allocator(place: Path, name: str) -> Path:
-    """The library of one of HOST_ALLOCATORS, out of Debian's package. Raises Unavailable."""
+    """The library of one of HOST_ALLOCATORS, taken from Debian's package. Raises Unavailable."""
     package, library = HOST_ALLOCATORS[name]
     if not place.exists():
         with _arriving(place) as (scratch, unpacked):

@@ -1,4 +1,4 @@
-"""The programs that measure one allocator each, compiled when the benchmark runs: peers/*.cpp with the same loops."""
+"""The programs of peers/*.cpp, compiled when the benchmark runs. Each measures one allocator, in the same loops."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str) -> dict[str, float]:
-        """The figures it prints. RuntimeError with its message where it fails."""
+        """Runs the program and returns the figures that it prints. RuntimeError with its message if it fails."""
         figures: dict[str, float] = json.loads(self._completed([], arguments).stdout)
         return figures
 
     def run_under(self, tool: list[str], *arguments: str) -> str:
-        """What a tool that runs it says on standard error. RuntimeError where it fails."""
+        """Runs the program under a tool and returns the standard error of both. RuntimeError if it fails."""
         return self._completed(tool, arguments).stderr
 
     def _completed(self, tool: list[str], arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -50,7 +50,7 @@ class Program:
 
 
 class Builder:
-    """Compiles into a folder; what is newer than its sources stays."""
+    """Compiles programs and libraries into a folder. A file that is newer than its sources is not compiled again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class Builder:
         folder.mkdir(parents=True, exist_ok=True)
 
     def compile(self, target: str, sources: list[Path], options: list[str]) -> Path:
-        """The path of what was built. Raises Unavailable with the compiler's first error."""
+        """Compiles a target if necessary and returns its path. Raises Unavailable with the compiler's first error."""
         if not self.compiler:
             raise Unavailable("there is no C++ compiler")
         made = self.folder / target
@@ -76,7 +76,7 @@ class Builder:
         return made
 
     def program(self, name: str, options: list[str], linked: list[Path]) -> Path:
-        """peers/NAME.cpp with the libraries it needs, which it finds where they are."""
+        """Compiles peers/NAME.cpp. The program loads shared libraries from the folders that they were linked from."""
         folders = [PACKAGE / "src", ROOT / "shared" / "include", ROOT / "shared" / "component", SOURCES]
         options = [*(f"-I{folder}" for folder in folders), *options, *map(str, linked)]
         options += [f"-Wl,-rpath,{library.parent}" for library in linked if ".so" in library.name]
@@ -90,7 +90,7 @@ class Builder:
         return ["-isystem", str(place / "nvidia" / "cu13" / "include")]
 
     def cudart(self) -> Path:
-        """The emulated CUDA runtime."""
+        """Compiles and checks the emulated CUDA runtime."""
         name = "libcudart.so.13"
         link = [f"-Wl,-soname,{name}", f"-Wl,--version-script={CUDART / 'libcudart.map'}"]
         options = ["-shared", "-fPIC", "-fvisibility=hidden", *link, *self.cuda_headers()]
@@ -100,7 +100,7 @@ class Builder:
             [SOURCES / "cudart_check.cpp"],
             [f"-I{CUDART}", *self.cuda_headers(), str(library), f"-Wl,-rpath,{library.parent}"],
         )
-        subprocess.run([str(check)], check=True)  # no figure is worth anything on a wrong emulation
+        subprocess.run([str(check)], check=True)  # with a wrong emulation all figures would be wrong
         return library
 
     def rmm(self) -> Path:
@@ -121,7 +121,7 @@ class Builder:
 
 
 def devices(builder: Builder, ours: Path) -> tuple[dict[str, Program], dict[str, str]]:
-    """The programs of device memory by name, ours first, and why others are missing."""
+    """The programs that measure device memory by name, ours first; and for each missing one the reason."""
     made = {OURS: Program(builder.program("tb", [], [ours]), {"TB_ALLOC_CONF": PAGES})}
     expandable = {"PYTORCH_CUDA_ALLOC_CONF": PAGES}
     peers: dict[str, tuple[Callable[[], Path], Mapping[str, str]]] = {
@@ -139,7 +139,7 @@ def devices(builder: Builder, ours: Path) -> tuple[dict[str, Program], dict[str,
 
 
 def hosts(builder: Builder) -> tuple[dict[str, Program], dict[str, str]]:
-    """The programs of host memory by name, and why others are missing."""
+    """The programs that measure host memory by name; and for each missing one the reason."""
     program = builder.program("host", [], [])
     made = {"malloc": Program(program)}
     missing = {}

@@ -13,7 +13,7 @@ EACH = 1_000_000  # operations of one allocator
 
 
 def main() -> None:
-    """Run; the program names the promise that was broken, the seed is in the last line."""
+    """Runs the program seed after seed. If it fails, it names the broken promise, and the last line has the seed."""
     parser = argparse.ArgumentParser(prog="nox -s soak-allocator --", description=__doc__)
     parser.add_argument("operations", nargs="?", type=int, default=100_000_000)
     operations = parser.parse_args().operations

@@ -2,9 +2,9 @@
 
 python -m benchmarks.compile.compiled [NAME...]
 
-captured: tb_compile.step. graphs: a model that torch.compile(backend="tb", mode="reduce-overhead") compiled. compiled:
-torch.compile(model). All run interleaved in one process, each on a model of its own; a block of steps is queued and
-then waited for. The first calls, in which everything is compiled, are not timed.
+"captured" is tb_compile.step, "graphs" is torch.compile(backend="tb", mode="reduce-overhead"), and "compiled" is
+torch.compile(model). They run interleaved in one process, each on its own model. A block of steps is queued and then
+waited for. The first calls, which compile everything, are not timed.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ from benchmarks.operators.measure import release_openmp_threads
 from benchmarks.operators.steps import STEPS
 from benchmarks.page import write
 
-# The greatest ratio of a captured step to stock cpu's compiled one. Larger models have 1.0.
+# The largest allowed ratio of a captured step to stock cpu's compiled step. For models that are not listed it is 1.0.
 AIMS = {"MLP 4x128 batch 32": 0.25, "transformer d64": 0.5, "CNN 32x32 batch 32": 0.6}
 MOST_HOST_MICROSECONDS = 10.0
-# Of a compiled step to stock cpu's compiled one, where that takes so many microseconds. Below Dynamo's own 50 dominate.
+# The largest allowed ratio of a compiled step to stock cpu's, for steps of at least so many microseconds. In shorter
+# steps Dynamo's own 50 microseconds dominate.
 COMPILED_AIM, COMPILED_FROM = 1.05, 2000.0
 WAYS = ("captured", "graphs", "compiled", "plain", "cpu compiled", "cpu plain")
-# Dynamo leaves these models as they are.
+# Dynamo does not compile these models.
 NOT_COMPILED = ("LSTM 2x128",)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Microseconds of one step in each way, and of the host alone for a captured one; ratios of the captured step's."""
+    """One model: microseconds of a step in each of the WAYS, and ratios of the captured step to others.
+
+    host: microseconds of the calling thread for a captured step.
+    """
 
     name: str
     threads: int
@@ -54,7 +58,7 @@ class Row:
 
     @property
     def compiled_ratio(self) -> float:
-        """Of torch.compile(model) on tb to the same on stock cpu."""
+        """The time of torch.compile(model) on tb divided by that on stock cpu."""
         return self.microseconds["compiled"] / self.microseconds["cpu compiled"]
 
     @property
@@ -68,7 +72,7 @@ class Row:
 
 
 def _training(name: str, device: str, **options: str) -> Training:
-    """options: of torch.compile; without any the model is plain."""
+    """A model to train. `options` are those of torch.compile; without them the model is not compiled."""
     torch.manual_seed(0)
     case: Case = replace(STEPS[name][0](), optimizer=adamw_fused)
     training = Training(case, torch.device(device))
@@ -89,7 +93,7 @@ def _steps(name: str) -> dict[str, Callable[[], torch.Tensor]]:
         "cpu plain": _training(name, "cpu").step,
     }
     values = {way: step().item() for way, step in found.items()}
-    if max(values.values()) - min(values.values()) > 2e-2 * abs(values["cpu plain"]):  # each draws its own dropout
+    if max(values.values()) - min(values.values()) > 2e-2 * abs(values["cpu plain"]):  # each has its own dropout masks
         raise SystemExit(f"{name}: the ways do not give the same losses, first losses {values}")
     for _ in range(7):
         for step in found.values():
@@ -100,7 +104,7 @@ def _steps(name: str) -> dict[str, Callable[[], torch.Tensor]]:
 
 
 def _host(step: Call, block: int = 100, count: int = 9) -> float:
-    """Microseconds of the calling thread for one step of a block that is queued and then waited for; the median."""
+    """The calling thread's microseconds for one step, without the wait for the block; the median of several blocks."""
     found = []
     for _ in range(count):
         tb.synchronize()
@@ -113,8 +117,8 @@ def _host(step: Call, block: int = 100, count: int = 9) -> float:
 
 
 def measure(name: str, rounds: int, threads: int, calls: int | None = None) -> Row:
-    """`calls`: in a block, instead of as many as make it long enough to be timed."""
-    torch.compiler.reset()  # which compiles a function for so many models only
+    """Times one model. `calls`: steps in a block; None: the model's usual number."""
+    torch.compiler.reset()  # Dynamo compiles a function for a limited number of models
     steps = _steps(name)
 
     def alone() -> None:

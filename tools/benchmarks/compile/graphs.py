@@ -54,7 +54,7 @@ def _captured(training: Training) -> tuple[tb.Graph, torch.Tensor, int]:
     import tb_stream
 
     _warm_up(training)
-    with tb_stream.capture() as counted:  # torch.tb.Graph does not tell how much it holds
+    with tb_stream.capture() as counted:  # torch.tb.Graph has no node count
         training.step()
     count = counted.node_count
     counted.reset()

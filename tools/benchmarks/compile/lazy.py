@@ -2,8 +2,8 @@
 
 python -m benchmarks.compile.lazy
 
-A process has room for one lazy backend, so there are two, which run blocks in turn. One thread each; AdamW; a block of
-steps ends with the reading of the last loss.
+A process can have only one lazy backend, so each backend has a process. The two run blocks in turn, with one thread
+each and AdamW. A block of steps ends when the last loss is read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from torch import nn
 
 AIM = 0.5
 BACKENDS = ("tb", "ts")
-# Of PyTorch: without it tracing takes half the time, and batch normalisation fails on both backends.
+# A variable of PyTorch that disables a step of tracing. Tracing then takes half the time, and batch normalisation fails
+# on both backends.
 META_REFERENCE = "TORCH_DISABLE_FUNCTIONALIZATION_META_REFERENCE"
 
 
@@ -49,7 +50,7 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
 
 
 def _serve(backend: str, name: str, steps: int) -> None:
-    """Runs a block for each line of stdin; answers with microseconds a step and the loss."""
+    """Runs a block for each line of stdin, and prints the microseconds of a step and the last loss."""
     if backend == "ts":
         import torch._lazy.ts_backend as ts
 
@@ -83,7 +84,7 @@ def _serve(backend: str, name: str, steps: int) -> None:
 
 
 def measure(name: str, rounds: int, steps: int, env: dict[str, str]) -> tuple[float, float, float]:
-    """Microseconds of a step of tb's and of PyTorch's backend, and the median of their ratios."""
+    """Microseconds of a step with tb's and with PyTorch's backend, and the median of their ratios."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.compile.lazy"]
     command += ["--steps", str(steps), "--only", name, "--serve"]
     running = [

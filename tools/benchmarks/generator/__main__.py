@@ -19,7 +19,7 @@ from benchmarks.page import write
 
 
 def measure(case: Case, elements: int, rounds: int) -> dict[str, Any]:
-    """Medians over interleaved rounds; `times`: how many times faster tb is than each, and than NumPy's fastest."""
+    """Medians over interleaved rounds. `times`: how many times faster tb is than each peer and than NumPy's fastest."""
     found = compare([Subject(call) for call in case.calls.values()], Plan(1, rounds, True))
     times = {name: 1 / ratio.median for name, ratio in zip(list(case.calls)[1:], found.ratios, strict=True)}
     stock = [factor for name, factor in times.items() if name.startswith("NumPy")]
@@ -32,7 +32,7 @@ def measure(case: Case, elements: int, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure the rows asked for, or all."""
+    """Measures the chosen rows, by default all."""
     parser = argparse.ArgumentParser(prog="nox -s bench-generator --", description=__doc__)
     parser.add_argument("chosen", nargs="*", metavar="NAME", help="rows whose names contain one of these")
     parser.add_argument("--rounds", type=int, default=7)

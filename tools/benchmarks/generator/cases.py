@@ -1,4 +1,4 @@
-"""What is timed: each distribution by tb-generator, PyTorch and NumPy, into memory of its own that exists before."""
+"""The timed calls: each distribution by tb-generator, PyTorch and NumPy, into memory that is allocated beforehand."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ ELEMENTS = 10_000_000
 
 @dataclass(frozen=True)
 class Case:
-    """Who makes the numbers, and how many times faster tb-generator is to be than torch and than NumPy's fastest.
+    """The calls that draw the numbers, by library, and the aims.
 
-    `share`: of the elements, where not all are made.
+    `aims`: how many times faster than torch, and than NumPy's fastest, tb-generator must be. `share`: the part of the
+    elements that a call draws.
     """
 
     calls: dict[str, Call]
@@ -28,7 +29,7 @@ class Case:
 
 
 def cases(elements: int = ELEMENTS) -> dict[str, Case]:
-    """By name; the caller has set torch to one thread. NumPy: PCG64 and Philox; `tb in NumPy` is tb's Philox."""
+    """The cases by name. The caller must have set torch to one thread. `tb in NumPy` is tb's Philox behind NumPy."""
     ours = tb_generator.Generator(1)
     bits: dict[str, Any] = {
         "NumPy PCG64": numpy.random.PCG64(1),

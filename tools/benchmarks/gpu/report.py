@@ -1,10 +1,11 @@
-"""What the CUDA driver does on this machine. Needs no network.
+"""Reports what the CUDA driver does on this machine. Needs no network.
 
 python tools/benchmarks/gpu/report.py [--only PART] [--simulated]
 
-Each part runs in a process of its own with a time limit, so that none takes another's result along. Prints tables; the
-JSON goes to build/gpu_report.json, after each part. Statuses: 0 all asked for ran, passed and met its aims; 1 something
-failed; 2 wrong usage; 3 no CUDA device; 4 nothing failed, but something could not run here; 5 an aim was missed.
+Each part runs in its own process with a time limit, so that a part that fails loses no other part's result. Prints
+tables, and writes JSON to build/gpu_report.json after each part. Statuses: 0 every part ran, passed and met its aims;
+1 something failed; 2 wrong usage; 3 no CUDA device; 4 nothing failed, but something could not run here; 5 an aim was
+missed.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ PACKAGE = "benchmarks.gpu.parts"
 SIMULATED = "SIMULATION, not a GPU"
 FAILED, NO_DEVICE, NOT_RUN, AIM_MISSED = 1, 3, 4, 5
 FACTS_SECONDS = 120
-TAIL = 3000  # characters of a failed part's text
+TAIL = 3000  # characters of a failed part's output that the report shows
 
 
 @dataclass(frozen=True)
 class Part:
-    """A module of benchmarks.gpu.parts, and the seconds that it gets."""
+    """A module of benchmarks.gpu.parts and its time limit in seconds."""
 
     title: str
     seconds: float
@@ -50,7 +51,7 @@ PARTS = {
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Kills a part with all processes that it started, which may have outlived it."""
+    """Kills a part and all processes that it started, some of which may still run after it ended."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -61,7 +62,7 @@ def failure(text: str) -> dict[str, Any]:
 
 
 def run_part(name: str, seconds: float, options: list[str], environment: dict[str, str]) -> dict[str, Any]:
-    """The part's result with the seconds that it took; a crash and an end by the time limit are failures."""
+    """Runs a part and returns its result with the seconds that it took. A crash or the time limit is a failure."""
     with tempfile.TemporaryDirectory() as scratch:
         out, text = Path(scratch) / "result.json", Path(scratch) / "text"
         command = [sys.executable, "-m", f"{PACKAGE}.{name}", "--out", str(out), "--seconds", str(seconds), *options]
@@ -76,13 +77,13 @@ def run_part(name: str, seconds: float, options: list[str], environment: dict[st
             except subprocess.TimeoutExpired:
                 problem = f"the part was not done after {seconds:.0f} s and was ended"
             finally:
-                end(process)  # also when the report itself is being ended
+                end(process)  # also if a signal ends the report
         result = failure(f"{problem}: {text.read_text()[-TAIL:]}") if problem else json.loads(out.read_text())
     return {**result, "seconds": time.monotonic() - started}
 
 
 def read_facts(environment: dict[str, str]) -> dict[str, Any] | None:
-    """Machine, device and versions; None, with the reason on standard error, when there is no CUDA device."""
+    """The machine, device and versions. Without a CUDA device: None, and the reason on standard error."""
     command = [sys.executable, "-m", f"{PACKAGE}.facts"]
     try:
         done = subprocess.run(
@@ -158,7 +159,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     asked = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that a part does not outlive it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that run_part() ends its part
     environment = {**os.environ, "TB_DRIVER": "cuda"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TOOLS), environment.get("PYTHONPATH", "")]))
     if asked.simulated:

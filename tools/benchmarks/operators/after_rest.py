@@ -1,8 +1,8 @@
-"""What a rest costs: `python -m benchmarks.operators.after_rest` in tools.
+"""The cost of a pause: `python -m benchmarks.operators.after_rest` in tools.
 
-A worker that was idle sleeps, and has no intra-op threads. Two measurements, each after rests: kernels that start
-intra-op threads, interleaved with the same ones directly after; and adds of 1 element, with the processor that the
-worker was found on after them. Prints medians.
+A worker that is idle sleeps and ends its intra-op threads. Two things are measured after pauses: kernels that start
+intra-op threads, against the same kernels directly afterwards; and adds of 1 element, with the processor on which the
+worker ran last. Prints medians.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TASKS = pathlib.Path("/proc/self/task")
 
 
 def teamed(matrix: torch.Tensor) -> float:
-    """Milliseconds of some kernels, the later ones of which begin while the host waits and so get intra-op threads."""
+    """Milliseconds of some kernels. The later ones start while the host waits, so they get intra-op threads."""
     begin = time.perf_counter()
     for _ in range(6):
         matrix = matrix.exp().neg_().exp()
@@ -31,7 +31,7 @@ def teamed(matrix: torch.Tensor) -> float:
 
 
 def adds(one: torch.Tensor, count: int = 2000) -> float:
-    """Microseconds of each, for the thread that calls them, once the worker is awake."""
+    """The calling thread's microseconds for one add, once the worker is awake."""
     for _ in range(5):
         one.add(one)
     begin = time.perf_counter()
@@ -41,7 +41,7 @@ def adds(one: torch.Tensor, count: int = 2000) -> float:
 
 
 def processor(task: str) -> int:
-    """Where a thread ran last."""
+    """The processor on which a thread ran last."""
     return int((TASKS / task / "stat").read_text().rsplit(")", 1)[1].split()[36])
 
 

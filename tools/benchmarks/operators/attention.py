@@ -1,8 +1,8 @@
 """Float attention and its gradients on tb against stock cpu, one thread: python -m benchmarks.operators.attention.
 
-Both by the operators that torch.nn.functional.scaled_dot_product_attention calls, the wait for the result included.
-Own: whether tb-ops' kernel computes the size, which a trial decides, or PyTorch's. Equal: whether the results are the
-same bit by bit.
+Both call the operators behind torch.nn.functional.scaled_dot_product_attention, and the wait for the result is
+included. Own: whether tb-ops' kernel computes the size; a trial decides between it and PyTorch's. Equal: whether the
+results are equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.interleave import Plan, Subject, compare
 
-# Batch, heads, positions, size of a head, causal: of the benchmark's models, and longer ones.
+# (batch, heads, positions, size of a head, causal): the sizes of the benchmark's models, and longer ones.
 SIZES = (
     (8, 4, 64, 16, True),
     (8, 4, 128, 32, True),
@@ -29,13 +29,13 @@ SIZES = (
     (1, 4, 1024, 64, False),
 )
 Size = tuple[int, int, int, int, bool]
-TRIED_AFTER = 5  # calls of one size
+TRIED_AFTER = 5  # calls of a size, after which the trial is over
 MICROSECONDS_PER_BLOCK = 4000
 
 
 @dataclass(frozen=True)
 class Attention:
-    """Microseconds of a call of each, whose kernel it is, and whether the results are equal."""
+    """Microseconds of a call on each device, whether tb-ops' own kernel ran, and whether the results are equal."""
 
     size: Size
     backward: bool
@@ -47,7 +47,7 @@ class Attention:
 
 
 def _call(size: Size, backward: bool, device: str) -> Callable[[], tuple[torch.Tensor, ...]]:
-    """In memory by position, as models have it."""
+    """A call whose arguments are stored position by position, as in models."""
     batch, heads, positions, width, causal = size
     generator = torch.Generator().manual_seed(0)
     query, key, value, grad = (
@@ -62,7 +62,7 @@ def _call(size: Size, backward: bool, device: str) -> Callable[[], tuple[torch.T
 
 
 def measured(size: Size, backward: bool, rounds: int) -> Attention:
-    """One size, forward or backward."""
+    """Times one size, forward or backward."""
     there, here = (_call(size, backward, device) for device in ("tb", "cpu"))
     subjects = [Subject(there, finish=torch.accelerator.synchronize), Subject(here)]
     for _ in range(TRIED_AFTER):
@@ -86,7 +86,7 @@ def measured(size: Size, backward: bool, rounds: int) -> Attention:
 
 
 def table(found: Sequence[Attention]) -> str:
-    """Markdown."""
+    """The results as a Markdown table."""
     lines = [
         "| batch x heads x positions x size | | | stock cpu, us | tb, us | ratio | own | equal |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",

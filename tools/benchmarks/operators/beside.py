@@ -1,8 +1,9 @@
-"""Do stock cpu's training steps take longer once tb has used all processors in this process?
+"""Measures whether stock cpu's training steps take longer after tb has used all processors in the same process.
 
 python -m benchmarks.operators.beside
 
-Each step on stock cpu in a process of its own: before tb is used, and after kernels of tb that took every processor.
+Each model has its own process. Its step is timed on stock cpu before tb is used, and again after kernels of tb ran on
+every processor.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ AIM = 1.1
 
 
 def _milliseconds(name: str) -> float:
-    """Of one step of stock cpu, the median of blocks."""
+    """Milliseconds of one step on stock cpu, the median over blocks."""
     make, plan = CASES[name]
     torch.manual_seed(0)
     step = training_step(make(), torch.device("cpu"))
@@ -38,7 +39,7 @@ def _use_all_processors() -> None:
 
 
 def measure(name: str) -> tuple[float, float]:
-    """Milliseconds before and after."""
+    """Milliseconds of a step before and after tb used all processors."""
     before = _milliseconds(name)
     _use_all_processors()
     return before, _milliseconds(name)

@@ -1,6 +1,6 @@
 """Copies of floats from the host to an idle device, against stock cpu's `copy_` between two tensors of the host.
 
-The device's work is waited for inside the time: a copy counts when its numbers are there.
+The time includes the wait for the device, so that a copy counts only when it is complete.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZES = {
     "64 MiB": 64 << 20,
 }
 Way = Callable[[torch.Tensor, torch.Tensor], object]
-# What copies `x`, of the host, to the device of `y`.
+# Ways to copy `x`, on the host, to the device of `y`.
 WAYS: dict[str, Way] = {
     "copy_": lambda x, y: y.copy_(x),
     "copy_ non_blocking": lambda x, y: y.copy_(x, non_blocking=True),
@@ -44,7 +44,7 @@ def _subject(device: torch.device, way: Way, size: int, pinned: bool) -> Call:
 
 
 def _plan(size: int) -> Plan:
-    """Blocks of some milliseconds."""
+    """A plan whose blocks take some milliseconds."""
     return Plan(calls=max(2, min(500, (32 << 20) // max(size, 1))), rounds=31, wait_inside=True, warm=2)
 
 

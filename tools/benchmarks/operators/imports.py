@@ -1,6 +1,6 @@
 """Milliseconds that importing the torch-free packages adds to a bare Python: python -m benchmarks.operators.imports.
 
-The least of many fresh processes, of wall and of processor time: what a busy machine adds is not the packages'.
+Prints the least wall time and processor time of many fresh processes, since other load of the machine only adds time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _processor_seconds() -> float:
 
 
 def least(code: str) -> tuple[float, float]:
-    """Wall and processor milliseconds of a process that runs `code`."""
+    """The least wall and processor milliseconds of a process that runs `code`."""
     wall, processor = [], []
     for _ in range(REPEATS):
         used, started = _processor_seconds(), time.perf_counter()

@@ -1,4 +1,4 @@
-"""Every row at this process's thread count, as JSON on the last line: python -m benchmarks.operators.measure."""
+"""Measures all rows at this process's thread count; JSON on the last line: python -m benchmarks.operators.measure."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Make = Callable[[torch.device], Call]
 
 
 def release_openmp_threads() -> None:
-    """Ends this thread's OpenMP threads, where PyTorch has OpenMP; the next parallel loop starts others."""
+    """Ends this thread's OpenMP threads if PyTorch uses OpenMP; the next parallel loop starts new ones."""
     soft = 1  # omp_pause_soft
     if pause := getattr(ctypes.CDLL(None), "omp_pause_resource_all", None):
         pause(soft)
 
 
 def subjects(make: Make, device: torch.device, threads: int) -> list[Subject]:
-    """The device, stock cpu at `threads` threads, and stock cpu at one thread where that is another setting.
+    """The device, stock cpu at `threads` threads, and, if `threads` is not 1, stock cpu at one thread.
 
-    Stock cpu's OpenMP threads end before a block of the device, as the device's own end when it is idle: libgomp lets
-    all threads sleep between loops once they outnumber the processors.
+    Stock cpu's OpenMP threads end before each block of the device, and the device's own threads end when it is idle:
+    with more threads than processors, libgomp lets all threads sleep between loops.
     """
     cpu = make(torch.device("cpu"))
 
@@ -51,7 +51,7 @@ def subjects(make: Make, device: torch.device, threads: int) -> list[Subject]:
 
 
 def cases(chosen: Sequence[str]) -> Iterator[tuple[str, str, Make, Plan]]:
-    """(kind, name, make, plan) of each row whose name contains one of `chosen`, of all when it is empty."""
+    """Yields (kind, name, make, plan) of each row whose name contains one of `chosen`; of all rows if it is empty."""
 
     def wanted(name: str) -> bool:
         return not chosen or any(part.lower() in name.lower() for part in chosen)
@@ -74,7 +74,7 @@ def cases(chosen: Sequence[str]) -> Iterator[tuple[str, str, Make, Plan]]:
 
 
 def rows(device: torch.device, chosen: Sequence[str] = (), quick: bool = False) -> Iterator[Row]:
-    """The rows: operators, copies, steps. `quick`: one round of short blocks each, to see that everything runs."""
+    """Measures and yields the rows. `quick`: one round of short blocks each, which only shows that everything runs."""
     threads = torch.get_num_threads()
     for kind, name, make, plan in cases(chosen):
         plan = replace(plan, calls=2, rounds=1) if quick else plan

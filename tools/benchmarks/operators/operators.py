@@ -1,8 +1,8 @@
-"""Host-side cost of single operators on 1 element: what the caller's thread pays per call.
+"""Host-side cost of single operators on 1 element: the calling thread's time per call.
 
-The wait for the device is outside the time, except where the operator itself waits (device to host). A block has few
-enough calls that no queue fills up and pushes back. A few untimed calls come before it, for every subject: the
-device's worker has fallen asleep meanwhile, and the first call has to wake it. What that costs is a row of its own.
+The time excludes the wait for the device, unless the operator itself waits (device to host). A block has few enough
+calls that no queue fills, since a call would then wait. A few untimed calls precede it for every subject, because the
+device's worker has fallen asleep and the first call has to wake it. The cost of waking it has its own row.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _device_to_host(device: torch.device) -> Call:
     return lambda: target.copy_(source)
 
 
-# All on 1 element: the cost is the call's, not the data's.
+# All operate on 1 element, so that the cost is that of the call.
 OPERATORS: dict[str, Callable[[torch.device], Call]] = {
     "empty": _empty,
     "add": _add,

@@ -17,7 +17,7 @@ PLAN = Plan(calls=4, rounds=21, wait_inside=True, pause=0.03)
 
 
 def step(model: str, device: torch.device) -> Call:
-    """One step over copies of the model's parameters, with gradients that stay."""
+    """A call that does one step over copies of the model's parameters, always with the same gradients."""
     params = [torch.nn.Parameter(param.detach().to(device)) for param in STEPS[model][0]().model.parameters()]
     for param in params:
         param.grad = torch.full_like(param, 1e-3)

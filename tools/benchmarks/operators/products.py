@@ -1,7 +1,7 @@
-"""tb-ops' kernel of float matrix products against stock cpu's, one thread: python -m benchmarks.operators.products.
+"""tb-ops' float GEMM kernel against stock cpu's, one thread: python -m benchmarks.operators.products.
 
-Single products by the kernel itself, batches by torch.bmm on tb, the wait for the result included. Equal: whether the
-results are the same bit by bit, without which a product is not given to the kernel.
+Single products call the kernel itself. Batches call torch.bmm on tb and include the wait for the result. Equal: whether
+the results are equal; tb-ops uses the kernel only for sizes whose results are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.interleave import Plan, Subject, compare
 
-# Rows, terms of a sum, columns: of the benchmark's models, and larger ones.
+# (M, K, N): the sizes of the benchmark's models, and larger ones.
 SIZES = (
     (32, 128, 128),
     (64, 64, 64),
@@ -30,7 +30,7 @@ SIZES = (
     (2048, 512, 512),
 )
 LAYOUTS = {"x @ w": (False, False), "x @ w.T": (False, True), "x.T @ w": (True, False)}
-# Products, rows, terms of a sum, columns: of attention and of its gradients, and larger ones.
+# (batch, M, K, N): the sizes of attention and its gradients, and larger ones.
 BATCHES = (
     (32, 64, 16, 64),
     (32, 64, 64, 16),
@@ -40,12 +40,12 @@ BATCHES = (
     (8, 256, 256, 256),
 )
 OPERATIONS_PER_BLOCK = 200e6
-TRIED_AFTER = 5  # calls of one size
+TRIED_AFTER = 5  # calls of a size, after which the trial is over
 
 
 @dataclass(frozen=True)
 class Product:
-    """Microseconds of each, and whether the results are equal. `count`: products in a batch; 0: one of its own."""
+    """Microseconds of each kernel, and whether the results are equal. `count`: products in a batch; 0: a single one."""
 
     count: int
     size: tuple[int, int, int]
@@ -62,7 +62,7 @@ class Product:
 
 
 def _factors(size: tuple[int, int, int], layout: str, *batch: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random numbers, in memory as the layout says."""
+    """Random operands, stored as the layout says."""
     rows, inner, columns = size
     turn_left, turn_right = LAYOUTS[layout]
     left = torch.randn(*batch, inner, rows).mT if turn_left else torch.randn(*batch, rows, inner)
@@ -71,7 +71,7 @@ def _factors(size: tuple[int, int, int], layout: str, *batch: int) -> tuple[torc
 
 
 def measured(size: tuple[int, int, int], layout: str, rounds: int) -> Product:
-    """One size. RuntimeError: this processor has no AVX-512."""
+    """Times one size. RuntimeError: this processor has no AVX-512."""
     rows, inner, columns = size
     left, right = _factors(size, layout)
     expected, out = torch.empty(rows, columns), torch.empty(rows, columns)
@@ -95,7 +95,7 @@ def measured(size: tuple[int, int, int], layout: str, rounds: int) -> Product:
 
 
 def measured_batch(batch: tuple[int, int, int, int], layout: str, rounds: int) -> Product:
-    """A batch on tb and on stock cpu."""
+    """Times a batch on tb and on stock cpu."""
     count, rows, inner, columns = batch
     left, right = _factors((rows, inner, columns), layout, count)
     there = left.to("tb"), right.to("tb")
@@ -114,7 +114,7 @@ def measured_batch(batch: tuple[int, int, int, int], layout: str, rounds: int) -
 
 
 def table(products: Sequence[Product]) -> str:
-    """Markdown."""
+    """The results as a Markdown table."""
     lines = [
         "| rows x terms x columns | factors | stock cpu, us | tb-ops, us | ratio | GFLOP/s | equal |",
         "| --- | --- | --- | --- | --- | --- | --- |",

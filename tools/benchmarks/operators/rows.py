@@ -31,7 +31,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Aim:
-    """Upper bounds of a row's ratios; None: not held to any."""
+    """Upper bounds of a row's ratios; None: no bound."""
 
     ratio: float | None = None
     ratio_to_better: float | None = None
@@ -47,13 +47,14 @@ STEPS = {
     "LSTM 2x128": Aim(0.75, 1.02),
     "transformer d128": Aim(0.9, 1.02),
 }
-# Metadata only, the same code for every device; the call waits for the device by its meaning; it wakes a thread.
+# Rows without an aim: a view runs the same code on every device, a copy to the host has to wait for the device, and a
+# call after a pause has to wake a thread.
 NO_AIM = ("view", "copy device to host", *AFTER_PAUSE)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One bound of one row."""
+    """A bound of a row, and the measured ratio."""
 
     name: str
     threads: int
@@ -67,12 +68,12 @@ class Verdict:
 
 
 def aim_of(row: Row) -> Aim:
-    """What the row is held to; at one thread, where stock cpu has one setting, only to being no slower."""
+    """The aim of a row. At one thread, where stock cpu has only one setting, a step must only be no slower."""
     if row.name in NO_AIM:
         return Aim()
     if row.kind == "operator":
         return ANY_OPERATOR
-    if row.kind == "copy":  # pinned memory is for not waiting: the row is there to be compared between versions
+    if row.kind == "copy":  # pinned rows, which exist to compare versions, have no aim: stock cpu pins nothing
         return Aim() if row.name.startswith(PINNED) else ANY_COPY
     if row.threads == 1:
         return ONE_THREAD_STEP

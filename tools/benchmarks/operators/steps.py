@@ -30,11 +30,11 @@ def _transformer(width: int) -> Case:
 
 
 def _plan(calls: int, rounds: int) -> Plan:
-    """With a pause before each block, in which the other subject's threads go to rest."""
+    """A plan with a pause before each block, in which the other subject's threads become idle."""
     return Plan(calls=calls, rounds=rounds, wait_inside=True, pause=0.03)
 
 
-# The plan of each: blocks of about a tenth of a second or one step, whichever is longer.
+# Blocks take about a tenth of a second, or one step if that is longer.
 STEPS: dict[str, tuple[Callable[[], Case], Plan]] = {
     "MLP 4x128 batch 32": (lambda: _mlp(128, 32), _plan(300, 15)),
     "MLP 4x1024 batch 256": (lambda: _mlp(1024, 256), _plan(3, 11)),

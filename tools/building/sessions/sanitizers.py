@@ -21,18 +21,18 @@ from building.testing import (
     run_all,
 )
 
-# The C++ tests that the sanitizers watch: all of the torch-free packages.
+# The packages whose C++ tests run under sanitizers: all that do not use torch.
 SANITIZED = ["tb-device", "tb-stream", "tb-allocator", "tb-generator"]
 SANITIZERS = {
     "thread": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
     "address,undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
 }
-# The extensions that they watch while random programs run. No search for leaks: Python and torch keep much until the
-# process ends; the fuzzer looks for device memory that nobody gives back.
+# The packages whose extensions are instrumented while random programs run. Leaks are not searched for, because Python
+# and torch keep much memory until the process ends; the fuzzer itself looks for leaks of device memory.
 FUZZED = ["tb-device", "tb-stream", "tb-allocator", "tb-generator", "tb-ops", "torch-backend"]
 FUZZ_SANITIZERS = {
     "address,undefined": {**SANITIZERS["address,undefined"], "ASAN_OPTIONS": "detect_leaks=0"},
-    # What happens inside torch, OpenMP and Python counts for nothing: their own synchronisation cannot be seen.
+    # Accesses inside torch, OpenMP and Python are ignored, because ThreadSanitizer does not see their synchronisation.
     "thread": {"TSAN_OPTIONS": "halt_on_error=1:ignore_noninstrumented_modules=1"},
 }
 
@@ -51,7 +51,7 @@ def sanitize(session: nox.Session) -> None:
 
 
 def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> None:
-    """Builds the C++ tests alone and runs them; no test that ran and passed is a failure."""
+    """Builds the package's C++ tests only and runs them. It is a failure if no test ran and passed."""
     environment = build_environment(session, PACKAGES, package)
     folder = ROOT / "build" / f"sanitize-{sanitizer.replace(',', '-')}" / package.name
     known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
@@ -59,7 +59,7 @@ def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> N
         session,
         *("meson", "setup", *known, str(folder), str(package.directory)),
         *(f"-Db_sanitize={sanitizer}", "-Db_lundef=false", "-Dnative_tests=true"),
-        # Lines are all that reports need; the rest of what debuggers like takes a quarter of the compiler's time.
+        # Reports need line tables only; full debug information would take a quarter of the compile time.
         *("-Dbuildtype=debugoptimized", "-Dcpp_args=-g1", "-Db_ndebug=false"),
         silent=True,
     )
@@ -90,7 +90,7 @@ def sanitized_fuzzing(session: nox.Session, sanitizer: str) -> None:
 def run_instrumented(
     session: nox.Session, environment: Environment, names: Iterable[str], sanitizer: str, *module: str
 ) -> None:
-    """A module and its arguments, with these packages' extensions built for a sanitizer; a report fails."""
+    """Runs a module with these packages' extensions built for a sanitizer. A report of the sanitizer is a failure."""
     folder = overlay(session, PACKAGES, names, sanitizer, environment)
     variables = {**FUZZ_SANITIZERS[sanitizer], "PYTHONPATH": f"{folder}{os.pathsep}{PYTHONPATH}"}
     python = ["env", f"LD_PRELOAD={preloaded(sanitizer)}", str(environment.bin / "python")]
@@ -98,7 +98,7 @@ def run_instrumented(
 
 
 def _sanitized_session(package: Package, name: str, *more: str) -> None:
-    """`more`: tests that need all packages."""
+    """Adds a session for a package's tests. `more`: further tests, which need all packages."""
 
     def run(session: nox.Session) -> None:
         tasks = {kind: functools.partial(sanitized_package, session, package, kind, *more) for kind in FUZZ_SANITIZERS}
@@ -126,6 +126,6 @@ def sanitized_package(session: nox.Session, package: Package, sanitizer: str, *m
     own = f"packages/{package.name}/tests"
     alone = component_environment(session, package)
     run_instrumented(session, alone, [package.name], sanitizer, "pytest", own, *arguments)
-    if more:  # a sanitizer keeps memory that was freed
+    if more:  # the deselected test measures memory, and a sanitizer keeps freed memory for a while
         arguments += ["--deselect", "tests/compile/test_compiled_step.py::test_ten_thousand_replays_leak_nothing"]
         run_instrumented(session, everything(session), [package.name], sanitizer, "pytest", *more, *arguments)

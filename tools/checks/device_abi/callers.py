@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 SUFFIXES = {".c", ".cpp", ".h", ".cuh", ".cu"}
-# What implements tables for tests, and the kit that calls everything to prove it.
+# Folders that do not count: implementations of tables, and the contract kit, which calls every function.
 OUTSIDE = {"tests", "adapter_tests", "contract", "layers", "drivers", "shared", "new_driver"}
 
 # Code in shared/component is compiled into each component.
@@ -27,21 +27,24 @@ def _code(path: pathlib.Path) -> str:
 
 
 def _variables(code: str, table: str) -> set[str]:
-    """Names of variables and members of that type; a member's trailing underscore is part of its name."""
+    """The names of variables and members of the type `table`. A member's trailing underscore is part of its name."""
     return set(re.findall(rf"\b{table}\b\s*(?:const\s*)?[&*]?\s*(\w+)\s*[{{;=,)]", code))
 
 
 def _called(code: str, variables: Iterable[str]) -> set[str]:
-    """Members that are read through one of these variables; an assignment makes a table and is no call.
+    """The members that are read through one of these variables. An assignment fills a table and is not a call.
 
-    The lookahead lets `driver.api->close` be one of `driver` and one of `api`.
+    Because of the lookahead, `driver.api->close` counts for `driver` and for `api`.
     """
     names = "|".join(sorted(variables))
     return set(re.findall(rf"\b(?:{names})(?=(?:->|\.)(\w+)\b(?!\s*=[^=]))", code)) if names else set()
 
 
 def find_callers(root: pathlib.Path, tables: dict[str, str]) -> Callers:
-    """(table, function) -> packages, sorted. tables: type name -> the package that makes it, which is left out."""
+    """The packages that call each (table, function), sorted.
+
+    tables: type name -> the package that provides the table, which is left out.
+    """
     shared = "".join(
         _code(path) for path in sorted((root / "shared" / "component").glob("*")) if path.suffix in SUFFIXES
     )
@@ -53,7 +56,7 @@ def find_callers(root: pathlib.Path, tables: dict[str, str]) -> Callers:
                 continue
             variables = _variables(code, table) | _variables(shared, table)
             if table in ("tb_driver_api", "tb_graph_api"):
-                variables |= {"api", "driver", "table"}  # in structs of a table and its self
+                variables |= {"api", "driver", "table"}  # members of structs that hold a table and its `self`
             for name in _called(code, variables):
                 found.setdefault((table, name), set()).add(package.name if package.name != "component" else EVERY)
     return {key: sorted(packages) for key, packages in found.items()}

@@ -31,7 +31,7 @@ class Declaration:
 
 @dataclass
 class Section:
-    """What follows a `---- title ----` comment; the first has no title."""
+    """The declarations after a `---- title ----` comment; the first section has no title."""
 
     title: str
     declarations: list[Declaration]
@@ -51,7 +51,7 @@ _HEADING = re.compile(r"^ ?-{4} (.*?) -{4,} ?$")
 
 
 def _since(comment: str, before: str) -> str:
-    """Members are only ever appended, so a version holds for all that follow."""
+    """The version in which a member was added. Members are only appended, so it also holds for those that follow."""
     found = re.search(r"(?:^|\b)[Ss]ince (\d+\.\d+)", comment)
     return found[1] if found else before
 

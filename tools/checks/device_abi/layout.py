@@ -17,7 +17,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 STANDARDS = [("CC", "cc", "c", "c99"), ("CC", "cc", "c", "c11"), ("CXX", "c++", "c++", "c++17")]
 STANDARDS += [("CXX", "c++", "c++", "c++20")]
 HEADERS = ("tb/driver.h", "tb/graph.h", "tb/component.h")
-# Beside the enumerators; versions may grow and are not among them.
+# The frozen macros, in addition to the enumerators. The version numbers may grow, so they are not frozen.
 MACROS = ("TB_CLOSURE_ALIGNMENT", "TB_DRIVER_ENTRY", "TB_EXPORT_CAPSULE", "TB_EXPORT_ATTRIBUTE", "TB_GRAPH_EXTENSION")
 
 Layout = dict[str, Any]
@@ -31,7 +31,7 @@ def _compile(include: pathlib.Path, variable: str, default: str, arguments: list
 
 
 def check_compiles(include: pathlib.Path) -> None:
-    """The headers, each alone, in all four languages."""
+    """Compiles each header alone in all four languages."""
     for header in HEADERS:
         source = f'#include "{header}"\nint main(void) {{ return 0; }}\n'
         for variable, default, language, standard in STANDARDS:
@@ -43,12 +43,12 @@ _STRUCT = re.compile(r"typedef struct (\w+) \{(.*?)\n\} \1;", re.DOTALL)
 
 
 def _plain(text: str) -> str:
-    """Without comments and preprocessor lines."""
+    """The text without comments and preprocessor lines."""
     return re.sub(r"/\*.*?\*/|^#.*?$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def struct_fields(header: str) -> dict[str, list[tuple[str, str]]]:
-    """Name and type of the fields of every struct of a header, in order; those of included slots are not among them."""
+    """Name and type of the fields of every struct of a header, in order, without the slots that a struct includes."""
     found = {}
     for name, body in _STRUCT.findall(header):
         fields: list[tuple[str, str]] = []
@@ -109,7 +109,7 @@ def measure(include: pathlib.Path, groups: list[Group], graph: list[Group]) -> L
 
 
 def check_frozen(frozen: Layout, measured: Layout) -> None:
-    """Every entry of `frozen` stands where it stood; `measured` may have more, at the end."""
+    """Checks that every entry of `frozen` is unchanged in `measured`, which may have more entries at the end."""
     if frozen["abi_major"] != measured["abi_major"]:
         raise AbiError("TB_ABI_MAJOR changed: a new major has a new entry symbol and a layout file of its own")
     for name, value in frozen["constants"].items():
@@ -130,7 +130,7 @@ def check_frozen(frozen: Layout, measured: Layout) -> None:
 
 
 def written(layout: Layout) -> str:
-    """The layout as the text of its file: one line an entry, so that a change shows as lines."""
+    """The text of the layout's file. Each entry has its own line, so that a diff shows what changed."""
 
     def block(entries: list[str], opening: str, closing: str) -> str:
         return f"{opening}\n" + ",\n".join(f"   {entry}" for entry in entries) + f"\n  {closing}"

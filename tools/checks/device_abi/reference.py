@@ -1,4 +1,4 @@
-"""The reference pages: the driver table with its rules, and the tables in which components meet."""
+"""Writes the reference pages: the driver table with its rules, and the tables that components offer each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _used_by(callers: Callers, table: str, name: str) -> str:
 
 
 def _wrapped(declaration: str) -> list[str]:
-    """Lines of at most 90 columns, broken behind commas."""
+    """Breaks a declaration after commas into lines of at most 90 columns."""
     kept = declaration.replace(" ", "\0").replace(",\0", ", ")
     lines = textwrap.wrap(kept, 90, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     return [line.replace("\0", " ") for line in lines]
@@ -60,7 +60,7 @@ def _type(declaration: Declaration) -> list[str]:
 
 
 def _types(sections: list[Section], without: str) -> list[str]:
-    """Without the tables, whose functions have entries, and inline functions that nothing is said about."""
+    """The entries of types, without tables, whose functions have entries, and without uncommented inline functions."""
     lines = []
     for section in sections:
         for one in section.declarations:
@@ -109,7 +109,7 @@ def reference(
 
 
 def _member(table: str, member: Member, before: Member | None, callers: Callers) -> list[str]:
-    """before: the nearest member above with a comment, which may speak of this one too."""
+    """The entry of a member. before: the nearest earlier member with a comment, which may describe this one too."""
     text = re.sub(r"^[Ss]ince \d+\.\d+[.:]\s*", "", member.comment)
     if not text and before and re.search(rf"\b{member.name}\b", before.comment):
         text = f"See [{before.name}](#{table}{before.name})"
@@ -159,7 +159,7 @@ def component_reference(headers: dict[str, tuple[str, list[Section]]], callers: 
 
 
 def _indented_as_code(text: str) -> list[str]:
-    """Blocks of two spaces or more become code."""
+    """Converts blocks that are indented by two spaces or more to code."""
     lines = []
     for block in text.split("\n\n"):
         rows = block.split("\n")

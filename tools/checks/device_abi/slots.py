@@ -27,7 +27,7 @@ class Slot:
 
     @property
     def preface(self) -> str:
-        """What the comment says before its first rule."""
+        """The text of the comment before its first rule."""
         return self.comment.split(f"{self.name}.", 1)[0].strip()
 
     @property
@@ -35,7 +35,8 @@ class Slot:
         """The parameters without their names, which may change."""
         text = self.parameters
         for name in self.arguments:
-            *_, last = re.finditer(rf"\b{name}\b", text)  # a function pointer among them may have the same name inside
+            # The last one, because a function pointer among the parameters may have a parameter of the same name.
+            *_, last = re.finditer(rf"\b{name}\b", text)
             text = text[: last.start()] + text[last.end() :]
         return " ".join(text.split()).replace(" ,", ",")
 
@@ -68,9 +69,9 @@ _TOKENS = re.compile(
 
 
 def read_slots(text: str, section: tuple[str, str] | None = None) -> list[Group]:
-    """The groups of a slot list in order of appearance; a comment belongs to the slot that follows it.
+    """The groups of a slot list in order of appearance. A comment belongs to the slot that follows it.
 
-    section: name and title of the group where the list has no headings of its own.
+    section: name and title of the group, for a list without headings.
     """
     groups: dict[str, list[Slot]] = {}
     titles: dict[str, tuple[str, str]] = {}
@@ -120,7 +121,7 @@ def read_rules(header: str) -> list[tuple[str, str]]:
 
 
 def check_rules(groups: list[Group]) -> None:
-    """Each slot has rules, numbered 1, 2, 3 in order, and at most one `absent`, at the end."""
+    """Checks that each slot has rules, numbered 1, 2, 3 in order, and at most one `absent`, at the end."""
     for group in groups:
         for slot in group.slots:
             numbers = [rule.removeprefix(f"{slot.name}.") for rule, _ in slot.rules]
@@ -131,7 +132,7 @@ def check_rules(groups: list[Group]) -> None:
 
 
 def check_groups(groups: list[Group], header: str) -> None:
-    """Group bits of the header and groups of the slots are one set; bits are dense; names are unique."""
+    """Checks that the header's group bits match the slots' groups, that bits are dense and that names are unique."""
     bits = {name: int(bit) for name, bit in re.findall(r"TB_GROUP_(\w+) = 1 << (\d+)", header)}
     used = [group.name for group in groups]
     if sorted(bits.values()) != list(range(len(bits))):

@@ -1,16 +1,16 @@
-"""Sphinx's settings. The pages are Markdown that GitHub shows too; nothing is fetched when the site is read."""
+"""Sphinx's settings. The pages are Markdown that GitHub can show too. A browser fetches nothing from elsewhere."""
 
 from typing import Any
 
 project = "torch-backend"
 author = "The torch-backend authors"
 copyright = "the torch-backend authors, BSD-3-Clause"
-# Texts have code without marks: its quotes and dots stay as they are.
+# Texts contain code without markup, whose quotes and dots must not change.
 smartquotes = False
 html_title = "torch-backend"
 
 extensions = ["myst_parser"]
-# GitHub's anchors of headings; ::: for the references' directives; pictures written as <img>.
+# Headings get GitHub's anchors. The references write directives with :::, and pages write pictures as <img>.
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "html_image", "attrs_block"]
 # Pages may begin a part at ###. A source file that the highlighter does not understand is shown without colours.
@@ -31,7 +31,7 @@ toc_object_entries_show_parents = "hide"
 
 
 def _look_up_types_exactly(app: Any, doctree: Any) -> None:
-    """A type in a signature is the name that it says: `bytes` is not tb_ops.Fallback.bytes, whose name ends so."""
+    """Resolves types in signatures by their full names. Otherwise `bytes` would link to tb_ops.Fallback.bytes."""
     for node in doctree.findall():
         if node.tagname == "pending_xref" and node.get("refdomain") == "py":
             node.attributes.pop("refspecific", None)

@@ -1,6 +1,6 @@
-"""Two devices beside each other: equal losses with equal random numbers, and interleaved timing.
+"""Compares two devices: losses for equal random numbers, and interleaved timing.
 
-docs/demo.md explains why this is fair.
+docs/demo.md explains why the comparison is fair.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def losses(trainer: Trainer, steps: int, masks: MaskSource | None = None) -> lis
 
 
 def agree(first: list[float], second: list[float], relative: float = 1e-3) -> bool:
-    """True if the losses are as many and each pair differs by less than `relative`: three digits."""
+    """Whether there are equally many losses and each pair differs by less than `relative`, by default three digits."""
     return len(first) == len(second) and all(
         abs(a - b) < relative * max(abs(a), abs(b)) for a, b in zip(first, second, strict=True)
     )
 
 
 def _block_ms(trainer: Trainer, steps: int) -> float:
-    trainer.step()  # wakes the threads of this device's pool after the other's block
+    trainer.step()  # wakes this device's threads, which slept during the other device's block
     synchronize(trainer.device)
     started = time.perf_counter()
     for _ in range(steps):
@@ -53,7 +53,7 @@ def _block_ms(trainer: Trainer, steps: int) -> float:
 def interleaved(
     first: Trainer, second: Trainer, pairs: int, steps: int, progress: Callable[[], object] = lambda: None
 ) -> Timing:
-    """Alternates blocks of `steps` steps between the trainers, the order swapped in every other pair."""
+    """Alternates blocks of `steps` steps between the trainers. Every other pair runs in the opposite order."""
     firsts, seconds = [], []
     for pair in range(pairs):
         if pair % 2 == 0:

@@ -32,8 +32,8 @@ def unigram_entropy(text: bytes) -> float:
 def read_corpus(library: pathlib.Path | None = None) -> Corpus:
     """Reads all *.py below `library` (default: this Python's standard library) in the order of their names.
 
-    Every twentieth file is held out. FileNotFoundError where there are no 20 files, as in an interpreter that keeps
-    its library in an archive.
+    Every twentieth file is held out. FileNotFoundError: there are fewer than 20 files, for example because the
+    interpreter keeps its library in an archive.
     """
     top = library or pathlib.Path(sysconfig.get_path("stdlib"))
     paths = sorted(p for p in top.rglob("*.py") if not _NOT_THE_LIBRARY & set(p.relative_to(top).parts) and p.is_file())
@@ -53,7 +53,7 @@ def read_corpus(library: pathlib.Path | None = None) -> Corpus:
 
 
 class Batches:
-    """An endless sequence of (input, target) pairs, int64 (batch, context) on the CPU; the seed alone decides."""
+    """An endless sequence of (input, target) pairs, int64 (batch, context) on the CPU, determined by the seed."""
 
     def __init__(self, text: torch.Tensor, batch: int, context: int, seed: int) -> None:
         self._text, self._batch, self._context = text, batch, context

@@ -10,12 +10,12 @@ from torch.nn import functional
 
 from examples.demo.settings import VOCABULARY, ModelSettings
 
-# Gives the 0/1 mask for a tensor of this shape, float32 on the CPU, with this probability of 1.
+# Returns a mask of zeros and ones of this shape, float32 on the CPU, with this probability of ones.
 MaskSource = Callable[[torch.Size, float], torch.Tensor]
 
 
 class Dropout(nn.Module):
-    """Dropout that can take its masks from outside (see philox_masks in comparison.py); plain F.dropout otherwise."""
+    """F.dropout, unless it is given a source of masks (see philox_masks in comparison.py)."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Dropout(nn.Module):
 
 
 class Attention(nn.Module):
-    """Causal self-attention, (batch, context, width) to the same."""
+    """Causal self-attention; input and result have the shape (batch, context, width)."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """Bytes, int64 (batch, context), to logits (batch, context, 256)."""
+    """Maps bytes, int64 (batch, context), to logits (batch, context, 256)."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(settings.width, VOCABULARY)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
-                # Projections back into the stream shrink with the number of additions, as in GPT-2.
+                # As in GPT-2, projections into the residual stream start smaller the more of them are added to it.
                 residual = name.endswith(("attention.out.weight", "down.weight"))
                 nn.init.normal_(parameter, std=0.02 / (2 * settings.blocks) ** 0.5 if residual else 0.02)
 
@@ -95,7 +95,7 @@ class LanguageModel(nn.Module):
         return logits
 
     def set_mask_source(self, source: MaskSource | None) -> None:
-        """All dropout layers take their masks from `source`, in the order in which they run."""
+        """Makes all dropout layers take their masks from `source`, in the order in which they run."""
         for module in self.modules():
             if isinstance(module, Dropout):
                 module.mask_source = source

@@ -1,4 +1,4 @@
-"""What the demo leaves behind: build/demo.json, the loss curve as a picture, and the closing table."""
+"""The demo's outputs: build/demo.json, a picture of the loss curve, and the closing table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def smoothed(values: list[float], window: int) -> list[float]:
 
 
 def draw_losses(losses: list[float], held_out: float, entropy: float, device: str, path: pathlib.Path) -> None:
-    """The loss of every step, its running mean, the held-out loss, and the entropy of single bytes as a line."""
+    """Draws the loss of every step, its running mean, the held-out loss, and the entropy of single bytes as a line."""
     import matplotlib
 
     matplotlib.use("Agg")

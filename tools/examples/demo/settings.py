@@ -1,4 +1,4 @@
-"""What the demo trains and how: sizes, seeds, lengths."""
+"""The demo's settings: sizes, seeds, lengths."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class TrainingSettings:
     seed: int = 1234
     bf16: bool = False
     fp16: bool = False  # with a gradient scaler; not together with bf16
-    # Steps over which the losses of both devices are compared, with the same random numbers.
+    # The number of steps in which the losses of both devices are compared, with the same random numbers.
     agreement_steps: int = 20
-    # Timing: pairs of blocks, one on each device, each block after one warm-up step.
+    # Timing: the number of pairs of blocks, one on each device, and of steps in a block, after one warm-up step.
     timed_pairs: int = 9
     timed_steps: int = 10

@@ -21,13 +21,13 @@ def learning_rate(step: int, settings: TrainingSettings) -> float:
 
 
 def synchronize(device: torch.device) -> None:
-    """Waits until the device has done all its work; the CPU always has."""
+    """Waits until the device has done all its work. The CPU needs no wait."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
 
 
 def gradient_scaler(device: torch.device, enabled: bool) -> torch.amp.GradScaler:
-    """tb's own class, whose steps do not wait for the device; elsewhere PyTorch's."""
+    """For tb its own class, whose steps do not wait for the device; for other devices PyTorch's."""
     if device.type == "tb":
         scaler: torch.amp.GradScaler = torch.tb.amp.GradScaler(enabled=enabled)  # type: ignore[attr-defined]
         return scaler
@@ -35,7 +35,7 @@ def gradient_scaler(device: torch.device, enabled: bool) -> torch.amp.GradScaler
 
 
 class Trainer:
-    """A model, its optimizer and its batches on one device. Two trainers of the same seeds see the same data."""
+    """A model, its optimizer and its batches on one device. Two trainers with the same seed get the same batches."""
 
     def __init__(
         self, device: torch.device, corpus: Corpus, model_settings: ModelSettings, settings: TrainingSettings
@@ -88,7 +88,7 @@ class Trainer:
 
 
 def generate(trainer: Trainer, prompt: bytes, length: int, temperature: float, seed: int) -> bytes:
-    """Continues `prompt` by `length` bytes. The device computes the logits, the CPU draws the byte from their copy."""
+    """Continues `prompt` by `length` bytes. The device computes the logits, from which the CPU draws each byte."""
     random = torch.Generator().manual_seed(seed)
     text = bytearray(prompt)
     trainer.model.eval()

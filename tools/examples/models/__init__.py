@@ -1,1 +1,1 @@
-"""The families of models that people train, each in a file of its own, for the tests and the benchmark."""
+"""Families of models that people train, one in each file, for the tests and the benchmark."""

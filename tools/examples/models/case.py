@@ -1,4 +1,4 @@
-"""A case: one model with one batch, a loss and an optimizer; and the step that trains it, the same for every device."""
+"""A case: one model with one batch, a loss and an optimizer; and its training step, the same on all devices."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Case:
 
 
 class Training:
-    """A case on a device: moves the case's own model there. Two of them need two cases."""
+    """A case on a device, to which it moves the case's own model. Two trainings therefore need two cases."""
 
     def __init__(self, case: Case, device: torch.device) -> None:
         self.case = case
@@ -61,7 +61,7 @@ class Training:
         return torch.autocast(self.device.type, dtype=self.case.autocast)
 
     def step(self) -> torch.Tensor:
-        """Forward, backward, optimizer; the loss before the step, without waiting for the device."""
+        """Runs forward, backward and optimizer. Returns the loss before the step, without waiting for the device."""
         self.optimizer.zero_grad(set_to_none=True)
         with self._precision():
             loss = self.case.loss(self.model(self.inputs), self.targets)

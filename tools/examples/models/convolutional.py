@@ -39,7 +39,7 @@ def plain(settings: ImageSettings) -> Case:
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions added to their input; with a stride, or more channels, a 1x1 convolution fits the input."""
+    """Two 3x3 convolutions added to their input. If the shapes differ, a 1x1 convolution converts the input first."""
 
     def __init__(self, channels: int, out_channels: int, stride: int) -> None:
         super().__init__()

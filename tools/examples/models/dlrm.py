@@ -16,16 +16,16 @@ from examples.models.case import Case
 @dataclass(frozen=True)
 class DlrmSettings:
     rows: int = 50
-    """Of every table of embeddings."""
+    """Rows of every table of embeddings."""
     width: int = 8
     dense: int = 5
     """Dense features of a sample."""
     longest_bag: int = 4
-    """Bags have 0 to so many indices."""
+    """The largest number of indices in a bag; the smallest is 0."""
     batch: int = 16
 
 
-# How each table reduces a bag; the last one weighs its samples.
+# The reduction of each table's bags. The last table takes a weight for each index.
 MODES = ("sum", "mean", "max", "sum")
 
 
@@ -48,7 +48,7 @@ def _layers(*sizes: int) -> nn.Sequential:
 
 
 class ClickPredictor(nn.Module):
-    """Samples to logits (batch,). Naumov et al. 2019, arXiv:1906.00091."""
+    """Maps samples to logits (batch,). Naumov et al. 2019, arXiv:1906.00091."""
 
     pairs: torch.Tensor
 

@@ -76,7 +76,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tokens, int64 (batch, context), to logits (batch, context, vocabulary)."""
+    """Maps tokens, int64 (batch, context), to logits (batch, context, vocabulary)."""
 
     cosines: torch.Tensor
     sines: torch.Tensor

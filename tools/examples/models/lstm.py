@@ -21,7 +21,7 @@ class LstmSettings:
 
 
 class LstmLanguageModel(nn.Module):
-    """Tokens, int64 (batch, context), to logits (batch, context, vocabulary)."""
+    """Maps tokens, int64 (batch, context), to logits (batch, context, vocabulary)."""
 
     def __init__(self, settings: LstmSettings) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A denoiser of the shape of a U-Net: group norm, attention at the bottom, three ways up, a time embedding."""
+"""A denoiser of the shape of a U-Net: group norm, attention at the bottom, three kinds of upsampling, times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUPS = 4
 class UnetSettings:
     image: int = 16
     width: int = 8
-    """Channels at full size; a multiple of GROUPS. Each of three levels below has twice those above it."""
+    """Channels at full size, a multiple of GROUPS. Each of the three lower levels has twice as many as the last."""
     batch: int = 2
 
 
@@ -32,7 +32,7 @@ class Noised(NamedTuple):
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions after group norm and SiLU, the time added between them, and the input at the end."""
+    """Two 3x3 convolutions, each after group norm and SiLU. The time is added between them, the input at the end."""
 
     def __init__(self, channels: int, out_channels: int, time: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Residual(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every pixel attends to every other, one head."""
+    """Attention between all pixels, with one head."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Attention(nn.Module):
 
 
 class Unet(nn.Module):
-    """Noised images to the noise in them, (batch, 3, image, image)."""
+    """Maps noised images to the noise in them, (batch, 3, image, image)."""
 
     def __init__(self, settings: UnetSettings) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Unet(nn.Module):
         self.last = nn.Conv2d(sizes[0], 3, 3, padding=1)
 
     def embed(self, times: torch.Tensor) -> torch.Tensor:
-        """Sines and cosines of the times at width / 2 frequencies from 1 to 1000."""
+        """An MLP of the times' sines and cosines at width / 2 frequencies from 1 to 1000."""
         half = self.width // 2
         frequencies = torch.exp(math.log(1000) * torch.arange(half, device=times.device) / half)
         angles = times[:, None] * frequencies

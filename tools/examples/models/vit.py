@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """Images (batch, 3, image, image) to logits (batch, CLASSES)."""
+    """Maps images (batch, 3, image, image) to logits (batch, CLASSES)."""
 
     def __init__(self, settings: VitSettings) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ double nanoseconds(uint64_t size, uint32_t threads, uint64_t events) {
   info.total_memory = driver.capacity;
   Heap heap(mine, std::make_unique<tb::allocator::DeviceSource>(mine, 0),
             tb::allocator::device_policy(configuration, info, true));
-  for (tb_stream &stream : streams) run(heap, size, &stream, 100); // cached from here on
+  for (tb_stream &stream : streams) run(heap, size, &stream, 100); // fills the cache
   double best = 1e9;
   if (threads == 1) {
     for (int repeat = 0; repeat < 300; ++repeat) best = std::min(best, run(heap, size, &streams[0], 2000));

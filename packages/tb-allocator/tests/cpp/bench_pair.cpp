@@ -11,7 +11,7 @@
 
 namespace {
 
-// The best of many short runs: what the code costs, not what else the machine does.
+// The best of many short runs, which is least affected by other load of the machine.
 double nanoseconds(int pairs, auto body) {
   double best = 1e9;
   for (int repeat = 0; repeat < 300; ++repeat) {

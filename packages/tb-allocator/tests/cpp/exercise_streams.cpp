@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t capacity = uint64_t{256} << 20;
 constexpr size_t most_live = 2000;
-constexpr uint64_t lag = 40; // operations by which the streams are behind
+constexpr uint64_t lag = 40; // the number of operations by which streams lag behind
 
 struct Live {
   tb_block *block;
@@ -27,9 +27,9 @@ struct Exercise {
   std::unique_ptr<Heap> heap;
   std::mt19937_64 random;
   std::vector<Live> all;
-  std::map<uint64_t, uint64_t> ends; // of what is live, by its start
-  struct Part {                      // of a page's memory that is live
-    uint64_t end, address;           // as offset in the page; of the page
+  std::map<uint64_t, uint64_t> ends; // of live blocks, start -> end
+  struct Part {                      // a part of a page's memory that a live block uses
+    uint64_t end, address;           // its end as an offset in the page; the page's address
   };
   std::map<std::pair<tb_physical *, uint64_t>, Part> parts; // by page and offset
   int64_t bytes = 0, requested = 0;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t capacity = uint64_t{96} << 20;
 constexpr size_t most_live = 4000;
-constexpr uint64_t round_length = 500; // operations of a thread between two looks at the statistics
+constexpr uint64_t round_length = 500; // operations of a thread between two checks of the statistics
 
 struct Live {
   tb_block *block;
@@ -28,9 +28,9 @@ struct Exercise {
   tb_driver driver{capacity, 0};
   std::vector<tb_stream> streams{4, tb_stream{&driver}};
   std::unique_ptr<Heap> heap;
-  std::mutex mutex; // of what follows
+  std::mutex mutex; // guards the members below
   std::vector<Live> all;
-  std::map<uint64_t, uint64_t> ends; // of what is live, by its start
+  std::map<uint64_t, uint64_t> ends; // of live blocks, start -> end
   int64_t bytes = 0, requested = 0, made = 0;
   ExerciseResult result;
 
@@ -96,7 +96,7 @@ struct Exercise {
     heap->deallocate(live.block);
   }
 
-  // While all threads rest.
+  // Called while no other thread runs operations.
   void check_statistics() {
     tb_allocator_statistics now{};
     heap->statistics(&now);

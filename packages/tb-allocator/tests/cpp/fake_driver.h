@@ -1,6 +1,6 @@
-// fake_driver.h -- a driver whose streams move only when a test says so, over counted memory, and tb-device's table.
+// fake_driver.h -- a driver with counted memory, whose streams advance only when a test says so, and tb-device's table.
 //
-// Misuse (freeing what is not there, mapping twice, touching unmapped pages, destroying twice) ends the test.
+// Misuse (freeing unknown memory, mapping twice, accessing unmapped pages, destroying twice) ends the test.
 #pragma once
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@
 
 struct tb_stream {
   std::atomic<uint64_t> queued{0}, done{0};
-  struct Wait { // at a position of this stream, for a position of another
+  struct Wait { // a wait at a position of this stream for a position of another one
     uint64_t position;
     tb_stream *other;
     uint64_t other_position;
@@ -47,7 +47,7 @@ struct tb_event {
 };
 struct tb_physical { // a piece of one sparse file
   uint64_t size, offset;
-  uint32_t references; // the handle and each mapping
+  uint32_t references; // by the handle and by each mapping
 };
 
 namespace fake {
@@ -57,16 +57,16 @@ struct World {
   uint64_t capacity = uint64_t{256} << 20;
   std::atomic<uint64_t> used{0};
   std::map<void *, uint64_t> device_memory, host_memory;
-  std::map<char *, uint64_t> ranges; // reserved
+  std::map<char *, uint64_t> ranges; // reserved address ranges
   std::map<char *, tb_physical *> mapped;
   int file = memfd_create("fake-device", 0);
   uint64_t file_size = 0;
-  int fail_map = 0; // so many of the next ones
+  int fail_map = 0; // how many of the next calls fail
   std::set<tb_event *> events;
   std::vector<std::unique_ptr<tb_stream>> streams;
   tb_stream standard;
-  int fail_event_create = 0;       // so many of the next ones
-  tb_status query_failure = TB_OK; // the next event_query's
+  int fail_event_create = 0;       // how many of the next calls fail
+  tb_status query_failure = TB_OK; // the status of the next event_query
   std::atomic<int> allocations{0}, frees{0}, device_syncs{0}, event_queries{0}, event_records{0};
   std::atomic<int> on_shutdowns{0}, maps{0}, waits{0};
   void (*on_unmap)(char *address, uint64_t size) = nullptr;
@@ -116,7 +116,7 @@ inline void complete_all() {
   world.standard.done.store(world.standard.queued);
 }
 
-// What a stream waits for is done before it gets there. With the mutex held.
+// Advances a stream, and before it the streams for which it waits. The caller holds the mutex.
 inline void complete(tb_stream *stream, uint64_t position) {
   for (const tb_stream::Wait &wait : stream->waits)
     if (wait.position <= position && wait.other->done < wait.other_position) complete(wait.other, wait.other_position);
@@ -200,7 +200,7 @@ inline tb_driver_api make_api() {
     delete event;
     return TB_OK;
   };
-  // As on real devices, an event serves streams of its own device only.
+  // As on real devices, an event can only be recorded on streams of its own device.
   api.event_record = [](tb_driver *, tb_event *event, tb_stream *stream) -> tb_status {
     if (event->device != stream->device) return TB_INVALID_ARGUMENT;
     ++world.event_records;
@@ -211,7 +211,8 @@ inline tb_driver_api make_api() {
   api.stream_wait_event = [](tb_driver *, tb_stream *stream, tb_event *event) -> tb_status {
     std::lock_guard guard(world.mutex);
     ++world.waits;
-    if (event->stream) stream->waits.push_back({++stream->queued, event->stream, event->position}); // queued work too
+    // The wait is queued work too.
+    if (event->stream) stream->waits.push_back({++stream->queued, event->stream, event->position});
     return TB_OK;
   };
   api.event_query = [](tb_driver *, tb_event *event) -> tb_status {
@@ -278,7 +279,7 @@ inline tb_driver_api make_api() {
           address);
     return TB_OK;
   };
-  // What queued work still reads or writes must stay mapped: the test's streams say what is queued.
+  // Memory that queued work may still access must stay mapped. The test's streams know what is queued.
   api.vmm_unmap = [](tb_driver *, void *address, uint64_t size) -> tb_status {
     std::lock_guard guard(world.mutex);
     for (auto *at = static_cast<char *>(address), *end = at + size; at < end;) {

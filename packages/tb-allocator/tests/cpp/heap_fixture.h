@@ -1,4 +1,4 @@
-// heap_fixture.h -- the allocator's table over a driver that the test moves, and what the tests of it share.
+// heap_fixture.h -- the allocator's table over the fake driver, and functions that its tests share.
 #pragma once
 #include <cstring>
 #include <string>

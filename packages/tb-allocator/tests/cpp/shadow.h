@@ -1,4 +1,5 @@
-// shadow.h -- the users of freed bytes, by address and in memory, until all have passed: such bytes are not allocated.
+// shadow.h -- remembers which streams still use freed bytes, by address and by memory, to check that such bytes are not
+// allocated again.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -8,7 +9,7 @@
 
 namespace {
 
-struct Passed { // a point of a stream that has to be over before others touch the bytes
+struct Passed { // a point that a stream must pass before other streams may use the bytes
   tb_stream *stream;
   uint64_t position;
 };
@@ -26,7 +27,7 @@ struct Extent {
   bool overlaps(const Extent &other) const { return start < other.start + other.size && other.start < start + size; }
 };
 
-// The memory of an address range: a part of the fake device's file, or the addresses themselves.
+// The memory of an address range: parts of the fake device's file, or the addresses themselves.
 [[maybe_unused]] std::vector<Extent> memory_of(char *pointer, uint64_t size) {
   std::lock_guard guard(fake::world.mutex);
   std::vector<Extent> extents;
@@ -46,7 +47,7 @@ struct Extent {
   return extents;
 }
 
-// The users of freed bytes, until they have passed.
+// The freed bytes that streams may still use.
 class Shadow {
 public:
   void freed(const Live &live) {
@@ -78,7 +79,7 @@ private:
     std::vector<Passed> after;
   };
   using Positions = std::map<tb_stream *, uint64_t>;
-  // The positions of other streams that are reached before `next` goes on: what it waits for, directly or indirectly.
+  // The positions that other streams reach before `next` continues, because it waits for them directly or indirectly.
   static Positions known_to(tb_stream *next) {
     Positions known{{next, UINT64_MAX}};
     for (bool more = true; more;) {

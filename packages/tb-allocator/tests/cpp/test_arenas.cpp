@@ -1,4 +1,4 @@
-// test_arenas.cpp -- arenas of the table: apart from the rest, entered by threads, and fixed for graphs.
+// test_arenas.cpp -- arenas of the table: their memory is separate, threads enter them, and graphs fix their addresses.
 #include <thread>
 
 #include "heap_fixture.h"
@@ -31,7 +31,7 @@ void a_thread_in_an_arena_takes_from_it_and_others_do_not() {
   Block outside;
   std::thread([&] { outside = make(MiB); }).join();
   CHECK(reserved(arena) > 0 && read(1).allocated_bytes[0].current == static_cast<int64_t>(MiB));
-  CHECK(read().allocated_bytes[0].current == static_cast<int64_t>(MiB)); // the other thread's
+  CHECK(read().allocated_bytes[0].current == static_cast<int64_t>(MiB)); // the allocation of the other thread
   tb_arena *inner = make_arena(0);
   CHECK(table.arena_enter(inner) == arena && table.arena_enter(arena) == inner);
   CHECK(table.arena_enter(nullptr) == arena);
@@ -52,14 +52,14 @@ void a_fixed_arena_keeps_every_address_mapped_and_records_no_event() {
   fake::world.on_unmap = [](char *, uint64_t) { ++unmaps; };
   Block one = make_in(arena, 6 * MiB, first), two = make_in(arena, 6 * MiB, first);
   table.deallocate(one.block);
-  Block larger = make_in(arena, 9 * MiB, first); // does not fit: an ordinary arena would move pages to it
+  Block larger = make_in(arena, 9 * MiB, first); // it fits nowhere; an ordinary arena would remap pages for it
   Block again = make_in(arena, 6 * MiB, first);
   CHECK(again.pointer == one.pointer);
   CHECK(table.record_stream(two.block, second) == TB_OK);
   table.deallocate(two.block);
   first->queued += 1;
   Block third = make_in(arena, 6 * MiB, first);
-  CHECK(third.pointer != two.pointer); // the other stream may still use it, at every launch of the graph
+  CHECK(third.pointer != two.pointer); // the other stream may use it at every launch of the graph
   int64_t held = reserved(arena);
   for (Block &block : {std::ref(again), std::ref(larger), std::ref(third)}) table.deallocate(block.block);
   CHECK(table.empty_cache(-1) == TB_OK && reserved(arena) == held && unmaps == 0);
@@ -77,7 +77,7 @@ void a_block_outlives_its_arena_and_its_memory_follows() {
   memset(block.pointer, 1, 3 * MiB);
   CHECK(fake::world.used > 0);
   table.deallocate(block.block);
-  table.arena_destroy(make_arena(0)); // the next one clears up
+  table.arena_destroy(make_arena(0)); // destroying another arena also frees this one
   CHECK(fake::world.used == 0);
 }
 

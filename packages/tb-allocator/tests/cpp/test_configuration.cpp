@@ -1,4 +1,4 @@
-// test_configuration.cpp -- TB_ALLOC_CONF, and the classes of sizes.
+// test_configuration.cpp -- TB_ALLOC_CONF, and the size classes.
 #include <string>
 
 #include "blocks/bins.h"

@@ -1,5 +1,5 @@
-// test_counters.cpp -- the statistics against a plain account of the same events, in which every value has its peak and
-// sums at any time.
+// test_counters.cpp -- compares the statistics with a simple implementation that updates every peak and sum at each
+// event.
 #include "blocks/counters.h"
 
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 using tb::allocator::Count;
 using tb::allocator::Tally;
 
-// One statistic: both pools together, the small one, the large one.
+// One statistic: of both pools together, of the small pool, and of the large pool.
 struct Account {
   tb_statistic values[3]{};
 
@@ -77,7 +77,7 @@ void statistics_are_those_of_a_plain_account(uint32_t seed) {
   tb::allocator::Counters counters;
   Accounts plain;
   std::vector<Block> live, pending;
-  int apart = 0; // steps at which the peaks of active and of allocated blocks differ
+  int apart = 0; // the number of steps at which the peaks of active and of allocated blocks differ
   auto pick = [&](std::vector<Block> &from) {
     std::swap(from[static_cast<size_t>(below(static_cast<uint32_t>(from.size())))], from.back());
     Block block = from.back();
@@ -85,7 +85,7 @@ void statistics_are_those_of_a_plain_account(uint32_t seed) {
     return block;
   };
   for (int step = 0; step < 200000; ++step) {
-    // Now more is allocated than freed, now less; pending blocks come and go in between.
+    // Phases in which more is allocated than freed alternate with others. Pending blocks come and go in both.
     bool grows = step / 1000 % 2 == 0;
     bool large = below(2);
     switch (int64_t what = below(1000); what) {
@@ -100,7 +100,7 @@ void statistics_are_those_of_a_plain_account(uint32_t seed) {
       break;
     }
     default:
-      if (what < 100) { // what a thread's cache did
+      if (what < 100) { // the changes of a thread's cache
         Tally blocks, bytes;
         for (int64_t i = below(9); i > 0; --i) {
           bool up = below(2) || blocks.current <= 0;
@@ -133,7 +133,8 @@ void statistics_are_those_of_a_plain_account(uint32_t seed) {
         Block block = pick(live);
         plain.allocation.change(block.large, -1);
         plain.allocated_bytes.change(block.large, -block.bytes);
-        if (step % 20000 < 10000 && below(3) == 0) { // and half of the time none is pending for long
+        // In half of the steps frees may become pending.
+        if (step % 20000 < 10000 && below(3) == 0) {
           counters.leave(block.large, static_cast<uint64_t>(block.bytes));
           pending.push_back(block);
         } else {

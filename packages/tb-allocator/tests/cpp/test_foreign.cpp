@@ -1,5 +1,4 @@
-// test_foreign.cpp -- the functions that PyTorch's pluggable allocator calls: their failures cannot be tested through
-// C.
+// test_foreign.cpp -- the functions that PyTorch's pluggable allocator calls. They throw, so they are tested in C++.
 #include "interop/foreign.h"
 
 #include <stdexcept>
@@ -9,7 +8,7 @@
 namespace {
 
 constexpr uint64_t size = 1 << 20;
-void *native(tb_stream *stream) { return stream; } // of the fake driver
+void *native(tb_stream *stream) { return stream; } // the fake driver's native handles are its streams
 
 void memory_without_a_driver_for_native_streams_comes_on_the_default_stream() {
   void *pointer = tb_torch_alloc(size, 0, nullptr);
@@ -81,11 +80,11 @@ void a_pool_has_memory_of_its_own_for_its_streams() {
   auto own = [] { return read().allocated_bytes[0].current; };
   tb_torch_begin_allocate_to_pool(0, id, [=](void *stream) { return stream == native(captured); });
   void *inside = allocate(captured);
-  CHECK(own() == 0); // of the device's own memory
+  CHECK(own() == 0); // the device's ordinary memory is not used
   void *outside = allocate(other);
   CHECK(own() == size);
   tb_torch_free(inside, size, 0, native(captured));
-  CHECK(allocate(captured) == inside); // a replay of the graph finds the same addresses
+  CHECK(allocate(captured) == inside); // a replay of the graph needs the same addresses
   tb_torch_end_allocate_to_pool(0, id);
   void *after = allocate(captured);
   CHECK(own() == 2 * size);
@@ -97,7 +96,7 @@ void a_pool_has_memory_of_its_own_for_its_streams() {
   CHECK(fake::world.used == used); // the other graph still uses it
   tb_torch_release_pool(0, id);
   CHECK(fake::world.used < used);
-  tb_torch_release_pool(0, id); // says so on standard error
+  tb_torch_release_pool(0, id); // prints an error to stderr
   tb_torch_free(after, size, 0, native(captured));
   tb_torch_free(outside, size, 0, native(other));
   CHECK(own() == 0);
@@ -105,7 +104,7 @@ void a_pool_has_memory_of_its_own_for_its_streams() {
 
 void an_address_of_somebody_else_changes_nothing() {
   int somewhere = 0;
-  tb_torch_free(&somewhere, 4, 0, nullptr); // says so on standard error
+  tb_torch_free(&somewhere, 4, 0, nullptr); // prints an error to stderr
   tb_torch_free(nullptr, 0, 0, nullptr);
   tb_torch_record_stream(&somewhere, nullptr);
   CHECK(tb_torch_alloc(0, 0, nullptr) == nullptr);

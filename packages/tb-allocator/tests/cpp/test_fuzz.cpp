@@ -1,8 +1,8 @@
-// test_fuzz.cpp -- random operations over several streams against a shadow of every byte range.
+// test_fuzz.cpp -- random operations on several streams, checked against a shadow of every byte range.
 //
 // Promises: allocated blocks never overlap, neither by address nor in memory. Memory is allocated again only in stream
-// order, when all streams that used it have passed, or when the new stream waits for them. No address is unmapped that
-// queued work may use. Addresses are aligned. The counts add up after every step and return to zero at the end.
+// order, after all streams that used it have passed, or if the new stream waits for them. No address is unmapped that
+// queued work may use. Addresses are aligned. The statistics are consistent after every step and zero at the end.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -119,7 +119,7 @@ void fuzz(bool growing, uint64_t seed, int steps) {
     CHECK(now.reserved_bytes[0].current >= now.active_bytes[0].current + now.inactive_split_bytes[0].current);
     CHECK(now.inactive_split[0].current >= 0 && now.inactive_split_bytes[0].current >= 0);
   }
-  CHECK(failures > 0 || steps < 5000); // the capacity was reached
+  CHECK(failures > 0 || steps < 5000); // the test has reached the capacity
   while (!all.empty()) give_back(all.size() - 1);
   fake::complete_all();
   CHECK(heap.empty_cache() == TB_OK);
@@ -141,7 +141,7 @@ void fuzz(bool growing, uint64_t seed, int steps) {
   CHECK(fake::world.events.empty());
   fprintf(stderr, "fuzz growing=%d seed=%llu: %d steps, %d out of memory, %d pages mapped, %d waits\n", growing,
           static_cast<unsigned long long>(seed), steps, failures, fake::world.maps.load(), fake::world.waits.load());
-  CHECK(!growing || (fake::world.maps > 300 && fake::world.waits > 0)); // pages moved, also between streams
+  CHECK(!growing || (fake::world.maps > 300 && fake::world.waits > 0)); // pages were remapped, also between streams
 }
 
 } // namespace

@@ -1,9 +1,9 @@
-// test_heap.cpp -- the promises of the allocator one by one, through the C table, over a driver that the test moves.
+// test_heap.cpp -- the promises of the allocator one by one, through the C table, over the fake driver.
 #include "heap_fixture.h"
 
 namespace {
 
-constexpr uint64_t piece = uint64_t{64} << 10; // too large for a thread's cache, so free ones are the heap's at once
+constexpr uint64_t piece = uint64_t{64} << 10; // too large for a thread's cache, so a free goes directly to the heap
 
 void size_zero_is_null() {
   Block none{&none, reinterpret_cast<tb_block *>(&none)};
@@ -40,7 +40,7 @@ void the_smallest_fitting_block_is_taken() {
   std::vector<Block> blocks;
   for (uint64_t size : sizes) {
     blocks.push_back(make(size));
-    held.push_back(make(512)); // keeps them apart
+    held.push_back(make(512)); // keeps free blocks from being merged
   }
   for (Block block : blocks) table.deallocate(block.block);
   Block ten = make(100 << 10);
@@ -74,18 +74,18 @@ void out_of_memory_gives_back_what_is_cached_and_tries_again() {
   Block cached = make(30 * MiB, one);
   two->queued = one->queued = 1;
   CHECK(table.record_stream(cached.block, two) == TB_OK);
-  table.deallocate(cached.block); // pending, and then on the wrong stream
+  table.deallocate(cached.block); // pending at first, and afterwards cached for the wrong stream
   int syncs = fake::world.device_syncs;
   Block block = make(32 * MiB, two);
-  CHECK(two->done == 1);                        // its event was waited for
-  CHECK(fake::world.device_syncs == syncs + 1); // before memory went back
+  CHECK(two->done == 1);                        // the allocator waited for the event
+  CHECK(fake::world.device_syncs == syncs + 1); // and synchronized before it freed memory
   CHECK(read().num_alloc_retries == 1 && read().num_ooms == 0 && read().num_sync_all_streams == 1);
   table.deallocate(block.block);
   reset();
   fake::world.capacity = capacity;
 }
 
-void out_of_memory_leaves_the_outs_alone_and_tells_the_figures() {
+void out_of_memory_leaves_the_outs_alone_and_reports_the_figures() {
   uint64_t capacity = std::exchange(fake::world.capacity, 40 * MiB);
   tb_stream *one = fake::new_stream(), *two = fake::new_stream();
   Block held = make(4 * MiB, one), more = make(100, two);
@@ -103,7 +103,7 @@ void out_of_memory_leaves_the_outs_alone_and_tells_the_figures() {
       abort();
     }
   CHECK(read().num_ooms == 1);
-  Block smaller = make(18 * MiB, two); // the driver's last
+  Block smaller = make(18 * MiB, two); // uses up the driver's memory
   CHECK(table.allocate(0, uint64_t{1} << 60, two, &out.pointer, &out.block) == TB_OUT_OF_MEMORY);
   CHECK(table.allocate(0, UINT64_MAX, two, &out.pointer, &out.block) == TB_OUT_OF_MEMORY);
   for (Block block : {held, more, smaller}) table.deallocate(block.block);
@@ -113,7 +113,7 @@ void out_of_memory_leaves_the_outs_alone_and_tells_the_figures() {
 
 void near_the_end_a_segment_shrinks_to_the_request() {
   uint64_t capacity = std::exchange(fake::world.capacity, 8 * MiB);
-  Block block = make(5 * MiB); // no room for a shared segment of 20 MiB
+  Block block = make(5 * MiB); // there is no room for a shared segment of 20 MiB
   CHECK(read().reserved_bytes[2].current == static_cast<int64_t>(6 * MiB));
   table.deallocate(block.block);
   reset();
@@ -129,7 +129,7 @@ void the_limit_bounds_reserved_memory() {
   CHECK(tb::host.take_error(&error) && strstr(error.text, "limit of 30.00 MiB") &&
         strstr(error.text, "set_memory_limit"));
   table.deallocate(block.block);
-  block = make(22 * MiB); // the cached 20 MiB went back
+  block = make(22 * MiB); // the cached 20 MiB were returned to the driver first
   table.deallocate(block.block);
   CHECK(table.set_limit(0, UINT64_MAX) == TB_OK);
   reset();
@@ -230,7 +230,7 @@ void an_older_caller_gets_the_fields_it_knows() {
 void freeing_twice_is_ignored() {
   Block block = make(100);
   table.deallocate(block.block);
-  table.deallocate(block.block); // says so on stderr
+  table.deallocate(block.block); // prints an error to stderr
   CHECK(read().allocation[0].current == 0);
   reset();
 }
@@ -248,11 +248,11 @@ void after_fork_and_shutdown_nothing_happens() {
   fake::forked = 1;
   table.deallocate(block.block);
   fake::forked = 0;
-  CHECK(read().allocation[0].current == 1); // not given back
+  CHECK(read().allocation[0].current == 1); // the forked child did not free it
   CHECK(fake::world.on_shutdowns == 1);
   static_cast<char *>(block.pointer)[0] = 1;
   fake::world.shutdowns.front()(nullptr);
-  static_cast<char *>(block.pointer)[99] = 1; // still there for late readers
+  static_cast<char *>(block.pointer)[99] = 1; // still accessible for code that reads late
   CHECK(fake::world.device_memory.size() == 1 && fake::world.events.empty());
   table.deallocate(block.block);
   CHECK(table.allocate(0, 10, nullptr, &out.pointer, &out.block) == TB_FAILED_PRECONDITION);
@@ -268,7 +268,7 @@ int main() {
   the_smallest_fitting_block_is_taken();
   segments_have_the_sizes_of_the_pools();
   out_of_memory_gives_back_what_is_cached_and_tries_again();
-  out_of_memory_leaves_the_outs_alone_and_tells_the_figures();
+  out_of_memory_leaves_the_outs_alone_and_reports_the_figures();
   near_the_end_a_segment_shrinks_to_the_request();
   the_limit_bounds_reserved_memory();
   find_knows_interior_pointers_of_live_blocks();

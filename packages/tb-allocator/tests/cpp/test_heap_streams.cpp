@@ -1,4 +1,4 @@
-// test_heap_streams.cpp -- memory and streams: what is reused when, and what waits for what.
+// test_heap_streams.cpp -- memory and streams: when memory is reused, and when the allocator waits.
 #include <chrono>
 
 #include "heap_fixture.h"
@@ -9,7 +9,7 @@ constexpr uint64_t piece = uint64_t{64} << 10; // too large for a thread's cache
 
 void memory_is_reused_at_once_on_its_own_stream_only() {
   tb_stream *one = fake::new_stream(), *two = fake::new_stream();
-  one->queued = 5; // work in flight
+  one->queued = 5; // work that is not done yet
   Block first = make(1000, one);
   table.deallocate(first.block);
   Block other = make(1000, two);
@@ -40,16 +40,16 @@ void a_recorded_block_waits_for_its_streams() {
   second->queued = 1;
   int records = fake::world.event_records;
   table.deallocate(block.block);
-  CHECK(fake::world.event_records == records + 2); // one a stream
+  CHECK(fake::world.event_records == records + 2); // one event for each stream
   CHECK(read().allocation[0].current == 0 && read().active[0].current == 1);
-  user->queued = 9; // later work does not count
+  user->queued = 9; // work after the free does not delay reuse
   Block other = make(1000, own);
   CHECK(other.pointer != block.pointer);
   user->done = 3;
   Block third = make(1000, own);
   CHECK(third.pointer != block.pointer); // the second stream still uses it
   second->done = 1;
-  Block missing = make(2 * MiB, own); // nothing cached fits, so all that is pending is looked at
+  Block missing = make(2 * MiB, own); // no cached block fits, so the allocator queries all pending blocks
   CHECK(read().active[0].current == 3);
   Block fourth = make(1000, own);
   CHECK(fourth.pointer == block.pointer);
@@ -57,7 +57,7 @@ void a_recorded_block_waits_for_its_streams() {
   reset();
 }
 
-// Frees a block of `own` that `user` was recorded on, and still uses.
+// Frees a block of `own` while the recorded stream `user` still uses it.
 void leave_pending(tb_stream *own, tb_stream *user, uint64_t size) {
   user->queued = user->done + 1;
   Block block = make(size, own);
@@ -73,7 +73,7 @@ void pending_streams_cost_cached_allocations_no_query() {
   int queries = fake::world.event_queries, records = fake::world.event_records;
   for (int i = 0; i < 10000; ++i) table.deallocate(make(600, own).block);
   CHECK(fake::world.event_queries == queries && read().active[0].current == 16);
-  // What is too large for a thread's cache looks now and then: how often depends on time alone.
+  // Allocations that are too large for a thread's cache query events from time to time; only time decides how often.
   table.deallocate(make(piece, own).block);
   queries = fake::world.event_queries;
   auto begin = std::chrono::steady_clock::now();
@@ -83,12 +83,12 @@ void pending_streams_cost_cached_allocations_no_query() {
   for (tb_stream *user : users) user->done = user->queued.load();
   begin = std::chrono::steady_clock::now();
   while (read().active[0].current) {
-    table.deallocate(make(piece, own).block); // seen without a shortage
+    table.deallocate(make(piece, own).block); // finds the completed events although there is no shortage
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
   }
   queries = fake::world.event_queries;
   table.deallocate(make(piece, own).block);
-  CHECK(fake::world.event_queries == queries); // nothing pending, nothing asked
+  CHECK(fake::world.event_queries == queries); // without pending blocks no event is queried
   reset();
 }
 
@@ -97,7 +97,7 @@ void without_an_event_deallocate_waits() {
   fresh->queued = user->queued = 4;
   Block block = make(1000, own);
   CHECK(table.record_stream(block.block, fresh) == TB_OK);
-  fake::world.fail_event_create = 3; // on every device
+  fake::world.fail_event_create = 3; // calls of all devices count
   table.deallocate(block.block);
   CHECK(fake::world.fail_event_create == 1);
   fake::world.fail_event_create = 0;
@@ -115,7 +115,7 @@ void a_stream_of_another_device_gets_an_event_of_its_device() {
     Block block = make(1000, own);
     CHECK(table.record_stream(block.block, abroad) == TB_OK);
     table.deallocate(block.block);
-    CHECK(read().active[0].current == 1); // it waits, so there is an event
+    CHECK(read().active[0].current == 1); // the block is pending, so there is an event
     CHECK(abroad->done == done);
     abroad->done = position;
     reset();
@@ -130,12 +130,12 @@ void the_failure_of_queued_work_is_reported_by_the_next_allocation() {
   table.deallocate(block.block);
   fake::world.query_failure = TB_INTERNAL;
   Block out{&out, nullptr};
-  CHECK(table.allocate(0, 30 * MiB, own, &out.pointer, &out.block) == TB_INTERNAL); // it looks, as nothing fits
+  CHECK(table.allocate(0, 30 * MiB, own, &out.pointer, &out.block) == TB_INTERNAL); // queries events: no block fits
   CHECK(out.pointer == &out);
   tb_error error{};
   CHECK(tb::host.take_error(&error) && std::string(error.text) == "a queued kernel failed");
   Block again = make(1000, own);
-  CHECK(again.pointer == block.pointer); // over, if badly
+  CHECK(again.pointer == block.pointer); // the failed work is over
   table.deallocate(again.block);
   reset();
 }

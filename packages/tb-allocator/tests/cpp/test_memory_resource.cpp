@@ -46,10 +46,10 @@ void memory_is_used_again_in_the_order_of_the_stream_that_gave_it_back() {
   tb::StreamMemoryResource device(table, 0);
   tb_stream *first = fake::new_stream(), *second = fake::new_stream();
   void *pointer = device.allocate(first, 1 << 20);
-  ++second->queued; // works on the memory
+  ++second->queued; // work that uses the memory
   device.deallocate(second, pointer, 1 << 20);
   void *again = device.allocate(first, 1 << 20);
-  CHECK(again != pointer); // `second` is not done
+  CHECK(again != pointer); // `second` still uses it
   device.deallocate(first, again, 1 << 20);
   fake::complete_all();
 }
@@ -59,10 +59,10 @@ void resources_are_equal_to_themselves_only() {
   CHECK(one == one && one != two);
 }
 
-void what_cannot_be_had_is_bad_alloc() {
+void a_failed_allocation_throws_bad_alloc() {
   tb::DeviceMemoryResource device(table, 0);
   CHECK(out_of_memory([&] { static_cast<void>(device.allocate(uint64_t{1} << 40, 8)); }));
-  volatile size_t most = SIZE_MAX; // the compiler warns of sizes that it knows
+  volatile size_t most = SIZE_MAX; // volatile, because the compiler warns about a constant of this size
   CHECK(out_of_memory([&] { static_cast<void>(device.allocate(most, 4096)); }));
 }
 
@@ -74,6 +74,6 @@ int main() {
   every_alignment_is_kept_and_all_is_given_back();
   memory_is_used_again_in_the_order_of_the_stream_that_gave_it_back();
   resources_are_equal_to_themselves_only();
-  what_cannot_be_had_is_bad_alloc();
+  a_failed_allocation_throws_bad_alloc();
   printf("ok\n");
 }

@@ -1,4 +1,4 @@
-// test_pinned.cpp -- pinned memory: what is reserved follows what is in use, whatever the sizes, and faults lose
+// test_pinned.cpp -- pinned memory: reserved memory stays close to the memory in use for all sizes, and faults lose
 // nothing.
 #include <algorithm>
 #include <cstring>
@@ -24,7 +24,7 @@ struct Pinned {
   tb::Driver driver{&fake::api, nullptr};
   tb::allocator::Heap heap{driver, std::make_unique<tb::allocator::HostSource>(driver),
                            tb::allocator::pinned_policy({})};
-  uint64_t in_use = 0, most_in_use = 0; // bytes as asked
+  uint64_t in_use = 0, most_in_use = 0; // requested bytes
 
   tb_status allocate(uint64_t size, Item *out) {
     void *pointer = nullptr;
@@ -62,13 +62,13 @@ struct Pinned {
   }
 };
 
-// At every moment, so also at that of the most bytes; above 64 KiB there is no exception.
-void what_is_reserved_follows_what_is_in_use() {
+// Above 64 KiB the bound holds after every allocation.
+void reserved_memory_follows_the_memory_in_use() {
   std::mt19937_64 random(7);
   Pinned pinned;
   std::vector<Item> items;
   for (int step = 0; step < 20000; ++step) {
-    uint64_t most = step / 1000 % 2 ? 4 * MiB : 400 * KiB; // the kinds of sizes alternate
+    uint64_t most = step / 1000 % 2 ? 4 * MiB : 400 * KiB; // phases of large and of small sizes alternate
     if (random() % 100 < 53 && pinned.in_use < 60 * MiB) {
       items.push_back(pinned.make(64 * KiB + 1 + random() % most));
       CHECK(static_cast<double>(pinned.reserved()) <= 1.06 * static_cast<double>(pinned.most_in_use));
@@ -82,22 +82,23 @@ void what_is_reserved_follows_what_is_in_use() {
   pinned.end();
 }
 
-void what_fits_needs_no_call() {
+void a_block_that_fits_needs_no_driver_call() {
   Pinned pinned;
   Item large = pinned.make(20 * MiB), small = pinned.make(100 * KiB);
   pinned.free(small);
   int calls = fake::world.allocations + fake::world.frees;
   for (int again = 0; again < 3; ++again)
-    for (uint64_t size : {100 * KiB, 99 * KiB, 64 * KiB + 1}) pinned.free(pinned.make(size)); // within the slack
+    // The slack allows these without a driver call.
+    for (uint64_t size : {100 * KiB, 99 * KiB, 64 * KiB + 1}) pinned.free(pinned.make(size));
   CHECK(fake::world.allocations + fake::world.frees == calls);
   pinned.free(large);
-  Item part = pinned.make(10 * MiB); // not within it
+  Item part = pinned.make(10 * MiB); // more than the slack allows
   CHECK(pinned.reserved() <= 20 * MiB + MiB);
   pinned.free(part);
   pinned.end();
 }
 
-void what_a_stream_still_uses_stays() {
+void a_block_that_a_stream_still_uses_is_kept() {
   tb_stream *user = fake::new_stream();
   Pinned pinned;
   Item used = pinned.make(4 * MiB);
@@ -108,7 +109,7 @@ void what_a_stream_still_uses_stays() {
   CHECK(fake::world.host_memory.count(used.pointer) && larger.pointer != used.pointer);
   pinned.free(larger);
   user->done = 1;
-  pinned.free(pinned.make(12 * MiB)); // both are idle now: back they go
+  pinned.free(pinned.make(12 * MiB)); // both are idle now, so they are returned to the driver
   CHECK(fake::world.host_memory.size() == 1 && pinned.reserved() == 12 * MiB);
   pinned.end();
 }
@@ -116,7 +117,7 @@ void what_a_stream_still_uses_stays() {
 int calls_until_failure = 0;
 bool fails() { return calls_until_failure > 0 && --calls_until_failure == 0; }
 
-// Each call about memory fails once, in whatever it is needed for; a driver that fails to free keeps nothing.
+// Each memory call of the driver fails once. A driver whose free fails has freed the memory nevertheless.
 void a_fault_at_every_call_leaves_exact_statistics() {
   static const tb_driver_api good = fake::api;
   fake::api.mem_alloc_host = [](tb_driver *self, int32_t device, uint64_t size, uint64_t flags, void **out) {
@@ -142,7 +143,7 @@ void a_fault_at_every_call_leaves_exact_statistics() {
       if (first == TB_OK) pinned.free(item);
       if (other == TB_OK) pinned.free(second);
     }
-    bool over = calls_until_failure > 0; // there were fewer calls
+    bool over = calls_until_failure > 0; // there were fewer calls, so none failed
     calls_until_failure = 0;
     CHECK(over || failed == before + 1);
     pinned.end();
@@ -156,8 +157,8 @@ void a_fault_at_every_call_leaves_exact_statistics() {
 
 int main() {
   fake::install();
-  what_is_reserved_follows_what_is_in_use();
-  what_fits_needs_no_call();
-  what_a_stream_still_uses_stays();
+  reserved_memory_follows_the_memory_in_use();
+  a_block_that_fits_needs_no_driver_call();
+  a_block_that_a_stream_still_uses_is_kept();
   a_fault_at_every_call_leaves_exact_statistics();
 }

@@ -1,5 +1,5 @@
-// test_placement.cpp -- where a plan puts blocks: never two that live together on one byte, in hardly more than the
-// most bytes alive, and streams apart as far as that has room.
+// test_placement.cpp -- the placement of a plan's blocks: blocks that are alive at the same time do not overlap, the
+// total is hardly more than the most live bytes, and streams use separate memory as far as there is room.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,13 +15,13 @@ using tb::allocator::Placement;
 
 constexpr uint64_t MiB = uint64_t{1} << 20;
 
-// What happens to somebody's bytes: visits (earlier, later) wherever a block gets bytes that another one had.
+// Calls visit(earlier, later) whenever a block gets bytes that another block had before.
 template <class Visit> void follow(const Blocks &blocks, const Placement &placement, Visit visit) {
   struct Part {
     uint64_t to;
     uint32_t block;
   };
-  std::map<uint64_t, Part> bytes; // by start: who had them last
+  std::map<uint64_t, Part> bytes; // by start: the block that had the bytes last
   for (uint32_t at = 0; at < blocks.size(); ++at) {
     uint64_t from = placement.offsets[at], to = from + blocks[at].size;
     CHECK(to <= placement.bytes && from % 512 == 0);
@@ -30,7 +30,7 @@ template <class Visit> void follow(const Blocks &blocks, const Placement &placem
     while (one != bytes.end() && one->first < to) {
       auto [start, part] = *one;
       one = bytes.erase(one);
-      CHECK(blocks[part.block].to <= at); // else both are alive
+      CHECK(blocks[part.block].to <= at); // otherwise both would be alive at once
       visit(part.block, at);
       if (start < from) bytes[start] = {from, part.block};
       if (part.to > to) bytes[to] = part;
@@ -45,7 +45,8 @@ size_t handovers(const Blocks &blocks, const Placement &placement) {
   return count;
 }
 
-// A program that allocates up to `limit` bytes, in sizes distributed evenly by magnitude, and frees young blocks first.
+// A program that allocates up to `limit` bytes. The logarithms of sizes are distributed evenly, and young blocks are
+// freed first.
 class Program {
 public:
   explicit Program(uint64_t seed) : random_(seed) {}
@@ -95,7 +96,7 @@ void blocks_alive_together_never_overlap() {
   }
 }
 
-// Sizes up to an eighth of all that is alive, mixed over 8 streams: no simple order of filling leaves less than 2 %.
+// Sizes of up to an eighth of all live bytes, mixed over 8 streams. Any simple order of placement wastes at least 2 %.
 void the_hardest_mix_fits() {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     Program program(seed);
@@ -107,7 +108,7 @@ void the_hardest_mix_fits() {
   }
 }
 
-// One stream holds much all the time, another little: there is room for both.
+// One stream always uses much memory and another one little, so there is room for both.
 Blocks side_by_side(uint64_t size_of_the_second, int steps) {
   Blocks blocks;
   for (int step = 0; step < steps; ++step) {
@@ -125,7 +126,8 @@ void streams_stay_apart_where_there_is_room() {
   CHECK(placement.bytes <= tb::allocator::most_bytes(placement.peak));
 }
 
-// The second stream's most is while the first has less: not all of it has room beside the first one's most.
+// The second stream's peak is at a time when the first one uses less, so not all of it fits beside the first one's
+// peak.
 void only_what_has_no_room_of_its_own_shares() {
   Blocks blocks;
   for (int step = 0; step < 20; ++step) {

@@ -1,7 +1,7 @@
-// test_plan.cpp -- plans: steps that repeat, diverge anywhere, escape and recover, over several streams.
+// test_plan.cpp -- plans: steps on several streams that repeat, diverge anywhere, leave blocks alive, and recover.
 //
-// Promises: whatever a step does, live blocks never overlap, and memory changes streams only in their order; a step
-// that goes as planned is served from its places without a driver call that moves memory; statistics add up.
+// Promises: whatever a step does, live blocks never overlap, and another stream gets memory only in stream order. A
+// step that goes as planned gets its planned places without a driver call about memory. Statistics are consistent.
 #include <cstring>
 #include <random>
 
@@ -17,7 +17,7 @@ using tb::allocator::Plan;
 
 struct Operation {
   enum Kind { allocate, free, record } kind;
-  uint32_t block; // of the step, numbered by allocation
+  uint32_t block; // the number of the block's allocation in the step
   uint64_t size = 0;
   uint32_t stream = 0;
 };
@@ -54,7 +54,7 @@ Step some_step(std::mt19937_64 &random, uint32_t streams) {
     }
   }
   for (size_t index = 0; index < live.size(); ++index)
-    if (index % 3) step.push_back({Operation::free, live[index]}); // the others outlive the step
+    if (index % 3) step.push_back({Operation::free, live[index]}); // the other blocks outlive the step
   return step;
 }
 
@@ -96,7 +96,7 @@ public:
       CHECK(live.pointer + live.block->size <= other.pointer || other.pointer + other.block->size <= live.pointer);
     shadow.allocated(live);
     live.pointer[0] = live.pointer[size - 1] = static_cast<char>(live.mark);
-    ++live.stream->queued; // its first use
+    ++live.stream->queued; // the block's first use
     all[key] = live;
   }
   void free(uint64_t key) {
@@ -139,7 +139,8 @@ Plan::State state_of(Machine &machine, Plan &plan) {
   return planner_of(*machine.heap).read_plan(plan, [](const Plan &one) { return one.state; });
 }
 
-// Runs the step as repetition `turn`; what the last one left alive is freed in the middle, as programs do.
+// Runs the step as repetition `turn`. Blocks that the last repetition left alive are freed in its middle, as in real
+// programs.
 void play(Machine &machine, const Step &step, uint64_t turn, std::mt19937_64 &random, size_t until = SIZE_MAX) {
   std::vector<uint64_t> left;
   for (auto &[key, live] : machine.all) left.push_back(key);
@@ -178,7 +179,7 @@ void a_step_that_repeats_needs_no_memory_calls(bool growing, uint32_t streams) {
     CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
     int before = calls();
     play(machine, step, turn, random);
-    if (turn >= 4) CHECK(calls() == before); // what outlives the step has its cached memory by then
+    if (turn >= 4) CHECK(calls() == before); // by then memory is cached for blocks that outlive the step
     CHECK(streams > 1 || turn < 2 || fake::world.waits == 0 || growing);
     planner_of(*machine.heap).end_step(plan, true);
   }
@@ -189,7 +190,7 @@ void a_step_that_repeats_needs_no_memory_calls(bool growing, uint32_t streams) {
   CHECK(machine.heap->snapshot().size() > 1000);
 }
 
-// Steps that change at a random place, now and then for good.
+// Steps that change at a random place, sometimes permanently.
 void random_steps(bool growing, uint64_t seed, uint64_t turns, uint64_t *replays, uint64_t *divergences) {
   std::mt19937_64 random(seed);
   Machine machine(growing);
@@ -204,15 +205,15 @@ void random_steps(bool growing, uint64_t seed, uint64_t turns, uint64_t *replays
     Operation &one = changed[random() % changed.size()];
     if (choice == 0 && one.kind == Operation::allocate) one.size = some_size(random);
     if (choice == 1) one.stream = static_cast<uint32_t>(random() % stream_count);
-    if (choice == 2 && one.kind == Operation::free) one.kind = Operation::record; // it escapes
+    if (choice == 2 && one.kind == Operation::free) one.kind = Operation::record; // the block is not freed in the step
     if (choice == 3) until = random() % changed.size();
     if (choice == 4) {
       auto place = changed.begin() + static_cast<ptrdiff_t>(random() % changed.size());
-      auto block = static_cast<uint32_t>(500 + changed.size()); // steps grow, so that it is another each time
+      auto block = static_cast<uint32_t>(500 + changed.size()); // steps grow, so the number is always a new one
       changed.insert(place, {Operation::allocate, block, some_size(random), 0});
     }
     if (choice == 5)
-      for (size_t at = 0; at + 1 < changed.size(); at += 1 + random() % 9) // frees at other times
+      for (size_t at = 0; at + 1 < changed.size(); at += 1 + random() % 9) // frees happen at other times
         if (changed[at].kind == Operation::free && changed[at + 1].block != changed[at].block)
           std::swap(changed[at], changed[at + 1]);
     if (random() % 15 == 0) step = changed;
@@ -227,7 +228,7 @@ void random_steps(bool growing, uint64_t seed, uint64_t turns, uint64_t *replays
   *divergences += plan.figures.divergences;
 }
 
-// The place of a block that is still allocated is not given away, and the plan recovers when it is made again.
+// The place of a block that is still allocated is not used again, and the plan recovers once it is made again.
 void a_block_that_escapes_keeps_its_bytes() {
   std::mt19937_64 random(7);
   Machine machine(true);
@@ -246,7 +247,7 @@ void a_block_that_escapes_keeps_its_bytes() {
   CHECK(plan.figures.replays == 1);
   CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
   machine.allocate(2000, 5 * MiB, 0);
-  machine.allocate(2001, 5 * MiB, 0); // the first one's place, which is not free
+  machine.allocate(2001, 5 * MiB, 0); // its planned place is that of the first block, which is not free
   CHECK(state_of(machine, plan) == Plan::State::diverged);
   planner_of(*machine.heap).end_step(plan, true);
   machine.free(2001);
@@ -266,11 +267,11 @@ void a_block_that_escapes_keeps_its_bytes() {
            {Operation::free, 0},
            {Operation::allocate, 1, 5 * MiB, 0},
            {Operation::free, 1}});
-  CHECK(plan.figures.replays == 2); // with 2000 still alive until its middle, outside of the new places
+  CHECK(plan.figures.replays == 2); // block 2000 is outside of the new places and alive until the middle
 }
 
-// A request that finds no memory gets what the plan holds, and the step goes on.
-void memory_of_a_plan_is_there_for_those_in_need(bool growing) {
+// An allocation that finds no memory gets the memory that the plan reserves, and the step continues.
+void memory_of_a_plan_is_used_when_memory_runs_out(bool growing) {
   std::mt19937_64 random(9);
   Machine machine(growing, 64 * MiB);
   Plan &plan = *planner_of(*machine.heap).plan("step", 1);
@@ -291,13 +292,13 @@ void memory_of_a_plan_is_there_for_those_in_need(bool growing) {
   CHECK(state_of(machine, plan) == Plan::State::replaying && plan.figures.replays == 2);
 }
 
-void what_cannot_be_planned_is_refused() {
+void invalid_calls_of_a_planner_are_refused() {
   Machine machine(true);
   Plan &plan = *planner_of(*machine.heap).plan("step", 1), &other = *planner_of(*machine.heap).plan("other", 1);
   CHECK(planner_of(*machine.heap).begin_step(plan) == TB_OK);
   CHECK(planner_of(*machine.heap).begin_step(other) == TB_FAILED_PRECONDITION);
   CHECK(planner_of(*machine.heap).reset_plan(plan) == TB_FAILED_PRECONDITION);
-  planner_of(*machine.heap).end_step(other, true); // not its step
+  planner_of(*machine.heap).end_step(other, true); // ends another plan's step
   CHECK(planner_of(*machine.heap).begin_step(plan) == TB_FAILED_PRECONDITION);
   planner_of(*machine.heap).end_step(plan, true);
   CHECK(machine.heap->pause(true) == TB_OK);
@@ -310,15 +311,15 @@ void what_cannot_be_planned_is_refused() {
 int main(int count, char **arguments) {
   fake::install();
   uint64_t turns = count > 1 ? static_cast<uint64_t>(atoll(arguments[1])) : 120;
-  what_cannot_be_planned_is_refused();
+  invalid_calls_of_a_planner_are_refused();
   a_block_that_escapes_keeps_its_bytes();
   for (bool growing : {false, true}) {
     for (uint32_t streams : {1u, 3u}) a_step_that_repeats_needs_no_memory_calls(growing, streams);
-    memory_of_a_plan_is_there_for_those_in_need(growing);
+    memory_of_a_plan_is_used_when_memory_runs_out(growing);
     uint64_t replays = 0, divergences = 0;
     for (uint64_t seed = 1; seed <= 12; ++seed) random_steps(growing, seed, turns, &replays, &divergences);
     fprintf(stderr, "plan growing=%d: %llu steps replayed, %llu diverged\n", growing,
             static_cast<unsigned long long>(replays), static_cast<unsigned long long>(divergences));
-    CHECK(replays > turns && divergences > turns); // of 12 * turns
+    CHECK(replays > turns && divergences > turns); // of 12 * turns steps
   }
 }

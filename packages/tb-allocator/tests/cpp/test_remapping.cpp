@@ -1,5 +1,5 @@
-// test_remapping.cpp -- blocks in parts of pages that other blocks use: each byte is somebody's once, and everything
-// comes back.
+// test_remapping.cpp -- blocks made of parts of pages that other blocks use: no byte belongs to two blocks, and all
+// memory is freed in the end.
 #include <algorithm>
 #include <cstring>
 
@@ -14,11 +14,11 @@ constexpr uint64_t capacity = 6 * MiB; // three pages
 
 Shadow *shadow_of_unmap;
 
-// Three pages, of which the end of the first and the start of the last are free, and a block made of the two.
+// Three pages, of which the end of the first and the start of the last are free, and a block made of these two parts.
 struct Remapped {
   std::unique_ptr<tb::allocator::Heap> heap;
   tb_stream *stream = fake::new_stream();
-  std::vector<Live> all; // the last is the remapped one
+  std::vector<Live> all; // the last block is the remapped one
   Shadow shadow;
 
   Remapped() {
@@ -88,7 +88,7 @@ struct Remapped {
 void the_last_parts_of_pages_make_a_block_of_their_own() {
   Remapped memory;
   CHECK(memory.fill() == TB_OK);
-  CHECK(fake::world.mapped.size() == 5); // three pages, two of them twice
+  CHECK(fake::world.mapped.size() == 5); // three pages, two of which are mapped twice
   memory.check_contents();
   tb_allocator_statistics full = memory.statistics();
   CHECK(full.reserved_bytes[0].current == capacity && full.active_bytes[0].current == capacity);
@@ -107,7 +107,7 @@ void remapped_memory_is_used_again_in_any_form() {
   memory.check_contents();
   CHECK(memory.allocate(512) == TB_OUT_OF_MEMORY);
   while (!memory.all.empty()) memory.free(0);
-  CHECK(memory.allocate(capacity) == TB_OK); // whole pages again
+  CHECK(memory.allocate(capacity) == TB_OK); // the pages are whole again
   memory.statistics();
 }
 
@@ -115,9 +115,9 @@ void pages_stay_mapped_until_the_stream_is_done_with_the_block() {
   Remapped memory;
   CHECK(memory.fill() == TB_OK);
   char *address = memory.all.back().pointer;
-  memory.stream->queued = 5; // they still use it; the shadow looks at each page that is unmapped
+  memory.stream->queued = 5; // the stream still uses the blocks; the shadow checks each page that is unmapped
   while (!memory.all.empty()) memory.free(0);
-  CHECK(memory.allocate(capacity) == TB_OK); // of the same stream, so it need not wait
+  CHECK(memory.allocate(capacity) == TB_OK); // needs no wait, because it is for the same stream
   CHECK(fake::world.mapped.count(address - MiB) == 1);
   memory.free(0);
   memory.stream->done = 5;
@@ -148,7 +148,7 @@ void a_pause_keeps_address_and_contents() {
     fake::world.capacity = capacity - 1;
     CHECK(memory.heap->resume() == TB_OUT_OF_MEMORY && fake::world.used == 0 && fake::world.mapped.empty());
     fake::world.capacity = capacity;
-    fake::world.fail_map = 5; // the last second mapping
+    fake::world.fail_map = 5; // the last of the second mappings fails
     CHECK(memory.heap->resume() == TB_INTERNAL && fake::world.used == 0 && fake::world.mapped.empty());
     CHECK(memory.heap->resume() == TB_OK);
     memory.check_contents();
@@ -156,7 +156,7 @@ void a_pause_keeps_address_and_contents() {
   }
 }
 
-// The calls of the driver that may fail, each in turn and all that follow.
+// Makes one call of the driver fail, or this call and all later ones.
 int calls_left;
 bool fails_on;
 bool fails() { return calls_left-- == 0 || (fails_on && calls_left < 0); }
@@ -183,7 +183,7 @@ void every_failing_call_leaves_things_as_they_were() {
       calls_left = call;
       fails_on = on;
       tb_status status = memory.fill();
-      done = calls_left >= 0; // no call failed
+      done = calls_left >= 0; // there were fewer calls, so none failed
       calls_left = INT32_MAX;
       fails_on = false;
       CHECK(status == TB_OK || !done);
@@ -191,7 +191,7 @@ void every_failing_call_leaves_things_as_they_were() {
       memory.statistics();
       while (!memory.all.empty()) memory.free(0);
       CHECK(memory.heap->empty_cache() == TB_OK && fake::world.used == 0);
-      CHECK(memory.fill() == TB_OK); // as if nothing had been
+      CHECK(memory.fill() == TB_OK); // works as before the failure
       memory.check_contents();
       CHECK(!done || call > 10);
     }

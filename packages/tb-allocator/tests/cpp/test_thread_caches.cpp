@@ -1,4 +1,4 @@
-// test_thread_caches.cpp -- the promises of threads' caches: exact figures, streams, and memory that comes back.
+// test_thread_caches.cpp -- the promises of thread caches: exact statistics, stream order, and memory that is returned.
 #include <barrier>
 #include <cstring>
 #include <random>
@@ -48,7 +48,7 @@ void finish(Heap &heap) {
   CHECK(fake::world.used == 0);
 }
 
-// What of the statistics does not depend on where free blocks are kept: sums over both kinds of pool.
+// Compares the statistics that do not depend on where free blocks are cached: the sums over both pools.
 bool same(const tb_allocator_statistics &one, const tb_allocator_statistics &other) {
   auto equal = [](auto &left, auto &right) { return memcmp(&left[0], &right[0], sizeof left[0]) == 0; };
   return equal(one.allocation, other.allocation) && equal(one.active, other.active) &&
@@ -157,14 +157,14 @@ void a_cache_that_serves_nothing_rests_and_is_tried_again() {
     return tb::allocator::is_cached(block);
   };
   std::vector<tb_block *> live;
-  auto want_memory = [&] { // more than any segment of small blocks has left: the heap takes all blocks back
+  auto want_memory = [&] { // needs more than a segment of small blocks has, so the heap empties all caches
     for (uint64_t bytes = 0; bytes <= 2 * MiB; bytes += ThreadCache::largest)
       live.push_back(make(heap, ThreadCache::largest, stream));
   };
   auto lose = [&](uint32_t times) {
     for (uint32_t i = 0; i < times; ++i) {
       CHECK(caches());
-      CHECK(heap.empty_cache() == TB_OK); // tells nothing of what the cache is worth
+      CHECK(heap.empty_cache() == TB_OK); // does not count as a loss of the cache
       CHECK(caches());
       want_memory();
     }
@@ -174,7 +174,7 @@ void a_cache_that_serves_nothing_rests_and_is_tried_again() {
     for (uint32_t i = 0; i < rest; ++i) CHECK(!caches());
   }
   for (int i = 0; i < 10; ++i) CHECK(caches());
-  want_memory(); // now it was worth having
+  want_memory(); // the cache has been used meanwhile, so this is no loss
   lose(ThreadCache::most_losses);
   for (uint32_t i = 0; i < ThreadCache::shortest_rest; ++i) CHECK(!caches());
   CHECK(caches());
@@ -188,7 +188,7 @@ void a_cache_that_serves_nothing_rests_and_is_tried_again() {
 void another_threads_free_keeps_the_streams_apart() {
   Heap heap = make_heap(true);
   tb_stream *one = fake::new_stream(), *two = fake::new_stream();
-  one->queued = 1; // work in flight
+  one->queued = 1; // work that is not done yet
   tb_block *block = make(heap, 700, one);
   void *pointer = block->pointer;
   std::thread([&] {
@@ -212,7 +212,7 @@ void a_consumers_frees_reach_the_producer() {
       for (tb_block *block : blocks) heap.deallocate(block);
     }).join();
   }
-  CHECK(read(heap).reserved_bytes[0].peak == 2 * static_cast<int64_t>(MiB)); // what one round needs
+  CHECK(read(heap).reserved_bytes[0].peak == 2 * static_cast<int64_t>(MiB)); // the memory that one round needs
   finish(heap);
 }
 
@@ -229,7 +229,7 @@ void the_end_of_a_thread_gives_its_blocks_back() {
   });
   freed.arrive_and_wait();
   tb_block *meanwhile = make(heap, 700, stream);
-  CHECK(meanwhile->pointer > start + 1024); // the other thread's are not for us yet
+  CHECK(meanwhile->pointer > start + 1024); // the other thread's cached blocks are not available yet
   CHECK(!heap.find(start));
   looked.arrive_and_wait();
   other.join();
@@ -242,17 +242,17 @@ void the_end_of_a_thread_gives_its_blocks_back() {
 void memory_that_runs_out_is_taken_from_the_caches_of_all_threads() {
   Heap heap = make_heap(true);
   tb_stream *stream = fake::new_stream();
-  heap.set_limit(2 * MiB); // a page
+  heap.set_limit(2 * MiB); // one page
   std::barrier step(2);
   std::vector<tb_block *> blocks;
   for (int i = 0; i < 64; ++i) blocks.push_back(make(heap, 32 << 10, stream));
   std::thread other([&] {
     for (tb_block *block : blocks) heap.deallocate(block);
     step.arrive_and_wait();
-    step.arrive_and_wait(); // alive while the others look
+    step.arrive_and_wait(); // the thread is alive during the checks below
   });
   step.arrive_and_wait();
-  CHECK(read(heap).inactive_split[0].current > 1); // merged they would be one
+  CHECK(read(heap).inactive_split[0].current > 1); // there would be one if the blocks were merged
   heap.deallocate(make(heap, 2 * MiB, stream));
   CHECK(heap.empty_cache() == TB_OK && read(heap).reserved_bytes[0].current == 0);
   step.arrive_and_wait();
@@ -274,9 +274,9 @@ void a_pause_and_a_failure_are_reported_although_a_block_is_cached() {
   CHECK(heap.record_stream(used, user) == TB_OK);
   fake::world.query_failure = TB_INTERNAL;
   heap.deallocate(used);
-  heap.deallocate(make(heap, 700, own)); // does not look
+  heap.deallocate(make(heap, 700, own)); // queries no events
   CHECK(heap.allocate(30 * MiB, own, &pointer, &block) == TB_INTERNAL);
-  // A failure of queued work that came to light while there was memory all the same.
+  // A failure of queued work that is found although there is enough memory.
   user->queued = 1;
   heap.deallocate(make(heap, MiB, user));
   fake::world.query_failure = TB_INTERNAL;
@@ -300,7 +300,7 @@ void a_block_that_is_freed_twice_stays_cached_once() {
   finish(heap);
 }
 
-// By address every allocation is followed by its free, whichever thread did it.
+// For each address every allocation is followed by its free, whichever thread freed it.
 void the_history_of_all_threads_is_in_order() {
   constexpr uint64_t threads = 4, steps = 3000;
   Heap heap = make_heap(true, 1 << 16);
@@ -326,7 +326,7 @@ void the_history_of_all_threads_is_in_order() {
   for (std::thread &thread : all) thread.join();
   std::istringstream log(heap.rmm_log());
   std::string line;
-  std::getline(log, line); // the names of the columns
+  std::getline(log, line); // the header
   std::unordered_map<std::string, bool> live;
   uint64_t events = 0;
   for (; std::getline(log, line); ++events) {
@@ -338,7 +338,7 @@ void the_history_of_all_threads_is_in_order() {
     live[cells[3]] = allocates;
   }
   CHECK(events == 2 * threads * steps);
-  heap.resize_history(100); // which is no multiple of anything
+  heap.resize_history(100); // is rounded up to 128
   for (int i = 0; i < 1000; ++i) heap.deallocate(make(heap, 700, stream));
   std::string last = heap.rmm_log();
   CHECK(std::count(last.begin(), last.end(), '\n') == 1 + 128);

@@ -18,7 +18,7 @@ struct Item {
   char mark;
 };
 
-// Blocks on their way from one thread to another.
+// Passes blocks from one thread to another.
 class Mailbox {
 public:
   void put(Item item) {
@@ -38,7 +38,7 @@ private:
   std::deque<Item> items_;
 };
 
-// Who has which addresses.
+// The allocated addresses.
 class Shadow {
 public:
   void allocated(const Item &item) {

@@ -60,7 +60,7 @@ def compare(before: Rules, after: Rules) -> list[tuple[str, str, str]]:
 
 
 def _find(place: pathlib.Path) -> tuple[str, Rules]:
-    """What to call a torch or header, and its rules."""
+    """The name of a torch or header for the report, and its rules."""
     if place.is_file():
         return str(place), read_header(place.read_text())
     for inside in ("torch/include", "include", "."):

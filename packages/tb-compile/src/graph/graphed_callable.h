@@ -75,7 +75,7 @@ private:
   std::vector<Input> inputs_;
   std::vector<Result> results_;
   tb_capture *capture_ = nullptr;
-  tb_stream *last_stream_ = nullptr; // of the last launch
+  tb_stream *last_stream_ = nullptr; // the stream of the last launch
   tb_stream *before_ = nullptr;      // the current stream before the capture
   int32_t device_ = -1;
   int calls_ = 0, failures_ = 0, drops_ = 0;

@@ -21,7 +21,7 @@ c10::IValue preprocess(const torch::jit::Module &module, const Spec &spec,
 
 struct Loaded {
   torch::jit::Module module;
-  c10::impl::GenericDict handles; // of the nodes, by the method's name
+  c10::impl::GenericDict handles; // debug handles of the nodes, by the method's name
 };
 // Loads what preprocess() returned onto `device`, with its methods inlined. ValueError: another format.
 Loaded load(const c10::IValue &processed, const std::vector<std::string> &methods, c10::Device device);

@@ -132,12 +132,13 @@ void register_lists(torch::Library &aten) {
 }
 
 void register_lazy_kernels() {
-  // Without those for autograd: two of them end in a fallback that supports the CPU and CUDA only.
+  // The kernels for autograd are left out, because two of them call a fallback that supports the CPU and CUDA only.
   at::RegisterTorchScriptLazyNativeFunctions();
   static auto fallback = MAKE_TORCH_LIBRARY_IMPL(_, Lazy);
   fallback.fallback(boxed<&trace_or_run>());
   static auto aten = MAKE_TORCH_LIBRARY_IMPL(aten, Lazy);
-  aten.impl("nonzero", boxed<&run_eagerly>()); // PyTorch's kernel calls that fallback too, as the next two
+  // PyTorch's kernels of these three call that fallback too.
+  aten.impl("nonzero", boxed<&run_eagerly>());
   for (const char *name : {"max_pool3d_with_indices", "max_pool3d_with_indices_backward"})
     aten.impl(name, boxed<&trace_or_run>());
   // PyTorch's kernels of these return wrong results or fail.

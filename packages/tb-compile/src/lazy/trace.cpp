@@ -29,8 +29,8 @@ using Shapes = std::optional<std::vector<ltc::Shape>>;
 struct Argument {
   enum class Kind : uint8_t { constant, tensor, tensors, number };
   Kind kind = Kind::constant;
-  IValue value = {};                                // of a constant
-  std::vector<std::optional<size_t>> operands = {}; // of the node: one, or those of a list, some of which may be absent
+  IValue value = {};                                // the value of a constant
+  std::vector<std::optional<size_t>> operands = {}; // of the node: one, or one for each element of a list, if present
   bool optional = false;                            // whether the schema allows absent elements
 };
 

@@ -31,14 +31,14 @@ struct Instruction {
   Kind kind = Kind::call;
   std::optional<c10::OperatorHandle> op;
   std::function<void(torch::jit::Stack &)> function;
-  c10::TypePtr element; // of a list
+  c10::TypePtr element; // the type of a list's elements
   int64_t index = 0;
   std::vector<Slot> operands, results;
-  std::vector<bool> last_use;   // of each operand: the value may be moved
-  std::vector<bool> is_dropped; // of each result: nothing reads it
+  std::vector<bool> last_use;   // for each operand, whether its value may be moved
+  std::vector<bool> is_dropped; // for each result, whether nothing reads it
   std::string name;             // "aten::add.Tensor", for messages
   std::string source;           // the user's line, for messages
-  int64_t debug_handle = -1;    // of TorchScript's backend interface
+  int64_t debug_handle = -1;    // from TorchScript's backend interface
 };
 
 class Program {

@@ -20,7 +20,7 @@ static int untouched(const unsigned char *from, uint64_t count, unsigned char va
   return 1;
 }
 
-/* NULL, or what is wrong. driver_size: bytes of the table that the driver was compiled with. */
+/* Gives NULL, or what is wrong. driver_size: size of the table that the driver was compiled with, in bytes. */
 TB_EXPORT const char *use_driver(tb_driver_open_fn open, uint32_t driver_size);
 TB_EXPORT uint32_t table_size(void);
 

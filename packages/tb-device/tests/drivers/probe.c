@@ -1,5 +1,5 @@
-/* probe.c -- a driver over host memory for tests, made wrong or richer by -D switches.
- * With WITH_ASYNC streams do their work at once, so what a test sees of waiting comes from the host's emulation. */
+/* probe.c -- a driver over host memory for tests. -D switches plant defects or add functions.
+ * With WITH_ASYNC streams do their work at once, so that any waiting that a test sees is the host's emulation. */
 #include "tb/driver.h"
 #include <stdlib.h>
 
@@ -66,8 +66,8 @@ static tb_status device_get_info(tb_driver *self, int32_t device, tb_device_info
 static tb_status mem_alloc(tb_driver *self, int32_t device, uint64_t size, uint64_t flags, void **out) {
   tb_status status = in_range(self, device);
   if (status) return status;
-  if (size == 99) return fail(self, 200, 7, "a status that nobody knows"); /* for tests */
-  if (size == 98) return TB_INTERNAL;                                      /* without a text */
+  if (size == 99) return fail(self, 200, 7, "a status that nobody knows"); /* an unknown status, for tests */
+  if (size == 98) return TB_INTERNAL;                                      /* an error without a text, for tests */
   if (flags) return fail(self, TB_INVALID_ARGUMENT, 0, "unknown flags");
   if (size > 1u << 20) return fail(self, TB_OUT_OF_MEMORY, 42, "probe has 1 MiB");
   *out = aligned_alloc(64, (size / 64 + 1) * 64);
@@ -225,7 +225,7 @@ TB_EXPORT tb_status ENTRY(const tb_host *host, tb_driver_api *api, tb_driver **s
   mine.groups |= MORE_GROUPS;
 #endif
 #ifdef LEAKS
-  ++live; /* close will see it */
+  ++live; /* close refuses while blocks are live */
 #endif
   tb_driver *made = (tb_driver *)calloc(1, sizeof *made);
   made->host = host;

@@ -119,7 +119,7 @@ template <class Type> struct Cauchy {
 template <class Out> struct Geometric {
   using Storage = typename Out::Storage;
   static constexpr uint32_t words = 2;
-  double mean; // of the exponential numbers
+  double mean; // the mean of the exponential numbers
   [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
     for (uint32_t i = 0; i < count; i++) {
       const double trials = std::ceil(negative_log(pair(random, i)) * mean);
@@ -148,7 +148,7 @@ template <class Integer> struct Saturated {
 template <class Bits> struct Bernoulli {
   using Storage = Bits;
   static constexpr uint32_t words = 1;
-  uint64_t threshold; // of 2^32
+  uint64_t threshold; // the probability times 2^32
   Bits one;
   [[gnu::always_inline]] void operator()(const uint32_t *random, Storage *dst, uint32_t count, uint64_t) const {
     const auto limit = static_cast<uint32_t>(threshold);

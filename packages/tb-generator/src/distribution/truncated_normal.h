@@ -11,7 +11,7 @@ namespace tb::generator {
 struct Truncation {
   enum Proposal { normal, uniform, exponential } proposal;
   double low, high; // standardised; mirrored if the whole interval is below 0
-  double rate;      // of the exponential proposals
+  double rate;      // the rate of the exponential proposals
   double densest;   // the square of the point of greatest density
   bool mirrored;
 

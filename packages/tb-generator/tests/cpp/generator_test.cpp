@@ -1,5 +1,5 @@
-// The function table used from several threads at once, and fills in place. For ThreadSanitizer, AddressSanitizer and
-// UndefinedBehaviorSanitizer; returns the number of failed checks.
+// Uses the function table from several threads at once, and fills memory in place. Meant for ThreadSanitizer,
+// AddressSanitizer and UndefinedBehaviorSanitizer. Returns the number of failed checks.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -156,7 +156,7 @@ void fills_write_exactly_their_range() {
   }
 }
 
-// Kind, type and arguments of the fills; what they write must not depend on the instruction set.
+// The elements that fills of each kind and type write must not depend on the instruction set.
 void every_instruction_set_writes_bit_identical_elements() {
   using tb::generator::InstructionSet;
   const InstructionSet best = tb::generator::instruction_set();
@@ -181,7 +181,7 @@ void every_instruction_set_writes_bit_identical_elements() {
   tb::generator::use(best);
 }
 
-// What a machine of another kind must repeat; printed, so that a failure shows both.
+// Every machine must give this hash of all fills. It is printed, so that a failure shows both hashes.
 void bits_are_those_of_every_machine() {
   uint64_t hash = 14695981039346656037u;
   std::vector<uint64_t> out(10007);

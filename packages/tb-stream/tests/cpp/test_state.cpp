@@ -32,7 +32,7 @@ namespace {
 std::mutex mutex;
 std::set<tb_stream *> streams;
 std::set<tb_event *> events;
-constexpr int32_t devices = 12, far_device = 9; // beyond those whose current streams have near places
+constexpr int32_t devices = 12, far_device = 9; // far_device is one beyond near_devices
 static_assert(far_device >= tb::stream::near_devices && far_device < devices);
 tb_stream standard[devices];
 bool refuse_streams = false;
@@ -151,7 +151,7 @@ void the_pool_has_32_streams_a_priority_for_all_threads() {
   for (auto &one : seen) CHECK(one.size() == 32);
 }
 
-void an_event_is_in_one_hand_at_a_time() {
+void an_event_has_one_owner_at_a_time() {
   std::set<tb_event *> out;
   in_threads(4, [&](int number) {
     for (int step = 0; step < 5000; ++step) {
@@ -183,7 +183,7 @@ void shutdown_destroys_every_handle_and_late_calls_are_refused() {
   CHECK(table.event_acquire(0, 0, &held) == TB_OK);
   for (size_t i = shutdowns.size(); i-- > 0;) shutdowns[i](nullptr);
   CHECK(streams.empty() && events.empty() && shutdowns.size() == 2);
-  CHECK(table.event_release(held) == TB_OK); // of a Python object that outlived the driver
+  CHECK(table.event_release(held) == TB_OK); // as a Python object does that outlives the driver
   CHECK(table.event_acquire(0, 0, &late) == TB_FAILED_PRECONDITION);
   CHECK(table.from_pool(0, 0, &stream) == TB_FAILED_PRECONDITION);
 }
@@ -195,6 +195,6 @@ int main() {
   a_failed_creation_leaves_the_pool_usable();
   the_current_stream_is_each_threads_own();
   the_pool_has_32_streams_a_priority_for_all_threads();
-  an_event_is_in_one_hand_at_a_time();
+  an_event_has_one_owner_at_a_time();
   shutdown_destroys_every_handle_and_late_calls_are_refused();
 }

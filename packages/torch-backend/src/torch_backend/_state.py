@@ -11,8 +11,8 @@ _lock = threading.RLock()
 _registered = False
 _initialized = False
 _initializing = False
-_failure: str | None = None  # of the registration, which is not tried again
-_last_failure: str | None = None  # of the last initialization, which the next use tries again
+_failure: str | None = None  # the reason why the registration failed, which is not tried again
+_last_failure: str | None = None  # why the last initialization failed, which the next use tries again
 _pending: "list[Callable[[], object]]" = []
 
 

@@ -1,4 +1,4 @@
-"""What tests need of the device: a gate, which keeps a stream busy until the test opens it."""
+"""A gate for tests, which keeps a stream busy until the test opens it."""
 
 from __future__ import annotations
 

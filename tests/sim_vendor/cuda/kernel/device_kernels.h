@@ -1,6 +1,7 @@
-// device_kernels.h -- tb-ops' device kernels as images of the simulated libcuda: its shim for the host with other entries.
+// device_kernels.h -- tb-ops' device kernels as images of the simulated libcuda: its shim for the host, with the
+// entries that the simulation needs.
 //
-// TB_KERNEL_SHIM names this file where tb-ops compiles for the simulation (tests/sim_vendor/simulated.py).
+// TB_KERNEL_SHIM names this file if tb-ops compiles for the simulation (tests/sim_vendor/simulated.py).
 #pragma once
 #include "shim_host.cuh"
 
@@ -8,7 +9,7 @@
 
 namespace simcuda_kernel {
 
-// Every block of a grid, one after another. What a GPU ends on ends the process.
+// Runs all blocks of a grid one after another. A trap, which would end the context on a GPU, ends the process.
 inline void run_grid(const tb_simcuda_launch *launch, tb_host_kernel run_block) {
   char text[256] = "";
   tb_host_kernel_call call = {};

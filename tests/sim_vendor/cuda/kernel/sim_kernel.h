@@ -1,10 +1,10 @@
-// sim_kernel.h -- CUDA C++ for the host: what compile_image.py puts before a source, so that its kernels run on the
+// sim_kernel.h -- CUDA C++ for the host. compile_image.py puts this before a source, so that its kernels run on the
 // simulated libcuda.
 //
-// The threads of a block are fibers on one thread of the host: one runs until it ends or comes to a barrier, then the
-// next. A kernel without barriers runs on one fiber. There is no order between blocks that a kernel may rely on; they
-// run one after another. Known: built-in variables, __shared__ (also dynamic), __syncthreads, __syncwarp, shuffles of
-// whole warps, atomics, the functions of <cmath>.
+// The threads of a block are fibers on one thread of the host. A fiber runs until it ends or reaches a barrier, then
+// the next one runs. A kernel without barriers runs on one fiber. Blocks run one after another, in an order that a
+// kernel must not rely on. Supported are built-in variables, __shared__ (also dynamic), __syncthreads, __syncwarp,
+// shuffles of whole warps, atomics, and the functions of <cmath>.
 #pragma once
 
 #include <ucontext.h>
@@ -32,18 +32,18 @@ struct Fiber {
   std::unique_ptr<char[]> stack{new char[256 << 10]};
 };
 
-// A block while it runs.
+// The state of a running block.
 struct Block {
   const tb_simcuda_launch *launch = nullptr;
   unsigned threads = 0, started = 0, ended = 0;
-  unsigned current = 0; // thread
-  unsigned place = 0;   // fiber
+  unsigned current = 0; // the number of the current thread
+  unsigned place = 0;   // the number of the current fiber
   void (*call)(void *const *) = nullptr;
   ucontext_t scheduler;
   std::vector<Fiber> fibers;
   std::vector<unsigned> thread_of; // fiber -> thread
-  std::vector<unsigned> waits;     // by thread: barriers come to
-  std::vector<uint64_t> exchanged; // by thread: for shuffles
+  std::vector<unsigned> waits;     // by thread: the number of barriers that it has reached
+  std::vector<uint64_t> exchanged; // by thread: the value that it gives to shuffles
   std::vector<char> shared;
 };
 
@@ -56,7 +56,7 @@ inline void enter_thread(unsigned thread) {
   thread_index = {thread % block_size.x, thread / block_size.x % block_size.y, thread / (block_size.x * block_size.y)};
 }
 
-// A fiber runs threads one after another until one waits.
+// The function of a fiber: it runs threads one after another. If one waits at a barrier, another fiber runs the rest.
 inline void run_fiber() {
   const unsigned place = block.place;
   while (block.started < block.threads) {
@@ -65,7 +65,7 @@ inline void run_fiber() {
     enter_thread(thread);
     block.call(block.launch->arguments);
     ++block.ended;
-    block.waits[thread] = ~0u; // at no barrier, and in nobody's way
+    block.waits[thread] = ~0u; // an ended thread holds up no barrier
   }
   block.thread_of[place] = ~0u;
 }
@@ -76,7 +76,7 @@ inline void resume(unsigned place) {
   swapcontext(&block.scheduler, &block.fibers[place].context);
 }
 
-// Until all threads of `first` to `last` have come as far as this one.
+// Waits until all threads from `first` to before `last` have reached as many barriers as this one.
 inline void barrier(unsigned first, unsigned last) {
   const unsigned mine = block.current, goal = ++block.waits[mine], place = block.place;
   const auto together = [&] {
@@ -100,7 +100,7 @@ inline void run_block(const tb_simcuda_launch &launch, void (*call)(void *const 
   block.thread_of.clear();
   unsigned live = 0;
   while (block.ended < block.threads) {
-    if (block.started < block.threads) { // the others wait, or there are none yet
+    if (block.started < block.threads) { // all fibers so far wait at a barrier, so the rest needs another one
       if (live == block.fibers.size()) block.fibers.emplace_back();
       Fiber &fiber = block.fibers[live];
       getcontext(&fiber.context);

@@ -1,6 +1,7 @@
-/* sim_kernel_abi.h -- what an image of the simulated libcuda exports for each kernel: "<name>" as this description.
+/* sim_kernel_abi.h -- the description that an image of the simulated libcuda exports for each kernel.
  *
- * An image is a shared object for the host, made from CUDA C++ by compile_image.py. Exported variables are globals. */
+ * An image is a shared object for the host, made from CUDA C++ by compile_image.py. Its exported variables are the
+ * image's globals. */
 #ifndef TB_SIM_KERNEL_ABI_H
 #define TB_SIM_KERNEL_ABI_H
 
@@ -18,7 +19,7 @@ typedef struct tb_simcuda_launch {
 typedef struct tb_simcuda_kernel {
   uint64_t magic;
   uint32_t argument_count;
-  uint32_t max_threads; /* of a block */
+  uint32_t max_threads; /* in a block */
   const uint64_t *argument_sizes;
   void (*run)(const tb_simcuda_launch *launch);
 } tb_simcuda_kernel;

@@ -1,4 +1,4 @@
-// arena.cpp -- mapping a device's memory, and handing out parts of it.
+// arena.cpp -- maps a device's memory and allocates parts of it.
 #include "arena.h"
 
 #include <sys/mman.h>
@@ -14,7 +14,7 @@ namespace simcuda {
 namespace {
 
 constexpr uint64_t kFreedBytes = 65536;
-constexpr uint64_t kAddressesPerByte = 4; // addresses for each byte of capacity: memory is scarce, addresses are not
+constexpr uint64_t kAddressesPerByte = 4; // addresses for each byte of capacity; only the use of memory is limited
 
 std::byte *map(uint64_t size, int protection, int file) {
   void *found = mmap(nullptr, size, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
@@ -47,7 +47,7 @@ Arena::~Arena() {
 uint64_t Arena::take(uint64_t size, uint64_t alignment) {
   if (size > capacity_ - used_) return kNone;
   for (const auto &[offset, room] : free_) {
-    // Addresses are aligned as the outer mapping shows them.
+    // The alignment is that of the outer mapping's addresses.
     const uint64_t skip = (alignment - outer(offset) % alignment) % alignment;
     if (room < skip || room - skip < size) continue;
     const uint64_t begin = offset, end = offset + room, taken = offset + skip;
@@ -65,7 +65,7 @@ uint64_t Arena::take(uint64_t size, uint64_t alignment) {
 void Arena::give(uint64_t offset, uint64_t size, bool forget) {
   used_ -= size;
   if (forget) return;
-  std::memset(inner_ + offset, kFreed, size < kFreedBytes ? size : kFreedBytes); // enough to show a late use
+  std::memset(inner_ + offset, kFreed, size < kFreedBytes ? size : kFreedBytes); // enough to make late uses visible
   auto place = free_.emplace(offset, size).first;
   if (const auto next = std::next(place); next != free_.end() && offset + size == next->first) {
     place->second += next->second;

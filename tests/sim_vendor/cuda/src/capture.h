@@ -1,4 +1,4 @@
-// capture.h -- work on its way: into a stream's queue, or into the graph that the stream captures.
+// capture.h -- submits work to a stream's queue, or to the graph that the stream captures.
 #pragma once
 
 #include "world.h"
@@ -20,7 +20,7 @@ struct Capture {
   std::thread::id thread;
   bool invalidated = false;
   std::vector<Node> nodes;
-  std::set<Stream *> streams; // the origin, and those that joined
+  std::set<Stream *> streams; // the origin, and the streams that joined
 };
 
 struct Graph {
@@ -30,16 +30,16 @@ struct Graph {
 struct Executable {
   Context *context;
   std::shared_ptr<std::vector<Node>> nodes;
-  Record last; // launches never overlap
+  Record last; // the last launch, for which the next one waits
 };
 
-// The streams capture no longer.
+// Ends the capture of all its streams.
 void end_capture(const std::shared_ptr<Capture> &capture);
-// Queues or captures work; with the lock held.
+// Queues or captures work. The caller holds the lock.
 CUresult submit(Stream &stream, Work kind, Operation operation);
-// Queues what is never captured, after what legacy streams must wait for.
+// Queues work that is never captured, after the work that the legacy stream's rules make it wait for.
 Record queue_operation(Stream &stream, Operation operation, bool kernel = false);
-// A function that is not allowed while somebody captures so that it would notice (mode); refused, it ends the capture.
+// Called by functions that a capture's mode forbids. If there is such a capture, this fails and invalidates it.
 CUresult check_capture_mode(Context &context);
 
 } // namespace simcuda

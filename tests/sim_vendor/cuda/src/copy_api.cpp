@@ -1,7 +1,8 @@
 // copy_api.cpp -- copies and sets.
 //
-// Device pointers are checked at the call, as far as they are known then, and again when the work runs: what is gone by
-// then, or may not be used, breaks the context. Host pointers as device pointers are refused.
+// Device pointers are checked at the call as far as possible, and again when the work runs. Memory that is freed by
+// then, or that the device may not access, breaks the context. Host pointers in the place of device pointers are
+// refused.
 #include <cstring>
 
 #include "capture.h"
@@ -32,7 +33,7 @@ bool pieces(const Side &side, uint64_t offset, uint64_t size, bool write, std::v
   return true;
 }
 
-// What a device does with overlapping ranges is not defined; here it is wrong for certain.
+// The effect of overlapping ranges on a device is not defined. Here the copy always fails.
 bool overlap(const Side &dst, const Side &src, uint64_t size) {
   return dst.device && src.device && dst.address < src.address + size && src.address < dst.address + size;
 }
@@ -75,7 +76,8 @@ CUresult copy(CUstream handle, Side dst, Side src, uint64_t width, uint64_t heig
   if (!known(dst, width, height) || !known(src, width, height)) return CUDA_ERROR_INVALID_VALUE;
   if (dst.owner < 0) dst.owner = stream->context->device;
   if (src.owner < 0) src.owner = stream->context->device;
-  // Pageable memory: read now into a copy of the library's own; written before the call returns. Not while capturing.
+  // A pageable source is copied during the call, and a pageable target is written before the call returns, unless the
+  // stream captures.
   const bool staged = !src.device && !stream->capture &&
                       !pinned(reinterpret_cast<const void *>(src.address), (height - 1) * src.pitch + width);
   const bool waits = !dst.device && !stream->capture &&
@@ -120,7 +122,7 @@ template <class Value> CUresult set(CUstream handle, CUdeviceptr address, Value 
       Lock later(world().mutex);
       if (!world().resolve(address, size, owner, true, &to)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    for (const Piece &piece : to) // each begins at a whole value: ranges are aligned
+    for (const Piece &piece : to) // each piece begins with a whole value, because ranges are aligned
       for (uint64_t i = 0; i + sizeof value <= piece.size; i += sizeof value)
         std::memcpy(piece.inner + i, &value, sizeof value);
     return CUDA_SUCCESS;
@@ -144,7 +146,7 @@ extern "C" CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_
   return call<"cuMemcpyDtoDAsync_v2">([&] { return copy(stream, device(dst), device(src), size, 1); });
 }
 
-// What each side is shows from its address.
+// The kind of each side follows from its address.
 extern "C" CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream) {
   return call<"cuMemcpyAsync">([&] {
     const auto side = [](CUdeviceptr address) {

@@ -174,14 +174,14 @@ extern "C" CUresult cuDevicePrimaryCtxGetState(CUdevice number, unsigned *flags,
   });
 }
 
-// All of the process's users of the context lose what they had; it is usable again, and as often retained as before.
+// Destroys everything in the context. Afterwards it is usable again, with the same number of references.
 extern "C" CUresult cuDevicePrimaryCtxReset_v2(CUdevice number) {
   return call<"cuDevicePrimaryCtxReset_v2">([&] {
     return about(number, [&](Device &device, Lock &lock) -> CUresult {
       if (!device.context.alive) return CUDA_SUCCESS;
       const uint64_t before = world().abandoned;
       destroy_context(device.context, lock);
-      world().abandoned = before; // on purpose
+      world().abandoned = before; // objects that a reset destroys do not count as leaks
       if (device.context.retained) make_usable(device.context);
       return CUDA_SUCCESS;
     });

@@ -1,4 +1,4 @@
-// entry.h -- what every function of the API does first and last: counting, faults, and no calls from callbacks.
+// entry.h -- what every function of the API does first: it counts the call, injects faults and refuses callbacks.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace simcuda {
 
 using namespace tb::drivers::cuda;
 
-// The driver's own prototypes: a definition that differs does not compile.
+// The driver's own prototypes. A definition that differs from them does not compile.
 extern "C" {
 #define CUDA_FUNCTION(need, name, version, symbol, parameters) CUresult symbol parameters;
 #include "functions.inc"
@@ -22,11 +22,12 @@ extern "C" {
 struct Function {
   explicit Function(const char *name);
   const char *const name;
-  const bool takes_back; // a failing one has done its work
+  const bool takes_back; // the function releases something, and does so even if a fault makes it fail
   std::atomic<uint64_t> calls{0};
 };
 
-// The fault that this call gets, or CUDA_SUCCESS; also a call before cuInit, or from a callback.
+// The error with which this call must fail, or CUDA_SUCCESS: an injected fault, a call before cuInit or from a
+// callback.
 CUresult enter(Function &function);
 bool initialised();
 void initialise();
@@ -40,7 +41,7 @@ template <size_t N> struct Name {
 };
 
 template <Name name, class Body> CUresult call(Body &&body) noexcept {
-  static Function &function = *new Function(name.text); // outlives the process's end, during which workers may run
+  static Function &function = *new Function(name.text); // never destroyed: workers may run while the process ends
   const CUresult fault = enter(function);
   if (fault != CUDA_SUCCESS && !function.takes_back) return fault;
   const CUresult result = body();

@@ -1,4 +1,4 @@
-// event_api.cpp -- events: points of streams, edges between captured work, times.
+// event_api.cpp -- events: points in streams, dependencies between captured work, times.
 #include <chrono>
 
 #include "capture.h"
@@ -33,11 +33,11 @@ CUresult record(Event &event, Stream &stream) {
   return CUDA_SUCCESS;
 }
 
-// A captured point joins the waiting stream to its capture.
+// A stream that waits for a captured point joins the capture.
 CUresult wait_captured(Stream &stream, Event &event) {
   Capture &capture = *event.capture;
   if (capture.invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  if (!capture.context->captures.count(event.capture)) return CUDA_ERROR_CAPTURED_EVENT; // it has ended
+  if (!capture.context->captures.count(event.capture)) return CUDA_ERROR_CAPTURED_EVENT; // the capture has ended
   if (stream.legacy) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   if (stream.capture && stream.capture != event.capture) {
     capture.invalidated = stream.capture->invalidated = true;
@@ -73,7 +73,7 @@ CUresult wait_event(Stream &stream, Event &event) {
   return CUDA_SUCCESS;
 }
 
-// For queries and host waits.
+// Checks whether the event can be queried or waited for by the host.
 CUresult usable(Event &event, Context &context) {
   if (event.capture) return CUDA_ERROR_CAPTURED_EVENT;
   return check_capture_mode(context);

@@ -1,4 +1,4 @@
-// exports.cpp -- cuGetProcAddress: functions by name and version. The versions are those of the API's history.
+// exports.cpp -- cuGetProcAddress: functions by name and version. The versions are those in which CUDA added them.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -36,7 +36,7 @@ bool hidden(const char *name) {
   return list && ("," + std::string(list) + ",").find("," + std::string(name) + ",") != std::string::npos;
 }
 
-// The newest form that a program of `version` knows. status as cuGetProcAddress_v2 gives it.
+// The newest form of a function that a program of `version` knows. `status` is that of cuGetProcAddress_v2.
 void *look_up(const char *name, int version, int *status) {
   *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   const Export *best = nullptr;
@@ -49,7 +49,8 @@ void *look_up(const char *name, int version, int *status) {
   *status = CU_GET_PROC_ADDRESS_SUCCESS;
   Dl_info here;
   if (!dladdr(reinterpret_cast<void *>(&look_up), &here)) return nullptr;
-  void *self = dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD); // one of several versions may be linked besides
+  // The look-up is limited to this library, since the program may link another version.
+  void *self = dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD);
   void *found = self ? dlsym(self, best->symbol) : nullptr;
   if (self) dlclose(self);
   return found;

@@ -1,4 +1,4 @@
-// graph_api.cpp -- capturing, and graphs of captured work.
+// graph_api.cpp -- captures, and graphs of captured work.
 #include "capture.h"
 
 namespace simcuda {
@@ -13,7 +13,7 @@ void end_capture(const std::shared_ptr<Capture> &capture) {
 
 namespace {
 
-// Whether all nodes come before the frontier.
+// Whether the frontier depends on the last nodes of all streams of the capture.
 bool all_joined(const Capture &capture, const std::set<size_t> &frontier) {
   std::vector<bool> reached(capture.nodes.size());
   for (const size_t node : frontier) reached[node] = true;
@@ -145,7 +145,7 @@ extern "C" CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
     if (!executable) return CUDA_ERROR_INVALID_VALUE;
     const auto run = [nodes = executable->nodes, before = executable->last](CUresult failed) {
       if (before.queue) before.queue->wait(before.number);
-      for (const Node &node : *nodes) // each is behind those that it comes after
+      for (const Node &node : *nodes) // a node follows the nodes that it depends on
         if (const CUresult now = node.run(failed); now != CUDA_SUCCESS && failed == CUDA_SUCCESS) failed = now;
       return failed;
     };
@@ -163,7 +163,7 @@ extern "C" CUresult cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handl
     if (!executable || !graph || !info) return CUDA_ERROR_INVALID_VALUE;
     *info = {};
     if (same_shape(*executable->nodes, graph->nodes)) {
-      executable->nodes = std::make_shared<std::vector<Node>>(graph->nodes); // queued launches keep theirs
+      executable->nodes = std::make_shared<std::vector<Node>>(graph->nodes); // queued launches keep the old nodes
       return CUDA_SUCCESS;
     }
     info->result = 2; // the topology changed

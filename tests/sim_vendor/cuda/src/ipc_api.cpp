@@ -1,4 +1,4 @@
-// ipc_api.cpp -- memory and events of other processes: by their files in /proc, for any process that has the handle.
+// ipc_api.cpp -- memory and events of other processes, which are opened through the exporting process's files in /proc.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kMemory = 0x4d4d4953, kEvent = 0x56454953;
 
-// What a handle's 64 bytes hold.
+// The contents of a handle's 64 bytes.
 struct Shown {
   uint64_t kind, inode, offset, size;
   int process, file, device, reserved;
@@ -36,7 +36,7 @@ uint64_t inode_of(int file) {
   return fstat(file, &facts) == 0 ? facts.st_ino : 0;
 }
 
-// Another process's file; -1 when it is not there any more.
+// Opens another process's file; -1 if it does not exist any more.
 int open_shown(const Shown &shown) {
   const int file = ::open(("/proc/" + std::to_string(shown.process) + "/fd/" + std::to_string(shown.file)).c_str(),
                           O_RDWR | O_CLOEXEC);
@@ -101,7 +101,7 @@ extern "C" CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address) 
     const auto found = all.ranges.find(address);
     if (!out || found == all.ranges.end() || found->second.kind != Kind::device) return CUDA_ERROR_INVALID_VALUE;
     Range &range = found->second;
-    range.exported = true; // its pages are given to nobody else, also when it is freed
+    range.exported = true; // its pages are not allocated again after it is freed
     const int file = all.devices[static_cast<size_t>(range.device)]->arena.file();
     *out = handle_of<CUipcMemHandle>(
         {kMemory, inode_of(file), range.offset, range.charged, getpid(), file, range.device, 0});
@@ -122,7 +122,7 @@ extern "C" CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handl
     if (shown.process == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
     const int file = open_shown(shown);
     if (file < 0) return CUDA_ERROR_INVALID_VALUE;
-    // Offsets are multiples of less than a page: the mapping begins earlier.
+    // Offsets may be inside a page, so the mapping may have to begin earlier.
     const uint64_t begin = shown.offset / 4096 * 4096, skip = shown.offset - begin, size = skip + shown.size;
     const int access = all.windows ? PROT_READ | PROT_WRITE : PROT_NONE;
     void *inner = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(begin));

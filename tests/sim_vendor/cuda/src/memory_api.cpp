@@ -1,4 +1,4 @@
-// memory_api.cpp -- device memory, pinned and registered memory, what a pointer is, stream-ordered memory.
+// memory_api.cpp -- device memory, pinned and registered memory, attributes of pointers, stream-ordered memory.
 #include <sys/mman.h>
 
 #include "capture.h"
@@ -14,11 +14,11 @@ CUresult allocate(Context &context, Kind kind, CUdeviceptr *out, size_t size) {
   World &all = world();
   Arena &arena = all.devices[static_cast<size_t>(context.device)]->arena;
   if (!out || size == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (size > arena.capacity()) return CUDA_ERROR_OUT_OF_MEMORY; // before it is rounded up
+  if (size > arena.capacity()) return CUDA_ERROR_OUT_OF_MEMORY; // checked first, because rounding up could overflow
   const uint64_t charged = rounded(size, kUnit), offset = arena.take(charged, kUnit);
   if (offset == Arena::kNone) return CUDA_ERROR_OUT_OF_MEMORY;
   Range range{kind, size, context.device, arena.inner(offset), offset, charged, nullptr, {}, {}};
-  if (all.windows) arena.protect(true); // a kernel runs: the new part, too
+  if (all.windows) arena.protect(true); // a kernel is running and may access the new part too
   all.ranges[arena.outer(offset)] = range;
   *out = arena.outer(offset);
   return CUDA_SUCCESS;
@@ -32,7 +32,8 @@ std::map<uintptr_t, Range>::iterator block(CUdeviceptr address, Kind kind, Kind 
   return found;
 }
 
-// Before memory goes: what is queued may still use it, and the library's own functions wait as well.
+// Waits for all queued work, which may still use memory that is about to be freed. The real library's functions wait
+// too.
 void wait_for_work(Lock &lock) {
   for (const auto &device : world().devices)
     if (device->context.alive) drain(device->context, lock);
@@ -73,7 +74,7 @@ extern "C" CUresult cuMemFree_v2(CUdeviceptr address) {
     const auto found = block(address, Kind::device, Kind::pool);
     if (found == all.ranges.end()) return CUDA_ERROR_INVALID_VALUE;
     all.drop(found);
-    return result; // of a broken context, which keeps nothing all the same
+    return result; // the error of a broken context, although the memory is freed
   });
 }
 
@@ -163,7 +164,7 @@ extern "C" CUresult cuMemHostUnregister(void *address) {
   });
 }
 
-// Unknown addresses are no failure: their attributes are 0.
+// An unknown address is not an error; its attributes are 0.
 extern "C" CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, CUdeviceptr address) {
   return call<"cuPointerGetAttributes">([&]() -> CUresult {
     World &all = world();

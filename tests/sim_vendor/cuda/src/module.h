@@ -12,8 +12,8 @@ namespace simcuda {
 struct Module {
   ~Module();
   Context *context = nullptr;
-  int file = -1;           // open as long as the library: the loader knows libraries by their names, and this is it
-  void *library = nullptr; // of dlopen; stays while queued launches hold it
+  int file = -1;           // open as long as the library, because the loader knows the library by this file's name
+  void *library = nullptr; // from dlopen; queued launches keep it open
   std::map<std::string, Kernel *> kernels;
 };
 

@@ -22,7 +22,7 @@ bool load(const std::string &image, Module *module) {
   return module->library != nullptr;
 }
 
-// The size of an image is nobody's argument: it is in the image. 0 for what is none.
+// The size of an image, which is read from its header because no argument has it. 0 if it is not an image.
 size_t size_of(const void *image) {
   ElfW(Ehdr) header;
   std::memcpy(&header, image, SELFMAG);
@@ -140,7 +140,7 @@ extern "C" CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *size, CUm
       return CUDA_ERROR_NOT_FOUND;
     Range range{
         Kind::variable, symbol->st_size, module->context->device, static_cast<std::byte *>(found), 0, 0, {}, {}, {}};
-    range.offset = reinterpret_cast<uintptr_t>(module.get()); // whose it is
+    range.offset = reinterpret_cast<uintptr_t>(module.get()); // the module that owns it
     all.ranges[reinterpret_cast<uintptr_t>(found)] = range;
     if (address) *address = reinterpret_cast<uintptr_t>(found);
     if (size) *size = symbol->st_size;

@@ -48,7 +48,7 @@ bool Queue::ended() {
 }
 
 void Queue::run() {
-  std::optional<Window> window; // kernels in a row share one: opening and closing walks all pages in use
+  std::optional<Window> window; // consecutive kernels share one, since opening and closing touches all pages in use
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return !operations_.empty() || closed_; });
@@ -63,10 +63,10 @@ void Queue::run() {
         CUresult none = CUDA_SUCCESS;
         context_.failed.compare_exchange_strong(none, result);
       }
-    } // what the operation holds goes before it counts as done
+    } // the operation's objects are destroyed before it counts as done
     lock.lock();
     const bool more = !operations_.empty() && operations_.front().kernel;
-    if (window && !more) { // before anybody hears that the last one is done
+    if (window && !more) { // the window is closed before the last kernel counts as done
       lock.unlock();
       window.reset();
       lock.lock();

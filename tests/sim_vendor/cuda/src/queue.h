@@ -1,4 +1,4 @@
-// queue.h -- the order of one stream: operations that a thread of its own runs one after another.
+// queue.h -- the queue of one stream, whose own thread runs the operations one after another.
 #pragma once
 
 #include <atomic>
@@ -17,20 +17,20 @@ using namespace tb::drivers::cuda;
 
 struct Context;
 
-// Gets the failure that its context has already, and gives its own. Most do nothing after a failure.
+// Gets the failure of its context, if there is one, and returns its own. Most operations do nothing after a failure.
 using Operation = std::function<CUresult(CUresult failed)>;
 
 class Queue : public std::enable_shared_from_this<Queue> {
 public:
   explicit Queue(Context &context) : context_(context) {}
   ~Queue() { join(); }
-  // Returns its number; they count from 1. The thread starts with the first.
-  // `kernel`: it may touch device memory, which stays open while such operations follow each other.
+  // Queues an operation and returns its number, counted from 1. The first one starts the thread.
+  // `kernel`: the operation may access device memory, which stays accessible while such operations follow each other.
   uint64_t push(Operation operation, bool kernel = false);
-  uint64_t last(); // 0 if none
+  uint64_t last(); // the number of the last operation; 0 if there is none
   bool done(uint64_t number);
-  void wait(uint64_t number); // sleeps
-  // Takes no more; the thread ends when all is done.
+  void wait(uint64_t number);
+  // No operation may be pushed afterwards. The thread ends when all operations are done.
   void close();
   void join();
   bool ended();
@@ -51,11 +51,11 @@ private:
   std::thread thread_;
 };
 
-// A point in a queue's order, and when it was passed.
+// A point in a queue, and the time when the queue passed it.
 struct Record {
   std::shared_ptr<Queue> queue;
   uint64_t number = 0;
-  std::shared_ptr<std::atomic<int64_t>> when; // steady nanoseconds
+  std::shared_ptr<std::atomic<int64_t>> when; // nanoseconds of the steady clock
 };
 
 } // namespace simcuda

@@ -1,4 +1,4 @@
-// shared_record.h -- the record of an event that several processes see: two counters in shared memory.
+// shared_record.h -- the record of an event that several processes use: two counters in shared memory.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@ namespace simcuda {
 
 struct SharedRecord : std::enable_shared_from_this<SharedRecord> {
   static std::shared_ptr<SharedRecord> create();
-  static std::shared_ptr<SharedRecord> open(int process, int file); // NULL: there is none
+  static std::shared_ptr<SharedRecord> open(int process, int file); // NULL if it does not exist
   ~SharedRecord();
-  // The next record is made; the function says that it has passed.
+  // Begins a record. The returned function marks it as passed.
   std::function<void()> begin_record();
   bool passed() const;
-  // Waits for the record that is the last one now.
+  // Returns a function that waits for the record that is the last one now.
   std::function<void()> waiter();
   int file() const { return file_; }
 

@@ -20,7 +20,7 @@ CUresult create(CUstream *out, unsigned flags, int priority) {
   stream->queue = std::make_shared<Queue>(*context);
   std::erase_if(context->queues, [](const auto &queue) {
     if (!queue->ended()) return false;
-    queue->join(); // an event may keep the queue, and its thread with it
+    queue->join(); // an event may keep the queue alive, but its thread must end here
     return true;
   });
   context->queues.push_back(stream->queue);
@@ -37,7 +37,7 @@ void wait_for_last(Stream &stream, const std::shared_ptr<Queue> &other) {
     });
 }
 
-// The host may not wait for, or ask about, work that is only being captured; trying ends the capture.
+// The host may neither wait for a capturing stream nor query it. An attempt invalidates the capture.
 CUresult refuse_capturing(Stream &stream) {
   if (!stream.capture) return CUDA_SUCCESS;
   stream.capture->invalidated = true;
@@ -140,7 +140,8 @@ extern "C" CUresult cuStreamSynchronize(CUstream handle) {
     if ((result = refuse_capturing(*stream))) return result;
     Context &context = *stream->context;
     const auto queue = stream->queue;
-    if (stream->legacy) queue_operation(*stream, [](CUresult) { return CUDA_SUCCESS; }); // also blocking streams
+    // The empty operation on the legacy stream waits for blocking streams too.
+    if (stream->legacy) queue_operation(*stream, [](CUresult) { return CUDA_SUCCESS; });
     const uint64_t last = queue->last();
     lock.unlock();
     queue->wait(last);
@@ -181,7 +182,7 @@ extern "C" CUresult cuStreamGetFlags(CUstream handle, unsigned *out) {
   });
 }
 
-// Unlike cuLaunchHostFunc's, called after a failure too, with it; and never captured.
+// Unlike with cuLaunchHostFunc, the callback is also called after a failure, which it gets, and is never captured.
 extern "C" CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *user, unsigned flags) {
   return call<"cuStreamAddCallback">([&]() -> CUresult {
     Lock lock(world().mutex);

@@ -1,4 +1,4 @@
-// vmm_api.cpp -- addresses apart from memory.
+// vmm_api.cpp -- virtual memory: reserved addresses, and physical memory that is mapped to them.
 #include <sys/mman.h>
 
 #include "world.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kGranularity = 2 << 20;
 
-// A whole reservation's part?
+// Whether the whole range is inside one reservation.
 bool reserved(uintptr_t address, uint64_t size) {
   const auto &all = world().reservations;
   auto found = all.upper_bound(address);
@@ -26,7 +26,7 @@ bool mapped(uintptr_t begin, uint64_t size) {
 
 bool aligned(uint64_t value) { return value % kGranularity == 0; }
 
-// Mappings that fill a range exactly; empty when they do not.
+// The mappings that together fill a range exactly; empty if there are no such mappings.
 std::vector<uintptr_t> whole_mappings(uintptr_t begin, uint64_t size) {
   std::vector<uintptr_t> found;
   for (uintptr_t at = begin; at < begin + size;) {
@@ -100,7 +100,7 @@ extern "C" CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size, 
     Arena &arena = all.devices[static_cast<size_t>(number)]->arena;
     const uint64_t offset = arena.take(size, kGranularity);
     if (offset == Arena::kNone) return CUDA_ERROR_OUT_OF_MEMORY;
-    // The handle and every mapping hold it; the last gives it back, with the lock held as it is always dropped then.
+    // The handle and every mapping own it. The last owner frees it; owners are only dropped with the lock held.
     const std::shared_ptr<uint64_t> memory(new uint64_t(offset), [&arena, size](uint64_t *mine) {
       arena.give(*mine, size, false);
       delete mine;

@@ -1,4 +1,4 @@
-// world.cpp -- the one World, what addresses are, and the end of a context.
+// world.cpp -- the global World, the look-up of addresses, and the end of a context.
 #include "world.h"
 
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ void World::protect(bool accessible) {
   for (const auto &device : devices) device->arena.protect(accessible);
   for (const auto &[address, range] : ranges)
     if (range.kind == Kind::mapping || range.kind == Kind::imported) {
-      const uint64_t skip = range.kind == Kind::imported ? range.offset : 0; // mappings begin with a page
+      const uint64_t skip = range.kind == Kind::imported ? range.offset : 0; // other mappings begin at a page boundary
       mprotect(reinterpret_cast<void *>(address - skip), range.charged,
                accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
     }
@@ -103,7 +103,7 @@ Context *current_context(CUresult *result) {
 std::shared_ptr<Stream> find_stream(CUstream handle, CUresult *result) {
   Context *context = current_context(result);
   if (!context) return nullptr;
-  if (reinterpret_cast<uintptr_t>(handle) <= 1) // of no owner: the context outlives every use of it here
+  if (reinterpret_cast<uintptr_t>(handle) <= 1) // not owning, since the context outlives every use of the result
     return std::shared_ptr<Stream>(std::shared_ptr<Stream>(), context->legacy.get());
   auto found = find(world().streams, handle);
   if (!found) *result = CUDA_ERROR_INVALID_HANDLE;

@@ -1,6 +1,6 @@
-// world.h -- everything that the simulated library knows: devices, contexts, handles, and what each address is.
+// world.h -- the state of the simulated library: devices, contexts, handles, and what each address refers to.
 //
-// One lock guards it all but the queues. Nobody waits for a queue while holding it.
+// One lock guards everything except the queues. No thread waits for a queue while it holds the lock.
 #pragma once
 
 #include <atomic>
@@ -27,22 +27,22 @@ struct Stream {
   int priority = 0;
   bool legacy = false;
   std::shared_ptr<Capture> capture;
-  std::set<size_t> frontier; // nodes that the next one comes after
+  std::set<size_t> frontier; // the captured nodes on which the next node depends
   CUstream handle() { return legacy ? nullptr : reinterpret_cast<CUstream>(this); }
 };
 
-struct SharedRecord; // of an event between processes (ipc_api.cpp)
+struct SharedRecord; // the record of an event that several processes share (ipc_api.cpp)
 
 struct Event {
   Context *context;
   unsigned flags;
   Record record;
-  std::shared_ptr<Capture> capture; // recorded while capturing
+  std::shared_ptr<Capture> capture; // the capture in which the event was recorded
   std::set<size_t> frontier;
   std::shared_ptr<SharedRecord> shared;
 };
 
-// An event's point is passed; an event never recorded has passed.
+// Whether the stream has passed the event's point; true for an event without a record.
 bool passed(const Event &event);
 
 struct Context {
@@ -53,9 +53,9 @@ struct Context {
   std::atomic<CUresult> failed{CUDA_SUCCESS};
   std::set<Context *> peers;
   std::unique_ptr<Stream> legacy;
-  std::vector<std::shared_ptr<Queue>> queues; // also those of destroyed streams, until they end
+  std::vector<std::shared_ptr<Queue>> queues; // including those of destroyed streams that still have work
   std::set<std::shared_ptr<Capture>> captures;
-  std::mutex callbacks; // host functions of all streams run one at a time
+  std::mutex callbacks; // held by a host function, so that those of all streams run one at a time
 };
 
 struct Device {
@@ -64,7 +64,7 @@ struct Device {
   Arena arena;
 };
 
-// What the bytes from an address on are.
+// The memory that begins at an address.
 enum class Kind { device, pool, mapping, host, registered, variable, imported };
 struct Range {
   Kind kind;
@@ -72,8 +72,8 @@ struct Range {
   int device;
   std::byte *inner;
   uint64_t offset = 0;                // in the device's file
-  uint64_t charged = 0;               // with what is rounded up
-  std::shared_ptr<uint64_t> physical; // of a mapping: keeps its memory
+  uint64_t charged = 0;               // the size rounded up
+  std::shared_ptr<uint64_t> physical; // of a mapping: keeps its physical memory alive
   std::set<int> readers, writers;     // devices with access to a mapping
   bool exported = false;
 };
@@ -81,7 +81,7 @@ struct Range {
 struct Physical {
   int device;
   uint64_t size;
-  std::shared_ptr<uint64_t> memory; // the offset; gives it back with the last owner
+  std::shared_ptr<uint64_t> memory; // the offset; the last owner frees the memory
 };
 
 struct Piece {
@@ -113,11 +113,11 @@ struct World {
   // ---- with the lock held ----
   void protect(bool accessible);
   std::map<uintptr_t, Range>::iterator holding(uintptr_t address);
-  // Where bytes are for `device`; false: some are nowhere, or it may not use them.
+  // Finds the bytes that `device` accesses. False if some are not memory, or if it may not access them.
   bool resolve(uintptr_t address, uint64_t size, int device, bool write, std::vector<Piece> *out);
-  // All of the range is memory that a device can name; access is another matter, which shows when it is used.
+  // Whether the whole range is device memory. Access is not checked here but when the work runs.
   bool known(uintptr_t address, uint64_t size);
-  void drop(std::map<uintptr_t, Range>::iterator range); // gives its memory back
+  void drop(std::map<uintptr_t, Range>::iterator range); // removes the range and frees its memory
 };
 
 World &world();
@@ -127,18 +127,18 @@ const char *setting(const char *name);
 uint64_t setting(const char *name, uint64_t otherwise);
 void arm_by_environment();
 
-extern thread_local std::vector<Context *> current; // the last is current
+extern thread_local std::vector<Context *> current; // a stack; the last context is current
 
-// ---- what many functions begin with; with the lock held ----
+// ---- the first steps of many functions; with the lock held ----
 
-// The current context, usable; or NULL with the failure.
+// The current context, or NULL and an error if there is none that is usable.
 Context *current_context(CUresult *result);
-// A stream's handle, or the current context's legacy stream for NULL and CU_STREAM_LEGACY.
+// The stream of a handle. For NULL and CU_STREAM_LEGACY it is the current context's legacy stream.
 std::shared_ptr<Stream> find_stream(CUstream handle, CUresult *result);
 std::shared_ptr<Event> find_event(CUevent handle, CUresult *result);
-// Frees a device's context with all in it. Unlocks while it waits for its queues.
+// Destroys a device's context and everything in it. Releases the lock while it waits for the queues.
 void destroy_context(Context &context, Lock &lock);
-// Waits for everything queued on the context. Unlocks meanwhile.
+// Waits for all queued work of the context, with the lock released.
 CUresult drain(Context &context, Lock &lock);
 
 template <class T> std::shared_ptr<T> find(std::map<const void *, std::shared_ptr<T>> &handles, const void *handle) {

@@ -1,4 +1,4 @@
-// arithmetic.h -- what the operators of pointwise.inc compute. Integers wrap, as on the hardware.
+// arithmetic.h -- the functions of the operators in pointwise.inc. Integers wrap, as on the hardware.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace sim {
 
-// Without C++'s undefined overflow.
+// Computes with unsigned integers, because signed overflow is undefined in C++.
 template <class T, class F> T wrapping(T a, T b, F f) {
   if constexpr (std::is_integral_v<T>)
     return static_cast<T>(f(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
@@ -25,7 +25,7 @@ template <class T> T multiply(T a, T b) {
 }
 
 template <class T> T sigmoid(T x) { return T(1) / (T(1) + std::exp(-x)); }
-template <class T> T larger(T a, T b) { return a != a || a > b ? a : b; } // a NaN of either is the result
+template <class T> T larger(T a, T b) { return a != a || a > b ? a : b; } // NaN if either operand is NaN
 template <class T> T smaller(T a, T b) { return a != a || a < b ? a : b; }
 template <class T> T between(T start, T end, T weight) {
   return weight < T(0.5) ? start + weight * (end - start) : end - (end - start) * (T(1) - weight);
@@ -38,7 +38,7 @@ template <class T> bool infinite(T x) {
     return std::isinf(x);
 }
 
-// Integers are whole already.
+// Rounds; integers need no rounding.
 template <class T, class F> T whole(T x, F round) {
   if constexpr (std::is_integral_v<T>)
     return x;
@@ -46,18 +46,18 @@ template <class T, class F> T whole(T x, F round) {
     return round(x);
 }
 
-template <class T> T modulo(T a, T b) { // with a's sign
+template <class T> T modulo(T a, T b) { // has a's sign
   if constexpr (std::is_integral_v<T>)
-    return b == 0 || b == -1 ? T(0) : a % b; // by zero: the hardware does not stop
+    return b == 0 || b == -1 ? T(0) : a % b; // the hardware does not trap on division by zero
   else
     return std::fmod(a, b);
 }
-template <class T> T floored_remainder(T a, T b) { // with b's sign
+template <class T> T floored_remainder(T a, T b) { // has b's sign
   const T rest = modulo(a, b);
   return rest != T(0) && (rest < T(0)) != (b < T(0)) ? rest + b : rest;
 }
 
-// mode 0: exact; 1: towards zero; 2: down.
+// mode: 0 is exact, 1 rounds towards zero, 2 rounds down.
 template <class T> T divide(T a, T b, T mode) {
   if constexpr (std::is_integral_v<T>) {
     if (b == 0) return T(0);
@@ -67,7 +67,7 @@ template <class T> T divide(T a, T b, T mode) {
   } else {
     if (mode == T(0) || b == T(0)) return a / b;
     if (mode == T(1)) return std::trunc(a / b);
-    const T exact = (a - floored_remainder(a, b)) / b; // whole but for its last bit
+    const T exact = (a - floored_remainder(a, b)) / b; // an integer except for rounding errors
     return exact == T(0) ? std::copysign(T(0), a / b) : std::nearbyint(exact);
   }
 }

@@ -12,7 +12,7 @@
 namespace sim {
 namespace {
 
-constexpr int kScribble = 0xC3; // what an operator leaves in its workspace
+constexpr int kScribble = 0xC3; // the byte with which an operator overwrites its workspace
 
 Live live_executors{"executors"};
 
@@ -43,7 +43,7 @@ Error no_executor(const char *function, const Executor *executor) {
               static_cast<const void *>(executor));
 }
 
-// Code that still uses the memory sees it.
+// Overwrites the workspace, so that other code that wrongly uses the memory notices it.
 Error scribble(int32_t device, void *workspace, uint64_t size) {
   if (!size) return kOk;
   std::vector<Memory::Piece> pieces;

@@ -1,4 +1,4 @@
-// executor.h -- what phase 1 of an operator gives and phase 2 queues.
+// executor.h -- executors: phase 1 of an operator makes one, phase 2 queues its work.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 
 namespace sim {
 
-// What an operator's work sees: its tensors where they are at this call.
+// The arguments of an operator's work: its tensors at the addresses of this call.
 class Run {
 public:
   std::vector<View> views; // by slot
 };
 using Work = std::function<void(const Run &)>;
 
-// What phase 1 decides.
+// The result of phase 1.
 struct Plan {
   Work work;
   uint64_t workspace = 0; // bytes
@@ -26,17 +26,17 @@ class Executor {
 public:
   explicit Executor(const char *name) : name_(name) {}
 
-  // For phase 1, in the order of the parameters. The slot, -1 for NULL.
+  // Add a parameter in phase 1, in the parameters' order. They return its slot, -1 for NULL.
   int32_t add_input(const Tensor *tensor) { return add(tensor, &inputs_); }
   int32_t add_output(const Tensor *tensor) { return add(tensor, &outputs_); }
   const View &view(int32_t slot) const { return run_.views[static_cast<size_t>(slot)]; }
 
-  // Phase 1, with the operator's own part of it.
+  // Phase 1. `plan` is the operator's own part of it.
   static Error prepare(const char *name, uint64_t *workspace, Executor **out,
                        const std::function<Plan(Executor &)> &plan);
   // Phase 2.
   static Error launch(const char *name, void *workspace, uint64_t size, Executor *executor, void *stream);
-  // Phase 2 takes the executor also when it fails.
+  // Called if phase 2 fails, which also uses up the executor.
   static void drop(Executor *executor);
 
   static Error make_repeatable(Executor *executor);
@@ -45,7 +45,7 @@ public:
   static Error set_address(Executor *executor, Side side, size_t index, const Tensor *tensor, void *address);
 
 private:
-  struct Described { // whose description must be alive until phase 2
+  struct Described { // a description that must be alive until phase 2
     const Tensor *tensor;
     uint64_t number;
   };

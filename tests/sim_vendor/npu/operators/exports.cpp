@@ -1,4 +1,4 @@
-// exports.cpp -- the symbols of the library that are no operators.
+// exports.cpp -- the symbols of the library other than operators.
 #include "../src/export.h"
 #include "functions.h"
 

@@ -1,4 +1,4 @@
-// indices.cpp -- operators that find their elements by indices.
+// indices.cpp -- operators that read or write elements by indices.
 #include "plan.h"
 
 namespace sim {
@@ -14,7 +14,7 @@ void must_be_indices(const In &index) {
   must(index.type == kInt64 || index.type == kInt32, "indices that are not of int64 or int32");
 }
 
-// Around one dimension: the sizes before it and after it.
+// The size of one dimension, and the products of the sizes before and after it.
 struct Around {
   int64_t before = 1, size = 1, after = 1;
   Around(const Dims &dims, size_t dim) {
@@ -22,7 +22,7 @@ struct Around {
   }
 };
 
-// A table's rows.
+// Selects rows of a table.
 Plan embedding(In weight, In indices, Out out) {
   must_be_indices(indices);
   must(weight.dims.size() == 2, "a table of other than 2 dimensions");
@@ -163,7 +163,7 @@ Plan gather(In self, int64_t dimension_asked, In index, Out out) {
   }};
 }
 
-// Into a copy of self: each(value there, number of the index) for each index.
+// Copies self, then calls each(element of the copy, number of the index) for each index.
 template <class Each> Plan scattered(const In &self, int64_t asked, const In &index, const Out &out, Each each) {
   const size_t dim = dimension(asked, self.dims.size());
   must_index(self, dim, index);

@@ -6,7 +6,7 @@ namespace {
 
 enum Reduction : int64_t { none, mean, sum };
 
-// Rows of classes, with a target each.
+// Rows of classes, each with a target.
 struct Rows {
   int64_t rows, classes, ignored;
   Rows(const In &self, const In &target, const In &weight, int64_t reduction, int64_t ignored) : ignored(ignored) {

@@ -4,7 +4,7 @@
 #include "plan.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3") // -O2 leaves loops of unknown length scalar
+#pragma GCC optimize("O3") // with -O2 GCC does not vectorise loops of unknown length
 #define SIM_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define SIM_INDEPENDENT
@@ -18,8 +18,8 @@
 namespace sim {
 namespace {
 
-// out += a b, for dense (m, k) and (k, n): a block of rows of b stays in the cache, four rows of out are made at a time.
-// In double precision: what differs from other devices' results is their rounding.
+// out += a b, for dense (m, k) and (k, n). A block of rows of b stays in the cache, and four rows of out are computed
+// at a time. It computes in double precision, so that differences from other devices are their rounding errors.
 [[gnu::always_inline]] inline void accumulate(const double *a, const double *b, double *out, int64_t m, int64_t n,
                                               int64_t k) {
   constexpr int64_t kDepth = 128;

@@ -6,7 +6,7 @@
 namespace sim {
 namespace {
 
-// Through the kind of the source, so that nothing is lost that the destination could hold.
+// Converts through the source's kind of number, so that no precision is lost before the destination's type.
 Work copying(const In &from, const Out &to) {
   return [=](const Run &run) {
     with_kind(from.type, [&]<class C>() {
@@ -31,7 +31,7 @@ Work filling(const Out &out, const Number &value) {
   return [=](const Run &run) {
     with_kind(out.type, [&]<class C>() {
       Array<C> values(count_of(out.dims));
-      // A number other than 0 is true, also one below 1.
+      // Every number except 0 becomes true, also one below 1.
       std::fill(values.begin(), values.end(), out.type == kBool ? C(value.real != 0) : value.as<C>());
       store(out.in(run), values.data());
     });
@@ -88,7 +88,8 @@ template <bool upper> Plan triangle(In self, int64_t diagonal, Out out) {
       Array<C> values = load<C>(self.in(run));
       const int64_t columns = self.dims.back(), rows = self.dims[self.dims.size() - 2];
       for (int64_t i = 0; i < values.count(); ++i) {
-        const int64_t right = i % columns - i / columns % rows - diagonal; // of the diagonal
+        // The distance from the diagonal, positive to the right.
+        const int64_t right = i % columns - i / columns % rows - diagonal;
         if (upper ? right < 0 : right > 0) values[i] = C(0);
       }
       store(out.in(run), values.data());

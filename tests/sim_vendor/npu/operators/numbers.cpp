@@ -20,8 +20,8 @@ Half narrow_to_half(float value) {
   const float size = std::fabs(value);
   const auto signed_half = [sign](uint32_t rest) { return Half{static_cast<uint16_t>(sign | rest)}; };
   if (value != value) return signed_half(0x7e00);
-  if (size >= 65520.0f) return signed_half(0x7c00); // rounds past the largest
-  if (size < 6.103515625e-5f)                       // subnormal: a count of 2^-24, which may round up to the normal
+  if (size >= 65520.0f) return signed_half(0x7c00); // rounds to infinity
+  if (size < 6.103515625e-5f)                       // subnormal: a multiple of 2^-24, which may round up to normal
     return signed_half(static_cast<uint32_t>(std::nearbyint(size * 16777216.0f)));
   const uint32_t rest = (bits & 0x7fffffff) - (uint32_t(112) << 23);
   return signed_half((rest + 0xfff + (rest >> 13 & 1)) >> 13);

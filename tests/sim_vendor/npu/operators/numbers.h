@@ -1,6 +1,7 @@
-// numbers.h -- element types, and how a value of one becomes one of another.
+// numbers.h -- element types, and conversions between them.
 //
-// Operators compute in three kinds only: float (for the halves too), double, and int64_t for integers and bool.
+// Operators compute with three kinds of numbers only: float (also for 16-bit floats), double, and int64_t (for integers
+// and bool).
 #pragma once
 
 #include <bit>
@@ -61,7 +62,7 @@ template <class E, class C> E to_element(C value) {
   else if constexpr (std::is_same_v<E, Bool>)
     return {static_cast<uint8_t>(value != C(0))};
   else if constexpr (std::is_integral_v<E> && std::is_floating_point_v<C>) {
-    constexpr C bound = static_cast<C>(9223372036854775808.0); // outside it C++ promises nothing
+    constexpr C bound = static_cast<C>(9223372036854775808.0); // a conversion outside of the bound is undefined in C++
     const bool fits = value >= -bound && value < bound;
     return static_cast<E>(fits ? static_cast<int64_t>(value) : std::numeric_limits<int64_t>::min());
   } else
@@ -72,7 +73,7 @@ inline bool is_floating(int32_t type) {
   return type == kFloat || type == kHalf || type == kDouble || type == kBfloat16;
 }
 
-// Calls f.template operator()<E>() with the element's C++ type; false for a type that is not simulated.
+// Calls f.template operator()<E>() with the element's C++ type. Returns false if the type is not simulated.
 template <class F> bool with_element(int32_t type, F &&f) {
   switch (type) {
   case kFloat:
@@ -100,13 +101,13 @@ template <class F> bool with_element(int32_t type, F &&f) {
   }
 }
 
-inline uint64_t size_of(int32_t type) { // 0: not simulated
+inline uint64_t size_of(int32_t type) { // 0 if the type is not simulated
   uint64_t size = 0;
   with_element(type, [&]<class E>() { size = sizeof(E); });
   return size;
 }
 
-// Calls f.template operator()<C>() with the kind that a type is computed in.
+// Calls f.template operator()<C>() with the kind of number in which a type is computed.
 template <class F> void with_kind(int32_t type, F &&f) {
   if (type == kDouble)
     f.template operator()<double>();

@@ -1,4 +1,4 @@
-// objects.cpp -- creating, asking and destroying descriptions.
+// objects.cpp -- creates, queries and destroys descriptions.
 #include "objects.h"
 
 #include <memory>
@@ -70,12 +70,12 @@ std::nullptr_t refused(Error code, const char *why) { return fail(code, "EZ1002:
 Error copy_out(const Dims &from, int64_t **values, uint64_t *count) {
   if (!values || !count) return fail(kOperatorNull, "EZ1003: no place for the answer");
   *count = from.size();
-  *values = new int64_t[from.size()]; // the caller's, by delete[]
+  *values = new int64_t[from.size()]; // the caller frees it by delete[]
   std::copy(from.begin(), from.end(), *values);
   return kOk;
 }
 
-// One of the questions about a tensor.
+// Checks a tensor, then answers a query about it.
 template <class Answer> Error ask(const Tensor *tensor, Answer answer) {
   if (!tensor) return fail(kOperatorNull, "EZ1003: the tensor is NULL");
   if (!alive(tensor, Object::Kind::tensor)) return fail(kOperatorParameter, "EZ1001: the tensor was destroyed");

@@ -1,7 +1,7 @@
-// objects.h -- what programs describe an operator's arguments by: aclTensor, aclScalar, arrays and lists.
+// objects.h -- the objects by which programs describe an operator's arguments: aclTensor, aclScalar, arrays and lists.
 //
-// A program has pointers to them. Each is known while it is alive, by a number that no other object gets, so that a
-// pointer to one that was destroyed is noticed.
+// Programs hold pointers to them. Each object gets a unique number and is registered while it is alive, so that the use
+// of a destroyed object is detected.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct Object {
   enum class Kind { tensor, scalar, ints, floats, bools, tensors, scalars };
   explicit Object(Kind kind) : kind(kind) {}
   const Kind kind;
-  uint64_t number = 0; // from keep() on
+  uint64_t number = 0; // set by keep()
 };
 
 struct Tensor : Object {
   Tensor() : Object(Kind::tensor) {}
   int32_t type = kFloat, format = 2;
   Dims dims, strides, storage;
-  int64_t offset = 0; // in elements, as the strides
+  int64_t offset = 0; // in elements, as are the strides
   void *address = nullptr;
 };
 struct Scalar : Object {
@@ -60,7 +60,7 @@ struct Scalars : Object {
   std::vector<const Scalar *> each; // owned
 };
 
-// Whether it is alive and of the kind; with a number: and still the same object.
+// Whether a pointer is to a live object of this kind and, if a number is given, still to the same object.
 bool alive(const void *object, Object::Kind kind, uint64_t number = 0);
 
 } // namespace sim

@@ -1,4 +1,4 @@
-// plan.cpp -- shapes.
+// plan.cpp -- computes shapes.
 #include "plan.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace sim {
 
 size_t dimension(int64_t dim, size_t rank) {
-  const auto size = static_cast<int64_t>(rank ? rank : 1); // a tensor without dimensions has one in this regard
+  const auto size = static_cast<int64_t>(rank ? rank : 1); // a tensor without dimensions counts as having one
   must(dim >= -size && dim < size, "a dimension that the tensor does not have");
   return static_cast<size_t>(dim < 0 ? dim + size : dim);
 }

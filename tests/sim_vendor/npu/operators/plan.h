@@ -1,10 +1,11 @@
-// plan.h -- how an operator is written: a function from its parameters, as phase 1 has them, to a Plan.
+// plan.h -- an operator is written as a function from its parameters in phase 1 to a Plan.
 //
 //   Plan softmax(In self, int64_t dim, Out out) { ...check...; return {[=](const Run &run) { ... }, workspace}; }
 //   SIM_OPERATOR(Softmax, softmax)   // aclnnSoftmaxGetWorkspaceSize and aclnnSoftmax
 //
-// The parameters' types say what the C function takes: In const aclTensor *, Out aclTensor *, Number const aclScalar *,
-// Dims const aclIntArray *, Flags const aclBoolArray *, List const aclTensorList *; a Maybe... may be NULL.
+// The parameters' types determine those of the C function: In is const aclTensor *, Out is aclTensor *, Number is const
+// aclScalar *, Dims is const aclIntArray *, Flags is const aclBoolArray *, List is const aclTensorList *. A Maybe...
+// may be NULL.
 #pragma once
 
 #include <limits>
@@ -23,7 +24,7 @@ struct In {
   explicit operator bool() const { return slot >= 0; }
   const View &in(const Run &run) const { return run.views[static_cast<size_t>(slot)]; }
 };
-struct Mask : In {}; // of bool
+struct Mask : In {}; // a tensor of bool
 struct MaybeIn : In {};
 struct Out : In {};
 struct MaybeOut : Out {};
@@ -34,7 +35,7 @@ struct Number {
   int64_t whole = 0;
   template <class C> C as() const { return std::is_integral_v<C> ? static_cast<C>(whole) : static_cast<C>(real); }
 };
-struct Lower : Number { // NULL: without bound
+struct Lower : Number { // no bound if the scalar is NULL
   template <class C> C as() const {
     using Limits = std::numeric_limits<C>;
     return given ? Number::as<C>() : Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
@@ -49,7 +50,7 @@ struct Upper : Number {
 using Flags = std::vector<uint8_t>;
 using List = std::vector<In>;
 
-template <class P> struct Parameter { // numbers
+template <class P> struct Parameter { // plain numbers
   using Abi = P;
   static P take(Executor &, P value) { return value; }
 };
@@ -122,7 +123,8 @@ template <Text name, auto plan> struct Operator;
 template <Text name, class... P, Plan (*plan)(P...)> struct Operator<name, plan> {
   static Error prepare(typename Parameter<P>::Abi... parameters, uint64_t *workspace, Executor **out) {
     return Executor::prepare(name.characters, workspace, out, [&](Executor &executor) {
-      return std::apply(plan, std::tuple<P...>{Parameter<P>::take(executor, parameters)...}); // braces: in order
+      // The braces evaluate the parameters in order.
+      return std::apply(plan, std::tuple<P...>{Parameter<P>::take(executor, parameters)...});
     });
   }
 };
@@ -140,7 +142,7 @@ template <Text function, Text name> struct Launch {
   }
 };
 
-// What plans check.
+// Checks that plans use.
 inline void must(bool right, const char *what) {
   if (!right) refuse(kOperatorParameter, "EZ1013: %s: a parameter", what);
 }
@@ -148,7 +150,7 @@ inline void must_be_same_type(const In &one, const In &other) {
   must(one.type == other.type, "tensors of different types");
 }
 inline void must_have(const In &tensor, const Dims &dims) { must(tensor.dims == dims, "a tensor of the wrong shape"); }
-// As a place in `rank` dimensions; negative ones count from the end.
+// The index of a dimension of `rank` dimensions. A negative one counts from the end.
 size_t dimension(int64_t dim, size_t rank);
 Dims broadcast(const Dims &one, const Dims &other);
 

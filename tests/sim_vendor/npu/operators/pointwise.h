@@ -1,4 +1,4 @@
-// pointwise.h -- operators on element after element, of tensors that are broadcast and numbers.
+// pointwise.h -- elementwise operators on broadcast tensors and numbers.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace sim {
 
-enum class Domain { floating, number, integer, any }; // types of tensors: number is any but bool, integer has bool
+enum class Domain { floating, number, integer, any }; // number is any type except bool; integer includes bool
 enum class Gives { same, truth };                     // the type of the result
 
 inline void must_be(Domain domain, int32_t type) {
@@ -30,7 +30,7 @@ template <Domain domain, class F> void with_kind_of(int32_t type, F &&f) {
 
 template <class P> constexpr bool is_tensor = std::is_base_of_v<In, P>;
 
-// What element i of a parameter is.
+// A parameter as a source of elements for element().
 template <class C, class P> auto source(const Run &run, const P &parameter, const Dims &dims) {
   if constexpr (is_tensor<P>)
     return load<C>(parameter.in(run).expanded(dims));
@@ -42,7 +42,7 @@ template <class C, class P> auto source(const Run &run, const P &parameter, cons
 template <class C> C element(const Array<C> &values, int64_t i) { return values[i]; }
 template <class C> C element(C value, int64_t) { return value; }
 
-// F::at<C>(element...) for each element.
+// The plan that computes F::at<C>(element...) for each element.
 template <class F, Domain domain, Gives gives, class... P> Plan pointwise(P... parameters, Out out) {
   int32_t type = -1;
   Dims dims;
@@ -58,7 +58,7 @@ template <class F, Domain domain, Gives gives, class... P> Plan pointwise(P... p
     }
   };
   (look(parameters), ...);
-  if (type < 0) type = out.type; // numbers only
+  if (type < 0) type = out.type; // all parameters are numbers
   must_be(domain, type);
   must(out.type == (gives == Gives::truth ? kBool : type), "a result of the wrong type");
   must_have(out, dims);

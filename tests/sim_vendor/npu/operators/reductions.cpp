@@ -1,4 +1,4 @@
-// reductions.cpp -- sums, extremes and other values of rows.
+// reductions.cpp -- sums, extremes and other reductions of rows.
 #include <algorithm>
 #include <cmath>
 
@@ -30,7 +30,7 @@ struct Product {
     return static_cast<C>(total);
   }
 };
-// The first of the largest; a NaN is larger than all.
+// The index of the first largest element. NaN counts as the largest.
 struct Largest {
   template <class C> static int64_t place(const C *row, int64_t count) {
     int64_t best = 0;
@@ -60,7 +60,7 @@ struct Some {
   }
 };
 
-// Computed in the kind of `type`.
+// The plan of a reduction that computes in the kind of number of `type`.
 template <class F> Plan reduced(const In &self, const Split &split, int32_t type, const Out &out) {
   must_have(out, split.kept);
   return {[=](const Run &run) {

@@ -7,7 +7,7 @@
 namespace sim {
 namespace {
 
-// Each row by F::row(values, count), or F::row(first, second, count), which leave the result in the last tensor's row.
+// Computes each row by F::row(values, count) or F::row(first, second, count), which write the result to their last row.
 template <class F> Plan by_row(In self, int64_t dim, Out out) {
   must(is_floating(self.type), "a tensor that is not floating");
   must_be_same_type(self, out);
@@ -73,7 +73,7 @@ struct LogSoftmaxSlope {
   }
 };
 
-// Rows of the last dimensions.
+// The last dimensions as rows.
 struct Norm {
   int64_t rows = 1, length = 1;
   Norm(const In &input, const Dims &shape) {

@@ -1,4 +1,4 @@
-// split.h -- tensors as rows: some dimensions are worked through, one row of them for each place in the others.
+// split.h -- divides a tensor's dimensions: those of a row, and the others, which number the rows.
 #pragma once
 
 #include "plan.h"
@@ -6,7 +6,7 @@
 namespace sim {
 
 struct Split {
-  Dims order, kept; // the others, then those of a row; the shape that is left
+  Dims order, kept; // the dimensions with those of a row last; the shape of a result without the row's dimensions
   int64_t rows = 1, length = 1;
   Split(const Dims &dims, const Dims &along, bool keep = false);
 };

@@ -1,4 +1,4 @@
-// view.cpp -- between strided device memory and dense arrays.
+// view.cpp -- copies between strided device memory and dense arrays.
 #include "view.h"
 
 #include <cstdarg>
@@ -10,9 +10,9 @@
 namespace sim {
 namespace {
 
-// Rows of elements at equal distances. Dimensions that follow each other in memory are one.
+// A view as rows of elements with a constant stride. Dimensions that are contiguous to each other are merged.
 struct Rows {
-  Dims dims, strides; // of all but the last
+  Dims dims, strides; // of all dimensions except the last
   int64_t length = 1, stride = 1;
 
   explicit Rows(const View &view) {
@@ -48,10 +48,10 @@ struct Rows {
   }
 };
 
-// The bytes that a view covers, from its first element on.
+// The bytes from a view's first element to its last.
 struct Bytes {
   std::vector<Memory::Piece> pieces;
-  int64_t first; // element
+  int64_t first; // the offset of the first element
 
   explicit Bytes(const View &view) : first(view.offset) {
     int64_t last = view.offset;
@@ -93,7 +93,7 @@ template <class E, class C> void store_rows(const View &view, uint8_t *bytes, co
   });
 }
 
-// Into memory in several pieces, element by element, as nothing between the elements may be touched.
+// Writes to memory in several pieces, element by element, because bytes between the elements must not be written.
 template <class E, class C> void store_scattered(const View &view, const Bytes &bytes, const C *values) {
   const Rows rows(view);
   rows.each(0, [&](int64_t offset) {

@@ -1,4 +1,4 @@
-// view.h -- a tensor in device memory as operators read and write it: dense arrays of one kind of number.
+// view.h -- tensors in device memory, which operators read and write as dense arrays of one kind of number.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace sim {
 
-// Why a call or a task cannot go on.
+// An error that ends a call or a task.
 struct Refusal {
   Error code;
   std::string text;
@@ -25,14 +25,14 @@ struct View {
   void *address = nullptr;
 
   int64_t count() const { return count_of(dims); }
-  // Throws what the device would report, unless the storage is live memory of the device.
+  // Throws the error that the device would report if the storage is not live memory of the device.
   void check(const char *name) const;
   View permuted(const Dims &order) const;
   View narrowed(size_t dim, int64_t start, int64_t size) const;
   View expanded(const Dims &to) const; // broadcast, also to more dimensions
 };
 
-// Without a constructor, as the elements are written at once.
+// An array with uninitialised elements, since they are always written first.
 template <class C> class Array {
 public:
   explicit Array(int64_t count) : count_(count), values_(new C[static_cast<size_t>(count)]) {}
@@ -51,7 +51,7 @@ private:
   std::unique_ptr<C[]> values_;
 };
 
-// C is float, double or int64_t. In the order of the view's dimensions.
+// Copy a view to or from a dense array in the order of its dimensions. C is float, double or int64_t.
 template <class C> Array<C> load(const View &view);
 template <class C> void store(const View &view, const C *values);
 

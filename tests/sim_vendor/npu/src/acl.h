@@ -1,6 +1,7 @@
-// acl.h -- the simulation's own statement of the types, constants and error codes of libascendcl that it uses.
+// acl.h -- the types, constants and error codes of libascendcl that the simulation uses.
 //
-// Written from public facts, and apart from the driver's: a wrong number in one of the two shows.
+// They are written from public documentation, independently of the driver's, so that a wrong number in one of the two
+// is found.
 #pragma once
 
 #include <cstddef>
@@ -30,21 +31,21 @@ enum : Error {
   kNoStreamLeft = 207008,
   kInternal = 507000,
   kCopyFault = 507013,
-  kCoreException = 507015, // an AI core could not do its work
+  kCoreException = 507015, // an AI core failed
   kRegistered = 507910,
   kNotRegistered = 507911,
   kOperatorNull = 161001,
   kOperatorParameter = 161002,
 };
 
-enum { kQueryNotReady = 0, kQueryComplete = 1 };   // aclrtQueryEventStatus ...
-enum { kStreamComplete = 0, kStreamNotReady = 1 }; // ... and aclrtStreamQuery, the other way round
+enum { kQueryNotReady = 0, kQueryComplete = 1 };   // for aclrtQueryEventStatus
+enum { kStreamComplete = 0, kStreamNotReady = 1 }; // for aclrtStreamQuery, which has the opposite values
 enum { kEventSync = 0x1, kEventTimeLine = 0x8, kEventFlags = 0x7b };
 enum { kCopyKinds = 8 };
 
 struct Location {
   uint32_t id;
-  int32_t type; // 0 host, 1 device, 2 not known to the library
+  int32_t type; // 0 is host, 1 is device, 2 is unknown memory
 };
 struct PhysicalProperties {
   int32_t handle_type, allocation_type, attribute;

@@ -1,4 +1,4 @@
-// copy_functions.cpp -- copies and fills, at once and queued.
+// copy_functions.cpp -- synchronous and queued copies and fills.
 #include <cstring>
 #include <vector>
 
@@ -32,7 +32,7 @@ Error check(const void *dst, size_t room, const void *src, size_t size, int32_t 
   return kOk;
 }
 
-// The engine copies pieces in no order: overlapping ranges do not survive it.
+// The engine copies pieces out of order, so that copies between overlapping ranges give wrong results.
 Error copy(void *dst, const void *src, size_t size) {
   Memory &memory = Machine::get().memory();
   constexpr size_t kPiece = 4096;
@@ -70,7 +70,7 @@ Error check_fill(const void *dst, size_t room, size_t size) {
 
 } // namespace
 
-// Does not wait for streams: work queued before may come after it.
+// Does not wait for streams, so work that was queued before may run after it.
 Error aclrtMemcpy(void *dst, size_t room, const void *src, size_t size, int32_t kind) {
   if (const Error error = check(dst, room, src, size, kind, Side(dst), Side(src))) return error;
   return copy(dst, src, size);
@@ -83,7 +83,7 @@ Error aclrtMemcpyAsync(void *dst, size_t room, const void *src, size_t size, int
   if (const Error error = check(dst, room, src, size, kind, to, from)) return error;
   if (to.place != Place::device && from.place != Place::device)
     return fail(kUnsupported, "EE1066: queued copies are never from host to host");
-  // Memory that is not pinned is copied before the call returns, whatever the stream has still to do.
+  // Pageable memory is copied before the call returns, without waiting for the stream's earlier work.
   if (to.place == Place::pageable || from.place == Place::pageable) return copy(dst, src, size);
   stream->enqueue([dst, src, size] { return copy(dst, src, size); });
   return kOk;

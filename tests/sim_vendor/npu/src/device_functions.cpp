@@ -1,4 +1,4 @@
-// device_functions.cpp -- initialising, devices and contexts, peers.
+// device_functions.cpp -- initialisation, devices, contexts and peers.
 #include <cstdio>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// entry.cpp -- counting, injected faults and checks that all functions share.
+// entry.cpp -- the counters, injected faults and checks that all functions share.
 #include "entry.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@
 namespace sim {
 namespace {
 
-Counter *counters = nullptr; // filled by static constructors of the libraries
+Counter *counters = nullptr; // a list that static constructors of the libraries fill
 Live *kinds = nullptr;
 
 struct Fault {
-  std::string function; // "" any
-  int64_t left = -1;    // calls before it, below 0: none
+  std::string function; // "" for any function
+  int64_t left = -1;    // the number of calls before the fault; below 0 there is no fault
   Error code = kOk;
   bool persistent = false;
 };
@@ -40,7 +40,7 @@ std::mutex after_mutex;
 After after;
 std::atomic<bool> after_asked{false};
 
-// TB_SIMNPU_FAULT, "function:nth:code".
+// Reads TB_SIMNPU_FAULT, "function:nth:code".
 Fault read_fault() {
   const char *text = std::getenv("TB_SIMNPU_FAULT");
   char function[128];
@@ -51,7 +51,7 @@ Fault read_fault() {
 }
 const bool fault_read = [] { return fault = read_fault(), true; }();
 
-// kOk when the fault is not due.
+// The code of the fault if it is due at this call, else kOk.
 Error due(Fault &one, const char *function) {
   std::lock_guard lock(fault_mutex);
   if (one.left < 0 || (!one.function.empty() && one.function != function)) return kOk;
@@ -63,7 +63,7 @@ Error due(Fault &one, const char *function) {
 }
 
 thread_local std::string recent; // the text of the last failure
-thread_local std::string given;  // what aclGetRecentErrMsg gave, until its next call
+thread_local std::string given;  // the last result of aclGetRecentErrMsg, valid until its next call
 
 } // namespace
 

@@ -1,4 +1,5 @@
-// entry.h -- what every exported function does before its own work: count, fail on request, check the thread's state.
+// entry.h -- what every exported function does before its own work: it counts the call, injects a fault, and checks the
+// thread's state.
 #pragma once
 
 #include <atomic>
@@ -10,14 +11,14 @@
 namespace sim {
 
 enum class Needs {
-  nothing, // works before aclInit
+  nothing, // also works before aclInit
   init,
-  device,  // this thread has a current one
-  release, // as device; an injected fault comes after the work
-  end,     // as nothing; the same
+  device,  // this thread must have a current device
+  release, // as `device`, but an injected fault follows the work
+  end,     // as `nothing`, but an injected fault follows the work
 };
 
-#pragma GCC visibility push(default) // for the library of operators, whose functions are entered as these
+#pragma GCC visibility push(default) // for the library of operators, whose functions use this too
 
 class Counter {
 public:
@@ -27,7 +28,7 @@ public:
   Counter *const next;
 };
 
-// A kind of object that tb_simnpu_live tells.
+// A kind of object that tb_simnpu_live reports.
 class Live {
 public:
   explicit Live(const char *kind);
@@ -37,15 +38,15 @@ public:
 };
 Live *live_kinds();
 
-// kOk, or why the call must not go on. `late` is a fault that comes after the work.
+// Returns kOk, or the error with which the call must fail. `late` gets a fault that must follow the work.
 Error enter(Counter &counter, Needs needs, Error *late);
-// After the work: runs what tb_simnpu_after asked for.
+// Called after the work. Runs the function that tb_simnpu_after set.
 void leave(Counter &counter);
-// Keeps the text that aclGetRecentErrMsg gives on this thread, and returns the code.
+// Keeps the text for aclGetRecentErrMsg on this thread, and returns the code.
 [[gnu::format(printf, 2, 3)]] Error fail(Error code, const char *format, ...);
 void note_misuse(const char *text);
 bool hidden(const char *function);
-// On the thread of a host function, where no function of the library may be called.
+// True on a thread that runs a host function, which must not call the library.
 extern thread_local bool in_host_function;
 
 #pragma GCC visibility pop
@@ -70,7 +71,7 @@ template <Text name, Needs needs, class... A, Error (*work)(A...)> struct Entry<
   }
 };
 
-// A function that makes an object; NULL is its failure.
+// For a function that returns a new object, or NULL if it fails.
 template <Text name, Needs needs, class R, class... A, R *(*work)(A...)>
   requires(!std::is_const_v<R>)
 struct Entry<name, needs, work> {
@@ -81,7 +82,7 @@ struct Entry<name, needs, work> {
   }
 };
 
-// One that gives a text.
+// For a function that returns a text.
 template <Text name, Needs needs, const char *(*work)()> struct Entry<name, needs, work> {
   static inline Counter counter{name.characters};
   static const char *call() {

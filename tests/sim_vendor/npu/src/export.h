@@ -1,11 +1,11 @@
-// export.h -- symbols that are resolved when somebody asks for them, so that each can be hidden.
+// export.h -- symbols that are resolved when they are looked up, so that each can be hidden.
 #pragma once
 
 #include "entry.h"
 
 namespace sim {
 
-// dlsym calls the resolver and gives what it gives: NULL is a symbol that is not there.
+// dlsym calls the resolver and returns its result. NULL means that the symbol does not exist.
 using Anything = void (*)();
 template <class F> Anything shown(const char *name, F function) {
   return hidden(name) ? nullptr : reinterpret_cast<Anything>(function);

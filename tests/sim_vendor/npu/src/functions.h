@@ -1,4 +1,4 @@
-// functions.h -- the work of each function; entry.h has been passed before it is called. functions.inc lists them.
+// functions.h -- the work of each function, which is called after the checks of entry.h. functions.inc lists them.
 #pragma once
 
 #include "acl.h"

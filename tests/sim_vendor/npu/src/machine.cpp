@@ -1,4 +1,4 @@
-// machine.cpp -- initialising, setting and resetting devices, and the tables of handles.
+// machine.cpp -- initialises the library, sets and resets devices, and keeps the tables of handles.
 #include "machine.h"
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ namespace {
 
 thread_local Context *current_context = nullptr;
 thread_local uint64_t current_epoch = 0;
-// Changes whenever a context ends: what threads hold from before may be gone, and is looked up again.
+// Changes whenever a context ends. A thread's cached context may then be invalid and is looked up again.
 std::atomic<uint64_t> epoch{1};
 
 uint64_t number(const char *variable, uint64_t otherwise) {
@@ -45,7 +45,7 @@ Machine::Machine() : memory_(std::make_unique<Memory>()) {}
 
 bool Machine::stub() { return number("TB_SIMNPU_STUB", 0) != 0; }
 
-// A forked child has none of the parent's threads: nothing works there before its own aclInit.
+// A forked child has none of the parent's threads, so nothing works there before its own aclInit.
 bool Machine::initialized() const {
   std::lock_guard lock(mutex_);
   return initialized_ && process_ == getpid();
@@ -130,7 +130,7 @@ Error Machine::reset_device(int32_t device) {
     ended = std::move(contexts_[static_cast<size_t>(device)]);
     ++epoch;
   }
-  return kOk; // `ended` waits for the work of its streams
+  return kOk; // the destructor of `ended` waits for the work of its streams
 }
 
 uint64_t Machine::device_references() {
@@ -169,7 +169,7 @@ Error Machine::destroy_stream(void *handle) {
   std::shared_ptr<Stream> stream;
   if (!handle) return fail(kParameter, "EE1012: the default stream cannot be destroyed");
   if (const Error error = find_stream(handle, &stream)) return error;
-  stream->synchronize(); // the real one waits as well
+  stream->synchronize(); // the real library waits too
   Context *context = current();
   std::lock_guard lock(mutex_);
   context->streams.erase(handle);

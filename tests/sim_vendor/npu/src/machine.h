@@ -1,4 +1,4 @@
-// machine.h -- the simulated machine: devices, their default contexts, and which of them a thread has current.
+// machine.h -- the simulated machine: devices, their default contexts, and each thread's current one.
 #pragma once
 
 #include <sys/types.h>
@@ -16,32 +16,33 @@
 
 namespace sim {
 
-// Of a device, from its first aclrtSetDevice until as many aclrtResetDevice. What aclrtContext points to.
+// A device's context, to which an aclrtContext points. It exists from the first aclrtSetDevice until aclrtResetDevice
+// was called as often.
 struct Context {
   explicit Context(int32_t device) : device(device), default_stream(std::make_shared<Stream>(device)) {}
   const int32_t device;
-  std::shared_ptr<Stream> default_stream; // of the NULL handle
+  std::shared_ptr<Stream> default_stream; // the stream of the NULL handle
   std::unordered_map<void *, std::shared_ptr<Stream>> streams;
 };
 
 struct Event {
   int32_t device;
   uint32_t flags;
-  bool renewable; // of the new kind, which may be recorded again
+  bool renewable; // an event of the new kind, which may be recorded again
   std::mutex mutex;
-  std::shared_ptr<Point> point; // NULL: never recorded
+  std::shared_ptr<Point> point; // NULL if never recorded
 };
 
 struct Settings {
   int32_t devices = 2;
   uint64_t memory = uint64_t(256) << 20;
   uint64_t streams = 1984;
-  uint64_t events = 65536; // of the old kind
+  uint64_t events = 65536; // the most events of the old kind
   bool peers = true;
   static Settings read();
 };
 
-class [[gnu::visibility("default")]] Machine { // as Memory
+class [[gnu::visibility("default")]] Machine { // visible for the library of operators
 public:
   static Machine &get();
   static bool stub();
@@ -49,16 +50,16 @@ public:
   bool initialized() const;
   Error initialize();
   Error finalize();
-  Settings settings(); // those of aclInit, or what it would read now
+  Settings settings(); // the settings of aclInit; before it, those that it would read now
 
-  // The context of this thread, NULL without.
+  // The current context of this thread; NULL if there is none.
   Context *current();
   Error set_current(void *context);
   Error set_device(int32_t device);
   Error reset_device(int32_t device);
   uint64_t device_references();
 
-  // The stream behind a handle, which must be of the current context; NULL handle: its default stream.
+  // The stream of a handle, which must belong to the current context. For a NULL handle it is the default stream.
   Error find_stream(void *handle, std::shared_ptr<Stream> *out);
   Error create_stream(void **out);
   Error destroy_stream(void *handle);
@@ -83,7 +84,7 @@ private:
   pid_t process_ = 0;
   Settings settings_;
   std::unique_ptr<Memory> memory_;
-  std::vector<std::unique_ptr<Context>> contexts_; // by device; empty where it is not set
+  std::vector<std::unique_ptr<Context>> contexts_; // by device; NULL if the device is not set
   std::vector<uint64_t> references_;
   std::unordered_map<void *, std::shared_ptr<Event>> events_;
 };

@@ -1,4 +1,4 @@
-// memory.cpp -- where device bytes are stored, and which addresses are whose.
+// memory.cpp -- stores the bytes of device memory, and keeps the owners of addresses.
 #include "memory.h"
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-constexpr int kFresh = 0xA5, kFreed = 0xDD; // what fresh memory holds, and freed
+constexpr int kFresh = 0xA5, kFreed = 0xDD; // the bytes of new and of freed memory
 constexpr uint64_t kAlignment = 64, kRounding = 32, kPage = 4096, kHugePage = 2 << 20;
 
 uintptr_t value(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
@@ -49,7 +49,7 @@ void Memory::start(int32_t devices, uint64_t bytes) {
     arena.size = bytes;
     arena.addresses = static_cast<uint8_t *>(map_pages(bytes, PROT_NONE));
     arena.bytes = static_cast<uint8_t *>(map_pages(bytes, PROT_READ | PROT_WRITE));
-    if (!arena.addresses || !arena.bytes) std::abort(); // the machine of the tests has no such room
+    if (!arena.addresses || !arena.bytes) std::abort(); // this machine has not enough addresses
     arena.holes = {{0, bytes}};
   }
 }
@@ -162,7 +162,7 @@ Error Memory::unregister_host(void *pointer) {
 
 Error Memory::reserve(uint64_t size, void **out) {
   if (!out || size == 0 || size % kHugePage) return fail(kParameter, "EE1030: a range is made of whole huge pages");
-  // Whole huge pages, so that mappings are aligned as the hardware wants them.
+  // The range consists of whole huge pages, because the hardware requires this alignment of mappings.
   if (size > UINT64_MAX / 2) return fail(kOutOfMemory, "EL0006: no such range of addresses");
   auto *room = static_cast<uint8_t *>(map_pages(size + kHugePage, PROT_NONE));
   if (!room) return fail(kOutOfMemory, "EL0006: no such range of addresses");

@@ -1,7 +1,7 @@
-// memory.h -- the devices' memory, which the host cannot touch, pinned host memory, and reserved addresses.
+// memory.h -- device memory, which the host cannot access, pinned host memory, and reserved addresses.
 //
-// A device address is an address that the process may not use: the bytes are stored elsewhere, and only the library knows
-// where. A program that follows a device pointer on the host therefore ends at once, as it would on a machine with an NPU.
+// The process may not access a device address; the bytes are stored elsewhere, and only the library knows where. A
+// program that dereferences a device pointer on the host therefore crashes, as it would on a machine with an NPU.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ namespace sim {
 
 enum class Place { pageable, pinned, device };
 
-// Visible: the library of operators works on it.
+// Visible for the library of operators, which accesses device memory.
 class [[gnu::visibility("default")]] Memory {
 public:
   ~Memory();
-  // New memory for every device; what is still alive from before stays readable and is no longer counted.
+  // Makes new memory for every device. Older memory that is still alive stays readable but is not counted any more.
   void start(int32_t devices, uint64_t bytes);
 
   Error allocate(int32_t device, uint64_t size, void **out);
@@ -40,11 +40,11 @@ public:
   Error unmap(void *address);
 
   Place place(const void *pointer, int32_t *device);
-  // Calls for each piece of [address, address + size) in order. Host memory is one piece; a device address without
-  // memory is a fault, which the code reports.
+  // Calls `piece` for each piece of [address, address + size) in order. Host memory is one piece. Returns an error for
+  // a device address without memory.
   Error access(const void *address, uint64_t size, const std::function<void(uint8_t *bytes, uint64_t size)> &piece);
-  // Where the bytes [address, address + size) that an operator of the device uses are stored, in order. False unless all of it
-  // is the device's, and within one live block or mapped.
+  // Finds where the bytes [address, address + size) are stored, in order, for an operator of the device. False if some
+  // of them are not the device's, or are not in one live block or mapped.
   struct Piece {
     uint8_t *bytes;
     uint64_t size;
@@ -60,10 +60,10 @@ private:
     int32_t device;
     uint64_t size, asked;
   };
-  struct Arena { // of a device
+  struct Arena { // the memory of a device
     uint8_t *addresses = nullptr, *bytes = nullptr;
     uint64_t size = 0, used = 0;
-    std::map<uint64_t, uint64_t> holes; // by offset
+    std::map<uint64_t, uint64_t> holes; // free parts: offset -> size
   };
   struct Physical {
     int32_t device;
@@ -84,9 +84,9 @@ private:
   std::vector<Arena> arenas_;
   std::map<uintptr_t, Range> blocks_;                     // device memory
   std::map<uintptr_t, uint64_t> pinned_, registered_;     // host memory
-  std::map<uintptr_t, uint64_t> reserved_;                // addresses
-  std::map<uintptr_t, Mapping> mappings_;                 // within them
-  std::map<void *, std::unique_ptr<Physical>> physicals_; // handles; a destroyed one stays while it is mapped
+  std::map<uintptr_t, uint64_t> reserved_;                // address ranges
+  std::map<uintptr_t, Mapping> mappings_;                 // inside reserved ranges
+  std::map<void *, std::unique_ptr<Physical>> physicals_; // by handle; a destroyed one is kept while it is mapped
 };
 
 } // namespace sim

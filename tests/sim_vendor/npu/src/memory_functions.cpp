@@ -1,4 +1,4 @@
-// memory_functions.cpp -- allocating, and addresses apart from memory.
+// memory_functions.cpp -- allocation and virtual memory.
 #include "entry.h"
 #include "functions.h"
 #include "machine.h"

@@ -69,7 +69,7 @@ void Stream::run() {
     else
       error = next.task();
     if (const uint64_t lag = task_lag) std::this_thread::sleep_for(std::chrono::microseconds(lag));
-    next.task = nullptr; // what it holds goes before anybody is notified
+    next.task = nullptr; // destroys the task's objects before anyone is notified
     lock.lock();
     if (error && !failure_) {
       failure_ = error;

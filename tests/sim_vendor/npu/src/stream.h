@@ -1,4 +1,4 @@
-// stream.h -- a stream: a queue, and from its first task on a thread that runs it.
+// stream.h -- a stream: a queue, and a thread that runs it, which the first task starts.
 #pragma once
 
 #include <atomic>
@@ -13,25 +13,25 @@
 
 namespace sim {
 
-// The place in a stream that an event stands for since its last record.
+// The point in a stream at which an event was last recorded.
 struct Point {
   std::atomic<int32_t> done{0};
-  int64_t nanoseconds = 0; // when it was passed
+  int64_t nanoseconds = 0; // the time when the stream passed it
   void pass();
   void wait() { done.wait(0); }
 };
 
-class [[gnu::visibility("default")]] Stream { // as Memory
+class [[gnu::visibility("default")]] Stream { // visible for the library of operators
 public:
-  using Task = std::function<Error()>; // a failing one has called fail()
+  using Task = std::function<Error()>; // a task that fails must call fail()
   explicit Stream(int32_t device);
-  ~Stream(); // runs what is queued
+  ~Stream(); // waits for all queued tasks
   Stream(const Stream &) = delete;
 
-  // Bookkeeping (records, waits, host functions) never fails by an injected fault.
+  // Injected faults do not affect bookkeeping: records, waits and host functions.
   void enqueue(Task task, bool bookkeeping = false);
   bool idle();
-  // Waits for what was queued before the call. Reports the first failure since the last call, once.
+  // Waits for the tasks that were queued before the call. Returns the first failure since the last call, once.
   Error synchronize();
   const int32_t device, id;
 
@@ -52,7 +52,7 @@ private:
 };
 
 extern std::atomic<uint64_t> task_delay; // microseconds before each task
-extern std::atomic<uint64_t> task_lag;   // and after it
-Error task_fault_due();                  // an injected fault of a task
+extern std::atomic<uint64_t> task_lag;   // microseconds after each task
+Error task_fault_due();                  // the injected fault of the current task, or kOk
 
 } // namespace sim

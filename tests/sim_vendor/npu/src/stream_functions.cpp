@@ -6,7 +6,7 @@
 namespace sim {
 namespace {
 
-// The event's point; NULL when it was never recorded.
+// Finds the event and its point, which is NULL if it was never recorded.
 Error point_of(void *handle, std::shared_ptr<Event> *event, std::shared_ptr<Point> *point) {
   *event = Machine::get().find_event(handle);
   if (!*event) return kHandle;
@@ -32,7 +32,7 @@ Error aclrtSynchronizeStream(void *handle) {
   return stream->synchronize();
 }
 
-// Tells nothing of failures: those surface when the stream is synchronised.
+// Does not report failures; synchronising the stream does.
 Error aclrtStreamQuery(void *handle, int32_t *status) {
   std::shared_ptr<Stream> stream;
   if (const Error error = Machine::get().find_stream(handle, &stream)) return error;
@@ -90,7 +90,7 @@ Error aclrtRecordEvent(void *event_handle, void *handle) {
   const std::shared_ptr<Event> event = Machine::get().find_event(event_handle);
   if (!event) return kHandle;
   const auto point = std::make_shared<Point>();
-  std::lock_guard lock(event->mutex); // two records of one event: the later point is the later task
+  std::lock_guard lock(event->mutex); // so that of two concurrent records the later point is also the later task
   if (event->point && !event->renewable)
     return fail(kParameter, "EE1073: an event of the old kind is recorded again without aclrtResetEvent");
   event->point = point;

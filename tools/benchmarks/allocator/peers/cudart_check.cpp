@@ -1,4 +1,5 @@
-// cudart_check.cpp -- what the peers rely on in the emulated CUDA runtime: capacity, books, and memory at two addresses.
+// cudart_check.cpp -- checks what the peers rely on in the emulated CUDA runtime: capacity, the count of used memory,
+// and memory that is mapped at two addresses.
 #include "emulation.h"
 
 #include <cstdio>
@@ -52,7 +53,7 @@ int main() {
   check(map(base, page, 0, handle, 0) == CUDA_ERROR_INVALID_VALUE, "an address is mapped once");
   check(DRIVER(cuMemSetAccess)(base, page, nullptr, 0) == CUDA_SUCCESS, "access is given");
   check(DRIVER(cuMemSetAccess)(base + 2 * page, page, nullptr, 0) == CUDA_SUCCESS, "access is given");
-  // volatile: to the compiler these are different objects, so it may read first.
+  // volatile, because the compiler takes these for different objects and could read before it writes.
   *reinterpret_cast<volatile int *>(base + 8) = 42;
   check(*reinterpret_cast<volatile int *>(base + 2 * page + 8) == 42, "both addresses show the same bytes");
   check(DRIVER(cuMemRelease)(handle) == CUDA_SUCCESS && used() == page, "mapped pages stay");

@@ -1,4 +1,4 @@
-// host.cpp -- malloc, or what LD_PRELOAD puts in its place: the host's allocators, which know no streams.
+// host.cpp -- measures malloc, or the allocator that LD_PRELOAD puts in its place. Host allocators have no streams.
 #include "measure.h"
 
 namespace {
@@ -10,7 +10,7 @@ public:
   explicit Allocator(uint32_t) {}
   bool allocate(uint64_t bytes, uint32_t, Block *out) {
     *out = malloc(bytes);
-    asm volatile("" : : "r"(*out) : "memory"); // the compiler would leave a pair out
+    asm volatile("" : : "r"(*out) : "memory"); // without this the compiler removes the pair
     return *out != nullptr;
   }
   void deallocate(Block &block) { free(block); }

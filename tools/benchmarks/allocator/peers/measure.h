@@ -1,4 +1,4 @@
-// measure.h -- what is measured of every allocator, in the same loops: replays, pairs, a working set, threads.
+// measure.h -- the loops in which every allocator is measured: replays, pairs, a working set, threads.
 //
 //   PROGRAM replay TRACE REPETITIONS   PROGRAM pairs
 // Prints one line of JSON. An allocator is a class with
@@ -25,7 +25,7 @@ namespace measure {
 
 constexpr uint32_t most_streams = 8;
 
-// Time of the emulated device, where the allocator under test has one: called before each event of a trace.
+// Called before each event of a trace: advances the time of the emulated device, if the allocator under test has one.
 template <class Allocator> void tick(Allocator &allocator) {
   if constexpr (requires { allocator.tick(); }) allocator.tick();
 }
@@ -83,7 +83,7 @@ template <class Allocator> void pair(Allocator &allocator, uint64_t size, uint32
   allocator.deallocate(block);
 }
 
-// The best of many short runs: what the code costs, not what else the machine does.
+// The best of many short runs, which is least affected by other load of the machine.
 double nanoseconds(int count, auto body) {
   double best = 1e9;
   for (int run = 0; run < 200; ++run)
@@ -93,7 +93,7 @@ double nanoseconds(int count, auto body) {
   return best * 1e9 / count;
 }
 
-// Each thread with a stream of its own. Time of the slowest for one pair.
+// Each thread uses a stream of its own. Returns the slowest thread's time for one pair.
 template <class Allocator> double threads(Allocator &allocator, uint32_t count) {
   constexpr int pairs = 600000; // long enough that the system spreads the threads evenly
   double best = 1e9;
@@ -114,7 +114,7 @@ template <class Allocator> double working_set(Allocator &allocator) {
   std::vector<uint64_t> sizes(4096);
   for (uint64_t &size : sizes) size = (uint64_t{512} << random() % 13) + random() % 512; // to 4 MiB
   std::vector<typename Allocator::Block> live(512);
-  std::vector<size_t> places(8191); // with the sizes, a sequence that does not repeat soon
+  std::vector<size_t> places(8191); // a length for which the combinations of place and size do not soon repeat
   for (size_t &place : places) place = random() % live.size();
   size_t next = 0;
   double time = nanoseconds(2000, [&](int) {

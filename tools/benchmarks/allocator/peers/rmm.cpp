@@ -1,13 +1,14 @@
 // rmm.cpp -- RMM's pool from its published headers, on the emulated CUDA runtime. It keeps no statistics.
 //
-// Its first reservation takes everything a trace needs, so that it never grows; record_stream means nothing to it.
+// Its first reservation holds everything that a trace needs, so it never grows. It has no record_stream.
 #include <rmm/mr/device/cuda_memory_resource.hpp>
 #include <rmm/mr/device/pool_memory_resource.hpp>
 
 #include "emulated_streams.h"
 #include "measure.h"
 
-// librmm.so holds a CUDA runtime of its own, which asks for a GPU: these two answers must come from the emulated one.
+// librmm.so contains its own CUDA runtime, which looks for a GPU. These definitions replace the two functions that
+// would call it.
 namespace rmm {
 int get_num_cuda_devices() { return 1; }
 cuda_device_id get_current_cuda_device() { return cuda_device_id{0}; }
@@ -44,7 +45,7 @@ public:
   uint64_t peak_reserved() { return cudart_emulation_peak(); }
 
 private:
-  // The pool's constructor asks for memory, so the capacity is set before.
+  // The pool's constructor allocates, so the capacity must be set first.
   struct Capacity {
     Capacity() { cudart_emulation_set_capacity(measure::emulated_capacity); }
   } capacity_;

@@ -1,6 +1,7 @@
-// torch.cpp -- PyTorch's own CUDA caching allocator, the library of its wheel, on the emulated CUDA runtime.
+// torch.cpp -- PyTorch's own CUDA caching allocator, from the library in its wheel, on the emulated CUDA runtime.
 //
-// PYTORCH_CUDA_ALLOC_CONF chooses its mode. raw_alloc_with_stream is its shortest way in: no tensor, no current stream.
+// PYTORCH_CUDA_ALLOC_CONF chooses its mode. raw_alloc_with_stream is its fastest entry: it makes no tensor and reads no
+// current stream.
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/PeerToPeerAccess.h>
@@ -23,7 +24,7 @@ public:
   explicit Allocator(uint32_t streams) {
     cudart_emulation_set_capacity(measure::emulated_capacity);
     streams_ = measure::emulated_streams(streams);
-    streams_[0] = nullptr; // as PyTorch's default stream
+    streams_[0] = nullptr; // PyTorch's default stream is NULL too
     c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
     c10::cuda::detail::init_p2p_access_cache(1);
     caching::CUDAAllocatorConfig::set_expandable_segments_handle_type(

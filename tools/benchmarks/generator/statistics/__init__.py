@@ -1,1 +1,1 @@
-"""Whether tb-generator's numbers have the distributions that they should: many samples, and dieharder on the words."""
+"""Tests of the distributions of tb-generator's numbers with many samples, and dieharder on the words."""

@@ -32,14 +32,14 @@ def batches(samples: int) -> list[int]:
 
 
 def chi_square(counts: Numbers, probabilities: Numbers, freedom: int = 0) -> float:
-    """In standard deviations from what is expected of it. `freedom`: see Discrete."""
+    """The chi-square statistic: its distance from its expectation in standard deviations. `freedom`: see Discrete."""
     expected = counts.sum() * probabilities
     freedom = freedom or counts.size - 1
     return float((((counts - expected) ** 2 / expected).sum() - freedom) / math.sqrt(2 * freedom))
 
 
 def continuous(case: Continuous, samples: int) -> dict[str, float]:
-    """Each statistic in its units; those of moments are their worst."""
+    """The statistics of a continuous distribution. "moments" is the worst of the four moments."""
     generator = tb_generator.Generator(SEED)
     counts = numpy.zeros(BINS, "i8")
     sums = numpy.zeros(4)
@@ -54,7 +54,7 @@ def continuous(case: Continuous, samples: int) -> dict[str, float]:
             sums[order] += power.sum()
     errors = [math.sqrt((case.moments[2 * k + 1] - case.moments[k] ** 2) / samples) for k in range(4)]
     moments = [(sums[k] / samples - case.moments[k]) / errors[k] for k in range(4)]
-    # At the borders of the bins, which are 2^-20 apart.
+    # The distance is evaluated at the borders of the bins, which are 2^-20 apart.
     distance = numpy.abs(numpy.cumsum(counts) / samples - numpy.arange(1, BINS + 1) / BINS).max()
     return {
         "moments": max(moments, key=abs),
@@ -64,7 +64,7 @@ def continuous(case: Continuous, samples: int) -> dict[str, float]:
 
 
 def discrete(case: Discrete, samples: int) -> dict[str, float]:
-    """Chi-square alone."""
+    """The statistics of a discrete distribution: chi-square alone."""
     generator = tb_generator.Generator(SEED)
     counts = numpy.zeros(case.probabilities.size, "i8")
     for size in batches(samples):
@@ -73,7 +73,7 @@ def discrete(case: Discrete, samples: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """1 if a statistic is beyond its limit or dieharder fails."""
+    """Runs the tests; returns 1 if a statistic exceeds its limit or dieharder fails."""
     parser = argparse.ArgumentParser(prog="nox -s statistics --", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--samples", type=int, default=100_000_000)
     parser.add_argument("--only", action="append", metavar="NAME", help="distributions whose names contain it")

@@ -1,4 +1,4 @@
-"""Robert Brown's dieharder on the raw words of a sequence, by way of its standard input."""
+"""Runs Robert Brown's dieharder, which reads the raw words of a sequence from its standard input."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import IO
 
 import tb_generator
 
-RAW_INPUT = "200"  # dieharder's number of the generator that reads words from standard input
+RAW_INPUT = "200"  # dieharder's number for the generator that reads words from standard input
 VERDICTS = ("PASSED", "WEAK", "FAILED")
 WORDS = 1 << 20
 
 
 def feed(pipe: IO[bytes], seed: int) -> None:
-    """Writes the words of the sequence, in their order, until the reader has enough."""
+    """Writes the words of the sequence, in their order, until the reader closes the pipe."""
     generator = tb_generator.Generator(seed)
     buffer = bytearray(4 * WORDS)
     try:
         while True:
-            # Two words each, the highest bit of the second turned over, as int64 begins at its lowest value.
+            # An element is two words. The second one's highest bit is inverted, since int64 starts at its lowest value.
             generator.integers(buffer, -(2**63), 2**63, dtype="int64", threads=1)
             pipe.write(buffer)
-    except (BrokenPipeError, ValueError):  # ValueError: closed by run()
+    except (BrokenPipeError, ValueError):  # ValueError: the pipe was closed on this side
         return
 
 
 def run(seed: int, tests: list[int] | None = None) -> list[str]:
-    """The failures of all tests, or of those of these numbers; weak ones are repeated until they pass or fail.
+    """Runs all of dieharder's tests, or those with the numbers `tests`, and returns the failures.
 
-    No result at all is a failure too, and so is a missing dieharder.
+    A weak result is repeated until it passes or fails. It is also a failure if there is no result, or no dieharder.
     """
     failed, results = [], 0
     for chosen in [["-d", str(test)] for test in tests or []] or [["-a"]]:

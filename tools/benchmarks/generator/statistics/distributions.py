@@ -1,4 +1,4 @@
-"""The distributions under test: how their numbers are drawn, and what is known of them."""
+"""The distributions under test: how their numbers are drawn, and their exact properties."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ Numbers = NDArray[Any]
 
 @dataclass(frozen=True)
 class Continuous:
-    """`cumulative` of the true distribution; `moments`: raw ones of `standard`(numbers)."""
+    """A continuous distribution.
+
+    `cumulative`: its exact cumulative distribution function. `moments`: the exact raw moments of standard(numbers), of
+    orders 1 to 8. Orders 1 to 4 are compared; orders 2 to 8 give their standard errors.
+    """
 
     draw: Callable[[Generator, int], Numbers]
     cumulative: Callable[[Numbers], Numbers]
-    moments: tuple[float, ...]  # of orders 1 to 8: those up to 4 are compared, the others give the errors of these
+    moments: tuple[float, ...]
     standard: Callable[[Numbers], Numbers] = lambda numbers: numbers
 
 
 @dataclass(frozen=True)
 class Discrete:
-    """Classes 0, 1... that a draw's numbers are mapped to, and their probabilities.
+    """A discrete distribution: `draw` returns classes 0, 1, ..., which have these probabilities.
 
-    `freedom`: of the chi-square distribution; 0: one less than there are classes.
+    `freedom`: the degrees of freedom of chi-square; 0: one less than the number of classes.
     """
 
     draw: Callable[[Generator, int], Numbers]
@@ -43,18 +47,18 @@ UNIFORM_MOMENTS = tuple(1 / (order + 1) for order in range(1, 9))
 
 
 def normal_cumulative(x: Numbers) -> Numbers:
-    """By linear interpolation, exact to 1e-9."""
+    """The normal distribution's cumulative function by linear interpolation, exact to 1e-9."""
     return numpy.asarray(numpy.interp(x, _GRID, _KNOWN))
 
 
 def truncated_cumulative(x: Numbers) -> Numbers:
-    """Of the standard normal distribution between -1 and 2."""
+    """The cumulative function of the standard normal distribution truncated to -1 and 2."""
     low, high = normal_cumulative(numpy.array([-1.0, 2.0]))
     return numpy.asarray((normal_cumulative(x) - low) / (high - low))
 
 
 def truncated_moments() -> tuple[float, ...]:
-    """Of the same, by the recurrence of the moments in terms of the two before."""
+    """The moments of the same distribution. Each follows from the moment two orders below."""
     low, high = -1.0, 2.0
     density = {x: math.exp(-x * x / 2) / math.sqrt(2 * math.pi) for x in (low, high)}
     mass = 0.5 * (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)))
@@ -66,13 +70,13 @@ def truncated_moments() -> tuple[float, ...]:
 
 
 def geometric_probabilities(p: float, classes: int) -> Numbers:
-    """Of 1, 2... and, last, of all from `classes` on."""
+    """The probabilities of 1, 2, ... trials; the last one is that of `classes` or more."""
     shares = p * (1 - p) ** numpy.arange(classes - 1)
     return numpy.append(shares, 1 - shares.sum())
 
 
 def _words(generator: Generator, count: int) -> Numbers:
-    """Every bit of the raw words: the class is the bit's place, twice, plus its value."""
+    """The classes of all bits of raw words: twice the bit's place, plus its value."""
     words = generator.integers(count // 64, -(2**63), 2**63).view("u8")
     places = numpy.arange(64, dtype="u8")
     ones = numpy.array([((words >> place) & numpy.uint64(1)).sum() for place in places])
@@ -80,7 +84,7 @@ def _words(generator: Generator, count: int) -> Numbers:
 
 
 def _places(generator: Generator, count: int) -> Numbers:
-    """Where 0 to 9 are in permutations of ten: class 10 * number + place."""
+    """The classes of the entries of permutations of ten: 10 * number + place."""
     orders = numpy.array([generator.permutation(10) for _ in range(count // 500)])
     return (10 * orders + numpy.arange(10)).ravel()
 

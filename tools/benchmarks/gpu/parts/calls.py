@@ -29,7 +29,7 @@ class Table:
             self.functions[name] = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
 
     def call(self, name: str, *arguments: object, also: int = 0) -> None:
-        """also: another status that is no failure."""
+        """Calls a function. also: a further status that is not a failure."""
         status = self.functions[name](self.self, *arguments)
         if status not in (0, also):
             raise RuntimeError(f"{name} gave status {status}")
@@ -41,7 +41,7 @@ class Table:
 
 
 def microseconds(count: int, once: Callable[[int], None]) -> float:
-    """Median over rounds of the time of one of `count` calls, each of which gets its number."""
+    """The time of one call: the median over rounds of `count` calls. Each call gets its number."""
     rounds = []
     for _ in range(ROUNDS):
         start = time.perf_counter_ns()
@@ -52,7 +52,7 @@ def microseconds(count: int, once: Callable[[int], None]) -> float:
 
 
 class Costs:
-    """Rows of (what, microseconds), without what a call through ctypes costs by itself."""
+    """Measures calls. Rows are (what, microseconds), without the cost of a call through ctypes."""
 
     def __init__(self, driver: _core.Driver) -> None:
         self.table = Table(driver)
@@ -89,7 +89,7 @@ class Costs:
             self.add(f"mem_alloc + mem_free, {size >> 10} KiB", microseconds(20, once))
 
     def mappings(self, size: int, count: int = 8) -> None:
-        """Each step for `count` pieces of memory in one range; the access once for all of them as well."""
+        """Times each step for `count` pieces of memory in one range; vmm_set_access also once for the whole range."""
         times: dict[str, list[float]] = {}
         for _ in range(ROUNDS):
             self._map_once(size, count, times)

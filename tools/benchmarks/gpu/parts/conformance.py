@@ -12,7 +12,7 @@ from benchmarks.gpu.parts.needs import missing_backend, missing_torch
 from benchmarks.gpu.parts.part import Options, Result, main
 
 FAILURES_LISTED = 20
-SHARE = 0.8  # of the part's time: then it begins no case, so that there is a report
+SHARE = 0.8  # of the part's time; after it the suite begins no further case, so that it can still write a report
 
 
 def part(options: Options) -> Result:

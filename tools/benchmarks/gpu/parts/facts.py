@@ -1,4 +1,4 @@
-"""What is here: machine, device, driver, versions; printed as JSON. Status 1 with a sentence: no CUDA device."""
+"""Prints the machine, device, driver and versions as JSON. Without a CUDA device: one sentence, and status 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 
 
 def processor() -> str:
-    """The model that Linux names."""
+    """The processor's model, as Linux reports it."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

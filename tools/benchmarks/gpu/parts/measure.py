@@ -24,7 +24,7 @@ from benchmarks.gpu.parts.shapes import SHAPES
 from benchmarks.operators.operators import OPERATORS
 
 Call = Callable[[], object]
-OPERATOR_CALLS = 200  # few enough that no queue fills up and pushes back
+OPERATOR_CALLS = 200  # few enough that no queue fills, since a call would then wait
 STEP_SECONDS = 0.2  # of a block
 
 
@@ -36,7 +36,7 @@ def finish(device: torch.device) -> None:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Without Python's collector, which would fall on one block or another."""
+    """Disables Python's garbage collector, which would run in some of the blocks."""
     gc.collect()
     gc.disable()
     try:
@@ -46,7 +46,7 @@ def uncollected() -> Iterator[None]:
 
 
 def operator_blocks(call: Call, device: torch.device, blocks: int) -> list[float]:
-    """Microseconds of the calling thread for one call, of each block; the wait for the device is outside."""
+    """For each block, the calling thread's microseconds for one call, without the wait for the device."""
     found = []
     for _ in range(blocks + 1):
         started = time.perf_counter_ns()
@@ -58,8 +58,8 @@ def operator_blocks(call: Call, device: torch.device, blocks: int) -> list[float
 
 
 def step_blocks(call: Call, device: torch.device, blocks: int, seconds: float) -> list[float]:
-    """Microseconds of one step, with the wait for the device, of each block of some `seconds`."""
-    for _ in range(3):  # kernels are compiled or chosen, memory is found
+    """For each block, the microseconds of one step, with the wait for the device. A block takes about `seconds`."""
+    for _ in range(3):  # the first steps compile or choose kernels and allocate memory
         call()
     finish(device)
     started = time.perf_counter()
@@ -77,7 +77,7 @@ def step_blocks(call: Call, device: torch.device, blocks: int, seconds: float) -
 
 
 def fallen() -> dict[str, int]:
-    """Calls of operators that fell back to the CPU, where device tb is loaded."""
+    """The number of calls by operator that fell back to the CPU; {} if device tb is not loaded."""
     tb = getattr(torch, "tb", None)
     return {row.operator: row.calls for row in tb.fallbacks()} if tb else {}
 
@@ -98,7 +98,7 @@ def operators(device: torch.device, blocks: int) -> dict[str, Any]:
 
 
 def steps(device: torch.device, blocks: int, quick: bool) -> dict[str, Any]:
-    """`loss` is that of the first step. All in float32: by default PyTorch's convolutions take TF32 on CUDA."""
+    """Times training steps. `loss` is the first step's. TF32, PyTorch's default for CUDA convolutions, is off."""
     torch.backends.cudnn.allow_tf32 = False
     found = {}
     for name, make in SHAPES.items():

@@ -1,4 +1,4 @@
-"""What a part needs of the installed packages, as a sentence when it is missing."""
+"""Checks for packages that a part needs. Each function returns a sentence about what is missing, or None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calling thread pays for an operator on one element, tb beside torch.cuda; aim 1.10."""
+"""The calling thread's time for an operator on one element, tb beside torch.cuda; the aim is a ratio of 1.10."""
 
 from __future__ import annotations
 

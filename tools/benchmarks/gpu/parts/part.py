@@ -1,4 +1,4 @@
-"""What a part of the report is given and gives: options on the command line, one JSON document in a file."""
+"""The interface of a part of the report: it takes options on the command line, and writes a JSON document to a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Aim:
 
 @dataclass
 class Result:
-    """`text` is one sentence; rows are a table under `columns`, notes a list. "not run" is never a pass."""
+    """A part's result. `text` is one sentence, `rows` a table under `columns`. "not run" never counts as passed."""
 
     outcome: Outcome
     text: str
@@ -44,7 +44,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Options:
-    """quick: the least work that runs everything, whose figures mean nothing. seconds: when the part will be ended.
+    """quick: run everything with as little work as possible; the figures mean nothing. seconds: the part's time limit.
 
     reference: the device that tb is compared with. image: the contract's kernels; None: the kit's own.
     """
@@ -56,7 +56,7 @@ class Options:
 
 
 def main(description: str | None, part: Callable[[Options], Result]) -> int:
-    """A part's program. What it raises ends it with a traceback, which the report keeps."""
+    """The main function of a part's program. An exception ends it with a traceback, which the report includes."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE")
     parser.add_argument("--quick", action="store_true")
@@ -70,7 +70,7 @@ def main(description: str | None, part: Callable[[Options], Result]) -> int:
 
 
 def run_for_json(module: str, *arguments: str, environment: dict[str, str]) -> Any:
-    """The JSON on the last line that a module of Python prints; RuntimeError with its text when it fails."""
+    """Runs a Python module and returns the JSON on its last line. RuntimeError with its output if it fails."""
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode or not done.stdout.strip():

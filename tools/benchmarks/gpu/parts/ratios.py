@@ -10,12 +10,15 @@ from benchmarks.gpu.parts.needs import missing_backend, missing_reference, missi
 from benchmarks.gpu.parts.part import Aim, Options, Result, run_for_json
 
 ROUNDS = 3
-# Losses of the same model on the same batch: sums of float32 in another order.
+# For losses of the same model on the same batch: the devices add float32 numbers in different orders.
 LOSS_TOLERANCE = 1e-4
 
 
 def processes(kind: str, options: Options) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """(tb, reference) of each round, every other one in the opposite order. The reference has no tb in its process."""
+    """Returns (tb, reference) for each round. Every other round runs in the opposite order.
+
+    The reference's process does not load tb.
+    """
     quick = ["--quick"] if options.quick else []
     environments = {
         "tb": {**os.environ, "TB_FALLBACK": "allow"},
@@ -35,7 +38,7 @@ def processes(kind: str, options: Options) -> list[tuple[dict[str, Any], dict[st
 def compared(
     kind: str, unit: str, scale: float, bound: float, options: Options, no_aim: tuple[str, ...] = ()
 ) -> Result:
-    """A row for each name; times in `unit`, microseconds times `scale`. Losses that differ fail the part."""
+    """A row for each name. Times are in `unit`: microseconds times `scale`. The part fails if losses differ."""
     missing = missing_torch() or missing_reference(options.reference) or missing_backend()
     if missing:
         return Result("not run", missing)

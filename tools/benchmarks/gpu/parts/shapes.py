@@ -27,11 +27,11 @@ def _resnet(quick: bool) -> Case:
 def _llama(quick: bool) -> Case:
     if quick:
         return llama(LlamaSettings())
-    # A fiftieth of Llama 3 8B's parameters in its proportions: 4 queries a key, hidden size 3.5 widths.
+    # A fiftieth of Llama 3 8B's parameters, in its proportions: 4 query heads a key head, hidden size 3.5 widths.
     return llama(
         LlamaSettings(vocabulary=32000, width=1024, heads=16, key_heads=4, hidden=3584, blocks=8, context=512, batch=8)
     )
 
 
-# Made on the CPU; quick: as small as it goes.
+# Each maker returns a model on the CPU. Its argument, quick, asks for the smallest sizes.
 SHAPES: dict[str, Callable[[bool], Case]] = {"demo GPT": _gpt, "ResNet-18 shape": _resnet, "Llama shape": _llama}

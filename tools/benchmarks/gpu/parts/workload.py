@@ -1,8 +1,8 @@
 """A workload that fragments memory, in a process of its own; JSON on the last line.
 
 python -m benchmarks.gpu.parts.workload DEVICE native|tb [--quick]. A transformer is trained on sequences of random
-length, and copies of results of random length are kept for a random number of steps: long-lived blocks of many sizes
-are between blocks that live for a step. `tb` installs tb-allocator as the CUDA allocator of PyTorch first.
+length, and copies of results of random length are kept for a random number of steps, so that blocks that live for a
+step alternate with long-lived blocks of many sizes. `tb` first installs tb-allocator as PyTorch's CUDA allocator.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Sizes:
     shortest: int = 64
     longest: int = 2048
     tokens: int = 16384
-    """Of a batch: shorter sequences come in larger batches."""
+    """Tokens of a batch. Shorter sequences come in larger batches."""
     kept: int = 48
-    """Steps that a result is kept for, at most."""
+    """The largest number of steps for which a result is kept."""
     steps: int = 200
     warm_up: int = 20
 
@@ -64,7 +64,7 @@ class Workload:
 
 
 def peak_reserved(device: torch.device, allocator: str) -> int:
-    """Bytes, by the allocator's own statistics."""
+    """The peak of reserved bytes, from the allocator's own statistics."""
     if allocator == "tb":
         import tb_allocator
 

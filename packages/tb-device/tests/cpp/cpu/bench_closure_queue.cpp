@@ -44,7 +44,7 @@ void measure(const char *spin) {
   submit(driver, stream);
   synchronize();
 
-  // The worker is awake in a closure of its own and does not touch the queue: the producer's cost alone.
+  // The worker is busy in a closure and does not touch the queue, so that only the producer's cost is measured.
   std::vector<double> alone;
   for (int repeat = 0; repeat < 25; ++repeat) {
     test::Gate gate;
@@ -54,14 +54,14 @@ void measure(const char *spin) {
     synchronize();
   }
   std::sort(alone.begin(), alone.end());
-  // With the worker running what comes in, queue never full for long.
+  // The worker runs closures as they are submitted, and the queue is never full for long.
   const double running = median_ns(25, 2000, [&] { submit(driver, stream); });
   synchronize();
   const double latency = median_ns(25, 400, [&] {
     submit(driver, stream);
     synchronize();
   });
-  std::vector<double> idle; // the worker has fallen asleep
+  std::vector<double> idle; // measured after the worker has fallen asleep
   for (int repeat = 0; repeat < 100; ++repeat) {
     std::this_thread::sleep_for(std::chrono::microseconds(500));
     idle.push_back(median_ns(1, 1, [&] {

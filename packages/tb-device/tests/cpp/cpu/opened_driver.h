@@ -19,7 +19,7 @@ inline thread_local std::string error_text;
 inline thread_local tb_status error_status = TB_OK;
 using Options = std::map<std::string, std::string>;
 inline Options option_values;
-inline tb_driver_open_fn entry = tb_cpu_driver_open_v1; // of the driver under test
+inline tb_driver_open_fn entry = tb_cpu_driver_open_v1; // the entry function of the driver under test
 
 inline std::string take_error() { return std::exchange(error_text, {}); }
 
@@ -57,7 +57,7 @@ struct OpenedDriver {
     if (open(&api, &self, std::move(options)) != TB_OK) throw std::runtime_error("open failed: " + take_error());
   }
   ~OpenedDriver() {
-    if (api.close(self) == TB_OK || std::uncaught_exceptions()) return; // a failed case leaks and says why itself
+    if (api.close(self) == TB_OK || std::uncaught_exceptions()) return; // a failed case may leak
     std::fprintf(stderr, "close was refused: %s\n", take_error().c_str());
     std::abort();
   }
@@ -108,7 +108,7 @@ struct OpenedDriver {
   }
 };
 
-// How many closures the running one sees behind itself; the driver's own work counts.
+// Gives the number of closures that the running one sees behind itself; the driver's own work counts.
 inline int count_behind(const tb_closure_context *context) {
   int count = 0;
   for (void *storage = nullptr; context->next(context, &storage);) ++count;

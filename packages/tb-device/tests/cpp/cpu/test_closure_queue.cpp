@@ -128,7 +128,7 @@ CASE(a_full_queue_makes_producers_wait_and_loses_nothing) {
   driver.submit(stream, [&gate] { gate.pass(); });
   int64_t bytes = 0;
   CHECK_EQUAL(driver.api.device_query(driver.self, 0, "cpu.queue_bytes", &bytes), TB_OK);
-  constexpr int64_t place = 384; // of a closure up to 128 bytes, with the gap behind it
+  constexpr int64_t place = 384; // bytes that a closure of up to 128 bytes takes, with the gap behind it
   const int count = static_cast<int>(bytes / place) * 2;
   std::atomic<int> submitted{0};
   int ran = 0;
@@ -140,7 +140,7 @@ CASE(a_full_queue_makes_producers_wait_and_loses_nothing) {
         submitted.fetch_add(1);
       }
     });
-  // They come as far as the queue is long, and no further.
+  // The producers fill the queue and then wait for room.
   while (submitted.load() < count / 2 - 1) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   CHECK_EQUAL(submitted.load(), count / 2 - 1);
@@ -184,7 +184,7 @@ CASE(a_cancelled_reserve_calls_nothing_and_does_not_stop_the_stream) {
   for (int number = 0; number < 40000; ++number) {
     void *storage = nullptr;
     CHECK_EQUAL(driver.api.closure_reserve(driver.self, stream, 200, &storage), TB_OK);
-    std::memset(storage, 0xff, 200); // garbage that must never be taken for work
+    std::memset(storage, 0xff, 200); // the worker must never read this as a closure
     CHECK_EQUAL(driver.api.closure_cancel(driver.self, stream, storage), TB_OK);
     if (number % 2) driver.submit(stream, [&ran] { ++ran; });
   }
@@ -253,7 +253,8 @@ CASE(a_closure_sees_what_is_behind_it_once_around_the_queue) {
       return TB_OK;
     }
   };
-  for (const int count : {2048, 2040, 2040}) { // a full queue first; where the next begin, one piece skips its end
+  // The first round fills the queue; in a later round one piece does not fit before the end of the queue and skips it.
+  for (const int count : {2048, 2040, 2040}) {
     Gate gate;
     int first = -1, last = -1;
     driver.submit(stream, Piece{{}, &gate, &first});
@@ -274,17 +275,17 @@ CASE(a_worker_that_is_woken_begins_on_another_processor_and_may_run_where_it_mig
   CHECK_EQUAL(sched_getaffinity(0, sizeof before, &before), 0);
   OpenedDriver driver(Options{{"spin", "0"}});
   tb_stream *stream = driver.default_stream();
-  driver.submit(stream, [] {}); // the worker is born with this thread's processors
+  driver.submit(stream, [] {}); // the new worker inherits this thread's processors
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
   CPU_ZERO(&here);
   CPU_SET(static_cast<unsigned>(sched_getcpu()), &here);
-  CHECK_EQUAL(sched_setaffinity(0, sizeof here, &here), 0); // and this thread stays where it is
+  CHECK_EQUAL(sched_setaffinity(0, sizeof here, &here), 0); // keeps this thread on its processor
   int beside = 0;
   for (int number = 0; number < 20; ++number) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     std::atomic<int> processor{-1};
     driver.submit(stream, [&] { processor = sched_getcpu(); });
-    while (processor == -1) std::this_thread::yield(); // the work that the worker must not have to wait for
+    while (processor == -1) std::this_thread::yield(); // keeps this processor busy
     beside += processor == sched_getcpu();
     driver.submit(stream, [&] { sched_getaffinity(0, sizeof of_worker, &of_worker); });
     CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
@@ -292,7 +293,7 @@ CASE(a_worker_that_is_woken_begins_on_another_processor_and_may_run_where_it_mig
   }
   CHECK_EQUAL(sched_setaffinity(0, sizeof before, &before), 0);
   if (CPU_COUNT(&before) > 1)
-    CHECK(beside <= 4); // what other processes' load brought back
+    CHECK(beside <= 4); // load of other processes may bring the worker back
   else
     CHECK_EQUAL(beside, 20);
 }

@@ -106,7 +106,7 @@ CASE(pitched_copies_leave_the_padding_alone) {
   for (size_t row = 0; row < 10; ++row) std::memcpy(&expected[row * 48], &source[row * 32], 20);
   tb_copy_2d copy = {sizeof copy, TB_COPY_HOST_TO_DEVICE, target.data(), source.data(), 48, 32, 20, 10};
   CHECK_EQUAL(driver.api.mem_copy_2d(driver.self, 0, stream, &copy), TB_OK);
-  copy.width = 1000; // taken during the call
+  copy.width = 1000; // the call has already read the struct
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
   CHECK(target == expected);
   CHECK_EQUAL(driver.api.mem_copy_2d(driver.self, 0, stream, &copy), TB_INVALID_ARGUMENT);

@@ -18,7 +18,7 @@ CASE(a_fresh_event_is_complete_and_waiting_for_it_is_free) {
   CHECK_EQUAL(driver.api.stream_wait_event(driver.self, driver.default_stream(), event), TB_OK);
   int64_t workers = -1;
   CHECK_EQUAL(driver.api.device_query(driver.self, 0, "cpu.workers", &workers), TB_OK);
-  CHECK_EQUAL(workers, 0); // nothing was queued
+  CHECK_EQUAL(workers, 0); // nothing was queued, so no worker was started
   CHECK_EQUAL(driver.api.event_destroy(driver.self, event), TB_OK);
 }
 
@@ -34,7 +34,7 @@ CASE(an_event_is_not_ready_before_its_point_and_ready_after) {
     Gate later;
     driver.submit(stream, [&later] { later.pass(); });
     gate.open();
-    CHECK_EQUAL(driver.api.event_synchronize(driver.self, event), TB_OK); // not held by the later work
+    CHECK_EQUAL(driver.api.event_synchronize(driver.self, event), TB_OK); // does not wait for the later work
     CHECK_EQUAL(driver.api.event_query(driver.self, event), TB_OK);
     later.open();
     CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
@@ -76,7 +76,7 @@ CASE(an_event_outlives_its_stream) {
   gate.open();
   CHECK_EQUAL(driver.api.event_synchronize(driver.self, event), TB_OK);
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, waiter), TB_OK);
-  for (int turn = 0; turn < 50; ++turn) { // the stream's thread is joined on the way
+  for (int turn = 0; turn < 50; ++turn) { // one of these calls joins the destroyed stream's thread
     tb_stream *other = driver.create_stream();
     CHECK_EQUAL(driver.api.stream_destroy(driver.self, other), TB_OK);
     CHECK_EQUAL(driver.api.event_query(driver.self, event), TB_OK);

@@ -77,7 +77,7 @@ CASE(a_long_text_is_cut_and_ends) {
   CHECK(text.size() > 500 && text.size() < 1024);
 }
 
-CASE(any_of_the_five_ways_to_ask_tells_the_failure) {
+CASE(each_of_the_five_queries_reports_the_failure) {
   OpenedDriver driver;
   tb_stream *stream = driver.default_stream();
   tb_event *event = driver.create_event();
@@ -100,7 +100,7 @@ CASE(any_of_the_five_ways_to_ask_tells_the_failure) {
   CHECK_EQUAL(driver.api.event_destroy(driver.self, event), TB_OK);
 }
 
-CASE(an_event_before_the_failure_does_not_tell_it) {
+CASE(an_event_before_the_failure_does_not_report_it) {
   OpenedDriver driver;
   tb_stream *stream = driver.default_stream();
   tb_event *event = driver.create_event();
@@ -167,7 +167,7 @@ CASE(a_failure_of_a_destroyed_stream_is_reported_by_the_device) {
   });
   CHECK_EQUAL(driver.api.stream_destroy(driver.self, stream), TB_OK);
   int64_t workers = -1;
-  for (int turn = 0; turn < 5000 && workers != 0; ++turn) { // until it is joined
+  for (int turn = 0; turn < 5000 && workers != 0; ++turn) { // waits until the worker is joined
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     CHECK_EQUAL(driver.api.device_query(driver.self, 0, "cpu.workers", &workers), TB_OK);
   }

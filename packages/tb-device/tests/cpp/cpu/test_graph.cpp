@@ -52,7 +52,7 @@ CASE(every_kind_of_work_is_captured_not_run_and_replayed_with_the_memory_of_the_
   std::memset(data, 9, 256);
   int calls = 0, runs = 0, before = 0;
   test::Gate gate;
-  driver.submit(stream, [&] { gate.pass(), ++before; }); // queued before: not part of it
+  driver.submit(stream, [&] { gate.pass(), ++before; }); // queued before the capture, so not part of it
   driver.begin(stream);
   CHECK_EQUAL(driver.api.mem_set(driver.self, 0, stream, data, 1, 1, 16), TB_OK);
   CHECK_EQUAL(driver.api.mem_copy(driver.self, 0, stream, data + 64, data, 16, TB_COPY_DEVICE_TO_DEVICE), TB_OK);
@@ -73,7 +73,7 @@ CASE(every_kind_of_work_is_captured_not_run_and_replayed_with_the_memory_of_the_
   tb_graph_exec *executable = driver.instantiate(graph);
   CHECK_EQUAL(driver.graph.graph_destroy(driver.self, graph), TB_OK); // the executable stays valid
   for (int turn = 1; turn <= 3; ++turn) {
-    std::memset(data + 200, turn, 8); // captured pointers are read again
+    std::memset(data + 200, turn, 8); // each replay reads the memory behind captured pointers again
     CHECK_EQUAL(driver.graph.graph_launch(driver.self, executable, stream), TB_OK);
     driver.synchronize(stream);
     CHECK_EQUAL(runs, turn);
@@ -83,7 +83,7 @@ CASE(every_kind_of_work_is_captured_not_run_and_replayed_with_the_memory_of_the_
     CHECK_EQUAL(data[80], 9);
     CHECK_EQUAL(data[128], turn);
     CHECK_EQUAL(data[171], 1);
-    CHECK_EQUAL(data[164], 9); // between the rows
+    CHECK_EQUAL(data[164], 9); // the padding between rows is unchanged
     std::memset(data, 9, 200);
   }
   CHECK_EQUAL(before, 1);
@@ -126,7 +126,7 @@ CASE(closures_run_once_a_launch_and_are_destroyed_once_with_their_last_holder) {
   CHECK_EQUAL(driver.api.closure_reserve(driver.self, stream, 100000, &storage), TB_OK);
   CHECK_EQUAL(reinterpret_cast<uintptr_t>(storage) % TB_CLOSURE_ALIGNMENT, 0u);
   tb_graph *graph = nullptr;
-  CHECK_EQUAL(driver.graph.capture_end(driver.self, stream, &graph), TB_FAILED_PRECONDITION); // the reserve is open
+  CHECK_EQUAL(driver.graph.capture_end(driver.self, stream, &graph), TB_FAILED_PRECONDITION); // a reserve is open
   CHECK(test::take_error().find("closure_reserve") != std::string::npos);
   CHECK_EQUAL(driver.api.closure_cancel(driver.self, stream, storage), TB_OK);
   CHECK_EQUAL(driver.api.closure_cancel(driver.self, stream, storage), TB_INVALID_ARGUMENT);
@@ -140,7 +140,7 @@ CASE(closures_run_once_a_launch_and_are_destroyed_once_with_their_last_holder) {
     CHECK_EQUAL(driver.graph.graph_launch(driver.self, one, stream), TB_OK);
   CHECK_EQUAL(driver.graph.graph_destroy(driver.self, graph), TB_OK);
   for (tb_graph_exec *one : {first, second})
-    CHECK_EQUAL(driver.graph.graph_exec_destroy(driver.self, one), TB_OK); // queued launches complete
+    CHECK_EQUAL(driver.graph.graph_exec_destroy(driver.self, one), TB_OK); // queued launches still complete
   CHECK_EQUAL(alive.use_count(), 2);
   gate.open();
   driver.synchronize(stream);
@@ -158,7 +158,7 @@ CASE(streams_fork_and_join_by_events_and_the_order_holds) {
   driver.begin(origin);
   driver.submit(origin, [&order] { order.push_back(1); });
   CHECK_EQUAL(driver.api.event_record(driver.self, event, origin), TB_OK);
-  CHECK_EQUAL(driver.api.stream_wait_event(driver.self, side, fresh), TB_OK); // never recorded: nothing
+  CHECK_EQUAL(driver.api.stream_wait_event(driver.self, side, fresh), TB_OK); // never recorded, so no wait
   CHECK_EQUAL(driver.graph.capture_is_active(driver.self, side, &active), TB_OK);
   CHECK_EQUAL(active, 0);
   CHECK_EQUAL(driver.api.stream_wait_event(driver.self, side, event), TB_OK);
@@ -169,7 +169,8 @@ CASE(streams_fork_and_join_by_events_and_the_order_holds) {
     return static_cast<tb_status>(TB_OK);
   });
   tb_graph *graph = nullptr;
-  CHECK_EQUAL(driver.graph.capture_end(driver.self, side, &graph), TB_FAILED_PRECONDITION); // it only joined
+  // Only the stream that began the capture can end it.
+  CHECK_EQUAL(driver.graph.capture_end(driver.self, side, &graph), TB_FAILED_PRECONDITION);
   CHECK_EQUAL(driver.api.event_record(driver.self, event, side), TB_OK);
   CHECK_EQUAL(driver.api.event_record(driver.self, fresh, side), TB_OK);
   CHECK_EQUAL(driver.api.event_query(driver.self, event), TB_FAILED_PRECONDITION);
@@ -183,8 +184,9 @@ CASE(streams_fork_and_join_by_events_and_the_order_holds) {
   CHECK_EQUAL(driver.graph.graph_launch(driver.self, executable, other), TB_OK);
   driver.synchronize(other);
   CHECK(order == (std::vector<int>{1, 2, 3}));
-  CHECK_EQUAL(device, 1); // of the captured stream, not of the launch
-  CHECK_EQUAL(driver.api.stream_wait_event(driver.self, other, event), TB_FAILED_PRECONDITION); // a bygone capture's
+  CHECK_EQUAL(device, 1); // the captured stream's device, not that of the launch
+  // The event was recorded in a capture that has ended.
+  CHECK_EQUAL(driver.api.stream_wait_event(driver.self, other, event), TB_FAILED_PRECONDITION);
   CHECK_EQUAL(driver.api.event_record(driver.self, event, other), TB_OK);
   CHECK_EQUAL(driver.api.event_synchronize(driver.self, event), TB_OK);
   CHECK_EQUAL(driver.graph.graph_exec_destroy(driver.self, executable), TB_OK);
@@ -208,11 +210,11 @@ CASE(a_join_that_is_not_waited_for_drops_the_capture_also_through_a_third_stream
     driver.begin(streams[0]);
     edge(0, 1), edge(1, 2);
     driver.submit(streams[2], [alive] {});
-    if (variant == 0) edge(1, 0);             // the third is missing
-    if (variant == 1) edge(2, 1), edge(1, 0); // waited for through the second
+    if (variant == 0) edge(1, 0);             // nothing waits for the third stream
+    if (variant == 1) edge(2, 1), edge(1, 0); // the origin waits for the third through the second
     if (variant == 2) {
       edge(2, 1), edge(1, 0);
-      driver.submit(streams[2], [] {}); // and worked on
+      driver.submit(streams[2], [] {}); // queued after the record that is waited for
     }
     const tb_status status = driver.graph.capture_end(driver.self, streams[0], &graph);
     CHECK_EQUAL(status, variant == 1 ? TB_OK : TB_FAILED_PRECONDITION);
@@ -224,7 +226,7 @@ CASE(a_join_that_is_not_waited_for_drops_the_capture_also_through_a_third_stream
   for (tb_stream *stream : streams) driver.destroy(stream);
 }
 
-CASE(what_a_capture_forbids_is_refused_and_the_capture_goes_on) {
+CASE(calls_that_a_capture_forbids_are_refused_and_the_capture_goes_on) {
   GraphDriver driver;
   tb_stream *stream = driver.create_stream(), *second = driver.create_stream();
   tb_event *event = driver.create_event();
@@ -244,7 +246,7 @@ CASE(what_a_capture_forbids_is_refused_and_the_capture_goes_on) {
   CHECK_EQUAL(driver.api.event_record(driver.self, event, stream), TB_OK);
   CHECK_EQUAL(driver.api.stream_wait_event(driver.self, driver.default_stream(), event), TB_FAILED_PRECONDITION);
   driver.begin(second);
-  CHECK_EQUAL(driver.api.stream_wait_event(driver.self, second, event), TB_FAILED_PRECONDITION); // two captures
+  CHECK_EQUAL(driver.api.stream_wait_event(driver.self, second, event), TB_FAILED_PRECONDITION); // of another capture
   graph = driver.end(second);
   tb_graph_exec *executable = driver.instantiate(graph);
   CHECK_EQUAL(driver.graph.graph_launch(driver.self, executable, stream), TB_UNSUPPORTED);
@@ -284,7 +286,7 @@ CASE(a_wait_for_work_outside_holds_back_each_launch_until_then) {
   for (tb_stream *one : {stream, outside}) driver.destroy(one);
 }
 
-CASE(an_update_takes_hold_at_the_next_launch_and_other_shapes_are_refused) {
+CASE(an_update_is_used_from_the_next_launch_and_other_shapes_are_refused) {
   GraphDriver driver;
   tb_stream *stream = driver.create_stream();
   auto *data = static_cast<uint8_t *>(driver.allocate(16));
@@ -324,7 +326,7 @@ CASE(launches_on_several_streams_never_overlap) {
   GraphDriver driver;
   tb_stream *streams[4];
   for (tb_stream *&stream : streams) stream = driver.create_stream();
-  int inside = 0, most = 0, total = 0; // plain: the thread sanitizer checks that they are guarded
+  int inside = 0, most = 0, total = 0; // not atomic, so that the thread sanitizer checks that they are guarded
   driver.begin(streams[0]);
   driver.submit(streams[0], [&] { most = std::max(most, ++inside); });
   driver.submit(streams[0], [&] { ++total; });

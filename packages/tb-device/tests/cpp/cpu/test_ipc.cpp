@@ -17,14 +17,14 @@ namespace {
 
 constexpr uint64_t mi_b = uint64_t(1) << 20;
 
-// A child process between whose standard streams and us bytes go; it runs the role `name` of roles().
+// A child process that runs the role `name` of roles() and exchanges bytes with this one over its standard streams.
 class Peer {
 public:
   explicit Peer(const char *name) {
     int to[2], from[2];
     if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) throw std::runtime_error("no pipe");
     pid_ = fork();
-    if (pid_ == 0) { // nothing but system calls until exec: other threads may have held any lock
+    if (pid_ == 0) { // only system calls until exec, because another thread may have held any lock
       dup2(to[0], 0);
       dup2(from[1], 3);
       execl("/proc/self/exe", "test_ipc", "--role", name, nullptr);
@@ -94,8 +94,8 @@ void role_importer() {
   tell(bytes[info.size - 1]);
   bytes[0] = 77;
   tell(true);
-  hear<bool>();   // the owner has freed it
-  tell(bytes[0]); // still there
+  hear<bool>();   // the owner has freed the memory
+  tell(bytes[0]); // it is still there
   bytes[info.size - 1] = 78;
   CHECK_EQUAL(driver.api.mem_free(driver.self, 0, data), TB_INVALID_ARGUMENT);
   CHECK_EQUAL(driver.api.close(driver.self), TB_FAILED_PRECONDITION);
@@ -121,7 +121,7 @@ void role_exporter() {
   hear<bool>();
 }
 
-// Imports an event and answers queries; a third kind of question waits for it.
+// Imports an event and answers questions about it, one letter each.
 void role_watcher() {
   OpenedDriver driver;
   const auto handle = hear<tb_ipc_handle>();
@@ -184,10 +184,10 @@ CASE(memory_of_every_size_is_the_same_in_both_processes_and_outlives_its_owners_
     CHECK(peer.receive<bool>());
     CHECK_EQUAL(data[0], 77);
     CHECK_EQUAL(driver.api.mem_free(driver.self, 0, data), TB_OK);
-    auto *reused = static_cast<uint8_t *>(driver.allocate(size)); // often the same address: must be other memory
+    auto *reused = static_cast<uint8_t *>(driver.allocate(size)); // must be other memory, also at the same address
     std::memset(reused, 22, size);
     void *out = nullptr;
-    CHECK_EQUAL(driver.api.ipc_import_memory(driver.self, 0, &handle, &out), TB_NOT_FOUND); // freed
+    CHECK_EQUAL(driver.api.ipc_import_memory(driver.self, 0, &handle, &out), TB_NOT_FOUND); // already freed
     peer.send(true);
     CHECK_EQUAL(peer.receive<uint8_t>(), 77);
     CHECK(peer.ended_well());
@@ -207,7 +207,7 @@ CASE(an_export_loses_no_write_of_work_that_runs_meanwhile) {
     auto *data = static_cast<uint64_t *>(driver.allocate(words * sizeof(uint64_t)));
     std::atomic<bool> begun{false}, end{false};
     uint64_t turns = 0;
-    // Each word counts the turns: a write that went to pages that were replaced leaves a word behind.
+    // Each word counts the turns. A write to a page that the export has replaced would be lost, and its word too low.
     driver.submit(driver.default_stream(), [&] {
       for (; !end.load() || turns < 3; ++turns, begun.store(true))
         for (uint64_t word = 0; word < words; word += step)
@@ -240,7 +240,7 @@ CASE(the_exporting_process_may_import_its_own_memory_as_a_second_address) {
   CHECK_EQUAL(driver.api.mem_free(driver.self, 0, data), TB_OK);
 }
 
-CASE(what_nobody_exported_is_refused) {
+CASE(invalid_exports_and_imports_are_refused) {
   OpenedDriver driver;
   auto *data = static_cast<uint8_t *>(driver.allocate(100));
   tb_event *plain = driver.create_event(), *shared = driver.create_event(TB_EVENT_IPC), *event = nullptr;
@@ -254,7 +254,7 @@ CASE(what_nobody_exported_is_refused) {
   CHECK_EQUAL(std::memcmp(&handle, &untouched, sizeof handle), 0);
   CHECK_EQUAL(driver.api.ipc_import_memory(driver.self, 0, &handle, &out), TB_INVALID_ARGUMENT);
   CHECK_EQUAL(driver.api.ipc_export_memory(driver.self, data, &handle), TB_OK);
-  CHECK_EQUAL(driver.api.ipc_import_event(driver.self, 0, &handle, &event), TB_INVALID_ARGUMENT); // it is memory
+  CHECK_EQUAL(driver.api.ipc_import_event(driver.self, 0, &handle, &event), TB_INVALID_ARGUMENT); // a memory handle
   for (size_t place = 0; place < sizeof handle.bytes; ++place) {
     tb_ipc_handle forged = handle;
     forged.bytes[place] ^= 0x10;
@@ -266,7 +266,7 @@ CASE(what_nobody_exported_is_refused) {
   for (tb_event *one : {plain, shared}) CHECK_EQUAL(driver.api.event_destroy(driver.self, one), TB_OK);
 }
 
-CASE(an_event_tells_the_other_process_about_every_record) {
+CASE(the_other_process_sees_every_record_of_an_event) {
   OpenedDriver driver;
   tb_stream *stream = driver.create_stream(), *second = driver.create_stream();
   tb_event *event = driver.create_event(TB_EVENT_IPC);
@@ -278,14 +278,14 @@ CASE(an_event_tells_the_other_process_about_every_record) {
     peer.send(question);
     return peer.receive<tb_status>();
   };
-  CHECK_EQUAL(ask('q'), TB_OK); // never recorded
+  CHECK_EQUAL(ask('q'), TB_OK); // the event was never recorded
   CHECK_EQUAL(ask('s'), TB_OK);
   test::Gate gate;
   driver.submit(stream, [&gate] { gate.pass(); });
   CHECK_EQUAL(driver.api.event_record(driver.self, event, stream), TB_OK);
   CHECK_EQUAL(ask('q'), TB_NOT_READY);
   CHECK_EQUAL(ask('w'), TB_NOT_READY);
-  // A later record of a faster stream replaces the point, and does not release the wait that was made.
+  // A later record on a faster stream replaces the event's point, and a wait that was made before still waits.
   CHECK_EQUAL(driver.api.event_record(driver.self, event, second), TB_OK);
   CHECK_EQUAL(driver.api.event_synchronize(driver.self, event), TB_OK);
   CHECK_EQUAL(ask('q'), TB_OK);
@@ -294,7 +294,7 @@ CASE(an_event_tells_the_other_process_about_every_record) {
   gate.open();
   CHECK_EQUAL(peer.receive<tb_status>(), TB_OK);
   CHECK_EQUAL(peer.receive<int>(), 1);
-  for (int turn = 0; turn < 600; ++turn) { // more than may be pending
+  for (int turn = 0; turn < 600; ++turn) { // more records than may be pending
     tb_status status = TB_UNAVAILABLE;
     while (status == TB_UNAVAILABLE) status = driver.api.event_record(driver.self, event, second);
     CHECK_EQUAL(status, TB_OK);
@@ -343,7 +343,7 @@ CASE(the_death_of_the_owner_is_data_loss_and_never_a_hang) {
   CHECK(test::take_error().find("stream_wait_event: the process") != std::string::npos);
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
   CHECK_EQUAL(driver.api.event_query(driver.self, event), TB_DATA_LOSS);
-  CHECK_EQUAL(static_cast<uint8_t *>(data)[4999], 5); // stays
+  CHECK_EQUAL(static_cast<uint8_t *>(data)[4999], 5); // the owner's death does not release the memory
   CHECK_EQUAL(driver.api.ipc_import_memory(driver.self, 0, &memory, &late), TB_DATA_LOSS);
   CHECK_EQUAL(driver.api.ipc_import_event(driver.self, 0, &pending, &late_event), TB_DATA_LOSS);
   CHECK(!late && !late_event);
@@ -355,8 +355,8 @@ int main(int argument_count, char **arguments) {
   if (argument_count == 3 && std::strcmp(arguments[1], "--role") == 0) return run_role(arguments[2]);
   if (!(OpenedDriver().api.groups & TB_GROUP_IPC)) {
     std::fprintf(stderr, "skipped: the system forbids userfaultfd here, so the CPU driver has no IPC\n");
-    return 77; // which meson takes for skipped
+    return 77; // meson reports 77 as skipped
   }
-  std::signal(SIGPIPE, SIG_IGN); // a peer that died shows in the result of write
+  std::signal(SIGPIPE, SIG_IGN); // write then fails if the peer has died
   return check::main(argument_count, arguments);
 }

@@ -106,7 +106,7 @@ CASE(eight_threads_never_pass_the_limit_and_give_everything_back) {
           refused += status == TB_OUT_OF_MEMORY;
           wrong += status != TB_OUT_OF_MEMORY;
           for (void *one : mine) wrong += driver.api.mem_free(driver.self, 0, one) != TB_OK;
-          mine.clear(); // one thread alone comes this far too
+          mine.clear(); // one thread alone reaches the limit too
         }
         uint64_t free = 0, total = 0;
         driver.api.device_memory_info(driver.self, 0, &free, &total);
@@ -144,7 +144,7 @@ CASE(freeing_what_is_not_a_block_is_refused_with_the_reason) {
   CHECK(untouched == &local);
 }
 
-CASE(a_pointer_inside_a_block_tells_the_whole_block) {
+CASE(a_pointer_inside_a_block_gives_the_whole_block) {
   OpenedDriver driver(Options{{"devices", "2"}});
   char *block = bytes(driver.allocate(5000, 1));
   void *pinned = nullptr;

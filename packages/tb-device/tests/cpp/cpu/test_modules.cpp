@@ -20,7 +20,7 @@ struct Loaded {
   OpenedDriver &driver;
   tb_module *module = nullptr;
   explicit Loaded(OpenedDriver &driver, int32_t device = 0) : driver(driver) {
-    const std::string image = read_image(); // gone before the first launch
+    const std::string image = read_image(); // freed before the first launch
     if (driver.api.module_load(driver.self, device, image.data(), image.size(), nullptr, &module))
       throw std::runtime_error(test::take_error());
   }
@@ -59,7 +59,7 @@ CASE(kernels_run_over_the_whole_grid_with_the_values_of_the_call) {
   test::Gate gate;
   driver.submit(stream, [&gate] { gate.pass(); });
   CHECK_EQUAL(launch(driver, stream, loaded.function("tb_contract_fill"), 4, 256, data, uint32_t(7), uint32_t(999)),
-              TB_OK); // its values are gone before it runs
+              TB_OK); // the arguments are out of scope before the kernel runs
   data[0] = 0, data[998] = 0, data[999] = 123;
   gate.open();
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
@@ -71,7 +71,7 @@ CASE(kernels_run_over_the_whole_grid_with_the_values_of_the_call) {
   CHECK_EQUAL(driver.api.mem_free(driver.self, 0, data), TB_OK);
 }
 
-CASE(what_is_no_image_is_refused_with_the_loaders_text) {
+CASE(bytes_that_are_no_image_are_refused_with_the_loaders_text) {
   OpenedDriver driver;
   const std::string image = read_image();
   auto *untouched = reinterpret_cast<tb_module *>(&driver);
@@ -89,14 +89,14 @@ CASE(what_is_no_image_is_refused_with_the_loaders_text) {
   changed[18] ^= 0x55; // e_machine
   CHECK(refusal(changed).find("machine") != std::string::npos);
   changed = image;
-  changed[20] ^= 0x55; // e_version: only the loader looks at it
+  changed[20] ^= 0x55; // e_version, which only the loader checks
   const std::string text = refusal(changed);
   CHECK(text.find("version") != std::string::npos && text.find("host_kernel.h") != std::string::npos);
   CHECK(text.find("/proc") == std::string::npos);
   CHECK(refusal(image, "-O3").find("-O3") != std::string::npos);
 }
 
-CASE(only_what_the_image_itself_exports_is_found) {
+CASE(only_names_that_the_image_itself_exports_are_found) {
   OpenedDriver driver;
   Loaded loaded(driver);
   tb_function *function = nullptr;
@@ -137,7 +137,7 @@ CASE(limits_of_grid_block_and_memory_hold) {
   CHECK_EQUAL(driver.api.function_get_info(driver.self, fill, &info), TB_OK);
   CHECK_EQUAL(info.max_threads, 1024u);
   CHECK_EQUAL(driver.api.function_get_info(driver.self, failing, &info), TB_OK);
-  CHECK_EQUAL(info.max_threads, 256u); // from tb_contract_fail_info
+  CHECK_EQUAL(info.max_threads, 256u); // as tb_contract_fail_info states
   CHECK_EQUAL(info.shared_size, 32u);
   CHECK_EQUAL(launch(driver, stream, fill, 0, 1), TB_INVALID_ARGUMENT);
   CHECK_EQUAL(launch(driver, stream, fill, 1, 0), TB_INVALID_ARGUMENT);
@@ -199,6 +199,6 @@ CASE(modules_load_again_and_again_under_their_own_names) {
     driver.api.module_global(driver.self, two.module, "tb_contract_answer", &globals[1], &size);
     CHECK(globals[0] != globals[1]);
     CHECK_EQUAL(*static_cast<uint32_t *>(globals[0]), 42u);
-    *static_cast<uint32_t *>(globals[0]) = 1; // must not be seen by a later load
+    *static_cast<uint32_t *>(globals[0]) = 1; // a later load must not see this value
   }
 }

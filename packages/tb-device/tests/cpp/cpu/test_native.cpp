@@ -49,7 +49,7 @@ CASE(a_wrapper_of_the_default_stream_may_be_destroyed_and_is_counted) {
   CHECK_EQUAL(driver.api.stream_destroy(driver.self, driver.default_stream()), TB_INVALID_ARGUMENT);
 }
 
-CASE(what_is_no_live_stream_of_the_device_is_refused) {
+CASE(handles_of_no_live_stream_of_the_device_are_refused) {
   OpenedDriver driver(Options{{"devices", "2"}}), stranger;
   tb_stream *gone = driver.create_stream();
   const uint64_t number = native(driver, gone);

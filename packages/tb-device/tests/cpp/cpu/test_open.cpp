@@ -14,7 +14,7 @@ CASE(the_table_offers_whole_groups_and_nothing_else) {
   CHECK(driver.api.build_id && *driver.api.build_id);
   CHECK_EQUAL(driver.api.abi_major, TB_ABI_MAJOR);
   const uint64_t offered = driver.api.groups;
-  CHECK_EQUAL(offered | TB_GROUP_IPC, (uint64_t(TB_GROUP_CLOSURE) << 1) - 1); // all; IPC may be forbidden
+  CHECK_EQUAL(offered | TB_GROUP_IPC, (uint64_t(TB_GROUP_CLOSURE) << 1) - 1); // all groups; IPC may be forbidden
   enum { REQUIRED = 1, OPTIONAL = 0 };
 #define TB_SLOT(group, need, name, parameters, arguments)                                                              \
   if (need || !(offered & TB_GROUP_##group)) CHECK((driver.api.name != nullptr) == bool(offered & TB_GROUP_##group));
@@ -242,7 +242,7 @@ CASE(close_refuses_while_anything_is_alive_and_counts_it) {
   CHECK_EQUAL(api.vmm_reserve(self, uint64_t(2) << 20, 0, nullptr, &one), TB_OK);
   CHECK(refused("1 address ranges"));
   api.vmm_release(self, one, uint64_t(2) << 20);
-  int ran = 0; // a refusal changed nothing
+  int ran = 0; // the driver still works after the refusals
   driver.submit(driver.default_stream(), [&ran] { ++ran; });
   CHECK_EQUAL(api.stream_synchronize(self, driver.default_stream()), TB_OK);
   CHECK_EQUAL(ran, 1);

@@ -71,7 +71,7 @@ CASE(two_streams_play_ping_pong_through_events) {
   OpenedDriver driver(Options{{"devices", "2"}});
   tb_stream *streams[] = {driver.default_stream(0), driver.default_stream(1)};
   tb_event *event = driver.create_event();
-  std::vector<int> order; // the waits alone keep the two workers apart
+  std::vector<int> order; // not locked: only the waits order the two workers
   for (int number = 0; number < 10000; ++number) {
     tb_stream *mine = streams[number % 2], *next = streams[1 - number % 2];
     driver.submit(mine, [&order, number] { order.push_back(number); });
@@ -99,7 +99,7 @@ CASE(a_chain_of_a_thousand_waits_keeps_the_order) {
     CHECK_EQUAL(
         driver.api.stream_wait_event(driver.self, streams[static_cast<size_t>(link + 1) % streams.size()], event),
         TB_OK);
-    CHECK_EQUAL(driver.api.event_destroy(driver.self, event), TB_OK); // while pending
+    CHECK_EQUAL(driver.api.event_destroy(driver.self, event), TB_OK); // the event is pending
   }
   gate.open();
   CHECK_EQUAL(driver.api.device_synchronize(driver.self, 0), TB_OK);
@@ -144,7 +144,7 @@ CASE(destroy_does_not_wait_and_queued_work_still_runs) {
   }
   CHECK_EQUAL(ran.load(), 0);
   gate.open();
-  CHECK_EQUAL(driver.api.device_synchronize(driver.self, 0), TB_OK); // covers streams that still drain
+  CHECK_EQUAL(driver.api.device_synchronize(driver.self, 0), TB_OK); // covers destroyed streams that still have work
   CHECK_EQUAL(ran.load(), 200);
 }
 
@@ -245,7 +245,7 @@ CASE(running_work_knows_how_many_threads_wait) {
     gate.pass();
     return static_cast<tb_status>(TB_OK);
   });
-  for (int turn = 0; turn < 2000; ++turn) // until the two waiters below have arrived
+  for (int turn = 0; turn < 2000; ++turn) // keeps the stream busy until both threads below wait
     driver.submit(stream, [&](const tb_closure_context *context) {
       if (during == 2) return static_cast<tb_status>(TB_OK);
       during = context->waiters;

@@ -64,7 +64,7 @@ CASE(too_much_is_out_of_memory_and_unknown_flags_are_refused) {
 }
 
 CASE(close_completes_frees_that_are_queued) {
-  OpenedDriver driver; // its close must not be refused
+  OpenedDriver driver; // its destructor ends the program if the close is refused
   void *block = nullptr;
   CHECK_EQUAL(driver.api.mem_alloc_async(driver.self, driver.default_stream(), 1 << 20, 0, &block), TB_OK);
   driver.submit(driver.default_stream(), [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });

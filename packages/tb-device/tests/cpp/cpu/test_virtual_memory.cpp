@@ -45,7 +45,7 @@ uint64_t free_bytes(OpenedDriver &driver, int32_t device = 0) {
   driver.api.device_memory_info(driver.self, device, &free, &total);
   return free;
 }
-// Whether a write kills: in a child, so that this process lives.
+// Whether a write ends the process; tried in a child.
 bool write_kills(char *address) {
   const pid_t child = fork();
   if (child == 0) {
@@ -90,7 +90,7 @@ CASE(reservations_follow_alignment_and_hint) {
 CASE(mapped_memory_keeps_what_is_written_and_is_charged) {
   OpenedDriver driver(Options{{"memory", "8M"}});
   Range range(driver, 4 * unit_bytes);
-  CHECK_EQUAL(free_bytes(driver), 4 * unit_bytes); // addresses are free
+  CHECK_EQUAL(free_bytes(driver), 4 * unit_bytes); // addresses cost no memory
   tb_physical *physical = create(driver, 2 * unit_bytes);
   CHECK_EQUAL(free_bytes(driver), 2 * unit_bytes);
   CHECK_EQUAL(range.map(unit_bytes, 2 * unit_bytes, physical), TB_OK);
@@ -103,11 +103,11 @@ CASE(mapped_memory_keeps_what_is_written_and_is_charged) {
   CHECK(info.base == range.start + unit_bytes && info.size == 2 * unit_bytes && info.kind == TB_POINTER_DEVICE);
   CHECK_EQUAL(driver.api.mem_get_info(driver.self, range.start, &info), TB_NOT_FOUND);
   CHECK_EQUAL(range.unmap(unit_bytes, 2 * unit_bytes), TB_OK);
-  CHECK_EQUAL(range.map(0, 2 * unit_bytes, physical), TB_OK); // elsewhere, with the same contents
+  CHECK_EQUAL(range.map(0, 2 * unit_bytes, physical), TB_OK); // at another address, with the same contents
   CHECK_EQUAL(range.access(0, 2 * unit_bytes, 1), TB_OK);
   CHECK_EQUAL(range.start[2 * unit_bytes - 1], 0x3c);
   CHECK_EQUAL(driver.api.vmm_destroy(driver.self, physical), TB_OK);
-  CHECK_EQUAL(range.start[5], 0x3c); // lives until the last unmap
+  CHECK_EQUAL(range.start[5], 0x3c); // the memory lives until its last unmap
   CHECK_EQUAL(free_bytes(driver), 2 * unit_bytes);
   CHECK_EQUAL(range.unmap(0, 2 * unit_bytes), TB_OK);
   CHECK_EQUAL(free_bytes(driver), 4 * unit_bytes);
@@ -177,7 +177,7 @@ CASE(wrong_ranges_are_refused) {
   CHECK_EQUAL(range.unmap(2 * unit_bytes, unit_bytes), TB_INVALID_ARGUMENT);
   CHECK_EQUAL(range.access(0, 3 * unit_bytes, 3), TB_INVALID_ARGUMENT);
   CHECK_EQUAL(range.access(0, 2 * unit_bytes, 2), TB_INVALID_ARGUMENT);
-  CHECK_EQUAL(range.access(0, 2 * unit_bytes, 3, 2), TB_OUT_OF_RANGE); // there is one device only
+  CHECK_EQUAL(range.access(0, 2 * unit_bytes, 3, 2), TB_OUT_OF_RANGE); // there is only one device
   CHECK_EQUAL(range.access(0, 2 * unit_bytes, 3, 0), TB_INVALID_ARGUMENT);
   CHECK_EQUAL(range.release(), TB_FAILED_PRECONDITION);
   CHECK(test::take_error().find("unmap") != std::string::npos);
@@ -202,7 +202,7 @@ CASE(several_mappings_go_in_one_unmap) {
 CASE(rights_are_those_that_were_set) {
   OpenedDriver driver(Options{{"devices", "2"}});
   Range range(driver, unit_bytes);
-  CHECK(write_kills(range.start)); // reserved
+  CHECK(write_kills(range.start)); // reserved, not mapped
   tb_physical *physical = create(driver, unit_bytes, 1);
   CHECK_EQUAL(range.map(0, unit_bytes, physical), TB_OK);
   CHECK(write_kills(range.start)); // a fresh mapping has no access
@@ -210,7 +210,7 @@ CASE(rights_are_those_that_were_set) {
   CHECK(write_kills(range.start));
   CHECK_EQUAL(range.access(0, unit_bytes, 3, 2), TB_OK); // devices 0 and 1
   CHECK(!write_kills(range.start));
-  CHECK_EQUAL(range.access(0, unit_bytes, 0, 1), TB_OK); // device 1 keeps its access, and pages are shared
+  CHECK_EQUAL(range.access(0, unit_bytes, 0, 1), TB_OK); // device 1 keeps its access, and the pages are the same
   CHECK(!write_kills(range.start));
   CHECK_EQUAL(range.unmap(0, unit_bytes), TB_OK);
   CHECK(write_kills(range.start));

@@ -17,7 +17,7 @@ constexpr int rounds = 41, calls = 20'000;
 struct Variant {
   std::string name;
   std::unique_ptr<test::LayeredDriver> driver;
-  tb_driver_api *table; // where the pointer is read from, as components do
+  tb_driver_api *table; // the table that calls go through
   tb_stream *stream = nullptr;
   tb_event *event = nullptr;
   void *block = nullptr;
@@ -48,8 +48,8 @@ int main() {
     (void)one.table->stream_synchronize(one.driver->self, one.stream);
     variants.push_back(std::move(one));
   };
-  // The host's table of a driver without layers holds the driver's own pointers (tests/test_layers.py), so that a call
-  // through it differs only in where the pointer is read from: a heap copy of the table.
+  // Without layers the host's table holds the driver's own pointers (tests/test_layers.py). "no layers" reads them
+  // from a copy of the table on the heap, as components do; a call differs in nothing else.
   add("direct", "");
   add("no layers", "");
   const auto copied = std::make_unique<tb_driver_api>(variants.back().driver->api);

@@ -1,4 +1,4 @@
-// The CPU driver with layers around it, as a host puts them there.
+// The CPU driver with layers around it, for tests.
 #pragma once
 
 #include "layers/framework/stack.h"
@@ -13,7 +13,7 @@ struct LayeredDriver : OpenedDriver {
     if (tb::layers::apply(spec, &host(), &api, &self, &problem) != TB_OK) throw std::runtime_error(problem);
   }
   template <class L> L &layer() { return *tb::layers::find<L>(self); }
-  // Copies nothing; the status of a set of `size` bytes at `dst`.
+  // Queues a fill of `size` bytes at `dst` with zeros; gives its status.
   tb_status set(tb_stream *stream, void *dst, uint64_t size, int32_t device = 0) {
     return api.mem_set(self, device, stream, dst, 0, 1, size);
   }
@@ -21,7 +21,7 @@ struct LayeredDriver : OpenedDriver {
 
 } // namespace test
 
-// The call fails with this status and a text that has each of these parts.
+// Checks that the call fails with this status and a text that contains each of these parts.
 #define CHECK_REFUSED(call, status, ...)                                                                               \
   do {                                                                                                                 \
     (void)test::take_error();                                                                                          \

@@ -46,7 +46,7 @@ CASE(an_extension_that_no_layer_knows_is_refused_and_its_table_untouched) {
   unsigned char table[64];
   std::memset(table, 0x5A, sizeof table);
   if (!driver.api.get_extension) {
-    CHECK(true); // the driver has none
+    CHECK(true); // the driver has no extensions
     return;
   }
   CHECK_REFUSED(driver.api.get_extension(driver.self, "vendor.secret", 1, table, sizeof table), TB_NOT_FOUND,
@@ -57,7 +57,7 @@ CASE(an_extension_that_no_layer_knows_is_refused_and_its_table_untouched) {
 CASE(nth_counts_the_chosen_functions_from_zero) {
   LayeredDriver driver("fault:nth=2,slot=device_memory_info|mem_alloc,status=14");
   int32_t count = 0;
-  CHECK_EQUAL(driver.api.device_count(driver.self, &count), TB_OK); // not counted
+  CHECK_EQUAL(driver.api.device_count(driver.self, &count), TB_OK); // the layer does not count this call
   CHECK_EQUAL(ask(driver), TB_OK);
   CHECK_EQUAL(ask(driver), TB_OK);
   CHECK_REFUSED(ask(driver), TB_UNAVAILABLE, "device_memory_info", "call 2");
@@ -94,7 +94,7 @@ CASE(close_fails_only_when_it_is_named_and_then_does_not_happen) {
   driver.layer<Fault>().arm("nth=0,slot=close,after=1");
   CHECK_EQUAL(driver.api.close(driver.self), TB_INTERNAL);
   CHECK_EQUAL(ask(driver), TB_OK);
-  driver.layer<Fault>().arm("every=1"); // all but close; the destructor closes
+  driver.layer<Fault>().arm("every=1"); // `every` does not include close, which the destructor calls
 }
 
 CASE(delay_comes_late_and_succeeds) {
@@ -128,13 +128,13 @@ CASE(arming_while_others_call_is_safe) {
   CHECK_EQUAL(ask(driver), TB_OK);
 }
 
-CASE(layers_stand_one_in_front_of_the_other_as_written) {
+CASE(calls_pass_the_layers_in_the_written_order) {
   LayeredDriver driver("leak,fault:nth=0,status=8,fault:nth=1,status=14");
   const auto names = tb::layers::names(driver.self);
   CHECK_EQUAL(names.size(), 3u);
   CHECK_EQUAL(ask(driver), TB_OUT_OF_MEMORY);
-  CHECK_EQUAL(ask(driver), TB_OK);          // call 0 of the inner one, which the first call never reached
-  CHECK_EQUAL(ask(driver), TB_UNAVAILABLE); // its call 1
+  CHECK_EQUAL(ask(driver), TB_OK);          // call 0 of the inner layer, which the first call did not reach
+  CHECK_EQUAL(ask(driver), TB_UNAVAILABLE); // call 1 of the inner layer
 }
 
 CASE(a_wrong_spec_leaves_the_table_as_it_was) {

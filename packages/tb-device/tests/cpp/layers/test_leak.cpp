@@ -13,7 +13,7 @@ using test::LayeredDriver;
 CASE(every_kind_that_is_made_is_listed_until_it_is_taken_back) {
   LayeredDriver driver("leak");
   Leak &leak = driver.layer<Leak>();
-  (void)driver.default_stream(); // borrowed: nobody's leak
+  (void)driver.default_stream(); // the default stream is borrowed, so it is no leak
   CHECK(leak.live().empty());
   void *block = driver.allocate(100), *pinned = nullptr, *storage = nullptr;
   tb_stream *stream = driver.create_stream();

@@ -68,7 +68,7 @@ void use_from_threads(Counted &driver) {
 CASE(without_the_layer_calls_meet_in_the_driver) {
   Counted driver("");
   use_from_threads(driver);
-  CHECK(most.load() > 1); // or the next case would prove nothing
+  CHECK(most.load() > 1); // else the next case proves nothing
 }
 
 CASE(with_it_one_call_at_a_time_reaches_the_driver) {
@@ -89,11 +89,11 @@ CASE(a_thread_that_waits_lets_others_call) {
   waiting.emplace_back([&] { good += driver.api.stream_synchronize(driver.self, stream) == TB_OK; });
   waiting.emplace_back([&] { good += driver.api.event_synchronize(driver.self, event) == TB_OK; });
   waiting.emplace_back([&] { good += driver.api.device_synchronize(driver.self, 0) == TB_OK; });
-  // Each of them is on its way to ask again; this thread gets in between them each time, or would hang here.
+  // The three waiting threads query again and again. This thread's calls get through in between; else it hangs here.
   for (int asked = calls.load(); calls.load() < asked + 100;) {
     void *block = driver.allocate(8);
     CHECK_EQUAL(driver.api.mem_free(driver.self, 0, block), TB_OK);
-    calls -= 2; // this thread's own
+    calls -= 2; // does not count this thread's two calls
     std::this_thread::yield();
   }
   CHECK_EQUAL(good.load(), 0);
@@ -131,7 +131,7 @@ CASE(threads_share_a_full_queue) {
   for (auto &user : users) user.join();
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
   CHECK_EQUAL(runs.load(), threads * each);
-  CHECK(most.load() <= 2); // a call that waits for room, and one that makes it
+  CHECK(most.load() <= 2); // a call that waits for room, and the one that makes room
   CHECK_EQUAL(driver.api.stream_destroy(driver.self, stream), TB_OK);
 }
 
@@ -172,7 +172,7 @@ CASE(a_device_synchronize_covers_destroyed_streams) {
     (void)driver.api.device_synchronize(driver.self, 0);
     done = true;
   });
-  while (!done.load() && calls.load() < before + 50) std::this_thread::yield(); // it asks again and again
+  while (!done.load() && calls.load() < before + 50) std::this_thread::yield(); // the wait queries again and again
   const bool early = done.load();
   gate.open();
   waits.join();

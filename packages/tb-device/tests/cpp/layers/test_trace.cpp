@@ -10,7 +10,7 @@
 
 namespace {
 
-// A file of its own, removed at the end.
+// A temporary file, removed by the destructor.
 struct Recording {
   Recording() {
     const int file = mkstemp(path.data());
@@ -33,7 +33,7 @@ struct Table {
   tb_driver *self = nullptr;
 };
 
-// A program: what it computed.
+// Runs a program on the table and gives the bytes that it computed.
 std::vector<unsigned char> program(tb_driver_api &api, tb_driver *self, int32_t value = 5, uint64_t size = 64) {
   const auto good = [](tb_status status) {
     if (status != TB_OK) throw std::runtime_error("status " + std::to_string(status) + ": " + test::take_error());
@@ -94,7 +94,7 @@ CASE(each_call_is_a_line_with_readable_arguments) {
     CHECK_EQUAL(driver.api.device_memory_info(driver.self, 7, &free, &total), TB_OUT_OF_RANGE);
   }
   const auto lines = recording.lines();
-  CHECK_EQUAL(lines.size(), 1u + 13u + 1u + 1u); // the header, the program, the failing call, close
+  CHECK_EQUAL(lines.size(), 1u + 13u + 1u + 1u); // the header, 13 calls of the program, the failing call, close
   CHECK(has(lines[0], "\"trace\":1"));
   CHECK(has(lines[1],
             "{\"n\":1,\"thread\":1,\"call\":\"mem_alloc\",\"arguments\":{\"device\":0,\"size\":64,\"flags\":0},"
@@ -159,7 +159,7 @@ CASE(a_replay_says_what_it_expected) {
   }
   Table replay = open_replay(recording.path);
   CHECK_REFUSED(replay.api.close(replay.self), TB_DATA_LOSS, "it ended where call 1 was mem_alloc");
-  CHECK_EQUAL(replay.api.close(replay.self), TB_OK); // reported once
+  CHECK_EQUAL(replay.api.close(replay.self), TB_OK); // the difference was reported once
 }
 
 CASE(a_new_object_gets_a_new_number_also_at_the_address_of_an_old_one) {

@@ -11,7 +11,7 @@ using test::LayeredDriver;
 
 namespace {
 
-// Holds the worker of a stream until it goes out of scope.
+// Blocks the worker of a stream until the object goes out of scope.
 class Held {
 public:
   Held(LayeredDriver &driver, tb_stream *stream) {
@@ -180,13 +180,13 @@ CASE(freeing_under_queued_work_is_refused_until_the_program_waited) {
   }
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);
   {
-    Held later(driver, stream); // not the block's work: the synchronise has covered that
+    Held later(driver, stream); // later work does not use the block
     CHECK_EQUAL(driver.api.mem_free(driver.self, 0, block), TB_OK);
   }
   CHECK_EQUAL(driver.api.stream_destroy(driver.self, stream), TB_OK);
 }
 
-CASE(what_an_event_or_another_stream_tells_is_known_too) {
+CASE(an_event_or_another_stream_proves_that_work_is_complete) {
   LayeredDriver driver("validate");
   tb_stream *first = driver.create_stream(), *second = driver.create_stream();
   tb_event *event = driver.create_event(), *later = driver.create_event();
@@ -239,7 +239,7 @@ CASE(mappings_are_memory_and_reservations_are_not) {
   CHECK_EQUAL(driver.api.vmm_map(driver.self, base, least, physical, 0), TB_OK);
   CHECK_EQUAL(driver.api.vmm_map(driver.self, base + least, least, physical, 0), TB_OK);
   CHECK_EQUAL(driver.api.vmm_set_access(driver.self, base, 2 * least, &device, 1, 3), TB_OK);
-  CHECK_EQUAL(driver.set(stream, base, 2 * least), TB_OK); // over both
+  CHECK_EQUAL(driver.set(stream, base, 2 * least), TB_OK); // across both mappings
   CHECK_REFUSED(driver.set(stream, base + 1, 2 * least), TB_INVALID_ARGUMENT, "1 bytes past the end");
   CHECK_REFUSED(driver.api.vmm_release(driver.self, base, least), TB_INVALID_ARGUMENT, "Release the whole");
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_OK);

@@ -37,7 +37,7 @@ uint64_t alive() {
   return count;
 }
 
-// Runs `body(number)` on eight threads; the number of those that failed.
+// Runs `body(number)` on eight threads and gives the number of those that failed.
 template <class Body> int failures_of_eight(Body body) {
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
@@ -123,7 +123,7 @@ CASE(eight_threads_map_memory_and_call_the_host) {
 CASE(drivers_are_opened_and_closed_while_others_work) {
   CHECK_EQUAL(failures_of_eight([](int number) {
                 for (int round = 0; round < 10; ++round) {
-                  static std::mutex opening; // the options are the test host's only
+                  static std::mutex opening; // guards the options, which the test host keeps in one place
                   std::unique_ptr<Npu> npu;
                   {
                     std::lock_guard lock(opening);

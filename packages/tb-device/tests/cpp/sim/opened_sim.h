@@ -1,4 +1,4 @@
-// The sim driver as a host opens it, for tests, and what it tells of itself.
+// The sim driver as a host opens it, for tests, and the facts that it reports.
 #pragma once
 
 #include <string>
@@ -43,7 +43,7 @@ struct OpenedSim : OpenedDriver {
     if (api.device_query(self, device, key, &value)) throw std::runtime_error(take_error());
     return value;
   }
-  // Throws a failure as text.
+  // Throws the error text if the status is a failure.
   void ok(tb_status status) {
     if (status != TB_OK) throw std::runtime_error(std::to_string(status) + ": " + take_error());
   }

@@ -14,18 +14,19 @@ namespace {
 constexpr uint64_t seeds = 200;
 constexpr size_t block_bytes = 256;
 
-// Reads what the device may still be writing: that race is the bug that is looked for.
+// Reads memory that the device may still be writing; that race is the bug that the test plants.
 __attribute__((no_sanitize("thread"))) bool holds(const volatile uint8_t *bytes, uint8_t value) {
   for (size_t place = 0; place < block_bytes; ++place)
     if (bytes[place] != value) return false;
   return true;
 }
 
-// Two streams, a buffer made on one and used on the other. True: the result is right and nothing was reported.
+// A buffer is made on one stream and used on another. run() gives true if the result is right and the driver reports
+// no problem. Each field that is false plants a bug.
 struct Program {
   bool waits = true;        // the reader's stream waits for the writer's event
-  bool records_last = true; // the event stands for the point after the work, not before it
-  bool keeps_memory = true; // the buffer is given back after its reader, as record_stream sees to
+  bool records_last = true; // the event is recorded after the work, not before it
+  bool keeps_memory = true; // the buffer is freed after its reader, as with record_stream
   bool synchronises = true; // the host waits before it reads
 
   bool run(OpenedSim &driver) const {
@@ -57,7 +58,7 @@ struct Program {
   }
 };
 
-// Patient enough for a busy machine: what runs because nobody called depends on time.
+// The driver runs everything queued after `idle` ms without a call; 60 s are enough for a busy machine.
 Options patient(uint64_t seed) { return {{"seed", std::to_string(seed)}, {"idle", "60000"}}; }
 
 void finds(const char *bug, const Program &program) {

@@ -15,7 +15,7 @@ using test::OpenedSim;
 using test::Options;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool sanitized = true; // their own fault handlers and forks conflict with this driver's
+constexpr bool sanitized = true; // the sanitizers' fault handlers and forks conflict with the driver's
 #else
 constexpr bool sanitized = false;
 #endif
@@ -40,7 +40,7 @@ uint64_t free_bytes(OpenedSim &driver, int32_t device = 0) {
   return free;
 }
 
-// Runs the body in a child; gives what it wrote to stderr and how it ended.
+// Runs the body in a child process; gives its stderr and its exit status.
 template <class Body> std::string stderr_of_child(Body body, int *out_signal) {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("pipe");
@@ -89,7 +89,7 @@ CASE(the_capacity_is_a_limit_and_comes_back) {
   OpenedSim driver(Options{{"capacity", "1MiB"}, {"devices", "3"}});
   const uint64_t start = free_bytes(driver);
   CHECK_EQUAL(start, uint64_t(1) << 20);
-  for (int turn = 0; turn < 100; ++turn) { // many times what the addresses would hold
+  for (int turn = 0; turn < 100; ++turn) { // many more than the addresses could hold at once
     void *large = driver.allocate(1 << 20), *out = &driver;
     CHECK_EQUAL(free_bytes(driver), 0u);
     CHECK_EQUAL(driver.api.mem_alloc(driver.self, 0, 1, 0, &out), TB_OUT_OF_MEMORY);
@@ -124,14 +124,14 @@ CASE(a_write_past_a_block_is_reported_at_the_free) {
   tb_stream *stream = driver.create_stream(1);
   driver.submit(driver.default_stream(), [block] { block[103] = 1; });
   while (driver.api.stream_query(driver.self, driver.default_stream()) == TB_NOT_READY)
-    continue; // asks nothing of memory
+    continue; // a query does not check memory
   driver.ok(driver.api.mem_free(driver.self, 0, block));
-  driver.ok(driver.api.device_synchronize(driver.self, 1)); // another device's
+  driver.ok(driver.api.device_synchronize(driver.self, 1)); // does not report the other device's problem
   CHECK_EQUAL(driver.api.device_synchronize(driver.self, 0), TB_DATA_LOSS);
   const std::string text = test::take_error();
   CHECK(text.find("byte 103 of the block of 100 bytes") != std::string::npos);
   CHECK(text.find("schedule=") != std::string::npos);
-  driver.ok(driver.api.device_synchronize(driver.self, 0)); // once
+  driver.ok(driver.api.device_synchronize(driver.self, 0)); // the problem is reported once
   driver.ok(driver.api.stream_destroy(driver.self, stream));
 }
 
@@ -187,14 +187,14 @@ CASE(work_that_was_queued_before_a_free_reads_poison_and_is_reported) {
   CHECK_EQUAL(driver.api.stream_synchronize(driver.self, stream), TB_DATA_LOSS);
   CHECK(test::take_error().find("was freed before this work ran") != std::string::npos);
   CHECK(all(host, 0xDD));
-  CHECK_EQUAL(driver.problems().size(), 2u); // the set and the copy
+  CHECK_EQUAL(driver.problems().size(), 2u); // one of the fill, one of the copy
 }
 
 CASE(stream_ordered_memory_is_given_back_in_order) {
   for (const char *seed : {"0", "1", "2", "3"}) {
     OpenedSim driver(Options{{"seed", seed}, {"capacity", "1MiB"}});
     tb_stream *stream = driver.create_stream();
-    for (int turn = 0; turn < 20; ++turn) { // each takes most of the capacity, and nobody synchronises
+    for (int turn = 0; turn < 20; ++turn) { // each block takes most of the capacity, without a synchronise
       void *block = nullptr;
       driver.ok(driver.api.mem_alloc_async(driver.self, stream, 800 << 10, 0, &block));
       driver.ok(driver.api.mem_set(driver.self, 0, stream, block, 3, 1, 800 << 10));
@@ -217,7 +217,7 @@ CASE(functions_may_touch_device_memory_while_they_run) {
   driver.submit(driver.default_stream(), [block] { std::memset(block, 5, 4096); });
   driver.ok(driver.api.stream_host_call(
       driver.self, driver.default_stream(), [](void *user, tb_status) { ++*static_cast<uint8_t *>(user); }, block));
-  auto *later = static_cast<uint8_t *>(driver.allocate(32 << 20)); // beyond what was in use when the gate began
+  auto *later = static_cast<uint8_t *>(driver.allocate(32 << 20)); // addresses that were not in use when the gate began
   driver.submit(driver.default_stream(), [later] { later[(32 << 20) - 1] = 9; });
   driver.ok(driver.api.stream_synchronize(driver.self, driver.default_stream()));
   gate.open();
@@ -317,17 +317,17 @@ CASE(physical_memory_shows_the_same_bytes_wherever_it_is_mapped) {
   driver.ok(api.vmm_map(self, at + unit, unit, second, 0));
   driver.ok(api.vmm_map(self, at + 3 * unit, unit, physical, 0));
   tb_stream *stream = driver.default_stream();
-  // No access yet: a failure of the work, no crash.
+  // Without access the work fails, and nothing crashes.
   driver.ok(api.mem_set(self, 0, stream, at, 1, 1, 16));
   CHECK_EQUAL(api.stream_synchronize(self, stream), TB_DATA_LOSS);
   CHECK(test::take_error().find("vmm_set_access") != std::string::npos);
   const int32_t device = 0;
   driver.ok(api.vmm_set_access(self, at, 2 * unit, &device, 1, 3));
   driver.ok(api.vmm_set_access(self, at + 3 * unit, unit, &device, 1, 1));
-  driver.ok(api.mem_set(self, 0, stream, at + unit - 8, 4, 1, 16)); // over the seam
+  driver.ok(api.mem_set(self, 0, stream, at + unit - 8, 4, 1, 16)); // across both mappings
   CHECK(all(read(driver, at + unit - 8, 16), 4));
   CHECK(all(read(driver, at + 4 * unit - 8, 8), 4));
-  driver.ok(api.mem_set(self, 0, stream, at + 3 * unit, 1, 1, 1)); // read only
+  driver.ok(api.mem_set(self, 0, stream, at + 3 * unit, 1, 1, 1)); // access is read-only here
   CHECK_EQUAL(api.stream_synchronize(self, stream), TB_DATA_LOSS);
   driver.submit(stream, [at, unit] { ++at[unit - 1]; });
   CHECK_EQUAL(int(read(driver, at + unit - 1, 1)[0]), 5);

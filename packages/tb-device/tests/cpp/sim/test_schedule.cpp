@@ -15,10 +15,10 @@ namespace {
 
 std::string text(uint64_t number) { return std::to_string(number); }
 
-// Patient enough for a busy machine: what runs because nobody called depends on time.
+// The driver runs everything queued after `idle` ms without a call; 60 s are enough for a busy machine.
 Options patient(uint64_t seed) { return {{"seed", text(seed)}, {"idle", "60000"}}; }
 
-// A program of one thread with three streams, an event and a query; gives the order in which its work ran.
+// Runs a program of one thread with three streams, an event and a query; gives the order in which its work ran.
 std::vector<int> orders_of(OpenedSim &driver) {
   std::vector<int> order;
   tb_stream *streams[3];
@@ -72,7 +72,7 @@ CASE(seeds_give_many_orders_and_each_keeps_the_order_of_streams_and_events) {
     for (int turn = 0; turn < 7; ++turn)
       for (int stream = 0; stream < 3; ++stream)
         CHECK(place_of[10 * turn + stream] < place_of[10 * (turn + 1) + stream]);
-    CHECK(place_of[30] < place_of[42]); // the event between them
+    CHECK(place_of[30] < place_of[42]); // an event orders these two
     orders.insert(order);
   }
   CHECK(orders.size() > 50);
@@ -132,7 +132,7 @@ CASE(work_runs_although_nobody_calls) {
   std::atomic<bool> ran{false};
   driver.submit(stream, [&] { ran = true; });
   driver.ok(driver.api.stream_destroy(driver.self, stream));
-  while (!ran.load()) std::this_thread::yield(); // a poll of host memory
+  while (!ran.load()) std::this_thread::yield(); // polls host memory and calls nothing
   CHECK(ran.load());
 }
 
@@ -262,7 +262,7 @@ CASE(a_lost_device_fails_everything_until_it_is_reset) {
   driver.ok(api.device_reset(self, 0));
   CHECK(!ran && destroyed);
   CHECK_EQUAL(reported, TB_DEVICE_LOST);
-  CHECK_EQUAL(api.stream_query(self, stream), TB_DEVICE_LOST); // handles of before stay so
+  CHECK_EQUAL(api.stream_query(self, stream), TB_DEVICE_LOST); // handles from before the reset stay lost
   uint64_t free_bytes = 0, total = 0;
   driver.ok(api.device_memory_info(self, 0, &free_bytes, &total));
   CHECK_EQUAL(free_bytes, total);

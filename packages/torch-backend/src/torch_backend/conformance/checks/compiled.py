@@ -46,7 +46,7 @@ def fused(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterat
 def _compare(
     device: Device, op: Any, dtype: torch.dtype, limits: Limits, backend: str, on_cpu: str
 ) -> Iterator[Observation]:
-    """on_cpu: the backend that says whether PyTorch compiles the call for the CPU."""
+    """Compares the compiled call with the CPU. on_cpu: the backend that shows whether PyTorch compiles it there."""
     logging.getLogger("torch").setLevel(logging.ERROR)  # tracing warns on the CPU too
     for sample in samples(op, dtype, limits)[:1]:
         traced = attempt(CPU, caller(_compiled(op, on_cpu), sample, CPU))

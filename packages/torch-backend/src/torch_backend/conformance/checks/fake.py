@@ -24,7 +24,8 @@ from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU
 from torch_backend.conformance.samples import Sample, samples
 
-# The operators of the second kind: statistics of norms (their type, and none in evaluation), and strides.
+# The operators for which PyTorch predicts CUDA's result. It differs in the statistics of norms (their type, and none
+# in evaluation) and in strides.
 BY_NAME = (
     "_batch_norm_with_update",
     "_native_batch_norm_legit",

@@ -40,7 +40,7 @@ def configurations(info: Any) -> list[tuple[str, dict[str, Any]]]:
 def initial_parameters(dtype: torch.dtype, device: Device) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     wide = torch.complex128 if dtype.is_complex else torch.float64
-    # Matrices only: Muon takes nothing else.
+    # All are matrices, because Muon accepts nothing else.
     shapes = [(4, 3), (3, 7), (1, 5)]
     drawn = [torch.randn(shape, dtype=wide, generator=generator).to(dtype) for shape in shapes]
     return [tensor.to(device.device, copy=True).requires_grad_() for tensor in drawn]
