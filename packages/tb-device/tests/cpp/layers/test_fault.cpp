@@ -45,10 +45,7 @@ CASE(an_extension_that_no_layer_knows_is_refused_and_its_table_untouched) {
   LayeredDriver driver("fault");
   unsigned char table[64];
   std::memset(table, 0x5A, sizeof table);
-  if (!driver.api.get_extension) {
-    CHECK(true); // the driver has no extensions
-    return;
-  }
+  CHECK(driver.api.get_extension);
   CHECK_REFUSED(driver.api.get_extension(driver.self, "vendor.secret", 1, table, sizeof table), TB_NOT_FOUND,
                 "vendor.secret", "the layer fault cannot wrap the extension");
   for (const unsigned char byte : table) CHECK_EQUAL(byte, 0x5A);
