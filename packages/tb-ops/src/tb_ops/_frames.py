@@ -74,6 +74,12 @@ def _candidates(memory: int) -> set[Offsets]:
                         if previous < 1 << 16 or previous % _WORD or of_previous == of_code:
                             continue
                         before = unpack(layout, pread(memory, _FRAME * _WORD, previous))
+                        if before[of_code] & ~_MARKS != callers_code:
+                            # Since 3.12 a call out of C puts an entry frame, which has no code of Python, in between.
+                            try:
+                                before = unpack(layout, pread(memory, _FRAME * _WORD, before[of_previous]))
+                            except (OSError, OverflowError):
+                                continue
                         if before[of_code] & ~_MARKS == callers_code and instruction in before:
                             of_instruction = before.index(instruction)
                             code_at, instruction_at, previous_at = (
