@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch_backend._testing import held
 from torch_backend.conformance.bits import bit_identical
 
 
@@ -21,12 +22,11 @@ def waits_for_nothing(calls: Callable[[], Any]) -> bool:
     """Whether calls with known types return before earlier work is done."""
     calls()
     torch.accelerator.synchronize()
-    slow = torch.ones(500, 500, device="tb")
-    for _ in range(6):
-        slow = slow @ slow * 1e-3
-    done = torch.accelerator.current_stream().record_event()
-    calls()
-    return not done.query()
+    with held() as gate:
+        done = torch.accelerator.current_stream().record_event()
+        gate.open_once_this_thread_waits()
+        calls()
+        return not done.query()
 
 
 @pytest.mark.parametrize("bad", [2.0, -0.1, float("nan"), float("inf")])

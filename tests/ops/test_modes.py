@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch.nn import functional
+from torch_backend._testing import held
 from torch_backend.conformance.bits import bit_identical
 
 DTYPES = [
@@ -37,14 +39,15 @@ def with_buffer(tensor: torch.Tensor) -> torch.nn.Module:
     return module
 
 
-def behind_slow_work(call: Callable[[], torch.Tensor]) -> torch.Tensor:
-    """Makes a call behind slow work, so that its own work is still queued when it returns."""
+@contextlib.contextmanager
+def queued(call: Callable[[], torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Makes a call whose work stays queued until the block waits for it or ends."""
     call()  # makes the types known
     torch.accelerator.synchronize()
-    slow = torch.ones(500, 500, device="tb")
-    for _ in range(6):
-        slow = slow @ slow * 1e-3
-    return call()
+    with held() as gate:
+        result = call()
+        gate.open_once_this_thread_waits()
+        yield result
 
 
 # ---- new memory -----------------------------------------------------------------------------------------------------
@@ -107,8 +110,8 @@ def test_deterministic_mode_with_warn_only_fills_new_memory() -> None:
 
 def test_queued_work_fills_memory_by_the_mode_at_its_call() -> None:
     torch.use_deterministic_algorithms(True)
-    made = behind_slow_work(lambda: torch.empty(100, device="tb"))
-    torch.use_deterministic_algorithms(False)
+    with queued(lambda: torch.empty(100, device="tb")) as made:
+        torch.use_deterministic_algorithms(False)
     assert made.isnan().all()
 
 
@@ -189,8 +192,8 @@ def test_queued_work_computes_in_the_default_dtype_of_its_call() -> None:
     numerator, denominator = torch.tensor([1, 2, 5]), torch.tensor([3, 7, 11])
     torch.set_default_dtype(torch.float64)
     ours = [numerator.to("tb"), denominator.to("tb")]
-    result = behind_slow_work(lambda: ours[0] / ours[1])
-    torch.set_default_dtype(torch.float32)
+    with queued(lambda: ours[0] / ours[1]) as result:
+        torch.set_default_dtype(torch.float32)
     assert bit_identical(result.cpu(), numerator.double() / denominator)
 
 
@@ -199,8 +202,8 @@ def test_queued_work_has_the_determinism_of_its_call() -> None:
     torch.use_deterministic_algorithms(True)
     stock = torch.zeros(10).index_put_((index,), values, accumulate=True)
     ours = [index.to("tb"), values.to("tb")]
-    result = behind_slow_work(lambda: torch.zeros(10, device="tb").index_put_((ours[0],), ours[1], accumulate=True))
-    torch.use_deterministic_algorithms(False)
+    with queued(lambda: torch.zeros(10, device="tb").index_put_((ours[0],), ours[1], accumulate=True)) as result:
+        torch.use_deterministic_algorithms(False)
     assert bit_identical(result.cpu(), stock)
 
 
@@ -208,13 +211,12 @@ def test_queued_work_has_the_flags_of_onednn_of_its_call() -> None:
     torch.manual_seed(0)
     x, weight = torch.rand(2, 8, 20, 20), torch.rand(8, 8, 3, 3)
     ours = [x.to("tb"), weight.to("tb")]
-    with torch.backends.mkldnn.flags(enabled=False):
-        stock = functional.conv2d(x, weight)
-        result = behind_slow_work(lambda: functional.conv2d(ours[0], ours[1]))
-    assert bit_identical(result.cpu(), stock)
-    stock = functional.conv2d(x, weight)
-    result = behind_slow_work(lambda: functional.conv2d(ours[0], ours[1]))
-    with torch.backends.mkldnn.flags(enabled=False):
+    flags = torch.backends.mkldnn.flags
+    for enabled in (False, True):
+        with flags(enabled=enabled):
+            stock = functional.conv2d(x, weight)
+            with queued(lambda: functional.conv2d(ours[0], ours[1])) as result, flags(enabled=not enabled):
+                pass
         assert bit_identical(result.cpu(), stock)
 
 
@@ -232,11 +234,11 @@ def test_queued_work_has_the_flags_of_onednn_of_its_call() -> None:
 )
 def test_changing_a_process_wide_setting_waits_for_queued_work(change: Callable[[], Any]) -> None:
     x = torch.ones(8, device="tb")
-    behind_slow_work(lambda: x + 1)
-    done = torch.accelerator.current_stream().record_event()
-    with torch.backends.__allow_nonbracketed_mutation():
-        change()
-    assert done.query()
+    with queued(lambda: x + 1):
+        done = torch.accelerator.current_stream().record_event()
+        with torch.backends.__allow_nonbracketed_mutation():
+            change()
+        assert done.query()
 
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])
