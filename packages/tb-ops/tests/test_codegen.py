@@ -59,6 +59,17 @@ def test_operators_that_are_no_iterators_check_their_devices(text):
     assert 'common_device("aten::mm", {&self, &mat2})' in text
 
 
+def test_every_thread_invariant_operator_is_a_name_under_which_a_kernel_is_launched(text):
+    """An entry under another name, as that of a composite operator, has no effect."""
+    sources = Path(__file__).resolve().parents[1] / "src"
+    listed = re.findall(r'"(aten::\S+)",$', (sources / "intraop" / "thread_invariant_ops.h").read_text(), re.MULTILINE)
+    launched = set(re.findall(r'<"(aten::[^"]+)"', text))
+    for source in sources.rglob("*.cpp"):
+        launched |= set(re.findall(r'<"(aten::[^"]+)"', source.read_text()))
+    assert len(listed) > 30
+    assert [name for name in listed if name not in launched] == []
+
+
 def test_the_same_schema_gives_the_same_text(groups, text):
     assert aten.shard_text(groups, 0) == text
 

@@ -92,6 +92,7 @@ CASES: dict[str, Callable[[], Results]] = {
         x(6, 5, 30, 33), x(*IMAGES), [3, 3], [2, 2], [0, 0], False, True, None
     ),
     "cat": lambda: torch.cat([x(*ROWS), x(*ROWS)], 1),
+    "clamp_min_": elementwise(torch.relu_, 1),  # relu_ is clamp_min_(0)
     "convolution": lambda: tuple(
         F.conv2d(x(batch, inner, 33, 29), x(24, inner, size, size + 1), x(24), stride, padding, dilation)
         for batch, inner in ((8, 16), (2, 3), (19, 64))
@@ -116,7 +117,6 @@ CASES: dict[str, Callable[[], Results]] = {
     "native_layer_norm": lambda: aten.native_layer_norm(x(*ROWS), [311], x(311), x(311), 1e-5),
     "neg": elementwise(torch.neg, 1),
     "relu": elementwise(torch.relu, 1),
-    "relu_": elementwise(torch.relu_, 1),
     "rsqrt": elementwise(torch.rsqrt, 1, positive=True),
     "scaled_dot_product_attention": attention,
     "sigmoid_backward": elementwise(aten.sigmoid_backward, 2),
