@@ -19,6 +19,10 @@ LAYOUT = ROOT / "shared" / "abi" / "v1.json"
 SLOTS = (ROOT / "shared" / "include" / "tb" / "driver_slots.inc").read_text()
 EDGE = "/* closure_cancel.1"
 QUERY = SLOTS[SLOTS.index("/* event_query.1") : SLOTS.index("/* event_synchronize.1")]
+IS_OPEN = "  int32_t (*is_open)(void);\n"
+NUMBER = "  /* The number of devices of the driver, which is opened if none is open. */\n"
+DEVICE_COUNT = "  tb_status (*device_count)(int32_t *out);\n"
+CANCEL = "TB_SLOT(CLOSURE, REQUIRED, closure_cancel, (tb_stream *stream, void *storage), (stream, storage))\n"
 SYNCHRONIZE = SLOTS[SLOTS.index("/* event_synchronize.1") : SLOTS.index("/* ---- PIN")]
 
 
@@ -104,8 +108,8 @@ BREAKS: dict[str, tuple[str, str, str, str]] = {
     "another entry symbol": ("driver.h", '"tb_driver_open_v1"', '"tb_driver_open"', "TB_DRIVER_ENTRY was"),
     "a table between components with fields exchanged": (
         "component.h",
-        "  int32_t (*is_open)(void);\n  tb_status (*device_count)(int32_t *out);",
-        "  tb_status (*device_count)(int32_t *out);\n  int32_t (*is_open)(void);",
+        IS_OPEN + NUMBER + DEVICE_COUNT,
+        DEVICE_COUNT + NUMBER + IS_OPEN,
         "tb_device_table: entry 2",
     ),
     "a slot of the extension that is gone": (
@@ -125,10 +129,28 @@ BREAKS: dict[str, tuple[str, str, str, str]] = {
     "a rule numbered twice": ("driver_slots.inc", "mem_free.2 NULL", "mem_free.1 NULL", "rules of mem_free"),
     "a slot that the page lacks": (
         "driver_slots.inc",
-        "TB_SLOT(CLOSURE, REQUIRED, closure_cancel, (tb_stream *stream, void *storage), (stream, storage))",
-        "TB_SLOT(CLOSURE, REQUIRED, closure_cancel, (tb_stream *stream, void *storage), (stream, storage))\n"
-        "/* closure_extra.1 Does what is new. */\nTB_SLOT0(CLOSURE, OPTIONAL, closure_extra)",
+        CANCEL,
+        CANCEL + "/* closure_extra.1 Does what is new. */\nTB_SLOT0(CLOSURE, OPTIONAL, closure_extra)\n",
         "lacks what the headers have",
+    ),
+    "a slot of an earlier group that the page lacks": (
+        "driver_slots.inc",
+        CANCEL,
+        CANCEL + "/* ---- ASYNC: streams and events. ---- */\n"
+        "/* stream_extra.1 Does what is new. */\nTB_SLOT0(ASYNC, OPTIONAL, stream_extra)\n",
+        "lacks what the headers have",
+    ),
+    "a slot below another group's heading": (
+        "driver_slots.inc",
+        CANCEL,
+        CANCEL + "/* stream_extra.1 Does what is new. */\nTB_SLOT0(ASYNC, OPTIONAL, stream_extra)\n",
+        r"stands outside its group's section: write /\* ---- ASYNC",
+    ),
+    "a new slot that drivers would have to have": (
+        "driver_slots.inc",
+        CANCEL,
+        CANCEL + "/* closure_extra.1 Does what is new. */\nTB_SLOT0(CLOSURE, REQUIRED, closure_extra)\n",
+        "closure_extra is REQUIRED in group CLOSURE",
     ),
     "a comment that the page lacks": ("driver_slots.inc", "NULL is a no-op", "NULL does nothing", "stale"),
     "a group without a bit": ("driver.h", "TB_GROUP_IPC = 1 << 12", "TB_GROUP_XYZ = 1 << 12", "IPC"),
@@ -146,13 +168,20 @@ def test_check_finds(name: str, tree: pathlib.Path) -> None:
         abi.run(tree, check=True)
 
 
-def test_writing_appends_a_new_slot_and_then_the_check_passes(tree: pathlib.Path) -> None:
-    _, old, new, _ = BREAKS["a slot that the page lacks"]
+@pytest.mark.parametrize(
+    ("name", "slot"),
+    [
+        ("a slot that the page lacks", "closure_extra"),
+        ("a slot of an earlier group that the page lacks", "stream_extra"),
+    ],
+)
+def test_writing_appends_a_new_slot_and_then_the_check_passes(name: str, slot: str, tree: pathlib.Path) -> None:
+    _, old, new, _ = BREAKS[name]
     edit(tree, "driver_slots.inc", old, new)
     abi.run(tree, check=False)
     abi.run(tree, check=True)
     layout = json.loads((tree / "shared" / "abi" / "v1.json").read_text())
-    assert layout["structs"]["tb_driver_api"][-1][0] == "closure_extra"
+    assert layout["structs"]["tb_driver_api"][-1][0] == slot
 
 
 def test_writing_never_changes_what_is_frozen(tree: pathlib.Path) -> None:

@@ -12,12 +12,14 @@ import subprocess
 import sys
 from typing import Any
 
+from sim_vendor.simulated import FILES
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "status.md"
 BEGIN, END = "<!-- matrix: tools/checks/status.py -->", "<!-- end of matrix -->"
 OWN = [sys.executable, "-m", "tb_device.cli"]
 SIMULATED = [sys.executable, "-m", "sim_vendor.run"]
-DRIVERS = {"cpu": OWN, "sim": OWN, "cuda": SIMULATED, "npu": SIMULATED}
+DRIVERS = {"cpu": OWN, "sim": OWN, **dict.fromkeys(FILES, SIMULATED)}
 WORDS = {
     "native": "native",
     "emulated by the host": "emulated",

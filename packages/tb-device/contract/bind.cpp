@@ -16,6 +16,9 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace tb::contract {
+
+using device::all_groups;
+using device::Group;
 namespace {
 
 nb::str text_of(const std::string &text) {

@@ -13,8 +13,8 @@
 
 namespace tb::contract {
 
-using device::driver_slots;
-using device::SlotFacts;
+using device::all_groups;
+using device::Group;
 
 const char *name_of(Outcome outcome) {
   switch (outcome) {
@@ -28,16 +28,6 @@ const char *name_of(Outcome outcome) {
     return "warned";
   }
   return "";
-}
-
-const std::vector<Group> &all_groups() {
-  static const std::vector<Group> groups = [] {
-    std::vector<Group> found;
-    for (const SlotFacts &slot : driver_slots)
-      if (found.empty() || found.back().bit != slot.group_bit) found.push_back({slot.group, slot.group_bit});
-    return found;
-  }();
-  return groups;
 }
 
 std::string group_names(uint64_t groups) {

@@ -23,12 +23,6 @@ struct Result {
 // Never throws. A case that checks nothing fails. What a failed case left behind in the driver stays there.
 Result run_case(const Case &one, Kit &kit);
 
-struct Group {
-  const char *name;
-  uint64_t bit;
-};
-// In the order of their bits.
-const std::vector<Group> &all_groups();
 // "CORE, ASYNC"
 std::string group_names(uint64_t groups);
 

@@ -15,6 +15,19 @@ AnyFunction slot_value(const tb_driver_api &api, Slot slot) {
   return value;
 }
 
+const std::vector<Group> &all_groups() {
+  static const std::vector<Group> groups = [] {
+    std::vector<Group> found;
+    uint64_t seen = 0;
+    for (const SlotFacts &slot : driver_slots) {
+      if (!(seen & slot.group_bit)) found.push_back({slot.group, slot.group_bit});
+      seen |= slot.group_bit;
+    }
+    return found;
+  }();
+  return groups;
+}
+
 uint64_t groups_needed_by(uint64_t group_bit) {
   switch (group_bit) {
   case TB_GROUP_SOA:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tb/driver.h"
 #include "tb/graph.h"
@@ -98,6 +99,14 @@ uint64_t slots_hash();
 // The pointer in a slot of the driver table; NULL when the driver has no such function.
 using AnyFunction = void (*)();
 AnyFunction slot_value(const tb_driver_api &api, Slot slot);
+
+// The groups of the driver table in the order of their bits. The functions of one need not stand together: one that was
+// added later is at the end of the table.
+struct Group {
+  const char *name;
+  uint64_t bit;
+};
+const std::vector<Group> &all_groups();
 
 // The other groups without which a group is useless.
 uint64_t groups_needed_by(uint64_t group_bit);

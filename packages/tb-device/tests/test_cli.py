@@ -14,8 +14,9 @@ import pytest
 import tb_device
 from conftest import BuildDriver, Python
 from device_table import Table, export
-from tb_device import _core, cli
+from tb_device import _contract, _core, cli
 
+ABI = Path(__file__).resolve().parents[1] / "shared" / "abi"
 RUN = "import sys; from tb_device.cli import main; sys.exit(main({arguments}))"
 
 
@@ -91,15 +92,20 @@ def test_the_driver_header_compiles_alone_without_warnings(tmp_path: Path, compi
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_slot_list_is_in_order_and_groups_are_contiguous() -> None:
+def test_the_slot_list_is_the_frozen_layouts_and_groups_begin_in_the_order_of_their_bits() -> None:
     slots = _core.slots()
     offsets = [offset for *_, offset in slots]
     assert offsets == list(range(offsets[0], offsets[0] + 8 * len(slots), 8))
-    groups = list(dict.fromkeys(group for group, *_ in slots))
-    assert groups == [group for i, (group, *_) in enumerate(slots) if i == 0 or slots[i - 1][0] != group]
+    layout = json.loads((ABI / "v1.json").read_text())
+    frozen = [
+        (*kind.split()[:2], name, at) for name, at, _, kind in layout["structs"]["tb_driver_api"] if at >= offsets[0]
+    ]
+    assert list(slots) == frozen
+    bits = {name.removeprefix("TB_GROUP_"): bit for name, bit in layout["constants"].items() if "_GROUP_" in name}
+    assert list(dict.fromkeys(group for group, *_ in slots)) == sorted(bits, key=bits.__getitem__)
+    assert list(_contract.groups()) == sorted(bits, key=bits.__getitem__)
     required = [name for group, need, name, _ in slots if (group, need) == ("CORE", "REQUIRED")]
     assert len(required) == 8
-    assert (slots[0][2], slots[-1][2]) == ("close", "closure_cancel")
 
 
 def test_the_export_record_says_what_it_is() -> None:

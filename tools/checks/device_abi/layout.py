@@ -81,7 +81,8 @@ def measure(include: pathlib.Path, groups: list[Group], graph: list[Group]) -> L
     texts = {name: (include / name).read_text() for name in HEADERS}
     structs = {name: fields for text in texts.values() for name, fields in struct_fields(text).items()}
     for table, listed in (("tb_driver_api", groups), ("tb_graph_api", graph)):
-        structs[table] += [(slot.name, f"{slot.group} {slot.need} ({slot.types})") for g in listed for slot in g.slots]
+        in_order = sorted((slot for group in listed for slot in group.slots), key=lambda slot: slot.place)
+        structs[table] += [(slot.name, f"{slot.group} {slot.need} ({slot.types})") for slot in in_order]
     constants = [name for text in texts.values() for name in enumerators(text)]
     lines = [f'  printf("{name} %lld\\n", (long long){name});' for name in constants]
     for struct, fields in structs.items():
@@ -127,6 +128,15 @@ def check_frozen(frozen: Layout, measured: Layout) -> None:
                     f"{struct}: entry {index} was {field} (name, offset, size, type) and is now {now}. The layout is "
                     "frozen: put it back, and add what is new at the end"
                 )
+    table = frozen["structs"]["tb_driver_api"]
+    groups = {kind.split()[0] for *_, kind in table if " REQUIRED (" in kind}
+    for name, *_, kind in measured["structs"]["tb_driver_api"][len(table) :]:
+        group, need, *_ = kind.split()
+        if need == "REQUIRED" and group in groups:
+            raise AbiError(
+                f"slot {name} is REQUIRED in group {group}, which drivers offer without it already: make it OPTIONAL, "
+                "or give it a group of its own"
+            )
 
 
 def written(layout: Layout) -> str:

@@ -18,6 +18,7 @@ class Slot:
     parameters: str  # after self, as written; empty if there are none
     comment: str
     arguments: tuple[str, ...] = ()  # the parameters' names
+    place: int = 0  # in the table; functions of a group may be apart, as each new one is added at the end
 
     @property
     def rules(self) -> list[tuple[str, str]]:
@@ -71,6 +72,7 @@ _TOKENS = re.compile(
 def read_slots(text: str, section: tuple[str, str] | None = None) -> list[Group]:
     """The groups of a slot list in order of appearance. A comment belongs to the slot that follows it.
 
+    A group has the title of its first section; the list continues it where a function was added to the group later.
     section: name and title of the group, for a list without headings.
     """
     groups: dict[str, list[Slot]] = {}
@@ -89,7 +91,8 @@ def read_slots(text: str, section: tuple[str, str] | None = None) -> list[Group]
         group = token["group0"] or token["group"]
         if section is None or section[0] != group:
             raise AbiError(
-                f"slot {token['name0'] or token['name']} of group {group} stands outside its group's section"
+                f"slot {token['name0'] or token['name']} of group {group} stands outside its group's section: write "
+                f"/* ---- {group}: ... ---- */ before it, at the end of the list too"
             )
         if group not in groups:
             groups[group] = []
@@ -103,6 +106,7 @@ def read_slots(text: str, section: tuple[str, str] | None = None) -> list[Group]
             " ".join((token["parameters"] or "").split()),
             " ".join(pending),
             tuple((token["arguments"] or "").replace(",", " ").split()),
+            sum(len(slots) for slots in groups.values()),
         )
         if slot.need not in ("REQUIRED", "OPTIONAL"):
             raise AbiError(f"slot {slot.name}: need is {slot.need}; write REQUIRED or OPTIONAL")

@@ -43,12 +43,8 @@ template <auto Member, class... A> void wait(Driver &driver, Slot slot, int32_t 
 
 nb::list groups_of(const Driver &driver) {
   nb::list out;
-  uint64_t seen = 0;
-  for (const SlotFacts &slot : driver_slots)
-    if (!(seen & slot.group_bit) && driver.offers(slot.group_bit)) {
-      out.append(slot.group);
-      seen |= slot.group_bit;
-    }
+  for (const Group &group : all_groups())
+    if (driver.offers(group.bit)) out.append(group.name);
   return out;
 }
 

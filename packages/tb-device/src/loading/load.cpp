@@ -63,19 +63,7 @@ OpenFunction find_entry(const std::string &path, const std::string &name) {
          "Export that function with C linkage and default visibility (TB_EXPORT in tb/driver.h)");
 }
 
-struct GroupName {
-  const char *name;
-  uint64_t bit;
-};
-
-std::vector<GroupName> all_groups() {
-  std::vector<GroupName> groups;
-  for (const SlotFacts &slot : driver_slots)
-    if (groups.empty() || groups.back().bit != slot.group_bit) groups.push_back({slot.group, slot.group_bit});
-  return groups;
-}
-
-void check_group(const tb_driver_api &api, const GroupName &group, Findings &findings) {
+void check_group(const tb_driver_api &api, const Group &group, Findings &findings) {
   std::vector<const char *> missing, present, optional;
   for (int i = 0; i < driver_slot_count; ++i) {
     const SlotFacts &slot = slot_facts[i];
@@ -102,11 +90,10 @@ void check_group(const tb_driver_api &api, const GroupName &group, Findings &fin
 }
 
 void check_table(const tb_driver_api &api, Findings &findings) {
-  std::vector<GroupName> groups = all_groups();
-  for (const GroupName &group : groups) check_group(api, group, findings);
-  for (const GroupName &group : groups) {
+  for (const Group &group : all_groups()) check_group(api, group, findings);
+  for (const Group &group : all_groups()) {
     uint64_t lacking = (api.groups & group.bit) ? groups_needed_by(group.bit) & ~api.groups : 0;
-    for (const GroupName &other : groups)
+    for (const Group &other : all_groups())
       if (lacking & other.bit) findings.push_back("group " + std::string(group.name) + " needs group " + other.name);
   }
 }
