@@ -1,6 +1,7 @@
 // capture.cpp -- tb-allocator's part in captures (tb/component.h).
 #include "arenas/capture.h"
 
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -142,6 +143,10 @@ void add_capture_statistics(int32_t device, tb_allocator_statistics *all) {
       &Counts::requested_bytes};
   constexpr Number numbers[] = {&Counts::num_alloc_retries, &Counts::num_ooms, &Counts::num_device_alloc,
                                 &Counts::num_device_free, &Counts::num_sync_all_streams};
+  // All fields but struct_size, the reserved one and max_split_size, which is no sum.
+  static_assert(sizeof(Counts) == 2 * sizeof(uint32_t) + sizeof(tb_statistic[std::size(lanes)][3]) +
+                                      (std::size(numbers) + 1) * sizeof(int64_t),
+                "a statistic is missing from these lists");
   each_capture_heap(device, [&](Heap &heap, bool) {
     tb_allocator_statistics one{};
     heap.statistics(&one);
