@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+
 import pytest
 import tb_device
 from conftest import Python
@@ -242,6 +245,27 @@ def test_threads_that_use_the_device_while_the_process_ends_do_not_crash_it(pyth
     done = python.run(code)
     assert done.returncode == 0
     assert "Fatal" not in done.stderr
+
+
+def test_a_driver_is_closed_after_the_calls_that_are_inside_it(python: Python, tmp_path: pathlib.Path) -> None:
+    """The layer fault keeps a daemon thread inside a call while the process ends; the layer trace sees what follows."""
+    calls = tmp_path / "calls.jsonl"
+    code = """
+    import threading, time, tb_device
+    driver = tb_device.default_driver()
+    inside = threading.Event()
+    def use():
+        inside.set()
+        driver.memory_info(0)
+    threading.Thread(target=use, daemon=True).start()
+    inside.wait()
+    time.sleep(0.1)
+    """
+    layers = f"fault:slot=device_memory_info,delay=500000,trace:file={calls}"
+    done = python.run(code, TB_LAYERS=layers)
+    assert done.returncode == 0, done.stderr
+    made = [json.loads(line).get("call") for line in calls.read_text().splitlines()]
+    assert made.index("device_memory_info") < made.index("close")
 
 
 def test_log_is_silent_unless_asked_for(python: Python) -> None:

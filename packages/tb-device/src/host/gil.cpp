@@ -33,7 +33,7 @@ bool is_lock_held() noexcept {
   return mine && mine == current_state();
 }
 
-void *before_wait() noexcept { return is_lock_held() ? PyEval_SaveThread() : nullptr; }
+void *before_wait() noexcept { return is_lock_held() ? Unlocked::give_up() : nullptr; }
 
 void after_wait(void *given_up) noexcept {
   if (given_up) Unlocked::take_back(static_cast<PyThreadState *>(given_up));

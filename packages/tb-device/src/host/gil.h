@@ -8,16 +8,26 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <atomic>
+
 namespace tb::device {
+
+// The threads that gave the lock up for a call which has not returned yet.
+inline std::atomic<int> threads_without_lock{0};
 
 // As nb::gil_scoped_release, but safe in a daemon thread while the process ends: up to Python 3.13 taking the lock back
 // then ends the thread by unwinding, which must not leave a destructor (std::terminate). Such a thread stops here for
 // ever instead, as Python 3.14 lets it.
 class Unlocked {
 public:
-  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked() : state_(give_up()) {}
   ~Unlocked() { take_back(state_); }
+  static PyThreadState *give_up() noexcept {
+    threads_without_lock.fetch_add(1); // before the call reads the driver's table
+    return PyEval_SaveThread();
+  }
   static void take_back(PyThreadState *state) noexcept {
+    threads_without_lock.fetch_sub(1);
     try {
       PyEval_RestoreThread(state);
     } catch (abi::__forced_unwind &) {

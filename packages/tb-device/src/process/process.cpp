@@ -2,7 +2,10 @@
 #include "process/process.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "host/errors.h"
 #include "host/gil.h"
@@ -116,6 +119,19 @@ void wait_for_devices(Driver &driver, const tb_driver_api &api) {
   }
 }
 
+// Waits until no other thread is inside a function of a driver, which must not be closed under it. Functions refuse to be
+// called by now. False: a thread has not returned in a second.
+bool running_calls_return() {
+  constexpr int own = 1; // the caller gave the lock up too
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (threads_without_lock.load() > own) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
+}
+
 // The functions may register further ones.
 void run_goodbyes() {
   std::unique_lock lock(goodbyes_mutex);
@@ -171,8 +187,13 @@ void shut_down() {
   // Refuse before closing: a daemon thread must not enter a driver that is going.
   ended.store(Ended::exiting);
   for (Driver *driver : drivers) refuse_everything(*driver);
-  for (Driver *driver : drivers) {
+  for (Driver *driver : drivers)
     if (driver->offers(TB_GROUP_ASYNC)) wait_for_devices(*driver, driver->offered); // what came in meanwhile
+  if (!running_calls_return()) {
+    log(Level::info, "at exit, drivers are left to the operating system: a thread is still in a call");
+    return;
+  }
+  for (Driver *driver : drivers) {
     tb_status status = close_driver(*driver);
     if (status == TB_OK) continue;
     Failure failure = Failure::take(status, driver->name.c_str(), "close", -1);

@@ -18,7 +18,8 @@ Driver *default_driver() noexcept;
 bool set_default_driver(Driver *driver);
 
 // Waits for all devices, runs the on_shutdown functions, last first, closes every driver and makes all tables refuse.
-// A driver with live objects stays open, its tables refuse all the same, and TB_LOG=info shows it. Runs once.
+// A driver with live objects stays open, and all drivers do while a thread is still in a call; their tables refuse all the
+// same, and TB_LOG=info shows it. Runs once.
 void shut_down();
 
 } // namespace tb::device
