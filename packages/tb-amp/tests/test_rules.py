@@ -17,6 +17,7 @@ LISTS = {
     "AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE": "fp32_append_dtype",
     "AT_FORALL_PROMOTE": "promote",
 }
+BESIDE_THE_LIST = ["linalg_matrix_sqrth"]  # CUDA's autocast casts these to float32 too, where they exist
 
 
 def lists_of_the_header() -> dict[str, list[str]]:
@@ -29,6 +30,7 @@ def lists_of_the_header() -> dict[str, list[str]]:
                 for name, overload in re.findall(r"_\((\w+)(?:, (\w+))?\)", body)
             ]
             found[LISTS[macro]] = names
+    found["fp32"] += [name for name in BESIDE_THE_LIST if (HEADER.parent / "ops" / f"{name}.h").exists()]
     return found
 
 

@@ -327,10 +327,11 @@ def test_a_driver_without_graphs_is_named(python: Python) -> None:
 
 def test_a_forked_child_is_refused(python: Python) -> None:
     code = """
-    import os, tb_stream
+    import os, tb_stream, warnings
     with tb_stream.capture() as graph:
         pass
     graph.replay()
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of a fork beside threads
     if os.fork() == 0:
         try:
             graph.replay()

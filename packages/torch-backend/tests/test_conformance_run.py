@@ -7,6 +7,7 @@ import textwrap
 import threading
 
 import pytest
+import torch
 from torch_backend.conformance.case import FAILED, NOT_APPLICABLE, PASSED, Case, Result
 from torch_backend.conformance.cli import main
 from torch_backend.conformance.expectations import SHIPPED, Expectation, load
@@ -104,6 +105,15 @@ def test_expectations_are_for_a_device(tmp_path: pathlib.Path) -> None:
     file.write_text('[[expected]]\ncheck = "*"\nop = "*"\nreason = "r"\ndevice = "t?"\n')
     assert len(load([file], "tb")) == 1
     assert load([file], "cpu") == []
+
+
+def test_an_expectation_can_be_for_some_versions_of_pytorch(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "expected.toml"
+    entry = '[[expected]]\ncheck = "forward"\nop = "add"\nreason = "why"\ntorch = "{}"\n'
+    file.write_text(entry.format("1.9," + ".".join(torch.__version__.split(".")[:2])))
+    assert len(load([file], "tb")) == 1
+    file.write_text(entry.format("1.9,1.10"))
+    assert load([file], "tb") == []
 
 
 def test_the_shipped_expectations_are_well_formed() -> None:

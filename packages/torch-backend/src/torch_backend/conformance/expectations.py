@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+import torch
+
 from torch_backend.conformance.case import Case
 
+TORCH_MINOR = ".".join(torch.__version__.split(".")[:2])
 SHIPPED = pathlib.Path(__file__).with_name("expected.toml")
-KEYS = {"check", "op", "dtype", "device", "error", "reason"}
+KEYS = {"check", "op", "dtype", "device", "torch", "error", "reason"}
 
 
 def matches(value: str, patterns: str) -> bool:
@@ -21,9 +24,9 @@ def matches(value: str, patterns: str) -> bool:
 
 @dataclass(frozen=True)
 class Expectation:
-    """An expected failure. `check`, `op`, `dtype` and `device` are patterns of fnmatch, separated by commas.
+    """An expected failure. `check`, `op`, `dtype`, `device` and `torch` are patterns of fnmatch, separated by commas.
 
-    `error`, if given, must be a part of the failure's text.
+    `torch` is the minor version of PyTorch, such as "2.14". `error`, if given, must be a part of the failure's text.
     """
 
     check: str
@@ -31,6 +34,7 @@ class Expectation:
     reason: str
     dtype: str = "*"
     device: str = "*"
+    torch: str = "*"
     error: str = ""
 
     def covers(self, case: Case) -> bool:
@@ -42,7 +46,7 @@ class Expectation:
 
 
 def load(paths: Iterable[pathlib.Path], device: str) -> list[Expectation]:
-    """The expectations of these files for a device type.
+    """The expectations of these files for a device type and the installed version of PyTorch.
 
     Raises:
         ValueError: an entry without a reason, without check or op, or with an unknown key.
@@ -56,7 +60,7 @@ def load(paths: Iterable[pathlib.Path], device: str) -> list[Expectation]:
                 fault = f"unknown keys {sorted(unknown)}" if unknown else f"no {', '.join(sorted(missing))}"
                 raise ValueError(f"{path}, [[expected]] number {index + 1} has {fault}; keys are {sorted(KEYS)}")
             expectation = Expectation(**entry)
-            if matches(device, expectation.device):
+            if matches(device, expectation.device) and matches(TORCH_MINOR, expectation.torch):
                 found.append(expectation)
     return found
 

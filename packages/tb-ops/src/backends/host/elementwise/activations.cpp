@@ -10,6 +10,7 @@
 #include <ATen/ops/log_sigmoid_backward_native.h>
 #include <ATen/ops/log_sigmoid_backward_ops.h>
 #include <ATen/ops/log_sigmoid_forward_native.h>
+#include <ATen/ops/relu_native.h>
 #include <ATen/ops/sigmoid_cpu_dispatch.h>
 #include <ATen/ops/silu_backward_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
@@ -29,15 +30,16 @@ using at::Tensor;
 
 void relu_kernel(const Tensor &self, Tensor &out) { at::cpu::clamp_min_out(out, self, 0); }
 
+// PyTorch's own function refuses booleans, because the type of its error differs between versions.
 Tensor relu(const Tensor &self) {
-  TORCH_CHECK(self.scalar_type() != c10::kBool, "Boolean inputs not supported for relu");
+  if (self.scalar_type() == c10::kBool) return at::native::relu(self);
   Tensor out = empty_pointwise(self, self.scalar_type());
   launch_kernel<"aten::relu", relu_kernel>(device_number(self), self, out);
   return out;
 }
 
 Tensor &relu_in_place(Tensor &self) {
-  TORCH_CHECK(self.scalar_type() != c10::kBool, "Boolean inputs not supported for relu");
+  if (self.scalar_type() == c10::kBool) return at::native::relu_(self);
   return at::_ops::clamp_min_::call(self, 0);
 }
 

@@ -19,6 +19,7 @@
 #include "backends/host/gemm/parallel_gemm.h"
 #include "backends/host/host.h"
 #include "intraop/thread_policy.h"
+#include "tb/torch_versions.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {
@@ -186,8 +187,11 @@ Tensor linear(c10::DispatchKeySet keys, const Tensor &input, const Tensor &weigh
   sizes.back() = weight.size(0);
   Tensor out = empty(sizes, {}, input.scalar_type(), device_number(input));
   launch_kernel<"aten::linear", forward_kernel>(device_number(input), input, weight, bias, out);
-  if (autograd::compute_requires_grad(input, weight, bias))
-    autograd::set_history(out, c10::make_intrusive<LinearBackward>(input, weight, bias));
+  if (autograd::compute_requires_grad(input, weight, bias)) {
+    const auto node = c10::make_intrusive<LinearBackward>(input, weight, bias);
+    autograd::set_history(out, node);
+    report_new_node(node);
+  }
   return out;
 }
 

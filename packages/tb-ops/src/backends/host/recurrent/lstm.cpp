@@ -29,6 +29,7 @@
 #include "dispatch/forced_fallback.h"
 #include "intraop/thread_policy.h"
 #include "microkernels/lstm.h"
+#include "tb/torch_versions.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {
@@ -219,6 +220,7 @@ std::array<Tensor, 3> run_layer(const LayerTensors &given, bool reversed) {
   if (recorded) { // detach(): a node that kept the output itself would be a cycle
     const auto node = c10::make_intrusive<LstmBackward>(given, reversed, results[0].detach(), gates, cells);
     for (const Tensor &result : results) autograd::set_history(result, node);
+    report_new_node(node);
   }
   return results;
 }

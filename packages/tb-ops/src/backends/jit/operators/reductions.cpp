@@ -220,7 +220,8 @@ Tensor &norm(const Tensor &self, const std::optional<c10::Scalar> &order, c10::I
 template <class Op, class OutOp, bool root> Tensor &
 variance_out(const Tensor &self, Dims dims, const std::optional<c10::Scalar> &correction, bool keep, Tensor &out) {
   if (!supported({&self, &out})) return call_fallback<OutOp>(self, dims, correction, keep, out);
-  TORCH_CHECK(c10::isFloatingType(self.scalar_type()), "std and var only support floating point and complex dtypes");
+  if (!c10::isFloatingType(self.scalar_type())) // PyTorch's own function refuses it, with the error of its version
+    at::_ops::var_correction::call(at::empty({0}, self.scalar_type()), std::nullopt, std::nullopt, false);
   const auto reduced = at::native::make_dim_mask(dims, self.dim());
   const at::DimVector shape = at::native::shape_from_dim_mask(self, reduced, keep);
   at::native::resize_output(out, shape);

@@ -1,0 +1,25 @@
+// What differs between the minor versions of PyTorch for which these sources are compiled.
+//
+// The sources are the same for every version. What a header can answer by its presence is asked that way, and never by a
+// version number.
+#pragma once
+#include <torch/csrc/autograd/function.h>
+
+// The operators that CUDA's autocast casts to float32 beside PyTorch's list of such operators: `_(name)` for each.
+#if __has_include(<ATen/ops/linalg_matrix_sqrth.h>) // since 2.14
+#define TB_FP32_BESIDE_THE_LIST(_) _(linalg_matrix_sqrth)
+#else
+#define TB_FP32_BESIDE_THE_LIST(_)
+#endif
+
+namespace tb {
+
+// Reports a node of autograd to the hooks of torch.autograd.graph.node_creation_hook, which exist since 2.14. The node is
+// the history of its outputs already, and has saved what its backward pass needs.
+inline void report_new_node([[maybe_unused]] const c10::intrusive_ptr<torch::autograd::Node> &node) {
+#if __has_include(<torch/csrc/autograd/node_creation_hook.h>)
+  torch::autograd::fire_node_creation_hooks(node);
+#endif
+}
+
+} // namespace tb
