@@ -12,6 +12,7 @@
 #include <ATen/ops/_logcumsumexp_native.h>
 #include <ATen/ops/count_nonzero_native.h>
 #include <ATen/ops/dot_native.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal_native.h>
 #include <ATen/ops/kthvalue_native.h>
 #include <ATen/ops/median_native.h>
@@ -23,6 +24,7 @@
 #include <ATen/ops/std_native.h>
 #include <ATen/ops/var_mean_native.h>
 #include <ATen/ops/var_native.h>
+#include <ATen/ops/var_ops.h>
 #include <ATen/ops/vdot_native.h>
 
 #include "backends/host/host.h"

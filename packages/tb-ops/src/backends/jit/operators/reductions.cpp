@@ -18,6 +18,7 @@
 #include <ATen/ops/argmax_ops.h>
 #include <ATen/ops/argmin_meta.h>
 #include <ATen/ops/argmin_ops.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm_meta.h>
 #include <ATen/ops/linalg_vector_norm_ops.h>
 #include <ATen/ops/max_meta.h>
