@@ -53,8 +53,14 @@ def run_module(session: nox.Session, environment: Environment, module: str, *arg
 
 
 def run_pytest(session: nox.Session, environment: Environment, tests: str, arguments: Iterable[str]) -> None:
-    """Runs pytest. It fails if no test runs, and for a skip that tests/expected_skips.txt does not list."""
-    environment.run(session, "pytest", *PYTEST_ARGUMENTS, tests, *arguments, env={"PYTHONPATH": PYTHONPATH})
+    """Runs pytest on the folder `tests`, or on the files and folders in it that `arguments` name.
+
+    It fails if no test runs, and for a skip that tests/expected_skips.txt does not list.
+    """
+    arguments = list(arguments)
+    named = any(argument.startswith(f"{tests}/") for argument in arguments)
+    chosen = arguments if named else [tests, *arguments]
+    environment.run(session, "pytest", *PYTEST_ARGUMENTS, *chosen, env={"PYTHONPATH": PYTHONPATH})
 
 
 def run_all(session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> None:
