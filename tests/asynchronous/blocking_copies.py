@@ -18,7 +18,7 @@ from torch_backend._testing import held
 SIZES = {4: "4 B", 64: "64 B", 4 << 10: "4 KiB", 1 << 20: "1 MiB", 4 << 20: "4 MiB"}
 READERS = ("a second stream", "a second thread")
 STATES = ("idle", "held")  # of the stream on which the call is made
-MAY_RETURN = 0.02  # seconds in which a call returns if it does not wait for its stream
+MAY_RETURN = 0.02  # seconds after which a call is taken to wait for its stream, so that the gate opens
 LARGEST_LIST = 4 << 10  # bytes of numbers that Python makes one by one
 
 
