@@ -1,6 +1,8 @@
 """The checks of the conformance suite, in this process: the CPU agrees with itself, and planted faults are found."""
 
 import dataclasses
+import itertools
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -328,6 +330,19 @@ def test_a_prediction_that_depends_on_the_devices_name_is_not_judged(monkeypatch
         fake, "_real", lambda op, sample, device: lambda: compute(op, sample, device)()[index[device is CPU]]
     )
     assert run("fake", "tril", "float32").status == FAILED
+
+
+def test_a_result_agrees_with_one_of_the_runs_of_a_cpu_kernel_that_varies() -> None:
+    values = itertools.cycle([1.0, 2.0, 1.0])
+
+    def agrees(of_the_cpu: Callable[[], float], of_the_device: float) -> bool:
+        calls = (lambda: torch.tensor([of_the_cpu()])), (lambda: torch.tensor([of_the_device]))
+        return forward.compare_calls(*calls, CPU, uninitialised=False, repeats=4).problem is None
+
+    assert agrees(lambda: next(values), 1.0)
+    assert agrees(lambda: next(values), 2.0)
+    assert not agrees(lambda: next(values), 3.0)
+    assert not agrees(lambda: 1.0, 2.0)
 
 
 def test_an_ill_conditioned_result_may_move_as_far_as_the_cpus_own() -> None:

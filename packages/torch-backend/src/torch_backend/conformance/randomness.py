@@ -37,12 +37,13 @@ def reference(call: Callable[[], Any]) -> tuple[Outcome, bool]:
     for seed in range(SEED + 1, SEED + 1 + OTHER_SEEDS):
         CPU.seed(seed)
         second = attempt(CPU, call)
-        if second.error is not None or not _same(first.value, second.value):
+        if second.error is not None or not same(first.value, second.value):
             return first, True
     return first, False
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
+    """Whether two results are equal bit by bit."""
     leaves = [flatten(one), flatten(other)]
     if len(leaves[0]) != len(leaves[1]):
         return False
@@ -63,7 +64,7 @@ def agree_statistically(
         if repeat == 0:
             device.seed(SEED)
             again = attempt(device, device_call)
-            if again.error is None and not _same(
+            if again.error is None and not same(
                 [on_cpu(t) if isinstance(t, torch.Tensor) else t for t in flatten(actual.value)],
                 [on_cpu(t) if isinstance(t, torch.Tensor) else t for t in flatten(again.value)],
             ):
