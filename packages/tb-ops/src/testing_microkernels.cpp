@@ -40,14 +40,7 @@ Attention attention_on(const Tensor &query, const Tensor &key, const Tensor &val
   expect_floats({&query, &key, &value});
   TORCH_CHECK(query.dim() == 4 && key.sizes() == value.sizes() && query.size(3) == key.size(3),
               "attention takes batch x heads x positions x width, not ", query.sizes(), " and ", key.sizes());
-  const microkernels::AttentionSize size{.batch = query.size(0),
-                                         .heads = query.size(1),
-                                         .queries = query.size(2),
-                                         .keys = key.size(2),
-                                         .width = query.size(3),
-                                         .causal = causal,
-                                         .backward = backward};
-  return host::attention_of(size, query, key, value, scale);
+  return host::attention_of(host::attention_size(query, key, causal, backward), query, key, value, scale);
 }
 
 std::optional<std::vector<Tensor>> attention_forward(const Tensor &query, const Tensor &key, const Tensor &value,

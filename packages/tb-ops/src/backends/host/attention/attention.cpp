@@ -161,13 +161,7 @@ std::optional<AttentionSize> microkernel_size(const Tensor &query, const Tensor 
   if (causal && scale && !(*scale > 0)) return std::nullopt; // masked scores would not stay minus infinity
   if ((mask && mask->defined()) || query.scalar_type() != c10::kFloat || !supports_gemm(c10::kFloat))
     return std::nullopt;
-  const AttentionSize size{.batch = query.size(0),
-                           .heads = query.size(1),
-                           .queries = query.size(2),
-                           .keys = key.size(2),
-                           .width = query.size(3),
-                           .causal = causal,
-                           .backward = backward};
+  const AttentionSize size = attention_size(query, key, causal, backward);
   const std::array<int64_t, 4> keys{size.batch, size.heads, size.keys, size.width};
   if (key.sizes() != c10::IntArrayRef(keys) || value.sizes() != c10::IntArrayRef(keys)) return std::nullopt;
   for (const Tensor *tensor : {&query, &key, &value})
@@ -292,6 +286,16 @@ overrideable_backward(const Tensor &grad, const Tensor &query, const Tensor &key
 }
 
 } // namespace
+
+AttentionSize attention_size(const Tensor &query, const Tensor &key, bool causal, bool backward) {
+  return {.batch = query.size(0),
+          .heads = query.size(1),
+          .queries = query.size(2),
+          .keys = key.size(2),
+          .width = query.size(3),
+          .causal = causal,
+          .backward = backward};
+}
 
 Attention attention_of(const AttentionSize &size, const Tensor &query, const Tensor &key, const Tensor &value,
                        std::optional<double> scale) {

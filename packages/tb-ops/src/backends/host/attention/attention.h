@@ -10,6 +10,9 @@
 
 namespace tb::ops::host {
 
+// The size of a call on tensors of batch x heads x positions x width.
+microkernels::AttentionSize attention_size(const at::Tensor &query, const at::Tensor &key, bool causal, bool backward);
+
 // Describes a call to the microkernel. The tensors are float CPU tensors, batch x heads x positions x width, whose last
 // dimension is dense. The default scale is 1 / sqrt(width).
 microkernels::Attention attention_of(const microkernels::AttentionSize &size, const at::Tensor &query,
