@@ -3,6 +3,8 @@
 // The sources are the same for every version. What a header can answer by its presence is asked that way, and never by a
 // version number.
 #pragma once
+#include <ATen/ops/empty.h>
+#include <ATen/ops/var_ops.h>
 #include <torch/csrc/autograd/function.h>
 
 // The operators that CUDA's autocast casts to float32 beside PyTorch's list of such operators: `_(name)` for each.
@@ -20,6 +22,13 @@ inline void report_new_node([[maybe_unused]] const c10::intrusive_ptr<torch::aut
 #if __has_include(<torch/csrc/autograd/node_creation_hook.h>)
   torch::autograd::fire_node_creation_hooks(node);
 #endif
+}
+
+// Refuses the types of which PyTorch computes no variance. PyTorch's own function raises the error, whose type differs
+// between versions.
+inline void check_variance_type(c10::ScalarType type) {
+  if (c10::isFloatingType(type) || c10::isComplexType(type)) return;
+  at::_ops::var_correction::call(at::empty({0}, type), std::nullopt, std::nullopt, false);
 }
 
 } // namespace tb

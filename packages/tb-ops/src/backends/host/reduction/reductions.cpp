@@ -12,7 +12,6 @@
 #include <ATen/ops/_logcumsumexp_native.h>
 #include <ATen/ops/count_nonzero_native.h>
 #include <ATen/ops/dot_native.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/equal_native.h>
 #include <ATen/ops/kthvalue_native.h>
 #include <ATen/ops/median_native.h>
@@ -24,11 +23,11 @@
 #include <ATen/ops/std_native.h>
 #include <ATen/ops/var_mean_native.h>
 #include <ATen/ops/var_native.h>
-#include <ATen/ops/var_ops.h>
 #include <ATen/ops/vdot_native.h>
 
 #include "backends/host/host.h"
 #include "dispatch/call_checked.h"
+#include "tb/torch_versions.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {
@@ -45,12 +44,6 @@ c10::DimVector reduced_shape(const Tensor &self, OptionalDims dims, bool keep) {
 
 // ---- variance and standard deviation ----------------------------------------------------------------------------
 
-// PyTorch's own function refuses other types, because the type of its error differs between versions.
-void check_variance(const Tensor &self) {
-  if (c10::isFloatingType(self.scalar_type()) || c10::isComplexType(self.scalar_type())) return;
-  at::_ops::var_correction::call(at::empty({0}, self.scalar_type()), std::nullopt, std::nullopt, false);
-}
-
 using Variance = Tensor(const Tensor &, OptionalDims, const Correction &, bool);
 using VarianceOut = Tensor &(const Tensor &, OptionalDims, const Correction &, bool, Tensor &);
 using VarianceMean = std::tuple<Tensor, Tensor>(const Tensor &, OptionalDims, const Correction &, bool);
@@ -62,7 +55,7 @@ void variance_kernel(const Tensor &self, OptionalDims dims, const Correction &co
 
 template <Name name, VarianceOut *function>
 Tensor &variance_out(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep, Tensor &out) {
-  check_variance(self);
+  check_variance_type(self.scalar_type());
   const c10::DeviceIndex device = common_device(name.value, {&self, &out});
   at::native::resize_output(out, reduced_shape(self, dims, keep));
   launch_kernel<name, variance_kernel<function>>(device, self, dims, correction, keep, out);
@@ -71,7 +64,7 @@ Tensor &variance_out(const Tensor &self, OptionalDims dims, const Correction &co
 
 template <Name name, VarianceOut *function>
 Tensor variance(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
-  check_variance(self);
+  check_variance_type(self.scalar_type());
   Tensor out = empty_on(self, reduced_shape(self, dims, keep), c10::toRealValueType(self.scalar_type()));
   launch_kernel<name, variance_kernel<function>>(device_number(self), self, dims, correction, keep, out);
   return out;
@@ -87,7 +80,7 @@ template <VarianceMean *function> void variance_mean_kernel(const Tensor &self, 
 
 template <Name name, VarianceMean *function> std::tuple<Tensor, Tensor>
 variance_mean(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
-  check_variance(self);
+  check_variance_type(self.scalar_type());
   const c10::DimVector sizes = reduced_shape(self, dims, keep);
   Tensor out = empty_on(self, sizes, c10::toRealValueType(self.scalar_type()));
   Tensor mean = empty_on(self, sizes, self.scalar_type());

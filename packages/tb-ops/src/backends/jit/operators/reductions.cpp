@@ -2,6 +2,7 @@
 #include "backends/jit/device_kernel.h"
 #include "backends/jit/jit.h"
 #include "backends/jit/pointwise.h"
+#include "tb/torch_versions.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/ReduceOpsUtils.h>
@@ -18,7 +19,6 @@
 #include <ATen/ops/argmax_ops.h>
 #include <ATen/ops/argmin_meta.h>
 #include <ATen/ops/argmin_ops.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm_meta.h>
 #include <ATen/ops/linalg_vector_norm_ops.h>
 #include <ATen/ops/max_meta.h>
@@ -221,8 +221,7 @@ Tensor &norm(const Tensor &self, const std::optional<c10::Scalar> &order, c10::I
 template <class Op, class OutOp, bool root> Tensor &
 variance_out(const Tensor &self, Dims dims, const std::optional<c10::Scalar> &correction, bool keep, Tensor &out) {
   if (!supported({&self, &out})) return call_fallback<OutOp>(self, dims, correction, keep, out);
-  if (!c10::isFloatingType(self.scalar_type())) // PyTorch's own function refuses it, with the error of its version
-    at::_ops::var_correction::call(at::empty({0}, self.scalar_type()), std::nullopt, std::nullopt, false);
+  check_variance_type(self.scalar_type());
   const auto reduced = at::native::make_dim_mask(dims, self.dim());
   const at::DimVector shape = at::native::shape_from_dim_mask(self, reduced, keep);
   at::native::resize_output(out, shape);
