@@ -135,8 +135,7 @@ def _runs(call: str, reader: str, state: str, elements: int, repetitions: int) -
                 if gate and not wait([called], timeout=MAY_RETURN).done:
                     gate.open()  # the call waits for its stream
                 seen = called.result()
-                reads = other if reader == "a second thread" else caller
-                stream = None if reader == "a second thread" else reading
+                reads, stream = (other, None) if reader == "a second thread" else (caller, reading)
                 yield reads.submit(_all_equal, seen, value + 1 if call in TO_HOST else value, stream).result()
 
 
