@@ -104,14 +104,10 @@ typedef struct tb_device_table {
    * The first call may take the GIL. In a forked child every function of the table is replaced by one that fails with
    * TB_FAILED_PRECONDITION, unless the driver was only asked for facts and survives a fork. */
   tb_status (*driver)(const tb_driver_api **out_api, tb_driver **out_self);
-  /* 1 once a driver is open. */
-  int32_t (*is_open)(void);
-  /* The number of devices of the driver, which is opened if none is open. */
-  tb_status (*device_count)(int32_t *out);
-  /* This thread's current device: 0 until set. It opens no driver. */
-  int32_t (*current_device)(void);
-  /* TB_OUT_OF_RANGE if there is no such device. */
-  tb_status (*set_current_device)(int32_t device);
+  int32_t (*is_open)(void);                /* 1 once a driver is open. */
+  tb_status (*device_count)(int32_t *out); /* The number of devices of the driver, which is opened if none is open. */
+  int32_t (*current_device)(void);         /* This thread's current device: 0 until set. It opens no driver. */
+  tb_status (*set_current_device)(int32_t device); /* TB_OUT_OF_RANGE if there is no such device. */
   /* Copies what the driver said of a device when it was opened; out->struct_size is the room in `out`. */
   tb_status (*device_info)(int32_t device, tb_device_info *out);
   /* Sets the error of this thread, as drivers and components do before they return a status. device -1: none. */
@@ -134,8 +130,7 @@ typedef struct tb_device_table {
    * after_wait needs to take it back, or NULL if it released nothing. The functions of the driver's table do so
    * themselves; this is for a component's own lock whose holder may wait for the device. */
   void *(*before_wait)(void);
-  /* Takes back what before_wait released. NULL is a no-op. */
-  void (*after_wait)(void *given_up);
+  void (*after_wait)(void *given_up); /* Takes back what before_wait released. NULL is a no-op. */
   /* 1 if the driver's table created this stream and it was not destroyed. For addresses that come from Python. */
   int32_t (*is_stream)(const tb_stream *stream);
   /* Any thread that has successfully waited for a device calls this before it returns to Python. It reports what queued
@@ -164,8 +159,7 @@ typedef struct tb_capture_part {
   /* Called before the work of `stream` is captured. Captures of one `pool` share their memory. The other three
    * functions receive *out_part. */
   tb_status (*begin)(int32_t device, tb_stream *stream, uint64_t pool, void **out_part);
-  /* Called after the last captured call. */
-  void (*end)(void *part);
+  void (*end)(void *part); /* Called after the last captured call. */
   /* Called before a launch on `stream`: what this queues there runs before the launch. */
   tb_status (*launch)(void *part, tb_stream *stream);
   /* There are no further launches, but earlier ones may still be queued or running. Also called if another part's begin
@@ -201,8 +195,7 @@ typedef struct tb_stream_table {
   /* Returns what begin of `part` returned for the capture in which the stream takes part, also by joining; NULL if the
    * stream does not capture. For a NULL `part` it returns the tb_capture, which the caller does not own. */
   tb_status (*capture_part)(tb_stream *stream, const tb_capture_part *part, void **out_part);
-  /* The number of a new memory pool that several captures can share. */
-  uint64_t (*new_capture_pool)(void);
+  uint64_t (*new_capture_pool)(void); /* The number of a new memory pool that several captures can share. */
   /* Captures what is queued on `stream` from now on, and on streams that wait for its events. `pool`: a number of
    * new_capture_pool; 0: a pool of its own. capture_destroy frees the capture. */
   tb_status (*capture_begin)(int32_t device, tb_stream *stream, uint64_t pool, tb_capture **out);
@@ -214,8 +207,7 @@ typedef struct tb_stream_table {
   tb_status (*capture_launch)(tb_capture *capture, tb_stream *stream);
   /* From now on `capture` launches the work of `other`, which must have the same shape. */
   tb_status (*capture_update)(tb_capture *capture, tb_capture *other);
-  /* The number of the memory pool that the capture uses. */
-  uint64_t (*capture_pool)(const tb_capture *capture);
+  uint64_t (*capture_pool)(const tb_capture *capture); /* The number of the memory pool that the capture uses. */
   /* The number of operations that were captured. */
   tb_status (*capture_node_count)(const tb_capture *capture, uint64_t *out);
   /* Frees a capture. Queued launches still complete. A capture in progress is dropped. NULL is a no-op. */
@@ -262,16 +254,12 @@ typedef struct tb_allocator_table {
   void (*deallocate)(tb_block *block);
   /* `stream` uses the block too: the block is not reused before the work queued there at deallocate is done. */
   tb_status (*record_stream)(tb_block *block, tb_stream *stream);
-  /* The allocated block that contains an address; NULL if there is none. */
-  tb_block *(*find)(const void *pointer);
-  /* Returns cached memory to the driver. device -1: of all devices. */
-  tb_status (*empty_cache)(int32_t device);
+  tb_block *(*find)(const void *pointer);   /* The allocated block that contains an address; NULL if there is none. */
+  tb_status (*empty_cache)(int32_t device); /* Returns cached memory to the driver. device -1: of all devices. */
   /* The figures of the device's memory, captures included; out->struct_size is the room in `out`. */
   tb_status (*statistics)(int32_t device, tb_allocator_statistics *out);
-  /* Sets every peak to the current figure. */
-  tb_status (*reset_peak)(int32_t device);
-  /* Sets the counts of what was allocated and freed so far to 0. */
-  tb_status (*reset_accumulated)(int32_t device);
+  tb_status (*reset_peak)(int32_t device);        /* Sets every peak to the current figure. */
+  tb_status (*reset_accumulated)(int32_t device); /* Sets the counts of what was allocated and freed so far to 0. */
   /* Asks the driver for the free and the total memory of the device, in bytes. */
   tb_status (*memory_info)(int32_t device, uint64_t *out_free, uint64_t *out_total);
   /* The most bytes of reserved memory from now on; UINT64_MAX: no limit. What is reserved already stays. */
@@ -282,10 +270,8 @@ typedef struct tb_allocator_table {
   void (*host_deallocate)(tb_block *block);
   /* `stream` reads or writes the pinned block, as record_stream. */
   tb_status (*host_record_stream)(tb_block *block, tb_stream *stream);
-  /* The pinned block that contains an address; NULL if there is none. */
-  tb_block *(*host_find)(const void *pointer);
-  /* Returns cached pinned memory to the driver. */
-  tb_status (*host_empty_cache)(void);
+  tb_block *(*host_find)(const void *pointer); /* The pinned block that contains an address; NULL if there is none. */
+  tb_status (*host_empty_cache)(void);         /* Returns cached pinned memory to the driver. */
   /* The figures of pinned memory; out->struct_size is the room in `out`. */
   tb_status (*host_statistics)(tb_allocator_statistics *out);
   /* Since 1.1. Makes an arena of a device. limit: bytes, UINT64_MAX: none; flags: TB_ARENA_*. */
@@ -341,12 +327,10 @@ typedef struct tb_generator_table {
   tb_status (*default_generator)(int32_t device, tb_generator **out);
   /* Makes a generator that begins at offset 0. destroy frees it. */
   tb_status (*create)(uint64_t seed, tb_generator **out);
-  /* Frees a generator of create. NULL is a no-op. */
-  void (*destroy)(tb_generator *generator);
+  void (*destroy)(tb_generator *generator); /* Frees a generator of create. NULL is a no-op. */
   /* The seed, and the position in its sequence, in counters of 4 words. */
   void (*get_state)(tb_generator *generator, uint64_t *out_seed, uint64_t *out_offset);
-  /* Sets what get_state returns. */
-  void (*set_state)(tb_generator *generator, uint64_t seed, uint64_t offset);
+  void (*set_state)(tb_generator *generator, uint64_t seed, uint64_t offset); /* Sets what get_state returns. */
   /* Takes `words` 32-bit words of the sequence, the number that words_needed returns for the following fill. Returns
    * the seed and the offset where they start, and advances the offset by ceil(words / 4) counters of 4 words. Atomic:
    * fills that reserve first never overlap. */
@@ -405,8 +389,7 @@ typedef struct tb_generator_table {
    * that many words and writes the seed and offset to the graph's memory, in stream order. TB_FAILED_PRECONDITION: no
    * capture is in progress. */
   tb_status (*capture_end)(tb_generator *generator, uint64_t *out_words);
-  /* 1 between capture_begin and capture_end. */
-  int32_t (*is_capturing)(tb_generator *generator);
+  int32_t (*is_capturing)(tb_generator *generator); /* 1 between capture_begin and capture_end. */
 } tb_generator_table;
 
 #ifdef __cplusplus
