@@ -19,9 +19,11 @@ LAYOUT = ROOT / "shared" / "abi" / "v1.json"
 SLOTS = (ROOT / "shared" / "include" / "tb" / "driver_slots.inc").read_text()
 EDGE = "/* closure_cancel.1"
 QUERY = SLOTS[SLOTS.index("/* event_query.1") : SLOTS.index("/* event_synchronize.1")]
-IS_OPEN = "  int32_t (*is_open)(void);\n"
-NUMBER = "  /* The number of devices of the driver, which is opened if none is open. */\n"
-DEVICE_COUNT = "  tb_status (*device_count)(int32_t *out);\n"
+COMPONENT = (ROOT / "shared" / "include" / "tb" / "component.h").read_text()
+IS_OPEN, DEVICE_COUNT = (
+    next(line for line in COMPONENT.splitlines(keepends=True) if name in line)
+    for name in ("(*is_open)", "(*device_count)")
+)
 CANCEL = "TB_SLOT(CLOSURE, REQUIRED, closure_cancel, (tb_stream *stream, void *storage), (stream, storage))\n"
 SYNCHRONIZE = SLOTS[SLOTS.index("/* event_synchronize.1") : SLOTS.index("/* ---- PIN")]
 
@@ -108,8 +110,8 @@ BREAKS: dict[str, tuple[str, str, str, str]] = {
     "another entry symbol": ("driver.h", '"tb_driver_open_v1"', '"tb_driver_open"', "TB_DRIVER_ENTRY was"),
     "a table between components with fields exchanged": (
         "component.h",
-        IS_OPEN + NUMBER + DEVICE_COUNT,
-        DEVICE_COUNT + NUMBER + IS_OPEN,
+        IS_OPEN + DEVICE_COUNT,
+        DEVICE_COUNT + IS_OPEN,
         "tb_device_table: entry 2",
     ),
     "a slot of the extension that is gone": (
