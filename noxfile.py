@@ -35,6 +35,7 @@ from building.testing import (  # noqa: E402
     run_pytest,
     wheels,
 )
+from building.torch_versions import MINORS  # noqa: E402
 from checks.tree import listed  # noqa: E402
 from docs.session import build_site  # noqa: E402
 
@@ -48,7 +49,7 @@ RUFF = "ruff==0.17.*"
 CHECKS = ROOT / "tools" / "checks"
 MYPY = "mypy==2.4.*"
 EXTENSIONS = ["_core", "_contract", "_testing"]  # those of a package that have a stub
-SCHEMAS = ["2.11", "2.12", "2.13", "2.14", "2.15"]
+SCHEMAS = ["2.11", "2.12", *MINORS]
 
 
 def component_tests(session: nox.Session, package: Package) -> None:
@@ -229,8 +230,8 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy --strict over the packages, the tools and the tests of more than one package."""
-    environment = Environment("types").prepare(
-        session, [MYPY, PYTEST, "nox", "numpy", "matplotlib", "types-tqdm", "nanobind-backend", STUBGEN], torch=True
+    environment = Environment("types", torch=True).prepare(
+        session, [MYPY, PYTEST, "nox", "numpy", "matplotlib", "types-tqdm", "nanobind-backend", STUBGEN]
     )
     sources = [f"packages/{p.name}/src/{p.module}" for p in PACKAGES.values()]
     environment.run(

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import nox
 
-from building.environments import build_environment, wheel
 from building.packages import ROOT, Package
+from building.wheels import build_environment, wheel
 
 
 def check_archive(session: nox.Session, packages: Mapping[str, Package], package: Package) -> None:

@@ -1,8 +1,8 @@
 """Virtual environments under .nox/, which are made once, shared between sessions and kept up to date.
 
-An environment is made again when its requirements change, and gets a new wheel when the wheel's digest changes. torch
-is installed once, into its own environment. The others that declare it get it by hard links, which take a second and no
-disk space. This is safe because pip and Python replace files and never write into them.
+An environment is made again when its requirements change, and gets a new wheel when the wheel's digest changes. Each
+torch is installed once, into an environment of its own. The others that declare it get it by hard links, which take a
+second and no disk space. This is safe because pip and Python replace files and never write into them.
 """
 
 from __future__ import annotations
@@ -16,24 +16,38 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import nox
 
-from building.packages import ROOT, TORCH, Package, requirement_name
+from building.interpreters import CURRENT, Interpreter
+from building.packages import ROOT, Package, requirement_name
+from building.torch_versions import MINORS, OLDEST, announce_torch, chosen_minor
 
 PLACE = ROOT / ".nox"
-WHEELHOUSE = ROOT / "wheelhouse"
 
 
 @contextlib.contextmanager
-def _locked(name: str) -> Iterator[None]:
+def locked(name: str) -> Iterator[None]:
     """Holds a lock between processes, since two sessions may run at once in one tree."""
     PLACE.mkdir(exist_ok=True)
     with open(PLACE / f"{name}.lock", "w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+@dataclass(frozen=True)
+class Target:
+    """For what an environment is made: a Python, and a minor version of torch for those that contain torch."""
+
+    python: Interpreter = CURRENT
+    torch: str = field(default_factory=chosen_minor)
+
+    def suffix(self, torch: bool) -> str:
+        """What the names of environments and build folders end with; "" for what sessions use by default."""
+        version = f"-torch-{self.torch}" if torch and self.torch != OLDEST else ""
+        return version + (f"-python-{self.python.name}" if self.python != CURRENT else "")
 
 
 @dataclass(frozen=True)
@@ -46,9 +60,14 @@ class Wheel:
 class Environment:
     """A virtual environment below .nox/ and the commands run in it."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.path = PLACE / f"env-{name}"
+    def __init__(self, name: str, target: Target | None = None, *, torch: bool = False) -> None:
+        """Arguments:
+        torch: whether it contains torch.
+        """
+        self.target = target or Target()
+        self.torch = torch
+        self.name = name + self.target.suffix(torch)
+        self.path = PLACE / f"env-{self.name}"
 
     @property
     def bin(self) -> pathlib.Path:
@@ -56,7 +75,7 @@ class Environment:
 
     @property
     def site_packages(self) -> pathlib.Path:
-        return self.path / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+        return self.path / "lib" / f"python{self.target.python.name}" / "site-packages"
 
     def run(self, session: nox.Session, *command: str, env: Mapping[str, str] | None = None, **options: Any) -> Any:
         """Runs a program of the environment; the environment's own programs come first on PATH."""
@@ -81,16 +100,20 @@ class Environment:
         raise LookupError(f"{project} is not installed in {self.path}; remove that folder and run the session again")
 
     def prepare(
-        self, session: nox.Session, requirements: Sequence[str], wheels: Sequence[Wheel] = (), *, torch: bool = False
+        self, session: nox.Session, requirements: Sequence[str], wheels: Sequence[Wheel] = ()
     ) -> Environment:
         """Brings the environment to exactly these requirements and wheels (and what they declare)."""
-        source = prepare_torch(session) if torch else None
-        with _locked(f"env-{self.name}"):
+        return self._prepare(session, requirements, wheels, prepare_torch(session, self.target) if self.torch else None)
+
+    def _prepare(
+        self, session: nox.Session, requirements: Sequence[str], wheels: Sequence[Wheel], source: Environment | None
+    ) -> Environment:
+        with locked(f"env-{self.name}"):
             state_file = self.path / "tb-environment.json"
             key = hashlib.sha256(
                 json.dumps(
                     [
-                        sys.version,
+                        *(self.target.python.path, self.target.python.version),
                         sorted(requirements),
                         [(w.package.name, w.package.dependencies) for w in wheels],
                         source.version_of("torch") if source else "",
@@ -101,8 +124,9 @@ class Environment:
             digests = {w.package.name: w.digest for w in wheels}
             if state.get("key") != key:
                 self._create(session, source)
-                self.install(session, *requirements, *(str(w.path) for w in wheels))
-                self.run(session, "python", "-m", "pip", "check", silent=True)
+                if self.torch and source is None:
+                    announce_torch(session, str(self.bin / "python"), *requirements)
+                self._install_all(session, requirements, wheels)
             else:
                 # --force-reinstall, because pip does not replace a package by a wheel of the same version.
                 stale = [w for w in wheels if state["wheels"].get(w.package.name) != w.digest]
@@ -113,10 +137,24 @@ class Environment:
             state_file.write_text(json.dumps({"key": key, "wheels": digests}))
         return self
 
+    def _install_all(self, session: nox.Session, requirements: Sequence[str], wheels: Sequence[Wheel]) -> None:
+        paths = [str(wheel.path) for wheel in wheels]
+        if not self.torch or self.target.torch in MINORS:
+            self.install(session, *requirements, *paths)
+            self.run(session, "python", "-m", "pip", "check", silent=True)
+            return
+        # For a torch beyond the range that the wheels declare, pip would take it back.
+        ours = {"torch", *(wheel.package.name for wheel in wheels)}
+        declared = {need for wheel in wheels for need in wheel.package.dependencies}
+        others = [need for need in declared if requirement_name(need) not in ours]
+        self.install(session, *requirements, *sorted(others))
+        self.install(session, "--no-deps", *paths)
+
     def _create(self, session: nox.Session, source: Environment | None) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         session.log(f"making {self.path.relative_to(ROOT)}")
-        session.run(sys.executable, "-m", "virtualenv", "-q", str(self.path), external=True, silent=True)
+        command = [sys.executable, "-m", "virtualenv", "-q", "--python", self.target.python.path, str(self.path)]
+        session.run(*command, external=True, silent=True)
         if source is None:
             return
         for entry in source.site_packages.iterdir():
@@ -136,52 +174,7 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def prepare_torch(session: nox.Session) -> Environment:
-    """The environment that contains only torch. The others get torch by links to it."""
-    return Environment("torch").prepare(session, [TORCH])
-
-
-def _build_environment(session: nox.Session, packages: Mapping[str, Package], torch: bool) -> Environment:
-    requirements = {
-        requirement
-        for package in packages.values()
-        if package.links_torch == torch
-        for requirement in package.build_requirements
-        if requirement_name(requirement) != "torch"
-    }
-    return Environment("build-torch" if torch else "build").prepare(session, sorted(requirements), torch=torch)
-
-
-def build_environment(session: nox.Session, packages: Mapping[str, Package], package: Package) -> Environment:
-    """The environment in which `package` is built. It has the build requirements of all packages of its kind.
-
-    There are two kinds: packages that link torch, and the others.
-    """
-    return _build_environment(session, packages, package.links_torch)
-
-
-def wheel(session: nox.Session, packages: Mapping[str, Package], package: Package) -> Wheel:
-    """The package's wheel from wheelhouse/; built if its sources, shared/, or torch have changed.
-
-    The build folder build/<package> is kept, so that a rebuild compiles only what changed.
-    """
-    environment = build_environment(session, packages, package)
-    torch = environment.version_of("torch") if package.links_torch else ""
-    digest = package.digest(f"{sys.implementation.cache_tag} {package.build_requirements} {torch}")
-    place = WHEELHOUSE / package.name
-    with _locked(f"wheel-{package.name}"):
-        found = list((place / digest[:16]).glob("*.whl"))
-        if not found:
-            session.log(f"building {package.name}")
-            scratch = place / "unfinished"
-            shutil.rmtree(place, ignore_errors=True)
-            environment.run(
-                session,
-                *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
-                *("-C", f"build-dir={ROOT / 'build' / package.name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
-                *("-w", str(scratch), str(package.directory)),
-            )
-            scratch.rename(place / digest[:16])
-            found = list((place / digest[:16]).glob("*.whl"))
-    [path] = found
-    return Wheel(package, path, digest)
+def prepare_torch(session: nox.Session, target: Target | None = None) -> Environment:
+    """The environment that contains only torch, of the target's minor version. The others get torch by links to it."""
+    environment = Environment("torch", target, torch=True)
+    return environment._prepare(session, [f"torch=={environment.target.torch}.*"], [], None)

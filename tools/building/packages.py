@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TORCH = "torch==2.13.*"
 
 # Folders that are not part of a wheel. A change there must not cause a new build.
 _OUTSIDE_THE_WHEEL = {"tests", "testing", "build", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}

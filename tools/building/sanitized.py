@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 
 import nox
 
-from building.environments import Environment, build_environment
+from building.environments import Environment
 from building.packages import ROOT, Package
+from building.wheels import build_environment
 
 # No optimisation and line tables only, which halves the compile time and keeps stacks exact. -fno-sanitize=vptr,
 # because torch does not export the type information that the check of object types needs.
@@ -48,8 +49,9 @@ def overlay(
         environment.run(session, "ninja", f"-j{os.cpu_count() or 1}", "-C", str(build), "_core.abi3.so", silent=True)
         target = place / package.module
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(installed.site_packages / package.module, target, ignore=shutil.ignore_patterns("_core*.so"))
-        shutil.copy2(build / "_core.abi3.so", target)
+        shutil.copytree(installed.site_packages / package.module, target)
+        [extension] = target.rglob("_core.abi3.so")
+        shutil.copy2(build / "_core.abi3.so", extension)
     return place
 
 

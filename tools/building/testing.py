@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import nox
 
-from building.environments import Environment, Wheel, wheel
+from building.environments import Environment, Target, Wheel
 from building.packages import ROOT, Package, closure, read_packages
+from building.wheels import wheel
 
 PACKAGES = read_packages()
 PYTEST = "pytest==9.*"
@@ -27,24 +29,45 @@ PYTEST_ARGUMENTS += ["-o", "faulthandler_timeout=300", "-o", "faulthandler_exit_
 PYTHONPATH = os.pathsep.join([str(ROOT / "tools"), str(ROOT / "tests")])
 
 
+@dataclass(frozen=True)
+class Installation:
+    """Where and how packages are installed for tests."""
+
+    target: Target = field(default_factory=Target)
+    torch_minors: tuple[str, ...] = ()
+    """The versions of torch for which the wheels have extensions; () for the target's only."""
+
+    def wheels(self, session: nox.Session, names: Iterable[str]) -> list[Wheel]:
+        """The wheels of these packages and of those that they declare."""
+        minors = self.torch_minors or (self.target.torch,)
+        return [wheel(session, PACKAGES, package, minors) for package in closure(PACKAGES, names)]
+
+    def component(self, session: nox.Session, package: Package) -> Environment:
+        """An environment with the package, its dependencies and pytest only."""
+        torch = any(needed.uses_torch for needed in closure(PACKAGES, [package.name]))
+        environment = Environment(package.name, self.target, torch=torch)
+        return environment.prepare(session, [PYTEST, *package.test_requirements], self.wheels(session, [package.name]))
+
+    def everything(self, session: nox.Session) -> Environment:
+        """The environment with all packages, and what the demo, the benchmarks and the integration tests need."""
+        return Environment("everything", self.target, torch=True).prepare(
+            session, EVERYTHING, self.wheels(session, PACKAGES)
+        )
+
+
 def wheels(session: nox.Session, names: Iterable[str]) -> list[Wheel]:
-    """The wheels of these packages and of those that they declare."""
-    return [wheel(session, PACKAGES, package) for package in closure(PACKAGES, names)]
+    """The wheels of these packages and of those that they declare, for the torch on which sessions run."""
+    return Installation().wheels(session, names)
 
 
 def component_environment(session: nox.Session, package: Package) -> Environment:
-    """An environment with the package, its dependencies and pytest only."""
-    return Environment(package.name).prepare(
-        session,
-        [PYTEST, *package.test_requirements],
-        wheels(session, [package.name]),
-        torch=any(needed.uses_torch for needed in closure(PACKAGES, [package.name])),
-    )
+    """See Installation.component."""
+    return Installation().component(session, package)
 
 
 def everything(session: nox.Session) -> Environment:
-    """The environment with all packages, and what the demo, the benchmarks and the integration tests need."""
-    return Environment("everything").prepare(session, EVERYTHING, wheels(session, PACKAGES), torch=True)
+    """See Installation.everything."""
+    return Installation().everything(session)
 
 
 def run_module(session: nox.Session, environment: Environment, module: str, *arguments: str) -> None:

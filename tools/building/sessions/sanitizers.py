@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import nox
 
-from building.environments import Environment, build_environment
+from building.environments import Environment
 from building.packages import ROOT, Package
 from building.sanitized import LESS_RANDOM, overlay, preloaded
 from building.testing import (

@@ -6,14 +6,10 @@ report what became of compiled graphs.
 
 import torch
 
-from ._build import TORCH_MINOR, VERSION
+from ._build import VERSION, extension_folder
 
-# This comes before the import of the extension, which may crash with another minor version of torch.
-if torch.__version__.split(".")[:2] != TORCH_MINOR.split("."):
-    raise ImportError(
-        f"tb-compile {VERSION} was built for torch {TORCH_MINOR}, but torch {torch.__version__} is installed: "
-        f"pip install 'torch=={TORCH_MINOR}.*' or a tb-compile built for {torch.__version__}"
-    )
+# This comes before the imports of _core, which is in the folder of this torch.
+__path__.insert(0, extension_folder(torch.__version__))
 
 from .explanation import Explanation, GraphBreak, explain
 from .record import CompiledGraph, Counts, counts, graphs, reset

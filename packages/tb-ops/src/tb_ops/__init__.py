@@ -8,16 +8,11 @@ from typing import NamedTuple
 
 import torch
 
-from ._build import TORCH_MINOR, VERSION
+from ._build import VERSION, extension_folder
 
-_installed = ".".join(torch.__version__.split("+")[0].split(".")[:2])
-if _installed != TORCH_MINOR:
-    raise ImportError(
-        f"tb-ops {VERSION} was built for torch {TORCH_MINOR}, but torch {torch.__version__} is installed: "
-        f"pip install 'torch=={TORCH_MINOR}.*', or a tb-ops built for torch {_installed}"
-    )
+__path__.insert(0, extension_folder(torch.__version__))
 
-from . import _core, _frames, _late_warnings, _origin  # noqa: E402 (only once the version is known to fit)
+from . import _core, _frames, _late_warnings, _origin  # noqa: E402 (_core is in the folder of this torch)
 from ._core import set_sync_debug_mode, sync_debug_mode  # noqa: E402
 from .fallback_stats import (  # noqa: E402
     Fallback,

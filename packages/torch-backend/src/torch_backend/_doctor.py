@@ -46,7 +46,7 @@ def _torch_facts() -> dict[str, str]:
     ]
     return {
         "torch": f"{torch.__version__} in {os.path.dirname(torch.__file__)}",
-        "torch-backend": f"{_build.VERSION}, built for torch {_build.TORCH_MINOR}",
+        "torch-backend": f"{_build.VERSION}, built for torch {', '.join(_build.torch_minors())}",
         "PrivateUse1 is named": torch._C._get_privateuse1_backend_name(),
         "other backends": ", ".join(others) or "none",
         "loads with torch": "no: TORCH_DEVICE_BACKEND_AUTOLOAD=" + os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"]

@@ -9,8 +9,9 @@ import warnings
 import torch
 from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
+import torch_backend
 from torch_backend import _state
-from torch_backend._build import TORCH_MINOR, VERSION
+from torch_backend._build import extension_folder
 
 _UNNAMED = "privateuseone"
 _done = False
@@ -67,12 +68,7 @@ def _warn(text: str) -> None:
 
 
 def _load_core() -> None:
-    installed = ".".join(torch.__version__.split(".")[:2])
-    if installed != TORCH_MINOR:
-        raise ImportError(
-            f"torch-backend {VERSION} was built for torch {TORCH_MINOR}, but torch {torch.__version__} is installed: "
-            f"pip install 'torch=={TORCH_MINOR}.*', or a torch-backend built for torch {installed}."
-        )
+    torch_backend.__path__.insert(0, extension_folder(torch.__version__))  # _core is in the folder of this torch
     from torch_backend import _compilers, _core, _dlpack, _modes
 
     _core._connect()

@@ -1,2 +1,0 @@
-VERSION: str
-TORCH_MINOR: str

@@ -1,0 +1,122 @@
+"""The packages' wheels, built where their sources changed, and joined so that one wheel serves several torches."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import os
+import pathlib
+import shutil
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+
+import nox
+
+from building.environments import Environment, Target, Wheel, locked
+from building.packages import ROOT, Package, requirement_name
+
+WHEELHOUSE = ROOT / "wheelhouse"
+_OLDEST_DATE = (1980, 1, 1, 0, 0, 0)  # of the files in a joined wheel, which so depends on its contents only
+
+
+def build_environment(
+    session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target | None = None
+) -> Environment:
+    """The environment in which `package` is built. It has the build requirements of all packages of its kind.
+
+    There are two kinds: packages that link torch, and the others.
+    """
+    torch = package.links_torch
+    requirements = {
+        requirement
+        for package in packages.values()
+        if package.links_torch == torch
+        for requirement in package.build_requirements
+        if requirement_name(requirement) != "torch"
+    }
+    environment = Environment("build-torch" if torch else "build", target, torch=torch)
+    return environment.prepare(session, sorted(requirements))
+
+
+def wheel(
+    session: nox.Session, packages: Mapping[str, Package], package: Package, torch_minors: Sequence[str] = ()
+) -> Wheel:
+    """The package's wheel from wheelhouse/, with extensions for these minor versions of torch.
+
+    Arguments:
+        torch_minors: by default only the one on which sessions run. A package that does not link torch has one wheel.
+    """
+    minors = list(torch_minors) or [Target().torch]
+    if not package.links_torch or len(minors) == 1:
+        return _built(session, packages, package, Target(torch=minors[0]))
+    parts = [_built(session, packages, package, Target(torch=minor)) for minor in minors]
+    digest = hashlib.sha256("".join(part.digest for part in parts).encode()).hexdigest()
+    place = WHEELHOUSE / "joined" / package.name
+    with locked(f"wheel-joined-{package.name}"):
+        path = place / digest[:16] / parts[0].path.name
+        if not path.exists():
+            shutil.rmtree(place, ignore_errors=True)
+            path.parent.mkdir(parents=True)
+            join([part.path for part in parts], path)
+    return Wheel(package, path, digest)
+
+
+def _built(session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target) -> Wheel:
+    """A wheel for one torch; built if its sources, shared/, or torch have changed.
+
+    The build folder build/<package> is kept, so that a rebuild compiles only what changed.
+    """
+    environment = build_environment(session, packages, package, target)
+    torch = environment.version_of("torch") if package.links_torch else ""
+    digest = package.digest(f"{sys.implementation.cache_tag} {package.build_requirements} {torch}")
+    name = package.name + target.suffix(package.links_torch)
+    place = WHEELHOUSE / name
+    with locked(f"wheel-{name}"):
+        found = list((place / digest[:16]).glob("*.whl"))
+        if not found:
+            session.log(f"building {name}")
+            scratch = place / "unfinished"
+            shutil.rmtree(place, ignore_errors=True)
+            environment.run(
+                session,
+                *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
+                *("-C", f"build-dir={ROOT / 'build' / name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
+                *("-w", str(scratch), str(package.directory)),
+            )
+            scratch.rename(place / digest[:16])
+            found = list((place / digest[:16]).glob("*.whl"))
+    [path] = found
+    return Wheel(package, path, digest)
+
+
+def join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
+    """Writes the wheel with the files of all these wheels of one package, version and platform.
+
+    ValueError: they have a file in common whose contents differ.
+    """
+    contents: dict[str, tuple[bytes, int]] = {}
+    record = ""
+    for part in parts:
+        with zipfile.ZipFile(part) as archive:
+            for entry in archive.infolist():
+                if entry.filename.endswith(".dist-info/RECORD"):
+                    record = entry.filename
+                    continue
+                new = (archive.read(entry), entry.external_attr)
+                if contents.setdefault(entry.filename, new)[0] != new[0]:
+                    raise ValueError(f"{entry.filename} differs between {' and '.join(str(path) for path in parts)}")
+    rows = io.StringIO()
+    writer = csv.writer(rows, lineterminator="\n")
+    for name, (data, _) in contents.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        writer.writerow((name, f"sha256={digest}", len(data)))
+    writer.writerow((record, "", ""))
+    contents[record] = (rows.getvalue().encode(), 0o644 << 16)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, (data, attributes) in contents.items():
+            entry = zipfile.ZipInfo(name, _OLDEST_DATE)
+            entry.external_attr = attributes
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
