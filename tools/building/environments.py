@@ -99,9 +99,7 @@ class Environment:
                 return version
         raise LookupError(f"{project} is not installed in {self.path}; remove that folder and run the session again")
 
-    def prepare(
-        self, session: nox.Session, requirements: Sequence[str], wheels: Sequence[Wheel] = ()
-    ) -> Environment:
+    def prepare(self, session: nox.Session, requirements: Sequence[str], wheels: Sequence[Wheel] = ()) -> Environment:
         """Brings the environment to exactly these requirements and wheels (and what they declare)."""
         return self._prepare(session, requirements, wheels, prepare_torch(session, self.target) if self.torch else None)
 

@@ -1,6 +1,6 @@
 """The minor versions of torch that the packages support, and the one on which sessions run.
 
-The range stands in the pyproject.toml of each package that links torch. All have the same.
+The range is written in the pyproject.toml of each package that links torch. All have the same.
 """
 
 from __future__ import annotations
@@ -12,39 +12,38 @@ import re
 import subprocess
 import tomllib
 import urllib.request
+from collections.abc import Iterable
 
 import nox
 
-from building.packages import ROOT
-
-_RANGE = re.compile(r"torch>=2\.(\d+),<2\.(\d+)")
+from building.packages import ROOT, requirement_name
 
 
-def torch_requirement(root: pathlib.Path = ROOT) -> str:
-    """What the packages declare: "torch>=2.13,<2.16". ValueError: they differ, or it is no such range."""
-    found = {}
+def supported_minors(root: pathlib.Path = ROOT) -> list[str]:
+    """The minor versions that the packages declare: torch>=2.13,<2.16 gives 2.13, 2.14 and 2.15.
+
+    ValueError: the packages declare different versions, or it is no such range.
+    """
+    found: dict[str, pathlib.Path] = {}
     for path in sorted((root / "packages").glob("*/pyproject.toml")):
         text = tomllib.loads(path.read_text())
         for requirement in (*text["build-system"]["requires"], *text["project"].get("dependencies", ())):
-            if re.match(r"torch\b(?!-)", requirement):
+            if requirement_name(requirement) == "torch":
                 found.setdefault(requirement, path)
-    if len(found) != 1:
+    ranges = [re.fullmatch(r"torch>=2\.(\d+),<2\.(\d+)", requirement) for requirement in found]
+    if len(ranges) != 1 or ranges[0] is None:
         written = "; ".join(f"{requirement} in {path.relative_to(root)}" for requirement, path in found.items())
-        raise ValueError(f"the packages declare different versions of torch: {written}. Write the same range in all")
-    [requirement] = found
-    if not _RANGE.fullmatch(requirement):
-        raise ValueError(f"{requirement!r} is not of the form torch>=2.A,<2.B")
-    return requirement
+        raise ValueError(f"the packages should declare one range torch>=2.A,<2.B, but they declare {written}")
+    first, end = map(int, ranges[0].groups())
+    return [f"2.{number}" for number in range(first, end)]
 
 
-def supported_minors(requirement: str) -> tuple[str, ...]:
-    """The minor versions in a range: "torch>=2.13,<2.16" gives 2.13, 2.14 and 2.15."""
-    match = _RANGE.fullmatch(requirement)
-    assert match is not None
-    return tuple(f"2.{minor}" for minor in range(int(match[1]), int(match[2])))
+def in_order(minors: Iterable[str]) -> list[str]:
+    """Minor versions, the oldest first: 2.9 comes before 2.10."""
+    return sorted(minors, key=lambda minor: [int(part) for part in minor.split(".")])
 
 
-MINORS = supported_minors(torch_requirement())
+MINORS = supported_minors()
 OLDEST = MINORS[0]
 
 

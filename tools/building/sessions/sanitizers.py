@@ -20,6 +20,7 @@ from building.testing import (
     everything,
     run_all,
 )
+from building.wheels import build_environment
 
 # The packages whose C++ tests run under sanitizers: all that do not use torch.
 SANITIZED = ["tb-device", "tb-stream", "tb-allocator", "tb-generator"]

@@ -6,7 +6,7 @@ from . import _core
 
 _core._connect()
 
-from .generator import (  # noqa: E402 (the generators need the connected extension)
+from .generator import (
     DEFAULT_SEED,
     Generator,
     default_generator,

@@ -10,11 +10,12 @@ import torch
 
 from ._build import VERSION, extension_folder
 
+# This comes before the imports of _core, which is in the folder of this torch.
 __path__.insert(0, extension_folder(torch.__version__))
 
-from . import _core, _frames, _late_warnings, _origin  # noqa: E402 (_core is in the folder of this torch)
-from ._core import set_sync_debug_mode, sync_debug_mode  # noqa: E402
-from .fallback_stats import (  # noqa: E402
+from . import _core, _frames, _late_warnings, _origin
+from ._core import set_sync_debug_mode, sync_debug_mode
+from .fallback_stats import (
     Fallback,
     fallback_budget,
     fallback_mode,
@@ -25,7 +26,7 @@ from .fallback_stats import (  # noqa: E402
     reset_fallbacks,
     set_fallback_mode,
 )
-from .headers import get_include  # noqa: E402
+from .headers import get_include
 
 _core._connect()
 _core.set_kernel_folder(str(pathlib.Path(__file__).parent / "device_kernels"))

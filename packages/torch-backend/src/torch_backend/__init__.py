@@ -20,10 +20,10 @@ def _autoload() -> None:
         print(f"torch_backend: not registered, torch.device('tb') will be unknown: {error!r}", file=sys.stderr)
 
 
-import torch  # noqa: E402, F401  (loads this backend by itself unless TORCH_DEVICE_BACKEND_AUTOLOAD=0)
+import torch  # noqa: F401  (loads this backend by itself unless TORCH_DEVICE_BACKEND_AUTOLOAD=0)
 
-from torch_backend._build import VERSION as __version__  # noqa: E402
-from torch_backend._doctor import doctor  # noqa: E402
+from torch_backend._build import VERSION as __version__
+from torch_backend._doctor import doctor
 
 _autoload()
 
