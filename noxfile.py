@@ -155,7 +155,7 @@ def adapters(session: nox.Session) -> None:
 
 @nox.session
 def schemas(session: nox.Session) -> None:
-    """Generate from the operator schemas of torch 2.11 to 2.15 and check it. `-- 2.14` for one. Downloads 500 MB.
+    """Generate from the operator schemas of torch from 2.11 on and check it. `-- MINOR...` for some. Downloads 500 MB.
 
     `-- installed`: those of the torch that the environments have, without a download.
     """
@@ -169,7 +169,7 @@ def schemas(session: nox.Session) -> None:
 
 @nox.session(name="autocast-drift")
 def autocast_drift(session: nox.Session) -> None:
-    """Which autocast rules changed between torch 2.11 and 2.15. `-- 2.13 2.14` for some. Downloads 500 MB."""
+    """Which autocast rules changed since torch 2.11. `-- MINOR...` for some versions. Downloads 500 MB."""
     environment = component_environment(session, PACKAGES["tb-amp"])
     folders = [schema_folder(session, environment, minor) for minor in session.posargs or SCHEMAS]
     environment.run(session, "python", "-m", "tb_amp.drift", *map(str, folders))
@@ -223,6 +223,7 @@ def lint(session: nox.Session) -> None:
         ["words.py"],
         ["environment.py"],
         ["named_files.py"],
+        ["torch_minors.py"],
     ):
         environment.run(session, "python", str(CHECKS / checker[0]), *checker[1:])
 

@@ -16,7 +16,7 @@ _OUTSIDE_THE_WHEEL = {"tests", "testing", "build", "__pycache__", ".pytest_cache
 
 
 def requirement_name(requirement: str) -> str:
-    """The normalized project name of a requirement: "Torch == 2.13.*" gives "torch"."""
+    """The normalized project name of a requirement: "Torch == 2.*" gives "torch"."""
     match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
     if match is None:
         raise ValueError(f"{requirement!r} is not a requirement: it should start with a project name")

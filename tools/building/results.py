@@ -82,7 +82,7 @@ def read_report(reports: pathlib.Path, name: str) -> tuple[int, int] | None:
 
 
 def minor(version: str) -> str:
-    """The minor version: "2.14.1+cu130" gives "2.14"; "" gives ""."""
+    """The minor version: "3.11.7+local" gives "3.11"; "" gives ""."""
     return ".".join(version.split("+")[0].split(".")[:2])
 
 

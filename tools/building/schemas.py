@@ -13,6 +13,7 @@ from building.environments import Environment, prepare_torch
 from building.packages import ROOT
 
 _HEADER = "torch/include/ATen/autocast_mode.h"
+_WANTED = ("torchgen/", _HEADER, "torch/include/ATen/ops/linalg_matrix_sqrth.h")  # the last: see tb_amp.drift
 
 
 def schema_folder(session: nox.Session, environment: Environment, minor: str) -> pathlib.Path:
@@ -30,7 +31,7 @@ def schema_folder(session: nox.Session, environment: Environment, minor: str) ->
         [downloaded] = pathlib.Path(scratch).glob("torch-*.whl")
         unpacked = pathlib.Path(scratch) / "unpacked"
         with zipfile.ZipFile(downloaded) as archive:
-            wanted = [name for name in archive.namelist() if name.startswith("torchgen/") or name == _HEADER]
+            wanted = [name for name in archive.namelist() if name.startswith(_WANTED)]
             archive.extractall(unpacked, wanted)
         target = place / downloaded.name.split("-")[1]
         shutil.copytree(unpacked, target, dirs_exist_ok=True)

@@ -20,6 +20,7 @@ STUBGEN = "pybind11-stubgen==3.0.*"
 EVERYTHING = [PYTEST, XDIST, "numpy", "expecttest", "matplotlib", "tqdm", STUBGEN]
 # docs/new-device.md builds a driver and its wheel without a network; docs/custom-operators.md generates code.
 EVERYTHING += ["meson-python==0.22.*", "meson>=1.5", "ninja", "pyyaml"]
+EVERYTHING += ["nox"]  # tests of tools/building
 
 PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "pytest_plugins.tests_on_cpu"]
 PYTEST_ARGUMENTS += ["-p", "pytest_plugins.strict_skips", "--strict-skips", "tests/expected_skips.txt"]

@@ -3,8 +3,8 @@
 // tied weights are separated and optimizers keep the old parameters.
 //
 // The operator that decides whether two types are compatible gets a kernel, and the hooks behind set_data are wrapped.
-// Both do as PyTorch's for every pair without a tb tensor. Written for torch 2.13. This file can be removed when
-// PyTorch adds PrivateUse1 to the list.
+// Both do as PyTorch's for every pair without a tb tensor. This file can be removed when PyTorch adds PrivateUse1
+// to the list.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/VariableHooksInterface.h>
 #include <torch/csrc/autograd/variable.h>

@@ -22,7 +22,7 @@ REQUIRED = (11, 12)  # minor versions that have to be there
 def python_matrix(session: nox.Session) -> None:
     """The packages without torch on each CPython from 3.11 on. `-- FOLDER...` for others than those of PATH and pyenv.
 
-    `--torch 2.14`: those with torch instead, beside that torch.
+    `--torch MINOR`: those with torch instead, beside that torch.
     """
     parser = argparse.ArgumentParser(prog="nox -s python-matrix --", description=python_matrix.__doc__)
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="a folder that contains a python3")

@@ -20,7 +20,7 @@ LINKED = [package for package in PACKAGES.values() if package.links_torch]
 
 def _arguments(session: nox.Session) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="nox -s torch-matrix --", description=torch_matrix.__doc__)
-    parser.add_argument("minors", nargs="*", metavar="MINOR", help=f"such as 2.14 (default: {' '.join(MINORS)})")
+    parser.add_argument("minors", nargs="*", metavar="MINOR", help=f"a minor version (default: {' '.join(MINORS)})")
     parser.add_argument("--try", action="store_true", dest="attempt", help="also minors beyond the supported range")
     parser.add_argument("--short", action="store_true", help="tb-amp's tests, the doctor and 20 steps only")
     parser.add_argument("--record", action="store_true", help=f"write the results to {RECORDED.relative_to(ROOT)}")
@@ -34,7 +34,7 @@ def _arguments(session: nox.Session) -> argparse.Namespace:
 
 @nox.session(name="torch-matrix")
 def torch_matrix(session: nox.Session) -> None:
-    """One set of wheels beside each torch: tests, conformance, demo. `-- 2.14 2.15`, `--short`, `--try 2.16`.
+    """One set of wheels beside each torch: tests, conformance, demo. `-- MINOR...`, `--short`, `--try`.
 
     The wheels have extensions for the oldest supported torch and for those that are named.
     """

@@ -23,6 +23,8 @@ LISTS = {
     "AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE": "fp32_append_dtype",
     "AT_FORALL_PROMOTE": "promote",
 }
+# Operators with a rule that is in no list; a torch that has such an operator has a header of its name.
+BESIDE_THE_LISTS = {"fp32": ["linalg_matrix_sqrth"]}
 _NO_OPERATORS = {"AT_FORALL_DEPRECATED_AUTOCAST_BACKENDS"}  # names of devices
 
 
@@ -41,6 +43,14 @@ def read_header(text: str) -> Rules:
     if not found:
         raise ValueError("there is no #define AT_FORALL_...(_): this is no ATen/autocast_mode.h of torch 2.5 or later")
     return found
+
+
+def read_torch(header: pathlib.Path) -> Rules:
+    """The rules of the torch that has this autocast_mode.h. ValueError: as read_header."""
+    rules = read_header(header.read_text())
+    for policy, names in BESIDE_THE_LISTS.items():
+        rules[policy] += [name for name in names if (header.parent / "ops" / f"{name}.h").exists()]
+    return rules
 
 
 def unknown_lists(rules: Rules) -> list[str]:
@@ -62,10 +72,10 @@ def compare(before: Rules, after: Rules) -> list[tuple[str, str, str]]:
 def _find(place: pathlib.Path) -> tuple[str, Rules]:
     """The name of a torch or header for the report, and its rules."""
     if place.is_file():
-        return str(place), read_header(place.read_text())
+        return str(place), read_torch(place)
     for inside in ("torch/include", "include", "."):
         if (place / inside / HEADER).is_file():
-            return place.name, read_header((place / inside / HEADER).read_text())
+            return place.name, read_torch(place / inside / HEADER)
     raise FileNotFoundError(
         f"{place}: no {HEADER} under torch/include or include. Name a header, or the folder of a torch"
     )

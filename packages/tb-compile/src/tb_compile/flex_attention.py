@@ -31,7 +31,7 @@ _AUTOCAST: Any = torch._C._dispatch_key_parse("AutocastPrivateUse1")
 
 @functools.cache
 def allow() -> None:
-    """Makes PyTorch accept tb, which is not on its list of devices (2.13 to 2.15), also under autocast."""
+    """Makes PyTorch accept tb, which is not on its list of devices, also under autocast."""
     public: Any = importlib.import_module("torch.nn.attention.flex_attention")  # not the function of its name
     stock = public._validate_device
 

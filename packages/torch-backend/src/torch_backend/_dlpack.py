@@ -1,7 +1,7 @@
 """Tensor.__dlpack_device__ for tb.
 
-torch compares the device type with the string "privateuse1", which a renamed backend never has, and raises ValueError
-(torch 2.13 to 2.15). This file can be removed when `torch.ones(1, device="tb").__dlpack_device__()` works without it:
+torch compares the device type with the string "privateuse1", which a renamed backend never has, and raises ValueError.
+This file can be removed when `torch.ones(1, device="tb").__dlpack_device__()` works without it:
 tests/test_dlpack.py fails then.
 """
 

@@ -1,7 +1,7 @@
 """Fake convolutions of tb have the memory format of the real ones, which is the CPU's.
 
 PyTorch predicts the memory format from the device's name, and predicts contiguous results for devices that it does not
-know (torch 2.13 to 2.15). Compiled code would read the real results with wrong strides.
+know. Compiled code would read the real results with wrong strides.
 """
 
 from __future__ import annotations

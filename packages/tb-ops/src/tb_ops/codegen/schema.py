@@ -21,7 +21,7 @@ def native_directory() -> pathlib.Path:
     """
     spec = importlib.util.find_spec("torchgen")
     if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError("torchgen is not installed; it comes with torch: pip install 'torch==2.13.*'")
+        raise FileNotFoundError("torchgen is not installed; it comes with torch: pip install torch")
     found = pathlib.Path(next(iter(spec.submodule_search_locations))) / "packaged" / "ATen" / "native"
     if not (found / "native_functions.yaml").is_file():
         raise FileNotFoundError(f"no native_functions.yaml in {found}; this torch carries no operator schema")

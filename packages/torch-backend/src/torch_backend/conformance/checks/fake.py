@@ -102,7 +102,7 @@ def fake(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterato
         else:
             real, predicted = attempt(device, _real(op, sample, device)), attempt(device, _fake(op, sample, device))
             observation.problem = _disagreement(real, predicted)
-            if isinstance(predicted.error, DataDependentOutputException):  # since 2.14 fake CPU tensors remember values
+            if isinstance(predicted.error, DataDependentOutputException):  # newer fake CPU tensors remember values
                 observation.problem, observation.vacuous = None, f"PyTorch predicts nothing: {predicted.error}"
             by_name = op.name in BY_NAME and real.error is None and predicted.error is None
             if observation.problem and by_name and not _disagreement(real, predicted_for_cpu, devices=False):

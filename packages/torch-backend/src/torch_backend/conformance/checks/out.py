@@ -62,8 +62,8 @@ VARIANTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 # Variants for which the CPU sometimes raises. Then the device must raise the same type.
 ERRORS_COUNT = {"out of another dtype", "out to be resized"}
 
-# Some kernels of PyTorch treat such an out= as contiguous and write outside of it (tril, triu and lu_unpack of torch
-# 2.13 on batches). They write into the spare memory, where it does no harm and is noticed.
+# Some kernels of PyTorch treat such an out= as contiguous and write outside of it (tril, triu and lu_unpack
+# on batches). They write into the spare memory, where it does no harm and is noticed.
 SPARE_ELEMENTS = 4096
 
 

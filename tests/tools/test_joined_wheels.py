@@ -1,0 +1,100 @@
+"""Wheels for several torches are joined to one, and results of runs are recorded."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from building.results import Results, read_report, record
+from building.wheels import join
+
+WHEEL = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+METADATA = "Metadata-Version: 2.1\nName: example\nVersion: 1.0\n"
+
+
+def make_wheel(folder: pathlib.Path, minor: str, **files: str) -> pathlib.Path:
+    folder.mkdir()
+    path = folder / "example-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("example/__init__.py", files.get("init", "name = 'example'\n"))
+        archive.writestr(f"example/torch-{minor}/part.py", f"minor = {minor!r}\n")
+        archive.writestr("example-1.0.dist-info/METADATA", METADATA)
+        archive.writestr("example-1.0.dist-info/WHEEL", WHEEL)
+        archive.writestr("example-1.0.dist-info/RECORD", "not that of the joined wheel")
+    return path
+
+
+def test_the_joined_wheel_has_all_files_and_a_record_of_them(tmp_path: pathlib.Path) -> None:
+    parts = [make_wheel(tmp_path / minor, minor) for minor in ("2.13", "2.14")]
+    joined = tmp_path / parts[0].name
+    join(parts, joined)
+    with zipfile.ZipFile(joined) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    assert {"example/torch-2.13/part.py", "example/torch-2.14/part.py", "example/__init__.py"} < set(contents)
+    rows = list(csv.reader(contents["example-1.0.dist-info/RECORD"].decode().splitlines()))
+    assert {name for name, _, _ in rows} == set(contents)
+    for name, digest, size in rows:
+        if not name.endswith("RECORD"):
+            expected = base64.urlsafe_b64encode(hashlib.sha256(contents[name]).digest()).rstrip(b"=").decode()
+            assert (digest, size) == (f"sha256={expected}", str(len(contents[name])))
+
+
+def test_pip_installs_a_joined_wheel(tmp_path: pathlib.Path) -> None:
+    parts = [make_wheel(tmp_path / minor, minor) for minor in ("2.13", "2.14")]
+    joined = tmp_path / parts[0].name
+    join(parts, joined)
+    options = ["-q", "--no-index", "--target", str(tmp_path / "target")]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(joined)], check=True)
+    assert (tmp_path / "target/example/torch-2.14/part.py").read_text() == "minor = '2.14'\n"
+
+
+def test_the_same_wheels_give_the_same_joined_wheel(tmp_path: pathlib.Path) -> None:
+    parts = [make_wheel(tmp_path / minor, minor) for minor in ("2.13", "2.14")]
+    for name in ("first", "second"):
+        join(parts, tmp_path / name)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+def test_wheels_that_differ_in_a_common_file_are_not_joined(tmp_path: pathlib.Path) -> None:
+    parts = [make_wheel(tmp_path / "2.13", "2.13"), make_wheel(tmp_path / "2.14", "2.14", init="name = 'other'\n")]
+    with pytest.raises(ValueError, match=r"example/__init__\.py differs between"):
+        join(parts, tmp_path / "joined.whl")
+    assert not (tmp_path / "joined.whl").exists()
+
+
+def test_a_report_of_pytest_is_counted(tmp_path: pathlib.Path) -> None:
+    suite = '<testsuite tests="10" skipped="2" failures="1" errors="1"/>'
+    (tmp_path / "tb-ops.xml").write_text(f"<testsuites>{suite}</testsuites>")
+    assert read_report(tmp_path, "tb-ops") == (6, 2)
+    assert read_report(tmp_path, "tb-amp") is None
+
+
+def test_a_report_of_the_conformance_is_counted(tmp_path: pathlib.Path) -> None:
+    checks = {"forward": {"passed": 5, "xfailed": 1, "failed": 0}, "out": {"passed": 2, "xfailed": 0, "failed": 3}}
+    (tmp_path / "conformance.json").write_text(json.dumps({"checks": checks}))
+    assert read_report(tmp_path, "conformance") == (8, 3)
+
+
+def results(torch: str, python: str, passed: int) -> Results:
+    made = Results("unused", python)
+    made.torch, made.counts = torch, {"tb-amp": (passed, 0)}
+    return made
+
+
+def test_a_new_result_replaces_that_of_the_same_minor_versions(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "compatibility.json"
+    record([results("2.14.0+cpu", "3.11.7", 1), results("", "3.12.1", 2), results("2.9.0", "3.11.7", 3)], path)
+    record([results("2.14.1+cu130", "3.11.8", 4)], path)
+    rows = json.loads(path.read_text())
+    assert [(row["torch"], row["python"], row["counts"]["tb-amp"]["passed"]) for row in rows] == [
+        ("2.9.0", "3.11.7", 3),
+        ("2.14.1+cu130", "3.11.8", 4),
+        ("", "3.12.1", 2),
+    ]
