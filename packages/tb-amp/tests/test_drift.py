@@ -33,6 +33,10 @@ def test_added_removed_and_moved_rules_are_reported(tmp_path: pathlib.Path, caps
     changed = tmp_path / "9.9.0" / "torch" / "include" / drift.HEADER
     changed.parent.mkdir(parents=True)
     changed.write_text(text)
+    for name in (name for names in drift.BESIDE_THE_LISTS.values() for name in names):
+        if (HEADER.parent / "ops" / f"{name}.h").exists():
+            (changed.parent / "ops").mkdir(exist_ok=True)
+            (changed.parent / "ops" / f"{name}.h").write_text("")
     assert drift.main([str(HEADER), str(tmp_path / "9.9.0")]) == 0
     report = capsys.readouterr().out
     assert "to 9.9.0: 3 of" in report
@@ -42,6 +46,18 @@ def test_added_removed_and_moved_rules_are_reported(tmp_path: pathlib.Path, caps
         "| cross | promote | fp32 |",
     ]
     assert drift.main([str(changed)]) == 1, "it is not what tb-amp was built with"
+
+
+def test_a_rule_beside_the_lists_is_found_by_the_operator_s_header(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for version in ("9.8.0", "9.9.0"):
+        header = tmp_path / version / "include" / drift.HEADER
+        (header.parent / "ops").mkdir(parents=True)
+        header.write_text(HEADER.read_text())
+    (header.parent / "ops" / "linalg_matrix_sqrth.h").write_text("")
+    assert drift.main([str(tmp_path / "9.8.0"), str(tmp_path / "9.9.0")]) == 0
+    assert "| linalg_matrix_sqrth | none | fp32 |" in capsys.readouterr().out
 
 
 def test_a_list_that_tb_amp_does_not_expand_is_a_failure(
