@@ -1,8 +1,8 @@
 """Every task that a person or CI runs: `nox -l` lists them, the README explains the first two.
 
 Needs Python 3.11, pip and a C++20 compiler. Sessions share the environments and the wheelhouse that tools/building
-describes; what is tested is always the wheel of the sources as they are now. The sessions that measure and those under
-sanitizers are in tools/building/sessions.
+describes; what is tested is always the wheel of the sources as they are now. The sessions that measure, those under
+sanitizers and drift are in tools/building/sessions.
 """
 
 from __future__ import annotations

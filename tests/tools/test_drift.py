@@ -84,7 +84,7 @@ def test_a_virtual_function_that_cannot_be_read_is_an_error() -> None:
 
 def test_headers_alone_give_interfaces_macros_and_files(tmp_path: pathlib.Path) -> None:
     for name, text in {
-        "c10/core/Allocator.h": "namespace c10 { struct Allocator { virtual void *allocate(size_t n) = 0; }; }",
+        "c10/core/Allocator.h": "namespace c10 { struct Allocator { virtual void *allocate(size_t) = 0; }; }",
         "c10/core/CachingDeviceAllocator.h": "namespace c10 { struct DeviceAllocator : public c10::Allocator {}; }",
         "torch/csrc/distributed/c10d/Backend.hpp": "#define C10D_BACKEND_HAS_HOOKS 1\n#define C10D_OTHER 1\n",
         "ATen/ops/add.h": "",
@@ -186,7 +186,9 @@ def test_classes_and_declarations_that_change_are_named() -> None:
     ]
 
 
-def test_the_report_writes_a_page_and_a_summary(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_writes_a_page_and_a_summary(
+    tmp_path: pathlib.Path, ours: list[Subclass], capsys: pytest.CaptureFixture[str]
+) -> None:
     files = [str(RECORDED / f"torch-{minor}.json") for minor in ("2.13", "2.15")]
     program.main(["report", str(tmp_path), *files])
     page, printed = (tmp_path / "2.13-2.15.md").read_text(), capsys.readouterr().out
@@ -196,14 +198,24 @@ def test_the_report_writes_a_page_and_a_summary(tmp_path: pathlib.Path, capsys: 
         assert "torch.bcomplex32" in text
         assert "built without CUDA" in text
     assert "| new | `torch.bcomplex32` |" in page
-    assert "22 classes" in printed
+    assert f"{len(ours)} classes" in printed
 
 
-def test_recorded_facts_are_what_the_program_writes(tmp_path: pathlib.Path, versions: dict[str, Facts]) -> None:
-    files = [RECORDED / f"torch-{minor}.json" for minor in versions]
-    assert program.main(["cut", str(tmp_path), *map(str, files)]) == 0
-    for file in files:
-        assert (tmp_path / file.name).read_text() == file.read_text()
+def test_a_cut_keeps_what_differs_and_a_few_of_the_others(tmp_path: pathlib.Path) -> None:
+    same = {name: Operator("() -> Tensor", False) for name in "abcde"}
+    interfaces = {"A": Interface("a.h", ["B"], {"f(int) const": Virtual("body", "const int*")})}
+    before = Facts(
+        "1.0.0+cpu", interfaces, {**same, "old": Operator("()", False)}, {"op_db": ["a", "b", "c", "d", "y"]}
+    )
+    after = Facts("1.1.0", interfaces, {**same, "e": Operator("()", True, ("CPU",))}, {"op_db": ["a", "b", "c", "d"]})
+    before.write(tmp_path / "before.json")
+    after.write(tmp_path / "after.json")
+    assert program.main(["cut", str(tmp_path), str(tmp_path / "before.json"), str(tmp_path / "after.json")]) == 0
+    cut = [facts.load(tmp_path / f"torch-{minor}.json") for minor in ("1.0", "1.1")]
+    assert [one.interfaces for one in cut] == [interfaces, interfaces]
+    assert cut[0].operators == {name: before.operators[name] for name in ("a", "b", "c", "e", "old")}
+    assert cut[1].operators == {name: after.operators[name] for name in ("a", "b", "c", "e")}
+    assert [one.names["op_db"] for one in cut] == [["a", "b", "c", "y"], ["a", "b", "c"]]
 
 
 # ---- our overrides ---------------------------------------------------------------------------------------------------
@@ -327,6 +339,13 @@ def test_an_entry_that_some_version_does_not_have_says_which_do(versions: dict[s
     assert problem.endswith("for other versions: correct `since` and `until`")
 
 
+def test_what_a_class_of_ours_overrides_counts_for_those_that_derive_from_it(versions: dict[str, Facts]) -> None:
+    own = "struct Raw : Memory { c10::DeleterFnPtr raw_deleter() const override; };"
+    assert memory([versions["2.13"]], SOURCE.replace("}\n}\n", f"{own}\n}}\n}}\n")) == []
+    [problem] = memory([versions["2.13"]], SOURCE.replace("}\n}\n", "struct Raw : Memory {};\n}\n}\n"))
+    assert "tb::Raw does not override c10::Allocator::raw_deleter() const" in problem
+
+
 def test_a_base_that_the_program_does_not_know_is_a_problem(versions: dict[str, Facts]) -> None:
     own = overridden.subclasses({"packages/a/src/a.h": "struct A : torch::nn::Cloneable<A>, std::string {};"})
     [problem] = overridden.check(own, {}, [versions["2.13"]])
@@ -355,3 +374,5 @@ def test_the_status_is_one_if_a_problem_is_found(tmp_path: pathlib.Path, version
     planted(versions["2.13"], "c10::GeneratorImpl", "rewind()").write(bad)
     assert program.main(["report", str(tmp_path), str(good)]) == 0
     assert program.main(["report", str(tmp_path), str(bad)]) == 1
+    assert program.main(["report", str(tmp_path), str(good), str(bad)]) == 1
+    assert "- torch 2.13.0+cpu: tb::backend::Generator does not" in (tmp_path / "2.13-2.13.md").read_text()

@@ -40,14 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _report(folder: pathlib.Path, versions: Sequence[recorded.Facts]) -> int:
     ours = overridden.read_tree(ROOT)
+    problems = overridden.check(ours, overridden.read_listed(overridden.TABLE), versions)
+    folder.mkdir(parents=True, exist_ok=True)
     for before, after in itertools.pairwise(versions):
         changes = report.compare(before, after)
         page = folder / f"{before.minor}-{after.minor}.md"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(report.page(before, after, changes, ours))
+        page.write_text(report.page(before, after, changes, ours, problems))
         print(report.summary(before, after, changes, ours))
         print(f"The whole report: {page}\n")
-    problems = overridden.check(ours, overridden.read_listed(overridden.TABLE), versions)
     for problem in problems:
         print(problem)
     names = ", ".join(facts.version for facts in versions)

@@ -91,34 +91,29 @@ def load(path: pathlib.Path) -> Facts:
     return Facts(**found)
 
 
-def read_interfaces(texts: Mapping[str, str]) -> dict[str, Interface]:
-    """The classes of drift.interfaces that the texts of headers, by path, declare."""
-    found = {}
-    for header, text in texts.items():
-        source = headers.read(text)
-        for declared in source.classes:
-            if HEADERS.get(declared.name) == header:
-                scope = declared.name.rpartition("::")[0]
-                bases = [resolve(base, scope, source.aliases, HEADERS) for base in declared.bases]
-                virtuals = {f.key: Virtual(f.kind, f.returns) for f in declared.functions if f.kind != "plain"}
-                found[declared.name] = Interface(header, [base for base in bases if base in HEADERS], virtuals)
-    return found
-
-
 def record_headers(include: pathlib.Path, version: str) -> Facts:
     """What the folder of headers torch/include says."""
     texts = {header: (include / header).read_text() for header in set(HEADERS.values()) if (include / header).exists()}
-    interfaces = read_interfaces(texts)
-    files = [
-        path.relative_to(include).as_posix()
-        for root in ("ATen", "c10", "torch")
-        for path in include.glob(f"{root}/**/*.h*")
-    ]
-    names = {
+    sources = {header: headers.read(text) for header, text in texts.items()}
+    facts = Facts(version)
+    for name, header in HEADERS.items():
+        source = sources.get(header, headers.Source())
+        for declared in source.classes:
+            if declared.name == name:
+                facts.interfaces[name] = _interface(declared, header, source.aliases)
+    roots = ("ATen", "c10", "torch")
+    files = [path.relative_to(include).as_posix() for root in roots for path in include.glob(f"{root}/**/*.h*")]
+    facts.names = {
         MACROS: sorted(set(_C10D_MACRO.findall(texts.get(HEADERS["c10d::Backend"], "")))),
         HEADER_FILES: sorted(file for file in files if not _OTHER_HEADERS.search(file)),
     }
-    return Facts(version, {name: interfaces[name] for name in HEADERS if name in interfaces}, names=names)
+    return facts
+
+
+def _interface(declared: headers.Class, header: str, aliases: Mapping[str, str]) -> Interface:
+    bases = [resolve(base, declared.name.rpartition("::")[0], aliases, HEADERS) for base in declared.bases]
+    virtuals = {f.key: Virtual(f.kind, f.returns) for f in declared.functions if f.kind != "plain"}
+    return Interface(header, [base for base in bases if base in HEADERS], virtuals)
 
 
 def read_operators(text: str) -> dict[str, Operator]:

@@ -72,20 +72,37 @@ def read_tree(root: pathlib.Path) -> list[Subclass]:
 
 
 def subclasses(texts: Mapping[str, str]) -> list[Subclass]:
-    """The same in the texts of files by path."""
+    """The same in the texts of files by path. A class from which others of ours derive is part of these."""
     sources = {path: headers.read(text) for path, text in texts.items() if re.search(r"\b(class|struct)\b", text)}
-    shared = {
-        alias: name for path, s in sources.items() if not path.endswith(".cpp") for alias, name in s.aliases.items()
-    }
+    shared = {name: of for path, s in sources.items() if not path.endswith(".cpp") for name, of in s.aliases.items()}
+    in_file = {path: {one.name: (one, path) for one in source.classes} for path, source in sources.items()}
+    in_headers = {name: found for path, s in in_file.items() if not path.endswith(".cpp") for name, found in s.items()}
+    inner: set[tuple[str, str]] = set()
+
+    def collect(one: headers.Class, path: str) -> tuple[list[str], list[headers.Function]]:
+        """The bases outside of our sources, and the functions of the class and its bases within them."""
+        outside: list[str] = []
+        functions = list(one.functions)
+        known = {**in_headers, **in_file[path]}
+        for written in one.bases:
+            scope, aliases = one.name.rpartition("::")[0], {**shared, **sources[path].aliases}
+            base = resolve(written, scope, aliases, {**known, **HEADERS})
+            if base in known and base != one.name:
+                inner.add((known[base][1], base))
+                further, inherited = collect(*known[base])
+                outside += further
+                functions += inherited
+            elif base in HEADERS or base.partition("::")[0] in NAMESPACES:
+                outside.append(base)
+        return outside, functions
+
     found = []
     for path, source in sources.items():
-        for declared in source.classes:
-            scope = declared.name.rpartition("::")[0]
-            bases = [resolve(base, scope, {**shared, **source.aliases}, HEADERS) for base in declared.bases]
-            bases = [base for base in bases if base in HEADERS or base.partition("::")[0] in NAMESPACES]
+        for one in source.classes:
+            bases, functions = collect(one, path)
             if bases:
-                found.append(Subclass(declared.name, path, tuple(bases), tuple(declared.functions)))
-    return found
+                found.append(Subclass(one.name, path, tuple(bases), tuple(functions)))
+    return [subclass for subclass in found if (subclass.file, subclass.name) not in inner]
 
 
 def overrides(subclass: Subclass, key: str, others: Iterable[str]) -> bool:

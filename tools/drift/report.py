@@ -110,13 +110,17 @@ def _builds(before: Facts, after: Facts) -> str:
     return "One of the two is built without CUDA: names of CUDA's libraries are in the other only."
 
 
-def page(before: Facts, after: Facts, changes: Changes, ours: Sequence[Subclass]) -> str:
-    """The report in Markdown."""
+def page(before: Facts, after: Facts, changes: Changes, ours: Sequence[Subclass], problems: Sequence[str]) -> str:
+    """The report in Markdown, with what the check of our overrides says."""
     lines = [
         f"# What torch {after.minor} offers to a backend, compared with {before.minor}",
         "",
         f"Written by `nox -s drift -- {before.minor} {after.minor}` from torch {before.version} and {after.version}.",
         _builds(before, after),
+        "",
+        "## Our overrides",
+        "",
+        *([f"- {problem}" for problem in problems] or ["Every virtual function is overridden or listed."]),
     ]
     rows = [
         [change.interface, change.what, _code(change.name), change.detail, _state(change, after, ours)]
@@ -131,7 +135,9 @@ def page(before: Facts, after: Facts, changes: Changes, ours: Sequence[Subclass]
 
 
 def _title(kind: str) -> str:
-    return f"Operators with kernels for {kind}" if kind in AUTOCAST else kind[0].upper() + kind[1:]
+    if kind in AUTOCAST:
+        return f"Operators with kernels for {kind}"
+    return f"Entries of {kind}" if kind.endswith("_db") else kind[0].upper() + kind[1:]
 
 
 def _code(text: str) -> str:
