@@ -6,11 +6,11 @@ import os
 
 import nox
 
-from building.environments import Environment, prepare_torch
+from building.environments import Environment, Target, prepare_torch
 from building.packages import ROOT
 from building.testing import run_module
+from building.torch_versions import MINORS
 
-OLDEST, NEWEST = "2.13", "2.15"  # the minor versions that are supported
 FOLDER = ROOT / "build" / "drift"
 
 
@@ -20,11 +20,11 @@ def drift(session: nox.Session) -> None:
 
     Fails if a virtual function of a class that ours derive from is neither overridden nor listed as left out.
     """
-    minors = session.posargs or [OLDEST, NEWEST]
+    minors = session.posargs or [MINORS[0], MINORS[-1]]
     needed = Environment("drift").prepare(session, ["numpy", "expecttest"])  # torch's databases of tests import these
     path = os.pathsep.join([str(ROOT / "tools"), str(needed.site_packages)])
     for minor in minors:
-        prepare_torch(session, minor).run(
-            session, "python", "-m", "drift", "record", str(FOLDER / f"{minor}.json"), env={"PYTHONPATH": path}
-        )
+        torch = prepare_torch(session, Target(torch=minor))
+        record = ["python", "-m", "drift", "record", str(FOLDER / f"{minor}.json")]
+        torch.run(session, *record, env={"PYTHONPATH": path})
     run_module(session, needed, "drift", "report", str(FOLDER), *(str(FOLDER / f"{minor}.json") for minor in minors))
