@@ -224,6 +224,7 @@ def lint(session: nox.Session) -> None:
         ["environment.py"],
         ["named_files.py"],
         ["torch_minors.py"],
+        ["compatibility.py", "--check"],
     ):
         environment.run(session, "python", str(CHECKS / checker[0]), *checker[1:])
 

@@ -16,7 +16,7 @@ FOLDER = ROOT / "build" / "drift"
 
 @nox.session
 def drift(session: nox.Session) -> None:
-    """What the newest supported torch offers that the oldest does not. `-- 2.13 2.14`; one version: only our overrides.
+    """What the newest supported torch offers that the oldest does not. `-- MINOR...`; one version: only our overrides.
 
     Fails if a virtual function of a class that ours derive from is neither overridden nor listed as left out.
     """
