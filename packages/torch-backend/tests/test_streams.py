@@ -70,6 +70,7 @@ def test_event_becomes_complete_with_the_work_before_it() -> None:
     side = torch.tb.Stream()
     x = torch.ones(400, device="tb")
     x + 1  # warm-up, because the first call of a kernel waits
+    torch.tb.synchronize()
     with held(side) as gate:
         with torch.tb.stream(side):
             result = x + 1
