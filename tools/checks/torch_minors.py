@@ -52,7 +52,7 @@ def mentions(root: pathlib.Path) -> list[str]:
 
 if __name__ == "__main__":
     problems = mentions(ROOT)
-    print("\n".join(problems))
     if problems:
+        print("\n".join(problems))
         sys.exit(f"{len(problems)} mentions of a version of PyTorch outside shared/torch/tb/torch_versions.h")
     print("only the listed files depend on a version of PyTorch")

@@ -34,17 +34,16 @@ template <class Function> bool find(void *library, const char *name, Function **
   return *function != nullptr;
 }
 
-// Opens the library that TB_NVRTC names, or else the one that the loader finds, or else one of NVIDIA's wheels. It
-// stays open for the life of the process.
+// Opens the library that TB_NVRTC names; if it is not set, the one that the loader finds, or else one of NVIDIA's
+// wheels. It stays open for the life of the process.
 const Library &library() {
   static const Library found = [] {
-    std::vector<std::string> names;
-    if (const char *given = std::getenv("TB_NVRTC"); given && *given) names.push_back(given);
-    for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) names.push_back(name);
+    std::vector<std::string> names{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
     // PyTorch's wheels with CUDA depend on NVIDIA's wheels. Those put the library beside our package, where no loader
     // looks.
     for (const char *wheel : {"cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12"})
       names.push_back(header_folder() + "/../../nvidia/" + wheel);
+    if (const char *given = std::getenv("TB_NVRTC"); given && *given) names = {given};
     std::string tried;
     for (const std::string &name : names) {
       void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
