@@ -34,5 +34,5 @@ def release(session: nox.Session) -> None:
     }
     tasks |= {f"torch {minor}": functools.partial(steps.try_torch, session, minor, driver) for minor in minors}
     for version in steps.versions_out_of_range():
-        tasks[f"torch {version}"] = functools.partial(steps.try_other_torch, session, version)
+        tasks[f"torch {version}"] = functools.partial(steps.try_other_torch, session, version, minors)
     run_all(session, tasks)
