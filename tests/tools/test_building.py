@@ -47,8 +47,9 @@ def test_the_digest_changes_with_a_new_or_renamed_file_and_with_the_torch_versio
     assert len(digests) == 4
 
 
-def test_the_digest_ignores_tests_and_build_leftovers(tree: pathlib.Path) -> None:
+def test_the_digest_ignores_tests_the_changelog_and_build_leftovers(tree: pathlib.Path) -> None:
     before = package(tree).digest("")
+    (tree / "packages/tb-one/CHANGELOG.md").write_text("# Changelog\n")
     (tree / "packages/tb-one/tests/test_it.py").write_text("# changed\n")
     for leftover in ("build/core.o", "__pycache__/a.pyc", ".mesonpy-abc/x"):
         path = tree / "packages/tb-one" / leftover

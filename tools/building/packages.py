@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Folders that are not part of a wheel. A change there must not cause a new build.
+# Folders and files that are not part of a wheel. A change there must not cause a new build.
 _OUTSIDE_THE_WHEEL = {"tests", "testing", "build", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+_OUTSIDE_THE_WHEEL |= {"CHANGELOG.md"}
 
 
 def requirement_name(requirement: str) -> str:
