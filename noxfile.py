@@ -2,7 +2,7 @@
 
 Needs Python 3.11, pip and a C++20 compiler. Sessions share the environments and the wheelhouse that tools/building
 describes; what is tested is always the wheel of the sources as they are now. The sessions that measure, those under
-sanitizers and drift are in tools/building/sessions.
+sanitizers, drift and release are in tools/building/sessions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from building.archives import check_archive  # noqa: E402
 from building.environments import Environment  # noqa: E402
 from building.packages import Package  # noqa: E402
 from building.schemas import installed_schema_folder, schema_folder  # noqa: E402
-from building.sessions import benchmarks, drift, pythons, sanitizers, torches  # noqa: E402, F401 - importing them defines their sessions
+from building.sessions import benchmarks, drift, pythons, release, sanitizers, torches  # noqa: E402, F401 - importing them defines their sessions
 from building.testing import (  # noqa: E402
     PACKAGES,
     PYTEST,

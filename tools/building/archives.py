@@ -16,15 +16,24 @@ from building.packages import ROOT, Package
 from building.wheels import build_environment, wheel
 
 
+def source_archive(
+    session: nox.Session, packages: Mapping[str, Package], package: Package, folder: pathlib.Path
+) -> pathlib.Path:
+    """Writes the source archive of what is committed to this folder."""
+    environment = build_environment(session, packages, package)
+    script = "import sys; from mesonpy import build_sdist; print(build_sdist(sys.argv[1]))"
+    with session.chdir(package.directory):
+        environment.run(session, "python", "-c", script, str(folder), silent=True)
+    [archive] = folder.glob(f"{package.module}-*.tar.gz")
+    return archive
+
+
 def check_archive(session: nox.Session, packages: Mapping[str, Package], package: Package) -> None:
     """Writes the source archive to build/sdist. A wheel that is built from it must have the tree's wheel's files."""
     environment = build_environment(session, packages, package)
     with tempfile.TemporaryDirectory() as scratch:
         place = pathlib.Path(scratch)
-        script = "import sys; from mesonpy import build_sdist; print(build_sdist(sys.argv[1]))"
-        with session.chdir(package.directory):
-            environment.run(session, "python", "-c", script, scratch, silent=True)
-        [archive] = place.glob("*.tar.gz")
+        archive = source_archive(session, packages, package, place)
         with tarfile.open(archive) as opened:
             opened.extractall(place / "unpacked", filter="data")
         [unpacked] = (place / "unpacked").iterdir()

@@ -103,6 +103,13 @@ class Environment:
         """Brings the environment to exactly these requirements and wheels (and what they declare)."""
         return self._prepare(session, requirements, wheels, prepare_torch(session, self.target) if self.torch else None)
 
+    def make_again(self, session: nox.Session) -> Environment:
+        """Makes it again without requirements, whatever was installed: with pip and, if it contains torch, torch."""
+        source = prepare_torch(session, self.target) if self.torch else None
+        with locked(f"env-{self.name}"):
+            self._create(session, source)
+        return self
+
     def _prepare(
         self, session: nox.Session, requirements: Sequence[str], wheels: Sequence[Wheel], source: Environment | None
     ) -> Environment:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import csv
 import hashlib
-import io
 import os
 import pathlib
 import shutil
@@ -14,12 +11,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 
 import nox
+from release.wheel_file import write_wheel
 
 from building.environments import Environment, Target, Wheel, locked
 from building.packages import ROOT, Package, requirement_name
 
 WHEELHOUSE = ROOT / "wheelhouse"
-_OLDEST_DATE = (1980, 1, 1, 0, 0, 0)  # of the files in a joined wheel, which so depends on its contents only
 
 
 def build_environment(
@@ -108,15 +105,4 @@ def join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
                 new = (archive.read(entry), entry.external_attr)
                 if contents.setdefault(entry.filename, new)[0] != new[0]:
                     raise ValueError(f"{entry.filename} differs between {' and '.join(str(path) for path in parts)}")
-    rows = io.StringIO()
-    writer = csv.writer(rows, lineterminator="\n")
-    for name, (data, _) in contents.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        writer.writerow((name, f"sha256={digest}", len(data)))
-    writer.writerow((record, "", ""))
-    contents[record] = (rows.getvalue().encode(), 0o644 << 16)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, (data, attributes) in contents.items():
-            entry = zipfile.ZipInfo(name, _OLDEST_DATE)
-            entry.external_attr = attributes
-            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    write_wheel(target, contents, record)
