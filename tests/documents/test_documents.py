@@ -1,6 +1,7 @@
 """The documents are right: their Python examples run, and their links lead to files.
 
-Examples that need a GPU are fenced as `py` and are not run here. The text above them says what runs them.
+Examples that need a GPU are fenced as `py` and are not run here. The text above them says what runs them. Those of
+READMEs say what they need besides their package. All of that is installed here; `nox -s release` installs only that.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import re
 
 import pytest
 from conftest import ROOT, RunPython
+from release.examples import examples
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "packages").glob("*/README.md"))]
 EXAMPLES = [
-    pytest.param(code, id=f"{page.relative_to(ROOT)}-{number}")
+    pytest.param(example.code, id=f"{page.relative_to(ROOT)}-{example.number}")
     for page in PAGES
-    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), 1)
+    for example in examples(page.read_text())
 ]
 
 
