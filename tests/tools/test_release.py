@@ -11,8 +11,9 @@ import zipfile
 from collections.abc import Callable
 
 import pytest
+from building.packages import Package, read_packages
 from release import changelog
-from release.checks import Project, folder_problems, read_project
+from release.checks import Project, changelog_problems, folder_problems, read_project
 from release.elf import library_path
 from release.examples import Example, examples
 from release.wheel_file import read_wheel, write_empty_project, write_wheel
@@ -119,7 +120,10 @@ def put(file: str, data: bytes) -> Change:
 
 
 def without(file: str) -> Change:
-    return lambda files: files.pop(file) and None
+    def change(files: dict[str, bytes]) -> None:
+        del files[file]
+
+    return change
 
 
 INFO = "tb_part-0.2.0.dist-info"
@@ -254,6 +258,12 @@ def test_the_sections_of_a_changelog(sections: list[str], problem: str | None) -
     assert problem is None or any(problem in text for text in found)
 
 
+@pytest.mark.parametrize("package", read_packages().values(), ids=lambda package: package.name)
+def test_a_packages_changelog_fits_its_version_and_its_readme_has_an_example(package: Package) -> None:
+    assert changelog_problems(read_project(package.directory)) == []
+    assert examples((package.directory / "README.md").read_text())
+
+
 def test_an_example_says_what_it_needs() -> None:
     page = "```python\na\n```\n\n```python with numpy, torch-backend\nb\nc\n```\n\n```py\nd\n```\n"
     assert examples(page) == [Example(1, "a\n", ()), Example(2, "b\nc\n", ("numpy", "torch-backend"))]
@@ -271,9 +281,9 @@ def test_a_damaged_library_is_refused(data: bytes) -> None:
 
 
 def test_pip_installs_an_empty_project(tmp_path: pathlib.Path) -> None:
-    path = write_empty_project(tmp_path, "torch", "2.99.0")
+    path = write_empty_project(tmp_path, "example", "2.99.0")
     options = ["-q", "--no-index", "--no-deps", "--target", str(tmp_path / "target")]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, str(path)], check=True)
-    code = "import torch, importlib.metadata as m; print(torch.__version__, m.version('torch'))"
+    code = "import example, importlib.metadata as m; print(example.__version__, m.version('example'))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "target", capture_output=True, text=True)
     assert done.stdout == "2.99.0 2.99.0\n"

@@ -34,7 +34,7 @@ class Project:
     version: str
     requires_python: str
     torch: str | None
-    """The versions of torch that it declares, such as ">=2.13,<2.16"; None if it does not use torch."""
+    """The versions of torch that it declares, such as ">=2.7,<2.9"; None if it does not use torch."""
     files: Mapping[str, bytes]
     """Those of its folder that its wheel or its source archive repeats, by name."""
 
@@ -149,7 +149,7 @@ def _metadata_problems(wheel: WheelFile, project: Project, supported: Sequence[s
 
 
 def torch_range(minors: Sequence[str]) -> SpecifierSet:
-    """What a package that supports these minor versions requires: 2.13, 2.14 and 2.15 give >=2.13,<2.16."""
+    """What a package that supports these minor versions requires: 2.7 and 2.8 give >=2.7,<2.9."""
     major, last = minors[-1].split(".")
     return SpecifierSet(f">={minors[0]},<{major}.{int(last) + 1}")
 

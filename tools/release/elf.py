@@ -14,7 +14,7 @@ def library_path(data: bytes) -> str:
         raise ValueError("no 64-bit little-endian ELF file")
     try:
         return _read(data)
-    except struct.error as error:
+    except (struct.error, ValueError) as error:
         raise ValueError(f"a damaged ELF file: {error}") from error
 
 
@@ -34,4 +34,4 @@ def _read(data: bytes) -> str:
         if kind == _LOAD and address <= entries.get(_STRINGS, -1) < address + length:
             begin = offset + entries[_STRINGS] - address + name
             return data[begin : data.index(b"\0", begin)].decode(errors="replace")
-    raise ValueError("an ELF file whose table of strings is nowhere")
+    raise ValueError("its table of strings is nowhere")

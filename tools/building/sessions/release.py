@@ -30,7 +30,8 @@ def release(session: nox.Session) -> None:
         "metadata": functools.partial(steps.check_metadata, session),
     }
     tasks |= {
-        f"README of {name}": functools.partial(steps.try_readme, session, package) for name, package in PACKAGES.items()
+        f"README of {name}": functools.partial(steps.try_readme, session, package, minors[0])
+        for name, package in PACKAGES.items()
     }
     tasks |= {f"torch {minor}": functools.partial(steps.try_torch, session, minor, driver) for minor in minors}
     for version in steps.versions_out_of_range():
