@@ -42,7 +42,9 @@ SAME: dict[str, Case] = {
     "losses": lambda d: F.cross_entropy(leaf(d, 4, 4), torch.arange(4, device=d)),
     "embedding": lambda d: F.embedding(torch.arange(3, device=d), leaf(d, 5, 2)),
     "lists": lambda d: tuple(torch._foreach_mul([leaf(d, 3), leaf(d, 2)], 2.0)),
-    "attention": lambda d: F.scaled_dot_product_attention(*(leaf(d, 1, 2, 4, 8) for _ in range(3))),
+    "attention": lambda d: F.scaled_dot_product_attention(
+        leaf(d, 1, 2, 4, 8), leaf(d, 1, 2, 4, 8), leaf(d, 1, 2, 4, 8)
+    ),
 }
 OWN: dict[str, Case] = {
     "linear": lambda d: F.linear(leaf(d, 2, 3), leaf(d, 4, 3), leaf(d, 4)),
@@ -77,7 +79,7 @@ def names(nodes: list[Any]) -> list[str]:
 
 
 def reported(case: Case, device: str) -> tuple[list[Any], list[Any], Any]:
-    """The nodes that a hook is told of, what each of them led to then, and the results."""
+    """The nodes that a hook gets, what each of them led to then, and the results."""
     seen: list[Any] = []
     led_to: list[Any] = []
 
@@ -90,8 +92,8 @@ def reported(case: Case, device: str) -> tuple[list[Any], list[Any], Any]:
     return seen, led_to, made
 
 
-def told(case: Case, device: str) -> list[str]:
-    """The names that a hook is told, in order, without those of leaves: moving a module to a device uses its leaves."""
+def names_for_a_hook(case: Case, device: str) -> list[str]:
+    """The names that a hook gets, in order, without those of leaves: moving a module to a device uses its leaves."""
     return [name for name in (node.name() for node in reported(case, device)[0]) if not name.endswith("AccumulateGrad")]
 
 
@@ -100,7 +102,7 @@ def test_the_nodes_are_those_of_the_cpu(name: str) -> None:
     expected, made = SAME[name]("cpu"), SAME[name]("tb")
     assert names(graph(made)) == names(graph(expected))
     if Hook is not None:
-        assert told(SAME[name], "tb") == told(SAME[name], "cpu")
+        assert names_for_a_hook(SAME[name], "tb") == names_for_a_hook(SAME[name], "cpu")
 
 
 @pytest.mark.parametrize("name", [*SAME, *OWN])
@@ -136,5 +138,5 @@ def test_hooks_that_are_registered_at_creation_run_in_the_backward_pass() -> Non
         else:
             with Hook(watch):
                 made = case("tb")
-        sum(result.sum() for result in results(made)).backward()
+        torch.autograd.backward([result.sum() for result in results(made)])
         assert sorted(ran) == names(graph(made))
