@@ -21,7 +21,7 @@ Optimizer = Callable[[Any], torch.optim.Optimizer]
 
 OPTIMIZERS: dict[str, Optimizer] = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
-    "AdamW fused": lambda parameters: torch.optim.AdamW(parameters, lr=1e-2, fused=True),
+    "AdamW fused": lambda parameters: torch.optim.AdamW(parameters, lr=1e-2, fused=True, capturable=True),
     "AdamW capturable": lambda parameters: torch.optim.AdamW(parameters, lr=1e-2, capturable=True),
 }
 
@@ -168,7 +168,7 @@ def test_a_learning_rate_on_the_device_is_read_again() -> None:
     nets = [network(), network()]
     rates = [torch.tensor(0.1, device="tb") for _ in nets]
     steps = [
-        training(net, torch.optim.AdamW(net.parameters(), lr=rate, fused=True))
+        training(net, torch.optim.AdamW(net.parameters(), lr=rate, fused=True, capturable=True))
         for net, rate in zip(nets, rates, strict=True)
     ]
     train = tb_compile.step(steps[0])

@@ -40,7 +40,7 @@ class Training:
         make = {
             "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
             "adamw capturable": lambda p: torch.optim.AdamW(p, lr=1e-2, capturable=True),
-            "adamw fused": lambda p: torch.optim.AdamW(p, lr=1e-2, fused=True),
+            "adamw fused": lambda p: torch.optim.AdamW(p, lr=1e-2, fused=True, capturable=True),
         }
         self.optimizer = make[optimizer](self.model.parameters())  # type: ignore[no-untyped-call]
         self.loss = torch.empty((), device="tb")

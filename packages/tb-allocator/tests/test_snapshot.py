@@ -48,6 +48,28 @@ def test_the_snapshot_shows_segments_and_their_blocks(make_stream: MakeStream) -
     gate.set()
 
 
+def test_the_snapshot_of_pinned_memory_shows_blocks_and_no_events() -> None:
+    tb_allocator.empty_host_cache()
+    with tb_allocator.pinned(5000) as buffer:
+        address = buffer.ptr
+        snapshot = tb_allocator.host_memory_snapshot()
+        blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+        [block] = [block for block in blocks if block["address"] == address]
+        assert (block["state"], block["requested_size"]) == ("active_allocated", 5000)
+        total = sum(segment["total_size"] for segment in snapshot["segments"])
+        assert total == tb_allocator.host_memory_stats()["reserved_bytes.all.current"]
+        assert address not in [
+            block["address"] for segment in tb_allocator.memory_snapshot()["segments"] for block in segment["blocks"]
+        ]
+    after = tb_allocator.host_memory_snapshot()
+    [block] = [one for segment in after["segments"] for one in segment["blocks"] if one["address"] == address]
+    assert block["state"] == "inactive"
+    assert after["device_traces"] == [[]]
+    tb_allocator.empty_host_cache()
+    left = tb_allocator.host_memory_snapshot()["segments"]
+    assert address not in [block["address"] for segment in left for block in segment["blocks"]]
+
+
 def test_the_history_is_always_on_in_order_and_timed() -> None:
     tb_allocator.record_memory_history()
     before = time.time_ns() // 1000

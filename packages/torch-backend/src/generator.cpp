@@ -8,12 +8,17 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <tuple>
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/GeneratorImpl.h>
 #include <c10/core/TensorOptions.h>
 
 #include "components.h"
+#include "tb/philox_offset.h"
+#include "tb/torch_versions.h"
 
 namespace tb::backend {
 namespace {
@@ -26,6 +31,12 @@ State make_state(uint64_t seed, uint64_t offset) {
   check(components.generator.create(seed, &made), "create");
   components.generator.set_state(made, seed, offset);
   return {made, [](tb_generator *generator) { components.generator.destroy(generator); }};
+}
+
+at::Tensor number(int64_t value) {
+  const at::TensorBase made = at::detail::empty_cpu({1}, c10::TensorOptions().dtype(c10::kLong));
+  *made.mutable_data_ptr<int64_t>() = value;
+  return at::Tensor(made);
 }
 
 struct Generator final : c10::GeneratorImpl {
@@ -70,6 +81,28 @@ struct Generator final : c10::GeneratorImpl {
     TORCH_CHECK_TYPE(mine, "expected a generator of a tb device");
     state_ = mine->state_;
   }
+  // Reserves numbers for a kernel that is not tb-ops'. Overrides what only newer versions of PyTorch have. Captures are known
+  // to tb-ops, which reserves for its own kernels.
+  void philox_state(uint64_t increment, at::Tensor &seed, at::Tensor &offset, at::Tensor &intragraph_offset) {
+    const uint64_t counters = increment / 4 + (increment % 4 != 0);
+    if (__atomic_load_n(components.stream.capturing, __ATOMIC_RELAXED) == 0) {
+      const auto [start_seed, start] = read();
+      seed = number(static_cast<int64_t>(start_seed));
+      offset = number(offset_in_words(start));
+      intragraph_offset = number(0);
+      components.generator.set_state(state_.get(), start_seed, (start + counters) % counters_of_pytorch);
+      return;
+    }
+    ensure_ready();
+    using Reserve = std::tuple<at::Tensor, int64_t, int64_t>(std::optional<at::Generator>, int64_t);
+    static const auto reserve =
+        c10::Dispatcher::singleton().findSchemaOrThrow("tb::reserve_random", "").typed<Reserve>();
+    const auto self = c10::intrusive_ptr<c10::GeneratorImpl>::reclaim_copy(this);
+    const auto [at_launch, start_seed, start] = reserve.call(at::Generator(self), static_cast<int64_t>(counters));
+    seed = at_launch.defined() ? at_launch.slice(0, 0, 1) : number(start_seed);
+    offset = at_launch.defined() ? at_launch.slice(0, 1, 2) : number(start);
+    intragraph_offset = number(at_launch.defined() ? start : 0);
+  }
 
 private:
   Generator *clone_impl() const override {
@@ -88,6 +121,8 @@ private:
 c10::DeviceIndex number_of(c10::DeviceIndex device) {
   return device >= 0 ? device : static_cast<c10::DeviceIndex>(components.device.current_device());
 }
+
+static_assert(PhiloxStateAgrees<c10::GeneratorImpl>);
 
 } // namespace
 

@@ -24,11 +24,21 @@ inline void report_new_node([[maybe_unused]] const c10::intrusive_ptr<torch::aut
 #endif
 }
 
-// Refuses the types of which PyTorch computes no variance. PyTorch's own function raises the error, whose type differs
-// between versions.
-inline void check_variance_type(c10::ScalarType type) {
-  if (c10::isFloatingType(type) || c10::isComplexType(type)) return;
-  at::_ops::var_correction::call(at::empty({0}, type), std::nullopt, std::nullopt, false);
+// Refuses the types of which PyTorch computes no variance. `compute` is PyTorch's own function, which raises the error: its
+// type differs between versions.
+template <class Compute> void check_variance_type(c10::ScalarType type, const Compute &compute) {
+  if (!c10::isFloatingType(type) && !c10::isComplexType(type)) compute(at::empty({0}, type));
 }
+inline void check_variance_type(c10::ScalarType type) {
+  check_variance_type(
+      type, [](const at::Tensor &empty) { at::_ops::var_correction::call(empty, std::nullopt, std::nullopt, false); });
+}
+
+// Whether a subclass of GeneratorImpl that declares philox_state() like this overrides it. It is declared without `override`,
+// because it is new in 2.14.
+template <class GeneratorImpl>
+concept PhiloxStateAgrees = !requires { &GeneratorImpl::philox_state; } ||
+                            std::is_same_v<decltype(&GeneratorImpl::philox_state),
+                                           void (GeneratorImpl::*)(uint64_t, at::Tensor &, at::Tensor &, at::Tensor &)>;
 
 } // namespace tb

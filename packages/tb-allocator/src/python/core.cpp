@@ -93,16 +93,24 @@ void reset_accumulated_memory_stats(std::optional<int32_t> asked) {
   check(allocator_table.reset_accumulated(device), "reset_accumulated", device);
 }
 
-// Calls read(heap) without Python's lock, because it may take long.
-template <class Read> auto of_heap(std::optional<int32_t> asked, Read read) {
-  int32_t device = device_or_current(asked);
+// Calls read(heap) without Python's lock, because it may take long. device -1: pinned memory.
+template <class Read> auto read_heap(int32_t device, Read read) {
   Heap *heap = nullptr;
   check(heap_for(device, &heap), "snapshot", device);
   nb::gil_scoped_release released;
   return read(*heap);
 }
 
+template <class Read> auto of_heap(std::optional<int32_t> asked, Read read) {
+  return read_heap(device_or_current(asked), read);
+}
+
 nb::bytes as_bytes(const std::string &text) { return nb::bytes(text.data(), text.size()); }
+
+nb::bytes host_snapshot() {
+  require_driver();
+  return as_bytes(read_heap(-1, [](Heap &heap) { return heap.snapshot(); }));
+}
 
 } // namespace
 } // namespace tb::allocator
@@ -168,6 +176,7 @@ NB_MODULE(_core, m) {
         return as_bytes(of_heap(device, [](Heap &heap) { return heap.snapshot(); }));
       },
       "device"_a.none(), "The pickle that memory_snapshot() loads.");
+  m.def("_host_snapshot", &host_snapshot, "The pickle that host_memory_snapshot() loads.");
   m.def(
       "_rmm_log",
       [](std::optional<int32_t> device) { return of_heap(device, [](Heap &heap) { return heap.rmm_log(); }); },

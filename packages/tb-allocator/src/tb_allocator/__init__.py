@@ -27,7 +27,7 @@ from ._core import (
     reset_peak_memory_stats,
     set_memory_limit,
 )
-from .snapshot import dump_rmm_log, dump_snapshot, dump_trace, memory_snapshot
+from .snapshot import dump_rmm_log, dump_snapshot, dump_trace, host_memory_snapshot, memory_snapshot
 from .statistics import (
     max_memory_allocated,
     max_memory_reserved,
@@ -101,6 +101,7 @@ __all__ = [
     "empty_cache",
     "empty_host_cache",
     "get_include",
+    "host_memory_snapshot",
     "host_memory_stats",
     "max_memory_allocated",
     "max_memory_reserved",

@@ -216,6 +216,10 @@ def _foreign_stream(device: int, native: int) -> int:
     """
     The address of the tb_stream of a native stream handle; 0: the default stream.
     """
+def _host_snapshot() -> bytes:
+    """
+    The pickle that host_memory_snapshot() loads.
+    """
 def _replay(trace: _Trace, capacity: int, settings: str, repetitions: int, lag: int, samples: int, plan: bool, pinned: bool) -> dict[str, typing.Any]:
     """
     Replays a trace; tb_allocator.replay explains the result.

@@ -282,7 +282,7 @@ def step(function: Callable[P, R] | None = None, *, warm_up: int = 3, most_graph
     function: takes tensors of tb, which may be nested, and hashable values; it may read and change models and
     optimizers. Its Python code runs only in the first `warm_up` calls and in the captured one: effects other than
     queued work (counting, printing) do not happen again. It must not wait for the device (`.item()`, printing a
-    tensor); optimizers must count on the device: `capturable=True` or `fused=True`. warm_up: the number of calls for
+    tensor); optimizers must count on the device: `capturable=True`. warm_up: the number of calls for
     each form of the arguments before one is captured. most_graphs: the number of graphs that are kept; the least
     recently used one is dropped.
 

@@ -2,12 +2,18 @@
 #include "random/philox_state.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_ops.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
+#include "launch/launch.h"
 #include "runtime/capture.h"
+#include "tb/philox_offset.h"
 
 namespace tb::ops {
 namespace {
@@ -134,14 +140,8 @@ void refuse_others(const at::Generator &generator) {
                   "own (generator=), or wait until the capture has ended");
 }
 
-} // namespace
-
-PhiloxState reserve_counters(const std::optional<at::Generator> &given, c10::DeviceIndex device, uint64_t counters) {
-  const c10::Device here(device_type, device);
-  at::Generator generator = given && given->defined() ? *given : at::globalContext().defaultGenerator(here);
-  TORCH_CHECK(generator.device().type() == device_type, "Expected a '", here.type(),
-              "' device type for generator but found '", generator.device().type(), "'");
-  const std::lock_guard<std::mutex> guard(generator.mutex());
+// The caller holds the generator's mutex.
+PhiloxState reserve_locked(at::Generator &generator, c10::DeviceIndex device, uint64_t counters) {
   if (any_capture()) [[unlikely]] {
     if (CapturePart *part = part_of(current_stream(device))) return reserve_captured(*part, generator, counters);
     refuse_others(generator);
@@ -151,6 +151,58 @@ PhiloxState reserve_counters(const std::optional<at::Generator> &given, c10::Dev
   return philox;
 }
 
-void connect_captures() { check(runtime.stream.add_capture_part(&own_part), "add_capture_part", -1); }
+// Writes the state of each launch to the graph's memory.
+struct WriteState {
+  LaunchContext launch_context;
+  int64_t *to;
+  std::shared_ptr<const PhiloxState> extragraph;
+
+  static void call(void *storage) {
+    const auto *self = static_cast<WriteState *>(storage);
+    self->to[0] = static_cast<int64_t>(self->extragraph->seed);
+    self->to[1] = offset_in_words(self->extragraph->offset);
+  }
+  static tb_status run(void *storage, const tb_closure_context *context) {
+    return run_closure(&call, storage, true, static_cast<WriteState *>(storage)->launch_context, context);
+  }
+  static void destroy(void *storage) { static_cast<WriteState *>(storage)->~WriteState(); }
+  static constexpr tb_closure kind{sizeof(tb_closure), 0, "tb::reserve_random", &run, &destroy};
+};
+
+// The operator tb::reserve_random, for torch-backend's philox_state(). Returns the seed, the offset in words, and in a
+// capture a tensor of the graph with both at each launch; the offset is then relative to it. The caller holds the
+// generator's mutex.
+std::tuple<at::Tensor, int64_t, int64_t> reserve_random(std::optional<at::Generator> given, int64_t counters) {
+  at::Generator generator = given.value();
+  const c10::Device device = generator.device();
+  const PhiloxState state = reserve_locked(generator, device.index(), static_cast<uint64_t>(counters));
+  const int64_t seed = static_cast<int64_t>(state.seed), offset = offset_in_words(state.offset);
+  if (!state.extragraph) return {at::Tensor(), seed, offset};
+  TORCH_CHECK_NOT_IMPLEMENTED(runtime.closures, "philox_state: this driver's random numbers are made on the host, and "
+                                                "cannot be part of a graph. Draw them before the capture");
+  const at::Tensor at_launch =
+      at::_ops::empty_memory_format::call(c10::SymInt(2), c10::kLong, std::nullopt, device, std::nullopt, std::nullopt);
+  enqueue_made<WriteState>(device.index(), WriteState::kind, [&](void *storage) {
+    new (storage) WriteState{{}, at_launch.mutable_data_ptr<int64_t>(), state.extragraph};
+  });
+  return {at_launch, seed, offset};
+}
+
+} // namespace
+
+PhiloxState reserve_counters(const std::optional<at::Generator> &given, c10::DeviceIndex device, uint64_t counters) {
+  const c10::Device here(device_type, device);
+  at::Generator generator = given && given->defined() ? *given : at::globalContext().defaultGenerator(here);
+  TORCH_CHECK(generator.device().type() == device_type, "Expected a '", here.type(),
+              "' device type for generator but found '", generator.device().type(), "'");
+  const std::lock_guard<std::mutex> guard(generator.mutex());
+  return reserve_locked(generator, device, counters);
+}
+
+void connect_captures() {
+  check(runtime.stream.add_capture_part(&own_part), "add_capture_part", -1);
+  static torch::Library library(torch::Library::FRAGMENT, "tb", std::nullopt, __FILE__, __LINE__);
+  library.def("reserve_random(Generator? generator, int counters) -> (Tensor, int, int)", &reserve_random);
+}
 
 } // namespace tb::ops

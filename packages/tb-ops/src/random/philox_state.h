@@ -30,7 +30,8 @@ struct PhiloxState {
 // Reserves `counters` counters, of four words each, of the given generator or the device's default generator.
 PhiloxState reserve_counters(const std::optional<at::Generator> &given, c10::DeviceIndex device, uint64_t counters);
 
-// Makes tb-ops take part in tb-stream's captures. Called once.
+// Makes tb-ops take part in tb-stream's captures, and registers the operator tb::reserve_random, by which torch-backend
+// reserves numbers for kernels that are not tb-ops'. Called once.
 void connect_captures();
 
 } // namespace tb::ops

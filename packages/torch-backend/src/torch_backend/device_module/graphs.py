@@ -108,10 +108,11 @@ class graph:
             self._context.__exit__(kind, value, traceback)
 
 
+# PyTorch checks `capturable` after this hook: older versions on CUDA and XPU only, newer ones on every accelerator.
 def _check_optimizer(optimizer: torch.optim.Optimizer, *_: object) -> None:
     for group in optimizer.param_groups:
         if "capturable" in group and not (group["capturable"] or group.get("fused")):
             raise RuntimeError(
                 f"{type(optimizer).__name__}.step() inside a capture: it counts its steps on the host, which a replay "
-                "does not do. Make it with capturable=True or fused=True"
+                "does not do. Make it with capturable=True"
             )

@@ -19,9 +19,25 @@ using at::Tensor;
 // Throws what the CPU's kernel throws for a number that the type cannot hold. On the worker it would throw too late for
 // the caller.
 void check_convertible(const c10::Scalar &value, c10::ScalarType type) {
-  AT_DISPATCH_V2(type, "fill", AT_WRAP([&] { (void)value.to<scalar_t>(); }), at::kComplexHalf, at::kHalf, at::kBool,
+  AT_DISPATCH_V2(type, "fill_cpu", AT_WRAP([&] { (void)value.to<scalar_t>(); }), at::kComplexHalf, at::kHalf, at::kBool,
                  at::kBFloat16, AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
                  AT_EXPAND(AT_FLOAT8_TYPES));
+}
+
+// As above for masked_fill_, whose kernel knows more types.
+void check_convertible_if_known(const c10::Scalar &value, c10::ScalarType type) {
+#define TB_CONVERT(number, name)                                                                                       \
+  case c10::ScalarType::name:                                                                                          \
+    return (void)value.to<number>();
+  switch (type) {
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(TB_CONVERT)
+    TB_CONVERT(uint16_t, UInt16)
+    TB_CONVERT(uint32_t, UInt32)
+    TB_CONVERT(uint64_t, UInt64)
+  default:
+    return;
+  }
+#undef TB_CONVERT
 }
 
 void fill_kernel(Tensor &self, const c10::Scalar &value) { at::native::fill_(self, value); }
@@ -52,7 +68,7 @@ void masked_fill_kernel(Tensor &self, const Tensor &mask, const Tensor &value) {
 }
 
 Tensor &masked_fill_scalar(Tensor &self, const Tensor &mask, const c10::Scalar &value) {
-  check_convertible(value, self.scalar_type());
+  check_convertible_if_known(value, self.scalar_type());
   return at::native::masked_fill__cpu(self, mask, value);
 }
 

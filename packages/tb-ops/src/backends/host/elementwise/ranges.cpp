@@ -30,7 +30,7 @@ Tensor &eye(int64_t n, Tensor &out) { return eye_rectangular(n, n, out); }
 // Throws at the call if the elements' type cannot hold an end. Otherwise the kernels would be the first to convert the
 // ends, on the worker.
 void check_ends(const Scalar &start, const Scalar &end, c10::ScalarType type) {
-  AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND2(c10::kHalf, c10::kBFloat16, type, "linspace", [&] {
+  AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND2(c10::kHalf, c10::kBFloat16, type, "linspace_cpu", [&] {
     start.to<scalar_t>(); // throws
     end.to<scalar_t>();
   });

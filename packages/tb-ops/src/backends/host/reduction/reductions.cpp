@@ -80,7 +80,7 @@ template <VarianceMean *function> void variance_mean_kernel(const Tensor &self, 
 
 template <Name name, VarianceMean *function> std::tuple<Tensor, Tensor>
 variance_mean(const Tensor &self, OptionalDims dims, const Correction &correction, bool keep) {
-  check_variance_type(self.scalar_type());
+  check_variance_type(self.scalar_type(), [](const Tensor &empty) { function(empty, {}, {}, false); });
   const c10::DimVector sizes = reduced_shape(self, dims, keep);
   Tensor out = empty_on(self, sizes, c10::toRealValueType(self.scalar_type()));
   Tensor mean = empty_on(self, sizes, self.scalar_type());
