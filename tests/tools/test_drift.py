@@ -236,7 +236,7 @@ def listed() -> Table:
 def test_the_tree_overrides_or_lists_every_virtual_function(
     ours: list[Subclass], listed: Table, versions: dict[str, Facts]
 ) -> None:
-    assert overridden.check(ours, listed, [versions["2.13"]]) == []
+    assert overridden.check(ours, listed, list(versions.values())) == []
 
 
 def test_each_class_that_derives_from_pytorch_is_found(ours: list[Subclass]) -> None:
