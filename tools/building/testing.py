@@ -88,7 +88,7 @@ def run_pytest(session: nox.Session, environment: Environment, tests: str, argum
 
 
 def run_all(session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> None:
-    """Runs every task, also after a failure, and fails at the end if any did."""
+    """Runs every task, also after a failure. CommandFailed, at the end: some did; a task may be such a run itself."""
     failed = []
     for name, task in tasks.items():
         session.log(f"---- {name}")
@@ -98,4 +98,5 @@ def run_all(session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> No
             session.warn(f"{name} failed: {error}")
             failed.append(name)
     if failed:
-        session.error(f"failed: {', '.join(failed)}")
+        session.warn(f"failed: {', '.join(failed)}")
+        raise nox.command.CommandFailed(", ".join(failed))

@@ -60,7 +60,7 @@ def announce_torch(session: nox.Session, python: str, requirement: str) -> None:
     command = [python, "-m", "pip", "install", "--dry-run", "--ignore-installed", "-q", "--report", "-", requirement]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        session.error(f"pip finds no {requirement}:\n{done.stderr.strip()}")
+        raise nox.command.CommandFailed(f"pip finds no {requirement}:\n{done.stderr.strip()}")
     urls = [entry["download_info"]["url"] for entry in json.loads(done.stdout)["install"]]
     [torch] = [url for url in urls if url.rpartition("/")[2].startswith("torch-")]
     remote = [url for url in urls if not url.startswith("file:")]
