@@ -15,7 +15,7 @@ README = pathlib.Path(__file__).parents[1] / "README.md"
 
 
 def test_the_readme_s_example_runs() -> None:
-    [example] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    [example] = re.findall(r"```python[^\n]*\n(.*?)```", README.read_text(), re.DOTALL)
     assert sum(bool(line.strip()) for line in example.splitlines()) >= 10
     exec(compile(example, str(README), "exec"), {})
 
