@@ -8,11 +8,10 @@ sanitizers, drift and release are in tools/building/sessions.
 from __future__ import annotations
 
 import functools
-import os
 import pathlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 import nox
 
@@ -29,8 +28,11 @@ from building.testing import (  # noqa: E402
     PYTEST,
     STUBGEN,
     component_environment,
+    component_tests,
     everything,
+    quick_conformance,
     run_all,
+    run_conformance,
     run_module,
     run_pytest,
     wheels,
@@ -47,17 +49,10 @@ nox.options.default_venv_backend = "none"
 CLANG_FORMAT = "clang-format==19.*"
 RUFF = "ruff==0.17.*"
 CHECKS = ROOT / "tools" / "checks"
+CONFORMANCE = ROOT / "build" / "conformance" / "report"
 MYPY = "mypy==2.4.*"
 EXTENSIONS = ["_core", "_contract", "_testing"]  # those of a package that have a stub
 SCHEMAS = ["2.11", "2.12", *MINORS]
-
-
-def component_tests(session: nox.Session, package: Package) -> None:
-    environment = component_environment(session, package)
-    if not package.uses_torch:
-        code = "import importlib.util as i, sys; sys.exit('torch is here' if i.find_spec('torch') else 0)"
-        environment.run(session, "python", "-c", code)
-    run_pytest(session, environment, f"packages/{package.name}/tests", session.posargs)
 
 
 @nox.session
@@ -69,7 +64,7 @@ def integration(session: nox.Session) -> None:
 
 def _component_session(package: Package) -> None:
     def run(session: nox.Session) -> None:
-        component_tests(session, package)
+        component_tests(session, package, session.posargs)
 
     run.__doc__ = f"{package.name} alone: build and tests{'' if package.uses_torch else ', without torch'}."
     nox.session(name=package.name)(run)
@@ -96,12 +91,12 @@ def tests(session: nox.Session) -> None:
     All run; any failure fails. `-- ARGUMENTS` go to pytest, and leave the conformance out.
     """
     tasks: dict[str, Callable[[], None]] = {
-        package.name: functools.partial(component_tests, session, package) for package in PACKAGES.values()
+        package.name: functools.partial(component_tests, session, package, session.posargs)
+        for package in PACKAGES.values()
     }
     tasks["integration"] = functools.partial(integration, session)
     if not session.posargs:  # these are pytest's
-        on_cpu = {"TB_DRIVER": os.environ.get("TB_DRIVER", "cpu")}
-        tasks["conformance"] = functools.partial(run_conformance, session, ["--profile", "quick"], on_cpu)
+        tasks["conformance"] = lambda: quick_conformance(session, everything(session), CONFORMANCE)
     run_all(session, tasks)
 
 
@@ -131,17 +126,10 @@ def mutants(session: nox.Session) -> None:
     kit_environment(session).run(session, "python", "-m", "tb_device.contract.mutants", *session.posargs)
 
 
-def run_conformance(session: nox.Session, arguments: Iterable[str], env: Mapping[str, str] | None = None) -> None:
-    reports = ROOT / "build" / "conformance"
-    reports.mkdir(parents=True, exist_ok=True)
-    options = ["--device", "tb", "--json", f"{reports}/report.json", "--page", f"{reports}/report.md", *arguments]
-    everything(session).run(session, "python", "-m", "torch_backend.conformance", *options, env=env)
-
-
 @nox.session
 def conformance(session: nox.Session) -> None:
     """PyTorch's operator, module and optimizer databases on device tb. `-- --profile full`, `-- --help`."""
-    run_conformance(session, session.posargs)
+    run_conformance(session, everything(session), CONFORMANCE, session.posargs)
 
 
 @nox.session

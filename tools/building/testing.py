@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -85,6 +86,36 @@ def run_pytest(session: nox.Session, environment: Environment, tests: str, argum
     named = any(argument.startswith(f"{tests}/") for argument in arguments)
     chosen = arguments if named else [tests, *arguments]
     environment.run(session, "pytest", *PYTEST_ARGUMENTS, *chosen, env={"PYTHONPATH": PYTHONPATH})
+
+
+def component_tests(
+    session: nox.Session, package: Package, arguments: Iterable[str], installation: Installation | None = None
+) -> None:
+    """The package's tests, beside what it declares only: without torch if it needs none."""
+    environment = (installation or Installation()).component(session, package)
+    if not package.uses_torch:
+        code = "import importlib.util as i, sys; sys.exit('torch is here' if i.find_spec('torch') else 0)"
+        environment.run(session, "python", "-c", code)
+    run_pytest(session, environment, f"packages/{package.name}/tests", arguments)
+
+
+def run_conformance(
+    session: nox.Session,
+    environment: Environment,
+    report: pathlib.Path,
+    arguments: Iterable[str],
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """The conformance on tb; `report` is the path of its two reports without .json and .md."""
+    report.parent.mkdir(parents=True, exist_ok=True)
+    options = ["--device", "tb", "--json", f"{report}.json", "--page", f"{report}.md", *arguments]
+    environment.run(session, "python", "-m", "torch_backend.conformance", *options, env=env)
+
+
+def quick_conformance(session: nox.Session, environment: Environment, report: pathlib.Path) -> None:
+    """The quick profile, on the CPU driver unless TB_DRIVER names another."""
+    on_cpu = {"TB_DRIVER": os.environ.get("TB_DRIVER", "cpu")}
+    run_conformance(session, environment, report, ["--profile", "quick"], on_cpu)
 
 
 def run_all(session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> None:

@@ -15,6 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from checks.marked import replaced  # noqa: E402
+
 RECORDED = pathlib.Path("docs/results/compatibility.json")
 BEGIN, END = "<!-- compatibility: tools/checks/compatibility.py -->", "<!-- end of compatibility -->"
 NOT_TESTS = ("conformance", "demo", "doctor")
@@ -60,21 +64,12 @@ def long_table(rows: Sequence[Row]) -> str:
 PAGES = {"README.md": short_table, "docs/results/compatibility.md": long_table}
 
 
-def with_table(page: str, table: str) -> str:
-    """The page with its table replaced by this one. ValueError: it has no markers."""
-    before, _, rest = page.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise ValueError(f"the lines '{BEGIN}' and '{END}' are not there")
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
-
-
 def main(arguments: Sequence[str], root: pathlib.Path = ROOT) -> int:
     rows = json.loads((root / RECORDED).read_text(encoding="utf-8"))
     stale = []
     for name, table in PAGES.items():
         page = (root / name).read_text(encoding="utf-8")
-        wanted = with_table(page, table(rows))
+        wanted = replaced(page, BEGIN, END, table(rows) if rows else "Nothing is recorded yet.")
         if page != wanted:
             stale.append(name)
             if "--check" not in arguments:

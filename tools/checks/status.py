@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import Any
 
+from checks.marked import replaced
 from sim_vendor.simulated import FILES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -52,11 +53,10 @@ def matrix(by_driver: dict[str, dict[str, Any]]) -> str:
 
 def with_matrix(page: str, table: str) -> str:
     """The page with its matrix replaced by this one."""
-    before, _, rest = page.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise SystemExit(f"{PAGE.name}: the lines '{BEGIN}' and '{END}' are not there")
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+    try:
+        return replaced(page, BEGIN, END, table)
+    except ValueError as error:
+        raise SystemExit(f"{PAGE.name}: {error}") from error
 
 
 def main(arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ from building.environments import Target
 from building.interpreters import NEWEST, OLDEST, Interpreter, interpreters
 from building.packages import ROOT, Package
 from building.results import RECORDED, Results, record
-from building.testing import PACKAGES, Installation, run_all, run_pytest
+from building.testing import PACKAGES, Installation, component_tests, run_all
 from building.torch_versions import MINORS, in_order
 from building.torch_versions import OLDEST as OLDEST_TORCH
 
@@ -61,8 +61,7 @@ def _run(session: nox.Session, results: Results, python: Interpreter, torch: str
         installation = Installation(Target(python))
 
     def component(package: Package) -> None:
-        report = f"--junit-xml={results.reports / package.name}.xml"
-        run_pytest(session, installation.component(session, package), f"packages/{package.name}/tests", [report])
+        component_tests(session, package, [f"--junit-xml={results.reports / package.name}.xml"], installation)
 
     packages = [package for package in PACKAGES.values() if package.uses_torch == bool(torch)]
     results.run(session, {package.name: functools.partial(component, package) for package in packages})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 from collections.abc import Callable
 
 import nox
@@ -12,7 +11,15 @@ import nox
 from building.environments import Target
 from building.packages import ROOT, Package
 from building.results import RECORDED, Results, record
-from building.testing import PACKAGES, PYTHONPATH, Installation, run_all, run_pytest
+from building.testing import (
+    PACKAGES,
+    Installation,
+    component_tests,
+    quick_conformance,
+    run_all,
+    run_module,
+    run_pytest,
+)
 from building.torch_versions import MINORS, OLDEST, in_order
 
 LINKED = [package for package in PACKAGES.values() if package.links_torch]
@@ -61,8 +68,7 @@ def _run(session: nox.Session, results: Results, installation: Installation, sho
     results.torch = environment.version_of("torch")
 
     def component(package: Package) -> None:
-        report = f"--junit-xml={results.reports / package.name}.xml"
-        run_pytest(session, installation.component(session, package), f"packages/{package.name}/tests", [report])
+        component_tests(session, package, [f"--junit-xml={results.reports / package.name}.xml"], installation)
 
     def integration() -> None:
         # Those of tools do not depend on the torch, and take long.
@@ -70,13 +76,11 @@ def _run(session: nox.Session, results: Results, installation: Installation, sho
         run_pytest(session, environment, "tests", [*arguments, f"--junit-xml={results.reports / 'integration'}.xml"])
 
     def conformance() -> None:
-        options = ["--device", "tb", "--profile", "quick", "--json", f"{results.reports / 'conformance'}.json"]
-        on_cpu = {"TB_DRIVER": os.environ.get("TB_DRIVER", "cpu")}
-        environment.run(session, "python", "-m", "torch_backend.conformance", *options, env=on_cpu)
+        quick_conformance(session, environment, results.reports / "conformance")
 
     def demo() -> None:
         arguments = ["--untimed", "--steps", "20" if short else "40", "--sample", "20"]
-        environment.run(session, "python", "-m", "examples.demo", *arguments, env={"PYTHONPATH": PYTHONPATH})
+        run_module(session, environment, "examples.demo", *arguments)
 
     def doctor() -> None:
         environment.run(session, "python", "-m", "torch_backend")

@@ -16,10 +16,7 @@ def memory_snapshot(device: int | None = None) -> dict[str, Any]:
 
     Sizes are bytes, times microseconds since 1970; `frames` are empty, as no stacks are recorded.
     """
-    import pickle  # a third of the package's import time
-
-    loaded: dict[str, Any] = pickle.loads(_core._snapshot(device))
-    return loaded
+    return _load(_core._snapshot(device))
 
 
 def host_memory_snapshot() -> dict[str, Any]:
@@ -28,9 +25,13 @@ def host_memory_snapshot() -> dict[str, Any]:
     No events are remembered of pinned memory, so the one list in `device_traces` is empty. What a program pins by other
     means than this allocator is not in the snapshot.
     """
+    return _load(_core._host_snapshot())
+
+
+def _load(snapshot: bytes) -> dict[str, Any]:
     import pickle  # a third of the package's import time
 
-    loaded: dict[str, Any] = pickle.loads(_core._host_snapshot())
+    loaded: dict[str, Any] = pickle.loads(snapshot)
     return loaded
 
 
