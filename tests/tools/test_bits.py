@@ -122,6 +122,22 @@ def test_sparse_tensors_are_compared_by_their_elements() -> None:
     assert bit_identical(x.to_sparse(), x.to_sparse())
     assert not bit_identical(x.to_sparse(), torch.tensor([[0.0, nan], [4.0, 0.0]]).to_sparse())
     assert not bit_identical(x.to_sparse_csr(), torch.tensor([[0.0, 0.0], [3.0, 0.0]]).to_sparse_csr())
+    moved = torch.tensor([[nan, 0.0], [3.0, 0.0]]).to_sparse()
+    assert bit_difference(x.to_sparse(), moved).startswith(
+        "_indices of the sparse tensor: element [1, 0] is 0, expected 1"
+    )
+
+
+def test_a_sparse_tensor_needs_no_conversion_to_a_dense_one() -> None:
+    indices = torch.tensor([[0, 1], [1, 0]])
+    one, other = (
+        torch.sparse_coo_tensor(indices, torch.tensor(values, dtype=torch.complex32), (2, 2))
+        for values in ([1, 2j], [1, 3j])
+    )
+    with pytest.raises(NotImplementedError):
+        one.to_dense()
+    assert bit_identical(one, one.clone())
+    assert not bit_identical(one, other)
 
 
 def test_empty_tensors_are_identical_and_one_number_needs_no_index() -> None:

@@ -4,7 +4,8 @@ Two tensors are bit-identical if layout, dtype, shape and, where asked, strides 
 bit. An infinity equals only itself, and -0 is not 0. There is one exception: a NaN equals every NaN, and nothing else.
 Its sign and payload are not compared, because IEEE 754 leaves them open: a compiler that swaps the operands of an
 addition changes them, and one kernel of PyTorch gives other ones in its vectors than in the elements that remain. A
-complex number is two numbers. This file needs nothing but torch.
+complex number is two numbers. A sparse tensor is the tensors that it consists of: some dtypes have sparse tensors and
+no conversion to dense ones. This file needs nothing but torch.
 """
 
 from __future__ import annotations
@@ -15,6 +16,15 @@ import torch
 from torch import Tensor
 
 _INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_ROWS = ("crow_indices", "col_indices", "values")
+_COLUMNS = ("ccol_indices", "row_indices", "values")
+_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),  # those without _ refuse a tensor that is not coalesced
+    torch.sparse_csr: _ROWS,
+    torch.sparse_bsr: _ROWS,
+    torch.sparse_csc: _COLUMNS,
+    torch.sparse_bsc: _COLUMNS,
+}
 
 
 def bit_identical(expected: Tensor, actual: Tensor, *, strides: bool = False, zero_sign: bool = True) -> bool:
@@ -41,6 +51,12 @@ def bit_difference(expected: Tensor, actual: Tensor, *, strides: bool = False, z
             return f"{name} is {_text(found)}, expected {_text(wanted)}"
     if strides and expected.layout == torch.strided and expected.stride() != actual.stride():
         return f"strides of shape {_text(expected.shape)} are {actual.stride()}, expected {expected.stride()}"
+    if expected.layout in _PARTS:
+        for name, one, other in zip(_PARTS[expected.layout], _parts(expected), _parts(actual), strict=True):
+            difference = bit_difference(one, other, zero_sign=zero_sign)
+            if difference:
+                return f"{name} of the sparse tensor: {difference}"
+        return ""
     one, other = _on_cpu(expected), _on_cpu(actual)
     if one.is_quantized:
         return "" if torch.equal(one, other) else f"the quantized values are {other}, expected {one}"
@@ -63,6 +79,10 @@ def _text(value: Any) -> str:
 def _on_cpu(tensor: Tensor) -> Tensor:
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     return tensor if tensor.layout == torch.strided else tensor.to_dense()
+
+
+def _parts(tensor: Tensor) -> list[Tensor]:
+    return [getattr(tensor.detach(), name)() for name in _PARTS[tensor.layout]]
 
 
 def _differing(one: Tensor, other: Tensor, zero_sign: bool) -> Tensor | None:
