@@ -116,6 +116,19 @@ def test_a_missing_compiler_is_reported_with_the_remedy(run_python: RunPython, t
     assert "no usable libnvrtc" in failing(run_python, {"TB_KERNEL_COMPILER": "nvrtc", "TB_NVRTC": "no-such.so"})
 
 
+def test_random_numbers_in_a_graph_are_refused_where_no_closure_notes_their_start(run_python: RunPython) -> None:
+    code = """
+        import torch
+        x = torch.empty(8, device="tb")
+        x.uniform_()
+        with torch.tb.graph(torch.tb.Graph()):
+            x.uniform_()
+    """
+    done = run_python(code, {**variables("cuda"), "TB_CUDA_OPERATORS": "own"}, check=False)
+    assert "random numbers cannot be part of a graph on this driver" in done.stderr
+    assert "Draw them before the capture" in done.stderr
+
+
 def test_the_compilers_message_is_in_the_error(run_python: RunPython, tmp_path: pathlib.Path) -> None:
     compiler = tmp_path / "compiler"
     compiler.write_text("#!/bin/sh\necho 'kernel.cpp:1: the moon is in the way' >&2\nexit 3\n")

@@ -120,6 +120,9 @@ CapturedGenerator &captured_generator(CapturePart &part, const at::Generator &ge
 
 // The caller holds the generator's mutex.
 PhiloxState reserve_captured(CapturePart &part, at::Generator &generator, uint64_t counters) {
+  TORCH_CHECK_NOT_IMPLEMENTED(runtime.closures, "random numbers cannot be part of a graph on this driver: it runs no "
+                                                "closures, and one notes where each launch begins in the sequence. "
+                                                "Draw them before the capture");
   const std::lock_guard guard(lock);
   CapturedGenerator &captured = captured_generator(part, generator);
   const uint64_t offset = generator.get_offset();
@@ -178,8 +181,6 @@ std::tuple<at::Tensor, int64_t, int64_t> reserve_random(std::optional<at::Genera
   const PhiloxState state = reserve_locked(generator, device.index(), static_cast<uint64_t>(counters));
   const int64_t seed = static_cast<int64_t>(state.seed), offset = offset_in_words(state.offset);
   if (!state.extragraph) return {at::Tensor(), seed, offset};
-  TORCH_CHECK_NOT_IMPLEMENTED(runtime.closures, "philox_state: this driver's random numbers are made on the host, and "
-                                                "cannot be part of a graph. Draw them before the capture");
   const at::Tensor at_launch =
       at::_ops::empty_memory_format::call(c10::SymInt(2), c10::kLong, std::nullopt, device, std::nullopt, std::nullopt);
   enqueue_made<WriteState>(device.index(), WriteState::kind, [&](void *storage) {
