@@ -238,6 +238,10 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def sdist(session: nox.Session) -> None:
-    """Each source archive of what is committed, unpacked elsewhere and built alone. `-- NAME...` chooses packages."""
-    for name in session.posargs or PACKAGES:
-        check_archive(session, PACKAGES, PACKAGES[name])
+    """Each source archive of what is committed, unpacked elsewhere and built alone. `-- NAME...` chooses packages.
+
+    `--keep`: wheels that no session has built yet are kept for those that need them.
+    """
+    names = [argument for argument in session.posargs if argument != "--keep"]
+    for name in names or PACKAGES:
+        check_archive(session, PACKAGES, PACKAGES[name], keep="--keep" in session.posargs)

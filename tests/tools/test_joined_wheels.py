@@ -12,8 +12,9 @@ import sys
 import zipfile
 
 import pytest
+from building.archives import names_of_files
 from building.results import Results, read_report, record
-from building.wheels import join
+from building.wheels import join, keep_wheel
 
 WHEEL = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 METADATA = "Metadata-Version: 2.1\nName: example\nVersion: 1.0\n"
@@ -98,3 +99,23 @@ def test_a_new_result_replaces_that_of_the_same_minor_versions(tmp_path: pathlib
         ("2.14.1+cu130", "3.11.8", 4),
         ("", "3.12.1", 2),
     ]
+
+
+def test_wheels_for_different_torches_have_the_same_files_but_for_the_name_of_a_folder(tmp_path: pathlib.Path) -> None:
+    one, other = (make_wheel(tmp_path / minor, minor) for minor in ("2.13", "2.14"))
+    assert names_of_files(one) == names_of_files(other)
+    with zipfile.ZipFile(other, "a") as archive:
+        archive.writestr("example/more.py", "")
+    assert names_of_files(other) - names_of_files(one) == {"example/more.py"}
+
+
+def test_a_wheel_that_is_kept_takes_the_place_of_older_ones(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("building.environments.PLACE", tmp_path / "locks")
+    built = make_wheel(tmp_path / "built", "2.14")
+    old = make_wheel(tmp_path / "example-of-the-test", "2.14")
+    folder = old.parent / "digest"
+    keep_wheel(built, folder)
+    assert [path.relative_to(folder).as_posix() for path in folder.parent.rglob("*.whl")] == [built.name]
+    assert (folder / built.name).read_bytes() == built.read_bytes()

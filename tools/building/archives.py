@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
+import subprocess
 import tarfile
 import tempfile
 import zipfile
@@ -12,8 +14,10 @@ from collections.abc import Mapping
 
 import nox
 
+from building.environments import Target
 from building.packages import ROOT, Package
-from building.wheels import build_environment, wheel
+from building.torch_versions import OLDEST
+from building.wheels import build_environment, keep_wheel, wheel, wheelhouse_folder
 
 
 def source_archive(
@@ -28,9 +32,21 @@ def source_archive(
     return archive
 
 
-def check_archive(session: nox.Session, packages: Mapping[str, Package], package: Package) -> None:
-    """Writes the source archive to build/sdist. A wheel that is built from it must have the tree's wheel's files."""
-    environment = build_environment(session, packages, package)
+def check_archive(
+    session: nox.Session, packages: Mapping[str, Package], package: Package, *, keep: bool = False
+) -> None:
+    """Writes the source archive to build/sdist. A wheel that is built from it must have the tree's wheel's files.
+
+    Arguments:
+        keep: a wheel that wheelhouse/ lacks is compiled as the tree's is and kept there, in place of one of the tree.
+    """
+    environment, target = build_environment(session, packages, package), Target()
+    folder, _ = wheelhouse_folder(session, packages, package, target)
+    keep = keep and not folder.exists()
+    if keep and not _committed(package):
+        session.error(f"{package.name} has changes that are not committed and would not be in a wheel of its archive")
+    # The check compares file names only, so the build may skip optimisation.
+    optimisation = [] if keep else ["-C", "setup-args=-Doptimization=0"]
     with tempfile.TemporaryDirectory() as scratch:
         place = pathlib.Path(scratch)
         archive = source_archive(session, packages, package, place)
@@ -42,19 +58,31 @@ def check_archive(session: nox.Session, packages: Mapping[str, Package], package
         environment.run(
             session,
             *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"),
-            # The check compares file names only, so the build may skip optimisation.
-            *("-C", "setup-args=-Doptimization=0", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
+            *(*optimisation, "-C", f"compile-args=-j{os.cpu_count() or 1}"),
             *("-w", str(place / "wheel"), str(unpacked)),
         )
         [built] = (place / "wheel").glob("*.whl")
-        with zipfile.ZipFile(built) as here, zipfile.ZipFile(wheel(session, packages, package).path) as ours:
-            difference = set(here.namelist()) ^ set(ours.namelist())
+        ours = wheel(session, packages, package, [OLDEST if keep else target.torch]).path
+        difference = names_of_files(built) ^ names_of_files(ours)
         if difference:
             session.error(
                 f"{package.name}: the wheel from the archive and the wheel from the tree differ in {difference}"
             )
+        if keep:
+            keep_wheel(built, folder)
         (ROOT / "build" / "sdist").mkdir(parents=True, exist_ok=True)
         shutil.copy2(archive, ROOT / "build" / "sdist" / archive.name)
+
+
+def _committed(package: Package) -> bool:
+    command = ["git", "status", "--porcelain", "--", str(package.directory), str(package.shared)]
+    return not subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def names_of_files(path: pathlib.Path) -> set[str]:
+    """The names of a wheel's files. A folder is named by the torch for which its extensions are."""
+    with zipfile.ZipFile(path) as archive:
+        return {re.sub(r"/torch-[0-9.]+/", "/torch/", name) for name in archive.namelist()}
 
 
 def native_library(

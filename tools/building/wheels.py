@@ -61,32 +61,49 @@ def wheel(
     return Wheel(package, path, digest)
 
 
+def wheelhouse_folder(
+    session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target
+) -> tuple[pathlib.Path, str]:
+    """Where the wheel for one torch of the sources as they are now is kept once it is built, and its digest."""
+    environment = build_environment(session, packages, package, target)
+    torch = environment.version_of("torch") if package.links_torch else ""
+    digest = package.digest(f"{sys.implementation.cache_tag} {package.build_requirements} {torch}")
+    return WHEELHOUSE / (package.name + target.suffix(package.links_torch)) / digest[:16], digest
+
+
 def _built(session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target) -> Wheel:
     """A wheel for one torch; built if its sources, shared/, or torch have changed.
 
     The build folder build/<package> is kept, so that a rebuild compiles only what changed.
     """
-    environment = build_environment(session, packages, package, target)
-    torch = environment.version_of("torch") if package.links_torch else ""
-    digest = package.digest(f"{sys.implementation.cache_tag} {package.build_requirements} {torch}")
-    name = package.name + target.suffix(package.links_torch)
-    place = WHEELHOUSE / name
+    folder, digest = wheelhouse_folder(session, packages, package, target)
+    name = folder.parent.name
     with locked(f"wheel-{name}"):
-        found = list((place / digest[:16]).glob("*.whl"))
+        found = list(folder.glob("*.whl"))
         if not found:
             session.log(f"building {name}")
-            scratch = place / "unfinished"
-            shutil.rmtree(place, ignore_errors=True)
-            environment.run(
+            scratch = folder.parent / "unfinished"
+            shutil.rmtree(folder.parent, ignore_errors=True)
+            build_environment(session, packages, package, target).run(
                 session,
                 *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
                 *("-C", f"build-dir={ROOT / 'build' / name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
                 *("-w", str(scratch), str(package.directory)),
             )
-            scratch.rename(place / digest[:16])
-            found = list((place / digest[:16]).glob("*.whl"))
+            scratch.rename(folder)
+            found = list(folder.glob("*.whl"))
     [path] = found
     return Wheel(package, path, digest)
+
+
+def keep_wheel(built: pathlib.Path, folder: pathlib.Path) -> None:
+    """Keeps a wheel that was built elsewhere from the same sources, in what wheelhouse_folder() gives."""
+    with locked(f"wheel-{folder.parent.name}"):
+        shutil.rmtree(folder.parent, ignore_errors=True)
+        scratch = folder.parent / "unfinished"
+        scratch.mkdir(parents=True)
+        shutil.copy2(built, scratch)
+        scratch.rename(folder)
 
 
 def join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
