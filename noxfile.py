@@ -240,7 +240,7 @@ def docs(session: nox.Session) -> None:
 def sdist(session: nox.Session) -> None:
     """Each source archive of what is committed, unpacked elsewhere and built alone. `-- NAME...` chooses packages.
 
-    `--keep`: wheels that no session has built yet are kept for those that need them.
+    `--keep`: the wheels of packages that have none yet are kept for the other sessions.
     """
     names = [argument for argument in session.posargs if argument != "--keep"]
     for name in names or PACKAGES:

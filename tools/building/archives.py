@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import tarfile
@@ -16,7 +15,6 @@ import nox
 
 from building.environments import Target
 from building.packages import ROOT, Package
-from building.torch_versions import OLDEST
 from building.wheels import build_environment, keep_wheel, wheel, wheelhouse_folder
 
 
@@ -38,10 +36,11 @@ def check_archive(
     """Writes the source archive to build/sdist. A wheel that is built from it must have the tree's wheel's files.
 
     Arguments:
-        keep: a wheel that wheelhouse/ lacks is compiled as the tree's is and kept there, in place of one of the tree.
+        keep: if wheelhouse/ has no wheel of these sources yet, the archive's becomes it, and is compiled as the tree's
+            would be. There is nothing to compare it with then; what uses it finds what it lacks.
     """
-    environment, target = build_environment(session, packages, package), Target()
-    folder, _ = wheelhouse_folder(session, packages, package, target)
+    environment = build_environment(session, packages, package)
+    folder, _ = wheelhouse_folder(session, packages, package, Target())
     keep = keep and not folder.exists()
     if keep and not _committed(package):
         session.error(f"{package.name} has changes that are not committed and would not be in a wheel of its archive")
@@ -62,14 +61,15 @@ def check_archive(
             *("-w", str(place / "wheel"), str(unpacked)),
         )
         [built] = (place / "wheel").glob("*.whl")
-        ours = wheel(session, packages, package, [OLDEST if keep else target.torch]).path
-        difference = names_of_files(built) ^ names_of_files(ours)
-        if difference:
-            session.error(
-                f"{package.name}: the wheel from the archive and the wheel from the tree differ in {difference}"
-            )
         if keep:
             keep_wheel(built, folder)
+        else:
+            with zipfile.ZipFile(built) as here, zipfile.ZipFile(wheel(session, packages, package).path) as ours:
+                difference = set(here.namelist()) ^ set(ours.namelist())
+            if difference:
+                session.error(
+                    f"{package.name}: the wheel from the archive and the wheel from the tree differ in {difference}"
+                )
         (ROOT / "build" / "sdist").mkdir(parents=True, exist_ok=True)
         shutil.copy2(archive, ROOT / "build" / "sdist" / archive.name)
 
@@ -77,12 +77,6 @@ def check_archive(
 def _committed(package: Package) -> bool:
     command = ["git", "status", "--porcelain", "--", str(package.directory), str(package.shared)]
     return not subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-
-
-def names_of_files(path: pathlib.Path) -> set[str]:
-    """The names of a wheel's files. A folder is named by the torch for which its extensions are."""
-    with zipfile.ZipFile(path) as archive:
-        return {re.sub(r"/torch-[0-9.]+/", "/torch/", name) for name in archive.namelist()}
 
 
 def native_library(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import sys
 import zipfile
@@ -17,6 +18,7 @@ from building.environments import Environment, Target, Wheel, locked
 from building.packages import ROOT, Package, requirement_name
 
 WHEELHOUSE = ROOT / "wheelhouse"
+_EXTENSIONS = re.compile(r"/torch-[0-9.]+/")  # the folder in which a wheel has the extensions for one torch
 
 
 def build_environment(
@@ -109,17 +111,18 @@ def keep_wheel(built: pathlib.Path, folder: pathlib.Path) -> None:
 def join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     """Writes the wheel with the files of all these wheels of one package, version and platform.
 
-    ValueError: they have a file in common whose contents differ.
+    ValueError: they differ in more than the folders of their extensions.
     """
     contents: dict[str, tuple[bytes, int]] = {}
+    outside: list[set[tuple[str, bytes]]] = []
     record = ""
     for part in parts:
         with zipfile.ZipFile(part) as archive:
-            for entry in archive.infolist():
-                if entry.filename.endswith(".dist-info/RECORD"):
-                    record = entry.filename
-                    continue
-                new = (archive.read(entry), entry.external_attr)
-                if contents.setdefault(entry.filename, new)[0] != new[0]:
-                    raise ValueError(f"{entry.filename} differs between {' and '.join(str(path) for path in parts)}")
+            files = {entry.filename: (archive.read(entry), entry.external_attr) for entry in archive.infolist()}
+        [record] = [name for name in files if name.endswith(".dist-info/RECORD")]
+        del files[record]
+        outside.append({(name, data) for name, (data, _) in files.items() if not _EXTENSIONS.search(name)})
+        if differing := {name for name, _ in outside[0] ^ outside[-1]}:
+            raise ValueError(f"{', '.join(sorted(differing))}: not the same in {parts[0]} and in {part}")
+        contents |= files
     write_wheel(target, contents, record)
