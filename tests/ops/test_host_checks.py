@@ -50,7 +50,6 @@ OF_MATRICES: dict[str, tuple[Callable[..., Any], Bad]] = {
     "eigvalsh": (linalg.eigvalsh, spoiled),
     "eig": (linalg.eig, spoiled),
     "cholesky": (linalg.cholesky, singular),
-    "torch.cholesky": (torch.cholesky, singular),
     "cholesky_inverse": (torch.cholesky_inverse, singular),
     "inv": (linalg.inv, singular),
     "lu_factor": (linalg.lu_factor, singular),
@@ -63,6 +62,11 @@ OF_MATRICES: dict[str, tuple[Callable[..., Any], Bad]] = {
     "lu_factor_ex": (lambda x, **k: linalg.lu_factor_ex(x, check_errors=True, **k), singular),
     "ldl_factor_ex": (lambda x, **k: linalg.ldl_factor_ex(x, check_errors=True, **k), singular),
 }
+# Not every supported version of PyTorch has these.
+for _name in {"matrix_sqrth", "polar"} & set(dir(linalg)):
+    OF_MATRICES[_name] = (getattr(linalg, _name), spoiled)
+if hasattr(torch.ops.aten, "cholesky"):
+    OF_MATRICES["torch.cholesky"] = (torch.cholesky, singular)
 
 
 def others(device: str, good: bool) -> dict[str, Callable[[], Any]]:

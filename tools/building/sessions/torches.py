@@ -72,7 +72,7 @@ def _run(session: nox.Session, results: Results, installation: Installation, sho
 
     def integration() -> None:
         # Those of tools do not depend on the torch, and take long.
-        arguments = ["-n", "2", "--dist", "loadfile", "--ignore", "tests/tools"]
+        arguments = ["-n", "2", "--dist", "loadfile", "--ignore=tests/tools"]
         run_pytest(session, environment, "tests", [*arguments, f"--junit-xml={results.reports / 'integration'}.xml"])
 
     def conformance() -> None:

@@ -24,7 +24,8 @@ def adamw_foreach(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def adamw_fused(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    # Captured steps need capturable=True.
+    return torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True, capturable=True)
 
 
 OPTIMIZERS: dict[str, Optimizer] = {"sgd": sgd, "adamw_foreach": adamw_foreach, "adamw_fused": adamw_fused}

@@ -28,6 +28,10 @@ const Row rows[] = {
     {"aten::linalg_eig", {"", nullptr}},
     {"aten::linalg_eigvals", {"", nullptr}},
     {"aten::linalg_lstsq", {"", nullptr}},
+    {"aten::linalg_matrix_sqrth", {"", nullptr}},
+    {"aten::linalg_polar", {"", nullptr}},
+    // The kernel of this one checks the strides of the scales.
+    {"aten::_scaled_mm_v2", {"", nullptr}},
     // These read lengths, indices, ranges or zero points.
     {"aten::_ctc_loss", {"with lengths in tensors", [](Call call) { return call["input_lengths"].isTensor(); }}},
     {"aten::fake_quantize_per_channel_affine_cachemask",
