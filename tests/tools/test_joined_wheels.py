@@ -84,14 +84,16 @@ def test_a_report_of_the_conformance_is_counted(tmp_path: pathlib.Path) -> None:
 
 def results(torch: str, python: str, passed: int) -> Results:
     made = Results("unused", python)
-    made.torch, made.counts = torch, {"tb-amp": (passed, 0)}
+    made.torch, made.counts, made.complete = torch, {"tb-amp": (passed, 0)}, True
     return made
 
 
 def test_a_new_result_replaces_that_of_the_same_minor_versions(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "compatibility.json"
     record([results("2.14.0+cpu", "3.11.7", 1), results("", "3.12.1", 2), results("2.9.0", "3.11.7", 3)], path)
-    record([results("2.14.1+cu130", "3.11.8", 4)], path)
+    interrupted = results("2.9.0", "3.11.7", 5)
+    interrupted.complete = False
+    record([results("2.14.1+cu130", "3.11.8", 4), interrupted], path)
     rows = json.loads(path.read_text())
     assert [(row["torch"], row["python"], row["counts"]["tb-amp"]["passed"]) for row in rows] == [
         ("2.9.0", "3.11.7", 3),

@@ -32,6 +32,8 @@ class Results:
         self.torch = ""
         self.counts: dict[str, tuple[int, int]] = {}
         self.seconds = 0.0
+        self.complete = False
+        """Whether every task ran, with whatever result; an interrupted run says nothing of its torch."""
 
     def run(self, session: nox.Session, tasks: Mapping[str, Callable[[], None]]) -> None:
         """Runs every task and counts what its report says: NAME.xml of pytest, NAME.json of the conformance.
@@ -44,6 +46,10 @@ class Results:
         started = time.monotonic()
         try:
             run_all(session, {name: functools.partial(self._count, name, task) for name, task in tasks.items()})
+            self.complete = True
+        except nox.command.CommandFailed:
+            self.complete = True
+            raise
         finally:
             self.seconds = time.monotonic() - started
 
@@ -87,13 +93,13 @@ def minor(version: str) -> str:
 
 
 def record(results: Sequence[Results], path: pathlib.Path = RECORDED) -> None:
-    """Puts these in place of what is recorded for the same minor versions of Python and torch."""
+    """Puts those that are complete in place of what is recorded for the same minor versions of Python and torch."""
 
     def key(row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
         python, torch = ([int(part) for part in minor(row[name]).split(".") if part] for name in ("python", "torch"))
         return python, torch
 
-    new = [result.facts() for result in results]
+    new = [result.facts() for result in results if result.complete]
     old = json.loads(path.read_text()) if path.exists() else []
     kept = [row for row in old if key(row) not in map(key, new)]
     path.write_text(json.dumps(sorted([*kept, *new], key=key), indent=1) + "\n")

@@ -60,7 +60,7 @@ def torch_matrix(session: nox.Session) -> None:
         for minor, result in results.items():
             session.log(f"torch {result.torch or minor}: {result.line()}")
         if chosen.record:
-            record([result for result in results.values() if result.torch])
+            record(list(results.values()))
 
 
 def _run(session: nox.Session, results: Results, installation: Installation, short: bool) -> None:

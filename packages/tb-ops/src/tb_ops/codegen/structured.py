@@ -25,8 +25,8 @@ $definition {$checks
 """)
 
 
-# Operators whose kernels read on the host whether they succeeded, or check what their meta function does not, and raise,
-# so that all calls wait. If an operator has an argument check_errors, only calls in which it is true wait
+# Operators whose kernels read on the host whether they succeeded, or check what their meta function does not, and
+# raise, so that all calls wait. If an operator has an argument check_errors, only calls in which it is true wait
 # (src/dispatch/host_checks.h). Not every supported PyTorch has all of them.
 CHECKED = frozenset({"_linalg_eigh.eigenvalues", "_linalg_svd.U", "_scaled_mm_v2.out", "linalg_polar.out"})
 CHECKED_KERNEL = Template("""
