@@ -103,7 +103,7 @@ def test_code_compiled_ahead_of_time_runs_in_another_process(run_python: RunPyth
         from torch._inductor import CompiledArtifact, standalone_compile
         path, x = {str(tmp_path / "code")!r}, torch.ones(3, 4, device="tb")
         if sys.argv[1:] == ["save"] or not __import__("os").path.exists(path):
-            graph = torch.fx.experimental.proxy_tensor.make_fx(lambda x: [(x.sin() * 2).sum(1)])(x)
+            graph = torch.fx.experimental.proxy_tensor.make_fx(lambda x: [(x.sin() * 2).sum(1)], tracing_mode="fake")(x)
             standalone_compile(graph, [x]).save(path=path, format="binary")
             print("saved")
         else:
