@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 import nox
 
-from building.environments import Target
 from building.packages import ROOT, Package
 from building.wheels import build_environment, keep_wheel, wheel, wheelhouse_folder
 
@@ -40,7 +39,7 @@ def check_archive(
             would be. There is nothing to compare it with then; what uses it finds what it lacks.
     """
     environment = build_environment(session, packages, package)
-    folder, _ = wheelhouse_folder(session, packages, package, Target())
+    folder, _ = wheelhouse_folder(package, environment)
     keep = keep and not folder.exists()
     if keep and not _committed(package):
         session.error(f"{package.name} has changes that are not committed and would not be in a wheel of its archive")

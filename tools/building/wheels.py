@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pathlib
-import re
 import shutil
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import nox
-from release.wheel_file import write_wheel
+from release.wheel_file import torch_of, write_wheel
 
 from building.environments import Environment, Target, Wheel, locked
 from building.packages import ROOT, Package, requirement_name
 
 WHEELHOUSE = ROOT / "wheelhouse"
-_EXTENSIONS = re.compile(r"/torch-[0-9.]+/")  # the folder in which a wheel has the extensions for one torch
 
 
 def build_environment(
@@ -63,14 +62,21 @@ def wheel(
     return Wheel(package, path, digest)
 
 
-def wheelhouse_folder(
-    session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target
-) -> tuple[pathlib.Path, str]:
-    """Where the wheel for one torch of the sources as they are now is kept once it is built, and its digest."""
-    environment = build_environment(session, packages, package, target)
+def wheelhouse_folder(package: Package, environment: Environment) -> tuple[pathlib.Path, str]:
+    """Where the wheel of the sources as they are now is kept once it is built in this environment, and its digest."""
     torch = environment.version_of("torch") if package.links_torch else ""
     digest = package.digest(f"{sys.implementation.cache_tag} {package.build_requirements} {torch}")
-    return WHEELHOUSE / (package.name + target.suffix(package.links_torch)) / digest[:16], digest
+    return WHEELHOUSE / (package.name + environment.target.suffix(package.links_torch)) / digest[:16], digest
+
+
+@contextlib.contextmanager
+def _filled(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder to write a wheel to, which becomes `folder` at the end and takes the place of those of other sources."""
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    scratch = folder.parent / "unfinished"
+    scratch.mkdir(parents=True)
+    yield scratch
+    scratch.rename(folder)
 
 
 def _built(session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target) -> Wheel:
@@ -78,34 +84,27 @@ def _built(session: nox.Session, packages: Mapping[str, Package], package: Packa
 
     The build folder build/<package> is kept, so that a rebuild compiles only what changed.
     """
-    folder, digest = wheelhouse_folder(session, packages, package, target)
+    environment = build_environment(session, packages, package, target)
+    folder, digest = wheelhouse_folder(package, environment)
     name = folder.parent.name
     with locked(f"wheel-{name}"):
-        found = list(folder.glob("*.whl"))
-        if not found:
+        if not folder.exists():
             session.log(f"building {name}")
-            scratch = folder.parent / "unfinished"
-            shutil.rmtree(folder.parent, ignore_errors=True)
-            build_environment(session, packages, package, target).run(
-                session,
-                *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
-                *("-C", f"build-dir={ROOT / 'build' / name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
-                *("-w", str(scratch), str(package.directory)),
-            )
-            scratch.rename(folder)
-            found = list(folder.glob("*.whl"))
-    [path] = found
+            with _filled(folder) as scratch:
+                environment.run(
+                    session,
+                    *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
+                    *("-C", f"build-dir={ROOT / 'build' / name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
+                    *("-w", str(scratch), str(package.directory)),
+                )
+    [path] = folder.glob("*.whl")
     return Wheel(package, path, digest)
 
 
 def keep_wheel(built: pathlib.Path, folder: pathlib.Path) -> None:
     """Keeps a wheel that was built elsewhere from the same sources, in what wheelhouse_folder() gives."""
-    with locked(f"wheel-{folder.parent.name}"):
-        shutil.rmtree(folder.parent, ignore_errors=True)
-        scratch = folder.parent / "unfinished"
-        scratch.mkdir(parents=True)
+    with locked(f"wheel-{folder.parent.name}"), _filled(folder) as scratch:
         shutil.copy2(built, scratch)
-        scratch.rename(folder)
 
 
 def join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
@@ -121,7 +120,7 @@ def join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
             files = {entry.filename: (archive.read(entry), entry.external_attr) for entry in archive.infolist()}
         [record] = [name for name in files if name.endswith(".dist-info/RECORD")]
         del files[record]
-        outside.append({(name, data) for name, (data, _) in files.items() if not _EXTENSIONS.search(name)})
+        outside.append({(name, data) for name, (data, _) in files.items() if torch_of(name) is None})
         if differing := {name for name, _ in outside[0] ^ outside[-1]}:
             raise ValueError(f"{', '.join(sorted(differing))}: not the same in {parts[0]} and in {part}")
         contents |= files

@@ -17,11 +17,10 @@ from packaging.utils import canonicalize_name
 
 from release import changelog
 from release.elf import library_path
-from release.wheel_file import WheelFile, read_wheel, record_digest
+from release.wheel_file import WheelFile, read_wheel, record_digest, torch_of
 
 LIMIT = 20_000_000  # bytes, of all wheels together
 _TAG = re.compile(r"cp311-abi3-manylinux_2_\d+_\w+")
-_TORCH_FOLDER = re.compile(r"torch-(\d+\.\d+)")
 _BESIDE_TORCH = "$ORIGIN/../../torch/lib"
 _IN_AN_ARCHIVE = ("pyproject.toml", "VERSION", "README.md", "LICENSE", "CHANGELOG.md")
 
@@ -161,7 +160,7 @@ def _requirements(wheel: WheelFile) -> list[Requirement]:
 def _extension_problems(wheel: WheelFile, minors: Sequence[str]) -> Iterator[str]:
     module = wheel.described.split("-")[0]
     libraries = [name for name in wheel.contents if name.endswith(".so") or ".so." in name]
-    found = {match[1] for name in libraries if (match := _TORCH_FOLDER.fullmatch(name.split("/")[1]))}
+    found = {minor for name in libraries if (minor := torch_of(name))}
     if found != set(minors):
         yield f"it has extensions for torch {sorted(found)}, but it should for {sorted(minors)}"
     cores = [f"{module}/torch-{minor}/_core.abi3.so" for minor in minors] or [f"{module}/_core.abi3.so"]
@@ -171,7 +170,7 @@ def _extension_problems(wheel: WheelFile, minors: Sequence[str]) -> Iterator[str
             yield f"{name} is a library of others, which torch or the system has"
         if ".cpython-" in name:
             yield f"{name} is for one version of Python only"
-        right = _BESIDE_TORCH if _TORCH_FOLDER.fullmatch(name.split("/")[1]) else ""
+        right = _BESIDE_TORCH if torch_of(name) else ""
         try:
             path = library_path(wheel.contents[name])
         except ValueError as error:

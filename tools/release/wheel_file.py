@@ -10,11 +10,19 @@ import functools
 import hashlib
 import io
 import pathlib
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_TORCH_FOLDER = re.compile(r"[^/]+/torch-(\d+\.\d+)/")
 _OLDEST_DATE = (1980, 1, 1, 0, 0, 0)  # of the files in a wheel, which so depends on its contents only
+
+
+def torch_of(name: str) -> str | None:
+    """The minor version of torch for which a wheel has the file of this name, an extension; None: for all of them."""
+    match = _TORCH_FOLDER.match(name)
+    return match[1] if match else None
 
 
 def record_digest(data: bytes) -> str:

@@ -52,8 +52,8 @@ def bit_difference(expected: Tensor, actual: Tensor, *, strides: bool = False, z
     if strides and expected.layout == torch.strided and expected.stride() != actual.stride():
         return f"strides of shape {_text(expected.shape)} are {actual.stride()}, expected {expected.stride()}"
     if expected.layout in _PARTS:
-        for name, one, other in zip(_PARTS[expected.layout], _parts(expected), _parts(actual), strict=True):
-            difference = bit_difference(one, other, zero_sign=zero_sign)
+        for name in _PARTS[expected.layout]:
+            difference = bit_difference(getattr(expected, name)(), getattr(actual, name)(), zero_sign=zero_sign)
             if difference:
                 return f"{name} of the sparse tensor: {difference}"
         return ""
@@ -79,10 +79,6 @@ def _text(value: Any) -> str:
 def _on_cpu(tensor: Tensor) -> Tensor:
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     return tensor if tensor.layout == torch.strided else tensor.to_dense()
-
-
-def _parts(tensor: Tensor) -> list[Tensor]:
-    return [getattr(tensor.detach(), name)() for name in _PARTS[tensor.layout]]
 
 
 def _differing(one: Tensor, other: Tensor, zero_sign: bool) -> Tensor | None:
