@@ -15,12 +15,8 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from clients.checks import Checks, Result, run
-from clients.page import page
+from clients.versions import CLIENTS, VARIABLES
 
-CLIENTS = ["accelerate", "transformers", "lightning", "pytorch_lightning", "safetensors"]
-"""The modules of this package that have checks."""
-VARIABLES = {"safetensors": {"TB_CPU_DEVICES": "2"}}
-"""What a client's checks need beyond nothing."""
 SECONDS = 1800
 """A client's checks end after this time; those that are left have failed."""
 
@@ -65,8 +61,24 @@ def run_apart(client: str, pattern: str) -> list[Result]:
         written = file.read_text().splitlines() if file.exists() else []
     results = {entry["check"]: Result(**entry) for entry in map(json.loads, written)}
     if status and all(result.passed for result in results.values()):
-        results["all"] = Result(client, "all", "failed", f"the process ended with status {status}")
+        results["all"] = Result(
+            CLIENTS[client].split("=")[0], "all", "failed", f"the process ended with status {status}"
+        )
     return list(results.values())
+
+
+def record(path: pathlib.Path, results: Sequence[Result]) -> None:
+    """Writes these results in place of what the report has for the same clients, or a new report for another torch."""
+    torch = metadata.version("torch")
+    report = json.loads(path.read_text()) if path.exists() else {}
+    if report.get("torch") != torch:
+        report = {"torch": torch, "versions": {}, "results": []}
+    new = dict.fromkeys(result.client for result in results)
+    report["versions"] |= {client: metadata.version(client) for client in new}
+    report["results"] = [entry for entry in report["results"] if entry["client"] not in new]
+    report["results"] += [dataclasses.asdict(result) for result in results]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,8 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="nox -s clients --", description=__doc__)
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"some of {' '.join(CLIENTS)} (default: all)")
     parser.add_argument("-k", dest="pattern", default="", help="only checks whose name has this text")
-    parser.add_argument("--json", type=pathlib.Path, help="where the report is written")
-    parser.add_argument("--page", type=pathlib.Path, help="the page whose marked part is written again")
+    parser.add_argument("--json", type=pathlib.Path, help="the report, in which these results replace earlier ones")
     parser.add_argument("--here", type=pathlib.Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     unknown = [name for name in chosen.clients if name not in CLIENTS]
@@ -85,16 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_here(chosen.clients[0], chosen.pattern, chosen.here)
         return 0
     results = [result for client in chosen.clients or CLIENTS for result in run_apart(client, chosen.pattern)]
-    report = {
-        "torch": metadata.version("torch"),
-        "versions": {client: metadata.version(client) for client in dict.fromkeys(result.client for result in results)},
-        "results": [dataclasses.asdict(result) for result in results],
-    }
     if chosen.json:
-        chosen.json.parent.mkdir(parents=True, exist_ok=True)
-        chosen.json.write_text(json.dumps(report, indent=1) + "\n")
-    if chosen.page:
-        chosen.page.write_text(page(chosen.page.read_text(), report))
+        record(chosen.json, results)
     failed = [result for result in results if not result.passed]
     for result in failed:
         print(f"{result.outcome}: {result.client}: {result.check}: {result.reason}")
