@@ -20,7 +20,7 @@ CLIENTS = {
     "timm": "timm==1.0.*",
 }
 WITH_TORCHVISION = ["timm"]
-"""Those that import torchvision. The index has it for one build of torch only; beside another its operators do not load,
-and transformers fails where it is installed. So they get an environment of their own."""
+"""Those that import torchvision. The index has it for one build of torch only. Beside others its operators do not load,
+and transformers fails where it is installed, so they get an environment of their own."""
 VARIABLES = {"safetensors": {"TB_CPU_DEVICES": "2"}, "keras": {"KERAS_BACKEND": "torch"}}
 """What the process of a client's checks has in its environment."""

@@ -60,6 +60,6 @@ def _vision_environment(session: nox.Session) -> Environment:
     """The clients that need torchvision, which declares one exact torch and so comes without what it declares."""
     declared = ["numpy", "pillow", "pyyaml", "huggingface_hub", "safetensors"]
     environment = Environment("clients-vision", torch=True).prepare(session, declared, wheels(session, PACKAGES))
-    torchvision = f"torchvision==0.{int(chosen_minor().split('.')[1]) + 15}.*"  # 0.28 belongs to torch 2.13
+    torchvision = f"torchvision==0.{int(chosen_minor().split('.')[1]) + 15}.*"  # its minor numbers are torch's and 15
     environment.install(session, "--no-deps", torchvision, *(CLIENTS[name] for name in WITH_TORCHVISION))
     return environment
