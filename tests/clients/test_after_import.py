@@ -87,6 +87,24 @@ value = "original"
     run_python(code, modules(partial=partial, cycle="import partial\nassert not hasattr(partial, 'value')"))
 
 
+def test_a_failed_import_is_followed_by_the_next(run_python: RunPython, modules: Modules) -> None:
+    code = """
+        import builtins, torch
+        from torch_backend._after_import import after_import
+        seen = []
+        after_import("failing", lambda: seen.append(1))
+        builtins.fail = True
+        try:
+            import failing
+        except ZeroDivisionError:
+            assert seen == []
+        builtins.fail = False
+        import failing
+        assert seen == [1]
+    """
+    run_python(code, modules(failing="1 / (not fail)"))
+
+
 def test_a_module_that_does_not_exist_stays_missing(run_python: RunPython, modules: Modules) -> None:
     code = """
         import torch

@@ -11,10 +11,10 @@ from typing import Any
 
 
 class _Loader:
-    """The module's own loader, and a call after it has run."""
+    """The module's own loader, and calls after it has run."""
 
-    def __init__(self, loader: Any, function: Callable[[], None]) -> None:
-        self._loader, self._function = loader, function
+    def __init__(self, loader: Any, name: str, functions: list[Callable[[], None]]) -> None:
+        self._loader, self._name, self._functions = loader, name, functions
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         created: ModuleType | None = self._loader.create_module(spec)
@@ -25,8 +25,13 @@ class _Loader:
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        self._function()
+        try:
+            self._loader.exec_module(module)
+        except BaseException:
+            _finder.after[self._name] = self._functions  # a later import may succeed
+            raise
+        for function in self._functions:
+            function()
 
 
 class _Finder:
@@ -48,7 +53,7 @@ class _Finder:
         if spec is None or spec.loader is None:
             self.after[name] = functions
             return None
-        loader: Any = _Loader(spec.loader, lambda: _call_all(functions))
+        loader: Any = _Loader(spec.loader, name, functions)
         spec.loader = loader
         return spec
 
@@ -90,11 +95,6 @@ def _install() -> None:
     if _finder not in sys.meta_path:
         finder: Any = _finder
         sys.meta_path.insert(0, finder)
-
-
-def _call_all(functions: Sequence[Callable[[], None]]) -> None:
-    for function in functions:
-        function()
 
 
 def _is_unfinished(module: ModuleType) -> bool:
