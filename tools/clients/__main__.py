@@ -18,7 +18,8 @@ from clients.checks import Checks, Result, run
 from clients.versions import CLIENTS, VARIABLES
 
 SECONDS = 1800
-"""A client's checks end after this time; those that are left have failed."""
+"""After this time the process of a client's checks is ended, and the check that ran has failed."""
+CHOOSE_DEVICES = ["ACCELERATE_TORCH_DEVICE", "KERAS_TORCH_DEVICE", "TB_INTEGRATIONS"]
 
 
 def checks_of(client: str) -> Checks:
@@ -32,28 +33,25 @@ def run_here(client: str, pattern: str, file: pathlib.Path) -> None:
     found = checks_of(client)
     for check in found.all:
         if pattern in check.name:
-            with file.open("a") as lines:
-                lines.write(
-                    json.dumps(dataclasses.asdict(Result(found.client, check.name, "failed", "the process ended")))
-                    + "\n"
-                )
+            write(file, Result(found.client, check.name, "failed", "the process ended"))
             result = run(found.client, check)
-            with file.open("a") as lines:
-                lines.write(json.dumps(dataclasses.asdict(result)) + "\n")
+            write(file, result)
             print(f"{result.outcome:<8} {found.client}: {check.name} ({result.seconds} s) {result.reason}", flush=True)
 
 
+def write(file: pathlib.Path, result: Result) -> None:
+    """Adds a line to the file; the last one of a check counts."""
+    with file.open("a") as lines:
+        lines.write(json.dumps(dataclasses.asdict(result)) + "\n")
+
+
 def run_apart(client: str, pattern: str) -> list[Result]:
-    """Runs them in a process of their own, without the network and with none of its variables for devices."""
+    """Runs them in a process of their own, without the hub, and without variables by which a client would find tb."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "results"
         command = [sys.executable, "-m", "clients", client, "-k", pattern, "--here", str(file)]
-        environment = {
-            **os.environ,
-            "HF_HUB_OFFLINE": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-            **VARIABLES.get(client, {}),
-        }
+        environment = {name: value for name, value in os.environ.items() if name not in CHOOSE_DEVICES}
+        environment |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **VARIABLES.get(client, {})}
         try:
             status = subprocess.run(command, env=environment, timeout=SECONDS, cwd=folder).returncode
         except subprocess.TimeoutExpired:
@@ -95,9 +93,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.here:
         run_here(chosen.clients[0], chosen.pattern, chosen.here)
         return 0
-    results = [result for client in chosen.clients or CLIENTS for result in run_apart(client, chosen.pattern)]
-    if chosen.json:
-        record(chosen.json, results)
+    results = []
+    for client in chosen.clients or CLIENTS:
+        found = run_apart(client, chosen.pattern)
+        results += found
+        if chosen.json:
+            record(chosen.json, found)
     failed = [result for result in results if not result.passed]
     for result in failed:
         print(f"{result.outcome}: {result.client}: {result.check}: {result.reason}")
