@@ -66,15 +66,16 @@ def run_apart(client: str, pattern: str) -> list[Result]:
 
 
 def record(path: pathlib.Path, results: Sequence[Result]) -> None:
-    """Writes these results in place of what the report has for the same clients, or a new report for another torch."""
+    """Writes these results in place of what the report has for the same checks, or a new report for another torch."""
     torch = metadata.version("torch")
     report = json.loads(path.read_text()) if path.exists() else {}
     if report.get("torch") != torch:
         report = {"torch": torch, "versions": {}, "results": []}
-    new = dict.fromkeys(result.client for result in results)
-    report["versions"] |= {client: metadata.version(client) for client in new}
-    report["results"] = [entry for entry in report["results"] if entry["client"] not in new]
-    report["results"] += [dataclasses.asdict(result) for result in results]
+    report["versions"] |= {result.client: metadata.version(result.client) for result in results}
+    entries = {(entry["client"], entry["check"]): entry for entry in report["results"]}
+    entries |= {(result.client, result.check): dataclasses.asdict(result) for result in results}
+    order = list(report["versions"])
+    report["results"] = sorted(entries.values(), key=lambda entry: order.index(entry["client"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
 
