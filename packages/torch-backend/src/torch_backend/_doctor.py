@@ -1,4 +1,4 @@
-"""The diagnosis on one screen: torch, the registration, a first tensor, then tb_device's report on the drivers."""
+"""The diagnosis on one screen: torch, the registration, a first tensor, clients, then tb_device's report on drivers."""
 
 import os
 import sys
@@ -16,6 +16,7 @@ def doctor(file: TextIO | None = None) -> bool:
     lines += [f"  {name:<22} {value}" for name, value in _torch_facts().items()]
     if problem is None:
         lines += ["", "Operators", *_operators()]
+    lines += ["", "Clients", *_clients()]
     lines += ["", *_driver_report()]
     print("\n".join(lines), file=file or sys.stdout)
     return problem is None
@@ -60,6 +61,13 @@ def _operators() -> list[str]:
     import tb_ops
 
     return [f"  {backend.name:<22} {backend.description}" for backend in tb_ops.backends() if backend.serves]
+
+
+def _clients() -> list[str]:
+    """The installed packages that are made to find tb; see torch_backend.integrations."""
+    from torch_backend import integrations
+
+    return [f"  {line}" for line in integrations.report() or ["none of those that find tb by themselves is installed"]]
 
 
 def _driver_report() -> list[str]:

@@ -1,0 +1,93 @@
+"""Makes programs of other packages, here called clients, find device tb where they choose a device by themselves.
+
+Such a package has a list of the devices that it knows, and takes the CPU on all others. The modules of this package
+replace those places right after a client is imported: where the client would take the CPU, and tb is the accelerator of
+this process, it takes tb. An explicit choice, such as `cpu=True`, keeps its meaning. No client is imported from here.
+
+A client is mended only in the versions that are known, and a place only if it looks as it does in them; otherwise there
+is one warning and nothing is replaced. `TB_INTEGRATIONS=0` switches all off, `TB_INTEGRATIONS=accelerate,lightning`
+picks some. `python -m torch_backend` lists them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import warnings
+from typing import TYPE_CHECKING
+
+from torch_backend._after_import import before_import
+
+if TYPE_CHECKING:
+    from torch_backend.integrations.client import Client
+
+# The packages that programs import, and the module here that has their `Client` under the same name.
+CLIENTS = {
+    "accelerate": "accelerate",
+    "transformers": "transformers",
+    "lightning": "lightning",
+    "pytorch_lightning": "lightning",
+    "safetensors": "safetensors",
+    "peft": "choosers",
+    "sentence_transformers": "choosers",
+    "stable_baselines3": "choosers",
+    "torch_geometric": "choosers",
+    "fastai": "choosers",
+    "ignite": "choosers",
+    "keras": "choosers",
+}
+
+
+def install() -> None:
+    """Called at the import of torch_backend. It imports nothing in a process that imports no client."""
+    names = _named()
+    unknown = [name for name in names if name not in CLIENTS]
+    if unknown:
+        _warn(
+            f"TB_INTEGRATIONS={os.environ['TB_INTEGRATIONS']} names {', '.join(unknown)}, which torch_backend does not "
+            f"know and leaves as it is. Known are {', '.join(CLIENTS)}; 0 switches all off."
+        )
+    for package in CLIENTS:
+        if package in names:
+            before_import(package, functools.partial(_begin, package))
+
+
+def _named() -> list[str]:
+    """The names in TB_INTEGRATIONS: those of all clients without it, none for "0"."""
+    value = os.environ.get("TB_INTEGRATIONS", "").strip()
+    if value in ("", "1"):
+        return list(CLIENTS)
+    return [] if value == "0" else [name.strip() for name in value.split(",") if name.strip()]
+
+
+def client_of(package: str) -> Client:
+    """What is replaced in this package, with the record of it."""
+    module = importlib.import_module(f"torch_backend.integrations.{CLIENTS[package]}")
+    clients: dict[str, Client] = module.CLIENTS
+    return clients[package]
+
+
+def report() -> list[str]:
+    """One line for each client that is installed: its version, and what is or would be replaced."""
+    lines = []
+    for package, found in ((package, client_of(package)) for package in CLIENTS):
+        version = found.installed()
+        if version is not None:
+            off = "" if package in _named() else f"off: TB_INTEGRATIONS={os.environ['TB_INTEGRATIONS']}"
+            lines.append(f"{package:<22} {version:<8} {off or found.state()}")
+    return lines
+
+
+def _begin(package: str) -> None:
+    try:
+        client_of(package).begin()
+    except Exception as error:  # a program that uses the CPU must not fail
+        _warn(f"torch_backend cannot make {package} find device tb: {error!r}")
+
+
+def _warn(text: str) -> None:
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    except RuntimeWarning:  # warnings are errors in this process, and an import must not fail for one
+        return

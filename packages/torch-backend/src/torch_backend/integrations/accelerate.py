@@ -1,0 +1,113 @@
+"""accelerate: the default device, fp16, the random numbers in checkpoints, and the memory for device maps."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from torch_backend.integrations.client import Client, Function, Shape, with_constant
+from torch_backend.integrations.device import instead_of_cpu, load_random_state, save_random_state, tb_is_current
+
+accelerate = Client("accelerate", "accelerate", ("1.15", "1.15"))
+CLIENTS = {"accelerate": accelerate}
+
+_FP16_DEVICES = ("xpu", "cuda", "npu", "xla", "mlu", "musa", "hpu", "sdaa", "mps")
+
+
+@accelerate.mend(
+    "accelerate.state", "PartialState.default_device", Shape(["self"], ["is_mps_available", "cuda"], ["cpu"])
+)
+def _default_device(original: Function) -> Function:
+    @functools.wraps(original)
+    def default_device(self: Any) -> Any:
+        return instead_of_cpu(original(self))
+
+    return default_device
+
+
+@accelerate.mend(
+    "accelerate.accelerator",
+    "Accelerator.__init__",
+    Shape(None, ["get_grad_scaler", "mixed_precision", "device"], [_FP16_DEVICES]),
+)
+def _allow_fp16(original: Function) -> Any:
+    return with_constant(original, _FP16_DEVICES, (*_FP16_DEVICES, "tb"))
+
+
+@accelerate.mend(
+    "accelerate.utils.modeling",
+    "get_grad_scaler",
+    Shape(["distributed_type", "kwargs"], ["GradScaler", "amp"], ["cuda"]),
+)
+def _grad_scaler(original: Function) -> Function:
+    @functools.wraps(original)
+    def get_grad_scaler(distributed_type: Any = None, **kwargs: Any) -> Any:
+        import torch
+        from accelerate.state import PartialState
+        from accelerate.utils import DistributedType
+
+        if distributed_type == DistributedType.FSDP or PartialState().device.type != "tb":
+            return original(distributed_type, **kwargs)
+        return torch.amp.GradScaler("tb", **kwargs)
+
+    return get_grad_scaler
+
+
+@accelerate.mend(
+    "accelerate.checkpointing",
+    "save_accelerator_state",
+    Shape(None, ["output_dir", "process_index", "get_rng_state", "RNG_STATE_NAME"]),
+)
+def _save_state(original: Function) -> Function:
+    @functools.wraps(original)
+    def save_accelerator_state(*args: Any, **kwargs: Any) -> Any:
+        saved = original(*args, **kwargs)
+        arguments = inspect.signature(original).bind(*args, **kwargs).arguments
+        save_random_state(arguments["output_dir"], arguments["process_index"])
+        return saved
+
+    return save_accelerator_state
+
+
+@accelerate.mend(
+    "accelerate.checkpointing",
+    "load_accelerator_state",
+    Shape(None, ["input_dir", "process_index", "set_rng_state", "RNG_STATE_NAME"]),
+)
+def _load_state(original: Function) -> Function:
+    @functools.wraps(original)
+    def load_accelerator_state(*args: Any, **kwargs: Any) -> Any:
+        loaded = original(*args, **kwargs)
+        arguments = inspect.signature(original).bind(*args, **kwargs).arguments
+        load_random_state(arguments["input_dir"], arguments["process_index"])
+        return loaded
+
+    return load_accelerator_state
+
+
+@accelerate.mend(
+    "accelerate.utils.modeling",
+    "get_max_memory",
+    Shape(["max_memory"], ["mem_get_info", "cuda", "virtual_memory", "convert_file_size_to_int"], ["cpu", "mps"]),
+)
+def _max_memory(original: Function) -> Function:
+    @functools.wraps(original)
+    def get_max_memory(max_memory: Any = None) -> Any:
+        import torch
+        from accelerate.utils.modeling import convert_file_size_to_int
+
+        if not tb_is_current() or torch.cuda.is_available():
+            return original(max_memory)
+        devices = range(torch.accelerator.device_count())
+        if max_memory is None:
+            free = {index: torch.tb.mem_get_info(index)[0] for index in devices}  # type: ignore[attr-defined]
+            return {**free, **original(None)}
+        # The original counts CUDA's devices and would report each of these as missing.
+        sizes = {index: max_memory[index] for index in devices if index in max_memory}
+        ours = {
+            index: convert_file_size_to_int(size) if isinstance(size, str) else size for index, size in sizes.items()
+        }
+        return {**ours, **original({name: size for name, size in max_memory.items() if name not in ours})}
+
+    return get_max_memory

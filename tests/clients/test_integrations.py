@@ -1,0 +1,216 @@
+"""What torch_backend.integrations replaces in clients and what it leaves, with clients that only look like the real."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from conftest import RunPython
+from fake_clients import GET_DEVICE, STATE, Folder
+from torch_backend.integrations.client import Client, Shape, with_constant
+
+
+@pytest.fixture
+def clients(tmp_path: pathlib.Path) -> Folder:
+    return Folder(tmp_path)
+
+
+DICTIONARIES = """
+    import json, sys, types
+    import peft.utils, peft.utils.other, accelerate
+
+    def described(value):
+        if isinstance(value, types.FunctionType):
+            constants = [str(constant) for constant in value.__code__.co_consts if not hasattr(constant, "co_code")]
+            return [value.__code__.co_code.hex(), constants, sorted(vars(value))]
+        if isinstance(value, property):
+            return described(value.fget)
+        if isinstance(value, type):
+            return {name: described(entry) for name, entry in vars(value).items() if not name.startswith("__wea")}
+        return type(value).__name__
+
+    names = [name for name in sys.modules if name.split(".")[0] in ("peft", "accelerate")]
+    print(json.dumps({name: [type(sys.modules[name]).__name__,
+          {key: described(value) for key, value in vars(sys.modules[name]).items() if key != "__builtins__"}]
+          for name in sorted(names)}))
+"""
+
+
+def test_a_client_that_would_take_the_cpu_takes_tb(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft()
+    code = "import torch; from peft.utils import infer_device; print(infer_device())"
+    assert run_python(code, clients.environment).stdout == "tb\n"
+
+
+def test_the_order_of_imports_does_not_matter(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft()
+    code = "import peft.utils; from peft.utils import infer_device; import torch; print(infer_device())"
+    assert run_python(code, clients.environment).stdout == "tb\n"
+
+
+def test_without_a_driver_a_client_behaves_as_without_us(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft()
+    code = "import torch; from peft.utils import infer_device; print(infer_device())"
+    done = run_python(code, {**clients.environment, "TB_DRIVER": "missing"})
+    assert (done.stdout, done.stderr) == ("cpu\n", "")
+
+
+def test_an_explicit_device_keeps_its_meaning(run_python: RunPython, clients: Folder) -> None:
+    clients.add("stable-baselines3", "2.9.0", {"stable_baselines3.common.utils": GET_DEVICE})
+    code = """
+        from stable_baselines3.common.utils import get_device
+        print(get_device(), get_device("auto"), get_device(device="auto"), get_device("cpu"), get_device("cuda"))
+    """
+    assert run_python(code, clients.environment).stdout == "tb:0 tb:0 tb:0 cpu cpu\n"
+
+
+def test_properties_and_constants_are_replaced(run_python: RunPython, clients: Folder) -> None:
+    clients.add_accelerate()
+    code = """
+        from accelerate import Accelerator
+        from accelerate.state import PartialState
+        print(Accelerator(mixed_precision="fp16").device, Accelerator(cpu=True).device)
+        assert type(vars(PartialState)["default_device"]) is property
+    """
+    assert run_python(code, clients.environment).stdout == "tb:0 cpu\n"
+
+
+def test_a_variable_of_a_client_wins(run_python: RunPython, clients: Folder) -> None:
+    text = 'import os\nDEFAULT_DEVICE = os.environ.get("KERAS_TORCH_DEVICE", "cpu")'
+    clients.add("keras", "3.15.0", {"keras.src.backend.torch.core": text})
+    path = clients.environment
+    code = "import torch; from keras.src.backend.torch.core import DEFAULT_DEVICE; print(DEFAULT_DEVICE)"
+    assert run_python(code, path).stdout == "tb\n"
+    assert run_python(code, {**path, "KERAS_TORCH_DEVICE": "cpu"}).stdout == "cpu\n"
+
+
+def test_an_unknown_version_warns_once_and_is_left(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft("0.22.0")
+    path = clients.environment
+    code = """
+        import torch, peft, peft.utils, peft.utils.other
+        print(peft.utils.infer_device(), hasattr(peft.utils.infer_device, "__wrapped__"))
+    """
+    done = run_python(code, path)
+    assert done.stdout == "cpu False\n"
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "peft 0.22.0 is not one of the versions that torch_backend knows (0.21.*)" in done.stderr
+    assert run_python(code, {**path, "PYTHONWARNINGS": "error::RuntimeWarning"}).stdout == "cpu False\n"
+    assert run_python(code, {**path, "TB_DRIVER": "missing"}).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        *[("1.15.0", True), ("1.15.dev0", True), ("1.16.3", True), ("1.14.9", False), ("1.17", False), ("2.15", False)],
+        *[("unknown", False), (None, False)],
+    ],
+)
+def test_a_range_of_minor_versions_is_known(monkeypatch: pytest.MonkeyPatch, version: str | None, known: bool) -> None:
+    client = Client("some", "some", ("1.15", "1.16"))
+    monkeypatch.setattr(client, "installed", lambda: version)
+    assert client.is_known() == known
+
+
+def test_an_unknown_shape_warns_once_and_is_left(run_python: RunPython, clients: Folder) -> None:
+    changed = STATE.replace("is_mps_available", "is_other_available")
+    modules = {
+        "accelerate.state": changed,
+        "accelerate.accelerator": "def other(): pass",
+        "accelerate.checkpointing": "",
+    }
+    code = """
+        import torch, accelerate.state, accelerate.accelerator, accelerate.checkpointing
+        print(accelerate.state.PartialState().device)
+        from torch_backend.integrations import report
+        print(*report())
+    """
+    clients.add("accelerate", "1.15.0", modules)
+    done = run_python(code, clients.environment)
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "default_device does not refer to is_mps_available, as in the versions of accelerate" in done.stderr
+    assert done.stdout.startswith("cpu\n")
+    for reason in ("does not refer to is_mps_available", "Accelerator.__init__, because it does not exist"):
+        assert reason in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "difference"),
+    [
+        ("def infer_device(): return is_xpu_available() and 'cpu'", None),
+        ("def infer_device(kind): return is_xpu_available() and 'cpu'", "has the parameters kind, not none"),
+        ("def infer_device(): return 'cpu'", "does not refer to is_xpu_available"),
+        ("def infer_device(): return is_xpu_available()", "does not refer to 'cpu'"),
+        ("infer_device = 'cpu'", "is str, not a function"),
+        ("infer_device = print", "has the parameters args, sep, end, file, flush, not none"),
+    ],
+)
+def test_every_difference_is_named(text: str, difference: str | None) -> None:
+    module: dict[str, object] = {}
+    exec(text, module)
+    assert Shape([], ["is_xpu_available"], ["cpu"]).difference(module["infer_device"]) == difference
+
+
+def test_a_constant_of_a_copy_is_another() -> None:
+    def known(device: str, *, names: tuple[str, ...] = ("cpu",)) -> bool:
+        """Text."""
+        return device in ("cpu", "mps") or device in names
+
+    changed = with_constant(known, ("cpu", "mps"), ("cpu", "mps", "tb"))
+    assert [changed("tb"), known("tb"), changed("x", names=("x",)), changed("x")] == [True, False, True, False]
+    assert (changed.__name__, changed.__doc__) == ("known", "Text.")
+
+
+def test_switched_off_nothing_of_a_client_is_touched(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft()
+    clients.add_accelerate()
+    path = clients.environment
+    without_us = run_python(DICTIONARIES, {**path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}).stdout
+    assert run_python(DICTIONARIES, {**path, "TB_INTEGRATIONS": "0"}).stdout == without_us
+    assert run_python(DICTIONARIES, path).stdout != without_us
+
+
+def test_names_pick_clients(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft()
+    clients.add_accelerate()
+    code = """
+        from accelerate import Accelerator
+        from peft.utils import infer_device
+        print(Accelerator().device, infer_device())
+    """
+    path = clients.environment
+    assert run_python(code, {**path, "TB_INTEGRATIONS": "accelerate, keras"}).stdout == "tb:0 cpu\n"
+    assert run_python(code, {**path, "TB_INTEGRATIONS": "peft"}).stdout == "cpu tb\n"
+
+
+def test_an_unknown_name_is_warned_of_with_the_known_ones(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft()
+    code = "from peft.utils import infer_device; print(infer_device())"
+    done = run_python(code, {**clients.environment, "TB_INTEGRATIONS": "peft,pefd"})
+    assert done.stdout == "tb\n"
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "names pefd, which torch_backend does not know" in done.stderr
+    assert "Known are accelerate, transformers, lightning" in done.stderr
+
+
+def test_nothing_of_it_is_imported_without_a_client(run_python: RunPython) -> None:
+    code = """
+        import sys, torch
+        assert "torch_backend.integrations" in sys.modules
+        print([name for name in sys.modules if name.startswith("torch_backend.integrations.")])
+    """
+    assert run_python(code).stdout == "[]\n"
+
+
+def test_the_doctor_lists_clients(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft()
+    clients.add("keras", "2.0.0", {})
+    code = "from torch_backend import doctor; doctor()"
+    path = clients.environment
+    lines = [" ".join(line.split()) for line in run_python(code, path).stdout.splitlines()]
+    assert "peft 0.21.7 to replace when it is imported: peft.utils.other.infer_device" in lines
+    assert "keras 2.0.0 left as it is, because the known versions are 3.15.*" in lines
+    lines = [" ".join(line.split()) for line in run_python("import peft.utils\n" + code, path).stdout.splitlines()]
+    assert "peft 0.21.7 replaced: peft.utils.other.infer_device" in lines
+    off = run_python(code, {**path, "TB_INTEGRATIONS": "keras"}).stdout
+    assert "off: TB_INTEGRATIONS=keras" in off
