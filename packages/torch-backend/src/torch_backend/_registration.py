@@ -69,11 +69,12 @@ def _warn(text: str) -> None:
 
 def _load_core() -> None:
     torch_backend.__path__.insert(0, extension_folder(torch.__version__))  # _core is in the folder of this torch
-    from torch_backend import _compilers, _core, _dlpack, _modes
+    from torch_backend import _compilers, _core, _data_parallel, _dlpack, _modes
 
     _core._connect()
     _core._register()
     _dlpack.repair()
+    _data_parallel.divide_models_of_tb()
     _modes.synchronize_before_changes()
     _compilers.introduce()
     _state.set_registered()
