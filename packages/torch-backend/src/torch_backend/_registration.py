@@ -69,13 +69,14 @@ def _warn(text: str) -> None:
 
 def _load_core() -> None:
     torch_backend.__path__.insert(0, extension_folder(torch.__version__))  # _core is in the folder of this torch
-    from torch_backend import _compilers, _core, _data_parallel, _dlpack, _modes, _process_groups
+    from torch_backend import _compilers, _core, _data_parallel, _dlpack, _modes, _multiprocessing, _process_groups
 
     _core._connect()
     _core._register()
     _dlpack.repair()
     _data_parallel.divide_models_of_tb()
     _process_groups.default_to_the_cpus_backend()
+    _multiprocessing.send_storages_by_value()
     _modes.synchronize_before_changes()
     _compilers.introduce()
     _state.set_registered()
