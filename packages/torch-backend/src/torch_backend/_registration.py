@@ -3,6 +3,7 @@
 If a step fails, `_state` keeps the reason, which the first use of tb raises.
 """
 
+import inspect
 import sys
 import warnings
 
@@ -48,6 +49,9 @@ def _claim_name() -> None:
         from torch_backend import device_module
 
         torch._register_device_module("tb", device_module)  # type: ignore[no-untyped-call]
+        for name, part in inspect.getmembers(device_module, inspect.ismodule):
+            if part.__name__ == f"{device_module.__name__}.{name}":
+                sys.modules[f"torch.tb.{name}"] = part  # `import torch.tb.memory` would load it a second time
         generate_methods_for_privateuse1_backend(for_storage=True)
 
 

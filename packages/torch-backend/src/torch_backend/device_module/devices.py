@@ -85,6 +85,7 @@ def synchronize(device: Device = None) -> None:
     """
     if device is None and not _state.was_used():
         return
+    _state.initialize()
     number = device_index(device)
     torch._C._accelerator_synchronizeDevice(number)
 
