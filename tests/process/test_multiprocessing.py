@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing as mp
+import torch.multiprocessing
 from torch import Tensor, nn
 from torch_backend._testing import held
 from torch_backend.conformance.bits import bit_identical
 
+mp: Any = torch.multiprocessing
 SECONDS = 300
 
 
@@ -55,7 +56,7 @@ def answer(requests: Any, replies: Any, first: Tensor) -> None:
 
 @pytest.fixture(scope="module", params=["spawn", "forkserver"])
 def child(request: pytest.FixtureRequest) -> Iterator[Child]:
-    context: Any = mp.get_context(request.param)
+    context = mp.get_context(request.param)
     requests, replies = context.Queue(), context.Queue()
     argument = torch.arange(3.0, device="tb")
     process = context.Process(target=answer, args=(requests, replies, argument), daemon=True)
@@ -166,7 +167,7 @@ def receive(connection: Any, errors: Any) -> None:
 
 def test_a_child_that_was_forked_after_the_first_use_raises_what_to_do() -> None:
     torch.ones(1, device="tb")
-    context: Any = mp.get_context("fork")
+    context = mp.get_context("fork")
     (reader, writer), (errors, says) = (multiprocessing.connection.Pipe(duplex=False) for _ in range(2))
     process = context.Process(target=receive, args=(reader, says), daemon=True)
     process.start()

@@ -26,7 +26,7 @@ def _reduce_storage(storage: UntypedStorage) -> Any:
     if storage.device.type != "tb":
         return reduce_storage(storage)  # type: ignore[no-untyped-call]
     torch.accelerator.synchronize(storage.device)  # a queue's thread knows nothing of the stream that wrote the storage
-    copy = storage.cpu()
+    copy = storage.cpu()  # type: ignore[no-untyped-call]
     _keep_until_the_process_has_started(copy)
     return _rebuild_storage, (copy, storage.device.index)
 
@@ -39,5 +39,5 @@ def _keep_until_the_process_has_started(copy: UntypedStorage) -> None:
 
 
 def _rebuild_storage(copy: UntypedStorage, device: int) -> UntypedStorage:
-    storage = UntypedStorage(copy.size(), device=torch.device("tb", device))
+    storage: UntypedStorage = UntypedStorage(copy.size(), device=torch.device("tb", device))  # type: ignore[no-untyped-call]
     return storage.copy_(copy)
