@@ -11,7 +11,7 @@ such device. Sizes are bytes.
 import torch
 
 from torch_backend import _state
-from torch_backend.device_module import amp, memory
+from torch_backend.device_module import amp
 from torch_backend.device_module.amp import get_amp_supported_dtype, is_bf16_supported
 from torch_backend.device_module.compiled import compiled_graphs
 from torch_backend.device_module.devices import (
@@ -164,7 +164,6 @@ __all__ = [
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
-    "memory",
     "memory_allocated",
     "memory_reserved",
     "memory_snapshot",
