@@ -84,10 +84,6 @@ torch.ops.mine.nothing(torch.ones(3, device="tb"))
 """,
     "Sparse and quantized tensors": 'torch.ones(2, 2, device="tb").to_sparse()',
     "Tensors on two devices": 'torch.ones(2, device="tb") + torch.ones(2)',
-    "Tensor sent to another process": """
-import multiprocessing.reduction, torch.multiprocessing
-multiprocessing.reduction.ForkingPickler.dumps(torch.ones(3, device="tb"))
-""",
     "Binary cross entropy under autocast": """
 with torch.autocast("tb", dtype=torch.bfloat16):
     torch.nn.functional.binary_cross_entropy(torch.rand(3, device="tb"), torch.rand(3, device="tb"))

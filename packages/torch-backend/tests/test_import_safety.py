@@ -20,9 +20,11 @@ import os
 import pytest
 assert torch.ones(2).add(1).tolist() == [2, 2]
 x = torch.ones(2, requires_grad=True)
-x.sum().backward()
+with torch.profiler.profile():
+    x.sum().backward()
 assert x.grad.tolist() == [1, 1]
 torch.manual_seed(0)
+torch.tb.synchronize()
 assert not torch.tb.is_available()
 assert torch.tb.device_count() == 0
 assert not torch.tb.is_initialized()
@@ -32,7 +34,7 @@ for use in (
     lambda: torch.ones(1).to("tb"),
     lambda: torch.tb.init(),
     lambda: torch.tb.current_device(),
-    lambda: torch.tb.synchronize(),
+    lambda: torch.tb.synchronize(0),
     lambda: torch.tb.memory_allocated(),
     lambda: torch.tb.get_device_name(),
     lambda: torch.tb.current_stream(),

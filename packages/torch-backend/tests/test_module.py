@@ -55,6 +55,19 @@ def test_autocast_casts_and_restores() -> None:
     assert set(torch.tb.get_amp_supported_dtype()) == {torch.bfloat16, torch.float16}
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int32])
+def test_autocast_to_another_dtype_warns_as_on_the_cpu_and_is_off(dtype: torch.dtype) -> None:
+    def said(device: str) -> str:
+        with pytest.warns(UserWarning, match="not supported. Disabling autocast") as caught:
+            context = torch.autocast(device, dtype=dtype)
+        with context:
+            assert not torch.is_autocast_enabled(device)
+            assert torch.mm(torch.ones(2, 2, device=device), torch.ones(2, 2, device=device)).dtype == torch.float32
+        return str(caught[0].message)
+
+    assert said("tb") == said("cpu").replace("CPU", "tb")
+
+
 def test_grad_scaler_skips_steps_with_infinite_gradients() -> None:
     weight = torch.ones(3, device="tb", requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=1.0)

@@ -23,6 +23,22 @@ def test_save_and_load_come_back_to_tb() -> None:
     assert loaded["view"].untyped_storage().data_ptr() == loaded["all"].untyped_storage().data_ptr()
 
 
+def test_conjugate_and_negative_views_are_kept() -> None:
+    x = torch.randn(3, dtype=torch.complex64, device="tb")
+    for view, metadata in ((x.conj(), {"conj": True}), (x.conj().imag, {"neg": True}), (x, {})):
+        assert torch._utils.get_tensor_metadata(view) == metadata
+        buffer = io.BytesIO()
+        torch.save(view, buffer)
+        buffer.seek(0)
+        for loaded in (torch.load(buffer), pickle.loads(pickle.dumps(view))):
+            assert loaded.device == x.device
+            assert torch._utils.get_tensor_metadata(loaded) == metadata
+            assert bit_identical(loaded.cpu().resolve_conj().resolve_neg(), view.cpu().resolve_conj().resolve_neg())
+    plain = x.clone()
+    torch._utils.set_tensor_metadata(plain, {"conj": True})
+    assert bit_identical(plain.cpu().resolve_conj(), x.cpu().conj().resolve_conj())
+
+
 @pytest.mark.parametrize("location", ["cpu", "tb", "tb:0", "meta"])
 def test_load_maps_anywhere(location: str) -> None:
     buffer = io.BytesIO()

@@ -3,6 +3,7 @@
 If a step fails, `_state` keeps the reason, which the first use of tb raises.
 """
 
+import inspect
 import sys
 import warnings
 
@@ -48,6 +49,9 @@ def _claim_name() -> None:
         from torch_backend import device_module
 
         torch._register_device_module("tb", device_module)  # type: ignore[no-untyped-call]
+        for name, part in inspect.getmembers(device_module, inspect.ismodule):
+            if part.__name__ == f"{device_module.__name__}.{name}":
+                sys.modules[f"torch.tb.{name}"] = part  # `import torch.tb.memory` would load it a second time
         generate_methods_for_privateuse1_backend(for_storage=True)
 
 
@@ -69,11 +73,23 @@ def _warn(text: str) -> None:
 
 def _load_core() -> None:
     torch_backend.__path__.insert(0, extension_folder(torch.__version__))  # _core is in the folder of this torch
-    from torch_backend import _compilers, _core, _dlpack, _modes, integrations
+    from torch_backend import (
+        _compilers,
+        _core,
+        _data_parallel,
+        _dlpack,
+        _modes,
+        _multiprocessing,
+        _process_groups,
+        integrations,
+    )
 
     _core._connect()
     _core._register()
     _dlpack.repair()
+    _data_parallel.divide_models_of_tb()
+    _process_groups.default_to_the_cpus_backend()
+    _multiprocessing.send_storages_by_value()
     _modes.synchronize_before_changes()
     _compilers.introduce()
     integrations.install()

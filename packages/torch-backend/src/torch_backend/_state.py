@@ -33,6 +33,11 @@ def is_initialized() -> bool:
     return _initialized and not in_bad_fork()
 
 
+def was_used() -> bool:
+    """True if the first use has happened, in this process or in one that it was forked from."""
+    return _initialized
+
+
 def in_bad_fork() -> bool:
     """True in a forked child of a process that had used a driver."""
     if not _registered:

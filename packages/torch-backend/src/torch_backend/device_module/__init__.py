@@ -42,20 +42,27 @@ from torch_backend.device_module.fallback import (
 from torch_backend.device_module.graphed import make_graphed_callables
 from torch_backend.device_module.graphs import Graph, graph, graph_pool_handle, is_current_stream_capturing
 from torch_backend.device_module.memory import (
+    device_memory_used,
     empty_cache,
     empty_host_cache,
+    get_per_process_memory_fraction,
     host_memory_stats,
+    host_memory_stats_as_nested_dict,
     max_memory_allocated,
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
     memory_reserved,
     memory_stats,
+    memory_stats_as_nested_dict,
     memory_summary,
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from torch_backend.device_module.pools import MemPool, use_mem_pool
+from torch_backend.device_module.random import _get_rng_state_offset as _get_rng_state_offset
+from torch_backend.device_module.random import _set_rng_state_offset as _set_rng_state_offset
 from torch_backend.device_module.random import (
     get_rng_state,
     get_rng_state_all,
@@ -67,12 +74,14 @@ from torch_backend.device_module.random import (
     set_rng_state,
     set_rng_state_all,
 )
+from torch_backend.device_module.snapshots import memory_snapshot
 from torch_backend.device_module.streams import (
     Event,
     Stream,
     StreamContext,
     current_stream,
     default_stream,
+    get_stream_from_external,
     set_stream,
     stream,
 )
@@ -110,6 +119,7 @@ __all__ = [
     "DeviceProperties",
     "Event",
     "Graph",
+    "MemPool",
     "Stream",
     "StreamContext",
     "amp",
@@ -121,6 +131,7 @@ __all__ = [
     "default_stream",
     "device",
     "device_count",
+    "device_memory_used",
     "device_of",
     "empty_cache",
     "empty_host_cache",
@@ -132,12 +143,15 @@ __all__ = [
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "get_stream_from_external",
     "get_sync_debug_mode",
     "graph",
     "graph_pool_handle",
     "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "init",
     "initial_seed",
     "is_available",
@@ -152,7 +166,9 @@ __all__ = [
     "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "memory_snapshot",
     "memory_stats",
+    "memory_stats_as_nested_dict",
     "memory_summary",
     "reset_accumulated_memory_stats",
     "reset_fallbacks",
@@ -168,4 +184,5 @@ __all__ = [
     "set_sync_debug_mode",
     "stream",
     "synchronize",
+    "use_mem_pool",
 ]

@@ -80,8 +80,12 @@ def _get_device_index(device: Device, optional: bool = False, allow_cpu: bool = 
 def synchronize(device: Device = None) -> None:
     """Waits for all streams of a device; follows torch.cuda.synchronize.
 
-    Raises the exception of queued work that failed, with the name of its operation.
+    Raises the exception of queued work that failed, with the name of its operation. Before the first use of tb it does
+    nothing without a device, because PyTorch's profiler calls it in programs that never use tb.
     """
+    if device is None and not _state.was_used():
+        return
+    _state.initialize()
     number = device_index(device)
     torch._C._accelerator_synchronizeDevice(number)
 

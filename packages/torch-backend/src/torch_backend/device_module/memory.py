@@ -7,12 +7,34 @@ import torch
 
 from torch_backend import _state
 from torch_backend.device_module.devices import Device, device_index, get_device_properties
+from torch_backend.device_module.snapshots import _dump_snapshot as _dump_snapshot
+from torch_backend.device_module.snapshots import _record_memory_history as _record_memory_history
+from torch_backend.device_module.snapshots import _snapshot as _snapshot
+from torch_backend.device_module.snapshots import memory_snapshot as memory_snapshot
+
+_fractions: dict[int, float] = {}  # of the devices that have a limit
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
     """The allocator's statistics as a flat dict with PyTorch's names, such as "allocated_bytes.all.peak"."""
     number = device_index(device)
     return dict(torch.accelerator.memory_stats(number))
+
+
+def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
+    """memory_stats() with a dict for each part of its names: {"allocated_bytes": {"all": {"peak": ...}}}."""
+    return _nested(memory_stats(device))
+
+
+def _nested(flat: dict[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        *groups, last = name.split(".")
+        place = nested
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[last] = value
+    return nested
 
 
 def memory_allocated(device: Device = None) -> int:
@@ -41,6 +63,12 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
     return free, total
 
 
+def device_memory_used(device: Device = None) -> int:
+    """Bytes of the device's memory that are in use, by this process and others, as the driver reports them."""
+    free, total = mem_get_info(device)
+    return total - free
+
+
 def empty_cache() -> None:
     """Returns cached, unused memory of all devices to the driver. No effect before the first use of tb."""
     if _state.is_initialized():
@@ -61,6 +89,11 @@ def host_memory_stats() -> dict[str, int]:
     from torch_backend import _core
 
     return _core.host_statistics()
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """host_memory_stats() with a dict for each part of its names: {"active_bytes": {"current": ...}}."""
+    return _nested(host_memory_stats())
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
@@ -86,6 +119,14 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
     from torch_backend import _core
 
     _core.set_memory_limit(number, limit)
+    _fractions[number] = fraction
+
+
+def get_per_process_memory_fraction(device: Device = None) -> float:
+    """The fraction that set_per_process_memory_fraction() set; 1 if none. Other limits of tb-allocator do not show."""
+    number = device_index(device)
+    get_device_properties(number)  # raises if there is no such device
+    return _fractions.get(number, 1.0)
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:

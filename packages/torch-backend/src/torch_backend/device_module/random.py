@@ -41,6 +41,16 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
         set_rng_state(state, number)
 
 
+def _get_rng_state_offset(device: Device = "tb") -> int:
+    """How far a device's generator is in its sequence; follows torch.cuda. DTensor calls it."""
+    return _generator(device_index(device)).get_offset()
+
+
+def _set_rng_state_offset(offset: int, device: Device = "tb") -> None:
+    """Sets what _get_rng_state_offset() returns, and keeps the seed."""
+    _generator(device_index(device)).set_offset(offset)
+
+
 def manual_seed(seed: int) -> None:
     """Seeds the current device's generator. Does not need a device and does not initialize tb."""
     seed = int(seed)

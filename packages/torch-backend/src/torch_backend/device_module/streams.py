@@ -72,6 +72,23 @@ def default_stream(device: Device = None) -> Stream:
     return Stream(stream_id=0, device_index=number, device_type=current_stream(number).device_type)
 
 
+def get_stream_from_external(data_ptr: int, device: Device = None) -> Stream:
+    """The stream behind a vendor's own handle, such as a cudaStream_t as a number, for work of other libraries.
+
+    The vendor's stream must outlive its use here. NotImplementedError: the driver has no such handles.
+    tb_device.NotFoundError: it has no stream with this one.
+    """
+    number = device_index(device)
+    _state.initialize()
+    import tb_stream
+
+    found = tb_stream.Stream.from_native(data_ptr, number)
+    standard = default_stream(number)
+    if found == tb_stream.default_stream(number):
+        return standard
+    return Stream(stream_id=found.handle, device_index=number, device_type=standard.device_type)
+
+
 def set_stream(stream: torch.Stream | None) -> None:
     """Makes a stream this thread's current one, and its device the current device. None changes nothing."""
     if stream is not None:
