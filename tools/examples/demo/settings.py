@@ -31,7 +31,7 @@ class TrainingSettings:
     bf16: bool = False
     fp16: bool = False  # with a gradient scaler; not together with bf16
     # The number of steps in which the losses of both devices are compared, with the same random numbers.
-    agreement_steps: int = 20
+    agreement_steps: int = 40
     # Timing: the number of pairs of blocks, one on each device, and of steps in a block, after one warm-up step.
     timed_pairs: int = 9
     timed_steps: int = 10
