@@ -34,6 +34,7 @@ void register_backend() {
   register_hooks();
   register_graph();
   register_shallow_copy();
+  register_first_use();
 }
 
 int current_device() { return components.device.current_device(); }
@@ -134,6 +135,9 @@ NB_MODULE(_core, m) {
         "Registers guard, allocators, hooks and `.data` support, once a process. Uses no device.");
   m.def("_open", &open_driver, nb::call_guard<nb::gil_scoped_release>(),
         "Opens the process's driver. RuntimeError with the driver's own reason.");
+  m.def("_register_first_use", &register_first_use,
+        "Operators that C++ calls make tb ready, until _unregister_first_use().");
+  m.def("_unregister_first_use", &unregister_first_use, "Called before the operators are registered.");
   m.def("_set_ready", &set_ready, "Called when the operators are registered: from now on devices may be used.");
   m.def("in_bad_fork", &in_bad_fork, "True in a forked child of a process that had used a driver.");
   m.def("device_count", &device_count, nb::call_guard<nb::gil_scoped_release>(),

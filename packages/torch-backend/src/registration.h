@@ -10,5 +10,9 @@ void register_host_allocator();   // host_allocator.cpp
 void register_graph();            // graph.cpp
 void register_hooks();            // hooks.cpp
 void register_shallow_copy();     // shallow_copy.cpp
+void register_first_use();        // first_use.cpp
+
+// Takes back what register_first_use() registered: from now on PrivateUse1 has kernels of its own.
+void unregister_first_use();
 
 } // namespace tb::backend

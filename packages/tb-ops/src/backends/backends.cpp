@@ -12,7 +12,7 @@
 #include "backends/jit/jit.h"
 #include "backends/torch_cuda/torch_cuda.h"
 #include "dispatch/fallback.h"
-#include "dispatch/refused_kinds.h"
+#include "dispatch/tensor_kinds.h"
 #include "dispatch/routes.h"
 #include "launch/launch_blocking.h"
 #include "runtime/late_warning_report.h"
@@ -70,7 +70,7 @@ void initialize() {
   register_routed_views(*aten);
   register_copies(*aten);
   register_fallback();
-  register_refused_kinds();
+  register_tensor_kinds();
   for (const BackendState &state : decided)
     if (state.serves) state.backend->install(*aten, *autograd);
   states = std::move(decided);

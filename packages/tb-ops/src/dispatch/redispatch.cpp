@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dispatch/tensor_kinds.h"
 #include "random/cpu_generator.h"
 #include "runtime/capture.h"
 #include "runtime/format.h"
@@ -78,10 +79,8 @@ public:
     TORCH_CHECK(tensor.device().type() == device_type, "Expected all tensors to be on the same device, but ",
                 name_of(op_), " got tb tensors and one on ", tensor.device(),
                 ": move it to tb or to the CPU (a meta tensor has no data to move)");
-    TORCH_CHECK_NOT_IMPLEMENTED(is_dense(tensor), name_of(op_), " got a ", kind_of(tensor),
-                                " tb tensor, which cannot be handed to the ", c10::DeviceTypeName(target_.type),
-                                ": only dense ones can. ", "Make it dense, or keep it on the CPU");
     if (!device_) device_ = tensor.device();
+    if (!is_dense(tensor)) return tensor.to(device_of(tensor.device()));
     use(device_number(tensor));
     for (const Pair &pair : pairs_)
       if (pair.here.is_same(tensor)) return pair.alias;
@@ -138,9 +137,12 @@ public:
     for (const Pair &pair : pairs_)
       if (pair.alias.is_same(alias)) return pair.here;
     if (alias.device().type() != target_.type) return alias;
-    TORCH_CHECK_NOT_IMPLEMENTED(is_dense(alias), "the result of ", name_of(op_), " is ", kind_of(alias),
-                                ", which tb tensors cannot be. Move its inputs to the CPU, and ",
-                                "what it gives back to tb once it is dense again");
+    if (!is_dense(alias)) {
+      TORCH_CHECK_NOT_IMPLEMENTED(
+          !alias.is_quantized(), "the result of ", name_of(op_), " is quantized, which tb ",
+          "tensors cannot be. Move its inputs to the CPU, and what it gives back to tb once it ", "is dense again");
+      return alias.to(c10::Device(device_type, device()));
+    }
     for (const Shared &shared : storages_) {
       if (shared.alias.unsafeGetStorageImpl() != alias.storage().unsafeGetStorageImpl()) continue;
       at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(shared.here),
@@ -159,14 +161,6 @@ public:
   }
 
 private:
-  static bool is_dense(const at::Tensor &tensor) {
-    return tensor.layout() == c10::kStrided && !tensor.is_quantized() && !tensor.is_nested();
-  }
-  static std::string kind_of(const at::Tensor &tensor) {
-    if (tensor.is_nested()) return "nested";
-    return tensor.is_quantized() ? "quantized" : c10::str("of layout ", tensor.layout());
-  }
-
   struct Pair {
     at::Tensor here, alias;
   };

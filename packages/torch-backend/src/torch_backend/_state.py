@@ -100,7 +100,12 @@ def _initialize() -> None:
     import tb_ops
 
     tb_amp.make_way()  # a program may have registered tb-amp's operators already; tb-ops registers its own
-    tb_ops.initialize()
+    _core._unregister_first_use()
+    try:
+        tb_ops.initialize()
+    except Exception:
+        _core._register_first_use()
+        raise
     tb_amp.register()
     while _pending:  # before any other thread may use tb
         _pending.pop(0)()

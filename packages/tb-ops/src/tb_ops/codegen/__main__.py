@@ -21,8 +21,8 @@ from .custom import declaration, emit
 
 
 def write_aten(routes: pathlib.Path, outputs: list[pathlib.Path]) -> int:
-    """Writes index, routes and operators on lists to the first paths, and divides the kernels among the others."""
-    return _write(outputs, aten.file_texts(schema.installed(), routes, len(outputs) - 3))
+    """Writes index, routes, operators on lists and kinds of tensors to the first paths, and the kernels to the others."""
+    return _write(outputs, aten.file_texts(schema.installed(), routes, len(outputs) - 4))
 
 
 def write_aclnn(table: pathlib.Path, outputs: list[pathlib.Path]) -> int:

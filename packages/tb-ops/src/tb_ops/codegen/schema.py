@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from torchgen.gen import ParsedYaml
     from torchgen.model import BackendIndex, NativeFunction, NativeFunctionsGroup
 
 
@@ -48,30 +49,43 @@ class Schema:
     directory: pathlib.Path
 
     @cached_property
-    def _parsed(self) -> tuple[list[NativeFunction], BackendIndex]:
+    def _file(self) -> ParsedYaml:
         from torchgen.gen import parse_native_yaml
+
+        return parse_native_yaml(str(self.directory / "native_functions.yaml"), str(self.directory / "tags.yaml"))
+
+    @cached_property
+    def _cpu(self) -> BackendIndex:
+        return self._kernels_of("CPU")
+
+    def _kernels_of(self, key: str) -> BackendIndex:
         from torchgen.model import DispatchKey
 
-        parsed = parse_native_yaml(str(self.directory / "native_functions.yaml"), str(self.directory / "tags.yaml"))
-        return parsed.native_functions, parsed.backend_indices[DispatchKey.CPU]
+        return self._file.backend_indices[DispatchKey.parse(key)]
 
     @property
     def functions(self) -> list[NativeFunction]:
-        return self._parsed[0]
+        return self._file.native_functions
+
+    def kernels_that_differ(self, key: str, other: str) -> set[str]:
+        """The operators that have a kernel for this dispatch key, and not the same for the other one."""
+        mine, others = self._kernels_of(key), self._kernels_of(other)
+        found = {str(f.func.name): (mine.get_kernel(f), others.get_kernel(f)) for f in self.functions}
+        return {name for name, (kernel, another) in found.items() if kernel is not None and kernel != another}
 
     def cpu_body(self, function: NativeFunction) -> str | None:
         """The function that PyTorch calls for CPU tensors, "at::native::abs_out"; None if it is generated or absent."""
-        kernel = self._parsed[1].get_kernel(function)
+        kernel = self._cpu.get_kernel(function)
         if kernel is None or kernel.structured:
             return None
         return f"{kernel.cpp_namespace}::{kernel.kernel}"
 
     def has_cpu_kernel(self, function: NativeFunction | NativeFunctionsGroup) -> bool:
-        return bool(self._parsed[1].has_kernel(function))
+        return bool(self._cpu.has_kernel(function))
 
     def structured_kernel(self, function: NativeFunction) -> str | None:
         """The class of the CPU kernel of an out= function, "at::native::structured_mul_out"; None if it has none."""
-        kernel = self._parsed[1].get_kernel(function)
+        kernel = self._cpu.get_kernel(function)
         if kernel is None or not kernel.structured:
             return None
         return f"{kernel.cpp_namespace}::structured_{kernel.kernel}"

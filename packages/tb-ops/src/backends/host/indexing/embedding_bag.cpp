@@ -91,8 +91,9 @@ void backward_kernel(const Tensor &grad, const Tensor &indices, const Tensor &of
 Tensor backward(const Tensor &grad, const Tensor &indices, const Tensor &offsets, const Tensor &table,
                 const Tensor &sizes, const Tensor &maxima, c10::SymInt rows, bool by_frequency, int64_t mode,
                 bool sparse, const OptionalTensor &sample_weights, int64_t padding) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!sparse, "embedding_bag with sparse=True: tb has no sparse (COO) gradients. Use "
-                                       "sparse=False, or keep the table on the CPU");
+  if (sparse) // PyTorch's own function calls other operators only
+    return at::native::_embedding_bag_backward_symint(grad, indices, offsets, table, sizes, maxima, std::move(rows),
+                                                      by_frequency, mode, true, sample_weights, padding);
   const c10::DeviceIndex device =
       common_device("aten::_embedding_bag_backward",
                     {&grad, &indices, &offsets, &table, &sizes, &maxima, &value_or_undefined(sample_weights)});

@@ -1,0 +1,131 @@
+// Runs PyTorch's kernels for sparse and nested tensors, on the device where they call other operators on the dense
+// tensors inside, and on the CPU's copies where they read memory themselves.
+#include "dispatch/tensor_kinds.h"
+
+#include <ATen/record_function.h>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dispatch/fallback_stats.h"
+#include "runtime/format.h"
+#include "runtime/runtime.h"
+
+namespace tb::ops {
+namespace {
+
+struct Kind {
+  c10::DispatchKey key, cpu;
+  c10::ArrayRef<const char *> (*kernels_of_the_cpu)();
+};
+constexpr Kind kinds[] = {
+    {c10::DispatchKey::SparsePrivateUse1, c10::DispatchKey::SparseCPU, &sparse_kernels_of_the_cpu},
+    {c10::DispatchKey::SparseCsrPrivateUse1, c10::DispatchKey::SparseCsrCPU, &compressed_kernels_of_the_cpu},
+    {c10::DispatchKey::NestedTensorPrivateUse1, c10::DispatchKey::NestedTensorCPU, &nested_kernels_of_the_cpu},
+};
+
+template <size_t i> void run_generic(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasKernelForDispatchKey(kinds[i].cpu), name_of(op),
+                              " has no kernel for tensors of this "
+                              "kind (",
+                              c10::toString(kinds[i].key),
+                              "), nor has the CPU. Make the tensor dense: "
+                              "tensor.to_dense(), or to_padded_tensor() of a nested one");
+  op.callBoxedForDispatchKey(kinds[i].cpu, *stack);
+}
+
+// The arguments of one call, as copies on the CPU.
+class Copies {
+public:
+  at::Tensor of(const at::Tensor &tensor) {
+    if (!tensor.defined() || tensor.device().type() != device_type) return tensor;
+    if (!device_) device_ = tensor.device();
+    for (const Pair &pair : pairs_)
+      if (pair.here.is_same(tensor)) return pair.copy;
+    pairs_.push_back({tensor, tensor.to(c10::kCPU)});
+    return pairs_.back().copy;
+  }
+  void write_back(const at::Tensor &copy) {
+    for (const Pair &pair : pairs_)
+      if (pair.copy.is_same(copy)) {
+        if (is_dense(copy) && copy.sizes() != pair.here.sizes()) pair.here.resize_(copy.sizes());
+        pair.here.copy_(copy);
+      }
+  }
+  at::Tensor back(const at::Tensor &result) {
+    for (const Pair &pair : pairs_)
+      if (pair.copy.is_same(result)) return pair.here;
+    return result.defined() && result.device().is_cpu() && device_ ? result.to(*device_) : result;
+  }
+
+private:
+  struct Pair {
+    at::Tensor here, copy;
+  };
+  std::vector<Pair> pairs_;
+  std::optional<c10::Device> device_;
+};
+
+template <class Convert> c10::IValue convert(const c10::IValue &value, Convert tensor) {
+  if (value.isTensor()) return tensor(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> out;
+    for (const at::Tensor &item : value.toTensorVector()) out.push_back(tensor(item));
+    return out;
+  }
+  return value;
+}
+
+void run_on_copies(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  const std::vector<c10::Argument> &arguments = op.schema().arguments();
+  const size_t first = stack->size() - arguments.size(), returned = op.schema().returns().size();
+  const auto last = [&](size_t count) { return c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count); };
+  FallbackCall call(op, last(arguments.size()), false);
+  at::RecordFunction event(at::RecordScope::FUNCTION);
+  if (event.isActive()) event.before("tb::fallback " + call.name(), last(arguments.size()));
+  Copies copies;
+  std::vector<at::Tensor> written;
+  for (size_t i = 0; i < arguments.size(); i++) {
+    c10::IValue &value = (*stack)[first + i];
+    value = convert(value, [&](const at::Tensor &tensor) { return copies.of(tensor); });
+    if (value.isTensor() && arguments[i].alias_info() && arguments[i].alias_info()->isWrite())
+      written.push_back(value.toTensor());
+  }
+  op.callBoxed(*stack);
+  for (const at::Tensor &copy : written) copies.write_back(copy);
+  for (size_t i = stack->size() - returned; i < stack->size(); i++)
+    (*stack)[i] = convert((*stack)[i], [&](const at::Tensor &tensor) { return copies.back(tensor); });
+  call.returned(last(returned));
+}
+
+void refuse_quantized(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
+  C10_THROW_ERROR(NotImplementedError, name_of(op) +
+                                           ": tb has no quantized tensors. Keep the tensor on the CPU, or make "
+                                           "it dense: tensor.dequantize() before it is moved to tb");
+}
+
+torch::Library &library(const char *domain, c10::DispatchKey key) {
+  static auto *libraries = new std::vector<std::unique_ptr<torch::Library>>();
+  libraries->push_back(std::make_unique<torch::Library>(torch::Library::IMPL, domain, key, __FILE__, __LINE__));
+  return *libraries->back();
+}
+
+template <size_t... i> void register_kinds(std::index_sequence<i...>) {
+  (library("_", kinds[i].key).fallback(torch::CppFunction::makeFromBoxedFunction<&run_generic<i>>()), ...);
+  for (const Kind &kind : kinds) {
+    torch::Library &aten = library("aten", kind.key);
+    for (const char *name : kind.kernels_of_the_cpu())
+      aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_on_copies>());
+  }
+}
+
+} // namespace
+
+void register_tensor_kinds() {
+  register_kinds(std::make_index_sequence<std::size(kinds)>());
+  library("_", c10::DispatchKey::QuantizedPrivateUse1)
+      .fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());
+}
+
+} // namespace tb::ops

@@ -1,0 +1,110 @@
+"""The first use of tb may come from C++, where Python's argument parser does not see it."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from conftest import RunPython
+
+# Programs that print [2.0, 2.0, 2.0]. Each begins in a new process, where nothing has used tb.
+PROGRAMS = {
+    "an operator by its overload": """
+        x = torch.ops.aten.full.default([3], 2.0, device=torch.device("tb"), pin_memory=False)
+    """,
+    "a factory by its overload": """
+        x = torch.ops.aten.empty.memory_format([3], dtype=torch.float32, device=torch.device("tb"), pin_memory=False)
+        x.fill_(2.0)
+    """,
+    "a scripted function": """
+        @torch.jit.script
+        def twos():
+            return torch.full([3], 2.0, device="tb")
+        x = twos()
+    """,
+    "a saved script": """
+        module = torch.jit.load(folder + "/script.pt", map_location="tb")
+        assert module.weight.device == torch.device("tb:0")
+        x = module(torch.ones(3).to(module.weight.device))
+    """,
+    "a saved exported program": """
+        x = torch.export.load(folder + "/exported.pt2").module()(torch.ones(3))
+    """,
+    "a copy by its overload": """
+        x = torch.ops.aten._to_copy.default(torch.full([3], 2.0), device=torch.device("tb"))
+    """,
+    "two threads at once": """
+        import threading
+        barrier, found = threading.Barrier(2), []
+        def work():
+            barrier.wait()
+            found.append(torch.ops.aten.full.default([3], 2.0, device=torch.device("tb"), pin_memory=False))
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        x, y = found
+        assert x.tolist() == y.tolist()
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with a script and an exported program, which multiply by two."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("saved")
+
+    class Twice(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.full([3], 2.0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.weight
+
+    class OnDevice(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to("tb") * torch.full([3], 2.0, device="tb")
+
+    torch.jit.script(Twice()).save(folder / "script.pt")
+    torch.export.save(torch.export.export(OnDevice(), (torch.ones(3),)), folder / "exported.pt2")
+    return folder
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_operator_that_is_called_from_cxx_makes_tb_ready(
+    run_python: RunPython, saved: pathlib.Path, name: str
+) -> None:
+    lines = [line.removeprefix("        ") for line in PROGRAMS[name].splitlines()]
+    code = "\n".join(["import torch", f"folder = {str(saved)!r}", *lines, "print(x.device, x.tolist())"])
+    assert run_python(code).stdout.splitlines()[-1] == "tb:0 [2.0, 2.0, 2.0]"
+
+
+def test_the_reason_is_told_each_time_where_tb_cannot_be_used(run_python: RunPython) -> None:
+    code = """
+        import torch
+        for _ in range(2):
+            try:
+                torch.ops.aten.empty.memory_format([3], device=torch.device("tb"), pin_memory=False)
+            except RuntimeError as error:
+                print(str(error).splitlines()[0])
+    """
+    lines = run_python(code, {"TB_DRIVER": "/nowhere/no-driver.so"}).stdout.splitlines()
+    assert lines == [lines[0]] * 2
+    assert lines[0].startswith("torch.device('tb') cannot be used: ")
+    assert "/nowhere/no-driver.so" in lines[0]
+
+
+def test_what_is_registered_wrongly_is_told_each_time(run_python: RunPython) -> None:
+    code = """
+        import torch
+        for _ in range(2):
+            try:
+                torch.ops.aten.empty.memory_format([3], device=torch.device("tb"), pin_memory=False)
+            except RuntimeError as error:
+                print(str(error).splitlines()[0])
+    """
+    lines = run_python(code, {"TB_CPU_KERNELS": "sometimes"}).stdout.splitlines()
+    assert lines == [lines[0]] * 2
+    assert "TB_CPU_KERNELS" in lines[0]
