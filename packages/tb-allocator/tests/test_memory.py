@@ -170,7 +170,7 @@ def test_running_out_frees_the_cache_and_then_reports_the_figures(python: Python
     text = python.output(code, TB_CPU_MEMORY="64M")
     for part in (
         "allocate(device=0) failed: out of memory (8)",
-        "tried to allocate 40.00 MiB on device 0",
+        "device 0 is out of memory. Tried to allocate 40.00 MiB. ",
         "14.00 MiB of 64.00 MiB free at the driver",
         "reserved 50.00 MiB, of which 50.00 MiB allocated, 0 bytes free; largest free block 0 bytes",
         "Free tensors, use a smaller batch",

@@ -25,13 +25,9 @@ Rule rule(const char *policy, std::string operation) {
   return {policy, operation};
 }
 
-// The operator's input must be between 0 and 1, and its gradient divides by x and by 1 - x of the input x. In a 16-bit
-// type neither is accurate, and the digits are already lost when autocast casts back to float32.
-Tensor banned_binary_cross_entropy(const Tensor &, const Tensor &, const std::optional<Tensor> &, int64_t) {
-  TORCH_CHECK(false, "binary_cross_entropy (torch.nn.BCELoss) was called in an autocast region, where a sigmoid's "
-                     "16-bit results make it inexact or infinite. Use binary_cross_entropy_with_logits "
-                     "(torch.nn.BCEWithLogitsLoss) without the sigmoid, or leave autocast for it: "
-                     "torch.autocast(..., enabled=False) and float32 inputs");
+// PyTorch refuses the operator under autocast of CUDA, since neither its value nor its gradient is accurate in 16 bits.
+void as_for_cuda(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCUDA, *stack);
 }
 
 } // namespace
@@ -87,7 +83,7 @@ void register_rules() {
   AT_FORALL_FP32_SET_OPT_DTYPE(TB_FP32_SET_OPT_DTYPE)
   AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
   AT_FORALL_PROMOTE(TB_PROMOTE)
-  m.impl("binary_cross_entropy", TORCH_FN(banned_binary_cross_entropy));
+  m.impl("binary_cross_entropy", torch::CppFunction::makeFromBoxedFunction<&as_for_cuda>());
 }
 
 } // namespace tb::amp

@@ -17,8 +17,10 @@ std::string bytes_text(uint64_t bytes) {
 }
 
 std::string out_of_memory_text(const OutOfMemory &all) {
-  std::string text = "tried to allocate " + bytes_text(all.requested) +
-                     (all.device >= 0 ? " on device " + std::to_string(all.device) : " of pinned host memory") + ". ";
+  // Programs that retry with a smaller batch look for " out of memory.", as in the texts of PyTorch's own allocators.
+  std::string text = (all.device >= 0 ? "device " + std::to_string(all.device) : "the host") +
+                     " is out of memory. Tried to allocate " + bytes_text(all.requested) +
+                     (all.device >= 0 ? ". " : " of pinned host memory. ");
   if (all.driver_known)
     text += bytes_text(all.driver_free) + " of " + bytes_text(all.driver_total) + " free at the driver; ";
   text += "this process reserved " + bytes_text(all.reserved) +

@@ -20,6 +20,7 @@ void register_by_topic(torch::Library &aten) {
   register_embedding_bag(aten);
   register_fill(aten);
   register_foreach(aten);
+  register_histogram(aten);
   register_indexing(aten);
   register_losses(aten);
   register_lstm(aten);

@@ -27,6 +27,7 @@ void register_group_norm(torch::Library &aten);
 void register_layer_norm(torch::Library &aten);
 void register_fill(torch::Library &aten);
 void register_foreach(torch::Library &aten);
+void register_histogram(torch::Library &aten);
 void register_indexing(torch::Library &aten);
 void register_linear(torch::Library &autograd);
 void register_losses(torch::Library &aten);

@@ -196,6 +196,11 @@ void register_layout_cached(torch::Library &aten) {
   }
 }
 
+c10::BoxedKernel layout_caching_kernel(const c10::OperatorHandle &op) {
+  cached.push_back(name_of(op));
+  return c10::BoxedKernel::makeFromFunctor(std::make_unique<LayoutCachingKernel>(op));
+}
+
 const std::vector<std::string> &layout_cached_operators() { return cached; }
 const std::vector<std::string> &sized_by_data() { return waited; }
 

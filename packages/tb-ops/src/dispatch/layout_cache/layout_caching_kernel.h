@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <ATen/core/boxing/BoxedKernel.h>
 #include <torch/library.h>
 
 namespace tb::ops {
@@ -18,6 +19,9 @@ namespace tb::ops {
 // Registers these operators. Call it after all other registrations. The host must be allowed to touch device memory,
 // and the driver must run closures.
 void register_layout_cached(torch::Library &aten);
+
+// Returns such a kernel for an operator that has another one for some of its calls.
+c10::BoxedKernel layout_caching_kernel(const c10::OperatorHandle &op);
 
 // Return, for the coverage listing, the operators that use the cache, and those that always wait since the size of
 // their results depends on data.
