@@ -82,7 +82,7 @@ library = torch.library.Library("mine", "DEF")
 library.define("nothing(Tensor x) -> Tensor")
 torch.ops.mine.nothing(torch.ones(3, device="tb"))
 """,
-    "Sparse and quantized tensors": 'torch.ones(2, 2, device="tb").to_sparse()',
+    "Quantized tensors": 'torch.quantize_per_tensor(torch.ones(2, device="tb"), 0.1, 0, torch.qint8)',
     "Tensors on two devices": 'torch.ones(2, device="tb") + torch.ones(2)',
     "Binary cross entropy under autocast": """
 with torch.autocast("tb", dtype=torch.bfloat16):

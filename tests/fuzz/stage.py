@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import pickle
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import tb_stream
 import torch
+import torch.multiprocessing  # teaches ForkingPickler tensors
 from torch import Tensor
 
 
@@ -101,6 +104,11 @@ class Stage:
         """Random integers from 0 to high - 1."""
         generator = torch.Generator().manual_seed(seed)
         return torch.randint(high, shape, generator=generator).to(self.device)
+
+    def sent(self, tensor: Tensor) -> Tensor:
+        """The tensor as torch.multiprocessing's queues give it to a reader, with memory of its own."""
+        received: Tensor = pickle.loads(ForkingPickler.dumps(tensor)).clone()
+        return received
 
     def on(self, stream: int) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()

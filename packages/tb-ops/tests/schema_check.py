@@ -75,9 +75,9 @@ def check(folder: pathlib.Path, version: str) -> dict[str, Any]:
     emitted = {str(group.out.func.name) for group in groups}
     assert emitted == wanted - schema.BY_HAND, f"structured groups: {emitted ^ (wanted - schema.BY_HAND)}"
 
-    index, routes, lists, *shards = aten.file_texts(given, ROUTES, 4)
+    index, routes, lists, kinds, *shards = aten.file_texts(given, ROUTES, 4)
     text = "".join(shards)
-    for part in (index, routes, lists, *shards):
+    for part in (index, routes, lists, kinds, *shards):
         check_balance(part)
     on_lists = set(re.findall(r'"aten::(_foreach_\w+)"', lists))
     assert {"_foreach_add", "_foreach_sqrt"} <= on_lists

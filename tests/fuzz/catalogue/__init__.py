@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import combining, elementwise, indexing, layers, making, reductions, refusals, views
+from . import combining, elementwise, indexing, layers, layouts, making, reductions, refusals, views
 from .operation import OPERATIONS, Operation
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "elementwise",
     "indexing",
     "layers",
+    "layouts",
     "making",
     "reductions",
     "refusals",

@@ -36,11 +36,8 @@ SOMETIMES_WAIT = {
     "aten::index_fill_.int_Tensor": "waits for the value, which the host reads",
 }
 
-# Operators that make sparse, quantized, nested or MKL-DNN tensors of dense ones, as their names say.
-_MAKE_OTHER_KINDS = re.compile(
-    r"aten::(_?to_(sparse|mkldnn)|quantize_per_|_make_per_|_empty_\w*affine|_spdiags|sspaddmm"
-    r"|_nested_(from_padded|view_from)|_nested_tensor_from_mask$)"
-)
+# Operators that make quantized or MKL-DNN tensors of dense ones, as their names say.
+_MAKE_OTHER_KINDS = re.compile(r"aten::(to_mkldnn|quantize_per_|_make_per_|_empty_\w*affine)")
 
 CACHES_LAYOUTS = "the first call with new shapes waits: the CPU's kernel then shows the layout of the results"
 
