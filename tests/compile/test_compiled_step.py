@@ -357,7 +357,7 @@ def test_ten_thousand_replays_leak_nothing() -> None:
         train(x, y)
     tb.synchronize()
     gc.collect()
-    assert tb.memory_allocated() == before
+    assert tb.memory_allocated() <= before  # less, if something of before is freed only now
     assert len(gc.get_objects()) < objects + 100
     assert resident() - memory < 8 << 20
     assert train.captures == 1

@@ -17,16 +17,32 @@ from building.environments import Environment
 from building.packages import ROOT, Package
 from building.wheels import build_environment
 
-# No optimisation and line tables only, which halves the compile time and keeps stacks exact. -fno-sanitize=vptr,
-# because torch does not export the type information that the check of object types needs.
-_ARGUMENTS = "-Dcpp_args=['-g1', '-fno-sanitize=vptr']"
-_OPTIONS = ["-Doptimization=0", "-Ddebug=false", _ARGUMENTS, "-Db_lundef=false", "-Db_ndebug=false"]
-
 # A prefix of commands that switches off address randomisation, if the system allows it. With many random bits in
 # addresses ThreadSanitizer's runtime cannot map its memory, and only root may read how many there are.
 LESS_RANDOM = ["setarch", "-R"]
 if not shutil.which("setarch") or subprocess.run([*LESS_RANDOM, "true"], capture_output=True).returncode:
     LESS_RANDOM = []
+
+
+def configured(session: nox.Session, environment: Environment, package: Package, sanitizer: str) -> pathlib.Path:
+    """The build folder of a package for a sanitizer, GCC's "thread" or "address,undefined". Nothing is compiled yet."""
+    folder = _folder(sanitizer) / package.name
+    # Most of the time is the compiler's. Reports need line tables only, and exact stacks no optimisation. That is given
+    # as an argument too, which is later on the command line than what targets choose.
+    arguments = ["-g1", "-O0"]
+    options = ["-Doptimization=0", "-Ddebug=false", "-Db_lundef=false", "-Db_ndebug=false", f"-Db_sanitize={sanitizer}"]
+    if package.links_torch:  # which does not export the type information that the check of object types needs
+        arguments.append("-fno-sanitize=vptr")
+    else:
+        options.append("-Dnative_tests=true")
+    known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
+    command = ["meson", "setup", *known, str(folder), str(package.directory), *options, f"-Dcpp_args={arguments}"]
+    environment.run(session, *command, silent=True)
+    return folder
+
+
+def _folder(sanitizer: str) -> pathlib.Path:
+    return ROOT / "build" / f"sanitize-{sanitizer.replace(',', '-')}"
 
 
 def overlay(
@@ -37,15 +53,11 @@ def overlay(
     Arguments:
         sanitizer: GCC's name, "thread" or "address,undefined".
     """
-    folder = ROOT / "build" / f"sanitize-{sanitizer.replace(',', '-')}"
-    place = folder / "overlay"
+    place = _folder(sanitizer) / "overlay"
     for name in names:
         package = packages[name]
-        build = folder / f"{name}-extension"
         environment = build_environment(session, packages, package)
-        if not (build / "build.ninja").exists():
-            options = [f"-Db_sanitize={sanitizer}", *_OPTIONS]
-            environment.run(session, "meson", "setup", str(build), str(package.directory), *options, silent=True)
+        build = configured(session, environment, package, sanitizer)
         environment.run(session, "ninja", f"-j{os.cpu_count() or 1}", "-C", str(build), "_core.abi3.so", silent=True)
         target = place / package.module
         shutil.rmtree(target, ignore_errors=True)

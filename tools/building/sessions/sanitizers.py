@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import nox
 
 from building.environments import Environment
-from building.packages import ROOT, Package
-from building.sanitized import LESS_RANDOM, overlay, preloaded
+from building.packages import Package
+from building.sanitized import LESS_RANDOM, configured, overlay, preloaded
 from building.testing import (
     PACKAGES,
     PYTEST_ARGUMENTS,
@@ -54,16 +55,7 @@ def sanitize(session: nox.Session) -> None:
 def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> None:
     """Builds the package's C++ tests only and runs them. It is a failure if no test ran and passed."""
     environment = build_environment(session, PACKAGES, package)
-    folder = ROOT / "build" / f"sanitize-{sanitizer.replace(',', '-')}" / package.name
-    known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
-    environment.run(
-        session,
-        *("meson", "setup", *known, str(folder), str(package.directory)),
-        *(f"-Db_sanitize={sanitizer}", "-Db_lundef=false", "-Dnative_tests=true"),
-        # Reports need line tables only; full debug information would take a quarter of the compile time.
-        *("-Dbuildtype=debugoptimized", "-Dcpp_args=-g1", "-Db_ndebug=false"),
-        silent=True,
-    )
+    folder = configured(session, environment, package, sanitizer)
     logs = folder / "meson-logs"
     for log in logs.glob("testlog*.json"):
         log.unlink()
@@ -78,13 +70,19 @@ def sanitized_tests(session: nox.Session, package: Package, sanitizer: str) -> N
 
 @nox.session(name="sanitize-ops")
 def sanitize_ops(session: nox.Session) -> None:
-    """The fuzzer's programs with all extensions under Address- and UndefinedBehaviorSanitizer, then ThreadSanitizer."""
-    tasks = {name: functools.partial(sanitized_fuzzing, session, name) for name in FUZZ_SANITIZERS}
-    run_all(session, tasks)
+    """The fuzzer's programs with all extensions under Address- and UndefinedBehaviorSanitizer, then ThreadSanitizer.
+
+    `-- --sanitizer NAME` runs one of them, "address,undefined" or "thread"; other arguments are the fuzzer's.
+    """
+    parser = argparse.ArgumentParser(prog="nox -s sanitize-ops --")
+    parser.add_argument("--sanitizer", choices=FUZZ_SANITIZERS)
+    chosen, rest = parser.parse_known_args(session.posargs)
+    arguments = rest or ["--cases", "500", "--seed", "0"]
+    names = [chosen.sanitizer] if chosen.sanitizer else list(FUZZ_SANITIZERS)
+    run_all(session, {name: functools.partial(sanitized_fuzzing, session, name, arguments) for name in names})
 
 
-def sanitized_fuzzing(session: nox.Session, sanitizer: str) -> None:
-    arguments = session.posargs or ["--cases", "500", "--seed", "0"]
+def sanitized_fuzzing(session: nox.Session, sanitizer: str, arguments: Sequence[str]) -> None:
     run_instrumented(session, everything(session), FUZZED, sanitizer, "fuzz", *arguments)
 
 
