@@ -4,6 +4,7 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -26,13 +27,14 @@ constexpr Kind kinds[] = {
 };
 
 template <size_t i> void run_generic(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
-  TORCH_CHECK_NOT_IMPLEMENTED(op.hasKernelForDispatchKey(kinds[i].cpu), name_of(op),
-                              " has no kernel for tensors of this "
-                              "kind (",
-                              c10::toString(kinds[i].key),
-                              "), nor has the CPU. Make the tensor dense: "
-                              "tensor.to_dense(), or to_padded_tensor() of a nested one");
   op.callBoxedForDispatchKey(kinds[i].cpu, *stack);
+}
+
+template <size_t i> void refuse(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *) {
+  C10_THROW_ERROR(NotImplementedError,
+                  c10::str(name_of(op), " has no kernel for tensors of this kind (", c10::toString(kinds[i].key),
+                           "), nor has the CPU. Make the tensor dense: tensor.to_dense(), or "
+                           "to_padded_tensor() of a nested one"));
 }
 
 // The arguments of one call, as copies on the CPU.
@@ -111,14 +113,23 @@ torch::Library &library(const char *domain, c10::DispatchKey key) {
   return *libraries->back();
 }
 
-template <size_t... i> void register_kinds(std::index_sequence<i...>) {
-  (library("_", kinds[i].key).fallback(torch::CppFunction::makeFromBoxedFunction<&run_generic<i>>()), ...);
-  for (const Kind &kind : kinds) {
-    torch::Library &aten = library("aten", kind.key);
-    for (const char *name : kind.kernels_of_the_cpu())
-      aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_on_copies>());
+// Each operator with a kernel for such tensors of the CPU gets one here: PyTorch may have one for all kinds of tensors
+// besides, which would come before the fallback and refuse.
+template <size_t i> void register_kind() {
+  library("_", kinds[i].key).fallback(torch::CppFunction::makeFromBoxedFunction<&refuse<i>>());
+  torch::Library &aten = library("aten", kinds[i].key);
+  const c10::ArrayRef<const char *> copied = kinds[i].kernels_of_the_cpu();
+  for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || name.name.rfind("aten::", 0) != 0 || !op->hasKernelForDispatchKey(kinds[i].cpu)) continue;
+    const std::string text = name_of(*op).substr(std::string_view("aten::").size());
+    const bool reads_memory = std::find(copied.begin(), copied.end(), std::string_view(text)) != copied.end();
+    aten.impl(text.c_str(), reads_memory ? torch::CppFunction::makeFromBoxedFunction<&run_on_copies>()
+                                         : torch::CppFunction::makeFromBoxedFunction<&run_generic<i>>());
   }
 }
+
+template <size_t... i> void register_kinds(std::index_sequence<i...>) { (register_kind<i>(), ...); }
 
 } // namespace
 
