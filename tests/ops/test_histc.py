@@ -26,7 +26,8 @@ def reference(values: list[int], bins: int, low: int, high: int) -> list[int]:
 def test_counts_are_those_of_exact_arithmetic(dtype: torch.dtype, bins: int, low: int, high: int) -> None:
     values = torch.randint(0, 128, (500,), generator=torch.Generator().manual_seed(0)).to(dtype)
     counts = torch.histc(values.to("tb"), bins, low, high)
-    assert counts.dtype == dtype and counts.shape == (bins,)
+    assert counts.dtype == dtype
+    assert counts.shape == (bins,)
     expected = reference(values.tolist(), bins, low, high)
     assert counts.tolist() == torch.tensor(expected).to(dtype).tolist()  # a count may not fit into 8 bits
 

@@ -67,7 +67,7 @@ def test_a_nested_tensor_is_made_as_on_the_cpu(way: str) -> None:
 
 
 USES: dict[str, Callable[[Any, Any], Any]] = {
-    "cpu": lambda n, w: n.cpu(),
+    "to the cpu and back": lambda n, w: n.cpu().to(n.device),
     "clone": lambda n, w: n.clone(),
     "sin": lambda n, w: n.sin(),
     "relu": lambda n, w: torch.relu(n),
@@ -126,6 +126,8 @@ def gradients(device: str, layout: torch.layout) -> tuple[torch.Tensor, ...]:
     generator = torch.Generator().manual_seed(0)
     parts = [torch.randn(n, 2, 4, generator=generator).to(device).requires_grad_() for n in (3, 5, 2)]
     query = torch.nested.as_nested_tensor(parts, layout=layout).transpose(1, 2)
+    if layout == torch.strided:
+        query = query.contiguous()  # PyTorch refuses others on every device
     out = F.scaled_dot_product_attention(query, query, query)
     torch.nested.to_padded_tensor(out.transpose(1, 2).contiguous(), 0.0).sin().sum().backward()
     grads = [part.grad for part in parts]
@@ -142,7 +144,7 @@ def test_attention_over_nested_tensors_and_its_gradients_equal_the_cpus(layout: 
 def test_members_that_need_gradients() -> None:
     grads = []
     for device in ("cpu", "tb"):
-        part = PARTS[0].to(device).requires_grad_()
+        part = PARTS[0].clone().to(device).requires_grad_()
         made = torch.nested.as_nested_tensor([part, part * 2], layout=torch.strided)
         torch.nested.to_padded_tensor(made * made, 0.0).sum().backward()
         grads.append(part.grad)

@@ -61,9 +61,6 @@ def ways_to_make(name: str, layout: torch.layout) -> Calls:
         "any layout": lambda d: untyped.sparse_compressed_tensor(*there(d), (2, 2), layout=layout),
         "any layout without size": lambda d: untyped.sparse_compressed_tensor(*there(d), layout=layout),
         "unsafe": lambda d: unsafe(*there(d), [2, 2], layout=layout, device=d),
-        "dimensions": lambda d: aten._sparse_compressed_tensor_with_dims(
-            0, 0, [2, 2], [1, 1] if block else [], torch.int64, layout=layout, device=d
-        ),
         "of dense": lambda d: DENSE.to(d).to_sparse(layout=layout, blocksize=block),
         "of dense by name": lambda d: getattr(DENSE.to(d), f"to_sparse_{name}")(*([block] if block else [])),
     }
@@ -202,8 +199,8 @@ def test_a_sparse_tensor_is_used_as_on_the_cpu(layout: str, use: str) -> None:
 
 @pytest.mark.parametrize("layout", ["coo", *LAYOUTS])
 def test_a_sparse_tensor_is_printed_as_on_the_cpu(layout: str) -> None:
-    text = repr(sparse(layout, "tb"))
-    assert text.replace("device='tb:0', ", "") == repr(sparse(layout))
+    text = repr(sparse(layout, "tb")).replace("device='tb:0', ", "")
+    assert text.split() == repr(sparse(layout)).split()  # lines break elsewhere
 
 
 def test_what_the_cpu_computes_is_counted() -> None:
@@ -219,7 +216,7 @@ def test_gradients_of_a_product_equal_the_cpus(layout: str) -> None:
     grads = []
     for device in ("cpu", "tb"):
         s = sparse(layout, device).requires_grad_()
-        d = OTHER.to(device).requires_grad_()
+        d = OTHER.clone().to(device).requires_grad_()
         torch.sparse.mm(s, d).sin().sum().backward()
         assert d.grad is not None
         assert s.grad is not None

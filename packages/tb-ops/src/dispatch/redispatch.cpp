@@ -139,7 +139,8 @@ public:
     if (alias.device().type() != target_.type) return alias;
     if (!is_dense(alias)) {
       TORCH_CHECK_NOT_IMPLEMENTED(
-          !alias.is_quantized(), "the result of ", name_of(op_), " is quantized, which tb ",
+          !alias.is_quantized() && !alias.is_mkldnn(), "the result of ", name_of(op_), " is ",
+          alias.is_mkldnn() ? "of layout Mkldnn" : "quantized", ", which tb ",
           "tensors cannot be. Move its inputs to the CPU, and what it gives back to tb once it ", "is dense again");
       return alias.to(c10::Device(device_type, device()));
     }

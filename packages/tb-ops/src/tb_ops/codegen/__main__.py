@@ -21,7 +21,7 @@ from .custom import declaration, emit
 
 
 def write_aten(routes: pathlib.Path, outputs: list[pathlib.Path]) -> int:
-    """Writes index, routes, operators on lists and kinds of tensors to the first paths, and the kernels to the others."""
+    """Writes index, routes, operators on lists and kinds of tensors to the first paths, kernels to the others."""
     return _write(outputs, aten.file_texts(schema.installed(), routes, len(outputs) - 4))
 
 

@@ -39,8 +39,8 @@ GENERIC = {
 # The function is the same, and ends in kernels that only these devices have.
 ENDS_IN_STUBS = {
     "sparse": set[str](),
-    "compressed": set[str](),
-    "nested": set[str](),
+    "compressed": {f"_to_sparse{form}" for form in ("", ".sparse_dim", "_csr", "_csc", "_bsr", "_bsc")},
+    "nested": {"native_layer_norm"},
 }
 
 
