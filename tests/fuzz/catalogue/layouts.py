@@ -32,7 +32,7 @@ def sparse(pool: Pool) -> Draft:
             (
                 f"{coo}.to_dense()",
                 f"{coo}.coalesce().values()",
-                f"{coo}.coalesce().indices()",
+                f"{coo}.coalesce().indices().contiguous()",
                 f"torch.sparse.sum({coo}, {pool.chance.randint(0, 1)}).to_dense()",
                 f"torch.sparse.mm({coo}, {pool.make((columns, 3), dtype)})",
                 f"({coo} + {coo}).to_dense()",
@@ -78,4 +78,4 @@ def nested(pool: Pool) -> Draft:
 def sent(pool: Pool) -> Draft:
     """What a reader of a torch.multiprocessing.Queue gets."""
     x = pool.pick(lambda x: not x.requires_grad and x.numel() > 0 and not x.is_conj() and not x.is_neg())
-    return Draft(f"stage.sent({x})", blocks=True)
+    return Draft(f"stage.sent({x})")

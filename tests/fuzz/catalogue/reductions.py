@@ -26,7 +26,7 @@ WHOLE = (
     "torch.median({x})", "torch.sum({x}, dtype=torch.float64)", "torch.unique({x})", "torch.nonzero({x})",
     "{x}[{x} != 0]", "torch.aminmax({x})", "torch.masked_select({x}, {x} == {x})",
     "torch.unique({x}, return_inverse=True, return_counts=True)", "torch.unique_consecutive({x})",
-    "torch.histc({x}.nan_to_num(0, 1, 1), 5, -2, 2)", "torch.trace({x})",
+    "torch.histc({x}.nan_to_num(0, 1, 1) + 0.0, 5, -2, 2)", "torch.trace({x})",
     "torch.bincount({x}.flatten().nan_to_num(0, 9, 0).clamp(0, 9).to(torch.int64))",
     "torch.nonzero({x}, as_tuple=True)", "{x}.flatten()[: int({x}.count_nonzero())]", "torch.argwhere({x})",
     "torch.full((), {x}.numel(), device=stage.device)",
