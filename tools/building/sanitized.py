@@ -1,6 +1,6 @@
-"""Copies of installed packages whose extensions are compiled for a sanitizer.
+"""Builds for a sanitizer, and copies of installed packages whose extensions are of such a build.
 
-Only the `_core` extensions are replaced. Python, torch and its OpenMP have no instrumentation.
+In a copy only the `_core` extensions are replaced. Python, torch and its OpenMP have no instrumentation.
 """
 
 from __future__ import annotations

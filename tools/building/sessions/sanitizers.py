@@ -74,7 +74,7 @@ def sanitize_ops(session: nox.Session) -> None:
 
     `-- --sanitizer NAME` runs one of them, "address,undefined" or "thread"; other arguments are the fuzzer's.
     """
-    parser = argparse.ArgumentParser(prog="nox -s sanitize-ops --")
+    parser = argparse.ArgumentParser(prog="nox -s sanitize-ops --", description=sanitize_ops.__doc__)
     parser.add_argument("--sanitizer", choices=FUZZ_SANITIZERS)
     chosen, rest = parser.parse_known_args(session.posargs)
     arguments = rest or ["--cases", "500", "--seed", "0"]
