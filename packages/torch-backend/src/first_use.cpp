@@ -27,6 +27,8 @@ void make_ready_and_dispatch_again(const c10::OperatorHandle &op, c10::DispatchK
 } // namespace
 
 void register_first_use() {
+  // tb-ops' own fallback is there when its preparation failed at a later step: PrivateUse1 has its kernels then.
+  if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(c10::DispatchKey::PrivateUse1)) return;
   fallback() =
       std::make_unique<torch::Library>(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   fallback()->fallback(torch::CppFunction::makeFromBoxedFunction<&make_ready_and_dispatch_again>());

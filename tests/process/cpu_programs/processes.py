@@ -121,6 +121,8 @@ def threads() -> None:
 
     with multiprocessing.pool.ThreadPool(3) as pool:
         print(pool.map(work, range(3)))
+        pool.close()
+        pool.join()  # its threads end here, and are not counted
     print(torch.get_num_threads(), torch.get_num_interop_threads(), threading.active_count())
     print(torch.jit.wait(torch.jit.fork(work, 2)))
     torch.set_num_threads(2)
