@@ -79,7 +79,7 @@ def test_an_operator_that_is_called_from_cxx_makes_tb_ready(
     assert run_python(code).stdout.splitlines()[-1] == "tb:0 [2.0, 2.0, 2.0]"
 
 
-def test_the_reason_is_told_each_time_where_tb_cannot_be_used(run_python: RunPython) -> None:
+def test_each_call_raises_the_reason_where_tb_cannot_be_used(run_python: RunPython) -> None:
     code = """
         import torch
         for _ in range(2):
@@ -94,7 +94,7 @@ def test_the_reason_is_told_each_time_where_tb_cannot_be_used(run_python: RunPyt
     assert "/nowhere/no-driver.so" in lines[0]
 
 
-def test_what_is_registered_wrongly_is_told_each_time(run_python: RunPython) -> None:
+def test_each_call_raises_what_is_registered_wrongly(run_python: RunPython) -> None:
     code = """
         import torch
         for _ in range(2):

@@ -96,8 +96,8 @@ void out_of_memory_leaves_the_outs_alone_and_reports_the_figures() {
   CHECK(tb::host.take_error(&error));
   std::string text = error.text;
   for (const char *part :
-       {"device 0 is out of memory. Tried to allocate 30.00 MiB", "18.00 MiB of 40.00 MiB free at the driver", "reserved 22.00 MiB",
-        "4.00 MiB allocated", "largest free block 16.00 MiB", "Free by stream: "})
+       {"device 0 is out of memory. Tried to allocate 30.00 MiB", "18.00 MiB of 40.00 MiB free at the driver",
+        "reserved 22.00 MiB", "4.00 MiB allocated", "largest free block 16.00 MiB", "Free by stream: "})
     if (text.find(part) == std::string::npos) {
       fprintf(stderr, "no '%s' in: %s\n", part, text.c_str());
       abort();
