@@ -65,7 +65,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.to("tb") * torch.full([3], 2.0, device="tb")
 
-    torch.jit.script(Twice()).save(folder / "script.pt")
+    torch.jit.script(Twice()).save(folder / "script.pt")  # type: ignore[no-untyped-call]
     torch.export.save(torch.export.export(OnDevice(), (torch.ones(3),)), folder / "exported.pt2")
     return folder
 

@@ -46,7 +46,7 @@ def train(device: str) -> Ran:
         clean, added = noise(step).to(model.device), noise(step + 10).to(model.device)
         times = torch.tensor([3, 7], device=model.device)
         loss = torch.nn.functional.mse_loss(model(scheduler.add_noise(clean, added, times), times).sample, added)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())

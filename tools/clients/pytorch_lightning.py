@@ -29,7 +29,7 @@ class Line(pytorch_lightning.LightningModule):  # type: ignore[misc]
 
     def training_step(self, batch: Any, _: int) -> torch.Tensor:
         self.ran_on = batch[0].device
-        loss = self.net(batch[0]).float().square().mean()
+        loss: torch.Tensor = self.net(batch[0]).float().square().mean()
         self.losses.append(loss.item())
         return loss
 

@@ -40,7 +40,7 @@ def train(device: str, name: str, memory_format: torch.memory_format = torch.con
     losses = []
     for _ in range(2):
         loss = torch.nn.functional.cross_entropy(model(inputs.to(memory_format=memory_format)), targets)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())

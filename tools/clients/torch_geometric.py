@@ -17,7 +17,8 @@ checks = Checks("torch-geometric")
 
 
 def where(device: str) -> torch.device:
-    return torch_geometric.device("cpu" if device == "cpu" else "auto")
+    found: torch.device = torch_geometric.device("cpu" if device == "cpu" else "auto")
+    return found
 
 
 def graph(seed: int = 0) -> Data:
@@ -37,7 +38,7 @@ def train(device: str, layer: Any) -> Ran:
     for _ in range(3):
         out = two(one(data.x, data.edge_index).relu(), data.edge_index)
         loss = torch.nn.functional.cross_entropy(out, data.y)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())

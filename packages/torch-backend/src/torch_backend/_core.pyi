@@ -17,9 +17,17 @@ def _register() -> None:
     """
     Registers guard, allocators, hooks and `.data` support, once a process. Uses no device.
     """
+def _register_first_use() -> None:
+    """
+    Operators that C++ calls make tb ready, until _unregister_first_use().
+    """
 def _set_ready() -> None:
     """
     Called when the operators are registered: from now on devices may be used.
+    """
+def _unregister_first_use() -> None:
+    """
+    Called before the operators are registered.
     """
 def can_access_peer(device: int, peer: int) -> bool:
     """

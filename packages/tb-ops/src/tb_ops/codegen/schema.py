@@ -65,7 +65,8 @@ class Schema:
 
     @property
     def functions(self) -> list[NativeFunction]:
-        return self._file.native_functions
+        functions: list[NativeFunction] = self._file.native_functions
+        return functions
 
     def kernels_that_differ(self, key: str, other: str) -> set[str]:
         """The operators that have a kernel for this dispatch key, and not the same for the other one."""
