@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import Any
 
 import torch
 
-with contextlib.suppress(RuntimeError):
-    # Beside a torch of another build torchvision's operators do not load, and its import asks for this one.
-    torch.library.define("torchvision::nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+try:
+    import torchvision  # noqa: F401
+except RuntimeError:
+    # Beside a torch of another build torchvision's operators do not load, and its import asks for these two.
+    for _name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{_name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 import timm
 from timm.data import Mixup
