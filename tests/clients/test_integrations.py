@@ -99,6 +99,14 @@ def test_an_unknown_version_warns_once_and_is_left(run_python: RunPython, client
     assert run_python(code, {**path, "TB_DRIVER": "missing"}).stderr == ""
 
 
+def test_an_unknown_version_that_imports_torch_warns_too(run_python: RunPython, clients: Folder) -> None:
+    clients.add_accelerate("1.99.0")
+    done = run_python("import accelerate; print(accelerate.Accelerator().device)", clients.environment)
+    assert done.stdout == "cpu\n"
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "accelerate 1.99.0 is not one of the versions that torch_backend knows (1.15.*)" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("version", "known"),
     [
@@ -168,6 +176,24 @@ def test_switched_off_nothing_of_a_client_is_touched(run_python: RunPython, clie
     without_us = run_python(DICTIONARIES, {**path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}).stdout
     assert run_python(DICTIONARIES, {**path, "TB_INTEGRATIONS": "0"}).stdout == without_us
     assert run_python(DICTIONARIES, path).stdout != without_us
+
+
+def test_a_client_that_is_switched_off_is_warned_of_once(run_python: RunPython, clients: Folder) -> None:
+    clients.add_accelerate()
+    clients.add_peft()
+    code = "import accelerate, peft"
+    path = clients.environment
+    for value, named in (("0", "accelerate"), ("accelerate", "peft")):
+        done = run_python(code, {**path, "TB_INTEGRATIONS": value})
+        assert done.stderr.count("RuntimeWarning") == 1
+        assert f"{named} uses the cpu unless it is given the device" in done.stderr
+    for quiet in (
+        {},
+        {"TB_INTEGRATIONS": "0", "TB_DRIVER": "/nowhere/driver.so"},
+        {"TB_INTEGRATIONS": "accelerate,peft"},
+    ):
+        assert "uses the cpu" not in run_python(code, {**path, **quiet}).stderr
+    assert "uses the cpu" not in run_python("import torch", {**path, "TB_INTEGRATIONS": "0"}).stderr
 
 
 def test_names_pick_clients(run_python: RunPython, clients: Folder) -> None:

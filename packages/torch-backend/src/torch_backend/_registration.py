@@ -92,5 +92,5 @@ def _load_core() -> None:
     _multiprocessing.send_storages_by_value()
     _modes.synchronize_before_changes()
     _compilers.introduce()
-    integrations.install()
     _state.set_registered()
+    integrations.install()  # a client that imports torch is in the middle of its import and may be warned of

@@ -6,7 +6,8 @@ this process, it takes tb. An explicit choice, such as `cpu=True`, keeps its mea
 
 A client is mended only in the versions that are known, and a place only if it looks as it does in them; otherwise there
 is one warning and nothing is replaced. `TB_INTEGRATIONS=0` switches all off, `TB_INTEGRATIONS=accelerate,lightning`
-picks some. `python -m torch_backend` lists them.
+picks some; the first client that is imported and left alone so is named in a warning. `python -m torch_backend` lists
+them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ CLIENTS = {
     "keras": "choosers",
 }
 
+_said = False  # by _leave
+
 
 def install() -> None:
     """Called at the import of torch_backend. It imports nothing in a process that imports no client."""
@@ -51,6 +54,8 @@ def install() -> None:
     for package in CLIENTS:
         if package in names:
             before_import(package, functools.partial(_begin, package))
+        elif package != "safetensors":  # which is always told the device
+            before_import(package, functools.partial(_leave, package))
 
 
 def _named() -> list[str]:
@@ -84,6 +89,20 @@ def _begin(package: str) -> None:
         client_of(package).begin()
     except Exception as error:  # a program that uses the CPU must not fail
         _warn(f"torch_backend cannot make {package} find device tb: {error!r}")
+
+
+def _leave(package: str) -> None:
+    """Says once in a process that a client which is switched off takes the CPU although tb is there."""
+    global _said
+    from torch_backend.integrations.device import tb_is_current
+
+    if not _said and tb_is_current():
+        _said = True
+        _warn(
+            f"{package} uses the cpu unless it is given the device, because TB_INTEGRATIONS="
+            f"{os.environ['TB_INTEGRATIONS']} keeps torch_backend from making it find device tb. Give it the device "
+            f'yourself, such as device="tb", or unset TB_INTEGRATIONS.'
+        )
 
 
 def _warn(text: str) -> None:

@@ -159,8 +159,7 @@ class Client:
             return
         text = (
             f"{what} that torch_backend knows ({self._range()}), so it may use the cpu although device tb is there. "
-            f'Give it the device yourself, such as device="tb", or install a known version. TB_INTEGRATIONS=0 ends '
-            f"this warning."
+            f'Give it the device yourself, such as device="tb", or install a known version.'
         )
         try:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
