@@ -75,12 +75,13 @@ def test_the_same_schema_gives_the_same_text(groups, text):
 
 
 def test_the_command_writes_the_files_it_is_asked_for(tmp_path):
-    paths = [tmp_path / name for name in ("index.cpp", "routes.cpp", "lists.cpp", "a.cpp", "b.cpp")]
+    paths = [tmp_path / name for name in ("index.cpp", "routes.cpp", "lists.cpp", "kinds.cpp", "a.cpp", "b.cpp")]
     routes = Path(__file__).resolve().parents[1] / "src" / "dispatch" / "routes.yaml"
     subprocess.run([sys.executable, "-m", "tb_ops.codegen", "aten", *map(str, [routes, *paths])], check=True)
-    index, routed, lists, first, second = (p.read_text() for p in paths)
+    index, routed, lists, kinds, first, second = (p.read_text() for p in paths)
     assert "void register_routed_views" in routed
     assert "void register_foreach_patterns" in lists
+    assert "nested_kernels_of_the_cpu()" in kinds
     assert "register_structured_0(aten);" in index
     assert "register_structured_1(aten);" in index
     assert "void register_structured_0" in first
