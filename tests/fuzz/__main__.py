@@ -25,10 +25,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=1, help="runs of each case; races need several (%(default)s)")
     parser.add_argument("--keep-going", action="store_true", help="go on after a case that differs")
     parser.add_argument("--no-shrink", action="store_true", help="print differing cases as they are")
+    parser.add_argument("--fresh", action="store_true", help="each in a new process, which uses tb from C++ first")
     parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write docs/results/fuzz.md there")
     chosen = parser.parse_args()
     if chosen.cases < 1 or chosen.repeat < 1:
         parser.error("--cases and --repeat take at least 1: a run without programs shows nothing")
+    if chosen.fresh and (chosen.show or chosen.page):
+        parser.error("--fresh has no --show and no --page: the same programs are shown without it")
     return chosen
 
 
@@ -41,14 +44,18 @@ def main() -> int:
     from benchmarks import pages
     from benchmarks.page import write
 
+    from .fresh import run_in_new_processes
     from .generate import generate
     from .report import Run
 
     faulthandler.enable()
     torch.set_num_threads(1)
     run = Run(repeat=chosen.repeat, shrinking=not chosen.no_shrink)
+    indices = range(chosen.cases) if chosen.only is None else [chosen.only]
+    if chosen.fresh:
+        return run_in_new_processes(chosen.seed, indices, run, keep_going=chosen.keep_going)
     begin = time.monotonic()
-    for index in range(chosen.cases) if chosen.only is None else [chosen.only]:
+    for index in indices:
         faulthandler.dump_traceback_later(300, exit=True)
         case = generate(chosen.seed, index)
         if chosen.show:

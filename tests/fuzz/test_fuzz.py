@@ -36,6 +36,23 @@ def test_random_programs_give_what_stock_cpu_gives(run_python: RunPython) -> Non
     assert min(int(figures[i]) for i in (2, 3, 4)) >= 5
 
 
+def test_processes_may_begin_with_a_use_from_cpp(run_python: RunPython) -> None:
+    done = fuzz(run_python, "--fresh --cases 12 --seed 0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "12 cases, each in a process whose first use of tb comes from C++: 0 failed" in done.stdout
+
+
+def test_a_first_use_that_fails_or_ends_the_process_is_found(run_python: RunPython) -> None:
+    done = fuzz(
+        run_python, "--fresh --cases 3 --keep-going", "import torch_backend as t; t._core._unregister_first_use()"
+    )
+    assert done.returncode == 1
+    assert "3 failed" in done.stdout
+    done = fuzz(run_python, "--fresh --cases 3", "import os, fuzz.fresh; fuzz.fresh.FIRST_USES[:] = [os.abort]")
+    assert done.returncode == 1
+    assert "case 0 of seed 0 ended its process with status -6\n1 cases" in done.stdout
+
+
 PLANTED = {
     "a kernel wrong in the last bit": """
         import torch

@@ -16,6 +16,10 @@ PROGRAMS = {
         x = torch.ops.aten.empty.memory_format([3], dtype=torch.float32, device=torch.device("tb"), pin_memory=False)
         x.fill_(2.0)
     """,
+    "a sparse factory by its overload": """
+        zeros = torch.ops.aten.sparse_coo_tensor.size([3], layout=torch.sparse_coo, device=torch.device("tb"))
+        x = zeros.to_dense() + 2
+    """,
     "a scripted function": """
         unit = torch.jit.CompilationUnit("def twos():\\n  return torch.full([3], 2.0, device='tb')\\n")
         x = unit.twos()
