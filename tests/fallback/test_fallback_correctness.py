@@ -216,17 +216,6 @@ def test_forward_mode_zeros_have_no_memory() -> None:
 
 eye = torch.eye(3)
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "sparse COO made": (
-        lambda: torch.sparse_coo_tensor(
-            torch.zeros(1, 1, dtype=torch.int64, device="tb"), torch.ones(1, device="tb"), (3,), check_invariants=False
-        ),
-        "no sparse",
-    ),
-    "sparse COO moved": (lambda: eye.to_sparse().to("tb"), "no sparse.*to_dense"),
-    "sparse COO of dense": (lambda: eye.to("tb").to_sparse(), "_to_sparse is of layout Sparse, which tb.*to the CPU"),
-    "sparse CSR of dense": (lambda: eye.to("tb").to_sparse_csr(), "is of layout SparseCsr"),
-    "sparse CSR used": (lambda: eye.to_sparse_csr().to("tb") @ eye.to("tb"), "no sparse"),
-    "sparse CPU with dense tb": (lambda: eye.to_sparse() @ eye.to("tb"), "no sparse"),
     "mkldnn": (lambda: eye.to("tb").to_mkldnn(), "is of layout Mkldnn"),
     "quantizing": (
         lambda: torch.quantize_per_tensor(eye.to("tb"), 0.1, 0, torch.quint8),
@@ -236,11 +225,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: torch.quantize_per_tensor(eye, 0.1, 0, torch.quint8).to("tb"),
         "no quantized tensors.*dequantize",
     ),
-    "strided nested used": (
-        lambda: torch.nested.nested_tensor([eye[0], eye[1]], device="tb").sin(),
-        "no nested.*layout=torch.jagged",
-    ),
-    "strided nested moved": (lambda: torch.nested.nested_tensor([eye[0], eye[1]]).to("tb"), "no nested"),
     "an operator of sparse tensors": (
         lambda: torch.ops.aten._indices(eye.to("tb")),
         "aten::_indices has no kernel on this tb device, nor one on the CPU",

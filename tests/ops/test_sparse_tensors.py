@@ -274,6 +274,26 @@ def test_sparse_tensors_on_memory_that_the_host_cannot_read(run_python: RunPytho
     assert run_python(code, {"TB_DRIVER": "sim"}).stdout.splitlines()[-1] == "[[2.0, 2.0]]"
 
 
+MIXED: dict[str, Callable[[Any, Any], Any]] = {
+    "product": lambda s, d: s @ d,
+    "product from the left": lambda s, d: d @ s,
+    "sum": lambda s, d: d + s,
+    "sum of two sparse ones": lambda s, d: s + d.to_sparse(),
+    "difference of two sparse ones": lambda s, d: d.to_sparse() - s,
+    "addmm": lambda s, d: torch.addmm(d, s, d),
+    "product by elements": lambda s, d: s * d,
+    "mask": lambda s, d: d.sparse_mask(s.coalesce() if s.layout == torch.sparse_coo else s),
+}
+
+
+@pytest.mark.parametrize("use", MIXED)
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+@pytest.mark.parametrize("where", [("cpu", "tb"), ("tb", "cpu")], ids=str)
+def test_tensors_of_two_devices_are_refused(layout: str, use: str, where: tuple[str, str]) -> None:
+    with pytest.raises((RuntimeError, NotImplementedError), match="device|backend|expected|cpu|CPU"):
+        MIXED[use](sparse(layout, where[0]), OTHER.to(where[1]))
+
+
 def test_sparse_tensors_still_work_on_the_cpu() -> None:
     torch.ones(1, device="tb")
     for name in LAYOUTS:

@@ -40,8 +40,14 @@ template <size_t i> void refuse(const c10::OperatorHandle &op, c10::DispatchKeyS
 // The arguments of one call, as copies on the CPU.
 class Copies {
 public:
+  explicit Copies(const c10::OperatorHandle &op) : op_(op) {}
+
   at::Tensor of(const at::Tensor &tensor) {
-    if (!tensor.defined() || tensor.device().type() != device_type) return tensor;
+    const bool here = tensor.defined() && tensor.device().type() == device_type;
+    TORCH_CHECK(here || !tensor.defined() || (tensor.is_cpu() && tensor.dim() == 0),
+                "Expected all tensors to be on the same device, but ", name_of(op_), " got tb tensors and one on ",
+                tensor.device(), ": move it to tb, or the others to the CPU");
+    if (!here) return tensor;
     if (!device_) device_ = tensor.device();
     for (const Pair &pair : pairs_)
       if (pair.here.is_same(tensor)) return pair.copy;
@@ -65,6 +71,7 @@ private:
   struct Pair {
     at::Tensor here, copy;
   };
+  const c10::OperatorHandle &op_;
   std::vector<Pair> pairs_;
   std::optional<c10::Device> device_;
 };
@@ -86,7 +93,7 @@ void run_on_copies(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::ji
   FallbackCall call(op, last(arguments.size()), false);
   at::RecordFunction event(at::RecordScope::FUNCTION);
   if (event.isActive()) event.before("tb::fallback " + call.name(), last(arguments.size()));
-  Copies copies;
+  Copies copies(op);
   std::vector<at::Tensor> written;
   for (size_t i = 0; i < arguments.size(); i++) {
     c10::IValue &value = (*stack)[first + i];

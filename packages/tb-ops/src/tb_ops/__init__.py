@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -46,6 +47,8 @@ def initialize() -> None:
         RuntimeError: no driver is usable (the text says what was tried), TB_FALLBACK has an unknown value, or
             TB_FORCE_FALLBACK names an operator that does not exist or cannot run on the CPU.
     """
+    if _state.prepare is not None and not _state.initialized:
+        _state.prepare()
     mode = os.environ.get("TB_FALLBACK")
     if mode is not None and mode not in ("allow", "warn", "error"):
         raise RuntimeError(f"TB_FALLBACK={mode!r} is not one of allow, warn, error: unset it or choose one")
@@ -60,8 +63,17 @@ def initialize() -> None:
     _state.initialized = True
 
 
+def prepare_by(function: Callable[[], object]) -> None:
+    """Makes initialize() call `function` first, for the package that registers the device type.
+
+    The function prepares what the kernels need and calls initialize(), in which it is called again and returns at once.
+    """
+    _state.prepare = function
+
+
 class _State:
     initialized = False
+    prepare: Callable[[], object] | None = None
 
 
 _state = _State()
@@ -164,6 +176,7 @@ __all__ = [
     "initialize",
     "kernel_images",
     "native",
+    "prepare_by",
     "reset_fallbacks",
     "set_fallback_mode",
     "set_sync_debug_mode",

@@ -12,6 +12,7 @@ from torch.utils.backend_registration import generate_methods_for_privateuse1_ba
 
 import torch_backend
 from torch_backend import _state
+from torch_backend._after_import import after_import
 from torch_backend._build import extension_folder
 
 _UNNAMED = "privateuseone"
@@ -71,6 +72,13 @@ def _warn(text: str) -> None:
         return
 
 
+def _prepare_before_operators() -> None:
+    """A program may ask tb-ops something before it uses tb. Its kernels come with all that belongs to tb."""
+    import tb_ops
+
+    tb_ops.prepare_by(_state.initialize)
+
+
 def _load_core() -> None:
     torch_backend.__path__.insert(0, extension_folder(torch.__version__))  # _core is in the folder of this torch
     from torch_backend import (
@@ -93,4 +101,5 @@ def _load_core() -> None:
     _modes.synchronize_before_changes()
     _compilers.introduce()
     _state.set_registered()
+    after_import("tb_ops", _prepare_before_operators)
     integrations.install()  # a client that imports torch is in the middle of its import and may be warned of
