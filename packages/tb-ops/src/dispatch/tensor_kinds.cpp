@@ -52,7 +52,9 @@ public:
     for (const Pair &pair : pairs_)
       if (pair.here.is_same(tensor)) return pair.copy;
     pairs_.push_back({tensor, tensor.to(c10::kCPU)});
-    return pairs_.back().copy;
+    const at::Tensor &copy = pairs_.back().copy;
+    if (tensor.requires_grad()) copy.set_requires_grad(true); // some kernels ask, to know what a backward pass needs
+    return copy;
   }
   void write_back(const at::Tensor &copy) {
     for (const Pair &pair : pairs_)
