@@ -137,6 +137,8 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
     "vector": lambda s, d: s @ d[0],
     "addmm": lambda s, d: torch.addmm(d, s, d),
     "two sparse ones": lambda s, d: s + s,
+    "product of two sparse ones": lambda s, d: s * (s + s),
+    "mask by a sparse one": lambda s, d: s.sparse_mask((s * 2).coalesce()) if s.layout == torch.sparse_coo else s * 1,
     "transpose": lambda s, d: s.t().to_dense(),
     "nnz": lambda s, d: s._nnz(),
     "zero_": lambda s, d: s.clone().zero_(),
@@ -274,12 +276,35 @@ def test_sparse_tensors_on_memory_that_the_host_cannot_read(run_python: RunPytho
     assert run_python(code, {"TB_DRIVER": "sim"}).stdout.splitlines()[-1] == "[[2.0, 2.0]]"
 
 
+def test_second_gradients_of_conversions_equal_the_cpus() -> None:
+    found = {}
+    for device in ("cpu", "tb"):
+        x, weight = DENSE.clone().to(device).requires_grad_(), OTHER.clone().to(device).requires_grad_()
+        [first] = torch.autograd.grad(x.to_sparse(), x, weight.to_sparse(), create_graph=True)
+        [second] = torch.autograd.grad((first * first).sum(), weight)
+        found[device] = [first.detach(), second]
+    for expected, got in zip(found["cpu"], found["tb"], strict=True):
+        assert_bit_identical(expected, got)
+
+
+def test_gradients_of_a_product_with_a_reduction_equal_the_cpus() -> None:
+    for reduction in ("sum", "mean", "amax", "amin"):
+        found = {}
+        for device in ("cpu", "tb"):
+            x, y = sparse("csr", device).requires_grad_(), OTHER.clone().to(device).requires_grad_()
+            result = torch.sparse.mm(x, y, reduction)
+            result.sum().backward()
+            found[device] = [result.detach(), x.grad, y.grad]
+        for expected, got in zip(found["cpu"], found["tb"], strict=True):
+            assert_bit_identical(expected, got)
+
+
 MIXED: dict[str, Callable[[Any, Any], Any]] = {
     "product": lambda s, d: s @ d,
     "product from the left": lambda s, d: d @ s,
     "sum": lambda s, d: d + s,
-    "sum of two sparse ones": lambda s, d: s + d.to_sparse(),
-    "difference of two sparse ones": lambda s, d: d.to_sparse() - s,
+    "sum of two sparse ones": lambda s, d: s + d.to_sparse(layout=s.layout),
+    "difference of two sparse ones": lambda s, d: d.to_sparse(layout=s.layout) - s,
     "addmm": lambda s, d: torch.addmm(d, s, d),
     "product by elements": lambda s, d: s * d,
     "mask": lambda s, d: d.sparse_mask(s.coalesce() if s.layout == torch.sparse_coo else s),
@@ -290,7 +315,7 @@ MIXED: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 @pytest.mark.parametrize("where", [("cpu", "tb"), ("tb", "cpu")], ids=str)
 def test_tensors_of_two_devices_are_refused(layout: str, use: str, where: tuple[str, str]) -> None:
-    with pytest.raises((RuntimeError, NotImplementedError), match="device|backend|expected|cpu|CPU"):
+    with pytest.raises((RuntimeError, NotImplementedError), match=r"device|backend|expected|cpu|CPU|layout"):
         MIXED[use](sparse(layout, where[0]), OTHER.to(where[1]))
 
 

@@ -38,7 +38,7 @@ GENERIC = {
 }
 # The function is the same, and ends in kernels that only these devices have.
 ENDS_IN_STUBS = {
-    "sparse": set[str](),
+    "sparse": {"sparse_mask", "_sparse_mask_projection"},
     "compressed": {f"_to_sparse{form}" for form in ("", ".sparse_dim", "_csr", "_csc", "_bsr", "_bsc")},
     "nested": {"native_layer_norm"},
 }
