@@ -20,19 +20,22 @@ SECONDS = 120  # a case takes less than one
 
 
 def full() -> Tensor:
-    return torch.ops.aten.full.default([3], 2.0, device=torch.device("tb"), pin_memory=False)
+    twos: Tensor = torch.ops.aten.full.default([3], 2.0, device=torch.device("tb"), pin_memory=False)
+    return twos
 
 
 def empty() -> Tensor:
-    return torch.ops.aten.empty.memory_format([3], device=torch.device("tb"), pin_memory=False).fill_(2.0)
+    memory: Tensor = torch.ops.aten.empty.memory_format([3], device=torch.device("tb"), pin_memory=False)
+    return memory.fill_(2.0)
 
 
 def copy() -> Tensor:
-    return torch.ops.aten._to_copy.default(torch.full([3], 2.0), device=torch.device("tb"))
+    twos: Tensor = torch.ops.aten._to_copy.default(torch.full([3], 2.0), device=torch.device("tb"))
+    return twos
 
 
 def sparse() -> Tensor:
-    zeros = torch.ops.aten.sparse_coo_tensor.size([3], layout=torch.sparse_coo, device=torch.device("tb"))
+    zeros: Tensor = torch.ops.aten.sparse_coo_tensor.size([3], layout=torch.sparse_coo, device=torch.device("tb"))
     return zeros.to_dense() + 2
 
 
@@ -53,7 +56,7 @@ def loaded() -> Tensor:
     file = io.BytesIO()
     torch.jit.save(torch.jit.script(module), file)  # type: ignore[no-untyped-call]
     file.seek(0)
-    weight: Tensor = torch.jit.load(file, map_location="tb").weight.detach()  # type: ignore[no-untyped-call]
+    weight: Tensor = torch.jit.load(file, map_location="tb").weight.detach()
     return weight.flatten()
 
 

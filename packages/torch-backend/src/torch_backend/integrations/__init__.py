@@ -54,7 +54,7 @@ def install() -> None:
     for package in CLIENTS:
         if package in names:
             before_import(package, functools.partial(_begin, package))
-        elif package != "safetensors":  # which is always told the device
+        elif package != "safetensors":  # which always gets the device
             before_import(package, functools.partial(_leave, package))
 
 
