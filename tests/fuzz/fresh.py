@@ -54,9 +54,9 @@ def loaded() -> Tensor:
     module = torch.nn.Linear(1, 3, bias=False)
     torch.nn.init.constant_(module.weight, 2.0)
     file = io.BytesIO()
-    torch.jit.save(torch.jit.script(module), file)  # type: ignore[no-untyped-call]
+    torch.jit.save(torch.jit.script(module), file)
     file.seek(0)
-    weight: Tensor = torch.jit.load(file, map_location="tb").weight.detach()
+    weight: Tensor = torch.jit.load(file, map_location="tb").weight.detach()  # type: ignore[no-untyped-call]
     return weight.flatten()
 
 
