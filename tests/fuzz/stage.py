@@ -107,7 +107,8 @@ class Stage:
 
     def sent(self, tensor: Tensor) -> Tensor:
         """The tensor as torch.multiprocessing's queues give it to a reader, with memory of its own."""
-        received: Tensor = pickle.loads(ForkingPickler.dumps(tensor)).clone()
+        # Sending moves a CPU tensor to shared memory, where PyTorch crashes if a later program line resizes it.
+        received: Tensor = pickle.loads(ForkingPickler.dumps(tensor.clone())).clone()
         return received
 
     def on(self, stream: int) -> contextlib.AbstractContextManager[Any]:
