@@ -83,6 +83,34 @@ def test_an_operator_that_is_called_from_cxx_makes_tb_ready(
     assert run_python(code).stdout.splitlines()[-1] == "tb:0 [2.0, 2.0, 2.0]"
 
 
+def test_each_factory_that_a_device_must_have_makes_tb_ready(run_python: RunPython) -> None:
+    code = """
+        import torch
+
+        KEYS = {"PrivateUse1": "CPU", "SparsePrivateUse1": "SparseCPU", "SparseCsrPrivateUse1": "SparseCsrCPU",
+                "QuantizedPrivateUse1": "QuantizedCPU"}
+        NO_DEVICES = {"aten::from_file", "aten::_make_dep_token"}  # the results are on the CPU
+        count = 0
+        for name in torch._C._dispatch_get_all_op_names():
+            operator, _, overload = name.partition(".")
+            if not name.startswith("aten::") or name in NO_DEVICES:
+                continue
+            try:
+                arguments = torch._C._get_schema(operator, overload).arguments
+            except RuntimeError:  # not for TorchScript
+                continue
+            for ours, cpus in KEYS.items():
+                if any(argument.name == "device" for argument in arguments) and (
+                    torch._C._dispatch_has_kernel_for_dispatch_key(name, cpus)
+                ):
+                    count += 1
+                    if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, ours):
+                        print(name, "has no kernel of", ours)
+        print(count > 15)
+    """
+    assert run_python(code).stdout == "True\n"
+
+
 def test_each_call_raises_the_reason_where_tb_cannot_be_used(run_python: RunPython) -> None:
     code = """
         import torch
