@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import re
 from typing import Any
 
 import pytest
 import torch
-from clients.checks import Check, Checks, Ran, difference, run
+from clients.__main__ import ENDED, record
+from clients.checks import Check, Checks, Ran, Result, difference, run
 from clients.page import BEGIN, END, page
 from clients.versions import CLIENTS, WITH_TORCHVISION
 from torch_backend import integrations
@@ -81,6 +84,15 @@ def test_the_page_has_every_result() -> None:
     assert "old" not in written
     assert written.startswith("before\n")
     assert written.endswith("after")
+
+
+def test_a_report_keeps_other_checks_but_no_process_that_ended_before(tmp_path: pathlib.Path) -> None:
+    report = tmp_path / "report.json"
+    client, other = "torch", "numpy"  # any installed distributions
+    record(report, [Result(client, ENDED, "failed"), Result(other, ENDED, "failed"), Result(client, "a", "passed")])
+    record(report, [Result(client, "b", "passed")])
+    written = [(entry["client"], entry["check"]) for entry in json.loads(report.read_text())["results"]]
+    assert written == [(client, "a"), (client, "b"), (other, ENDED)]
 
 
 def test_the_installed_versions_are_those_that_the_integrations_know() -> None:

@@ -19,6 +19,8 @@ from clients.versions import CLIENTS, VARIABLES
 
 SECONDS = 1800
 """After this time the process of a client's checks is ended, and the check that ran has failed."""
+ENDED = "all"
+"""The name under which a process that ended before or between the checks is in the report."""
 CHOOSE_DEVICES = ["ACCELERATE_TORCH_DEVICE", "KERAS_TORCH_DEVICE", "TB_INTEGRATIONS"]
 
 
@@ -59,9 +61,8 @@ def run_apart(client: str, pattern: str) -> list[Result]:
         written = file.read_text().splitlines() if file.exists() else []
     results = {entry["check"]: Result(**entry) for entry in map(json.loads, written)}
     if status and all(result.passed for result in results.values()):
-        results["all"] = Result(
-            CLIENTS[client].split("=")[0], "all", "failed", f"the process ended with status {status}"
-        )
+        reason = f"the process ended with status {status}"
+        results[ENDED] = Result(CLIENTS[client].split("=")[0], ENDED, "failed", reason)
     return list(results.values())
 
 
@@ -72,7 +73,9 @@ def record(path: pathlib.Path, results: Sequence[Result]) -> None:
     if report.get("torch") != torch:
         report = {"torch": torch, "versions": {}, "results": []}
     report["versions"] |= {result.client: metadata.version(result.client) for result in results}
-    entries = {(entry["client"], entry["check"]): entry for entry in report["results"]}
+    ran = {result.client for result in results}
+    kept = [entry for entry in report["results"] if entry["check"] != ENDED or entry["client"] not in ran]
+    entries = {(entry["client"], entry["check"]): entry for entry in kept}
     entries |= {(result.client, result.check): dataclasses.asdict(result) for result in results}
     order = list(report["versions"])
     report["results"] = sorted(entries.values(), key=lambda entry: order.index(entry["client"]))
