@@ -47,6 +47,8 @@ def test_an_output_of_another_layout_is_written_in_place() -> None:
 def test_an_empty_tensor_has_no_counts_and_a_constant_is_counted_in_the_middle() -> None:
     assert torch.histc(torch.empty(0, dtype=torch.int32, device="tb"), 3).tolist() == [0, 0, 0]
     assert torch.histc(torch.full((5,), 9, device="tb"), 2).tolist() == [0, 5]
+    for extreme in (torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max):
+        assert torch.histc(torch.full((5,), extreme, device="tb"), 2).sum().item() == 5
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 
 #include "backends/host/host.h"
@@ -26,7 +27,10 @@ template <class T> void count(const Tensor &self, int64_t low, int64_t high, Ten
     const auto [smallest, largest] = std::minmax_element(values.begin(), values.end());
     low = *smallest, high = *largest;
   }
-  if (low == high) low--, high++;
+  if (low == high) {
+    if (low > INT64_MIN) low--;
+    if (high < INT64_MAX) high++;
+  }
   const uint64_t width = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   const uint64_t bins = static_cast<uint64_t>(out.numel());
   Tensor counts = at::zeros_like(out, at::MemoryFormat::Contiguous);
