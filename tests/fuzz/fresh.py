@@ -3,79 +3,17 @@
 from __future__ import annotations
 
 import faulthandler
-import io
 import os
 import random
 import sys
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-import torch
-from torch import Tensor
+from process.first_uses import FIRST_USES
 
 from .generate import generate
 from .report import Run
 
 SECONDS = 120  # a case takes less than one
-
-
-def full() -> Tensor:
-    twos: Tensor = torch.ops.aten.full.default([3], 2.0, device=torch.device("tb"), pin_memory=False)
-    return twos
-
-
-def empty() -> Tensor:
-    memory: Tensor = torch.ops.aten.empty.memory_format([3], device=torch.device("tb"), pin_memory=False)
-    return memory.fill_(2.0)
-
-
-def copy() -> Tensor:
-    twos: Tensor = torch.ops.aten._to_copy.default(torch.full([3], 2.0), device=torch.device("tb"))
-    return twos
-
-
-def sparse() -> Tensor:
-    zeros: Tensor = torch.ops.aten.sparse_coo_tensor.size([3], layout=torch.sparse_coo, device=torch.device("tb"))
-    return zeros.to_dense() + 2
-
-
-def nested() -> Tensor:
-    parts = [torch.full([1], 2.0), torch.full([2], 2.0)]
-    made = torch.ops.aten._nested_tensor_from_tensor_list.default(parts, device=torch.device("tb"))
-    return torch.cat(made.unbind())
-
-
-def scripted() -> Tensor:
-    twos: Tensor = torch.jit.CompilationUnit("def twos():\n  return torch.full([3], 2.0, device='tb')\n").twos()
-    return twos
-
-
-def loaded() -> Tensor:
-    module = torch.nn.Linear(1, 3, bias=False)
-    torch.nn.init.constant_(module.weight, 2.0)
-    file = io.BytesIO()
-    torch.jit.save(torch.jit.script(module), file)
-    file.seek(0)
-    weight: Tensor = torch.jit.load(file, map_location="tb").weight.detach()  # type: ignore[no-untyped-call]
-    return weight.flatten()
-
-
-def several_threads() -> Tensor:
-    barrier, found = threading.Barrier(2), []
-
-    def use() -> None:
-        barrier.wait()
-        found.append(full())
-
-    threads = [threading.Thread(target=use) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return (found[0] + found[1]) / 2
-
-
-FIRST_USES: list[Callable[[], Tensor]] = [full, empty, copy, sparse, nested, scripted, loaded, several_threads]
 
 
 def run_in_new_processes(seed: int, indices: Iterable[int], run: Run, *, keep_going: bool) -> int:

@@ -48,7 +48,11 @@ def test_a_first_use_that_fails_or_ends_the_process_is_found(run_python: RunPyth
     )
     assert done.returncode == 1
     assert "3 failed" in done.stdout
-    done = fuzz(run_python, "--fresh --cases 3", "import os, fuzz.fresh; fuzz.fresh.FIRST_USES[:] = [os.abort]")
+    done = fuzz(
+        run_python,
+        "--fresh --cases 3",
+        "import os; from process.first_uses import FIRST_USES; FIRST_USES[:] = [os.abort]",
+    )
     assert done.returncode == 1
     assert "case 0 of seed 0 ended its process with status -6\n1 cases" in done.stdout
 

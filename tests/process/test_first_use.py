@@ -6,24 +6,10 @@ import pathlib
 
 import pytest
 from conftest import RunPython
+from process.first_uses import FIRST_USES
 
 # Programs that print [2.0, 2.0, 2.0]. Each begins in a new process, where nothing has used tb.
 PROGRAMS = {
-    "an operator by its overload": """
-        x = torch.ops.aten.full.default([3], 2.0, device=torch.device("tb"), pin_memory=False)
-    """,
-    "a factory by its overload": """
-        x = torch.ops.aten.empty.memory_format([3], dtype=torch.float32, device=torch.device("tb"), pin_memory=False)
-        x.fill_(2.0)
-    """,
-    "a sparse factory by its overload": """
-        zeros = torch.ops.aten.sparse_coo_tensor.size([3], layout=torch.sparse_coo, device=torch.device("tb"))
-        x = zeros.to_dense() + 2
-    """,
-    "a scripted function": """
-        unit = torch.jit.CompilationUnit("def twos():\\n  return torch.full([3], 2.0, device='tb')\\n")
-        x = unit.twos()
-    """,
     "a saved script": """
         module = torch.jit.load(folder + "/script.pt", map_location="tb")
         assert module.weight.device == torch.device("tb:0")
@@ -31,21 +17,6 @@ PROGRAMS = {
     """,
     "a saved exported program": """
         x = torch.export.load(folder + "/exported.pt2").module()(torch.ones(3))
-    """,
-    "a copy by its overload": """
-        x = torch.ops.aten._to_copy.default(torch.full([3], 2.0), device=torch.device("tb"))
-    """,
-    "two threads at once": """
-        import threading
-        barrier, found = threading.Barrier(2), []
-        def work():
-            barrier.wait()
-            found.append(torch.ops.aten.full.default([3], 2.0, device=torch.device("tb"), pin_memory=False))
-        threads = [threading.Thread(target=work) for _ in range(2)]
-        [thread.start() for thread in threads]
-        [thread.join() for thread in threads]
-        x, y = found
-        assert x.tolist() == y.tolist()
     """,
 }
 
@@ -83,6 +54,12 @@ def test_an_operator_that_is_called_from_cxx_makes_tb_ready(
     assert run_python(code).stdout.splitlines()[-1] == "tb:0 [2.0, 2.0, 2.0]"
 
 
+@pytest.mark.parametrize("name", [use.__name__ for use in FIRST_USES])
+def test_a_use_from_cxx_makes_tb_ready(run_python: RunPython, name: str) -> None:
+    code = f"from process import first_uses; x = first_uses.{name}(); print(x.device, x.tolist())"
+    assert run_python(code).stdout.splitlines()[-1] == "tb:0 [2.0, 2.0, 2.0]"
+
+
 def test_each_factory_that_a_device_must_have_makes_tb_ready(run_python: RunPython) -> None:
     code = """
         import torch
@@ -99,10 +76,10 @@ def test_each_factory_that_a_device_must_have_makes_tb_ready(run_python: RunPyth
                 arguments = torch._C._get_schema(operator, overload).arguments
             except RuntimeError:  # not for TorchScript
                 continue
+            if all(argument.name != "device" for argument in arguments):
+                continue
             for ours, cpus in KEYS.items():
-                if any(argument.name == "device" for argument in arguments) and (
-                    torch._C._dispatch_has_kernel_for_dispatch_key(name, cpus)
-                ):
+                if torch._C._dispatch_has_kernel_for_dispatch_key(name, cpus):
                     count += 1
                     if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, ours):
                         print(name, "has no kernel of", ours)
