@@ -16,6 +16,7 @@ import functools
 import importlib
 import os
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torch_backend._after_import import before_import
@@ -53,9 +54,9 @@ def install() -> None:
         )
     for package in CLIENTS:
         if package in names:
-            before_import(package, functools.partial(_begin, package))
+            before_import(package, functools.partial(_safely, _begin, package))
         elif package != "safetensors":  # which always gets the device
-            before_import(package, functools.partial(_leave, package))
+            before_import(package, functools.partial(_safely, _leave, package))
 
 
 def _named() -> list[str]:
@@ -84,11 +85,15 @@ def report() -> list[str]:
     return lines
 
 
-def _begin(package: str) -> None:
+def _safely(function: Callable[[str], None], package: str) -> None:
     try:
-        client_of(package).begin()
+        function(package)
     except Exception as error:  # a program that uses the CPU must not fail
         _warn(f"torch_backend cannot make {package} find device tb: {error!r}")
+
+
+def _begin(package: str) -> None:
+    client_of(package).begin()
 
 
 def _leave(package: str) -> None:
