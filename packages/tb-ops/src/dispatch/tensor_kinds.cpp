@@ -43,11 +43,13 @@ public:
   explicit Copies(const c10::OperatorHandle &op) : op_(op) {}
 
   at::Tensor of(const at::Tensor &tensor) {
-    const bool here = tensor.defined() && tensor.device().type() == device_type;
-    TORCH_CHECK(here || !tensor.defined() || (tensor.is_cpu() && tensor.dim() == 0),
-                "Expected all tensors to be on the same device, but ", name_of(op_), " got tb tensors and one on ",
-                tensor.device(), ": move it to tb, or the others to the CPU");
-    if (!here) return tensor;
+    if (!tensor.defined()) return tensor;
+    if (tensor.device().type() != device_type) {
+      TORCH_CHECK(tensor.is_cpu() && tensor.dim() == 0, "Expected all tensors to be on the same device, but ",
+                  name_of(op_), " got tb tensors and one on ", tensor.device(),
+                  ": move it to tb, or the others to the CPU");
+      return tensor;
+    }
     if (!device_) device_ = tensor.device();
     for (const Pair &pair : pairs_)
       if (pair.here.is_same(tensor)) return pair.copy;
