@@ -16,7 +16,7 @@ import os
 import pathlib
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,36 +104,39 @@ def distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 @contextlib.contextmanager
-def groups(backend: str | None) -> Iterator[Places]:
+def both_groups() -> Iterator[Places]:
     """The default group, and one of gloo beside it."""
-    dist.init_process_group(backend, timeout=LIMIT)
-    try:
-        gloo = dist.new_group(backend="gloo", timeout=LIMIT)
-        default = dist.group.WORLD
-        assert default is not None
-        yield Places(Place(DEVICE, default), Place("cpu", gloo))
-        # A Reducer that dies after its group joins gloo's threads with Python's lock held, and can hang.
-        gc.collect()
-    finally:
-        dist.destroy_process_group()
+    dist.init_process_group("tbccl" if DEVICE == "tb" else "gloo", timeout=LIMIT)
+    gloo = dist.new_group(backend="gloo", timeout=LIMIT)
+    default = dist.group.WORLD
+    assert default is not None
+    yield Places(Place(DEVICE, default), Place("cpu", gloo))
+    # A Reducer that dies after its group joins gloo's threads with Python's lock held, and can hang.
+    gc.collect()
+    dist.destroy_process_group()
 
 
-def agree(store: dist.Store, case: int, failed: bool) -> bool:
+def store() -> dist.Store:
+    """The store of the run, whether there is a group or not."""
+    return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout=LIMIT * 2)
+
+
+def agree(meeting: dist.Store, case: int, failed: bool) -> bool:
     """Whether the case failed on any rank."""
-    store.set(f"case {case} of {dist.get_rank()}", "failed" if failed else "passed")
-    every = [f"case {case} of {rank}" for rank in range(dist.get_world_size())]
-    store.wait(every, LIMIT * 2)
-    return any(store.get(key) == b"failed" for key in every)
+    meeting.set(f"case {case} of {os.environ['RANK']}", "failed" if failed else "passed")
+    every = [f"case {case} of {rank}" for rank in range(int(os.environ["WORLD_SIZE"]))]
+    meeting.wait(every)
+    return any(meeting.get(key) == b"failed" for key in every)
 
 
-def run(cases: Cases, backend: str | None = "tbccl" if DEVICE == "tb" else "gloo") -> None:
-    """The main function of a program: `--results FOLDER CASE...`."""
+def run(cases: Mapping[str, Callable[[Any], Any]], prepare: Callable[[], contextlib.AbstractContextManager[Any]] = both_groups) -> None:
+    """The main function of a program: `--results FOLDER CASE...`. The cases are given what `prepare` yields."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--results", type=pathlib.Path, required=True)
     parser.add_argument("cases", nargs="*")
     asked = parser.parse_args()
-    with groups(backend) as places, (asked.results / f"results.{dist.get_rank()}").open("a") as file:
-        store = dist.distributed_c10d._get_default_store()
+    meeting = store()
+    with prepare() as given, (asked.results / f"results.{os.environ['RANK']}").open("a") as file:
 
         def write(**fields: Any) -> None:
             file.write(json.dumps(fields) + "\n")
@@ -141,13 +144,13 @@ def run(cases: Cases, backend: str | None = "tbccl" if DEVICE == "tb" else "gloo
 
         for number, name in enumerate(asked.cases or cases):
             write(case=name, error="the process ended in this case")
+            error = ""
             try:
-                write(case=name, value=cases[name](places))
-                error = ""
+                write(case=name, value=cases[name](given))
             except Exception:
                 error = traceback.format_exc()
                 write(case=name, error=error)
-            if agree(store, number, bool(error)):
+            if agree(meeting, number, bool(error)):
                 sys.stderr.write(error)
                 sys.stderr.flush()
                 os._exit(1)  # the group's state is unknown: nothing may be waited for
@@ -155,5 +158,5 @@ def run(cases: Cases, backend: str | None = "tbccl" if DEVICE == "tb" else "gloo
 
 
 def number_from(variable: str, default: int) -> int:
-    """A test's size: TB_TEST_DISTRIBUTED_... of the environment."""
+    """A size of the tests, which a variable of the environment can raise."""
     return int(os.environ.get(variable, default))
