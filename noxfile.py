@@ -51,7 +51,7 @@ RUFF = "ruff==0.17.*"
 CHECKS = ROOT / "tools" / "checks"
 CONFORMANCE = ROOT / "build" / "conformance" / "report"
 MYPY = "mypy==2.4.*"
-EXTENSIONS = ["_core", "_contract", "_testing"]  # those of a package that have a stub
+EXTENSIONS = ["_core", "_contract", "_distributed", "_testing"]  # those of a package that have a stub
 SCHEMAS = ["2.11", "2.12", *MINORS]
 
 

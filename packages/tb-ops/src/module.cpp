@@ -67,13 +67,13 @@ void set_origin_finder(nb::callable finder) {
 
 PyObject *call_site_namer = nullptr; // for the life of the process
 
-std::string name_call_site(const std::vector<ops::PythonCallSite::Frame> &frames) {
+std::string name_call_site(const std::vector<tb::PythonCallSite::Frame> &frames) {
   if (!Py_IsInitialized()) return "";
   const nb::gil_scoped_acquire gil;
   nb::error_scope undisturbed; // the caller may be handling an exception
   try {
     nb::list pairs;
-    for (const ops::PythonCallSite::Frame &frame : frames) pairs.append(nb::make_tuple(frame.code, frame.instruction));
+    for (const tb::PythonCallSite::Frame &frame : frames) pairs.append(nb::make_tuple(frame.code, frame.instruction));
     return nb::cast<std::string>(nb::handle(call_site_namer)(pairs));
   } catch (const std::exception &) {
     return ""; // the failure itself is raised all the same
@@ -82,8 +82,8 @@ std::string name_call_site(const std::vector<ops::PythonCallSite::Frame> &frames
 
 void record_call_sites(std::tuple<ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t> offsets, nb::callable namer) {
   const auto [state, indirect, code, instruction, previous] = offsets;
-  ops::frame_offsets = {state, indirect, code, instruction, previous};
-  ops::frames_known = true;
+  tb::frame_offsets = {state, indirect, code, instruction, previous};
+  tb::frames_known = true;
   call_site_namer = namer.release().ptr();
   ops::set_call_site_namer(&name_call_site);
   ops::runtime.device.set_explainer(&ops::decode_call_site);

@@ -142,10 +142,10 @@ typedef struct tb_device_table {
   void (*set_teller)(int32_t (*tell)(void));
 } tb_device_table;
 
-/* ---- tb-stream, C API 1.1 ------------------------------------------------------------------------------------- */
+/* ---- tb-stream, C API 1.2 ------------------------------------------------------------------------------------- */
 
 #define TB_STREAM_API_MAJOR 1
-#define TB_STREAM_API_MINOR 1
+#define TB_STREAM_API_MINOR 2
 
 /* Work of a stream, captured once and launched many times (the extension tb.graph), and what components add to it. */
 typedef struct tb_capture tb_capture;
@@ -166,6 +166,40 @@ typedef struct tb_capture_part {
    * failed. */
   void (*destroy)(void *part);
 } tb_capture_part;
+
+typedef struct tb_recording tb_recording; /* what is recorded for one reader, from its start to its stop */
+
+/* What a record is of. All but the last are operations of a stream. */
+enum {
+  TB_RECORD_KERNEL = 1,     /* a closure, or a function of a module */
+  TB_RECORD_COPY = 2,       /* copy_kind and bytes say more */
+  TB_RECORD_SET = 3,        /* bytes */
+  TB_RECORD_WAIT_EVENT = 4, /* the stream waits for an event */
+  TB_RECORD_HOST_CALL = 5,
+  TB_RECORD_GRAPH = 6, /* a launch of captured work. What the launch runs has records of its own. */
+  TB_RECORD_WAIT = 7   /* the host waits for a stream, an event or a device */
+};
+
+/* The two numbers that a thread's records carry. */
+enum { TB_PUSHED_OPERATOR = 0, TB_PUSHED_RANGE = 1 };
+
+/* An operation, from the call that queued it to its end, or a wait. Times are nanoseconds of the steady clock
+ * (CLOCK_MONOTONIC). Texts are static. */
+typedef struct tb_record {
+  uint32_t struct_size;
+  int32_t kind;                 /* TB_RECORD_* */
+  const char *name;             /* of the closure, or of the function of the driver's table */
+  tb_stream *stream;            /* NULL: a wait of the host for something else than a stream */
+  int32_t device;               /* -1: not known, as for streams that tb-stream did not make */
+  int32_t copy_kind;            /* TB_COPY_*; 0: no copy */
+  uint64_t bytes;               /* that are copied or set */
+  uint64_t number;              /* of the record; later calls have higher numbers */
+  uint64_t graph;               /* the number of the launch that ran the operation; 0: it was queued by itself */
+  uint64_t pushed[2];           /* what the calling thread had pushed last, by TB_PUSHED_*; 0: nothing */
+  int64_t thread;               /* the caller's, as the system numbers it */
+  int64_t call_begin, call_end; /* of the call; for an operation of a graph, of the call that launched the graph */
+  int64_t begin, end;           /* when it ran; 0: it has not begun, or not ended */
+} tb_record;
 
 typedef struct tb_stream_table {
   uint32_t struct_size;
@@ -212,12 +246,31 @@ typedef struct tb_stream_table {
   tb_status (*capture_node_count)(const tb_capture *capture, uint64_t *out);
   /* Frees a capture. Queued launches still complete. A capture in progress is dropped. NULL is a no-op. */
   void (*capture_destroy)(tb_capture *capture);
+  /* ---- since 1.2 ---- */
+  /* A stream that nobody else is given, neither by this function nor by from_pool, until it is released. For work that
+   * must not hold up a stream of the program. A priority out of range is clamped. */
+  tb_status (*stream_acquire)(int32_t device, int32_t priority, tb_stream **out);
+  /* Gives such a stream back, which a later stream_acquire returns again. What is queued still completes, before what
+   * the next owner queues. TB_INVALID_ARGUMENT: the stream was not acquired. NULL is a no-op. */
+  tb_status (*stream_release)(tb_stream *stream);
+  /* Begins to record what is queued on all streams, when it runs, and what the host waits for. Recordings may overlap in
+   * any way; each has what was queued in its time. While there is one, functions of tb-stream replace entries of the
+   * driver's table, and while there is a capture, those of closures. Otherwise the table holds the driver's own. */
+  tb_status (*record_start)(tb_recording **out);
+  /* Ends a recording and hands its records to `receive`, in the order of their numbers. It waits for nothing: for complete
+   * records, synchronise the devices before. NULL for `receive` drops them. No lock is held while `receive` runs, which
+   * must not throw. After a failure, too, the recording has ended. */
+  tb_status (*record_stop)(tb_recording *recording, void (*receive)(void *user, const tb_record *record), void *user);
+  /* Records of calls of this thread have `number` in pushed[which], until record_pop takes it away or a further number is
+   * pushed on it. Without a recording, these do nothing; the first of overlapping recordings begins without numbers. */
+  void (*record_push)(int32_t which, uint64_t number);
+  void (*record_pop)(int32_t which);
 } tb_stream_table;
 
-/* ---- tb-allocator, C API 1.1 ---------------------------------------------------------------------------------- */
+/* ---- tb-allocator, C API 1.2 ---------------------------------------------------------------------------------- */
 
 #define TB_ALLOCATOR_API_MAJOR 1
-#define TB_ALLOCATOR_API_MINOR 1
+#define TB_ALLOCATOR_API_MINOR 2
 
 typedef struct tb_block tb_block;
 typedef struct tb_arena tb_arena; /* memory of one device that is separate from all other memory */
@@ -287,6 +340,9 @@ typedef struct tb_allocator_table {
                               tb_block **out_block);
   /* The figures of one arena; out->struct_size is the room in `out`. */
   tb_status (*arena_statistics)(tb_arena *arena, tb_allocator_statistics *out);
+  /* Since 1.2. The address of an allocated block, of a device or pinned, and its size in bytes, which may be larger than
+   * what was asked. NULL and 0 for a NULL block. It asks the driver nothing and never fails. */
+  void (*block_info)(const tb_block *block, void **out_pointer, uint64_t *out_size);
 } tb_allocator_table;
 
 /* ---- tb-generator, C API 1.1 ---------------------------------------------------------------------------------- */

@@ -3,6 +3,8 @@
 #pragma once
 #include <c10/util/Exception.h>
 
+#include <cstring>
+
 #include "tb/component.h"
 
 namespace tb {
@@ -21,6 +23,9 @@ inline tb_status status_of(const c10::Error &error) {
 // type of its kernel's exception.
 enum class Failed { call, work };
 
+// Whether a text tells of a collective that failed: the closures of collectives have the names of c10d's operators.
+inline bool tells_of_collective(const char *text) { return std::strstr(text, "c10d::") != nullptr; }
+
 // Throws the exception of a status; AcceleratorError (a RuntimeError in Python) for a status that no kernel returns.
 [[noreturn]] inline void throw_failure(tb_status status, const char *function, const char *text, Failed what) {
   const c10::SourceLocation where{function, __FILE__, static_cast<uint32_t>(__LINE__)};
@@ -38,6 +43,9 @@ enum class Failed { call, work };
     throw c10::LinAlgError(where, text);
   case TB_FAILED_PRECONDITION:
     throw c10::Error(where, text);
+  case TB_UNAVAILABLE:
+    if (what == Failed::work && tells_of_collective(text)) throw c10::DistBackendError(where, text);
+    [[fallthrough]];
   default:
     throw c10::AcceleratorError(where, status, text);
   }

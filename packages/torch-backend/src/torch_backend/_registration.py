@@ -88,7 +88,7 @@ def _load_core() -> None:
         _dlpack,
         _modes,
         _multiprocessing,
-        _process_groups,
+        distributed,
         integrations,
     )
 
@@ -96,7 +96,7 @@ def _load_core() -> None:
     _core._register()
     _dlpack.repair()
     _data_parallel.divide_models_of_tb()
-    _process_groups.default_to_the_cpus_backend()
+    distributed.register()
     _multiprocessing.send_storages_by_value()
     _modes.synchronize_before_changes()
     _compilers.introduce()

@@ -1,0 +1,267 @@
+// backend.cpp -- the calls of "tbccl", one short function each.
+#include "backend.h"
+
+#include <ATen/ThreadLocalState.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <thread>
+
+namespace tb::distributed {
+namespace {
+
+// A shorter word for the signatures below.
+using Engine = c10d::Backend;
+
+int32_t device_number(const at::Tensor &tensor) { return tensor.device().index(); }
+
+// In one dimension: gloo cuts the single tensor along its first one, which may be shorter than the group.
+at::Tensor flat(const at::Tensor &tensor) { return tensor.view({-1}); }
+std::vector<at::Tensor> flat(std::vector<at::Tensor> tensors) {
+  for (at::Tensor &each : tensors) each = flat(each);
+  return tensors;
+}
+
+// Gloo refuses these on a thread of its own, too late for a traceback, and in these words.
+void check_reduction(const Operation &operation, c10::ScalarType type, c10d::ReduceOp::RedOpType reduction) {
+  using Op = c10d::ReduceOp;
+  const bool takes_complex =
+      operation.type != c10d::OpType::ALLREDUCE && operation.type != c10d::OpType::ALLREDUCE_COALESCED;
+  if (takes_complex && c10::isComplexType(type) && (reduction == Op::SUM || reduction == Op::AVG)) return;
+  TORCH_CHECK(engine_computes(type), "Invalid scalar type: ", operation.name, " cannot compute with ", type,
+              ". Convert the tensor before.");
+  const bool integral = c10::isIntegralType(type, /*includeBool=*/true);
+  TORCH_CHECK(integral || (reduction != Op::BAND && reduction != Op::BOR && reduction != Op::BXOR),
+              "Cannot use ReduceOp.",
+              reduction == Op::BAND  ? "BAND"
+              : reduction == Op::BOR ? "BOR"
+                                     : "BXOR",
+              " with non-integral dtype");
+  TORCH_CHECK(!integral || reduction != Op::AVG, "result type Float can't be cast to the desired output type ", type);
+}
+
+// Its first replay would be right, each later one would do nothing, and other calls of the group would wait for it.
+void refuse_capture(const Operation &operation, int32_t device) {
+  if (__atomic_load_n(runtime.stream.capturing, __ATOMIC_RELAXED) == 0) return; // a driver without graphs has no answer
+  void *capture = nullptr;
+  check(runtime.stream.capture_part(current_stream(device), nullptr, &capture), operation.name, device);
+  TORCH_CHECK(!capture, operation.name,
+              " is called while a graph is captured, but the engine of the process group works on "
+              "the host: call it before or after torch.tb.graph");
+}
+
+// Gloo keeps the caller's state in its work and drops it on a thread of its own. A Python object in it would take the
+// interpreter's lock there, while the destructor of the process group may hold the lock and join that thread.
+const at::ThreadLocalState &state_without_python() {
+  static const at::ThreadLocalState state = [] {
+    std::optional<at::ThreadLocalState> made;
+    std::thread([&made] { made.emplace(); }).join();
+    return *made;
+  }();
+  return state;
+}
+
+} // namespace
+
+Backend::Backend(c10::intrusive_ptr<c10d::Backend> engine)
+    : c10d::Backend(engine->getRank(), engine->getSize()), order_(CallOrder::make(std::move(engine))) {}
+
+void Backend::setGroupUid(const std::string &name) {
+  c10d::Backend::setGroupUid(name);
+  order_->group().set_name(name);
+  engine().setGroupUid(name);
+}
+
+c10d::ErrorType Backend::getError() {
+  return order_->group().failure().empty() ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store> &store,
+                                                 const std::vector<int> &ranks, const c10::intrusive_ptr<Options> &) {
+  auto part = engine().split(c10::make_intrusive<c10d::PrefixStore>("tb", store), ranks, engine().getBackendOptions());
+  return part ? c10::make_intrusive<Backend>(std::move(part)) : nullptr; // nullptr: this rank is not in the part
+}
+
+Backend::WorkPointer Backend::submit(const Operation &operation, EngineTensors &tensors, Tensors results,
+                                     Collective::Call call) {
+  const int32_t device = tensors.device();
+  tb_stream *stream = current_stream(device);
+  refuse_capture(operation, device);
+  std::shared_ptr<Collective> collective;
+  const tb_status idle = runtime.driver->stream_query(runtime.self, stream);
+  if (idle != TB_OK && idle != TB_NOT_READY) check(idle, operation.name, device, Failed::work); // of earlier work
+  if (idle == TB_NOT_READY && runtime.closures) {
+    // The place in the stream comes before the place in the order. So whatever threads do, no start lies behind a wait for
+    // a later call; and nothing waits for room in the stream's queue with a lock in its hand.
+    Reservation<Start> reservation(stream, operation.start);
+    collective = order_->add(operation, std::move(call), device);
+    reservation.commit({order_, collective});
+  } else {
+    if (idle == TB_NOT_READY)
+      check(runtime.driver->stream_synchronize(runtime.self, stream), operation.name, device, Failed::work);
+    collective = order_->add(operation, std::move(call), device);
+    const at::ThreadLocalStateGuard guard(state_without_python());
+    order_->ready(*collective);
+    if (const std::exception_ptr refusal = collective->refusal()) std::rethrow_exception(refusal);
+  }
+  return c10::make_intrusive<StreamWork>(std::move(collective), order_, tensors, std::move(results));
+}
+
+Backend::WorkPointer Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
+  EngineTensors engine_tensors(operations::broadcast, device_number(tensors.at(0)));
+  return submit(
+      operations::broadcast, engine_tensors, tensors,
+      [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable { return e.broadcast(a, options); });
+}
+
+Backend::WorkPointer Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
+  check_reduction(operations::all_reduce, tensors.at(0).scalar_type(), options.reduceOp);
+  EngineTensors engine_tensors(operations::all_reduce, device_number(tensors[0]));
+  return submit(
+      operations::all_reduce, engine_tensors, tensors,
+      [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable { return e.allreduce(a, options); });
+}
+
+Backend::WorkPointer Backend::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
+  check_reduction(operations::all_reduce_coalesced, tensors.at(0).scalar_type(), options.reduceOp);
+  EngineTensors engine_tensors(operations::all_reduce_coalesced, device_number(tensors[0]));
+  return submit(operations::all_reduce_coalesced, engine_tensors, tensors,
+                [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable {
+                  return e.allreduce_coalesced(a, options);
+                });
+}
+
+Backend::WorkPointer Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
+  check_reduction(operations::reduce, tensors.at(0).scalar_type(), options.reduceOp);
+  EngineTensors engine_tensors(operations::reduce, device_number(tensors[0]));
+  return submit(
+      operations::reduce, engine_tensors, tensors,
+      [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable { return e.reduce(a, options); });
+}
+
+Backend::WorkPointer Backend::allgather(TensorLists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
+  EngineTensors engine_tensors(operations::all_gather, device_number(inputs.at(0)));
+  return submit(operations::all_gather, engine_tensors, outputs.at(0),
+                [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
+                 options](Engine &e) mutable { return e.allgather(o, i, options); });
+}
+
+Backend::WorkPointer Backend::_allgather_base(Tensor &output, Tensor &input, const c10d::AllgatherOptions &options) {
+  EngineTensors engine_tensors(operations::all_gather_into_tensor, device_number(input));
+  return submit(operations::all_gather_into_tensor, engine_tensors, {output},
+                [o = flat(engine_tensors.of(output, Use::write)), i = flat(engine_tensors.of(input, Use::read)),
+                 options](Engine &e) mutable { return e._allgather_base(o, i, options); });
+}
+
+Backend::WorkPointer Backend::allgather_coalesced(TensorLists &outputs, Tensors &inputs,
+                                                  const c10d::AllgatherOptions &options) {
+  EngineTensors engine_tensors(operations::all_gather_coalesced, device_number(inputs.at(0)));
+  Tensors results;
+  for (const Tensors &list : outputs) results.insert(results.end(), list.begin(), list.end());
+  return submit(operations::all_gather_coalesced, engine_tensors, std::move(results),
+                [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
+                 options](Engine &e) mutable { return e.allgather_coalesced(o, i, options); });
+}
+
+Backend::WorkPointer Backend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                                              const c10d::AllgatherOptions &options) {
+  EngineTensors engine_tensors(operations::all_gather_into_tensor_coalesced, device_number(inputs.at(0)));
+  return submit(operations::all_gather_into_tensor_coalesced, engine_tensors, outputs,
+                [o = flat(engine_tensors.of(outputs, Use::write)), i = flat(engine_tensors.of(inputs, Use::read)),
+                 options](Engine &e) mutable { return e.allgather_into_tensor_coalesced(o, i, options); });
+}
+
+Backend::WorkPointer Backend::gather(TensorLists &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
+  EngineTensors engine_tensors(operations::gather, device_number(inputs.at(0)));
+  return submit(operations::gather, engine_tensors, outputs.empty() ? Tensors{} : outputs[0],
+                [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
+                 options](Engine &e) mutable { return e.gather(o, i, options); });
+}
+
+Backend::WorkPointer Backend::scatter(Tensors &outputs, TensorLists &inputs, const c10d::ScatterOptions &options) {
+  EngineTensors engine_tensors(operations::scatter, device_number(outputs.at(0)));
+  return submit(operations::scatter, engine_tensors, outputs,
+                [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
+                 options](Engine &e) mutable { return e.scatter(o, i, options); });
+}
+
+Backend::WorkPointer Backend::reduce_scatter(Tensors &outputs, TensorLists &inputs,
+                                             const c10d::ReduceScatterOptions &options) {
+  check_reduction(operations::reduce_scatter, outputs.at(0).scalar_type(), options.reduceOp);
+  EngineTensors engine_tensors(operations::reduce_scatter, device_number(outputs[0]));
+  // Gloo reduces in the inputs' memory.
+  return submit(operations::reduce_scatter, engine_tensors, outputs,
+                [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::both),
+                 options](Engine &e) mutable { return e.reduce_scatter(o, i, options); });
+}
+
+Backend::WorkPointer Backend::_reduce_scatter_base(Tensor &output, Tensor &input,
+                                                   const c10d::ReduceScatterOptions &options) {
+  check_reduction(operations::reduce_scatter_tensor, output.scalar_type(), options.reduceOp);
+  EngineTensors engine_tensors(operations::reduce_scatter_tensor, device_number(output));
+  return submit(operations::reduce_scatter_tensor, engine_tensors, {output},
+                [o = flat(engine_tensors.of(output, Use::write)), i = flat(engine_tensors.of(input, Use::read)),
+                 options](Engine &e) mutable { return e._reduce_scatter_base(o, i, options); });
+}
+
+Backend::WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                                              const c10d::ReduceScatterOptions &options) {
+  check_reduction(operations::reduce_scatter_tensor_coalesced, outputs.at(0).scalar_type(), options.reduceOp);
+  EngineTensors engine_tensors(operations::reduce_scatter_tensor_coalesced, device_number(outputs[0]));
+  return submit(operations::reduce_scatter_tensor_coalesced, engine_tensors, outputs,
+                [o = flat(engine_tensors.of(outputs, Use::write)), i = flat(engine_tensors.of(inputs, Use::read)),
+                 options](Engine &e) mutable { return e.reduce_scatter_tensor_coalesced(o, i, options); });
+}
+
+Backend::WorkPointer Backend::alltoall_base(Tensor &output, Tensor &input, Sizes &output_sizes, Sizes &input_sizes,
+                                            const c10d::AllToAllOptions &options) {
+  EngineTensors engine_tensors(operations::all_to_all_single, device_number(output));
+  return submit(operations::all_to_all_single, engine_tensors, {output},
+                [o = engine_tensors.of(output, Use::write), i = engine_tensors.of(input, Use::read), output_sizes,
+                 input_sizes,
+                 options](Engine &e) mutable { return e.alltoall_base(o, i, output_sizes, input_sizes, options); });
+}
+
+Backend::WorkPointer Backend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
+  EngineTensors engine_tensors(operations::all_to_all, device_number(outputs.at(0)));
+  return submit(operations::all_to_all, engine_tensors, outputs,
+                [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
+                 options](Engine &e) mutable { return e.alltoall(o, i, options); });
+}
+
+Backend::WorkPointer Backend::send(Tensors &tensors, int to, int tag) {
+  EngineTensors engine_tensors(operations::send, device_number(tensors.at(0)));
+  return submit(operations::send, engine_tensors, {},
+                [a = engine_tensors.of(tensors, Use::read), to, tag](Engine &e) mutable { return e.send(a, to, tag); });
+}
+
+Backend::WorkPointer Backend::recv(Tensors &tensors, int from, int tag) {
+  EngineTensors engine_tensors(operations::recv, device_number(tensors.at(0)));
+  return submit(
+      operations::recv, engine_tensors, tensors,
+      [a = engine_tensors.of(tensors, Use::write), from, tag](Engine &e) mutable { return e.recv(a, from, tag); });
+}
+
+Backend::WorkPointer Backend::recvAnysource(Tensors &tensors, int tag) {
+  EngineTensors engine_tensors(operations::recv_from_any, device_number(tensors.at(0)));
+  return submit(
+      operations::recv_from_any, engine_tensors, tensors,
+      [a = engine_tensors.of(tensors, Use::write), tag](Engine &e) mutable { return e.recvAnysource(a, tag); });
+}
+
+Backend::WorkPointer Backend::barrier(const c10d::BarrierOptions &options) {
+  const bool named = options.device && options.device->type() == device_type && options.device->has_index();
+  EngineTensors none(operations::barrier, named ? options.device->index() : runtime.device.current_device());
+  c10d::BarrierOptions given = options;
+  given.device.reset(); // the engine knows CPUs only
+  return submit(operations::barrier, none, {}, [given](Engine &e) mutable { return e.barrier(given); });
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
+  open();
+  const int32_t device = runtime.device.current_device();
+  check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "monitored_barrier", device,
+        Failed::work);
+  engine().monitoredBarrier(options, wait_all_ranks);
+}
+
+} // namespace tb::distributed

@@ -1,0 +1,274 @@
+// collective.cpp -- see collective.h.
+#include "collective.h"
+
+#include <ATen/core/ivalue.h>
+#include <c10/util/StringUtil.h>
+
+namespace tb::distributed {
+namespace {
+
+std::string text_of(const std::exception_ptr &thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const c10::Error &error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception &error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+std::mutex orders_mutex;
+std::vector<std::weak_ptr<CallOrder>> &orders() {
+  static auto &all = *new std::vector<std::weak_ptr<CallOrder>>;
+  return all;
+}
+void abort_all(void *) {
+  std::vector<std::weak_ptr<CallOrder>> all;
+  {
+    std::lock_guard lock(orders_mutex);
+    all.swap(orders());
+  }
+  for (const auto &each : all)
+    if (const auto order = each.lock()) order->abort("the process is ending");
+}
+
+constexpr const char *what_to_do = " The results of this call, and of later calls of the group, are not valid. Destroy "
+                                   "the group, or start the ranks anew, "
+                                   "as torchrun --max-restarts does.";
+
+} // namespace
+
+// ---- Group ----------------------------------------------------------------------------------------------------------
+
+void Group::set_name(const std::string &name) {
+  std::lock_guard lock(mutex_);
+  name_ = name;
+}
+
+std::string Group::describe(const Operation &operation, uint64_t number) const {
+  std::lock_guard lock(mutex_);
+  return c10::str(operation.name, " (call ", number, " of process group '", name_, "', rank ", rank_, " of ", size_,
+                  ")");
+}
+
+void Group::set_failure(const std::string &text) {
+  std::lock_guard lock(mutex_);
+  if (failure_.empty()) failure_ = text;
+}
+
+std::string Group::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+// ---- Collective -----------------------------------------------------------------------------------------------------
+
+Collective::Collective(const Operation &operation, Call call, std::shared_ptr<Group> group, uint64_t number,
+                       int32_t device)
+    : operation_(operation), group_(std::move(group)), number_(number), device_(device), site_(current_call_site()),
+      call_(std::move(call)) {}
+
+void Collective::start(c10d::Backend &engine) {
+  Call call;
+  {
+    std::lock_guard lock(mutex_);
+    if (done_) return; // aborted
+    call = call_;
+  }
+  c10::intrusive_ptr<c10d::Work> work;
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  std::exception_ptr refusal;
+  try {
+    work = call(engine);
+    try {
+      future = work->getFuture();
+    } catch (const std::exception &) { // sends and receives have none
+    }
+  } catch (...) {
+    refusal = std::current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    engine_work_ = work;
+    told_by_future_ = future != nullptr;
+    refusal_ = refusal;
+    started_ = true;
+    changed_.notify_all();
+  }
+  if (refusal) return finish(text_of(refusal));
+  if (future)
+    future->addCallback([self = shared_from_this()](c10::ivalue::Future &done) {
+      self->finish(done.hasError() ? text_of(done.exception_ptr()) : "");
+    });
+}
+
+std::exception_ptr Collective::refusal() {
+  std::lock_guard lock(mutex_);
+  return refusal_;
+}
+
+void Collective::finish(const std::string &reason) {
+  Call dropped;
+  std::lock_guard lock(mutex_);
+  if (done_) return;
+  done_ = started_ = true;
+  if (!reason.empty()) {
+    failure_ = c10::str(group_->describe(operation_, number_), " failed: ", reason);
+    // The engine refused the arguments before it sent anything: the next call is as good as any.
+    if (!refusal_) {
+      group_->set_failure(failure_);
+      failure_ += what_to_do;
+    }
+  }
+  dropped.swap(call_); // the memory of the engine's tensors goes after the lock
+  changed_.notify_all();
+}
+
+void Collective::fail(const std::string &reason) { finish(reason); }
+
+void Collective::abort() {
+  c10::intrusive_ptr<c10d::Work> work;
+  {
+    std::lock_guard lock(mutex_);
+    if (done_) return;
+    if (!told_by_future_) work = engine_work_;
+  }
+  if (work) {
+    try {
+      work->abort();
+    } catch (const std::exception &) { // an engine without abort: the thread that waits for it is left alone
+    }
+  }
+  finish("the process group was aborted");
+}
+
+bool Collective::wait(std::chrono::milliseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  std::unique_lock lock(mutex_);
+  const auto wait_for = [&](auto condition) {
+    if (limit != kNoTimeout) return changed_.wait_until(lock, until, condition);
+    changed_.wait(lock, condition);
+    return true;
+  };
+  if (!wait_for([&] { return started_; })) return false;
+  if (!done_ && !told_by_future_ && !asking_) { // one thread asks the engine for all
+    asking_ = true;
+    const auto work = engine_work_;
+    lock.unlock();
+    std::string reason;
+    try {
+      work->wait(limit);
+    } catch (...) {
+      reason = text_of(std::current_exception());
+    }
+    finish(reason);
+    return true;
+  }
+  return wait_for([&] { return done_; });
+}
+
+bool Collective::done() {
+  std::lock_guard lock(mutex_);
+  return done_;
+}
+
+std::string Collective::failure() {
+  std::lock_guard lock(mutex_);
+  return failure_.empty() ? "" : encode_call_site(site_) + failure_;
+}
+
+void Collective::throw_failure() {
+  const std::string text = failure();
+  if (text.empty()) return;
+  runtime.device.set_error(TB_UNAVAILABLE, 0, device_, operation_.wait.name, text.c_str());
+  check(TB_UNAVAILABLE, operation_.wait.name, device_, Failed::work);
+}
+
+int Collective::source() {
+  std::lock_guard lock(mutex_);
+  return engine_work_ ? engine_work_->sourceRank() : -1;
+}
+
+std::string Start::operator()() {
+  order->ready(*collective);
+  return "";
+}
+
+std::string AwaitResult::operator()() {
+  collective->wait();
+  return collective->failure();
+}
+
+// ---- CallOrder ------------------------------------------------------------------------------------------------------
+
+CallOrder::CallOrder(c10::intrusive_ptr<c10d::Backend> engine)
+    : engine_(std::move(engine)), group_(std::make_shared<Group>(engine_->getRank(), engine_->getSize())) {}
+
+std::shared_ptr<CallOrder> CallOrder::make(c10::intrusive_ptr<c10d::Backend> engine) {
+  std::shared_ptr<CallOrder> order(new CallOrder(std::move(engine)));
+  std::lock_guard lock(orders_mutex);
+  std::erase_if(orders(), [](const auto &each) { return each.expired(); });
+  orders().push_back(order);
+  return order;
+}
+
+std::shared_ptr<Collective> CallOrder::add(const Operation &operation, Collective::Call call, int32_t device) {
+  // After the driver has opened, so that this runs before it closes.
+  static const tb_status registered = runtime.device.on_shutdown(&abort_all, nullptr);
+  check(registered, "on_shutdown");
+  std::lock_guard lock(mutex_);
+  const std::string failure = group_->failure();
+  TORCH_CHECK_WITH(DistBackendError, failure.empty(), group_->describe(operation, number_ + 1),
+                   " was not started, because the group has failed before: ", failure,
+                   ". Destroy the group, or start the ranks anew, as torchrun --max-restarts does.");
+  while (!running_.empty() && running_.front()->done()) running_.pop_front();
+  auto collective = std::make_shared<Collective>(operation, std::move(call), group_, ++number_, device);
+  waiting_.push_back({collective});
+  return collective;
+}
+
+void CallOrder::ready(const Collective &collective) {
+  std::lock_guard lock(mutex_);
+  for (Entry &entry : waiting_)
+    if (entry.collective.get() == &collective) {
+      entry.ready = true;
+      break;
+    }
+  while (!waiting_.empty() && waiting_.front().ready) {
+    std::shared_ptr<Collective> next = std::move(waiting_.front().collective);
+    waiting_.pop_front();
+    next->start(*engine_);
+    if (!next->done()) running_.push_back(std::move(next));
+  }
+}
+
+void CallOrder::abort(const std::string &reason) {
+  std::deque<std::shared_ptr<Collective>> all;
+  {
+    std::lock_guard lock(mutex_);
+    group_->set_failure(reason);
+    for (Entry &entry : waiting_) all.push_back(entry.collective);
+    for (auto &collective : running_) all.push_back(collective);
+  }
+  for (auto &collective : all) collective->abort();
+}
+
+uint64_t CallOrder::number() {
+  std::lock_guard lock(mutex_);
+  return number_;
+}
+
+tb_stream *CallOrder::side_stream(int32_t device, Side side) {
+  std::lock_guard lock(mutex_);
+  if (sides_.size() <= static_cast<size_t>(device)) sides_.resize(static_cast<size_t>(device) + 1);
+  tb_stream *&stream = sides_[static_cast<size_t>(device)][static_cast<size_t>(side)];
+  if (!stream) {
+    check(runtime.stream.stream_acquire(device, 0, &stream), "stream_acquire", device);
+    owned_.emplace_back(stream, runtime.stream.stream_release);
+  }
+  return stream;
+}
+
+} // namespace tb::distributed

@@ -1,0 +1,50 @@
+// engine_tensors.h -- CPU tensors that the engine gets for the tensors of a call: over the same bytes where the host may
+// touch them, elsewhere copies in pinned memory, which are filled in stream order before the call and brought back by who
+// waits.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "operation.h"
+
+namespace tb::distributed {
+
+bool engine_computes(c10::ScalarType type); // whether the engine has arithmetic for the type
+
+enum class Use { read, write, both };
+
+// A copy that is to be brought back to the tensor it stands for.
+struct StagedCopy {
+  at::Tensor tensor, staged;
+  tb_block *block; // of the pinned memory; nullptr: `staged` is a dense tensor on the device
+};
+
+class EngineTensors {
+public:
+  // The driver opens here. Elements of types that the engine does not know go as bytes, in one dimension more, where the
+  // operation only moves them.
+  EngineTensors(const Operation &operation, int32_t device);
+  at::Tensor of(const at::Tensor &tensor, Use use);
+  std::vector<at::Tensor> of(const std::vector<at::Tensor> &tensors, Use use);
+  std::vector<std::vector<at::Tensor>> of(const std::vector<std::vector<at::Tensor>> &tensors, Use use);
+
+  int32_t device() const { return device_; }
+  // The memory that the engine uses until the call is done.
+  std::vector<c10::Storage> take_storages() { return std::move(storages_); }
+  std::vector<StagedCopy> take_copies() { return std::move(copies_); }
+
+private:
+  at::Tensor pinned_copy(const at::Tensor &tensor, Use use, bool as_bytes);
+
+  const Operation &operation_;
+  const int32_t device_;
+  tb_stream *stream_ = nullptr;
+  std::vector<c10::Storage> storages_;
+  std::vector<StagedCopy> copies_;
+};
+
+// Queues the way back on the current stream of the device.
+void bring_back(const std::vector<StagedCopy> &copies, int32_t device);
+
+} // namespace tb::distributed

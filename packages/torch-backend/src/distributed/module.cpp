@@ -1,0 +1,52 @@
+// module.cpp -- the extension torch_backend._distributed: its settings, and how Python makes a backend.
+//
+// Process groups are objects of pybind11, which this extension does not speak. It receives them through operators, as objects
+// of c10d's own class.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/tuple.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/library.h>
+
+#include "backend.h"
+
+namespace nb = nanobind;
+
+namespace tb::distributed {
+namespace {
+
+void import_tables() {
+  if (!connect_components()) throw nb::python_error();
+}
+
+void record_call_sites(std::tuple<ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t> offsets) {
+  const auto [state, indirect, code, instruction, previous] = offsets;
+  frame_offsets = {state, indirect, code, instruction, previous};
+  frames_known = true;
+}
+
+// Gives the group a backend for tb over the one that it has for CPU tensors.
+void add_backend(const c10::intrusive_ptr<c10d::ProcessGroup> &group) {
+  group->setBackend(device_type, c10d::ProcessGroup::BackendType::CUSTOM,
+                    c10::make_intrusive<Backend>(group->getBackend(c10::DeviceType::CPU)));
+}
+
+} // namespace
+} // namespace tb::distributed
+
+TORCH_LIBRARY(tb_distributed, m) {
+  m.def("add_backend(__torch__.torch.classes.c10d.ProcessGroup group) -> ()", &tb::distributed::add_backend);
+}
+
+NB_MODULE(_distributed, m) {
+  using namespace tb::distributed;
+  nb::set_leak_warnings(false);
+  m.doc() = "Process groups of tb devices. Use torch.distributed instead.";
+  m.def("_connect", &import_tables,
+        "Imports the other components' function tables. ImportError: one is missing or does not match.");
+  m.def("_record_call_sites", &record_call_sites, nb::arg("offsets"),
+        "Lets failures name the line of the call. `offsets`: what tb_ops._frames.find() returns.");
+  m.def(
+      "_wait_on_host", [](bool on_host) { host_waits = on_host; }, nb::arg("on_host"),
+      "Whether Work.wait() blocks the calling thread, and raises the call's failure, instead of the current stream.");
+}

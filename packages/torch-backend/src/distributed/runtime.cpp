@@ -1,0 +1,46 @@
+// runtime.cpp -- imports the tables of the other components and opens the driver.
+#include <Python.h>
+
+#include "runtime.h"
+
+#include <mutex>
+
+#include "tb/component_python.h"
+
+namespace tb::distributed {
+
+Runtime runtime;
+
+bool connect_components() {
+  constexpr const char *me = "torch-backend";
+  return tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &runtime.device,
+                   sizeof runtime.device) &&
+         tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 2, &runtime.stream,
+                   sizeof runtime.stream) &&
+         tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 0, &runtime.allocator,
+                   sizeof runtime.allocator);
+}
+
+void open() {
+  static std::once_flag opened;
+  std::call_once(opened, [] {
+    const tb_driver_api *driver = nullptr;
+    tb_driver *self = nullptr;
+    check(runtime.device.driver(&driver, &self), "driver");
+    int32_t count = 0;
+    check(runtime.device.device_count(&count), "device_count");
+    bool host_accessible = count > 0;
+    for (int32_t i = 0; i < count; i++) {
+      tb_device_info info{};
+      info.struct_size = sizeof info;
+      check(runtime.device.device_info(i, &info), "device_info", i);
+      host_accessible &= (info.flags & TB_DEVICE_HOST_ACCESSIBLE) != 0;
+    }
+    runtime.host_accessible = host_accessible;
+    runtime.closures = (driver->groups & TB_GROUP_CLOSURE) != 0;
+    runtime.self = self;
+    runtime.driver = driver;
+  });
+}
+
+} // namespace tb::distributed

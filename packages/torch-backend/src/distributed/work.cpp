@@ -1,0 +1,130 @@
+// work.cpp -- see work.h.
+#include "work.h"
+
+#include <ATen/core/ivalue.h>
+
+namespace tb::distributed {
+
+bool host_waits = false;
+
+namespace {
+
+// Keeps a dropped call's memory until the engine is done with it.
+struct KeepUntilDone {
+  std::shared_ptr<CallOrder> order;
+  std::shared_ptr<Collective> collective;
+  std::vector<c10::Storage> storages;
+  std::vector<StagedCopy> copies;
+  std::string operator()() {
+    collective->wait();
+    return collective->failure();
+  }
+};
+constexpr tb_closure keep_until_done = closure_kind<KeepUntilDone>("dropped work of c10d::");
+
+class CurrentStream {
+public:
+  CurrentStream(int32_t device, tb_stream *stream) : device_(device), before_(current_stream(device)) {
+    check(runtime.stream.set_current(device, stream), "set_current", device);
+  }
+  ~CurrentStream() { runtime.stream.set_current(device_, before_); }
+  CurrentStream(const CurrentStream &) = delete;
+  CurrentStream &operator=(const CurrentStream &) = delete;
+
+private:
+  const int32_t device_;
+  tb_stream *const before_;
+};
+
+} // namespace
+
+StreamWork::StreamWork(std::shared_ptr<Collective> collective, std::shared_ptr<CallOrder> order, EngineTensors &tensors,
+                       Tensors results)
+    : c10d::Work(-1, collective->operation().type), collective_(std::move(collective)), order_(std::move(order)),
+      device_(tensors.device()), results_(std::move(results)), storages_(tensors.take_storages()),
+      copies_(tensors.take_copies()) {}
+
+StreamWork::~StreamWork() {
+  if ((storages_.empty() && copies_.empty()) || collective_->done()) return;
+  auto *kept = new KeepUntilDone{order_, collective_, std::move(storages_), std::move(copies_)};
+  try {
+    if (runtime.closures) {
+      enqueue(order_->side_stream(device_, CallOrder::Side::dropped), keep_until_done, std::move(*kept));
+      delete kept;
+    }
+  } catch (
+      const std::exception &) { // at the end of the process; the engine may still write into the memory, so it stays
+  }
+}
+
+std::exception_ptr StreamWork::exception() const {
+  try {
+    if (collective_->done()) collective_->throw_failure();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+bool StreamWork::wait(std::chrono::milliseconds limit) {
+  const bool on_host = opType_ == c10d::OpType::BARRIER || limit != kNoTimeout || host_waits || !runtime.closures;
+  if (!on_host) {
+    synchronize();
+    return true;
+  }
+  TORCH_CHECK_WITH(DistBackendError, collective_->wait(limit),
+                   order_->group().describe(collective_->operation(), collective_->number()), " was not done within ",
+                   limit.count(), " ms: wait longer, or look for a rank that has not made this call");
+  synchronize();
+  return true;
+}
+
+void StreamWork::synchronize() {
+  if (future_) return future_->waitAndThrow(); // its event lies behind the call and the way back of staged results
+  if (collective_->done()) {
+    collective_->throw_failure();
+    bring_results_back();
+    storages_.clear();
+    return;
+  }
+  if (!runtime.closures) {
+    collective_->wait();
+    return synchronize();
+  }
+  tb_stream *stream = current_stream(device_);
+  enqueue(stream, collective_->operation().wait, AwaitResult{order_, collective_});
+  bring_results_back();
+  release_storages(stream);
+}
+
+void StreamWork::bring_results_back() {
+  bring_back(copies_, device_);
+  copies_.clear();
+}
+
+// What follows on the waiting stream follows the engine. The memory may belong to another stream, where it would be used
+// again at once.
+void StreamWork::release_storages(tb_stream *waiting) {
+  for (const c10::Storage &storage : storages_)
+    if (tb_block *block = runtime.allocator.find(storage.data()))
+      check(runtime.allocator.record_stream(block, waiting), "record_stream", device_);
+  storages_.clear();
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> StreamWork::getFuture() {
+  std::lock_guard lock(future_mutex_);
+  if (future_) return future_;
+  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                         std::vector<c10::Device>{make_device(device_)});
+  try {
+    // The Future's event lies behind what its stream waits for, so no stream of the program may wait here.
+    const CurrentStream side(device_, order_->side_stream(device_, CallOrder::Side::futures));
+    synchronize();
+    future->markCompleted(c10::IValue(results_));
+  } catch (...) {
+    future->setError(std::current_exception());
+  }
+  return future_ = future;
+}
+
+} // namespace tb::distributed

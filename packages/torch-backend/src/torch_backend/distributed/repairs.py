@@ -1,0 +1,87 @@
+"""What torch.distributed needs for a backend that comes from outside.
+
+Each function names the version of PyTorch in which it is not needed any more, if that is known.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+import torch_backend.distributed as ours
+
+
+def install() -> None:
+    """Makes the changes. Called once, at import."""
+    _serve_the_usual_backends()
+    _complete_the_class_of_backends()
+    if not hasattr(distributed_c10d, "_get_default_backend_type_for_backend_config"):
+        _choose_the_default_backend()
+
+
+def _serve_the_usual_backends() -> None:
+    """Lets a group that serves the CPU serve tb, and the other way round.
+
+    - No backend: PyTorch takes that of the accelerator alone, so that CPU tensors have none.
+    - "gloo": device_id binds a group to a device, and PyTorch then asks every group for that device.
+    - "tbccl": CPU tensors, such as those of pickled objects, go to gloo.
+    """
+    stock = distributed_c10d.BackendConfig.__init__
+
+    @functools.wraps(stock)
+    def __init__(self: Any, backend: Any) -> None:
+        name = str(backend).lower()
+        if name in (distributed_c10d.Backend.UNDEFINED, ours.NAME) and _tb_is_the_accelerator():
+            backend = f"cpu:gloo,tb:{ours.NAME}"
+        stock(self, backend)
+        if name == distributed_c10d.Backend.GLOO and _tb_is_the_accelerator():
+            self.device_backend_map["tb"] = distributed_c10d.Backend(ours.NAME)
+
+    distributed_c10d.BackendConfig.__init__ = __init__  # type: ignore[method-assign]
+
+
+def _tb_is_the_accelerator() -> bool:
+    accelerator: torch.device = torch._C._get_accelerator()
+    return accelerator.type == "tb"
+
+
+class _FreshOptions:
+    """What split_group copies and hands to C++. The copy is of gloo's options, which cannot be copied themselves."""
+
+    def __deepcopy__(self, memo: object) -> object:
+        return dist.ProcessGroupGloo._Options()
+
+
+def _complete_the_class_of_backends() -> None:
+    """Adds what split_group and new_group ask of each backend that can split, and what only NCCL's class has.
+
+    `options` is in the class of all backends since 2.14.
+    """
+    backend: Any = torch._C._distributed_c10d.Backend
+    if not hasattr(backend, "options"):
+        backend.options = property(lambda self: _FreshOptions())
+    if not hasattr(backend, "perform_nocolor_split"):
+        # For ranks outside of a new group, once the default group is bound to a device. Gloo needs nothing of them.
+        backend.perform_nocolor_split = lambda self, device: None
+
+
+def _choose_the_default_backend() -> None:
+    """Makes ours the default backend of a group with one for the CPU, as NCCL is. Not needed since 2.14.
+
+    2.13 compares the name of a backend in capital letters with the name itself, and takes gloo, or none. DDP asks for the
+    default backend.
+    """
+    group: Any = dist.ProcessGroup
+    stock, custom = group._register_backend, group.BackendType.CUSTOM
+
+    @functools.wraps(stock)
+    def register_backend(self: Any, device: torch.device, backend_type: Any, backend: Any = None) -> None:
+        stock(self, device, backend_type, backend)
+        if backend is not None and backend_type == custom and backend.name() == ours.NAME and device.type == "tb":
+            self._set_default_backend(custom)
+
+    group._register_backend = register_backend
