@@ -137,9 +137,10 @@ tb_status host_statistics(tb_allocator_statistics *out) {
   });
 }
 
-void block_info(const tb_block *block, void **out_pointer, uint64_t *out_size) {
-  *out_pointer = block ? block->pointer : nullptr;
-  *out_size = block ? block->size : 0;
+void block_info(const tb_block *block, int32_t *out_device, void **out_pointer, uint64_t *out_size) {
+  *out_device = block->segment->heap->device();
+  *out_pointer = block->pointer;
+  *out_size = block->size;
 }
 
 } // namespace
