@@ -105,6 +105,7 @@ tb_status run_wrapped(void *storage, const tb_closure_context *context) {
   run.kind = TB_RECORD_KERNEL;
   run.name = inner.name;
   run.stream = context->stream;
+  run.device = context->device;
   run.number = graph ? next_record() : header.number;
   run.graph = graph;
   run.begin = now();
@@ -214,6 +215,7 @@ tb_status closure_commit(tb_driver *self, tb_stream *stream, void *storage, cons
   call.kind = TB_RECORD_KERNEL;
   call.name = closure->name;
   call.stream = stream;
+  call.device = -1;
   call.number = header->number; // the header must not be read after the commit: the closure may have run
   call.call_begin = header->call_begin;
   const tb_status status = all.driver.closure_commit(self, stream, header, kind);

@@ -91,14 +91,16 @@ std::vector<tb_record> join(std::vector<tb_record> parts) {
       part.call_end = launch->call_end;
     } else if (!part.call_begin) {
       if (out.empty() || out.back().number != part.number) continue;
-      out.back().begin = part.begin;
-      out.back().end = part.end;
+      tb_record &call = out.back();
+      if (call.device < 0) call.device = part.device; // a closure knows it
+      call.begin = part.begin;
+      call.end = part.end;
       continue;
     }
     if (part.stream) {
       const auto [found, fresh] = devices.try_emplace(part.stream);
       if (fresh) found->second = device_of(part.stream);
-      part.device = found->second;
+      if (found->second >= 0) part.device = found->second;
     }
     out.push_back(part);
   }
