@@ -10,8 +10,8 @@
 
 #include "capturing.h"
 #include "events.h"
+#include "recorded_calls.h"
 #include "tb/graph.h"
-#include "trace.h"
 #include "waiting_mutex.h"
 
 namespace tb::stream {
@@ -158,6 +158,7 @@ void deactivate(tb_capture &capture, Stage stage) {
     std::atomic_ref(capturing).fetch_sub(1);
     capture.stage = stage;
   }
+  observe_capture(false);
   for (auto &[part, kept] : capture.work->parts) part->end(kept);
 }
 
@@ -249,7 +250,12 @@ tb_status capture_begin(int32_t device, tb_stream *stream, uint64_t pool, tb_cap
     if (tb_status status = part->begin(device, stream, work.pool, &kept); status != TB_OK) return status;
     work.parts.emplace_back(part, kept);
   }
-  if (tb_status status = graphs->api.capture_begin(graphs->driver.self, stream, 0); status != TB_OK) return status;
+  if (tb_status status = find_table(); status != TB_OK) return status;
+  observe_capture(true);
+  if (tb_status status = graphs->api.capture_begin(graphs->driver.self, stream, 0); status != TB_OK) {
+    observe_capture(false);
+    return status;
+  }
   std::lock_guard guard(all.mutex);
   all.all.insert(capture.get());
   all.active.push_back(capture.get());
@@ -312,7 +318,7 @@ tb_status capture_launch(tb_capture *capture, tb_stream *stream) {
   for (auto &[part, kept] : work.parts)
     if (tb_status status = part->launch(kept, stream); status != TB_OK) return status;
   {
-    TracedWork traced(stream, "graph_launch");
+    const RecordedLaunch recorded(stream);
     if (tb_status status = graphs->api.graph_launch(driver.self, capture->executable, stream); status != TB_OK)
       return status;
   }

@@ -47,6 +47,7 @@ struct Known {
 struct Pool {
   std::vector<tb_stream *> streams; // made when they are first returned
   uint32_t turns = 0;
+  std::vector<tb_stream *> own, released; // those that acquire_stream made, and those of them without an owner
 };
 
 // Never destroyed: threads may outlive the static destructors.
@@ -72,7 +73,8 @@ void shutdown(void *) {
   Driver driver;
   if (open_driver(&driver) != TB_OK) return;
   for (auto &[key, pool] : all.pools)
-    for (tb_stream *stream : pool.streams) driver.api->stream_destroy(driver.self, stream);
+    for (const auto *streams : {&pool.streams, &pool.own})
+      for (tb_stream *stream : *streams) driver.api->stream_destroy(driver.self, stream);
   for (auto &[key, wrapper] : all.wrappers) driver.api->stream_destroy(driver.self, wrapper);
   all.pools.clear();
   all.wrappers.clear();
@@ -115,6 +117,25 @@ tb_status make_stream(State &all, int32_t device, int32_t priority, tb_stream **
   all.known[stream] = {device, priority};
   *out = stream;
   return TB_OK;
+}
+
+// Calls `body(state, pool, priority in range)` with the lock held.
+template <class Body>
+tb_status with_pool(int32_t device, int32_t priority, const char *function, tb_stream **out, Body body) {
+  if (tb_status status = check_device(device, function); status != TB_OK) return status;
+  if (*host.forked) { // a thread that does not exist in this process may hold the mutex
+    Driver driver;
+    if (tb_status status = open_driver(&driver); status != TB_OK) return status;
+    return driver.api->stream_create(driver.self, device, priority, 0, out); // refused, with an error text
+  }
+  tb_device_info info{};
+  info.struct_size = sizeof info;
+  if (tb_status status = host.device_info(device, &info); status != TB_OK) return status;
+  priority = std::clamp(priority, info.priority_greatest, std::max(info.priority_greatest, info.priority_least));
+  State &all = state();
+  std::lock_guard growing(all.growing);
+  if (tb_status status = watch_shutdown(all, device, function); status != TB_OK) return status;
+  return body(all, all.pools[{device, priority}], priority);
 }
 
 bool look_up(tb_stream *stream, Known *out) {
@@ -187,30 +208,49 @@ tb_stream *default_stream(int32_t device) {
 }
 
 tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out) {
-  if (tb_status status = check_device(device, "stream_from_pool"); status != TB_OK) return status;
-  if (*host.forked) { // a thread that does not exist in this process may hold the mutex
-    Driver driver;
-    if (tb_status status = open_driver(&driver); status != TB_OK) return status;
-    return driver.api->stream_create(driver.self, device, priority, 0, out); // refused, with an error text
-  }
-  tb_device_info info{};
-  info.struct_size = sizeof info;
-  if (tb_status status = host.device_info(device, &info); status != TB_OK) return status;
-  priority = std::clamp(priority, info.priority_greatest, std::max(info.priority_greatest, info.priority_least));
+  return with_pool(device, priority, "stream_from_pool", out, [&](State &all, Pool &pool, int32_t clamped) {
+    pool.streams.reserve(pool_size);
+    const uint32_t turn = pool.turns % pool_size;
+    if (turn == pool.streams.size()) {
+      tb_stream *stream = nullptr;
+      if (tb_status status = make_stream(all, device, clamped, &stream); status != TB_OK) return status;
+      pool.streams.push_back(stream);
+    }
+    ++pool.turns;
+    *out = pool.streams[turn];
+    return tb_status{TB_OK};
+  });
+}
+
+tb_status acquire_stream(int32_t device, int32_t priority, tb_stream **out) {
+  return with_pool(device, priority, "acquire_stream", out, [&](State &all, Pool &pool, int32_t clamped) {
+    if (pool.released.empty()) {
+      pool.own.reserve(pool.own.size() + 1);
+      pool.released.reserve(pool.own.size() + 1); // so that a release cannot fail
+      tb_stream *stream = nullptr;
+      if (tb_status status = make_stream(all, device, clamped, &stream); status != TB_OK) return status;
+      pool.own.push_back(stream);
+      pool.released.push_back(stream);
+    }
+    *out = pool.released.back();
+    pool.released.pop_back();
+    return tb_status{TB_OK};
+  });
+}
+
+tb_status release_stream(tb_stream *stream) {
+  if (!stream || *host.forked) return TB_OK;
   State &all = state();
   std::lock_guard growing(all.growing);
-  if (tb_status status = watch_shutdown(all, device, "stream_from_pool"); status != TB_OK) return status;
-  Pool &pool = all.pools[{device, priority}];
-  pool.streams.reserve(pool_size);
-  uint32_t turn = pool.turns % pool_size;
-  if (turn == pool.streams.size()) {
-    tb_stream *stream = nullptr;
-    if (tb_status status = make_stream(all, device, priority, &stream); status != TB_OK) return status;
-    pool.streams.push_back(stream);
+  if (all.ended) return TB_OK; // it has been destroyed
+  for (auto &[key, pool] : all.pools) {
+    if (std::ranges::find(pool.own, stream) == pool.own.end()) continue;
+    if (std::ranges::find(pool.released, stream) != pool.released.end()) break;
+    pool.released.push_back(stream);
+    return TB_OK;
   }
-  ++pool.turns;
-  *out = pool.streams[turn];
-  return TB_OK;
+  return fail(TB_INVALID_ARGUMENT, -1, "release_stream",
+              "the stream is not of stream_acquire, or was released already: release each once");
 }
 
 tb_status stream_from_native(int32_t device, uint64_t native, tb_stream **out) {

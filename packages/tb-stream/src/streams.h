@@ -31,6 +31,9 @@ tb_status find_current_stream(int32_t device, tb_stream **out);
 tb_status find_default_stream(int32_t device, tb_stream **out);
 // Returns the streams of the pool of (device, priority) one after another. A priority out of range is clamped.
 tb_status stream_from_pool(int32_t device, int32_t priority, tb_stream **out);
+// A stream that nobody else is given before release_stream(), which takes only such streams. NULL is a no-op.
+tb_status acquire_stream(int32_t device, int32_t priority, tb_stream **out);
+tb_status release_stream(tb_stream *stream);
 // The stream behind the vendor's own handle: a known stream, or a wrapper that is made once and does not own the
 // handle.
 tb_status stream_from_native(int32_t device, uint64_t native, tb_stream **out);

@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "capturing.h"
 #include "events.h"
+#include "recorder.h"
 #include "streams.h"
 
 namespace tb::stream {
@@ -19,6 +20,14 @@ template <class... Arguments, tb_status (*function)(Arguments...)> struct Guarde
       return function(arguments...);
     } catch (const std::exception &error) {
       return fail(TB_INTERNAL, -1, "tb-stream", error.what());
+    }
+  }
+};
+template <class... Arguments, void (*function)(Arguments...)> struct Guarded<function> {
+  static void call(Arguments... arguments) {
+    try {
+      function(arguments...);
+    } catch (const std::exception &) { // the caller's records lack a number
     }
   }
 };
@@ -64,6 +73,12 @@ const tb_stream_table stream_table = {
     capture_pool,
     Guarded<capture_node_count>::call,
     capture_destroy,
+    Guarded<acquire_stream>::call,
+    Guarded<release_stream>::call,
+    Guarded<record_start>::call,
+    Guarded<record_stop>::call,
+    Guarded<record_push>::call,
+    Guarded<record_pop>::call,
 };
 
 const tb_export stream_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},

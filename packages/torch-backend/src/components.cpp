@@ -52,12 +52,6 @@ void after_fork_in_child() {
   torch::utils::set_requires_device_init(device_type, true);
 }
 
-void drop_error() {
-  tb_error error{};
-  error.struct_size = sizeof error;
-  components.device.take_error(&error);
-}
-
 void on_shutdown(void *) { readiness.store(Readiness::closed, std::memory_order_release); }
 
 [[noreturn]] void throw_why_not_initialized() {
@@ -83,13 +77,19 @@ private:
 
 } // namespace
 
+void drop_error() {
+  tb_error error{};
+  error.struct_size = sizeof error;
+  components.device.take_error(&error);
+}
+
 bool connect_components() {
   constexpr const char *me = "torch-backend";
   auto &c = components;
   bool done =
       tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &c.device, sizeof c.device) &&
-      tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &c.stream, sizeof c.stream) &&
-      tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 0, &c.allocator,
+      tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 2, &c.stream, sizeof c.stream) &&
+      tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 2, &c.allocator,
                 sizeof c.allocator) &&
       tb_import(me, "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 0, &c.generator, sizeof c.generator);
   if (!done) return false;

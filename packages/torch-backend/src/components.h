@@ -74,6 +74,8 @@ inline void check(tb_status status, const char *function, int32_t device = -1) {
   if (status != TB_OK) [[unlikely]]
     raise(status, function, device);
 }
+// Takes an error of this thread that is not reported.
+void drop_error();
 // Throws the Python exception that is set on this thread.
 [[noreturn]] void raise_python_error();
 // check() for a query or a synchronise, where failures of queued work appear. Reports its warnings too.

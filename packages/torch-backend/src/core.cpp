@@ -9,6 +9,7 @@
 
 #include "components.h"
 #include "generator.h"
+#include "profiler/profiler.h"
 #include "registration.h"
 
 namespace nb = nanobind;
@@ -35,6 +36,8 @@ void register_backend() {
   register_graph();
   register_shallow_copy();
   register_first_use();
+  register_profiler_stubs();
+  register_kineto_profiler();
 }
 
 int current_device() { return components.device.current_device(); }

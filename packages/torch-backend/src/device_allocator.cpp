@@ -1,4 +1,5 @@
 // device_allocator.cpp -- c10::DeviceAllocator over tb-allocator's table. The context of a DataPtr is its tb_block.
+#include <c10/core/Allocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include "allocators.h"
@@ -9,12 +10,33 @@
 namespace tb::backend {
 namespace {
 
+// Tells torch.profiler (profile_memory=True) that a block was allocated or freed.
+void tell_profiler(const tb_block *block, bool freed) {
+  int32_t device = 0;
+  void *pointer = nullptr;
+  uint64_t size = 0;
+  components.allocator.block_info(block, &device, &pointer, &size);
+  tb_allocator_statistics now{};
+  now.struct_size = sizeof now;
+  if (components.allocator.statistics(device, &now) != TB_OK) {
+    drop_error();
+    return;
+  }
+  const auto bytes = static_cast<int64_t>(size);
+  const int64_t allocated = now.allocated_bytes[0].current - (freed ? bytes : 0);
+  c10::reportMemoryUsageToProfiler(pointer, freed ? -bytes : bytes, static_cast<size_t>(allocated),
+                                   static_cast<size_t>(now.reserved_bytes[0].current), make_device(device));
+}
+
 // Destructors also call this at the end of the process and in forked children, where the driver is closed or the block
 // belongs to the parent. There is nothing to deallocate then.
 void free_block(void *block) {
   if (readiness.load(std::memory_order_relaxed) != Readiness::ready) [[unlikely]]
     return;
-  components.allocator.deallocate(static_cast<tb_block *>(block));
+  auto *ours = static_cast<tb_block *>(block);
+  if (ours && c10::memoryProfilingEnabled()) [[unlikely]] // before the memory has another owner, on another thread
+    tell_profiler(ours, true);
+  components.allocator.deallocate(ours);
 }
 
 void copy(c10::CachingAllocator::StatArray &out, const tb_statistic (&in)[3]) {
@@ -34,6 +56,8 @@ struct Allocator final : c10::DeviceAllocator {
     void *pointer = nullptr;
     tb_block *block = nullptr;
     check(components.allocator.allocate(device, size, current_stream(device), &pointer, &block), "allocate", device);
+    if (block && c10::memoryProfilingEnabled()) [[unlikely]]
+      tell_profiler(block, false);
     return {pointer, block, &free_block, make_device(device)};
   }
   bool is_simple_data_ptr(const c10::DataPtr &data) const override { return data.get_deleter() == &free_block; }

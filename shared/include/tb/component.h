@@ -340,9 +340,9 @@ typedef struct tb_allocator_table {
                               tb_block **out_block);
   /* The figures of one arena; out->struct_size is the room in `out`. */
   tb_status (*arena_statistics)(tb_arena *arena, tb_allocator_statistics *out);
-  /* Since 1.2. The address of an allocated block, of a device or pinned, and its size in bytes, which may be larger than
-   * what was asked. NULL and 0 for a NULL block. It asks the driver nothing and never fails. */
-  void (*block_info)(const tb_block *block, void **out_pointer, uint64_t *out_size);
+  /* Since 1.2. The device of an allocated block (-1: pinned memory), its address, and its size in bytes, which may be
+   * larger than what was asked. It asks the driver nothing and never fails. */
+  void (*block_info)(const tb_block *block, int32_t *out_device, void **out_pointer, uint64_t *out_size);
 } tb_allocator_table;
 
 /* ---- tb-generator, C API 1.1 ---------------------------------------------------------------------------------- */

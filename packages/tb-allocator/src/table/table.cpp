@@ -137,6 +137,12 @@ tb_status host_statistics(tb_allocator_statistics *out) {
   });
 }
 
+void block_info(const tb_block *block, int32_t *out_device, void **out_pointer, uint64_t *out_size) {
+  *out_device = block->segment->heap->device();
+  *out_pointer = block->pointer;
+  *out_size = block->size;
+}
+
 } // namespace
 
 const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
@@ -160,7 +166,8 @@ const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
                                             arena_destroy,
                                             arena_enter,
                                             arena_allocate,
-                                            arena_statistics};
+                                            arena_statistics,
+                                            block_info};
 
 const tb_export allocator_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
                                     TB_ALLOCATOR_API_MAJOR,

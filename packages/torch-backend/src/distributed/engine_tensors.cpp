@@ -61,8 +61,6 @@ at::Tensor EngineTensors::of(const at::Tensor &tensor, Use use) {
   TORCH_CHECK_VALUE(tensor.device() == make_device(device_), operation_.name,
                     " takes tensors of one device, but got one of ", make_device(device_), " and one of ",
                     tensor.device(), ": move them to one device");
-  TORCH_CHECK_VALUE(tensor.layout() == c10::kStrided, operation_.name,
-                    " takes dense tensors, but got one with the layout ", tensor.layout(), ": call to_dense() before");
   const bool as_bytes = operation_.only_moves && !engine_computes(tensor.scalar_type());
   if (!runtime.host_accessible) return pinned_copy(tensor, use, as_bytes);
   if (!tensor.is_contiguous()) { // gloo takes as many elements as there are from where the first lies

@@ -35,9 +35,9 @@ def _serve_the_usual_backends() -> None:
     @functools.wraps(stock)
     def __init__(self: Any, backend: Any) -> None:
         name = str(backend).lower()
-        if name in (distributed_c10d.Backend.UNDEFINED, ours.NAME) and _tb_is_the_accelerator():
-            backend = f"cpu:gloo,tb:{ours.NAME}"
-        stock(self, backend)
+        if name == distributed_c10d.Backend.UNDEFINED and _tb_is_the_accelerator():
+            name = distributed_c10d.Backend.default_device_backend_map["tb"]
+        stock(self, f"cpu:gloo,tb:{ours.NAME}" if name == ours.NAME else backend)
         if name == distributed_c10d.Backend.GLOO and _tb_is_the_accelerator():
             self.device_backend_map["tb"] = distributed_c10d.Backend(ours.NAME)
 
