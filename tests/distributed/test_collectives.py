@@ -20,9 +20,9 @@ def test_results_are_bit_identical_to_gloo_s_and_so_are_refusals(case_runs: Case
             assert not refused or refused_by_gloo, f"{where}: only tb refuses: {refused}"
             if refused_by_gloo and not refused:
                 assert dtype in MOVED_AS_BYTES, f"{where}: only gloo refuses: {refused_by_gloo}"
-            if refused and refused != refused_by_gloo:
-                # In other words than gloo's, the text must name what was asked.
-                assert dtype.partition("_")[0].lower() in refused.lower(), f"{where}: {refused}; gloo: {refused_by_gloo}"
+            if refused:  # ours may say more; elements that move as bytes have one dimension more
+                words = refused_by_gloo.partition(" (expected")[0]
+                assert refused.startswith(words), f"{where}: {refused}; gloo: {refused_by_gloo}"
 
 
 @pytest.mark.parametrize("case", [Chosen("collectives", 2, "all_reduce_sum"), Chosen("collectives", 2, "all_gather")])
