@@ -222,7 +222,7 @@ std::shared_ptr<Collective> CallOrder::add(const Operation &operation, Collectiv
   const std::string failure = group_->failure();
   TORCH_CHECK_WITH(DistBackendError, failure.empty(), group_->describe(operation, number_ + 1),
                    " was not started, because the group has failed before: ", failure,
-                   ". Destroy the group, or start the ranks anew, as torchrun --max-restarts does.");
+                   "\nDestroy the group, or start the ranks anew, as torchrun --max-restarts does.");
   while (!running_.empty() && running_.front()->done()) running_.pop_front();
   auto collective = std::make_shared<Collective>(operation, std::move(call), group_, ++number_, device);
   waiting_.push_back({collective});
