@@ -12,6 +12,9 @@ namespace {
 
 using libkineto::ActivityType;
 
+// PyTorch looks up its operators' numbers among all rows of the host. Those of calls, which are no operators, begin here.
+constexpr int32_t first_call = 1 << 30;
+
 // How torch-backend names the closures of collectives.
 constexpr std::string_view collective_prefix = "c10d::";
 
@@ -105,7 +108,7 @@ Activities::Activity &Activities::add(ActivityType type, const std::string &name
   made.device = static_cast<int32_t>(place.device);
   made.resource = static_cast<int32_t>(place.resource);
   made.threadId = static_cast<int32_t>(place.resource);
-  made.id = number;
+  made.id = first_call + number;
   made.linked = operation;
   return made;
 }
