@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gzip
 import itertools
 import json
@@ -11,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tb_device
 import torch
+import torch.distributed as dist
 from profiles import WORK, Row, of_category, profiled, trace_of
-from tb_device import _core
 from torch import nn
 from torch.profiler import profile, record_function
 
@@ -161,42 +159,18 @@ def test_a_memory_timeline_can_be_written(made: profile, tmp_path: Path) -> None
     assert max(map(sum, sizes)) >= 64 * 128 * 4 * 3  # a parameter, its gradient, the optimizer's state
 
 
-class Closure(ctypes.Structure):
-    """tb_closure of tb/driver.h."""
-
-    _fields_ = (
-        ("struct_size", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-        ("name", ctypes.c_char_p),
-        ("run", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)),
-        ("destroy", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-    )
-
-
-COLLECTIVE = Closure(
-    ctypes.sizeof(Closure),
-    0,
-    b"c10d::allreduce_",
-    Closure._fields_[3][1](lambda _storage, _context: 0),
-    Closure._fields_[4][1](lambda _storage: None),
-)
-
-
-def test_a_collective_has_a_row_that_says_so(tmp_path: Path) -> None:
-    driver = tb_device.default_driver()
-    offsets = {name: offset for _, _, name, offset in _core.slots()}
-
-    def call(name: str, *arguments: Any) -> None:
-        address = ctypes.c_void_p.from_address(driver.table_address + offsets[name]).value
-        assert address is not None
-        function = ctypes.CFUNCTYPE(ctypes.c_int32)(address)
-        assert function(ctypes.c_void_p(driver.self_address), *arguments) == 0
-
-    import tb_stream
-
-    stream, storage = ctypes.c_void_p(tb_stream.current_stream().handle), ctypes.c_void_p()
-    with profiled() as out:
-        call("closure_reserve", stream, ctypes.c_uint64(64), ctypes.byref(storage))
-        call("closure_commit", stream, storage, ctypes.byref(COLLECTIVE))
-    (row,) = of_category(trace_of(out, tmp_path), "kernel")
+def test_a_collective_has_a_row_from_its_start_to_its_end(tmp_path: Path) -> None:
+    dist.init_process_group(init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        x = torch.ones(4, device="tb")
+        with profiled() as out:
+            dist.all_reduce(x)
+            torch.tb.synchronize()
+    finally:
+        dist.destroy_process_group()
+    rows = trace_of(out, tmp_path)
+    (row,) = [row for row in of_category(rows, "kernel") if "Collective name" in row["args"]]
     assert (row["name"], row["args"]["Collective name"]) == ("c10d::allreduce_ (tb)", "allreduce_")
+    (operator,) = [row for row in of_category(rows, "cpu_op") if row["name"] == "c10d::allreduce_"]
+    assert row["args"]["External id"] == operator["args"]["External id"]
+    assert row["ts"] >= operator["ts"]

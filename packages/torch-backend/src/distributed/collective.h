@@ -64,7 +64,8 @@ private:
   const uint64_t number_;
   const int32_t device_;
   const PythonCallSite site_;
-  Call call_; // holds the engine's tensors
+  tb_record record_{}; // for timelines
+  Call call_;          // holds the engine's tensors
   std::mutex mutex_;
   std::condition_variable changed_;
   bool started_ = false, done_ = false;
