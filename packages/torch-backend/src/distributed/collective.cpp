@@ -202,6 +202,7 @@ void Collective::throw_failure() {
 }
 
 int Collective::source() {
+  wait();
   std::lock_guard lock(mutex_);
   return engine_work_ ? engine_work_->sourceRank() : -1;
 }
