@@ -41,6 +41,12 @@ def sparse(layout: str, device: str = "cpu", dense: torch.Tensor = DENSE) -> tor
     return dense.to_sparse(layout=LAYOUTS[layout], blocksize=(2, 2) if layout[0] == "b" else None).to(device)
 
 
+def coalesced(device: str, indices: torch.Tensor, *dense: int) -> Any:
+    """A tensor of these indices, which are said to be coalesced, and are checked. `dense` are its dense dimensions."""
+    made = torch.ones(indices.shape[1], *dense, device=device)
+    return untyped.sparse_coo_tensor(indices, made, (*DENSE.shape, *dense), is_coalesced=True, check_invariants=True)
+
+
 def ways_to_make(name: str, layout: torch.layout) -> Calls:
     """Members on the device, members on the CPU, no members, and dense tensors."""
     make = getattr(torch, f"sparse_{name}_tensor")
@@ -90,6 +96,8 @@ def ways_to_make_coo() -> Calls:
         "of its device": lambda d: untyped.sparse_coo_tensor(*there(d), (2,)),
         "of its device, without size": lambda d: untyped.sparse_coo_tensor(*there(d)),
         "of its device, checked": lambda d: untyped.sparse_coo_tensor(*there(d), (2,), check_invariants=True),
+        "coalesced, checked": lambda d: coalesced(d, sparse("coo", d)._indices()),
+        "coalesced, of vectors, checked": lambda d: coalesced(d, torch.tensor([[0, 2], [3, 1]], device=d), 2),
         "of cpu": lambda d: untyped.sparse_coo_tensor(indices, ones, (2,), device=d),
         "of lists": lambda d: untyped.sparse_coo_tensor([[0]], [1.0], (2,), device=d),
         "of nothing": lambda d: untyped.sparse_coo_tensor((2, 2), device=d),
@@ -119,6 +127,13 @@ def test_a_sparse_tensor_is_made_as_on_the_cpu(way: str) -> None:
     assert made.device == torch.device("tb:0")
     assert made.requires_grad == expected.requires_grad
     assert_bit_identical(expected, made)
+
+
+@pytest.mark.parametrize("device", ["cpu", "tb"])
+def test_indices_that_are_not_coalesced_are_refused_where_they_are_checked(device: str) -> None:
+    for columns in ([0, 0], [1, 0]):
+        with pytest.raises(RuntimeError, match="cannot set is_coalesced to true"):
+            coalesced(device, torch.tensor([[0, 0], columns], device=device))
 
 
 # From a sparse tensor and a dense one to a result.

@@ -1,6 +1,6 @@
 """Builds for a sanitizer, and copies of installed packages whose extensions are of such a build.
 
-In a copy only the `_core` extensions are replaced. Python, torch and its OpenMP have no instrumentation.
+In a copy only the extensions of EXTENSIONS are replaced. Python, torch and its OpenMP have no instrumentation.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import nox
 from building.environments import Environment
 from building.packages import ROOT, Package
 from building.wheels import build_environment
+
+EXTENSIONS = ("_core.abi3.so", "_distributed.abi3.so")
 
 # A prefix of commands that switches off address randomisation, if the system allows it. With many random bits in
 # addresses ThreadSanitizer's runtime cannot map its memory, and only root may read how many there are.
@@ -58,12 +60,14 @@ def overlay(
         package = packages[name]
         environment = build_environment(session, packages, package)
         build = configured(session, environment, package, sanitizer)
-        environment.run(session, "ninja", f"-j{os.cpu_count() or 1}", "-C", str(build), "_core.abi3.so", silent=True)
         target = place / package.module
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(installed.site_packages / package.module, target)
-        [extension] = target.rglob("_core.abi3.so")
-        shutil.copy2(build / "_core.abi3.so", extension)
+        extensions = [path for path in target.rglob("*.abi3.so") if path.name in EXTENSIONS]
+        names_of_files = [path.name for path in extensions]
+        environment.run(session, "ninja", f"-j{os.cpu_count() or 1}", "-C", str(build), *names_of_files, silent=True)
+        for extension in extensions:
+            shutil.copy2(build / extension.name, extension)
     return place
 
 

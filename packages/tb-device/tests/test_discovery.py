@@ -150,6 +150,24 @@ def test_options_reach_the_built_in_driver(python: Python) -> None:
     assert python.output(code, TB_CPU_DEVICES="3") == "3 2"
 
 
+SHOW_DEVICES = """
+import tb_device
+print(*(tb_device.open(name, **options).device_count for name in ("cpu", "sim") for options in ({}, {"devices": 5})))
+"""
+
+
+def test_without_an_option_there_is_a_device_for_each_process_of_torchrun(python: Python) -> None:
+    assert python.output(SHOW_DEVICES, LOCAL_WORLD_SIZE="4") == "4 5 4 5"
+    assert python.output(SHOW_DEVICES, LOCAL_WORLD_SIZE="1") == "1 5 1 5"
+    assert python.output(SHOW_DEVICES, LOCAL_WORLD_SIZE="9") == "9 5 2 5"  # sim has eight at most
+    assert python.output(SHOW_DEVICES, LOCAL_WORLD_SIZE="4", TB_CPU_DEVICES="3", TB_SIM_DEVICES="2") == "3 5 2 5"
+
+
+@pytest.mark.parametrize("size", ["", "0", "-2", "two", "4 ", "65", "99999999999999999999"])
+def test_a_number_of_processes_that_no_driver_can_serve_is_ignored(python: Python, size: str) -> None:
+    assert python.output(SHOW_DEVICES, LOCAL_WORLD_SIZE=size) == "1 5 2 5"
+
+
 def test_listing_drivers_opens_none(python: Python) -> None:
     code = "import tb_device; print(tb_device.drivers()[0].reason, tb_device.is_open())"
     assert python.output(code) == "not tried yet False"

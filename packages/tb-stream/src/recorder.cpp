@@ -197,4 +197,23 @@ void record_pop(int32_t which) {
   if (auto *numbers = pushed_here(which); numbers && !numbers->empty()) numbers->pop_back();
 }
 
+void record_call(tb_record *record) {
+  record->number = 0;
+  if (!recording()) return;
+  record->number = next_record();
+  record->call_begin = now();
+  note_call(*record);
+}
+
+void record_run(const tb_record *record) {
+  if (!record->number) return;
+  tb_record run{};
+  run.struct_size = sizeof run;
+  run.number = record->number;
+  run.device = record->device;
+  run.begin = record->begin;
+  run.end = record->end;
+  note_run(run);
+}
+
 } // namespace tb::stream

@@ -32,11 +32,13 @@ struct RecordedThread {
 // NULL if there is no memory for it; the thread's work is not recorded then.
 RecordedThread *this_thread() noexcept;
 
-// tb_stream_table says what these four do.
+// tb_stream_table says what these six do.
 tb_status record_start(tb_recording **out);
 tb_status record_stop(tb_recording *recording, void (*receive)(void *user, const tb_record *record), void *user);
 void record_push(int32_t which, uint64_t number);
 void record_pop(int32_t which);
+void record_call(tb_record *record);
+void record_run(const tb_record *record);
 
 bool recording() noexcept;
 uint64_t next_record() noexcept;

@@ -79,6 +79,8 @@ const tb_stream_table stream_table = {
     Guarded<record_stop>::call,
     Guarded<record_push>::call,
     Guarded<record_pop>::call,
+    Guarded<record_call>::call,
+    Guarded<record_run>::call,
 };
 
 const tb_export stream_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},

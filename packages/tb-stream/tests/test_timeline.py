@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tb_device
 import tb_stream
 from conftest import Work
-from tb_device import FailedPreconditionError
+from tb_device import _core
 
 Events = list[dict[str, Any]]
 
@@ -58,27 +60,117 @@ def test_launches_runs_and_waits_have_their_rows_and_times(tmp_path: Path, work:
     assert {("process_name", "host"), ("process_name", "device 0")} <= names
 
 
-def test_a_replay_is_one_entry_of_the_timeline(tmp_path: Path) -> None:
-    path = tmp_path / "out.json"
+def captured_before(work: Work) -> tb_stream.Graph:
     with tb_stream.capture() as graph:
-        tb_stream.current_stream().add_callback(int)
+        for name in (b"first", b"second"):
+            work.closure(tb_stream.current_stream(), name, lambda _context: 0)
+    return graph
+
+
+def test_a_replay_contains_what_the_graph_runs(tmp_path: Path, work: Work) -> None:
+    path = tmp_path / "out.json"
+    graph = captured_before(work)
     with tb_stream.trace(path):
         graph.replay()
-        with tb_stream.capture() as other:
-            tb_stream.current_stream().add_callback(int)
-    assert other.node_count == 1  # the timeline adds nothing to a capture
-    assert len(of_kind(events_of(path), "run", "graph_launch")) == 1
-    other.replay()
-    tb_stream.synchronize()
-
-
-def test_one_timeline_at_a_time_and_a_file_that_can_be_written(tmp_path: Path) -> None:
-    with (
-        tb_stream.trace(tmp_path / "out.json"),
-        pytest.raises(FailedPreconditionError, match="one at a time"),
-        tb_stream.trace(tmp_path / "other.json"),
+        graph.replay()
+    events = events_of(path)
+    replays = of_kind(events, "run", "graph_launch")
+    assert len(replays) == len(of_kind(events, "launch", "graph_launch")) == 2
+    for replay, first, second in zip(
+        replays, of_kind(events, "run", "first"), of_kind(events, "run", "second"), strict=True
     ):
-        pass
+        assert {replay["tid"]} == {first["tid"], second["tid"]}
+        assert replay["ts"] <= first["ts"] <= first["ts"] + first["dur"] <= second["ts"] + 0.001
+        assert second["ts"] + second["dur"] <= replay["ts"] + replay["dur"] + 0.001
+    assert not of_kind(events, "launch", "first")  # it was captured, not launched
+
+
+def test_a_capture_within_a_timeline_has_no_rows_and_is_as_without(tmp_path: Path, work: Work) -> None:
+    path = tmp_path / "out.json"
+    with tb_stream.trace(path):
+        graph = captured_before(work)
+    assert graph.node_count == 2  # the timeline adds nothing to a capture
+    assert not of_kind(events_of(path), "run", "first")
+    graph.replay()  # after the end of the timeline, whose records are gone
+    tb_stream.synchronize()
+    with tb_stream.trace(path):
+        graph.replay()
+    assert len(of_kind(events_of(path), "run", "first")) == 1
+
+
+def test_a_replay_that_was_queued_before_a_timeline_is_not_in_it(tmp_path: Path, work: Work) -> None:
+    path = tmp_path / "out.json"
+    graph = captured_before(work)
+    stream = tb_stream.Stream()
+    gate = work.hold(stream)
+    graph.replay(stream)
+    with tb_stream.trace(path):
+        gate.set()
+    assert not [event for event in events_of(path) if event.get("cat") == "run" and event["name"] != "callback"]
+
+
+def test_a_graph_can_be_updated_by_one_that_a_timeline_saw(tmp_path: Path, work: Work) -> None:
+    with tb_stream.trace(tmp_path / "out.json"):
+        recorded = captured_before(work)
+    log: list[int] = []
+    callbacks = []
+    for number in range(2):
+        with tb_stream.capture() as graph:
+            tb_stream.current_stream().add_callback(log.append, number)
+        callbacks.append(graph)
+    callbacks[0].update(callbacks[1])
+    callbacks[0].replay()
+    tb_stream.synchronize()
+    assert log == [1]
+    assert recorded.node_count == 2
+
+
+def names_of_runs(path: Path) -> list[str]:
+    return [event["name"] for event in events_of(path) if event.get("cat") == "run"]
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_timelines_overlap(tmp_path: Path, work: Work, crossed: bool) -> None:
+    """Each has what was queued in its time, however they begin and end."""
+    stream = tb_stream.default_stream()
+
+    def queue(name: bytes) -> None:
+        work.closure(stream, name, lambda _context: 0)
+
+    first, second = tb_stream.trace(tmp_path / "first.json"), tb_stream.trace(tmp_path / "second.json")
+    first.__enter__()
+    queue(b"a")
+    second.__enter__()
+    queue(b"b")
+    (first if crossed else second).__exit__(None, None, None)
+    queue(b"c")
+    (second if crossed else first).__exit__(None, None, None)
+    queue(b"d")
+    in_first, in_second = (names_of_runs(tmp_path / f"{name}.json") for name in ("first", "second"))
+    assert in_first == (["a", "b"] if crossed else ["a", "b", "c"])
+    assert in_second == (["b", "c"] if crossed else ["b"])
+
+
+def test_the_table_is_the_drivers_when_nothing_is_recorded(tmp_path: Path) -> None:
+    def table() -> list[int | None]:
+        address = tb_device.default_driver().table_address
+        return [ctypes.c_void_p.from_address(address + offset).value for _, _, _, offset in _core.slots()]
+
+    tb_stream.synchronize()
+    before = table()
+    with tb_stream.trace(tmp_path / "out.json"):
+        tb_stream.current_stream().add_callback(int)
+        within = table()
+    assert table() == before
+    assert sum(a != b for a, b in zip(before, within, strict=True)) == 13
+    with tb_stream.capture():
+        tb_stream.current_stream().add_callback(int)
+        within = table()
+    assert table() == before
+    assert sum(a != b for a, b in zip(before, within, strict=True)) == 3  # those of closures
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), tb_stream.trace(tmp_path / "none" / "out.json"):
         pass
     with tb_stream.trace(tmp_path / "again.json"):

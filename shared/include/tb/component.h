@@ -169,15 +169,16 @@ typedef struct tb_capture_part {
 
 typedef struct tb_recording tb_recording; /* what is recorded for one reader, from its start to its stop */
 
-/* What a record is of. All but the last are operations of a stream. */
+/* What a record is of. All up to TB_RECORD_GRAPH are operations of a stream. */
 enum {
   TB_RECORD_KERNEL = 1,     /* a closure, or a function of a module */
   TB_RECORD_COPY = 2,       /* copy_kind and bytes say more */
   TB_RECORD_SET = 3,        /* bytes */
   TB_RECORD_WAIT_EVENT = 4, /* the stream waits for an event */
   TB_RECORD_HOST_CALL = 5,
-  TB_RECORD_GRAPH = 6, /* a launch of captured work. What the launch runs has records of its own. */
-  TB_RECORD_WAIT = 7   /* the host waits for a stream, an event or a device */
+  TB_RECORD_GRAPH = 6,     /* a launch of captured work. What the launch runs has records of its own. */
+  TB_RECORD_WAIT = 7,      /* the host waits for a stream, an event or a device */
+  TB_RECORD_COLLECTIVE = 8 /* a call of a process group, while its engine has it. `stream` is NULL. */
 };
 
 /* The two numbers that a thread's records carry. */
@@ -265,6 +266,11 @@ typedef struct tb_stream_table {
    * pushed on it. Without a recording, these do nothing; the first of overlapping recordings begins without numbers. */
   void (*record_push)(int32_t which, uint64_t number);
   void (*record_pop)(int32_t which);
+  /* For work that no stream runs: `record`, with kind, name and device, becomes a call of this thread. Sets its number,
+   * which is 0 if nothing is recorded. */
+  void (*record_call)(tb_record *record);
+  /* Tells when such work ran: number, begin and end. It may run on another thread. A number of 0 is a no-op. */
+  void (*record_run)(const tb_record *record);
 } tb_stream_table;
 
 /* ---- tb-allocator, C API 1.2 ---------------------------------------------------------------------------------- */

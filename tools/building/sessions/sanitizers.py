@@ -120,6 +120,27 @@ _sanitized_session(
 )
 
 
+@nox.session(name="sanitize-distributed")
+def sanitize_distributed(session: nox.Session) -> None:
+    """Process groups with all extensions under Address- and UndefinedBehaviorSanitizer, then ThreadSanitizer.
+
+    `-- FILE...` and what pytest takes: other tests than those of threads, memory, random calls and failures.
+    """
+    files = session.posargs or [
+        f"tests/distributed/test_{name}.py" for name in ("threads", "memory", "random_calls", "failures")
+    ]
+    environment = everything(session)
+    run_all(
+        session,
+        {
+            name: functools.partial(
+                run_instrumented, session, environment, FUZZED, name, "pytest", *PYTEST_ARGUMENTS, *files
+            )
+            for name in FUZZ_SANITIZERS
+        },
+    )
+
+
 def sanitized_package(session: nox.Session, package: Package, sanitizer: str, *more: str) -> None:
     arguments = [*PYTEST_ARGUMENTS, *session.posargs]
     own = f"packages/{package.name}/tests"

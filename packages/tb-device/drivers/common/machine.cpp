@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace tb::drivers {
@@ -46,6 +48,15 @@ const char *processor_architecture() noexcept {
 #else
   return "unknown";
 #endif
+}
+
+uint64_t local_processes(uint64_t most, uint64_t otherwise) noexcept {
+  const char *text = std::getenv("LOCAL_WORLD_SIZE");
+  if (!text) return otherwise;
+  const char *end = text + std::strlen(text);
+  uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(text, end, number);
+  return error == std::errc() && rest == end && number >= 1 && number <= most ? number : otherwise;
 }
 
 } // namespace tb::drivers

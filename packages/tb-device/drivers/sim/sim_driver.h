@@ -8,7 +8,7 @@
 // made for testing). Option fault_text=0 leaves the handler out.
 //
 // Options (tb_host.option). Sizes take K, M, G or KiB, MiB, GiB, powers of 1024.
-//   devices     1 to 8; default 2
+//   devices     1 to 8; default: the processes that torchrun started on this machine, else 2
 //   capacity    bytes of each device's memory, 64 KiB to 256 GiB; default 256 MiB. Every byte is poisoned, so is paid for
 //   latency     microseconds that each operation takes; default 0
 //   bandwidth   bytes per second of copies and sets; default 0, which is no limit

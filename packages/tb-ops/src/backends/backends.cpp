@@ -10,6 +10,7 @@
 #include "backends/host/host.h"
 #include "backends/host_copy/host_copy.h"
 #include "backends/jit/jit.h"
+#include "backends/sync_batch_norm.h"
 #include "backends/torch_cuda/torch_cuda.h"
 #include "dispatch/fallback.h"
 #include "dispatch/routes.h"
@@ -73,6 +74,7 @@ void initialize() {
   register_tensor_kinds();
   for (const BackendState &state : decided)
     if (state.serves) state.backend->install(*aten, *autograd);
+  if (!has_default_kernel()) register_sync_batch_norm(*aten); // PyTorch's CUDA kernels have their own
   states = std::move(decided);
   done = true;
 }

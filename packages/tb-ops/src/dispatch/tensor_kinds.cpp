@@ -1,6 +1,6 @@
 // Runs PyTorch's kernels for sparse and nested tensors, on the device where they call other operators on the dense
 // tensors inside, and on the CPU's copies where they read memory themselves.
-#include "dispatch/tensor_kinds.h"
+#include "launch/dispatch_stub.h"
 
 #include <ATen/record_function.h>
 
@@ -10,8 +10,13 @@
 #include <vector>
 
 #include "dispatch/fallback_stats.h"
+#include "dispatch/tensor_kinds.h"
 #include "runtime/format.h"
 #include "runtime/runtime.h"
+
+namespace at::native {
+DECLARE_DISPATCH(Tensor (*)(const Tensor &, IntArrayRef), flatten_indices_stub) // PyTorch installs no header with it
+} // namespace at::native
 
 namespace tb::ops {
 namespace {
@@ -140,11 +145,20 @@ template <size_t i> void register_kind() {
   }
 }
 
+// Numbers the elements of a sparse tensor by their indices, for the check that a tensor is coalesced.
+at::Tensor flatten_indices(const at::Tensor &indices, c10::IntArrayRef size) {
+  at::Tensor flat = indices.select(0, 0);
+  for (int64_t dim = 1; dim < indices.size(0); dim++)
+    flat = flat.mul(size[static_cast<size_t>(dim)]).add(indices.select(0, dim));
+  return flat;
+}
+
 template <size_t... i> void register_kinds(std::index_sequence<i...>) { (register_kind<i>(), ...); }
 
 } // namespace
 
 void register_tensor_kinds() {
+  at::native::flatten_indices_stub.set_privateuse1_dispatch_ptr(&flatten_indices);
   register_kinds(std::make_index_sequence<std::size(kinds)>());
   library("_", c10::DispatchKey::QuantizedPrivateUse1)
       .fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_quantized>());

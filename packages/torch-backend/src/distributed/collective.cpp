@@ -34,6 +34,12 @@ void abort_all(void *) {
     if (const auto order = each.lock()) order->abort("the process is ending");
 }
 
+// The clock of records.
+int64_t steady_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 constexpr const char *what_to_do = " The results of this call, and of later calls of the group, are not valid. Destroy "
                                    "the group, or start the ranks anew, "
                                    "as torchrun --max-restarts does.";
@@ -68,7 +74,13 @@ std::string Group::failure() const {
 Collective::Collective(const Operation &operation, Call call, std::shared_ptr<Group> group, uint64_t number,
                        int32_t device)
     : operation_(operation), group_(std::move(group)), number_(number), device_(device), site_(current_call_site()),
-      call_(std::move(call)) {}
+      call_(std::move(call)) {
+  record_.struct_size = sizeof record_;
+  record_.kind = TB_RECORD_COLLECTIVE;
+  record_.name = operation.operator_name();
+  record_.device = device;
+  runtime.stream.record_call(&record_);
+}
 
 void Collective::start(c10d::Backend &engine) {
   Call call;
@@ -76,6 +88,7 @@ void Collective::start(c10d::Backend &engine) {
     std::lock_guard lock(mutex_);
     if (done_) return; // aborted
     call = call_;
+    record_.begin = steady_nanoseconds();
   }
   c10::intrusive_ptr<c10d::Work> work;
   c10::intrusive_ptr<c10::ivalue::Future> future;
@@ -114,6 +127,8 @@ void Collective::finish(const std::string &reason) {
   std::lock_guard lock(mutex_);
   if (done_) return;
   done_ = started_ = true;
+  record_.end = steady_nanoseconds();
+  if (record_.begin) runtime.stream.record_run(&record_);
   if (!reason.empty()) {
     failure_ = c10::str(group_->describe(operation_, number_), " failed: ", reason);
     // The engine refused the arguments before it sent anything: the next call is as good as any.
@@ -187,6 +202,7 @@ void Collective::throw_failure() {
 }
 
 int Collective::source() {
+  wait();
   std::lock_guard lock(mutex_);
   return engine_work_ ? engine_work_->sourceRank() : -1;
 }
@@ -222,7 +238,7 @@ std::shared_ptr<Collective> CallOrder::add(const Operation &operation, Collectiv
   const std::string failure = group_->failure();
   TORCH_CHECK_WITH(DistBackendError, failure.empty(), group_->describe(operation, number_ + 1),
                    " was not started, because the group has failed before: ", failure,
-                   ". Destroy the group, or start the ranks anew, as torchrun --max-restarts does.");
+                   "\nDestroy the group, or start the ranks anew, as torchrun --max-restarts does.");
   while (!running_.empty() && running_.front()->done()) running_.pop_front();
   auto collective = std::make_shared<Collective>(operation, std::move(call), group_, ++number_, device);
   waiting_.push_back({collective});

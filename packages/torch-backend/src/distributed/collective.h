@@ -52,7 +52,7 @@ public:
   std::string failure(); // with the call site, for the error of a stream; "" for none
   // Throws the failure as DistBackendError, which names the line of the call.
   void throw_failure();
-  int source(); // the rank that a receive from any rank took its message from
+  int source(); // the rank that a receive from any rank took its message from. It waits, since nobody knows before.
   uint64_t number() const { return number_; }
   const Operation &operation() const { return operation_; }
 
@@ -64,7 +64,8 @@ private:
   const uint64_t number_;
   const int32_t device_;
   const PythonCallSite site_;
-  Call call_; // holds the engine's tensors
+  tb_record record_{}; // for timelines
+  Call call_;          // holds the engine's tensors
   std::mutex mutex_;
   std::condition_variable changed_;
   bool started_ = false, done_ = false;

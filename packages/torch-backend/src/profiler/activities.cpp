@@ -12,7 +12,12 @@ namespace {
 
 using libkineto::ActivityType;
 
-// How torch-backend names the closures of collectives.
+// PyTorch looks up its operators' numbers among all rows of the host. Those of calls, which are no operators, begin here.
+constexpr int32_t first_call = 1 << 30;
+
+// How torch-backend names the closures that wait for collectives, which have rows of their own.
+constexpr std::string_view waiting_prefix = "wait for c10d::";
+// The names of collectives, as c10d registers its operators.
 constexpr std::string_view collective_prefix = "c10d::";
 
 ActivityType type_of(const tb_record &record) {
@@ -24,12 +29,16 @@ ActivityType type_of(const tb_record &record) {
   case TB_RECORD_WAIT_EVENT:
   case TB_RECORD_GRAPH:
     return ActivityType::GPU_USER_ANNOTATION;
+  case TB_RECORD_KERNEL:
+    if (std::string_view(record.name).starts_with(waiting_prefix)) return ActivityType::GPU_USER_ANNOTATION;
+    [[fallthrough]];
   default:
     return ActivityType::CONCURRENT_KERNEL;
   }
 }
 
 std::string name_of_call(const tb_record &record) {
+  if (record.kind == TB_RECORD_COLLECTIVE) return "tb_collective";
   return record.kind == TB_RECORD_KERNEL ? "tb_launch" : std::string("tb_") + record.name;
 }
 
@@ -42,6 +51,8 @@ std::string name_of_run(const tb_record &record, const libkineto::ITraceActivity
     return copies[record.copy_kind & 3];
   case TB_RECORD_SET:
     return "Memset";
+  case TB_RECORD_COLLECTIVE:
+    return std::string(name) + " (tb)";
   case TB_RECORD_KERNEL: // a function of a module has no name of its own
     return (name == "launch" && operation ? operation->name() : std::string(name)) + " (tb)";
   default:
@@ -61,7 +72,10 @@ std::vector<libkineto::ResourceInfo> StreamRows::resources() const {
   std::vector<libkineto::ResourceInfo> out;
   for (const auto &[device, streams] : streams_)
     for (const auto &[stream, number] : streams)
-      out.push_back({number, number, device, number ? "stream " + std::to_string(number) : "stream 0 (default)"});
+      out.push_back({number, number, device,
+                     !stream  ? "process groups"
+                     : number ? "stream " + std::to_string(number)
+                              : "stream 0 (default)"});
   return out;
 }
 
@@ -105,7 +119,7 @@ Activities::Activity &Activities::add(ActivityType type, const std::string &name
   made.device = static_cast<int32_t>(place.device);
   made.resource = static_cast<int32_t>(place.resource);
   made.threadId = static_cast<int32_t>(place.resource);
-  made.id = number;
+  made.id = first_call + number;
   made.linked = operation;
   return made;
 }
@@ -145,8 +159,8 @@ void Activities::add_run(const tb_record &record, int32_t number) {
     run.addMetadata("correlation", number);
     run.addMetadata("queued us", (record.begin - record.call_end) / 1000);
     if (record.bytes) run.addMetadata("bytes", record.bytes);
-    if (const std::string_view name = record.name; name.starts_with(collective_prefix))
-      run.addMetadataQuoted("Collective name", std::string(name.substr(collective_prefix.size())));
+    if (record.kind == TB_RECORD_COLLECTIVE)
+      run.addMetadataQuoted("Collective name", record.name + collective_prefix.size());
     buffer_->gpuOpCount++;
   }
   if (wanted(ActivityType::GPU_USER_ANNOTATION)) extend_ranges(record, place);

@@ -54,7 +54,8 @@ tb_status read(const tb_host *host, const char *key, const char *accepted, bool 
 
 tb_status read_options(const tb_host *host, Options *out) {
   Options options;
-  uint64_t devices = static_cast<uint64_t>(options.devices), spin = options.spin;
+  uint64_t devices = local_processes(Options::maximum_devices, static_cast<uint64_t>(options.devices)),
+           spin = options.spin;
   options.memory = total_memory();
   if (const tb_status status =
           read(host, "devices", "a whole number from 1 to 64", false, 1, Options::maximum_devices, &devices))

@@ -12,7 +12,7 @@ struct Options {
   static constexpr uint64_t maximum_spin = 1000000;
   static constexpr uint32_t waiter_share = 8;
 
-  int32_t devices = 1;
+  int32_t devices = 1; // unless torchrun says how many processes there are
   uint64_t memory = 0; // bytes for each device
   // Pauses that an idle worker spins before it sleeps: longer than the host takes from one operator to the next, so
   // that a commit rarely has to wake it. A waiter spins an eighth: about what sleeping and waking cost (5 us), and it

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "drivers/common/error_text.h"
+#include "drivers/common/machine.h"
 
 namespace tb::drivers::sim {
 
@@ -64,7 +65,8 @@ private:
 tb_status read_options(const tb_host *host, Options *out) {
   Options options;
   Reader reader(host);
-  uint64_t devices = static_cast<uint64_t>(options.devices), isolated = 1, fault_text = 1;
+  uint64_t devices = local_processes(Options::maximum_devices, static_cast<uint64_t>(options.devices)), isolated = 1,
+           fault_text = 1;
   reader.read("devices", "a whole number from 1 to 8", false, 1, Options::maximum_devices, &devices);
   reader.read("capacity", "a number of bytes from 64KiB to 256GiB, with K, M, G or KiB, MiB, GiB", true,
               Options::least_capacity, Options::largest_capacity, &options.capacity);

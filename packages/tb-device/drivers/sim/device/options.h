@@ -12,7 +12,7 @@ struct Options {
   static constexpr uint64_t maximum_devices = 8;
   static constexpr uint64_t least_capacity = uint64_t(64) << 10, largest_capacity = uint64_t(256) << 30;
 
-  int32_t devices = 2;
+  int32_t devices = 2; // unless torchrun says how many processes there are
   uint64_t capacity = uint64_t(256) << 20;
   uint64_t latency = 0;   // microseconds for each operation
   uint64_t bandwidth = 0; // bytes per second; 0 is no limit

@@ -132,13 +132,18 @@ void backward_kernel(const Tensor &grad, const Tensor &input, const Tensor &weig
   if (grad_bias.defined()) at::cpu::sum_out(grad_bias, flat, 0);
 }
 
+// Its edges are in the order in which the composition accumulates gradients, because DistributedDataParallel lays out
+// its buckets in that order: the bias comes first. The input comes before the weight, which the composition transposes,
+// unless it also flattens the input, to add a bias to the product of matrices.
 class LinearBackward final : public autograd::Node {
 public:
   LinearBackward(const Tensor &input, const Tensor &weight, const Tensor &bias)
-      : autograd::Node(autograd::collect_next_edges(input, weight, bias)), device_(input.device()),
-        type_(input.scalar_type()) {
-    if (should_compute_output(0)) weight_ = autograd::SavedVariable(weight, false);
-    if (should_compute_output(1)) input_ = autograd::SavedVariable(input, false);
+      : device_(input.device()), type_(input.scalar_type()), input_edge_(bias.defined() && input.dim() > 2 ? 2 : 1),
+        weight_edge_(3 - input_edge_) {
+    set_next_edges(input_edge_ < weight_edge_ ? autograd::collect_next_edges(bias, input, weight)
+                                              : autograd::collect_next_edges(bias, weight, input));
+    if (should_compute_output(input_edge_)) weight_ = autograd::SavedVariable(weight, false);
+    if (should_compute_output(weight_edge_)) input_ = autograd::SavedVariable(input, false);
     input_sizes_ = input.sizes();
     outputs_ = weight.size(0);
   }
@@ -154,22 +159,27 @@ public:
   autograd::variable_list apply(autograd::variable_list &&grads) override {
     const std::lock_guard lock(mutex_);
     const Tensor &grad = grads[0];
-    if (!grad.defined()) return autograd::variable_list(3);
-    const bool need_input = task_should_compute_output(0), need_weight = task_should_compute_output(1),
-               need_bias = task_should_compute_output(2);
+    autograd::variable_list made(3);
+    if (!grad.defined()) return made;
+    Tensor &grad_bias = made[bias_edge], &grad_input = made[input_edge_], &grad_weight = made[weight_edge_];
+    const bool need_input = task_should_compute_output(input_edge_),
+               need_weight = task_should_compute_output(weight_edge_),
+               need_bias = task_should_compute_output(bias_edge);
     const Tensor weight = need_input ? weight_.unpack() : Tensor(), input = need_weight ? input_.unpack() : Tensor();
     if (c10::GradMode::is_enabled() || !can_bypass_dispatch(keys_of(grad)) || grad.scalar_type() != type_ ||
-        grad.device() != device_)
-      return {need_input ? grad.matmul(weight) : Tensor(), need_weight ? rows(grad).t().mm(rows(input)) : Tensor(),
-              need_bias ? rows(grad).sum(0) : Tensor()};
+        grad.device() != device_) {
+      if (need_bias) grad_bias = rows(grad).sum(0);
+      if (need_input) grad_input = grad.matmul(weight);
+      if (need_weight) grad_weight = rows(grad).t().mm(rows(input));
+      return made;
+    }
     const c10::DeviceIndex device = device_.index();
-    Tensor grad_input, grad_weight, grad_bias;
     if (need_input) grad_input = empty(input_sizes_, {}, type_, device);
     if (need_weight) grad_weight = empty({outputs_, input_sizes_.back()}, {}, type_, device);
     if (need_bias) grad_bias = empty({outputs_}, {}, type_, device);
     launch_kernel<"aten::linear_backward", backward_kernel>(device, grad, input, weight, grad_input, grad_weight,
                                                             grad_bias);
-    return {std::move(grad_input), std::move(grad_weight), std::move(grad_bias)};
+    return made;
   }
 
 private:
@@ -178,6 +188,8 @@ private:
   int64_t outputs_ = 0;
   c10::Device device_;
   c10::ScalarType type_;
+  static constexpr size_t bias_edge = 0;
+  size_t input_edge_, weight_edge_;
 };
 
 Tensor linear(c10::DispatchKeySet keys, const Tensor &input, const Tensor &weight, const OptionalTensor &bias_given) {
