@@ -129,7 +129,10 @@ def agree(meeting: dist.Store, case: int, failed: bool) -> bool:
     return any(meeting.get(key) == b"failed" for key in every)
 
 
-def run(cases: Mapping[str, Callable[[Any], Any]], prepare: Callable[[], contextlib.AbstractContextManager[Any]] = both_groups) -> None:
+def run(
+    cases: Mapping[str, Callable[[Any], Any]],
+    prepare: Callable[[], contextlib.AbstractContextManager[Any]] = both_groups,
+) -> None:
     """The main function of a program: `--results FOLDER CASE...`. The cases are given what `prepare` yields."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--results", type=pathlib.Path, required=True)

@@ -67,7 +67,9 @@ def marked(mark: str) -> dict[int, str]:
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # another user's, or one that ended meanwhile
             if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found[int(folder.name)] = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
     return found
 
 
@@ -107,9 +109,7 @@ def started(
             process.wait()
 
 
-def finish(
-    commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], folder: pathlib.Path, seconds: float
-) -> Run:
+def finish(commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], folder: pathlib.Path, seconds: float) -> Run:
     folder.mkdir(parents=True, exist_ok=True)
     begin, mark = time.monotonic(), commands[0][1][MARK]
     with started(commands, mark, folder) as processes:

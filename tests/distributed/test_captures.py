@@ -14,7 +14,11 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("case", [Chosen("captures", 2, name) for name in ("call_inside", "call_inside_after_a_dropped_one")], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [Chosen("captures", 2, name) for name in ("call_inside", "call_inside_after_a_dropped_one")],
+    ids=lambda case: case.name,
+)
 def test_a_call_in_a_capture_is_refused_by_name_and_the_group_stays_usable(case_runs: CaseRuns, case: Chosen) -> None:
     for text, reduced in case_runs(case):
         assert "all_reduce" in text

@@ -75,8 +75,8 @@ def call_on_another_stream(places: Places) -> tuple[float, float]:
 @CASES
 def replay_between_calls(places: Places) -> list[float]:
     """A graph computes what the next call reduces, and uses what the last one gave."""
-    x, graph, out = torch.ones(100, device="tb"), torch.tb.Graph(), []  # type: ignore[attr-defined]
-    x * 2
+    x, graph, out = torch.full((100,), 0.5, device="tb"), torch.tb.Graph(), []  # type: ignore[attr-defined]
+    x.mul_(2)
     torch.accelerator.synchronize()
     with torch.tb.graph(graph):  # type: ignore[attr-defined]
         x.mul_(2)

@@ -154,9 +154,7 @@ def join(place: Place) -> Tensors:
 @CASES.compared
 def zero_redundancy_optimizer(place: Place) -> Tensors:
     model = ddp(place)
-    optimizer = ZeroRedundancyOptimizer(
-        model.parameters(), torch.optim.AdamW, process_group=place.group, lr=1e-2
-    )
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, process_group=place.group, lr=1e-2)
     return train(model, place.device, place.rank, optimizer=optimizer)
 
 
@@ -186,7 +184,9 @@ def normed(place: Places, training: bool, affine: bool) -> dict[str, float]:
     worst = {}
     for number, (one, other) in enumerate(pairs):
         scale = one.abs().max().clamp(min=1e-12)
-        worst[f"{'training' if training else 'evaluation'}, pair {number}"] = ((one - other.cpu()).abs().max() / scale).item()
+        worst[f"{'training' if training else 'evaluation'}, pair {number}"] = (
+            (one - other.cpu()).abs().max() / scale
+        ).item()
     return worst
 
 

@@ -167,6 +167,7 @@ def made_and_destroyed(_: Any) -> list[float]:
         return len(os.listdir("/proc/self/task"))
 
     with default_group():
+
         def twenty() -> None:
             for turn in range(20):
                 group = dist.new_group()

@@ -64,7 +64,9 @@ def refusal(call: Callable[[Place], Any], place: Place) -> str:
 @CASES
 def foreach_of_mixed_lists(places: Places) -> list[str]:
     """What PyTorch refuses for every device: the texts on tb and on the CPU."""
-    return [refusal(lambda place: train(parallel(place), place.device, 0, foreach=True), p) for p in (places.tb, places.cpu)]
+    return [
+        refusal(lambda place: train(parallel(place), place.device, 0, foreach=True), p) for p in (places.tb, places.cpu)
+    ]
 
 
 def attend(place: Place) -> Tensors:

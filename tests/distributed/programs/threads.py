@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -34,29 +35,34 @@ def together(*functions: Callable[[], None]) -> None:
 
 
 def exchange(places: Places, stream: torch.Stream | None) -> None:
-    """One thread sends and one receives, in one group."""
-    other = (places.tb.rank + 1) % 2
-    group = places.tb.group
+    """One thread sends and one receives, in one group, on one stream.
+
+    A rank's message is sent before the rank waits for that of the other, as on any device: else both streams would wait.
+    """
+    other, group = (places.tb.rank + 1) % 2, places.tb.group
+    sent = [threading.Event() for _ in range(ROUNDS)]
+    sending: list[Any] = []
     received: list[torch.Tensor] = []
 
     def send() -> None:
         with stream or torch.accelerator.current_stream():
             for turn in range(ROUNDS):
-                work = dist.isend(torch.full((64,), float(turn), device="tb"), other, group=group)
-                assert work is not None
-                if turn % 3 == 0:
-                    work.wait()
+                sending.append(dist.isend(torch.full((64,), float(turn), device="tb"), other, group=group))
+                sent[turn].set()
 
     def receive() -> None:
         with stream or torch.accelerator.current_stream():
-            for _ in range(ROUNDS):
+            for turn in range(ROUNDS):
                 x = torch.empty(64, device="tb")
+                sent[turn].wait(60)
                 work = dist.irecv(x, other, group=group)
                 assert work is not None
                 work.wait()
                 received.append(x + 0)
 
     together(send, receive)
+    for work in sending:
+        work.wait()
     torch.accelerator.synchronize()
     wrong = [turn for turn, x in enumerate(received) if not bool((x.cpu() == turn).all())]
     assert len(received) == ROUNDS, len(received)
@@ -74,13 +80,12 @@ def send_and_receive_on_the_default_stream(places: Places) -> None:
 
 
 @CASES
-def two_groups_on_one_stream(places: Places) -> None:
-    """Each thread has a group of its own. The threads of the ranks run at other times."""
+def two_groups(places: Places) -> None:
+    """Each thread has a group and a stream of its own. The threads of the ranks run at other times."""
     groups = [dist.new_group(), dist.new_group()]
-    stream = torch.Stream(device="tb")
 
     def calls(group: dist.ProcessGroup, first: float) -> None:
-        with stream:
+        with torch.Stream(device="tb"):
             for turn in range(ROUNDS):
                 x = torch.full((64,), first + turn, device="tb")
                 dist.all_reduce(x, group=group)
