@@ -6,6 +6,7 @@ import subprocess
 import pytest
 import torch
 from conftest import Script
+
 from torch_backend import _build
 
 WORKS = """

@@ -4,6 +4,7 @@ import time
 
 import pytest
 import torch
+
 from torch_backend._testing import held
 
 
