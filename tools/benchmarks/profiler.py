@@ -94,8 +94,11 @@ def measure(width: int, rounds: int, steps: int) -> list[Row]:
         for turn in range(rounds):
             for way in list(workers)[:: 1 if turn % 2 else -1]:
                 times[way].append(ask(workers[way], steps))
-    ratios = {way: [one / never for one, never in zip(found, times["never"], strict=True)] for way, found in times.items()}
-    return [Row(width, way, statistics.median(found), statistics.median(ratios[way])) for way, found in times.items()]
+    rows = []
+    for way, found in times.items():
+        ratios = [one / never for one, never in zip(found, times["never"], strict=True)]
+        rows.append(Row(width, way, statistics.median(found), statistics.median(ratios)))
+    return rows
 
 
 def main() -> int:

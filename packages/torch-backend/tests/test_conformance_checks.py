@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-
 from torch_backend.conformance import schemas
 from torch_backend.conformance.bits import bit_identical
 from torch_backend.conformance.case import FAILED, NO_DTYPE, NOT_APPLICABLE, PASSED, Case, Observation, Result

@@ -8,7 +8,6 @@ import threading
 
 import pytest
 import torch
-
 from torch_backend.conformance.case import FAILED, NOT_APPLICABLE, PASSED, Case, Result
 from torch_backend.conformance.cli import main
 from torch_backend.conformance.expectations import SHIPPED, Expectation, load

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from conftest import Script
-
 from torch_backend.conformance.bits import bit_identical
 
 

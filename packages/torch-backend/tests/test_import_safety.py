@@ -6,7 +6,6 @@ import subprocess
 import pytest
 import torch
 from conftest import Script
-
 from torch_backend import _build
 
 WORKS = """

@@ -5,7 +5,6 @@ import gc
 import pytest
 import torch
 from conftest import Script
-
 from torch_backend.conformance.bits import bit_identical
 
 MiB = 1 << 20

@@ -12,7 +12,6 @@ from conftest import Script
 from profiles import BOTH, annotations, device_rows, names, operator_of, profiled
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
-
 from torch_backend._testing import held
 
 tb: Any = torch.tb  # type: ignore[attr-defined]

@@ -8,7 +8,6 @@ import pickle
 import pytest
 import torch
 from conftest import Script
-
 from torch_backend.conformance.bits import bit_identical
 
 

@@ -4,7 +4,6 @@ import time
 
 import pytest
 import torch
-
 from torch_backend._testing import held
 
 

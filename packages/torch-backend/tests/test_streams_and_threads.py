@@ -7,7 +7,6 @@ import threading
 import pytest
 import torch
 from conftest import Script
-
 from torch_backend._testing import held
 from torch_backend.conformance.bits import bit_identical
 
