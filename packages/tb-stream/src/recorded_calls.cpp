@@ -106,7 +106,7 @@ tb_record describe_device_synchronize(int32_t device) {
 }
 tb_record describe_event_synchronize(tb_event *) { return described(TB_RECORD_WAIT, "event_synchronize", nullptr); }
 
-// The function that stands in the table for the driver's `slot`.
+// The function that replaces the driver's `slot` in the table.
 template <auto slot, auto describe, class Function> struct Recorded;
 template <auto slot, auto describe, class... Arguments>
 struct Recorded<slot, describe, tb_status (*)(tb_driver *, Arguments...)> {

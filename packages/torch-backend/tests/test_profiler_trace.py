@@ -153,7 +153,7 @@ def test_memory_events_are_the_allocations(tmp_path: Path) -> None:
     assert row.self_device_memory_usage == allocated["Bytes"]
 
 
-def test_memory_is_not_told_without_profile_memory(tmp_path: Path) -> None:
+def test_a_profile_without_profile_memory_has_no_memory_events(tmp_path: Path) -> None:
     with profiled() as out:
         torch.empty(300000, device="tb")
     assert [row for row in rows_of(trace_of(out, tmp_path)) if row["name"] == "[memory]"] == []

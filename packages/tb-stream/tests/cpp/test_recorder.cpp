@@ -1,4 +1,4 @@
-// test_recorder.cpp -- recordings over a driver of the test, whose streams run when they are told to. Run it under
+// test_recorder.cpp -- recordings over a driver of the test, whose streams run when a test says so. Run it under
 // ThreadSanitizer.
 #include <atomic>
 #include <cstdio>
