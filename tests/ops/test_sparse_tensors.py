@@ -32,7 +32,7 @@ def loaded(tensor: torch.Tensor, device: str, checked: bool = False) -> Any:
     file = io.BytesIO()
     torch.save(tensor, file)
     file.seek(0)
-    with torch.sparse.check_sparse_tensor_invariants(checked):
+    with untyped.sparse.check_sparse_tensor_invariants(checked):
         return torch.load(file, map_location=device)
 
 
