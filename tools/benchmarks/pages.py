@@ -73,6 +73,30 @@ def graphs(rows: Sequence[Results], aim: float) -> str:
     return page("Device graphs", "nox -s bench-graphs", [table], _met(aims, "text"))
 
 
+def distributed(report: Results) -> str:
+    """The page of `nox -s bench-distributed`. report: its JSON."""
+    steps = [
+        [row["name"], *(f"{row[key]:.2f}" for key in ("cpu_ms", "tb_ms", "ratio", "least", "greatest"))]
+        for row in report["steps"]
+    ]
+    text = (
+        f"A step under `DistributedDataParallel` on {report['ranks']} ranks, one thread each; both devices in the same "
+        "processes. Medians of interleaved blocks; the ratio is that of neighbouring blocks."
+    )
+    tables = [Table(["step", "cpu with gloo, ms", "tb, ms", "tb/cpu", "least", "greatest"], steps, text)]
+    calls = [
+        [row["name"], way, f"{value:.0f}"] for row in report["calls"] for way, value in row["microseconds"].items()
+    ]
+    tables.append(Table(["call", "way", "us"], calls, "Calls; medians of interleaved blocks."))
+    overlap = report["overlap"]
+    notes = [f"losses of {row['name']} {'are equal' if row['equal'] else 'differ'}" for row in report["steps"]]
+    notes.append(
+        f"backward of {overlap['name']}: its collectives take {overlap['alone_ms']:.2f} ms alone, and the stream waits "
+        f"for them {overlap['waits_ms']:.2f} ms: {overlap['hidden']:.0%} are hidden"
+    )
+    return page("Distributed training", "nox -s bench-distributed", tables, notes)
+
+
 def compiled(rows: Sequence[Results], ways: Sequence[str], met: Sequence[bool]) -> str:
     """The page of `nox -s bench-compile`. rows: its JSON. met: whether each row meets its aim."""
     columns = ["a training step", "threads", *(f"{way}, us" for way in ways), "host, us", "captured to cpu compiled"]

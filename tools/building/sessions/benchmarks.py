@@ -1,4 +1,4 @@
-"""Sessions that measure: operators, graphs, compiled steps, the profiler, the allocator and the generator."""
+"""Sessions that measure: operators, graphs, ranks, compiled steps, the profiler, the allocator and the generator."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ def bench(session: nox.Session) -> None:
 def bench_graphs(session: nox.Session) -> None:
     """Replays of captured training steps against the same steps run eagerly."""
     run_module(session, everything(session), "benchmarks.compile.graphs", *session.posargs)
+
+
+@nox.session(name="bench-distributed")
+def bench_distributed(session: nox.Session) -> None:
+    """Steps and calls of ranks on tb against gloo on the CPU, interleaved. `-- --ranks N`, `-- --page FILE`"""
+    run_module(session, everything(session), "benchmarks.distributed", *session.posargs)
 
 
 @nox.session(name="bench-compile")

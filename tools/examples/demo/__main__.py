@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
@@ -31,7 +32,8 @@ _LOSSES_PER_FETCH = 10
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="nox -s demo --", description=__doc__)
-    parser.add_argument("--steps", type=int, default=TrainingSettings.steps, help="training steps (%(default)s)")
+    parser.add_argument("--steps", type=int, help=f"training steps ({TrainingSettings.steps}; with --ranks 20)")
+    parser.add_argument("--ranks", type=int, metavar="N", help="train on N processes instead, with three wrappers")
     low = parser.add_mutually_exclusive_group()
     low.add_argument("--bf16", action="store_true", help="train under autocast to bfloat16")
     low.add_argument("--fp16", action="store_true", help="train under autocast to float16 with a gradient scaler")
@@ -42,6 +44,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"), help="folder of the results")
     parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write docs/results/demo.md there")
     chosen = parser.parse_args()
+    if chosen.steps is None:
+        chosen.steps = 20 if chosen.ranks else TrainingSettings.steps
     if chosen.steps < 1:
         parser.error(f"--steps {chosen.steps}: training takes at least one step")
     return chosen
@@ -89,6 +93,8 @@ def main() -> int:
     chosen = arguments()
     if chosen.driver:
         os.environ["TB_DRIVER"] = chosen.driver
+    if chosen.ranks:
+        return on_ranks(chosen.ranks, chosen.steps)
     device = torch.device(chosen.device)
     model = ModelSettings()
     settings = replace(TrainingSettings(), steps=chosen.steps, bf16=chosen.bf16, fp16=chosen.fp16)
@@ -140,6 +146,13 @@ def main() -> int:
     print(table(result, held_out))
     print(f"\nwritten: {chosen.build / 'demo.json'}, {chosen.build / 'demo-loss.png'}")
     return report_failures(result, settings)
+
+
+def on_ranks(count: int, steps: int) -> int:
+    """Trains by torchrun, a device for each rank where the driver can have them; returns its status."""
+    environment = {"TB_CPU_DEVICES": str(count), "OMP_NUM_THREADS": "1", **os.environ}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+    return subprocess.run([*command, "-m", "examples.demo.ranks", "--steps", str(steps)], env=environment).returncode
 
 
 def fallback_rows() -> list[dict[str, Any]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.nn import functional
 
 from examples.demo.corpus import Batches, Corpus
-from examples.demo.model import make_model
+from examples.demo.model import LanguageModel, make_model
 from examples.demo.settings import VOCABULARY, ModelSettings, TrainingSettings
 
 
@@ -38,11 +40,19 @@ class Trainer:
     """A model, its optimizer and its batches on one device. Two trainers with the same seed get the same batches."""
 
     def __init__(
-        self, device: torch.device, corpus: Corpus, model_settings: ModelSettings, settings: TrainingSettings
+        self,
+        device: torch.device,
+        corpus: Corpus,
+        model_settings: ModelSettings,
+        settings: TrainingSettings,
+        wrap: Callable[[LanguageModel], Any] = lambda model: model,
     ) -> None:
+        """Arguments:
+        wrap: makes the module that is trained out of the model on its device: itself, unless ranks share the work.
+        """
         self.device = device
         self.settings = settings
-        self.model = make_model(model_settings, settings.seed).to(device)
+        self.model = wrap(make_model(model_settings, settings.seed).to(device))
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )

@@ -39,6 +39,9 @@ def _serve_the_usual_backends() -> None:
             name = distributed_c10d.Backend.default_device_backend_map["tb"]
         stock(self, f"cpu:gloo,tb:{ours.NAME}" if name == ours.NAME else backend)
         if name == distributed_c10d.Backend.GLOO and _tb_is_the_accelerator():
+            # PyTorch would make a second gloo for it, and refuses that where the group is bound to a device.
+            if not torch.cuda.is_available():
+                self.device_backend_map.pop("cuda", None)
             self.device_backend_map["tb"] = distributed_c10d.Backend(ours.NAME)
 
     distributed_c10d.BackendConfig.__init__ = __init__  # type: ignore[method-assign]

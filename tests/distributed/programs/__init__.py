@@ -1,0 +1,1 @@
+"""What ranks run, each as python -m distributed.programs.NAME. See cases.py."""

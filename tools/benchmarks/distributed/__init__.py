@@ -1,0 +1,1 @@
+"""Distributed training on tb against gloo on the CPU, in the same processes."""
