@@ -29,7 +29,8 @@ class Residual(nn.Module):
         self.second.weight = self.first.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.second(self.first(self.left(x) + self.right(x)))
+        out: Tensor = x + self.second(self.first(self.left(x) + self.right(x)))
+        return out
 
 
 class Attention(nn.Module):
@@ -97,6 +98,7 @@ def order(make: Module, given: Tensor, device: str, half: bool) -> list[str]:
     x = given.detach().to(device).requires_grad_(given.requires_grad)
     named = dict(module.named_parameters()) | ({"input": x} if x.requires_grad else {})
     seen: list[str] = []
+    tensor: Any  # its type lacks annotations
     for name, tensor in named.items():
         tensor.register_post_accumulate_grad_hook(lambda _, name=name: seen.append(name))
     with torch.autocast(device, torch.bfloat16, enabled=half):

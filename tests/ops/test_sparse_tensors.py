@@ -27,11 +27,13 @@ def values(layout: str) -> torch.Tensor:
     return torch.ones(2, 1, 1) if layout[0] == "b" else torch.ones(2)
 
 
-def loaded(tensor: torch.Tensor, device: str) -> Any:
+def loaded(tensor: torch.Tensor, device: str, checked: bool = False) -> Any:
+    """`checked`: as torch.load does in any case since 2.14."""
     file = io.BytesIO()
     torch.save(tensor, file)
     file.seek(0)
-    return torch.load(file, map_location=device)
+    with untyped.sparse.check_sparse_tensor_invariants(checked):
+        return torch.load(file, map_location=device)
 
 
 def sparse(layout: str, device: str = "cpu", dense: torch.Tensor = DENSE) -> torch.Tensor:
@@ -80,6 +82,7 @@ def ways_of_layout(name: str) -> Calls:
         "module": lambda d: torch.nn.ParameterList([torch.nn.Parameter(sparse(name))]).to(d)[0],
         "loaded": lambda d: loaded(sparse(name), d),
         "loaded from there": lambda d: loaded(sparse(name, d), d),
+        "loaded and checked": lambda d: loaded(sparse(name), d, checked=True),
         "zeros_like": lambda d: torch.zeros_like(sparse(name, d)),
         "clone": lambda d: sparse(name, d).clone(),
         "detach": lambda d: sparse(name, d).requires_grad_().detach(),

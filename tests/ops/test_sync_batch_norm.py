@@ -126,8 +126,8 @@ def test_channels_last_stays_and_changes_no_number(
 ) -> None:
     shards = [drawn(size, inner, dtype, seed) for seed, size in enumerate(SIZES)]
     grads = [drawn(size, inner, dtype, seed + 7) for seed, size in enumerate(SIZES)]
-    last = [[tensor.contiguous(memory_format=layout) for tensor in tensors] for tensors in (shards, grads)]
-    out, back, _ = synchronized(*last, statistics(True, "tb"))
+    x, dy = ([tensor.contiguous(memory_format=layout) for tensor in tensors] for tensors in (shards, grads))
+    out, back, _ = synchronized(x, dy, statistics(True, "tb"))
     assert all(tensor.is_contiguous(memory_format=layout) for tensor in [*out, *back])
     y, dx, *_ = whole(shards, grads, statistics(True, "cpu", torch.float64))
     assert_near(torch.cat(out), y, dtype)

@@ -32,7 +32,13 @@ def device_rows(made: profile) -> list[Any]:
 
 
 def names(made: profile) -> list[str]:
-    return [row.name for row in device_rows(made)]
+    """The operators of the work on tb, without their overloads."""
+    return [operator_of(row.name) for row in device_rows(made)]
+
+
+def operator_of(name: str) -> str:
+    """aten::add of "aten::add.Tensor (tb)"."""
+    return name.removesuffix(" (tb)").split(".")[0]
 
 
 def annotations(made: profile) -> list[Any]:
@@ -41,11 +47,16 @@ def annotations(made: profile) -> list[Any]:
     return [row for row in rows if row.is_user_annotation]
 
 
-def trace_of(made: profile, folder: Path) -> list[Row]:
-    """The rows of the exported trace."""
+def trace_of(made: profile, folder: Path) -> dict[str, Any]:
+    """The exported trace."""
     file = folder / "trace.json"
     made.export_chrome_trace(str(file))
-    rows: list[Row] = json.loads(file.read_text())["traceEvents"]
+    trace: dict[str, Any] = json.loads(file.read_text())
+    return trace
+
+
+def rows_of(trace: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = trace["traceEvents"]
     return rows
 
 

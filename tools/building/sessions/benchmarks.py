@@ -1,4 +1,4 @@
-"""Sessions that measure: operators, graphs, ranks, compiled steps, the allocator and the generator."""
+"""Sessions that measure: operators, graphs, ranks, compiled steps, the profiler, the allocator and the generator."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def bench_compile(session: nox.Session) -> None:
         arguments.remove("--lazy")
         module = "benchmarks.compile.lazy"
     run_module(session, everything(session), module, *arguments)
+
+
+@nox.session(name="bench-profiler")
+def bench_profiler(session: nox.Session) -> None:
+    """Training steps of an MLP with torch.profiler, and without before and after it. `-- --rounds N`"""
+    run_module(session, everything(session), "benchmarks.profiler", *session.posargs)
 
 
 @nox.session(name="bench-allocator")

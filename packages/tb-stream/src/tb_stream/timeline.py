@@ -15,8 +15,8 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     Threads of the host are rows with what they queue ("launch") and wait for ("wait"). Streams are rows with what runs
     ("run"), waits for other streams included. Arrows connect a launch with its run. Work has the name of its kernel;
     a replay of a graph contains the graph's kernels. Timelines may overlap each other and torch.profiler. All devices
-    are synchronized at the end of the block. A timeline costs some 0.2 microseconds an operation, and two host calls for
-    work other than closures. OSError: the file cannot be written.
+    are synchronized at the end of the block. A timeline costs some 0.2 microseconds an operation, and two host calls
+    for work other than closures. OSError: the file cannot be written.
     """
     file = Path(path)
     file.touch()  # an OSError comes before the work

@@ -1,4 +1,4 @@
-// test_recorder.cpp -- recordings over a driver of the test, whose streams run when they are told to. Run it under
+// test_recorder.cpp -- recordings over a driver of the test, whose streams run when a test says so. Run it under
 // ThreadSanitizer.
 #include <atomic>
 #include <cstdio>
@@ -351,32 +351,6 @@ void threads_queue_while_recordings_begin_and_end() {
   CHECK(count == queued && records >= turns && table_is_the_drivers());
 }
 
-void streams_of_ones_own_are_nobody_elses() {
-  static std::deque<tb_stream> made;
-  api.stream_create = [](tb_driver *, int32_t, int32_t, uint64_t, tb_stream **out) -> tb_status {
-    *out = &made.emplace_back();
-    return TB_OK;
-  };
-  api.stream_destroy = [](tb_driver *, tb_stream *) -> tb_status { return TB_OK; };
-  tb::host.device_info = [](int32_t, tb_device_info *out) -> tb_status {
-    out->priority_least = 0;
-    out->priority_greatest = -2;
-    return TB_OK;
-  };
-  tb_stream *own = nullptr, *other = nullptr, *pooled = nullptr, *again = nullptr;
-  CHECK(table.stream_acquire(0, -1, &own) == TB_OK && table.stream_acquire(0, -1, &other) == TB_OK && own != other);
-  for (int turn = 0; turn < 64; ++turn) {
-    CHECK(table.from_pool(0, -1, &pooled) == TB_OK && pooled != own && pooled != other);
-  }
-  int32_t priority = 0;
-  CHECK(table.priority_of(own, &priority) == TB_OK && priority == -1);
-  CHECK(table.stream_release(pooled) == TB_INVALID_ARGUMENT && table.stream_release(nullptr) == TB_OK);
-  CHECK(table.stream_release(own) == TB_OK && table.stream_release(own) == TB_INVALID_ARGUMENT);
-  CHECK(table.stream_acquire(0, 0, &again) == TB_OK && again != own); // of another priority
-  CHECK(table.stream_acquire(0, -1, &again) == TB_OK && again == own);
-  CHECK(table.stream_release(own) == TB_OK && table.stream_release(other) == TB_OK);
-}
-
 void the_end_of_the_process_ends_recording() {
   tb_recording *recording = start(), *late = nullptr;
   CHECK(!table_is_the_drivers());
@@ -398,6 +372,5 @@ int main() {
   a_closure_that_fits_without_a_header_only_is_not_recorded();
   a_closure_sees_those_behind_it_without_headers();
   threads_queue_while_recordings_begin_and_end();
-  streams_of_ones_own_are_nobody_elses();
   the_end_of_the_process_ends_recording();
 }

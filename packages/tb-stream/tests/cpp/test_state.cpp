@@ -151,6 +151,36 @@ void the_pool_has_32_streams_a_priority_for_all_threads() {
   for (auto &one : seen) CHECK(one.size() == 32);
 }
 
+void streams_of_ones_own_are_nobody_elses() {
+  tb_stream *own = nullptr, *other = nullptr, *pooled = nullptr, *again = nullptr;
+  CHECK(table.stream_acquire(0, -1, &own) == TB_OK && table.stream_acquire(0, -1, &other) == TB_OK && own != other);
+  for (int turn = 0; turn < 64; ++turn) {
+    CHECK(table.from_pool(0, -1, &pooled) == TB_OK && pooled != own && pooled != other);
+  }
+  CHECK(own->device == 0 && own->priority == -1);
+  CHECK(table.stream_release(pooled) == TB_INVALID_ARGUMENT && table.stream_release(nullptr) == TB_OK);
+  CHECK(table.stream_release(own) == TB_OK && table.stream_release(own) == TB_INVALID_ARGUMENT);
+  CHECK(table.stream_acquire(0, 0, &again) == TB_OK && again != own && again->priority == 0);
+  CHECK(table.stream_acquire(0, -1, &again) == TB_OK && again == own);
+  CHECK(table.stream_release(own) == TB_OK && table.stream_release(other) == TB_OK);
+  std::set<tb_stream *> owned;
+  in_threads(4, [&](int) {
+    for (int step = 0; step < 2000; ++step) {
+      tb_stream *stream = nullptr;
+      CHECK(table.stream_acquire(0, -2, &stream) == TB_OK);
+      {
+        std::lock_guard guard(mutex);
+        CHECK(owned.insert(stream).second);
+      }
+      {
+        std::lock_guard guard(mutex);
+        CHECK(owned.erase(stream) == 1);
+      }
+      CHECK(table.stream_release(stream) == TB_OK);
+    }
+  });
+}
+
 void an_event_has_one_owner_at_a_time() {
   std::set<tb_event *> out;
   in_threads(4, [&](int number) {
@@ -186,6 +216,7 @@ void shutdown_destroys_every_handle_and_late_calls_are_refused() {
   CHECK(table.event_release(held) == TB_OK); // as a Python object does that outlives the driver
   CHECK(table.event_acquire(0, 0, &late) == TB_FAILED_PRECONDITION);
   CHECK(table.from_pool(0, 0, &stream) == TB_FAILED_PRECONDITION);
+  CHECK(table.stream_acquire(0, 0, &stream) == TB_FAILED_PRECONDITION);
 }
 
 } // namespace
@@ -195,6 +226,7 @@ int main() {
   a_failed_creation_leaves_the_pool_usable();
   the_current_stream_is_each_threads_own();
   the_pool_has_32_streams_a_priority_for_all_threads();
+  streams_of_ones_own_are_nobody_elses();
   an_event_has_one_owner_at_a_time();
   shutdown_destroys_every_handle_and_late_calls_are_refused();
 }

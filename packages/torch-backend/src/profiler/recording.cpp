@@ -17,7 +17,8 @@ int64_t steady_time() {
       .count();
 }
 
-// The steady clock and that of the date run alike, so one difference does. The best of some measurements counts.
+// The steady clock and that of the date have the same speed, so one difference is enough. The best of some measurements
+// counts.
 int64_t measure_since_1970() {
   int64_t best = 0, shortest = std::numeric_limits<int64_t>::max();
   for (int turn = 0; turn < 32; ++turn) {

@@ -1,0 +1,126 @@
+"""What torch.profiler costs the training step of an MLP: python -m benchmarks.profiler.
+
+Each way to run the step has a process of its own, and the processes take turns. "never" has not profiled and "off" has:
+they differ only if a profile leaves something behind in the driver's table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+import torch
+from examples.models.case import Training, adamw_foreach
+from examples.models.mlp import MlpSettings, mlp
+from torch.profiler import ProfilerActivity, profile
+
+ACTIVITIES = {
+    "never": (),
+    "off": (),
+    "host": (ProfilerActivity.CPU,),
+    "device": (ProfilerActivity.PrivateUse1,),
+    "both": (ProfilerActivity.CPU, ProfilerActivity.PrivateUse1),
+}
+WIDTHS = (64, 512)
+AIM = 1.01  # of "off" to "never"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Microseconds of a step, a median over blocks; its ratio to that of "never", a median over neighbouring blocks."""
+
+    width: int
+    way: str
+    microseconds: float
+    ratio: float
+
+
+def _training(width: int) -> Training:
+    torch.manual_seed(0)
+    case = replace(mlp(MlpSettings(width=width, batch=32)), optimizer=adamw_foreach)
+    return Training(case, torch.device("tb"))
+
+
+def _block(training: Training, activities: tuple[ProfilerActivity, ...], steps: int) -> float:
+    with profile(activities=list(activities)) if activities else contextlib.nullcontext():
+        begin = time.perf_counter()
+        for _ in range(steps):
+            loss = training.step()
+        loss.item()
+        return (time.perf_counter() - begin) / steps * 1e6
+
+
+def work(way: str, width: int) -> None:
+    """Answers each number of steps on stdin with the microseconds of a step."""
+    training = _training(width)
+    _block(training, ACTIVITIES["both"] if way == "off" else (), 3)
+    for line in sys.stdin:
+        print(_block(training, ACTIVITIES[way], int(line)), flush=True)
+
+
+@contextlib.contextmanager
+def worker(way: str, width: int) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "benchmarks.profiler", "--work", way, str(width)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        yield process
+        assert process.stdin
+        process.stdin.close()
+
+
+def ask(process: subprocess.Popen[str], steps: int) -> float:
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(f"{steps}\n")
+    process.stdin.flush()
+    return float(process.stdout.readline())
+
+
+def measure(width: int, rounds: int, steps: int) -> list[Row]:
+    times: dict[str, list[float]] = {way: [] for way in ACTIVITIES}
+    with contextlib.ExitStack() as stack:
+        workers = {way: stack.enter_context(worker(way, width)) for way in ACTIVITIES}
+        for process in workers.values():
+            ask(process, 3)
+        for turn in range(rounds):
+            for way in list(workers)[:: 1 if turn % 2 else -1]:
+                times[way].append(ask(workers[way], steps))
+    rows = []
+    for way, found in times.items():
+        ratios = [one / never for one, never in zip(found, times["never"], strict=True)]
+        rows.append(Row(width, way, statistics.median(found), statistics.median(ratios)))
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="nox -s bench-profiler --", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=31, help="blocks of each (%(default)s)")
+    parser.add_argument("--steps", type=int, default=50, help="steps of a block (%(default)s)")
+    parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("build/bench-profiler.json"), metavar="FILE")
+    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.work:
+        work(asked.work[0], int(asked.work[1]))
+        return 0
+    rows = [row for width in WIDTHS for row in measure(width, asked.rounds, asked.steps)]
+    asked.json.parent.mkdir(parents=True, exist_ok=True)
+    asked.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    print(f"{'MLP of width':14}{'profiler':10}{'us a step':>10}{'ratio':>7}")
+    for row in rows:
+        print(f"{row.width:<14}{row.way:10}{row.microseconds:10.0f}{row.ratio:7.2f}")
+    missed = [row.width for row in rows if row.way == "off" and row.ratio > AIM]
+    print(f"aim: off at most {AIM} of never: " + (f"missed at width {missed}" if missed else "met"))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
