@@ -59,7 +59,11 @@ def train(name: str, mesh: DeviceMesh, corpus: Corpus, settings: TrainingSetting
     """The losses of this rank's steps."""
     device = torch.device(mesh.device_type)
     trainer = Trainer(device, corpus, MODEL, settings, lambda model: WRAPPERS[name](model, mesh))
-    if name != "tensor parallel":
+    if name == "tensor parallel":
+        # PyTorch refuses lists of distributed and plain tensors, which foreach would make.
+        rates = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
+        trainer.optimizer = torch.optim.AdamW(trainer.model.parameters(), foreach=False, **rates)
+    else:
         seed = settings.seed + dist.get_rank()
         trainer.batches = Batches(corpus.train, settings.batch, MODEL.context, seed)
     found = losses(trainer, steps)
