@@ -91,8 +91,8 @@ def distributed(report: Results) -> str:
     overlap = report["overlap"]
     notes = [f"losses of {row['name']} {'are equal' if row['equal'] else 'differ'}" for row in report["steps"]]
     notes.append(
-        f"backward of {overlap['name']}: its collectives take {overlap['alone_ms']:.2f} ms alone, and the stream waits "
-        f"for them {overlap['waits_ms']:.2f} ms: {overlap['hidden']:.0%} are hidden"
+        f"a step of {overlap['name']}: {overlap['collectives']:.0f} collectives of {overlap['collectives_ms']:.2f} ms, "
+        f"{overlap['overlapped']:.0%} of it beside kernels; the stream waits {overlap['waits_ms']:.2f} ms for them"
     )
     return page("Distributed training", "nox -s bench-distributed", tables, notes)
 

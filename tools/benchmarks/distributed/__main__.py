@@ -25,8 +25,8 @@ def show(report: dict[str, Any]) -> None:
         print(f"{row['name']:<24} {ways}")
     overlap = report["overlap"]
     print(
-        f"backward of {overlap['name']}: collectives alone {overlap['alone_ms']:.2f} ms, the stream waits for them "
-        f"{overlap['waits_ms']:.2f} ms ({overlap['waits']} waits): {overlap['hidden']:.0%} are hidden"
+        f"a step of {overlap['name']}: {overlap['collectives']:.0f} collectives of {overlap['collectives_ms']:.2f} ms, "
+        f"{overlap['overlapped']:.0%} of it beside kernels; the stream waits {overlap['waits_ms']:.2f} ms for them"
     )
 
 
