@@ -1,5 +1,5 @@
 // kineto.cpp -- tb in torch.profiler: a child of Kineto's profiler.
-#include "profiler/profiler.h"
+#include "registration.h"
 
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
 
@@ -38,7 +38,8 @@ public:
     recording_.stop();
     status_ = libkineto::TraceStatus::PROCESSING;
   }
-  // Pauses and goes on, as torch.profiler's toggle_collection_dynamic asks. Since 2.14 it overrides.
+  // Pauses and goes on, as torch.profiler's toggle_collection_dynamic asks. It overrides a function that not every
+  // supported version of PyTorch has.
   virtual void toggleCollectionDynamic(bool on) {
     if (on)
       recording_.start();
