@@ -174,7 +174,7 @@ bool Collective::wait(std::chrono::milliseconds limit) {
     lock.unlock();
     std::string reason;
     try {
-      work->wait(limit);
+      if (!work->wait(limit)) reason = "the engine has given it up";
     } catch (...) {
       reason = text_of(std::current_exception());
     }
