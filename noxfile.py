@@ -76,7 +76,7 @@ for _package in PACKAGES.values():
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Train a small language model on device tb. `-- --bf16`, `--steps N`, `--driver NAME [--simulated]`, `--ranks N`."""
+    """Train a small language model on device tb. `-- --bf16`, `--steps`, `--ranks N`, `--driver NAME [--simulated]`."""
     module, arguments = ["examples.demo"], list(session.posargs)
     if "--simulated" in arguments:
         arguments.remove("--simulated")

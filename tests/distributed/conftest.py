@@ -1,4 +1,4 @@
-"""The fixture that runs the cases of programs, many in one set of processes, and gives each test the results of its own."""
+"""The fixture that runs cases of programs, many in one set of processes, and gives each test its results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Outcome:
     lines: tuple[Mapping[str, Any], ...]
 
     def values(self) -> list[Any]:
-        """What the case returned, of each rank. AssertionError: it failed on some, or the processes did not end well."""
+        """What the case returned on each rank. AssertionError: it failed on some."""
         errors = [f"rank {rank}: {line['error']}" for rank, line in enumerate(self.lines) if "error" in line]
         assert not errors, "\n".join([*errors, self.run.text])
         return [line["value"] for line in self.lines]

@@ -49,7 +49,9 @@ class Run:
     def check(self, statuses: Sequence[int] | None = None) -> None:
         """AssertionError: a process ended otherwise (default: with 0), too late, or left another one behind."""
         expected = tuple(statuses or [0] * len(self.statuses))
-        assert self.in_time and not self.left and self.statuses == expected, self.text
+        assert self.in_time, self.text
+        assert not self.left, self.text
+        assert self.statuses == expected, self.text
 
 
 def environment(count: int, more: Mapping[str, str]) -> dict[str, str]:

@@ -13,8 +13,8 @@ SECONDS = 240
 # Cases that give something else than a comparison; tests of their own look at it.
 OTHER = ("sync_batch_norm", "times_of_the_reducer", "offloading")
 TENSORS_OTHER = ("foreach_of_mixed_lists", "context_parallel", "random_numbers")
-# With more than two ranks gloo adds a bucket's elements in an order given by their places in it, and DDP chooses these by
-# the order of gradients; half precision and second moments of few samples make more of the last bits.
+# With more than two ranks gloo adds a bucket's elements in an order given by their places in it, and DDP chooses these
+# by the order of gradients; half precision and second moments of few samples make more of the last bits.
 BY = {"hook_in_half_precision": 1e-3, "buffers": 1e-2, "hook_power_sgd": 1e-3}
 ABSOLUTE = 1e-6
 

@@ -17,7 +17,8 @@ from torch_backend.conformance.bits import bit_difference
 
 from distributed.cases import Cases, Place, Places, number_from, run
 
-KINDS = "kernel in_place all_reduce broadcast gather scatter exchange reduce cat drop delay".split()
+KINDS = ["kernel", "in_place", "all_reduce", "broadcast", "gather", "scatter", "exchange", "reduce", "cat"]
+KINDS += ["drop", "delay"]
 TENSORS = 4
 
 

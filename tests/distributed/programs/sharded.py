@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import tempfile
 from collections.abc import Callable
@@ -69,7 +70,7 @@ def fsdp2_mixed_precision(place: Place) -> Tensors:
 def fsdp2_prefetching(place: Place) -> Tensors:
     model = shard(place)
     blocks: list[Any] = list(model.blocks)
-    for block, following in zip(blocks, blocks[1:], strict=False):
+    for block, following in itertools.pairwise(blocks):
         block.set_modules_to_forward_prefetch([following])
         following.set_modules_to_backward_prefetch([block])
     return train(model, place.device, place.rank)

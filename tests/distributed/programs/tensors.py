@@ -1,4 +1,4 @@
-"""Distributed tensors and what is built on them: tensor, sequence and context parallel; pipelines; functional collectives."""
+"""Distributed tensors and what is built on them: parallel layers, pipelines, functional collectives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parallel(place: Place) -> Blocks:
 
 @CASES.compared
 def tensor_parallel(place: Place) -> Tensors:
-    # The batches of all ranks are the same. PyTorch refuses lists of distributed and plain tensors, which foreach makes.
+    # The batches of all ranks are the same. PyTorch refuses lists of distributed and plain tensors, as foreach has.
     return train(parallel(place), place.device, 0, foreach=False)
 
 

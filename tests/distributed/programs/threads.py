@@ -37,7 +37,7 @@ def together(*functions: Callable[[], None]) -> None:
 def exchange(places: Places, stream: torch.Stream | None) -> None:
     """One thread sends and one receives, in one group, on one stream.
 
-    A rank's message is sent before the rank waits for that of the other, as on any device: else both streams would wait.
+    A rank sends its message before it waits for the other's, as on any device: else both streams would wait.
     """
     other, group = (places.tb.rank + 1) % 2, places.tb.group
     sent = [threading.Event() for _ in range(ROUNDS)]
@@ -66,7 +66,7 @@ def exchange(places: Places, stream: torch.Stream | None) -> None:
     torch.accelerator.synchronize()
     wrong = [turn for turn, x in enumerate(received) if not bool((x.cpu() == turn).all())]
     assert len(received) == ROUNDS, len(received)
-    assert not wrong, f"wrong in turns {wrong[:10]}"
+    assert not wrong, f"wrong at {wrong[:10]}"
 
 
 @CASES
