@@ -9,6 +9,7 @@
 
 #include "components.h"
 #include "profiler/activities.h"
+#include "tb/torch_versions.h"
 
 namespace tb::backend {
 namespace {
@@ -38,8 +39,7 @@ public:
     recording_.stop();
     status_ = libkineto::TraceStatus::PROCESSING;
   }
-  // Pauses and goes on, as torch.profiler's toggle_collection_dynamic asks. It overrides a function that not every
-  // supported version of PyTorch has.
+  // Pauses and goes on, as torch.profiler's toggle_collection_dynamic asks.
   virtual void toggleCollectionDynamic(bool on) {
     if (on)
       recording_.start();
@@ -116,6 +116,8 @@ private:
   StreamRows streams_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
 };
+
+static_assert(ToggleAgrees<libkineto::IActivityProfilerSession>);
 
 class Profiler final : public libkineto::IActivityProfiler {
 public:
