@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import pathlib
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +53,7 @@ class CaseRuns:
     def __init__(self, chosen: list[Chosen], folder: pathlib.Path, env: Mapping[str, str], seconds: float) -> None:
         self.chosen, self.folder, self.env, self.seconds = chosen, folder, env, seconds
         self.outcomes: dict[Chosen, Outcome] = {}
-        self.ends: dict[tuple[str, int], list[Run]] = defaultdict(list)
+        self.ends: list[Run] = []
 
     def __call__(self, case: Chosen) -> list[Any]:
         """The values that the case returned, one of each rank."""
@@ -73,7 +72,6 @@ class CaseRuns:
             arguments = ["--results", str(folder), *(case.name for case in waiting)]
             module = f"distributed.programs.{program}"
             ran = run_ranks(module, ranks, arguments, folder, seconds=self.seconds, env=self.env)
-            self.ends[program, ranks].append(ran)
             written = [read_lines(folder / f"results.{rank}") for rank in range(ranks)]
             none = {"error": "not reached"}
             failed = False
@@ -82,6 +80,8 @@ class CaseRuns:
                 outcome = Outcome(ran, tuple(lines.get(case.name, none) for lines in written))
                 self.outcomes[case] = outcome
                 failed = any("error" in line for line in outcome.lines)
+            if not failed:
+                self.ends.append(ran)
             turns += 1
             if turns == FAILURES:
                 given_up = {"error": f"not run: {FAILURES} cases of the program failed before"}
@@ -104,5 +104,5 @@ def case_runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     env, seconds = getattr(request.module, "ENV", {}), getattr(request.module, "SECONDS", 120)
     runs = CaseRuns(chosen, tmp_path_factory.mktemp("ranks"), env, seconds)
     yield runs
-    for ends in runs.ends.values():
-        ends[-1].check()
+    for run in runs.ends:
+        run.check()

@@ -1,4 +1,4 @@
-"""What a rank is told when another one ends or stays away, and that nothing hangs or stays behind."""
+"""What a rank gets to know when another one ends or stays away, and that nothing hangs or stays behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def observed(run: Run) -> list[dict[str, Any]]:
 
 def check_text(kind: str, text: str, saw: dict[str, Any]) -> None:
     """Which call failed, of which group and rank, and where the program made it."""
-    assert kind == ERROR, f"{saw['call']}: {kind}: {text}"
+    assert kind == ERROR, f"{kind}: {text}: {saw}"
     assert re.search(rf"\(call \d+ of process group '{saw['group']}', rank 0 of 2", text), text
     place = re.search(r"failing\.py:(\d+)|failing\.py\", line (\d+)", text)
     assert place, text

@@ -16,6 +16,7 @@ def main() -> None:
         os._exit(3)
     dist.init_process_group("tbccl", timeout=datetime.timedelta(seconds=4 if way == "in_init" else 60))
     x = torch.ones(1000, device="tb")
+    x * 2  # a kernel's first call waits for the stream
     for _ in range(5):
         dist.all_reduce(x)
     if way == "pending":

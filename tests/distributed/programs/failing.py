@@ -1,4 +1,4 @@
-"""One rank observes how the others fail: `failing SECONDS FIRST dies|away`. A pair of ranks is a group, and a place of failure.
+"""One rank observes how the others fail: `failing SECONDS FIRST dies|away`. A pair of ranks is a group of its own.
 
 The others end in the middle of a program, or stay away from a call. Rank 0 prints what it saw, a line of JSON each.
 """
@@ -77,6 +77,13 @@ def attempt(call: Callable[[], object]) -> tuple[str, str, float]:
     return kind, text, time.perf_counter() - begin
 
 
+def warm_up_with(other: int, groups: list[dist.ProcessGroup]) -> X:
+    """Rank 0's part. The other rank waits in the store: in the call it would run into the group's time-out."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"warm up {other} {store.add(f'warmed up {other}', 1)}", "now")
+    return warm_up(groups[other])
+
+
 def warm_up(group: dist.ProcessGroup) -> X:
     """A call that works, and the first calls of kernels, which wait and would raise an earlier call's failure."""
     x = torch.ones(1000, device="tb")
@@ -90,8 +97,9 @@ def warm_up(group: dist.ProcessGroup) -> X:
 def observe(turn: int, name: str, other: int, groups: list[dist.ProcessGroup]) -> dict[str, Any]:
     """One failure: at which call it is raised, in which words, and what works afterwards."""
     wait = list(WAITS)[turn % len(WAITS)]
-    group, x = groups[other], warm_up(groups[other])
-    dist.distributed_c10d._get_default_store().set(f"fail {other}", "now")
+    store = dist.distributed_c10d._get_default_store()
+    group, x = groups[other], warm_up_with(other, groups)
+    store.set(f"fail {other}", "now")
     time.sleep(0.3)
     begin = time.perf_counter()
     saw: dict[str, Any] = {"call": name, "wait": wait, "group": group.group_name, "rank": 0}
@@ -112,7 +120,7 @@ def observe(turn: int, name: str, other: int, groups: list[dist.ProcessGroup]) -
 
     saw["next call"] = attempt(call_again)
     if other + 1 < len(groups):  # a pair that is still whole
-        saw["other group"] = float(warm_up(groups[other + 1])[0])
+        saw["other group"] = float(warm_up_with(other + 1, groups)[0])
     return saw
 
 
@@ -134,7 +142,8 @@ def main() -> None:
     assert dist.group.WORLD is not None
     groups = [dist.group.WORLD, *(dist.new_group([0, other], timeout=limit) for other in range(1, size))]
     if rank:
-        for _ in range(2 if rank > 1 else 1):  # rank 0 also uses the group after a failed one
+        for turn in range(2 if rank > 1 else 1):  # rank 0 also uses the group after a failed one
+            store.wait([f"warm up {rank} {turn + 1}"])
             warm_up(groups[rank])
         fail(rank, stays_away, store)
     names = list(CALLS)

@@ -16,6 +16,7 @@ def install() -> None:
     """Makes the changes. Called once, at import."""
     _serve_the_usual_backends()
     _complete_the_class_of_backends()
+    _let_the_default_group_split()
     if not hasattr(distributed_c10d, "_get_default_backend_type_for_backend_config"):
         _choose_the_default_backend()
 
@@ -53,7 +54,9 @@ class _FreshOptions:
     """What split_group copies and hands to C++. The copy is of gloo's options, which cannot be copied themselves."""
 
     def __deepcopy__(self, memo: object) -> object:
-        return dist.ProcessGroupGloo._Options()
+        options = dist.ProcessGroupGloo._Options()
+        options._devices = [dist.ProcessGroupGloo.create_default_device()]
+        return options
 
 
 def _complete_the_class_of_backends() -> None:
@@ -67,6 +70,25 @@ def _complete_the_class_of_backends() -> None:
     if not hasattr(backend, "perform_nocolor_split"):
         # For ranks outside of a new group, once the default group is bound to a device. Gloo needs nothing of them.
         backend.perform_nocolor_split = lambda self, device: None
+
+
+def _let_the_default_group_split() -> None:
+    """Gives gloo the ranks of the default group, which it looks up when the group is split and which only others have.
+
+    It ends the process where they are missing.
+    """
+    group: Any = dist.ProcessGroup
+    stock = group.split_group
+
+    @functools.wraps(stock)
+    def split_group(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        for device in self._device_types:
+            backend: Any = self._get_backend(device)
+            if isinstance(backend, dist.ProcessGroupGloo) and not backend.options.global_ranks_in_group:
+                backend.options.global_ranks_in_group = list(range(self.size()))
+        return stock(self, *arguments, **keywords)
+
+    group.split_group = split_group
 
 
 def _choose_the_default_backend() -> None:
