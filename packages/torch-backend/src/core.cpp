@@ -9,7 +9,6 @@
 
 #include "components.h"
 #include "generator.h"
-#include "profiler/profiler.h"
 #include "registration.h"
 
 namespace nb = nanobind;

@@ -11,6 +11,8 @@ void register_graph();            // graph.cpp
 void register_hooks();            // hooks.cpp
 void register_shallow_copy();     // shallow_copy.cpp
 void register_first_use();        // first_use.cpp
+void register_kineto_profiler();  // profiler/kineto.cpp
+void register_profiler_stubs();   // profiler/stubs.cpp
 
 // Takes back what register_first_use() registered: from now on PrivateUse1 has kernels of its own.
 void unregister_first_use();

@@ -41,4 +41,10 @@ concept PhiloxStateAgrees = !requires { &GeneratorImpl::philox_state; } ||
                             std::is_same_v<decltype(&GeneratorImpl::philox_state),
                                            void (GeneratorImpl::*)(uint64_t, at::Tensor &, at::Tensor &, at::Tensor &)>;
 
+// Whether a subclass of libkineto::IActivityProfilerSession that declares toggleCollectionDynamic(bool) overrides it. It is
+// declared without `override`, because it is new in 2.14.
+template <class Session>
+concept ToggleAgrees = !requires { &Session::toggleCollectionDynamic; } ||
+                       std::is_same_v<decltype(&Session::toggleCollectionDynamic), void (Session::*)(bool)>;
+
 } // namespace tb

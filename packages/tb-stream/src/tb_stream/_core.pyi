@@ -182,15 +182,16 @@ class Graph:
         """
         Number of its memory pool. Captures of one pool share memory.
         """
+class _Timeline:
+    def __init__(self) -> None:
+        ...
+    def stop(self) -> bytes:
+        ...
 def _connect() -> None:
     """
     Take tb-device's table. Called once, by the package.
     """
 def _is_capturing(stream: typing.Any | None) -> bool:
-    ...
-def _start_trace() -> None:
-    ...
-def _stop_trace() -> bytes:
     ...
 def current_stream(device: int | None = None) -> Stream:
     """

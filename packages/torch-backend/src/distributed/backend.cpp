@@ -90,7 +90,7 @@ Backend::WorkPointer Backend::submit(const Operation &operation, EngineTensors &
   const tb_status idle = runtime.driver->stream_query(runtime.self, stream);
   if (idle != TB_OK && idle != TB_NOT_READY) check(idle, operation.name, device, Failed::work); // of earlier work
   if (idle == TB_NOT_READY && runtime.closures) {
-    // The place in the stream comes before the place in the order. So whatever threads do, no start lies behind a wait for
+    // The place in the stream comes before the place in the order. So whatever threads do, no start comes after a wait for
     // a later call; and nothing waits for room in the stream's queue with a lock in its hand.
     Reservation<Start> reservation(stream, operation.start);
     collective = order_->add(operation, std::move(call), device);

@@ -19,7 +19,7 @@ public:
   c10::intrusive_ptr<Options> getBackendOptions() override { return engine().getBackendOptions(); }
   void setTimeout(std::chrono::milliseconds timeout) override { engine().setTimeout(timeout); }
   void setGroupUid(const std::string &name) override;
-  // All ranks make the same calls, so they count alike.
+  // All ranks make the same calls, so their counts are equal.
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return order_->number(); }
   c10d::ErrorType getError() override;

@@ -41,7 +41,7 @@ int64_t steady_nanoseconds() {
 }
 
 constexpr const char *what_to_do = " The results of this call, and of later calls of the group, are not valid. Destroy "
-                                   "the group, or start the ranks anew, "
+                                   "the group, or start the ranks again, "
                                    "as torchrun --max-restarts does.";
 
 } // namespace
@@ -105,7 +105,7 @@ void Collective::start(c10d::Backend &engine) {
   {
     std::lock_guard lock(mutex_);
     engine_work_ = work;
-    told_by_future_ = future != nullptr;
+    future_reports_ = future != nullptr;
     refusal_ = refusal;
     started_ = true;
     changed_.notify_all();
@@ -148,7 +148,7 @@ void Collective::abort() {
   {
     std::lock_guard lock(mutex_);
     if (done_) return;
-    if (!told_by_future_) work = engine_work_;
+    if (!future_reports_) work = engine_work_;
   }
   if (work) {
     try {
@@ -168,13 +168,13 @@ bool Collective::wait(std::chrono::milliseconds limit) {
     return true;
   };
   if (!wait_for([&] { return started_; })) return false;
-  if (!done_ && !told_by_future_ && !asking_) { // one thread asks the engine for all
+  if (!done_ && !future_reports_ && !asking_) { // one thread asks the engine for all
     asking_ = true;
     const auto work = engine_work_;
     lock.unlock();
     std::string reason;
     try {
-      work->wait(limit);
+      if (!work->wait(limit)) reason = "the engine has given it up";
     } catch (...) {
       reason = text_of(std::current_exception());
     }
@@ -238,7 +238,7 @@ std::shared_ptr<Collective> CallOrder::add(const Operation &operation, Collectiv
   const std::string failure = group_->failure();
   TORCH_CHECK_WITH(DistBackendError, failure.empty(), group_->describe(operation, number_ + 1),
                    " was not started, because the group has failed before: ", failure,
-                   "\nDestroy the group, or start the ranks anew, as torchrun --max-restarts does.");
+                   "\nDestroy the group, or start the ranks again, as torchrun --max-restarts does.");
   while (!running_.empty() && running_.front()->done()) running_.pop_front();
   auto collective = std::make_shared<Collective>(operation, std::move(call), group_, ++number_, device);
   waiting_.push_back({collective});

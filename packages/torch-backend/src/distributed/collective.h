@@ -70,7 +70,7 @@ private:
   std::condition_variable changed_;
   bool started_ = false, done_ = false;
   bool asking_ = false; // a thread waits for the engine's work, which has no Future: sends and receives of gloo
-  bool told_by_future_ = false;
+  bool future_reports_ = false;
   std::string failure_;
   std::exception_ptr refusal_;
   c10::intrusive_ptr<c10d::Work> engine_work_;

@@ -63,7 +63,7 @@ at::Tensor EngineTensors::of(const at::Tensor &tensor, Use use) {
                     tensor.device(), ": move them to one device");
   const bool as_bytes = operation_.only_moves && !engine_computes(tensor.scalar_type());
   if (!runtime.host_accessible) return pinned_copy(tensor, use, as_bytes);
-  if (!tensor.is_contiguous()) { // gloo takes as many elements as there are from where the first lies
+  if (!tensor.is_contiguous()) { // gloo takes as many elements as there are from where the first one is
     const at::Tensor dense =
         use == Use::write ? at::empty_like(tensor, at::MemoryFormat::Contiguous) : tensor.contiguous();
     if (use != Use::read) copies_.push_back({tensor, dense, nullptr});

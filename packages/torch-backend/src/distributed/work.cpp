@@ -80,7 +80,7 @@ bool StreamWork::wait(std::chrono::milliseconds limit) {
 }
 
 void StreamWork::synchronize() {
-  if (future_) return future_->waitAndThrow(); // its event lies behind the call and the way back of staged results
+  if (future_) return future_->waitAndThrow(); // its event comes after the call and the way back of staged results
   if (collective_->done()) {
     collective_->throw_failure();
     bring_results_back();
@@ -117,7 +117,7 @@ c10::intrusive_ptr<c10::ivalue::Future> StreamWork::getFuture() {
   auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
                                                          std::vector<c10::Device>{make_device(device_)});
   try {
-    // The Future's event lies behind what its stream waits for, so no stream of the program may wait here.
+    // The Future's event comes after what its stream waits for, so no stream of the program may wait here.
     const CurrentStream side(device_, order_->side_stream(device_, CallOrder::Side::futures));
     synchronize();
     future->markCompleted(c10::IValue(results_));

@@ -1,5 +1,5 @@
 // kineto.cpp -- tb in torch.profiler: a child of Kineto's profiler.
-#include "profiler/profiler.h"
+#include "registration.h"
 
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
 
@@ -9,6 +9,7 @@
 
 #include "components.h"
 #include "profiler/activities.h"
+#include "tb/torch_versions.h"
 
 namespace tb::backend {
 namespace {
@@ -38,7 +39,7 @@ public:
     recording_.stop();
     status_ = libkineto::TraceStatus::PROCESSING;
   }
-  // Pauses and goes on, as torch.profiler's toggle_collection_dynamic asks. Since 2.14 it overrides.
+  // Pauses and goes on, as torch.profiler's toggle_collection_dynamic asks.
   virtual void toggleCollectionDynamic(bool on) {
     if (on)
       recording_.start();
@@ -115,6 +116,8 @@ private:
   StreamRows streams_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
 };
+
+static_assert(ToggleAgrees<libkineto::IActivityProfilerSession>);
 
 class Profiler final : public libkineto::IActivityProfiler {
 public:

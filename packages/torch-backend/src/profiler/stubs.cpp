@@ -1,6 +1,6 @@
 // stubs.cpp -- the events of the older profiler (torch.autograd.profiler.profile with use_kineto=False): one before and
 // one behind each operator.
-#include "profiler/profiler.h"
+#include "registration.h"
 
 #include <torch/csrc/profiler/stubs/base.h>
 

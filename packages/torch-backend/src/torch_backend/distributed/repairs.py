@@ -1,7 +1,4 @@
-"""What torch.distributed needs for a backend that comes from outside.
-
-Each function names the version of PyTorch in which it is not needed any more, if that is known.
-"""
+"""What torch.distributed needs for a backend that comes from outside. What a version of PyTorch has is left as it is."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ class _FreshOptions:
 def _complete_the_class_of_backends() -> None:
     """Adds what split_group and new_group ask of each backend that can split, and what only NCCL's class has.
 
-    `options` is in the class of all backends since 2.14.
+    Later versions of PyTorch have `options` in the class of all backends.
     """
     backend: Any = torch._C._distributed_c10d.Backend
     if not hasattr(backend, "options"):
@@ -95,9 +92,9 @@ def _let_the_default_group_split() -> None:
 
 
 def _choose_the_default_backend() -> None:
-    """Makes ours the default backend of a group with one for the CPU, as NCCL is. Not needed since 2.14.
+    """Makes ours the default backend of a group with one for the CPU, as NCCL is.
 
-    2.13 compares the name of a backend in capital letters with the name itself, and takes gloo, or none. DDP asks for the
+    PyTorch compares the name of a backend in capital letters with the name itself, and takes gloo, or none. DDP asks for the
     default backend.
     """
     group: Any = dist.ProcessGroup
