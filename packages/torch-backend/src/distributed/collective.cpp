@@ -4,6 +4,8 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/StringUtil.h>
 
+#include <stdexcept>
+
 namespace tb::distributed {
 namespace {
 
@@ -24,14 +26,18 @@ std::vector<std::weak_ptr<CallOrder>> &orders() {
   static auto &all = *new std::vector<std::weak_ptr<CallOrder>>;
   return all;
 }
-void abort_all(void *) {
-  std::vector<std::weak_ptr<CallOrder>> all;
-  {
-    std::lock_guard lock(orders_mutex);
-    all.swap(orders());
+
+// Whether the engine refused the arguments, before it sent anything. Its failures of the network have other types.
+bool is_refusal(const std::exception_ptr &thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const c10::Error &) {
+    return true;
+  } catch (const std::invalid_argument &) {
+    return true;
+  } catch (...) {
+    return false;
   }
-  for (const auto &each : all)
-    if (const auto order = each.lock()) order->abort("the process is ending");
 }
 
 // The clock of records.
@@ -92,7 +98,7 @@ void Collective::start(c10d::Backend &engine) {
   }
   c10::intrusive_ptr<c10d::Work> work;
   c10::intrusive_ptr<c10::ivalue::Future> future;
-  std::exception_ptr refusal;
+  std::exception_ptr thrown;
   try {
     work = call(engine);
     try {
@@ -100,17 +106,17 @@ void Collective::start(c10d::Backend &engine) {
     } catch (const std::exception &) { // sends and receives have none
     }
   } catch (...) {
-    refusal = std::current_exception();
+    thrown = std::current_exception();
   }
   {
     std::lock_guard lock(mutex_);
     engine_work_ = work;
     future_reports_ = future != nullptr;
-    refusal_ = refusal;
+    if (thrown && is_refusal(thrown)) refusal_ = thrown;
     started_ = true;
     changed_.notify_all();
   }
-  if (refusal) return finish(text_of(refusal));
+  if (thrown) return finish(text_of(thrown));
   if (future)
     future->addCallback([self = shared_from_this()](c10::ivalue::Future &done) {
       self->finish(done.hasError() ? text_of(done.exception_ptr()) : "");
@@ -131,7 +137,7 @@ void Collective::finish(const std::string &reason) {
   if (record_.begin) runtime.stream.record_run(&record_);
   if (!reason.empty()) {
     failure_ = c10::str(group_->describe(operation_, number_), " failed: ", reason);
-    // The engine refused the arguments before it sent anything: the next call is as good as any.
+    // After a refusal the next call is as good as any.
     if (!refusal_) {
       group_->set_failure(failure_);
       failure_ += what_to_do;
@@ -231,15 +237,12 @@ std::shared_ptr<CallOrder> CallOrder::make(c10::intrusive_ptr<c10d::Backend> eng
 }
 
 std::shared_ptr<Collective> CallOrder::add(const Operation &operation, Collective::Call call, int32_t device) {
-  // After the driver has opened, so that this runs before it closes.
-  static const tb_status registered = runtime.device.on_shutdown(&abort_all, nullptr);
-  check(registered, "on_shutdown");
   std::lock_guard lock(mutex_);
   const std::string failure = group_->failure();
   TORCH_CHECK_WITH(DistBackendError, failure.empty(), group_->describe(operation, number_ + 1),
                    " was not started, because the group has failed before: ", failure,
                    "\nDestroy the group, or start the ranks again, as torchrun --max-restarts does.");
-  while (!running_.empty() && running_.front()->done()) running_.pop_front();
+  std::erase_if(running_, [](const auto &each) { return each->done(); });
   auto collective = std::make_shared<Collective>(operation, std::move(call), group_, ++number_, device);
   waiting_.push_back({collective});
   return collective;
@@ -260,15 +263,34 @@ void CallOrder::ready(const Collective &collective) {
   }
 }
 
-void CallOrder::abort(const std::string &reason) {
-  std::deque<std::shared_ptr<Collective>> all;
+void CallOrder::end_all(std::chrono::milliseconds limit) {
+  std::vector<std::weak_ptr<CallOrder>> all;
   {
-    std::lock_guard lock(mutex_);
-    group_->set_failure(reason);
-    for (Entry &entry : waiting_) all.push_back(entry.collective);
-    for (auto &collective : running_) all.push_back(collective);
+    std::lock_guard lock(orders_mutex);
+    all.swap(orders());
   }
-  for (auto &collective : all) collective->abort();
+  const auto until = std::chrono::steady_clock::now() + limit;
+  for (const auto &each : all) {
+    const auto order = each.lock();
+    if (!order) continue;
+    for (const auto &collective : order->pending()) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      if (left.count() > 0) collective->wait(left);
+    }
+    order->abort("the process is ending");
+  }
+}
+
+std::vector<std::shared_ptr<Collective>> CallOrder::pending() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Collective>> out(running_.begin(), running_.end());
+  for (const Entry &entry : waiting_) out.push_back(entry.collective);
+  return out;
+}
+
+void CallOrder::abort(const std::string &reason) {
+  group_->set_failure(reason);
+  for (const auto &collective : pending()) collective->abort();
 }
 
 uint64_t CallOrder::number() {

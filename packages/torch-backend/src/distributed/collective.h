@@ -42,7 +42,7 @@ public:
 
   // Hands the call to the engine. What the engine throws is kept. Never throws.
   void start(c10d::Backend &engine);
-  // What the engine threw at the call itself, before anything was sent; nullptr for nothing.
+  // What the engine threw if it refused the arguments, before anything was sent; nullptr for nothing.
   std::exception_ptr refusal();
   void fail(const std::string &reason);
   void abort(); // also ends a pending send or receive of the engine
@@ -79,7 +79,6 @@ private:
 // The calls of one process group in the program's order.
 class CallOrder {
 public:
-  // All orders are aborted before the driver closes, which would wait for a receive that never ends.
   static std::shared_ptr<CallOrder> make(c10::intrusive_ptr<c10d::Backend> engine);
 
   // Takes the next place. Throws DistBackendError once the group has failed or was aborted.
@@ -87,6 +86,9 @@ public:
   // The call's tensors are ready: starts it, and those behind it that are ready, as soon as all before it have started.
   void ready(const Collective &collective);
   void abort(const std::string &reason);
+  // At the end of the process, before tb-device waits for all streams: waits for the pending calls of all groups, which
+  // peers may need, and aborts those that are not done within the limit, such as a receive that nobody sends to.
+  static void end_all(std::chrono::milliseconds limit);
 
   c10d::Backend &engine() { return *engine_; }
   Group &group() { return *group_; }
@@ -97,6 +99,7 @@ public:
 
 private:
   explicit CallOrder(c10::intrusive_ptr<c10d::Backend> engine);
+  std::vector<std::shared_ptr<Collective>> pending(); // the calls that are not known to be done
   struct Entry {
     std::shared_ptr<Collective> collective;
     bool ready = false;

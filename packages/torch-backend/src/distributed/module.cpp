@@ -47,6 +47,10 @@ NB_MODULE(_distributed, m) {
   m.def("_record_call_sites", &record_call_sites, nb::arg("offsets"),
         "Lets failures name the line of the call. `offsets`: what tb_ops._frames.find() returns.");
   m.def(
+      "_end", [](int64_t milliseconds) { CallOrder::end_all(std::chrono::milliseconds(milliseconds)); },
+      nb::arg("milliseconds"), nb::call_guard<nb::gil_scoped_release>(),
+      "Waits for the pending calls of all groups, and gives up those that are not done in time.");
+  m.def(
       "_wait_on_host", [](bool on_host) { host_waits = on_host; }, nb::arg("on_host"),
       "Whether Work.wait() blocks the calling thread, and raises the call's failure, instead of the current stream.");
 }

@@ -7,6 +7,7 @@ do the backends "tbccl", "cpu:gloo,tb:tbccl" and plain "gloo".
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 NAME = "tbccl"
 
 _WAIT = "TB_DISTRIBUTED_WAIT"
+_SECONDS_AT_EXIT = 5  # for calls that are pending at the end of the process
 
 
 def register() -> None:
@@ -68,4 +70,5 @@ def _load() -> None:
     offsets = _frames.find()
     if offsets is not None:
         extension._record_call_sites(offsets)
+    atexit.register(extension._end, _SECONDS_AT_EXIT * 1000)  # before tb_device's, which waits for all streams
     _loaded = True
