@@ -33,7 +33,7 @@ def main(file: str) -> int:
         problems.append(f"{busy} us of {whole} us are computation")
     if set(idle["stream"]) != STREAMS:
         problems.append(f"idle time is known of the streams {sorted(set(idle['stream']))}, not of {sorted(STREAMS)}")
-    if "training" not in set(ranges["name"]):
+    if ranges is None or "training" not in set(ranges["name"]):
         problems.append("the range of record_function is missing")
     for problem in problems:
         print(f"{file}: {problem}", file=sys.stderr)
