@@ -22,7 +22,7 @@ from building.archives import check_archive  # noqa: E402
 from building.environments import Environment  # noqa: E402
 from building.packages import Package  # noqa: E402
 from building.schemas import installed_schema_folder, schema_folder  # noqa: E402
-from building.sessions import benchmarks, clients, drift, pythons, release, sanitizers, torches  # noqa: E402, F401 - importing them defines their sessions
+from building.sessions import benchmarks, clients, drift, pythons, release, sanitizers, torches, traces  # noqa: E402, F401 - importing them defines their sessions
 from building.testing import (  # noqa: E402
     PACKAGES,
     PYTEST,

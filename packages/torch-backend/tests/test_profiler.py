@@ -276,3 +276,22 @@ def test_a_failure_of_the_work_is_raised_and_the_profiler_stays_usable() -> None
     with profile(activities=list(BOTH)) as made:
         x.add_(1)
     assert names(made) == ["aten::add_"]
+
+
+def test_a_failure_that_only_the_profiler_waits_for_is_written_to_stderr(script: Script) -> None:
+    """torch.profiler waits for the current device by itself; tb's part of it waits for the others."""
+    done = script(
+        """
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+    x, index = torch.ones(3, device="tb:1"), torch.tensor([7], device="tb:1")
+    x.index_select(0, torch.tensor([1], device="tb:1")).tolist()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]):
+        x.index_select(0, index)
+    print(x.sum().item())
+    """,
+        TB_CPU_DEVICES="2",
+    )
+    assert "The profiler waited for tb:1 at its end, and work there had failed: " in done.stderr
+    assert "index_select" in done.stderr
+    assert done.stdout.strip() == "3.0"

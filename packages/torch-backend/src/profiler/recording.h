@@ -18,7 +18,8 @@ public:
   // Goes on with the recording. Throws if the process is ending.
   void start();
   // Ends or pauses it, when all that was queued has run. A failure of that work is reported as a warning, and not
-  // raised, since the caller is PyTorch's profiler in the middle of its own end.
+  // raised, since the caller is PyTorch's profiler in the middle of its own end. PyTorch has waited for the current device
+  // before, where failures are raised.
   void stop();
 
   // In the order of the calls. Times are those of the steady clock.
