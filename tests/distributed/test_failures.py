@@ -36,11 +36,11 @@ def check_text(kind: str, text: str, saw: dict[str, Any]) -> None:
 
 
 def check_seen(saw: dict[str, Any], where: str) -> None:
-    other = {"at the work's wait": "at the host's wait", "at the host's wait": "at the work's wait"}[where]
+    """Where the failure is raised, once, and what works afterwards."""
+    if where == "at the host's wait" and saw["at the work's wait"][0]:
+        where = "at the work's wait"  # what is known already may be raised before
+        assert saw["at the host's wait"][0] == "", f"the failure is raised twice: {saw}"
     check_text(*saw[where][:2], saw)
-    if where == "at the host's wait":
-        assert saw[other][0] == "", f"it waited on the host: {saw[other]}"
-        assert saw["at the work's wait"][2] < 1.0, "the calling thread waited"
     assert saw["again"][0] == "", f"the failure is raised twice: {saw['again']}"
     assert saw["kernels"][0] == "", f"kernels do not work any more: {saw['kernels']}"
     check = saw["next call"]
@@ -78,6 +78,7 @@ def test_a_call_that_a_rank_does_not_make_times_out(tmp_path: pathlib.Path) -> N
     assert [saw["call"] for saw in everything] == ["all_reduce", "broadcast", "recv"], run.text
     for saw in everything:
         check_seen(saw, "at the host's wait")
+        assert saw["at the work's wait"][2] < LIMIT / 2, "the calling thread waited"
         assert LIMIT - 0.5 < saw["seconds"] < LIMIT + 5, saw
 
 
