@@ -79,12 +79,12 @@ def everywhere(arguments: dict[str, Any], _: None) -> dict[str, Any]:
     with default_group(**arguments):
         found = {"default": use(), "new_group": use(dist.new_group())}
         found["new_group(gloo)"] = use(dist.new_group(backend="gloo"))
+        if "device_id" in arguments:  # PyTorch demands it for a split, and equally many groups on all ranks
+            found["split_group"] = use(dist.split_group(split_ranks=[list(range(SIZE))]))
         alone = dist.new_group([SIZE - 1])  # the other ranks take part in making it
         if RANK == SIZE - 1:
             found["new_group of one"] = use(alone)
         found["local group"] = use(dist.new_group([RANK], use_local_synchronization=True))
-        if "device_id" in arguments:  # PyTorch demands it for a split
-            found["split_group"] = use(dist.split_group(split_ranks=[list(range(SIZE))]))
         mesh = init_device_mesh("tb", (SIZE, 1), mesh_dim_names=("outer", "inner"))
         found["mesh"] = use(mesh["outer"].get_group())
         found["mesh of one"] = use(mesh["inner"].get_group())

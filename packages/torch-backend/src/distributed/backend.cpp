@@ -102,7 +102,6 @@ Backend::WorkPointer Backend::submit(const Operation &operation, EngineTensors &
     const at::ThreadLocalStateGuard guard(state_without_python());
     order_->ready(*collective);
     if (const std::exception_ptr refusal = collective->refusal()) std::rethrow_exception(refusal);
-    if (collective->done()) collective->throw_failure();
   }
   return c10::make_intrusive<StreamWork>(std::move(collective), order_, tensors, std::move(results));
 }
