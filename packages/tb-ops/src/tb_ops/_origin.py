@@ -124,7 +124,9 @@ _functions: dict[int, weakref.ref[FunctionType]] = {}
 
 
 def _internal(file: str) -> bool:
-    return ours(file) or file.startswith(_INTERNAL[:2]) or file.startswith("<frozen ")
+    # PyTorch's deprecated functions are wrapped by typing_extensions.
+    wraps = os.path.basename(file) == "typing_extensions.py"
+    return wraps or ours(file) or file.startswith(_INTERNAL[:2]) or file.startswith("<frozen ")
 
 
 def ours(file: str) -> bool:
