@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <cstring>
 #include <sstream>
 
@@ -24,7 +25,7 @@ uintptr_t load(uintptr_t address) {
 
 } // namespace
 
-PythonCallSite current_call_site() noexcept {
+PythonCallSite current_call_site(size_t further) noexcept {
   PythonCallSite found;
   if (!frames_known) return found;
   const auto state = reinterpret_cast<uintptr_t>(PyGILState_GetThisThreadState());
@@ -32,9 +33,10 @@ PythonCallSite current_call_site() noexcept {
   const FrameOffsets &at = frame_offsets;
   uintptr_t frame = load(state + static_cast<uintptr_t>(at.state));
   if (at.indirect >= 0) frame = load(frame + static_cast<uintptr_t>(at.indirect));
-  for (size_t i = 0; i < PythonCallSite::depth && frame; i++) {
-    found.frames[i] = {load(frame + static_cast<uintptr_t>(at.code)) & ~marks,
-                       load(frame + static_cast<uintptr_t>(at.instruction))};
+  for (size_t i = 0; i < PythonCallSite::depth + further && frame; i++) {
+    if (i >= PythonCallSite::depth) std::shift_left(found.frames.begin(), found.frames.end(), 1);
+    found.frames[std::min(i, PythonCallSite::depth - 1)] = {load(frame + static_cast<uintptr_t>(at.code)) & ~marks,
+                                                            load(frame + static_cast<uintptr_t>(at.instruction))};
     frame = load(frame + static_cast<uintptr_t>(at.previous));
   }
   return found;

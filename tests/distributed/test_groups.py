@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distributed.conftest import CaseRuns, Chosen
+from distributed.conftest import CaseRuns, Chosen, cases_of
 from distributed.programs.groups import WAYS
 
 ALONE = {"new_group of one", "local group", "mesh of one"}
@@ -48,7 +48,7 @@ def test_groups_tell_their_backends(case_runs: CaseRuns, case: Chosen) -> None:
         assert found["available"]
 
 
-@only("the_device_is_the_local_rank")
+@pytest.mark.parametrize("case", cases_of("untouched"))
 def test_a_mesh_gives_each_rank_its_device(case_runs: CaseRuns, case: Chosen) -> None:
     assert case_runs(case) == [[0, 0], [1, 1]]
 

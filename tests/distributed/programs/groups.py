@@ -112,13 +112,6 @@ def names_and_devices(_: Any) -> dict[str, Any]:
 
 
 @CASES
-def the_device_is_the_local_rank(_: Any) -> list[int]:
-    with default_group():
-        init_device_mesh("tb", (SIZE,))
-        return [torch.accelerator.current_device_index(), torch.ones(1, device="tb").device.index]
-
-
-@CASES
 def sequence_numbers(_: Any) -> list[int]:
     """Before and after three calls."""
     with default_group(backend="tbccl"):
