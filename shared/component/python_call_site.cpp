@@ -3,7 +3,6 @@
 
 #include <Python.h>
 
-#include <algorithm>
 #include <cstring>
 #include <sstream>
 
@@ -25,7 +24,7 @@ uintptr_t load(uintptr_t address) {
 
 } // namespace
 
-PythonCallSite current_call_site(size_t further) noexcept {
+PythonCallSite current_call_site(size_t skipped) noexcept {
   PythonCallSite found;
   if (!frames_known) return found;
   const auto state = reinterpret_cast<uintptr_t>(PyGILState_GetThisThreadState());
@@ -33,21 +32,22 @@ PythonCallSite current_call_site(size_t further) noexcept {
   const FrameOffsets &at = frame_offsets;
   uintptr_t frame = load(state + static_cast<uintptr_t>(at.state));
   if (at.indirect >= 0) frame = load(frame + static_cast<uintptr_t>(at.indirect));
-  for (size_t i = 0; i < PythonCallSite::depth + further && frame; i++) {
-    if (i >= PythonCallSite::depth) std::shift_left(found.frames.begin(), found.frames.end(), 1);
-    found.frames[std::min(i, PythonCallSite::depth - 1)] = {load(frame + static_cast<uintptr_t>(at.code)) & ~marks,
-                                                            load(frame + static_cast<uintptr_t>(at.instruction))};
+  for (; skipped && frame; skipped--) frame = load(frame + static_cast<uintptr_t>(at.previous));
+  for (size_t i = 0; i < PythonCallSite::depth && frame; i++) {
+    found.frames[i] = {load(frame + static_cast<uintptr_t>(at.code)) & ~marks,
+                       load(frame + static_cast<uintptr_t>(at.instruction))};
     frame = load(frame + static_cast<uintptr_t>(at.previous));
   }
   return found;
 }
 
-std::string encode_call_site(const PythonCallSite &site) {
+std::string encode_call_site(const PythonCallSite &site, const PythonCallSite &further) {
   if (!site.frames[0].code) return "";
   std::ostringstream text;
   text << call_site_opening << std::hex;
-  for (const PythonCallSite::Frame &frame : site.frames)
-    if (frame.code) text << frame.code << ' ' << frame.instruction << ' ';
+  for (const auto &frames : {site.frames, further.frames})
+    for (const PythonCallSite::Frame &frame : frames)
+      if (frame.code) text << frame.code << ' ' << frame.instruction << ' ';
   text << call_site_closing;
   return text.str();
 }

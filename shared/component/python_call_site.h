@@ -30,13 +30,14 @@ struct FrameOffsets {
 extern FrameOffsets frame_offsets;
 extern bool frames_known;
 
-// The calling thread's place. Empty on threads without Python code, such as autograd's. `further`: how many more frames are
-// looked at, for functions that PyTorch wraps several times; the innermost ones are then left out.
-PythonCallSite current_call_site(size_t further = 0) noexcept;
+// The calling thread's place, without the `skipped` innermost frames. Empty on threads without Python code, such as
+// autograd's.
+PythonCallSite current_call_site(size_t skipped = 0) noexcept;
 
 // What stands around a call site in a text. No operator's text has these.
 inline constexpr char call_site_opening[] = "\x02launched ", call_site_closing = '\x03';
 // The text that stands for a call site in an error until tb-ops decodes it, on a thread with Python's lock; "" for none.
-std::string encode_call_site(const PythonCallSite &site);
+// `further`: the frames outside of those of `site`, for functions that PyTorch wraps several times.
+std::string encode_call_site(const PythonCallSite &site, const PythonCallSite &further = {});
 
 } // namespace tb

@@ -46,9 +46,6 @@ int64_t steady_nanoseconds() {
       .count();
 }
 
-// The frames that PyTorch may put between the user's call and c10d, beside those that a call site has.
-constexpr size_t wrappers = 4;
-
 constexpr const char *what_to_do = " The results of this call, and of later calls of the group, are not valid. Destroy "
                                    "the group, or start the ranks again, "
                                    "as torchrun --max-restarts does.";
@@ -82,8 +79,8 @@ std::string Group::failure() const {
 
 Collective::Collective(const Operation &operation, Call call, std::shared_ptr<Group> group, uint64_t number,
                        int32_t device)
-    : operation_(operation), group_(std::move(group)), number_(number), device_(device),
-      site_(current_call_site(wrappers)), call_(std::move(call)) {
+    : operation_(operation), group_(std::move(group)), number_(number), device_(device), site_(current_call_site()),
+      outer_site_(current_call_site(PythonCallSite::depth)), call_(std::move(call)) {
   record_.struct_size = sizeof record_;
   record_.kind = TB_RECORD_COLLECTIVE;
   record_.name = operation.operator_name();
@@ -200,7 +197,7 @@ bool Collective::done() {
 
 std::string Collective::failure() {
   std::lock_guard lock(mutex_);
-  return failure_.empty() ? "" : encode_call_site(site_) + failure_;
+  return failure_.empty() ? "" : encode_call_site(site_, outer_site_) + failure_;
 }
 
 void Collective::throw_failure() {

@@ -63,7 +63,7 @@ private:
   const std::shared_ptr<Group> group_;
   const uint64_t number_;
   const int32_t device_;
-  const PythonCallSite site_;
+  const PythonCallSite site_, outer_site_;
   tb_record record_{}; // for timelines
   Call call_;          // holds the engine's tensors
   std::mutex mutex_;
