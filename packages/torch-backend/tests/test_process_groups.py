@@ -15,7 +15,9 @@ dist.destroy_process_group()
 """
 
 
-def run(script: Script, store: pathlib.Path, after: str, backend: str = "", before: str = "", fails: bool = False) -> str:
+def run(
+    script: Script, store: pathlib.Path, after: str, backend: str = "", before: str = "", fails: bool = False
+) -> str:
     chosen = f"{backend!r}, " if backend else ""
     done = script(START.format(store=store, after=after, backend=chosen, before=before), fails=fails)
     return (done.stderr if fails else done.stdout).strip()

@@ -1,8 +1,8 @@
 """Process groups of tb devices: the backend "tbccl" of torch.distributed.
 
 The backend has no transport of its own. An engine moves the bytes, which is gloo where the host can reach or copy the
-device's memory; the extension _distributed orders its work on tb's streams. `init_process_group()` takes it for tb, and so
-do the backends "tbccl", "cpu:gloo,tb:tbccl" and plain "gloo".
+device's memory; the extension _distributed orders its work on tb's streams. `init_process_group()` takes it for tb, and
+so do the backends "tbccl", "cpu:gloo,tb:tbccl" and plain "gloo".
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _load() -> None:
     where = os.environ.get(_WAIT, "stream")
     if where not in ("stream", "host"):
         raise ValueError(
-            f"{_WAIT}={where!r} is neither 'stream' (the current stream waits for a collective) nor 'host' (the calling "
-            f"thread does)"
+            f"{_WAIT}={where!r} is neither 'stream' (the current stream waits for a collective) nor 'host' (the "
+            f"calling thread does)"
         )
     extension: Any = importlib.import_module("torch_backend._distributed")
     from tb_ops import _frames

@@ -18,11 +18,11 @@ _made: collections.defaultdict[tuple[str, tuple[int, ...]], itertools.count[int]
 def gloo(options: Any) -> Any:
     """A process group with gloo for CPU tensors.
 
-    It is one of its own, beside the gloo that serves the group's CPU tensors: those calls begin at once, and calls with tb
-    tensors when a stream comes to them, so one engine for both would see another order of calls on each rank.
+    It is one of its own, beside the gloo that serves the group's CPU tensors: those calls begin at once, and calls with
+    tb tensors when a stream comes to them, so one engine for both would see another order of calls on each rank.
     """
-    # torchrun keeps its store when it starts the ranks again, and a program may make the same group again: gloo would connect
-    # to the addresses of those before. All ranks of a group have made it equally often.
+    # torchrun keeps its store when it starts the ranks again, and a program may make the same group again: gloo would
+    # connect to the addresses of those before. All ranks of a group have made it equally often.
     ranks = tuple(options.global_ranks_in_group or range(options.group_size))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = dist.PrefixStore(f"tb/{attempt}.{next(_made[options.group_id, ranks])}/", options.store)

@@ -1,4 +1,4 @@
-"""What torch.distributed needs for a backend that comes from outside. What a version of PyTorch has is left as it is."""
+"""What torch.distributed needs for a backend from outside. What a version of PyTorch has itself is left as it is."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def _let_the_default_group_split() -> None:
 def _choose_the_default_backend() -> None:
     """Makes ours the default backend of a group with one for the CPU, as NCCL is.
 
-    PyTorch compares the name of a backend in capital letters with the name itself, and takes gloo, or none. DDP asks for the
-    default backend.
+    PyTorch compares the name of a backend in capital letters with the name itself, and takes gloo, or none. DDP asks
+    for the default backend.
     """
     group: Any = dist.ProcessGroup
     stock, custom = group._register_backend, group.BackendType.CUSTOM
