@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import itertools
-import os
 from typing import Any
 
 import torch
@@ -21,11 +20,10 @@ def gloo(options: Any) -> Any:
     It is one of its own, beside the gloo that serves the group's CPU tensors: those calls begin at once, and calls with
     tb tensors when a stream comes to them, so one engine for both would see another order of calls on each rank.
     """
-    # torchrun keeps its store when it starts the ranks again, and a program may make the same group again: gloo would
-    # connect to the addresses of those before. All ranks of a group have made it equally often.
+    # A program may make the same group again, and gloo would connect to the addresses of the first. All ranks of a group
+    # have made it equally often.
     ranks = tuple(options.global_ranks_in_group or range(options.group_size))
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    store = dist.PrefixStore(f"tb/{attempt}.{next(_made[options.group_id, ranks])}/", options.store)
+    store = dist.PrefixStore(f"tb/{next(_made[options.group_id, ranks])}/", options.store)
     engine = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
     # A split of the group looks both up.
     engine.options.global_ranks_in_group = list(ranks)
