@@ -20,8 +20,8 @@ def gloo(options: Any) -> Any:
     It is one of its own, beside the gloo that serves the group's CPU tensors: those calls begin at once, and calls with
     tb tensors when a stream comes to them, so one engine for both would see another order of calls on each rank.
     """
-    # A program may make the same group again, and gloo would connect to the addresses of the first. All ranks of a group
-    # have made it equally often.
+    # A program may make the same group again, and gloo would connect to the addresses of the first. All ranks of a
+    # group have made it equally often.
     ranks = tuple(options.global_ranks_in_group or range(options.group_size))
     store = dist.PrefixStore(f"tb/{next(_made[options.group_id, ranks])}/", options.store)
     engine = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
