@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store, TCPStore
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch_backend.conformance.bits import bit_difference
 
@@ -116,12 +117,12 @@ def both_groups() -> Iterator[Places]:
     dist.destroy_process_group()
 
 
-def store() -> dist.Store:
+def store() -> Store:
     """The store of the run, whether there is a group or not."""
-    return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout=LIMIT * 2)
+    return TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout=LIMIT * 2)
 
 
-def agree(meeting: dist.Store, case: int, failed: bool) -> bool:
+def agree(meeting: Store, case: int, failed: bool) -> bool:
     """Whether the case failed on any rank."""
     meeting.set(f"case {case} of {os.environ['RANK']}", "failed" if failed else "passed")
     every = [f"case {case} of {rank}" for rank in range(int(os.environ["WORLD_SIZE"]))]

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 # Every process of a run inherits it. Those that leave their parents and sessions are found by it.
@@ -139,7 +139,7 @@ def run_ranks(
 
     The store is in this process, which saves torchrun's start and its search for a free port.
     """
-    store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    store = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     shared = environment(count, env or {})
     shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
     shared |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}

@@ -40,7 +40,8 @@ def check_seen(saw: dict[str, Any], where: str) -> None:
     if where == "at the host's wait" and saw["at the work's wait"][0]:
         where = "at the work's wait"  # what is known already may be raised before
         assert saw["at the host's wait"][0] == "", f"the failure is raised twice: {saw}"
-    check_text(*saw[where][:2], saw)
+    kind, text = saw[where][:2]
+    check_text(kind, text, saw)
     assert saw["again"][0] == "", f"the failure is raised twice: {saw['again']}"
     assert saw["kernels"][0] == "", f"kernels do not work any more: {saw['kernels']}"
     check = saw["next call"]

@@ -14,6 +14,7 @@ import pathlib
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -104,7 +105,7 @@ def compare_steps(name: str, rounds: int, gloo: dist.ProcessGroup) -> dict[str, 
         training.steps(5)
     count = agreed(max(3, int(BLOCK_SECONDS * 1e3 / timed(trainings["cpu"].step, 3, gloo))))
     trainings["tb"].steps(3)  # both have made the same number
-    calls: dict[str, Call] = {device: (lambda t=training: t.steps(count)) for device, training in trainings.items()}
+    calls: dict[str, Call] = {device: partial(training.steps, count) for device, training in trainings.items()}
     times = interleaved(calls, 1, rounds, gloo)
     losses = [training.steps(1) for training in trainings.values()]
     cpu, tb = ([time / count for time in times[device]] for device in ("cpu", "tb"))

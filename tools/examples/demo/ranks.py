@@ -61,8 +61,12 @@ def train(name: str, mesh: DeviceMesh, corpus: Corpus, settings: TrainingSetting
     trainer = Trainer(device, corpus, MODEL, settings, lambda model: WRAPPERS[name](model, mesh))
     if name == "tensor parallel":
         # PyTorch refuses lists of distributed and plain tensors, which foreach would make.
-        rates = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
-        trainer.optimizer = torch.optim.AdamW(trainer.model.parameters(), foreach=False, **rates)
+        trainer.optimizer = torch.optim.AdamW(
+            trainer.model.parameters(),
+            lr=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            foreach=False,
+        )
     else:
         seed = settings.seed + dist.get_rank()
         trainer.batches = Batches(corpus.train, settings.batch, MODEL.context, seed)

@@ -62,7 +62,8 @@ class Trainer:
 
     @property
     def tokens_per_step(self) -> int:
-        return self.settings.batch * self.model.settings.context
+        context: int = self.model.settings.context
+        return self.settings.batch * context
 
     def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Mean cross-entropy in nats per byte."""

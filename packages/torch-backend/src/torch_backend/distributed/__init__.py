@@ -30,7 +30,7 @@ def register() -> None:
         return
     from torch_backend.distributed import repairs
 
-    Backend.register_backend(NAME, _create, extended_api=True, devices=["tb"])  # type: ignore[no-untyped-call]
+    Backend.register_backend(NAME, _create, extended_api=True, devices=["tb"])
     repairs.install()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
 
 _made: collections.defaultdict[tuple[str, tuple[int, ...]], itertools.count[int]] = collections.defaultdict(
     itertools.count
@@ -23,7 +24,7 @@ def gloo(options: Any) -> Any:
     # A program may make the same group again, and gloo would connect to the addresses of the first. All ranks of a
     # group have made it equally often.
     ranks = tuple(options.global_ranks_in_group or range(options.group_size))
-    store = dist.PrefixStore(f"tb/{next(_made[options.group_id, ranks])}/", options.store)
+    store = PrefixStore(f"tb/{next(_made[options.group_id, ranks])}/", options.store)
     engine = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
     # A split of the group looks both up.
     engine.options.global_ranks_in_group = list(ranks)

@@ -28,7 +28,7 @@ def _serve_the_usual_backends() -> None:
     - "gloo": device_id binds a group to a device, and PyTorch then asks every group for that device.
     - "tbccl": CPU tensors, such as those of pickled objects, go to gloo.
     """
-    stock = distributed_c10d.BackendConfig.__init__
+    stock: Any = distributed_c10d.BackendConfig.__init__
 
     @functools.wraps(stock)
     def __init__(self: Any, backend: Any) -> None:
@@ -54,7 +54,8 @@ class _FreshOptions:
     """What split_group copies and hands to C++. The copy is of gloo's options, which cannot be copied themselves."""
 
     def __deepcopy__(self, memo: object) -> object:
-        options = dist.ProcessGroupGloo._Options()
+        gloo: Any = dist.ProcessGroupGloo
+        options = gloo._Options()
         options._devices = [dist.ProcessGroupGloo.create_default_device()]
         return options
 
