@@ -147,8 +147,6 @@ void Collective::finish(const std::string &reason) {
   changed_.notify_all();
 }
 
-void Collective::fail(const std::string &reason) { finish(reason); }
-
 void Collective::abort() {
   c10::intrusive_ptr<c10d::Work> work;
   {

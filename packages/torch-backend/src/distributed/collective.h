@@ -44,7 +44,6 @@ public:
   void start(c10d::Backend &engine);
   // What the engine threw if it refused the arguments, before anything was sent; nullptr for nothing.
   std::exception_ptr refusal();
-  void fail(const std::string &reason);
   void abort(); // also ends a pending send or receive of the engine
   // Waits on this thread, whatever streams do. false: it was not done within the limit. It throws nothing: see failure().
   bool wait(std::chrono::milliseconds limit = kNoTimeout);
