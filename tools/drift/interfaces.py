@@ -35,10 +35,11 @@ HEADERS = {
     "torch::lazy::TSComputation": "torch/csrc/lazy/ts_backend/ts_lowering_context.h",
     "torch::lazy::Node": "torch/csrc/lazy/core/ir.h",
     "torch::lazy::TsNode": "torch/csrc/lazy/ts_backend/ts_node.h",
-    # Not derived from yet: communication and profiling.
+    # Communication and profiling.
     "c10d::Backend": "torch/csrc/distributed/c10d/Backend.hpp",
     "c10d::Backend::Options": "torch/csrc/distributed/c10d/Backend.hpp",
     "c10d::Work": "torch/csrc/distributed/c10d/Work.hpp",
+    "c10d::Timer": "torch/csrc/distributed/c10d/reducer_timer.hpp",
     "torch::profiler::impl::ProfilerStubs": "torch/csrc/profiler/stubs/base.h",
     "libkineto::IActivityProfilerSession": "kineto/IActivityProfiler.h",
     "libkineto::IActivityProfiler": "kineto/IActivityProfiler.h",
