@@ -1,7 +1,8 @@
 """The documents are right: their Python examples run, and their links lead to files.
 
-Examples that need a GPU are fenced as `py` and are not run here. The text above them says what runs them. Those of
-READMEs say what they need besides their package. All of that is installed here; `nox -s release` installs only that.
+Examples that need a GPU, or torchrun, are fenced as `py` and are not run here. The text above them says what runs
+them. Those of READMEs say what they need besides their package. All of that is installed here; `nox -s release`
+installs only that.
 """
 
 from __future__ import annotations

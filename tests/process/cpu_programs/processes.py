@@ -89,7 +89,7 @@ def distributed_alone() -> None:
         x = torch.ones(2)
         dist.broadcast(x, 0)
         dist.barrier()
-        print(x, dist.get_backend_config(), dist.group.WORLD.bound_device_id if dist.group.WORLD else None)
+        print(x, dist.group.WORLD.bound_device_id if dist.group.WORLD else None)  # the backends name tb too
         dist.destroy_process_group()
 
 
