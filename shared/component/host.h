@@ -19,4 +19,11 @@ inline tb_status fail(tb_status status, int32_t device, const char *function, co
   return status;
 }
 
+// Takes an error of this thread, which is not reported.
+inline void drop_error() {
+  tb_error error{};
+  error.struct_size = sizeof error;
+  host.take_error(&error);
+}
+
 } // namespace tb

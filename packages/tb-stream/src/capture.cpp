@@ -96,12 +96,6 @@ tb_status open_graphs(int32_t device, const char *function, const Graphs **out) 
   return TB_OK;
 }
 
-void drop_error() {
-  tb_error error{};
-  error.struct_size = sizeof error;
-  host.take_error(&error);
-}
-
 void close_handles(const Graphs &graphs, tb_capture &capture) {
   if (capture.executable) graphs.api.graph_exec_destroy(graphs.driver.self, capture.executable);
   capture.executable = nullptr;

@@ -16,15 +16,9 @@ RecordedTable &recorded_table() {
   return *made;
 }
 
-void drop_recording_error() {
-  tb_error error{};
-  error.struct_size = sizeof error;
-  host.take_error(&error);
-}
-
 bool is_captured(tb_stream *stream) {
   bool active = false;
-  if (capture_is_active(stream, &active) != TB_OK) drop_recording_error();
+  if (capture_is_active(stream, &active) != TB_OK) drop_error();
   return active;
 }
 
@@ -45,7 +39,7 @@ tb_record *open_span(const tb_record &call) {
   };
   span->call_begin = 0;
   if (all.driver.stream_host_call(all.self, call.stream, begin, span.get()) == TB_OK) return span.release();
-  drop_recording_error();
+  drop_error();
   return nullptr;
 }
 
@@ -61,7 +55,7 @@ void close_span(tb_record *span, tb_stream *stream) {
     note_run(*run);
   };
   // If this fails, the first call may still be pending and use the record, which is therefore not freed.
-  if (all.driver.stream_host_call(all.self, stream, end, span) != TB_OK) drop_recording_error();
+  if (all.driver.stream_host_call(all.self, stream, end, span) != TB_OK) drop_error();
 }
 
 tb_record described(int32_t kind, const char *name, tb_stream *stream, uint64_t bytes = 0, int32_t copy_kind = 0) {

@@ -113,7 +113,7 @@ void *reserve_with_header(RecordedTable &all, tb_stream *stream, uint64_t size, 
   void *storage = nullptr;
   *status = all.driver.closure_reserve(all.self, stream, size + sizeof(Header), &storage);
   if (*status == TB_OUT_OF_RANGE) { // it may fit without
-    drop_recording_error();
+    drop_error();
     *status = TB_OK;
   }
   if (!storage) return nullptr;

@@ -37,8 +37,6 @@ RecordedTable &recorded_table();
 void put_closure_functions(RecordedTable &all);
 
 bool is_captured(tb_stream *stream);
-// Takes an error of this thread, which is not reported.
-void drop_recording_error();
 
 template <class Slot> void put(Slot &slot, Slot function) { std::atomic_ref(slot).store(function); }
 

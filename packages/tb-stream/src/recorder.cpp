@@ -66,11 +66,7 @@ std::vector<tb_record> take(State &all, uint64_t before) {
 
 int32_t device_of(tb_stream *stream) {
   int32_t device = -1;
-  if (stream_device(stream, &device) != TB_OK) {
-    tb_error error{};
-    error.struct_size = sizeof error;
-    host.take_error(&error);
-  }
+  if (stream_device(stream, &device) != TB_OK) drop_error();
   return device;
 }
 

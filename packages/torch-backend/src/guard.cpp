@@ -32,11 +32,7 @@ struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
   // operation can use the current device.
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     if (!device.has_index() || device.index() == components.device.current_device()) return;
-    if (components.device.set_current_device(device.index()) != TB_OK) {
-      tb_error dropped{};
-      dropped.struct_size = sizeof dropped;
-      components.device.take_error(&dropped);
-    }
+    if (components.device.set_current_device(device.index()) != TB_OK) drop_error();
   }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
 

@@ -71,9 +71,7 @@ tb_status foreign_stream(int32_t device, uint64_t native, tb_stream **out) {
     tb_status status = TB_UNSUPPORTED;
     if (driver.api->groups & TB_GROUP_NATIVE) status = driver.api->stream_wrap(driver.self, device, native, out);
     if (status != TB_OK && native == 0) {
-      tb_error ignored{};
-      ignored.struct_size = sizeof ignored;
-      host.take_error(&ignored);
+      drop_error();
       status = driver.api->stream_default(driver.self, device, out);
     } else if (status == TB_UNSUPPORTED) {
       return fail(status, device, "stream_wrap", "the driver knows no native streams (group NATIVE)");
