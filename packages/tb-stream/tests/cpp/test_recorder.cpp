@@ -11,16 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "check.h"
 #include "host.h"
 #include "table.h"
-
-#define CHECK(condition)                                                                                               \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                                          \
-      abort();                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 struct alignas(TB_CLOSURE_ALIGNMENT) Line {
   char bytes[TB_CLOSURE_ALIGNMENT];

@@ -7,17 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "check.h"
 #include "host.h"
 #include "streams.h"
 #include "table.h"
-
-#define CHECK(condition)                                                                                               \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                                          \
-      abort();                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
 
 struct tb_stream {
   int32_t device, priority;
