@@ -81,8 +81,8 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
   return part ? c10::make_intrusive<Backend>(std::move(part)) : nullptr; // nullptr: this rank is not in the part
 }
 
-Backend::WorkPointer Backend::submit(const Operation &operation, EngineTensors &tensors, Tensors results,
-                                     Collective::Call call) {
+Backend::WorkPointer Backend::submit(EngineTensors &tensors, Tensors results, Collective::Call call) {
+  const Operation &operation = tensors.operation();
   const int32_t device = tensors.device();
   tb_stream *stream = current_stream(device);
   refuse_capture(operation, device);
@@ -108,46 +108,45 @@ Backend::WorkPointer Backend::submit(const Operation &operation, EngineTensors &
 
 Backend::WorkPointer Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
   EngineTensors engine_tensors(operations::broadcast, device_number(tensors.at(0)));
-  return submit(
-      operations::broadcast, engine_tensors, tensors,
-      [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable { return e.broadcast(a, options); });
+  return submit(engine_tensors, tensors, [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable {
+    return e.broadcast(a, options);
+  });
 }
 
 Backend::WorkPointer Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
   check_reduction(operations::all_reduce, tensors.at(0).scalar_type(), options.reduceOp);
   EngineTensors engine_tensors(operations::all_reduce, device_number(tensors[0]));
-  return submit(
-      operations::all_reduce, engine_tensors, tensors,
-      [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable { return e.allreduce(a, options); });
+  return submit(engine_tensors, tensors, [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable {
+    return e.allreduce(a, options);
+  });
 }
 
 Backend::WorkPointer Backend::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
   check_reduction(operations::all_reduce_coalesced, tensors.at(0).scalar_type(), options.reduceOp);
   EngineTensors engine_tensors(operations::all_reduce_coalesced, device_number(tensors[0]));
-  return submit(operations::all_reduce_coalesced, engine_tensors, tensors,
-                [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable {
-                  return e.allreduce_coalesced(a, options);
-                });
+  return submit(engine_tensors, tensors, [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable {
+    return e.allreduce_coalesced(a, options);
+  });
 }
 
 Backend::WorkPointer Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
   check_reduction(operations::reduce, tensors.at(0).scalar_type(), options.reduceOp);
   EngineTensors engine_tensors(operations::reduce, device_number(tensors[0]));
-  return submit(
-      operations::reduce, engine_tensors, tensors,
-      [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable { return e.reduce(a, options); });
+  return submit(engine_tensors, tensors, [a = engine_tensors.of(tensors, Use::both), options](Engine &e) mutable {
+    return e.reduce(a, options);
+  });
 }
 
 Backend::WorkPointer Backend::allgather(TensorLists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
   EngineTensors engine_tensors(operations::all_gather, device_number(inputs.at(0)));
-  return submit(operations::all_gather, engine_tensors, outputs.at(0),
+  return submit(engine_tensors, outputs.at(0),
                 [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
                  options](Engine &e) mutable { return e.allgather(o, i, options); });
 }
 
 Backend::WorkPointer Backend::_allgather_base(Tensor &output, Tensor &input, const c10d::AllgatherOptions &options) {
   EngineTensors engine_tensors(operations::all_gather_into_tensor, device_number(input));
-  return submit(operations::all_gather_into_tensor, engine_tensors, {output},
+  return submit(engine_tensors, {output},
                 [o = flat(engine_tensors.of(output, Use::write)), i = flat(engine_tensors.of(input, Use::read)),
                  options](Engine &e) mutable { return e._allgather_base(o, i, options); });
 }
@@ -157,7 +156,7 @@ Backend::WorkPointer Backend::allgather_coalesced(TensorLists &outputs, Tensors 
   EngineTensors engine_tensors(operations::all_gather_coalesced, device_number(inputs.at(0)));
   Tensors results;
   for (const Tensors &list : outputs) results.insert(results.end(), list.begin(), list.end());
-  return submit(operations::all_gather_coalesced, engine_tensors, std::move(results),
+  return submit(engine_tensors, std::move(results),
                 [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
                  options](Engine &e) mutable { return e.allgather_coalesced(o, i, options); });
 }
@@ -165,21 +164,21 @@ Backend::WorkPointer Backend::allgather_coalesced(TensorLists &outputs, Tensors 
 Backend::WorkPointer Backend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
                                                               const c10d::AllgatherOptions &options) {
   EngineTensors engine_tensors(operations::all_gather_into_tensor_coalesced, device_number(inputs.at(0)));
-  return submit(operations::all_gather_into_tensor_coalesced, engine_tensors, outputs,
+  return submit(engine_tensors, outputs,
                 [o = flat(engine_tensors.of(outputs, Use::write)), i = flat(engine_tensors.of(inputs, Use::read)),
                  options](Engine &e) mutable { return e.allgather_into_tensor_coalesced(o, i, options); });
 }
 
 Backend::WorkPointer Backend::gather(TensorLists &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
   EngineTensors engine_tensors(operations::gather, device_number(inputs.at(0)));
-  return submit(operations::gather, engine_tensors, outputs.empty() ? Tensors{} : outputs[0],
+  return submit(engine_tensors, outputs.empty() ? Tensors{} : outputs[0],
                 [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
                  options](Engine &e) mutable { return e.gather(o, i, options); });
 }
 
 Backend::WorkPointer Backend::scatter(Tensors &outputs, TensorLists &inputs, const c10d::ScatterOptions &options) {
   EngineTensors engine_tensors(operations::scatter, device_number(outputs.at(0)));
-  return submit(operations::scatter, engine_tensors, outputs,
+  return submit(engine_tensors, outputs,
                 [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
                  options](Engine &e) mutable { return e.scatter(o, i, options); });
 }
@@ -189,7 +188,7 @@ Backend::WorkPointer Backend::reduce_scatter(Tensors &outputs, TensorLists &inpu
   check_reduction(operations::reduce_scatter, outputs.at(0).scalar_type(), options.reduceOp);
   EngineTensors engine_tensors(operations::reduce_scatter, device_number(outputs[0]));
   // Gloo reduces in the inputs' memory.
-  return submit(operations::reduce_scatter, engine_tensors, outputs,
+  return submit(engine_tensors, outputs,
                 [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::both),
                  options](Engine &e) mutable { return e.reduce_scatter(o, i, options); });
 }
@@ -198,7 +197,7 @@ Backend::WorkPointer Backend::_reduce_scatter_base(Tensor &output, Tensor &input
                                                    const c10d::ReduceScatterOptions &options) {
   check_reduction(operations::reduce_scatter_tensor, output.scalar_type(), options.reduceOp);
   EngineTensors engine_tensors(operations::reduce_scatter_tensor, device_number(output));
-  return submit(operations::reduce_scatter_tensor, engine_tensors, {output},
+  return submit(engine_tensors, {output},
                 [o = flat(engine_tensors.of(output, Use::write)), i = flat(engine_tensors.of(input, Use::read)),
                  options](Engine &e) mutable { return e._reduce_scatter_base(o, i, options); });
 }
@@ -207,7 +206,7 @@ Backend::WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors &outputs, 
                                                               const c10d::ReduceScatterOptions &options) {
   check_reduction(operations::reduce_scatter_tensor_coalesced, outputs.at(0).scalar_type(), options.reduceOp);
   EngineTensors engine_tensors(operations::reduce_scatter_tensor_coalesced, device_number(outputs[0]));
-  return submit(operations::reduce_scatter_tensor_coalesced, engine_tensors, outputs,
+  return submit(engine_tensors, outputs,
                 [o = flat(engine_tensors.of(outputs, Use::write)), i = flat(engine_tensors.of(inputs, Use::read)),
                  options](Engine &e) mutable { return e.reduce_scatter_tensor_coalesced(o, i, options); });
 }
@@ -215,7 +214,7 @@ Backend::WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors &outputs, 
 Backend::WorkPointer Backend::alltoall_base(Tensor &output, Tensor &input, Sizes &output_sizes, Sizes &input_sizes,
                                             const c10d::AllToAllOptions &options) {
   EngineTensors engine_tensors(operations::all_to_all_single, device_number(output));
-  return submit(operations::all_to_all_single, engine_tensors, {output},
+  return submit(engine_tensors, {output},
                 [o = engine_tensors.of(output, Use::write), i = engine_tensors.of(input, Use::read), output_sizes,
                  input_sizes,
                  options](Engine &e) mutable { return e.alltoall_base(o, i, output_sizes, input_sizes, options); });
@@ -223,29 +222,29 @@ Backend::WorkPointer Backend::alltoall_base(Tensor &output, Tensor &input, Sizes
 
 Backend::WorkPointer Backend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
   EngineTensors engine_tensors(operations::all_to_all, device_number(outputs.at(0)));
-  return submit(operations::all_to_all, engine_tensors, outputs,
+  return submit(engine_tensors, outputs,
                 [o = engine_tensors.of(outputs, Use::write), i = engine_tensors.of(inputs, Use::read),
                  options](Engine &e) mutable { return e.alltoall(o, i, options); });
 }
 
 Backend::WorkPointer Backend::send(Tensors &tensors, int to, int tag) {
   EngineTensors engine_tensors(operations::send, device_number(tensors.at(0)));
-  return submit(operations::send, engine_tensors, {},
+  return submit(engine_tensors, {},
                 [a = engine_tensors.of(tensors, Use::read), to, tag](Engine &e) mutable { return e.send(a, to, tag); });
 }
 
 Backend::WorkPointer Backend::recv(Tensors &tensors, int from, int tag) {
   EngineTensors engine_tensors(operations::recv, device_number(tensors.at(0)));
-  return submit(
-      operations::recv, engine_tensors, tensors,
-      [a = engine_tensors.of(tensors, Use::write), from, tag](Engine &e) mutable { return e.recv(a, from, tag); });
+  return submit(engine_tensors, tensors, [a = engine_tensors.of(tensors, Use::write), from, tag](Engine &e) mutable {
+    return e.recv(a, from, tag);
+  });
 }
 
 Backend::WorkPointer Backend::recvAnysource(Tensors &tensors, int tag) {
   EngineTensors engine_tensors(operations::recv_from_any, device_number(tensors.at(0)));
-  return submit(
-      operations::recv_from_any, engine_tensors, tensors,
-      [a = engine_tensors.of(tensors, Use::write), tag](Engine &e) mutable { return e.recvAnysource(a, tag); });
+  return submit(engine_tensors, tensors, [a = engine_tensors.of(tensors, Use::write), tag](Engine &e) mutable {
+    return e.recvAnysource(a, tag);
+  });
 }
 
 Backend::WorkPointer Backend::barrier(const c10d::BarrierOptions &options) {
@@ -253,7 +252,7 @@ Backend::WorkPointer Backend::barrier(const c10d::BarrierOptions &options) {
   EngineTensors none(operations::barrier, named ? options.device->index() : runtime.device.current_device());
   c10d::BarrierOptions given = options;
   given.device.reset(); // the engine knows CPUs only
-  return submit(operations::barrier, none, {}, [given](Engine &e) mutable { return e.barrier(given); });
+  return submit(none, {}, [given](Engine &e) mutable { return e.barrier(given); });
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {

@@ -55,7 +55,7 @@ private:
   c10d::Backend &engine() { return order_->engine(); }
   // Gives the call to the current stream, and never waits for it: another rank may need this one's next call first.
   // results: what the Work says it gives.
-  WorkPointer submit(const Operation &operation, EngineTensors &tensors, Tensors results, Collective::Call call);
+  WorkPointer submit(EngineTensors &tensors, Tensors results, Collective::Call call);
 
   const std::shared_ptr<CallOrder> order_;
 };

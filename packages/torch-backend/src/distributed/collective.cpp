@@ -46,9 +46,7 @@ int64_t steady_nanoseconds() {
       .count();
 }
 
-constexpr const char *what_to_do = " The results of this call, and of later calls of the group, are not valid. Destroy "
-                                   "the group, or start the ranks again, "
-                                   "as torchrun --max-restarts does.";
+constexpr const char *what_to_do = "\nDestroy the group, or start the ranks again, as torchrun --max-restarts does.";
 
 } // namespace
 
@@ -140,6 +138,7 @@ void Collective::finish(const std::string &reason) {
     // After a refusal the next call is as good as any.
     if (!refusal_) {
       group_->set_failure(failure_);
+      failure_ += "\nThe results of this call, and of later calls of the group, are not valid.";
       failure_ += what_to_do;
     }
   }
@@ -238,8 +237,7 @@ std::shared_ptr<Collective> CallOrder::add(const Operation &operation, Collectiv
   std::lock_guard lock(mutex_);
   const std::string failure = group_->failure();
   TORCH_CHECK_WITH(DistBackendError, failure.empty(), group_->describe(operation, number_ + 1),
-                   " was not started, because the group has failed before: ", failure,
-                   "\nDestroy the group, or start the ranks again, as torchrun --max-restarts does.");
+                   " was not started, because the group has failed before: ", failure, what_to_do);
   std::erase_if(running_, [](const auto &each) { return each->done(); });
   auto collective = std::make_shared<Collective>(operation, std::move(call), group_, ++number_, device);
   waiting_.push_back({collective});
@@ -299,12 +297,13 @@ uint64_t CallOrder::number() {
 tb_stream *CallOrder::side_stream(int32_t device, Side side) {
   std::lock_guard lock(mutex_);
   if (sides_.size() <= static_cast<size_t>(device)) sides_.resize(static_cast<size_t>(device) + 1);
-  tb_stream *&stream = sides_[static_cast<size_t>(device)][static_cast<size_t>(side)];
+  auto &stream = sides_[static_cast<size_t>(device)][static_cast<size_t>(side)];
   if (!stream) {
-    check(runtime.stream.stream_acquire(device, 0, &stream), "stream_acquire", device);
-    owned_.emplace_back(stream, runtime.stream.stream_release);
+    tb_stream *acquired = nullptr;
+    check(runtime.stream.stream_acquire(device, 0, &acquired), "stream_acquire", device);
+    stream.reset(acquired);
   }
-  return stream;
+  return stream.get();
 }
 
 } // namespace tb::distributed

@@ -109,8 +109,10 @@ private:
   uint64_t number_ = 0;
   std::deque<Entry> waiting_;
   std::deque<std::shared_ptr<Collective>> running_;
-  std::vector<std::unique_ptr<tb_stream, tb_status (*)(tb_stream *)>> owned_;
-  std::vector<std::array<tb_stream *, 2>> sides_; // by device
+  struct ReleaseStream {
+    void operator()(tb_stream *stream) const { (void)runtime.stream.stream_release(stream); }
+  };
+  std::vector<std::array<std::unique_ptr<tb_stream, ReleaseStream>, 2>> sides_; // by device
 };
 
 } // namespace tb::distributed

@@ -29,6 +29,7 @@ public:
   std::vector<at::Tensor> of(const std::vector<at::Tensor> &tensors, Use use);
   std::vector<std::vector<at::Tensor>> of(const std::vector<std::vector<at::Tensor>> &tensors, Use use);
 
+  const Operation &operation() const { return operation_; }
   int32_t device() const { return device_; }
   // The memory that the engine uses until the call is done.
   std::vector<c10::Storage> take_storages() { return std::move(storages_); }

@@ -10,15 +10,9 @@ bool host_waits = false;
 namespace {
 
 // Keeps a dropped call's memory until the engine is done with it.
-struct KeepUntilDone {
-  std::shared_ptr<CallOrder> order;
-  std::shared_ptr<Collective> collective;
+struct KeepUntilDone : AwaitResult {
   std::vector<c10::Storage> storages;
   std::vector<StagedCopy> copies;
-  std::string operator()() {
-    collective->wait();
-    return collective->failure();
-  }
 };
 constexpr tb_closure keep_until_done = closure_kind<KeepUntilDone>("dropped work of c10d::");
 
@@ -46,14 +40,13 @@ StreamWork::StreamWork(std::shared_ptr<Collective> collective, std::shared_ptr<C
 
 StreamWork::~StreamWork() {
   if ((storages_.empty() && copies_.empty()) || collective_->done()) return;
-  auto *kept = new KeepUntilDone{order_, collective_, std::move(storages_), std::move(copies_)};
+  // It stays for ever where no closure can keep it: the engine may still write into it.
+  auto *kept = new KeepUntilDone{{order_, collective_}, std::move(storages_), std::move(copies_)};
+  if (!runtime.closures) return;
   try {
-    if (runtime.closures) {
-      enqueue(order_->side_stream(device_, CallOrder::Side::dropped), keep_until_done, std::move(*kept));
-      delete kept;
-    }
-  } catch (
-      const std::exception &) { // at the end of the process; the engine may still write into the memory, so it stays
+    enqueue(order_->side_stream(device_, CallOrder::Side::dropped), keep_until_done, std::move(*kept));
+    delete kept;
+  } catch (const std::exception &) { // at the end of the process
   }
 }
 

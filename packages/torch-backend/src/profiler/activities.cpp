@@ -52,7 +52,6 @@ std::string name_of_run(const tb_record &record, const libkineto::ITraceActivity
   case TB_RECORD_SET:
     return "Memset";
   case TB_RECORD_COLLECTIVE:
-    return std::string(name) + " (tb)";
   case TB_RECORD_KERNEL: // a function of a module has no name of its own
     return (name == "launch" && operation ? operation->name() : std::string(name)) + " (tb)";
   default:

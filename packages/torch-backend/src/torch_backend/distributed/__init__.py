@@ -8,7 +8,6 @@ so do the backends "tbccl", "cpu:gloo,tb:tbccl" and plain "gloo".
 from __future__ import annotations
 
 import atexit
-import importlib
 import os
 from typing import Any
 
@@ -62,13 +61,14 @@ def _load() -> None:
             f"{_WAIT}={where!r} is neither 'stream' (the current stream waits for a collective) nor 'host' (the "
             f"calling thread does)"
         )
-    extension: Any = importlib.import_module("torch_backend._distributed")
     from tb_ops import _frames
 
-    extension._connect()
-    extension._wait_on_host(where == "host")
+    from torch_backend import _distributed
+
+    _distributed._connect()
+    _distributed._wait_on_host(where == "host")
     offsets = _frames.find()
     if offsets is not None:
-        extension._record_call_sites(offsets)
-    atexit.register(extension._end, _SECONDS_AT_EXIT * 1000)  # before tb_device's, which waits for all streams
+        _distributed._record_call_sites(offsets)
+    atexit.register(_distributed._end, _SECONDS_AT_EXIT * 1000)  # before tb_device's, which waits for all streams
     _loaded = True
