@@ -22,7 +22,7 @@ void *outside(void *storage) { return static_cast<std::byte *>(storage) - sizeof
 tb_status run_wrapped(void *storage, const tb_closure_context *context);
 
 // The context that the closure inside receives. Its `next` gives closures without their headers, so that a closure knows
-// those behind it.
+// those behind it. A recorded closure runs alone, so that each has a run of its own.
 struct InnerContext {
   tb_closure_context given{};
   const tb_closure_context *outer;
@@ -32,7 +32,7 @@ struct InnerContext {
     const uint32_t size = std::min<uint32_t>(context->struct_size, sizeof given);
     std::memcpy(&given, context, size);
     given.struct_size = size;
-    if (given.next) given.next = &next;
+    if (given.next) given.next = recording() ? nullptr : &next;
   }
 
   static const tb_closure *next(const tb_closure_context *context, void **storage) {
