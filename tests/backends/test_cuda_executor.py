@@ -12,17 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import ROOT, RunPython
-from sim_vendor.simulated import variables
-from torch.utils.cpp_extension import include_paths
+from conftest import RunPython
+from sim_vendor.simulated import variables_of_torch_cuda
 
 pytestmark = pytest.mark.skipif(
     torch.version.cuda is not None, reason="the simulated backend takes the place of kernels that this PyTorch has"
 )
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-SOURCE = ROOT / "tests" / "sim_vendor" / "torch_cuda" / "simulated_backend.cpp"
 
 # The simulated backend must be loaded before torch, which looks for its CUDA part at the import.
 START = """
@@ -36,16 +33,9 @@ backend.simulated_current_stream.restype = ctypes.c_uint64
 
 
 @pytest.fixture(scope="module")
-def simulated_backend(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def simulated_backend() -> dict[str, str]:
     """The environment of a process with the simulated CUDA driver and simulated CUDA kernels."""
-    library = tmp_path_factory.mktemp("simulated_backend") / "libsimulated_backend.so"
-    torch_lib = Path(torch.__file__).parent / "lib"
-    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O0", "-fPIC", "-shared", "-o", str(library), str(SOURCE)]
-    command += [f"-I{path}" for path in include_paths()]
-    command += [f"-L{torch_lib}", f"-Wl,-rpath,{torch_lib}", "-ltorch_cpu", "-lc10"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return {**variables("cuda"), "SIMULATED_BACKEND": str(library)}
+    return variables_of_torch_cuda()
 
 
 @pytest.fixture

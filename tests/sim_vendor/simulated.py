@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,35 @@ def variables(name: str) -> dict[str, str]:
         found["TB_KERNEL_COMPILER"] = "host"
         found["TB_HOST_COMPILER"] = f"c++ -I{folder} -DTB_KERNEL_SHIM=<device_kernels.h>"
     return found
+
+
+def build_for_torch(name: str) -> Path:
+    """Compiles torch_cuda/NAME.cpp for the installed PyTorch and returns the library; quick if that has been done.
+
+    It does not import torch then, which some libraries must be loaded before. Raises subprocess.CalledProcessError if
+    the source does not compile, after the compiler's messages.
+    """
+    source = ROOT / "tests" / "sim_vendor" / "torch_cuda" / f"{name}.cpp"
+    library = ROOT / "build" / "sim_vendor" / "torch_cuda" / metadata.version("torch") / f"lib{name}.so"
+    if library.exists() and library.stat().st_mtime > source.stat().st_mtime:
+        return library
+    import torch
+    from torch.utils.cpp_extension import include_paths
+
+    library.parent.mkdir(parents=True, exist_ok=True)
+    made = library.with_suffix(f".{os.getpid()}")  # another process may compile the same
+    torch_lib = Path(torch.__file__).parent / "lib"
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O0", "-fPIC", "-shared", "-o", str(made), str(source)]
+    command += ["-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO", *(f"-I{path}" for path in include_paths())]
+    command += [f"-L{torch_lib}", f"-Wl,-rpath,{torch_lib}", "-ltorch_cpu", "-lc10"]
+    subprocess.run(command, check=True)
+    made.rename(library)
+    return library
+
+
+def variables_of_torch_cuda() -> dict[str, str]:
+    """As variables("cuda"); the process has to load SIMULATED_BACKEND before it imports torch."""
+    return {**variables("cuda"), "SIMULATED_BACKEND": str(build_for_torch("simulated_backend"))}
 
 
 _AFTER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

@@ -2,7 +2,8 @@
 // memory and kernels for DispatchKey::CUDA, on the simulated libcuda.
 //
 // One kernel serves every operator: it copies the storages of the arguments to the host on CUDA's current stream, runs
-// the CPU's kernel and copies the results back. Like a CUDA kernel it uses the given addresses and only that stream.
+// the CPU's kernel and copies back what that wrote. Like a CUDA kernel it uses the given addresses and only that stream,
+// and leaves alone what it does not write: other streams may be writing there.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/SparseTensorImpl.h>
@@ -12,6 +13,7 @@
 #include <dlfcn.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -101,13 +103,14 @@ void fetch(void *host, const void *device, size_t bytes) {
   if (bytes) cuda("cuMemcpyDtoHAsync_v2", host, address(device), bytes, stream());
   cuda("cuStreamSynchronize", stream());
 }
-// Queues a copy to the device, as a kernel writes its results after the call. The host's bytes are kept until the copy
-// is done.
-void store(const void *device, const c10::Storage &host) {
+// Queues a copy of some bytes to the device, as a kernel writes its results after the call. The host's bytes are kept
+// until the copy is done.
+void store(const void *device, const c10::Storage &host, size_t begin, size_t bytes) {
   static std::mutex lock;
   static auto *sources = new std::array<std::vector<c10::Storage>, 8>(); // by device
-  if (host.nbytes() == 0) return;
-  cuda("cuMemcpyHtoDAsync_v2", address(device), host.data(), host.nbytes(), stream());
+  if (bytes == 0) return;
+  cuda("cuMemcpyHtoDAsync_v2", address(device) + begin, static_cast<const char *>(host.data()) + begin, bytes,
+       stream());
   const std::lock_guard guard(lock);
   std::vector<c10::Storage> &mine = (*sources)[current_device];
   mine.push_back(host);
@@ -204,8 +207,8 @@ public:
       c10::Storage host = storage(c10::GetAllocator(c10::kCPU)->allocate(bytes), bytes);
       const On on(tensor.device());
       fetch(host.mutable_data(), tensor.storage().data(), bytes);
-      const void *data = host.data();
-      shared = &storages_.emplace_back(Shared{tensor.storage(), std::move(host), data});
+      const auto *data = static_cast<const char *>(host.data());
+      shared = &storages_.emplace_back(Shared{tensor.storage(), std::move(host), data, {data, data + bytes}});
     }
     pairs_.push_back({tensor, like(tensor, shared->host, c10::DispatchKey::CPU)});
     return pairs_.back().host;
@@ -217,8 +220,10 @@ public:
       if (host.data() != shared.fetched || host.nbytes() != cuda.nbytes()) {
         cuda.set_data_ptr_noswap(allocate(host.nbytes()));
         cuda.set_nbytes(host.nbytes());
+        store(cuda.data(), shared.host, 0, host.nbytes());
+        continue;
       }
-      store(cuda.data(), shared.host);
+      write_changes(shared);
     }
     for (Pair &pair : pairs_)
       pair.cuda.unsafeGetTensorImpl()->set_sizes_and_strides(pair.host.sizes(), pair.host.strides(),
@@ -235,7 +240,7 @@ public:
       if (shared.host.unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl())
         return like(tensor, shared.cuda, c10::DispatchKey::CUDA);
     c10::Storage made = storage(allocate(tensor.storage().nbytes()), tensor.storage().nbytes());
-    store(made.data(), tensor.storage());
+    store(made.data(), tensor.storage(), 0, tensor.storage().nbytes());
     return like(tensor, std::move(made), c10::DispatchKey::CUDA);
   }
 
@@ -246,7 +251,25 @@ private:
   struct Shared {
     c10::Storage cuda, host;
     const void *fetched;
+    std::vector<char> before; // the bytes that were fetched
   };
+
+  // Stores runs of changed bytes, with short gaps, because some bytes of a changed number stay as they were.
+  static void write_changes(const Shared &shared) {
+    constexpr size_t gap = 16; // the largest element
+    const auto *now = static_cast<const char *>(shared.host.data());
+    const auto differs = [&](size_t i) { return now[i] != shared.before[i]; };
+    const size_t bytes = shared.before.size();
+    for (size_t begin = 0; begin < bytes; begin++) {
+      if (!differs(begin)) continue;
+      size_t end = begin + 1;
+      for (size_t i = end; i < bytes && i < end + gap; i++)
+        if (differs(i)) end = i + 1;
+      store(shared.cuda.data(), shared.host, begin, end - begin);
+      begin = end;
+    }
+  }
+
   std::deque<Pair> pairs_;
   std::deque<Shared> storages_;
 };

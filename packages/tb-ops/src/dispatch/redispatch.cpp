@@ -5,7 +5,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -15,44 +14,16 @@
 #include "runtime/capture.h"
 #include "runtime/format.h"
 #include "runtime/runtime.h"
+#include "tb/on_streams.h"
 
 namespace tb::ops {
 namespace {
 
-// While it lives, the first of the devices is another backend's current device, and the native stream of tb's current
-// stream is that backend's current stream on each device.
-class OnStreams {
-public:
-  OnStreams(c10::DeviceType type, c10::ArrayRef<c10::DeviceIndex> devices)
-      : guard_(type), device_before_(guard_.exchangeDevice({type, devices[0]})) {
-    try {
-      for (const c10::DeviceIndex device : devices)
-        streams_before_.push_back(
-            guard_.exchangeStream(c10::Stream(c10::Stream::UNSAFE, {type, device}, native(device))));
-    } catch (...) {
-      restore();
-      throw;
-    }
-  }
-  ~OnStreams() { restore(); }
-  OnStreams(const OnStreams &) = delete;
-  OnStreams &operator=(const OnStreams &) = delete;
-
-private:
-  // torch.cuda identifies a stream that it did not make by its handle. 0 is the default stream for both.
-  static c10::StreamId native(c10::DeviceIndex device) {
-    uint64_t handle = 0;
-    check(runtime.driver->stream_native(runtime.self, current_stream(device), &handle), "stream_native", device);
-    return static_cast<c10::StreamId>(handle);
-  }
-  void restore() {
-    for (const c10::Stream &stream : streams_before_) guard_.exchangeStream(stream);
-    guard_.uncheckedSetDevice(device_before_);
-  }
-  const c10::impl::VirtualGuardImpl guard_;
-  const c10::Device device_before_;
-  c10::SmallVector<c10::Stream, 2> streams_before_;
-};
+uint64_t native_stream(c10::DeviceIndex device) {
+  uint64_t handle = 0;
+  check(runtime.driver->stream_native(runtime.self, current_stream(device), &handle), "stream_native", device);
+  return handle;
+}
 
 bool takes_generator(const c10::Argument &argument) {
   const c10::Type &type = *argument.type();
@@ -262,7 +233,7 @@ void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack,
                                     " by PyTorch's ", c10::DeviceTypeName(target.type),
                                     " kernel takes memory that a graph would not keep. Start the program with "
                                     "TB_CUDA_OPERATORS=own to capture it, or run it outside of torch.tb.graph");
-      streams.emplace(target.type, aliased.devices());
+      streams.emplace(target.type, aliased.devices(), &native_stream);
     }
     op.redispatchBoxed(c10::DispatchKeySet(target.key), stack);
   }

@@ -4,11 +4,15 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/Storage.h>
+#include <c10/core/TensorOptions.h>
+
+#include <algorithm>
+#include <iterator>
 
 namespace tb::distributed {
 namespace {
 
-// A CPU tensor over `data`, with the shape of `like`; `dense`: contiguous, else with its strides and offset.
+// A tensor over `data`, with the shape of `like`; `dense`: contiguous, else with its strides and offset.
 at::Tensor tensor_over(c10::DataPtr data, size_t bytes, const at::Tensor &like, bool dense, bool as_bytes) {
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
                                                        nullptr, false);
@@ -19,9 +23,10 @@ at::Tensor tensor_over(c10::DataPtr data, size_t bytes, const at::Tensor &like, 
     for (int64_t &stride : strides) stride *= item;
     strides.push_back(1);
   }
-  at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      as_bytes ? caffe2::TypeMeta::Make<uint8_t>() : like.dtype());
+  const c10::DispatchKey key = c10::computeDispatchKey(std::nullopt, std::nullopt, storage->device());
+  at::Tensor out =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(key),
+                                               as_bytes ? caffe2::TypeMeta::Make<uint8_t>() : like.dtype());
   if (dense)
     out.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
   else
@@ -51,7 +56,8 @@ bool engine_computes(c10::ScalarType type) {
   }
 }
 
-EngineTensors::EngineTensors(const Operation &operation, int32_t device) : operation_(operation), device_(device) {
+EngineTensors::EngineTensors(const Operation &operation, int32_t device, c10::DeviceType of_engine)
+    : operation_(operation), device_(device), of_engine_(of_engine) {
   open();
   stream_ = current_stream(device);
 }
@@ -62,8 +68,10 @@ at::Tensor EngineTensors::of(const at::Tensor &tensor, Use use) {
                     " takes tensors of one device, but got one of ", make_device(device_), " and one of ",
                     tensor.device(), ": move them to one device");
   const bool as_bytes = operation_.only_moves && !engine_computes(tensor.scalar_type());
-  if (!runtime.host_accessible) return pinned_copy(tensor, use, as_bytes);
-  if (!tensor.is_contiguous()) { // gloo takes as many elements as there are from where the first one is
+  const bool of_cpu = of_engine_ == c10::kCPU;
+  if (of_cpu && !runtime.host_accessible) return pinned_copy(tensor, use, as_bytes);
+  // Gloo takes as many elements as there are from where the first one is, and NCCL refuses them.
+  if (!tensor.is_contiguous()) {
     const at::Tensor dense =
         use == Use::write ? at::empty_like(tensor, at::MemoryFormat::Contiguous) : tensor.contiguous();
     if (use != Use::read) copies_.push_back({tensor, dense, nullptr});
@@ -71,8 +79,9 @@ at::Tensor EngineTensors::of(const at::Tensor &tensor, Use use) {
   }
   const c10::Storage &storage = tensor.storage();
   storages_.push_back(storage);
+  const c10::Device engine_device(of_engine_, of_cpu ? -1 : tensor.device().index());
   at::Tensor out =
-      tensor_over({const_cast<void *>(storage.data()), c10::kCPU}, storage.nbytes(), tensor, false, as_bytes);
+      tensor_over({const_cast<void *>(storage.data()), engine_device}, storage.nbytes(), tensor, false, as_bytes);
   if (tensor.is_conj()) out._set_conj(true);
   if (tensor.is_neg()) out._set_neg(true);
   return out;
@@ -109,6 +118,11 @@ std::vector<std::vector<at::Tensor>> EngineTensors::of(const std::vector<std::ve
   out.reserve(tensors.size());
   for (const auto &list : tensors) out.push_back(of(list, use));
   return out;
+}
+
+void EngineTensors::join(EngineTensors &other) {
+  std::ranges::move(other.take_storages(), std::back_inserter(storages_));
+  std::ranges::move(other.take_copies(), std::back_inserter(copies_));
 }
 
 void bring_back(const std::vector<StagedCopy> &copies, int32_t device) {

@@ -1,6 +1,6 @@
-// engine_tensors.h -- CPU tensors that the engine gets for the tensors of a call: over the same bytes where the host may
-// touch them, elsewhere copies in pinned memory, which are filled in stream order before the call and brought back by who
-// waits.
+// engine_tensors.h -- what the engine gets for the tensors of a call: tensors of its own device over the same bytes. For an
+// engine of the CPU, where the host may not touch them, copies in pinned memory, which are filled in stream order before the
+// call and brought back by who waits.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -24,10 +24,14 @@ class EngineTensors {
 public:
   // The driver opens here. Elements of types that the engine does not know go as bytes, in one dimension more, where the
   // operation only moves them.
-  EngineTensors(const Operation &operation, int32_t device);
+  // of_engine: the device that the engine takes tensors of.
+  EngineTensors(const Operation &operation, int32_t device, c10::DeviceType of_engine);
   at::Tensor of(const at::Tensor &tensor, Use use);
   std::vector<at::Tensor> of(const std::vector<at::Tensor> &tensors, Use use);
   std::vector<std::vector<at::Tensor>> of(const std::vector<std::vector<at::Tensor>> &tensors, Use use);
+
+  // Takes over what another call keeps, whose engine does both as one.
+  void join(EngineTensors &other);
 
   const Operation &operation() const { return operation_; }
   int32_t device() const { return device_; }
@@ -40,6 +44,7 @@ private:
 
   const Operation &operation_;
   const int32_t device_;
+  const c10::DeviceType of_engine_;
   tb_stream *stream_ = nullptr;
   std::vector<c10::Storage> storages_;
   std::vector<StagedCopy> copies_;

@@ -25,10 +25,15 @@ void record_call_sites(std::tuple<ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, pt
   frames_known = true;
 }
 
-// Gives the group a backend for tb over the one that it has for CPU tensors.
+// Gives the group a backend for tb over those that it has: one for CPU tensors, and perhaps one for tensors of another
+// device, which is an engine of streams.
 void add_backend(const c10::intrusive_ptr<c10d::ProcessGroup> &group) {
+  c10::DeviceType streams_device = c10::kCPU;
+  for (const c10::Device device : group->getDeviceTypes())
+    if (device.type() != c10::kCPU) streams_device = device.type();
+  auto of_streams = streams_device == c10::kCPU ? nullptr : group->getBackend(streams_device);
   group->setBackend(device_type, c10d::ProcessGroup::BackendType::CUSTOM,
-                    c10::make_intrusive<Backend>(group->getBackend(c10::DeviceType::CPU)));
+                    c10::make_intrusive<Backend>(group->getBackend(c10::kCPU), std::move(of_streams), streams_device));
 }
 
 } // namespace

@@ -79,6 +79,8 @@ inline constexpr Operation send = operation("send", SEND, "start of c10d::send",
 inline constexpr Operation recv = operation("recv", RECV, "start of c10d::recv_", "wait for c10d::recv_");
 inline constexpr Operation recv_from_any = operation(
     "recv from any rank", RECVANYSOURCE, "start of c10d::recv_any_source_", "wait for c10d::recv_any_source_");
+inline constexpr Operation coalesced =
+    operation("coalesced calls", COALESCED, "start of coalesced c10d:: calls", "wait for coalesced c10d:: calls");
 inline constexpr Operation barrier = operation("barrier", BARRIER, "start of c10d::barrier", "wait for c10d::barrier");
 
 } // namespace operations

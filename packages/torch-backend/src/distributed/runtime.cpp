@@ -38,9 +38,21 @@ void open() {
     }
     runtime.host_accessible = host_accessible;
     runtime.closures = (driver->groups & TB_GROUP_CLOSURE) != 0;
+    if (driver->groups & TB_GROUP_NATIVE) {
+      tb_driver_info info{};
+      info.struct_size = sizeof info;
+      check(driver->get_info(self, &info), "get_info");
+      runtime.native = info.native;
+    }
     runtime.self = self;
     runtime.driver = driver;
   });
+}
+
+uint64_t native_stream(c10::DeviceIndex device) {
+  uint64_t handle = 0;
+  check(runtime.driver->stream_native(runtime.self, current_stream(device), &handle), "stream_native", device);
+  return handle;
 }
 
 } // namespace tb::distributed

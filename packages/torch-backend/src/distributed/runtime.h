@@ -5,6 +5,8 @@
 #pragma once
 #include <c10/core/Device.h>
 
+#include <string>
+
 #include "tb/component.h"
 #include "tb/failures.h"
 
@@ -20,6 +22,7 @@ struct Runtime {
   tb_driver *self = nullptr;
   bool host_accessible = false; // the host may touch the memory of every device
   bool closures = false;        // the driver runs our closures in stream order
+  std::string native;           // the API that its streams belong to, such as "cuda"; "" if it gives no native streams
 };
 extern Runtime runtime;
 
@@ -41,6 +44,8 @@ inline tb_stream *current_stream(int32_t device) {
     check(TB_OUT_OF_RANGE, "current", device);
   return stream;
 }
+
+uint64_t native_stream(c10::DeviceIndex device); // the API's handle of the current stream
 
 inline c10::Device make_device(int32_t device) { return {device_type, static_cast<c10::DeviceIndex>(device)}; }
 

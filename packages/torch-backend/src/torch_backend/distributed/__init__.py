@@ -1,8 +1,8 @@
 """Process groups of tb devices: the backend "tbccl" of torch.distributed.
 
-The backend has no transport of its own. An engine moves the bytes, which is gloo where the host can reach or copy the
-device's memory; the extension _distributed orders its work on tb's streams. `init_process_group()` takes it for tb, and
-so do the backends "tbccl", "cpu:gloo,tb:tbccl" and plain "gloo".
+The backend has no transport of its own. An engine moves the bytes: gloo where the host can reach or copy the device's
+memory, NCCL on CUDA's. The extension _distributed orders its work on tb's streams. `init_process_group()` takes it for
+tb, and so do the backends "tbccl", "cpu:gloo,tb:tbccl" and plain "gloo".
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _create(options: Any, backend_options: Any) -> Any:
     from torch_backend.distributed import engines
 
     _load()
-    group = engines.gloo(options)
+    group = engines.group_of_engines(options)
     torch.ops.tb_distributed.add_backend(group.boxed())
     return group._get_backend(torch.device("tb"))
 
