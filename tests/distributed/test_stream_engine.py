@@ -37,7 +37,7 @@ def cases(kind: str) -> list[Chosen]:
 def libraries() -> None:
     """Built once, in front of the ranks."""
     simulated.variables_of_torch_cuda()
-    simulated.build_for_torch("stand_in_nccl")
+    simulated.build_for_torch("simulated_nccl")
 
 
 @pytest.mark.parametrize("case", cases("collectives"), ids=lambda case: case.name)

@@ -39,14 +39,14 @@ def report(tmp_path: Path) -> Report:
 
 
 def test_without_torch_cuda_the_parts_that_need_it_say_so_and_are_not_passes(report: Report) -> None:
-    needy = ["operators", "steps", "allocator"]
+    needy = ["operators", "steps", "process_groups", "allocator"]
     done, found = report("--simulated", only=["contract", "calls", *needy])
     parts = found["parts"]
     assert done.returncode == gpu_report.NOT_RUN, done.stderr
     assert {name: parts[name]["outcome"] for name in needy} == dict.fromkeys(needy, "not run")
     assert all(parts[name]["text"].startswith("this needs torch.cuda, and torch ") for name in needy)
     assert (parts["contract"]["outcome"], parts["calls"]["outcome"]) == ("passed", "passed")
-    assert "5 parts: 2 passed, 0 failed, 3 not run; aims met: 0 of 0" in done.stdout
+    assert "6 parts: 2 passed, 0 failed, 4 not run; aims met: 0 of 0" in done.stdout
 
 
 def test_a_simulation_is_named_in_every_heading_and_in_the_json(report: Report) -> None:
@@ -72,6 +72,14 @@ def test_tb_on_the_simulated_cuda_is_compared_with_another_device(report: Report
     assert [row[0] for row in steps["rows"]] == ["demo GPT", "ResNet-18 shape", "Llama shape"]
     assert [aim["bound"] for aim in steps["aims"]] == [1.03] * 3
     assert not any("WRONG" in note for note in steps["notes"])
+
+
+def test_the_process_groups_run_on_the_simulated_cuda(report: Report) -> None:
+    done, found = report("--simulated", "--reference", "cpu", only=["process_groups"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    part = found["parts"]["process_groups"]
+    assert part["text"].endswith(" ranks, by gloo; the sums are right")
+    assert [row[0] for row in part["rows"]] == ["4 bytes"]
 
 
 def test_the_allocators_workload_and_the_conformance_run_on_the_simulated_cuda(report: Report) -> None:

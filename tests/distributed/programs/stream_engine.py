@@ -1,4 +1,4 @@
-"""Cases of the other programs on the cuda driver, where an engine of streams serves the calls: a stand-in for NCCL.
+"""Cases of the other programs on the cuda driver, where an engine of streams serves the calls: a simulated NCCL.
 
 All of it is simulated: the CUDA library, PyTorch's CUDA kernels, which are the CPU's, and the engine, over gloo.
 """
@@ -27,11 +27,11 @@ CASES = Cases()
 TURNS = 20
 
 
-def stand_in(store: Any, options: Any) -> Any:
+def simulated_nccl(store: Any, options: Any) -> Any:
     gloo = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
     carrier = dist.ProcessGroup(store, options.group_rank, options.group_size)
     carrier._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
-    torch.ops.stand_in_nccl.add_backend(carrier.boxed())
+    torch.ops.simulated_nccl.add_backend(carrier.boxed())
     return carrier._get_backend(torch.device("cuda"))
 
 
@@ -60,13 +60,13 @@ def fsdp2_many_times(places: Places) -> dict[str, Any]:
 
 @CASES
 def the_engine_is_used(places: Places) -> dict[str, int]:
-    """The calls and waits that the stand-in has counted for three of each."""
-    before = torch.ops.stand_in_nccl.counts()
+    """The calls and waits that the simulated NCCL has counted for three of each."""
+    before = torch.ops.simulated_nccl.counts()
     x = torch.ones(100, device="tb")
     for _ in range(3):
         dist.all_reduce(x, group=places.tb.group)
     assert float(x[0]) == places.tb.size**3
-    calls, waits = (after - b for after, b in zip(torch.ops.stand_in_nccl.counts(), before, strict=True))
+    calls, waits = (after - b for after, b in zip(torch.ops.simulated_nccl.counts(), before, strict=True))
     return {"calls": calls, "waits": waits}
 
 
@@ -98,8 +98,8 @@ def barrier(places: Places) -> None:
 
 
 def main() -> None:
-    torch.ops.load_library(simulated.build_for_torch("stand_in_nccl"))
-    engines.OF_STREAMS["cuda"] = stand_in
+    torch.ops.load_library(simulated.build_for_torch("simulated_nccl"))
+    engines.OF_STREAMS["cuda"] = simulated_nccl
     run(CASES)
 
 

@@ -45,6 +45,7 @@ PARTS = {
     "calls": Part("Cost of map, unmap, event record and query", 300),
     "operators": Part("Host cost of operators, tb beside torch.cuda", 600),
     "steps": Part("Training steps, tb beside torch.cuda", 1200),
+    "process_groups": Part("Collectives of process groups, tb beside torch.cuda", 600),
     "allocator": Part("tb-allocator as PyTorch's CUDA allocator", 900),
     "conformance": Part("Conformance, profile quick", 1800),
 }

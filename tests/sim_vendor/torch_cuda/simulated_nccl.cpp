@@ -1,7 +1,7 @@
-// stand_in_nccl.cpp -- takes the place of PyTorch's ProcessGroupNCCL where there is no GPU, on the simulated libcuda.
+// simulated_nccl.cpp -- takes the place of PyTorch's ProcessGroupNCCL where there is no GPU, on the simulated libcuda.
 //
 // Like that, it takes dense CUDA tensors only, knows nothing of tb, waits for CUDA's current stream, works on a stream of its
-// own, and lets the current stream of a wait wait for it. Gloo carries the bytes. Its results come late (STAND_IN_LATE,
+// own, and lets the current stream of a wait wait for it. Gloo carries the bytes. Its results come late (SIMULATED_NCCL_LATE,
 // milliseconds), so that a reader who does not wait reads something else.
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -24,11 +24,11 @@ namespace {
 // Calls a function of libcuda. Throws if it fails.
 template <class... Arguments> void cuda(const char *name, Arguments... arguments) {
   static void *const library = dlopen(std::getenv("TB_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
-  TORCH_CHECK(library, "stand-in for NCCL: ", dlerror());
+  TORCH_CHECK(library, "simulated NCCL: ", dlerror());
   const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-  TORCH_CHECK(function, "stand-in for NCCL: libcuda has no ", name);
+  TORCH_CHECK(function, "simulated NCCL: libcuda has no ", name);
   const int result = function(arguments...);
-  TORCH_CHECK(result == 0, "stand-in for NCCL: ", name, " gave ", result);
+  TORCH_CHECK(result == 0, "simulated NCCL: ", name, " gave ", result);
 }
 
 using Stream = void *;
@@ -50,13 +50,13 @@ Event make_event() {
 }
 Address address(const at::Tensor &tensor) { return reinterpret_cast<Address>(tensor.data_ptr()); }
 void be_late(void *) {
-  const char *asked = std::getenv("STAND_IN_LATE");
+  const char *asked = std::getenv("SIMULATED_NCCL_LATE");
   std::this_thread::sleep_for(std::chrono::milliseconds(asked ? std::atoi(asked) : 3));
 }
 
-struct StandInWork final : c10d::Work {
-  StandInWork() : c10d::Work(-1, c10d::OpType::UNKNOWN), end(make_event()) {}
-  ~StandInWork() override { cuda("cuEventDestroy_v2", end); }
+struct SimulatedWork final : c10d::Work {
+  SimulatedWork() : c10d::Work(-1, c10d::OpType::UNKNOWN), end(make_event()) {}
+  ~SimulatedWork() override { cuda("cuEventDestroy_v2", end); }
   const Event end;
   // NCCL asks the event; this one has no error to hide.
   bool isCompleted() override { return false; }
@@ -76,11 +76,11 @@ struct Begun {
   Tensors outs, hosts;
 };
 
-class StandIn final : public c10d::Backend {
+class SimulatedNccl final : public c10d::Backend {
 public:
-  explicit StandIn(c10::intrusive_ptr<c10d::Backend> gloo)
+  explicit SimulatedNccl(c10::intrusive_ptr<c10d::Backend> gloo)
       : c10d::Backend(gloo->getRank(), gloo->getSize()), gloo_(std::move(gloo)) {}
-  const std::string getBackendName() const override { return "stand_in_nccl"; }
+  const std::string getBackendName() const override { return "simulated_nccl"; }
   bool supportsCoalescing() const override { return true; }
   void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
@@ -143,15 +143,13 @@ public:
   }
   WorkPointer allgather_into_tensor_coalesced(Tensors &out, Tensors &in,
                                               const c10d::AllgatherOptions &options) override {
-    return run(in, out, [&](Tensors &in, Tensors &out) {
-      return gloo_->allgather_into_tensor_coalesced(out, in, options);
-    });
+    return run(in, out,
+               [&](Tensors &in, Tensors &out) { return gloo_->allgather_into_tensor_coalesced(out, in, options); });
   }
   WorkPointer reduce_scatter_tensor_coalesced(Tensors &out, Tensors &in,
                                               const c10d::ReduceScatterOptions &options) override {
-    return run(in, out, [&](Tensors &in, Tensors &out) {
-      return gloo_->reduce_scatter_tensor_coalesced(out, in, options);
-    });
+    return run(in, out,
+               [&](Tensors &in, Tensors &out) { return gloo_->reduce_scatter_tensor_coalesced(out, in, options); });
   }
   WorkPointer send(Tensors &t, int to, int tag) override {
     return run(t, {}, [&](Tensors &in, Tensors &) { return gloo_->send(in, to, tag); });
@@ -160,7 +158,7 @@ public:
     return run({}, t, [&](Tensors &, Tensors &out) { return gloo_->recv(out, from, tag); });
   }
   WorkPointer barrier(const c10d::BarrierOptions &options) override {
-    TORCH_CHECK(options.device && options.device->is_cuda(), "stand-in for NCCL: a barrier without a CUDA device");
+    TORCH_CHECK(options.device && options.device->is_cuda(), "simulated NCCL: a barrier without a CUDA device");
     cuda("cuStreamSynchronize", current_stream());
     gloo_->barrier(c10d::BarrierOptions())->wait();
     return finish({});
@@ -172,7 +170,7 @@ private:
     sequence_++;
     for (const Tensors *some : {&ins, &outs})
       for (const at::Tensor &tensor : *some)
-        TORCH_CHECK(tensor.is_cuda() && tensor.is_contiguous(), "stand-in for NCCL: a tensor on ", tensor.device(),
+        TORCH_CHECK(tensor.is_cuda() && tensor.is_contiguous(), "simulated NCCL: a tensor on ", tensor.device(),
                     tensor.is_contiguous() ? "" : ", not contiguous");
     if (!stream_) cuda("cuStreamCreate", &stream_, 1u);
     const Event begin = make_event();
@@ -199,7 +197,7 @@ private:
   }
 
   WorkPointer finish(std::vector<Begun> all) {
-    auto work = c10::make_intrusive<StandInWork>();
+    auto work = c10::make_intrusive<SimulatedWork>();
     if (!stream_) cuda("cuStreamCreate", &stream_, 1u);
     for (const Begun &begun : all) begun.gloo->wait();
     cuda("cuLaunchHostFunc", stream_, &be_late, static_cast<void *>(nullptr));
@@ -223,12 +221,12 @@ private:
 // Gives the group a backend for CUDA tensors over the one that it has for the CPU's.
 void add_backend(const c10::intrusive_ptr<c10d::ProcessGroup> &group) {
   group->setBackend(c10::kCUDA, c10d::ProcessGroup::BackendType::CUSTOM,
-                    c10::make_intrusive<StandIn>(group->getBackend(c10::kCPU)));
+                    c10::make_intrusive<SimulatedNccl>(group->getBackend(c10::kCPU)));
 }
 
 } // namespace
 
-TORCH_LIBRARY(stand_in_nccl, m) {
+TORCH_LIBRARY(simulated_nccl, m) {
   m.def("add_backend(__torch__.torch.classes.c10d.ProcessGroup group) -> ()", &add_backend);
   m.def("counts() -> int[]", [] { return std::vector<int64_t>{calls.load(), waits.load()}; });
 }
