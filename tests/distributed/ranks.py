@@ -58,7 +58,6 @@ def environment(count: int, more: Mapping[str, str]) -> dict[str, str]:
     """The environment of a rank: of the TB_ variables of this process only TB_DRIVER and the tests' own."""
     clean = {name: value for name, value in os.environ.items() if not re.match("TB_(?!DRIVER$|TEST_)", name)}
     clean.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
-    clean.pop("PYTHONUNBUFFERED", None)  # it writes a line in parts, between those of other ranks
     clean |= {"PYTHONPATH": os.pathsep.join([str(TESTS), clean.get("PYTHONPATH", "")]), "PYTHONFAULTHANDLER": "1"}
     return clean | {"OMP_NUM_THREADS": "1", "TB_CPU_DEVICES": str(count), MARK: uuid.uuid4().hex, **more}
 
