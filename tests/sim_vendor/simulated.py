@@ -54,7 +54,8 @@ def build_for_torch(name: str) -> Path:
     """
     source = ROOT / "tests" / "sim_vendor" / "torch_cuda" / f"{name}.cpp"
     library = ROOT / "build" / "sim_vendor" / "torch_cuda" / metadata.version("torch") / f"lib{name}.so"
-    if library.exists() and library.stat().st_mtime > source.stat().st_mtime:
+    changed = max(path.stat().st_mtime for path in source.parent.iterdir())
+    if library.exists() and library.stat().st_mtime > changed:
         return library
     import torch
     from torch.utils.cpp_extension import include_paths

@@ -10,7 +10,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <dlfcn.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -22,20 +21,11 @@
 #include <mutex>
 #include <vector>
 
+#include "libcuda.h"
+
 namespace {
 
 constexpr c10::DeviceType kCuda = c10::DeviceType::CUDA;
-using Address = unsigned long long;
-
-// Calls a function of libcuda. Throws if it fails.
-template <class... Arguments> void cuda(const char *name, Arguments... arguments) {
-  static void *const library = dlopen(std::getenv("TB_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
-  TORCH_CHECK(library, "simulated CUDA backend: ", dlerror());
-  const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-  TORCH_CHECK(function, "simulated CUDA backend: libcuda has no ", name);
-  const int result = function(arguments...);
-  TORCH_CHECK(result == 0, "simulated CUDA backend: ", name, " gave ", result);
-}
 
 thread_local c10::DeviceIndex current_device = 0;
 thread_local std::array<c10::StreamId, 8> current_streams{};

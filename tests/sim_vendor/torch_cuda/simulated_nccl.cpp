@@ -5,35 +5,23 @@
 // milliseconds), so that a reader who does not wait reads something else.
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <dlfcn.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
-namespace {
+#include "libcuda.h"
 
-// Calls a function of libcuda. Throws if it fails.
-template <class... Arguments> void cuda(const char *name, Arguments... arguments) {
-  static void *const library = dlopen(std::getenv("TB_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
-  TORCH_CHECK(library, "simulated NCCL: ", dlerror());
-  const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-  TORCH_CHECK(function, "simulated NCCL: libcuda has no ", name);
-  const int result = function(arguments...);
-  TORCH_CHECK(result == 0, "simulated NCCL: ", name, " gave ", result);
-}
+namespace {
 
 using Stream = void *;
 using Event = void *;
-using Address = unsigned long long;
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
