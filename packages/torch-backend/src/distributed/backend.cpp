@@ -8,8 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "tb/on_streams.h"
-
 namespace tb::distributed {
 namespace {
 
@@ -124,8 +122,7 @@ void Backend::startCoalescing() {
 Backend::WorkPointer Backend::endCoalescing() {
   Coalesced all = std::exchange(coalesced_, std::nullopt).value_or(Coalesced{});
   if (!all.tensors) return engine().endCoalescing();
-  const auto device = static_cast<c10::DeviceIndex>(all.tensors->device());
-  const OnStreams on(streams_device_, device, &native_stream);
+  const OnStreams on = on_streams(streams_device_, all.tensors->device());
   return c10::make_intrusive<StreamEngineWork>(engine().endCoalescing(), streams_device_, order_, *all.tensors,
                                                std::move(all.results));
 }
@@ -150,11 +147,10 @@ void Backend::check_reduction(const Operation &operation, c10::ScalarType type, 
 }
 
 Backend::WorkPointer Backend::submit_to_streams(EngineTensors &tensors, Tensors results, const Collective::Call &call) {
-  const auto device = static_cast<c10::DeviceIndex>(tensors.device());
-  const OnStreams on(streams_device_, device, &native_stream);
+  const OnStreams on = on_streams(streams_device_, tensors.device());
   WorkPointer work = call(*of_streams_);
   if (coalesced_) {
-    if (!coalesced_->tensors) coalesced_->tensors.emplace(tensors_for(operations::coalesced, device));
+    if (!coalesced_->tensors) coalesced_->tensors.emplace(tensors_for(operations::coalesced, tensors.device()));
     coalesced_->tensors->join(tensors);
     coalesced_->results.insert(coalesced_->results.end(), results.begin(), results.end());
   }
@@ -167,7 +163,7 @@ Backend::WorkPointer Backend::submit(EngineTensors &tensors, Tensors results, Co
   const int32_t device = tensors.device();
   tb_stream *stream = current_stream(device);
   refuse_capture(operation, device);
-  if (streams()) return submit_to_streams(tensors, std::move(results), call);
+  if (tensors.of_engine() != c10::kCPU) return submit_to_streams(tensors, std::move(results), call);
   std::shared_ptr<Collective> collective;
   const tb_status idle = runtime.driver->stream_query(runtime.self, stream);
   if (idle != TB_OK && idle != TB_NOT_READY) check(idle, operation.name, device, Failed::work); // of earlier work

@@ -35,6 +35,7 @@ public:
 
   const Operation &operation() const { return operation_; }
   int32_t device() const { return device_; }
+  c10::DeviceType of_engine() const { return of_engine_; }
   // The memory that the engine uses until the call is done.
   std::vector<c10::Storage> take_storages() { return std::move(storages_); }
   std::vector<StagedCopy> take_copies() { return std::move(copies_); }

@@ -49,10 +49,13 @@ void open() {
   });
 }
 
-uint64_t native_stream(c10::DeviceIndex device) {
-  uint64_t handle = 0;
-  check(runtime.driver->stream_native(runtime.self, current_stream(device), &handle), "stream_native", device);
-  return handle;
+OnStreams on_streams(c10::DeviceType type, int32_t number) {
+  const auto device = static_cast<c10::DeviceIndex>(number);
+  return OnStreams(type, device, [](c10::DeviceIndex of) {
+    uint64_t handle = 0;
+    check(runtime.driver->stream_native(runtime.self, current_stream(of), &handle), "stream_native", of);
+    return handle;
+  });
 }
 
 } // namespace tb::distributed

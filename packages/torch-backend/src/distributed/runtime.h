@@ -9,6 +9,7 @@
 
 #include "tb/component.h"
 #include "tb/failures.h"
+#include "tb/on_streams.h"
 
 namespace tb::distributed {
 
@@ -45,7 +46,8 @@ inline tb_stream *current_stream(int32_t device) {
   return stream;
 }
 
-uint64_t native_stream(c10::DeviceIndex device); // the API's handle of the current stream
+// Makes the API's streams under tb's the current ones of another device of PyTorch's, while what it returns lives.
+OnStreams on_streams(c10::DeviceType type, int32_t device);
 
 inline c10::Device make_device(int32_t device) { return {device_type, static_cast<c10::DeviceIndex>(device)}; }
 

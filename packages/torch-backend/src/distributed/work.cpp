@@ -3,10 +3,6 @@
 
 #include <ATen/core/ivalue.h>
 
-#include <utility>
-
-#include "tb/on_streams.h"
-
 namespace tb::distributed {
 
 bool host_waits = false;
@@ -146,8 +142,7 @@ StreamEngineWork::~StreamEngineWork() {
 
 bool StreamEngineWork::wait(std::chrono::milliseconds limit) {
   if (opType_ == c10d::OpType::BARRIER || limit != kNoTimeout) {
-    const auto device = static_cast<c10::DeviceIndex>(device_);
-    const OnStreams streams(of_engine_, device, &native_stream);
+    const OnStreams streams = on_streams(of_engine_, device_);
     if (!work_->wait(limit)) return false;
   }
   synchronize();
@@ -156,8 +151,7 @@ bool StreamEngineWork::wait(std::chrono::milliseconds limit) {
 }
 
 bool StreamEngineWork::wait_on_stream(tb_stream *) {
-  const auto device = static_cast<c10::DeviceIndex>(device_);
-  const OnStreams streams(of_engine_, device, &native_stream);
+  const OnStreams streams = on_streams(of_engine_, device_);
   work_->synchronize();
   return false;
 }
