@@ -286,31 +286,47 @@ void a_closure_that_fits_without_a_header_only_is_not_recorded() {
   CHECK(count == 1);
 }
 
+// The closures that one found behind it; -1: it could not look ahead.
 std::atomic<int> behind{0};
-void a_closure_sees_those_behind_it_without_headers() {
-  static constexpr auto look = [](void *, const tb_closure_context *context) -> tb_status {
-    void *storage = nullptr;
-    while (const tb_closure *kind = context->next(context, &storage)) {
-      CHECK(kind == &counting);
-      static_cast<Counting *>(storage)->count->fetch_add(10);
-      ++behind;
-    }
-    return TB_OK;
-  };
-  static const tb_closure looking = {sizeof(tb_closure), 0, "looking", look, destroy_nothing};
-  std::atomic<int> count{0};
-  void *plain = nullptr;
-  tb_recording *recording = start();
+tb_status look(void *, const tb_closure_context *context) {
+  behind = context->next ? 0 : -1;
   void *storage = nullptr;
+  while (const tb_closure *kind = context->next ? context->next(context, &storage) : nullptr) {
+    CHECK(kind == &counting);
+    static_cast<Counting *>(storage)->count->fetch_add(10);
+    ++behind;
+  }
+  return TB_OK;
+}
+const tb_closure looking = {sizeof(tb_closure), 0, "looking", look, destroy_nothing};
+
+// Queues one that looks, and three behind it: the one in the middle without a header.
+void queue_looking(std::atomic<int> *count) {
+  void *storage = nullptr, *plain = nullptr;
   CHECK(api.closure_reserve(nullptr, &standard, 1, &storage) == TB_OK);
   CHECK(api.closure_commit(nullptr, &standard, storage, &looking) == TB_OK);
-  queue_counting(&standard, &count);
+  queue_counting(&standard, count);
   CHECK(original.closure_reserve(nullptr, &standard, sizeof(Counting), &plain) == TB_OK);
-  new (plain) Counting{&count};
+  new (plain) Counting{count};
   CHECK(original.closure_commit(nullptr, &standard, plain, &counting) == TB_OK);
-  queue_counting(&standard, &count);
+  queue_counting(&standard, count);
+}
+
+void a_closure_sees_those_behind_it_without_headers() {
+  std::atomic<int> count{0};
+  tb_recording *recording = start();
+  queue_looking(&count);
+  CHECK(stop(recording).size() == 3); // the calls of the three with headers
   run_all(&standard);
-  CHECK(stop(recording).size() == 3 && behind == 3 && count == 33);
+  CHECK(behind == 3 && count == 33);
+}
+
+void a_recorded_closure_runs_alone() {
+  std::atomic<int> count{0};
+  tb_recording *recording = start();
+  queue_looking(&count);
+  run_all(&standard);
+  CHECK(stop(recording).size() == 3 && behind == -1 && count == 3);
 }
 
 void threads_queue_while_recordings_begin_and_end() {
@@ -364,6 +380,7 @@ int main() {
   numbers_are_the_threads_own_and_a_recording_begins_without();
   a_closure_that_fits_without_a_header_only_is_not_recorded();
   a_closure_sees_those_behind_it_without_headers();
+  a_recorded_closure_runs_alone();
   threads_queue_while_recordings_begin_and_end();
   the_end_of_the_process_ends_recording();
 }
