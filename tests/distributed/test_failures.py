@@ -13,8 +13,8 @@ from distributed.cases import number_from
 from distributed.programs import failing
 from distributed.ranks import Run, run_ranks, torchrun
 
-DEATHS = number_from("TB_TEST_DISTRIBUTED_DEATHS", 4)
-AT_ONCE = 4  # other ranks in one run
+DEATHS = number_from("TB_TEST_DISTRIBUTED_DEATHS", 5)
+AT_ONCE = 5  # other ranks in one run
 LIMIT = 3.0  # seconds: the time-out of groups
 ERROR = "torch.distributed.DistBackendError"
 SOURCE = pathlib.Path(failing.__file__).read_text().splitlines()

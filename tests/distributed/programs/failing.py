@@ -42,6 +42,8 @@ CALLS: dict[str, Call] = {
     "all_reduce": lambda x, other, group: dist.all_reduce(x, group=group, async_op=True),
     "broadcast": lambda x, other, group: dist.broadcast(x, other, group=group, async_op=True),
     "recv": recv,
+    "coalesced": coalesced,
+    "batch_isend_irecv": exchange,
     "all_gather_into_tensor": lambda x, other, group: dist.all_gather_into_tensor(
         torch.cat([x, x]), x, group=group, async_op=True
     ),
@@ -56,8 +58,6 @@ CALLS: dict[str, Call] = {
         x, [torch.empty_like(x) for _ in range(2)], 0, group=group, async_op=True
     ),
     "scatter": lambda x, other, group: dist.scatter(x, None, other, group=group, async_op=True),
-    "batch_isend_irecv": exchange,
-    "coalesced": coalesced,
 }
 WAITS: dict[str, Callable[[X], object]] = {
     "item": lambda y: y.sum().item(),

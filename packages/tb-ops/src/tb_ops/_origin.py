@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -11,7 +12,10 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
+import typing_extensions
 
+_WRAPPERS = (contextlib.__file__, typing_extensions.__file__)
+"""Between PyTorch's context managers, its deprecated functions and their callers."""
 _INTERNAL = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))), package) + os.sep
     for package in ("torch", "torchgen")
@@ -124,9 +128,7 @@ _functions: dict[int, weakref.ref[FunctionType]] = {}
 
 
 def _internal(file: str) -> bool:
-    # PyTorch's deprecated functions are wrapped by typing_extensions.
-    wraps = os.path.basename(file) == "typing_extensions.py"
-    return wraps or ours(file) or file.startswith(_INTERNAL[:2]) or file.startswith("<frozen ")
+    return file in _WRAPPERS or ours(file) or file.startswith(_INTERNAL[:2]) or file.startswith("<frozen ")
 
 
 def ours(file: str) -> bool:

@@ -46,6 +46,12 @@ int64_t steady_nanoseconds() {
       .count();
 }
 
+// `text` may hold an encoded call site, which the device's error text spells out.
+void throw_error(const Operation &operation, int32_t device, const std::string &text) {
+  runtime.device.set_error(TB_UNAVAILABLE, 0, device, operation.wait.name, text.c_str());
+  check(TB_UNAVAILABLE, operation.wait.name, device, Failed::work);
+}
+
 constexpr const char *what_to_do = "\nDestroy the group, or start the ranks again, as torchrun --max-restarts does.";
 
 } // namespace
@@ -134,7 +140,7 @@ void Collective::finish(const std::string &reason) {
   record_.end = steady_nanoseconds();
   if (record_.begin) runtime.stream.record_run(&record_);
   if (!reason.empty()) {
-    failure_ = c10::str(group_->describe(operation_, number_), " failed: ", reason);
+    failure_ = c10::str(encode_call_site(site_, outer_site_), group_->describe(operation_, number_), " failed: ", reason);
     // After a refusal the next call is as good as any.
     if (!refusal_) {
       group_->set_failure(failure_);
@@ -194,14 +200,12 @@ bool Collective::done() {
 
 std::string Collective::failure() {
   std::lock_guard lock(mutex_);
-  return failure_.empty() ? "" : encode_call_site(site_, outer_site_) + failure_;
+  return failure_;
 }
 
 void Collective::throw_failure() {
   const std::string text = failure();
-  if (text.empty()) return;
-  runtime.device.set_error(TB_UNAVAILABLE, 0, device_, operation_.wait.name, text.c_str());
-  check(TB_UNAVAILABLE, operation_.wait.name, device_, Failed::work);
+  if (!text.empty()) throw_error(operation_, device_, text);
 }
 
 int Collective::source() {
@@ -234,10 +238,11 @@ std::shared_ptr<CallOrder> CallOrder::make(c10::intrusive_ptr<c10d::Backend> eng
 }
 
 std::shared_ptr<Collective> CallOrder::add(const Operation &operation, Collective::Call call, int32_t device) {
+  if (const std::string failure = group_->failure(); !failure.empty())
+    throw_error(operation, device,
+                c10::str(group_->describe(operation, number() + 1),
+                         " was not started, because the group has failed before: ", failure, what_to_do));
   std::lock_guard lock(mutex_);
-  const std::string failure = group_->failure();
-  TORCH_CHECK_WITH(DistBackendError, failure.empty(), group_->describe(operation, number_ + 1),
-                   " was not started, because the group has failed before: ", failure, what_to_do);
   std::erase_if(running_, [](const auto &each) { return each->done(); });
   auto collective = std::make_shared<Collective>(operation, std::move(call), group_, ++number_, device);
   waiting_.push_back({collective});
