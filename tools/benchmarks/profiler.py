@@ -1,7 +1,8 @@
 """What torch.profiler costs the training step of an MLP: python -m benchmarks.profiler.
 
 Each way to run the step has a process of its own, and the processes take turns. "never" has not profiled and "off" has:
-they differ only if a profile leaves something behind in the driver's table.
+they differ only if a profile leaves something behind in the driver's table. Two processes of one way differ too, by where
+their memory lies. So several sets of processes are measured, and "again" is a second process that has not profiled.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch.profiler import ProfilerActivity, profile
 
 ACTIVITIES = {
     "never": (),
+    "again": (),
     "off": (),
     "host": (ProfilerActivity.CPU,),
     "device": (ProfilerActivity.PrivateUse1,),
@@ -35,7 +37,10 @@ AIM = 1.01  # of "off" to "never"
 
 @dataclass(frozen=True)
 class Row:
-    """Microseconds of a step, a median over blocks; its ratio to that of "never", a median over neighbouring blocks."""
+    """Microseconds of a step and its ratio to that of "never", medians over the sets of processes.
+
+    In a set they are medians over the blocks; a ratio is of neighbouring blocks.
+    """
 
     width: int
     way: str
@@ -85,7 +90,8 @@ def ask(process: subprocess.Popen[str], steps: int) -> float:
     return float(process.stdout.readline())
 
 
-def measure(width: int, rounds: int, steps: int) -> list[Row]:
+def measure_set(width: int, rounds: int, steps: int) -> list[Row]:
+    """One process of each way."""
     times: dict[str, list[float]] = {way: [] for way in ACTIVITIES}
     with contextlib.ExitStack() as stack:
         workers = {way: stack.enter_context(worker(way, width)) for way in ACTIVITIES}
@@ -101,9 +107,18 @@ def measure(width: int, rounds: int, steps: int) -> list[Row]:
     return rows
 
 
+def measure(width: int, sets: int, rounds: int, steps: int) -> list[Row]:
+    rows = []
+    for found in zip(*(measure_set(width, rounds, steps) for _ in range(sets)), strict=True):
+        microseconds = statistics.median(row.microseconds for row in found)
+        rows.append(Row(width, found[0].way, microseconds, statistics.median(row.ratio for row in found)))
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="nox -s bench-profiler --", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=31, help="blocks of each (%(default)s)")
+    parser.add_argument("--sets", type=int, default=9, help="processes of each way (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=15, help="blocks of each process (%(default)s)")
     parser.add_argument("--steps", type=int, default=50, help="steps of a block (%(default)s)")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("build/bench-profiler.json"), metavar="FILE")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
@@ -111,7 +126,7 @@ def main() -> int:
     if asked.work:
         work(asked.work[0], int(asked.work[1]))
         return 0
-    rows = [row for width in WIDTHS for row in measure(width, asked.rounds, asked.steps)]
+    rows = [row for width in WIDTHS for row in measure(width, asked.sets, asked.rounds, asked.steps)]
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     asked.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     print(f"{'MLP of width':14}{'profiler':10}{'us a step':>10}{'ratio':>7}")
