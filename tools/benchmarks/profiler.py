@@ -1,8 +1,8 @@
 """What torch.profiler costs the training step of an MLP: python -m benchmarks.profiler.
 
 Each way to run the step has a process of its own, and the processes take turns. "never" has not profiled and "off" has:
-they differ only if a profile leaves something behind in the driver's table. Two processes of one way differ too, by where
-their memory lies. So several sets of processes are measured, and "again" is a second process that has not profiled.
+they differ only if a profile leaves something behind in the driver's table. Two processes of one way differ too, by the
+places of their memory. So several sets of processes are measured, and "again" is a second one that has not profiled.
 """
 
 from __future__ import annotations
