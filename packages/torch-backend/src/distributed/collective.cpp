@@ -140,7 +140,8 @@ void Collective::finish(const std::string &reason) {
   record_.end = steady_nanoseconds();
   if (record_.begin) runtime.stream.record_run(&record_);
   if (!reason.empty()) {
-    failure_ = c10::str(encode_call_site(site_, outer_site_), group_->describe(operation_, number_), " failed: ", reason);
+    failure_ =
+        c10::str(encode_call_site(site_, outer_site_), group_->describe(operation_, number_), " failed: ", reason);
     // After a refusal the next call is as good as any.
     if (!refusal_) {
       group_->set_failure(failure_);
