@@ -95,6 +95,10 @@ PAGES = {
         pages.compiled([COMPILED], ["captured", "plain"], [True]),
         "| MLP | 2 | 202 | 256 | 4.1 | 0.25 |",
     ),
+    "bench-profiler": (
+        pages.profiler([{"width": 64, "way": "off", "microseconds": 401.2, "ratio": 1.004}], 9, "aim: met"),
+        "| 64 | off | 401 | 1.00 |",
+    ),
     "bench-allocator": (pages.allocator(ALLOCATOR), "| frames | 99.22 % | 79.0 | 0.5000 | 0 | 1.005 |"),
     "bench-allocator's plans": (pages.allocator(ALLOCATOR), "| frames | 100.00 % | 20.0 | 3 | 0 |"),
     "bench-allocator's pinned memory": (pages.allocator(ALLOCATOR), "| loader:0 | 1.050 | 9.0 | 0.3000 | 0.1000 |"),

@@ -97,6 +97,18 @@ def distributed(report: Results) -> str:
     return page("Distributed training", "nox -s bench-distributed", tables, notes)
 
 
+def profiler(rows: Sequence[Results], sets: int, aim: str) -> str:
+    """The page of `nox -s bench-profiler`. rows: its JSON. sets: processes of each way."""
+    listed = [[row["width"], row["way"], f"{row['microseconds']:.0f}", f"{row['ratio']:.2f}"] for row in rows]
+    text = (
+        f"A training step of an MLP. Each way has {sets} processes, which take turns with those of the other ways; "
+        "medians. *again*: a second process that has never profiled; *off*: one that has, before; *host*, *device* and "
+        "*both*: the activities of the `torch.profiler.profile` that runs."
+    )
+    table = Table(["width", "profiler", "us", "to never"], listed, text)
+    return page("The profiler", "nox -s bench-profiler", [table], [aim])
+
+
 def compiled(rows: Sequence[Results], ways: Sequence[str], met: Sequence[bool]) -> str:
     """The page of `nox -s bench-compile`. rows: its JSON. met: whether each row meets its aim."""
     columns = ["a training step", "threads", *(f"{way}, us" for way in ways), "host, us", "captured to cpu compiled"]

@@ -23,6 +23,9 @@ from examples.models.case import Training, adamw_foreach
 from examples.models.mlp import MlpSettings, mlp
 from torch.profiler import ProfilerActivity, profile
 
+from benchmarks import pages
+from benchmarks.page import write
+
 ACTIVITIES = {
     "never": (),
     "again": (),
@@ -121,6 +124,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15, help="blocks of each process (%(default)s)")
     parser.add_argument("--steps", type=int, default=50, help="steps of a block (%(default)s)")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("build/bench-profiler.json"), metavar="FILE")
+    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="write docs/results/profiler.md there")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.work:
@@ -133,7 +137,10 @@ def main() -> int:
     for row in rows:
         print(f"{row.width:<14}{row.way:10}{row.microseconds:10.0f}{row.ratio:7.2f}")
     missed = [row.width for row in rows if row.way == "off" and row.ratio > AIM]
-    print(f"aim: off at most {AIM} of never: " + (f"missed at width {missed}" if missed else "met"))
+    aim = f"aim: off at most {AIM} of never: " + (f"missed at width {missed}" if missed else "met")
+    print(aim)
+    if asked.page:
+        write(asked.page, pages.profiler([asdict(row) for row in rows], asked.sets, aim))
     return 1 if missed else 0
 
 
