@@ -1,4 +1,4 @@
-"""Lightning: the Trainer and Fabric, with validation, checkpoints and every precision."""
+"""Lightning: the Trainer and Fabric, with validation, checkpoints and every precision, also on several ranks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch.callbacks import DeviceStatsMonitor, ModelCheckpoint, StochasticWeightAveraging
 
 from clients.checks import Checks, Ran
+from clients.ranks import on_ranks
 
 checks = Checks("lightning")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -204,3 +205,12 @@ def fabric_checkpoint(device: str) -> Ran:
             net.module[0].weight.zero_()
         run.load(f"{folder}/state.ckpt", {"net": net})
         return Ran(run.device, torch.equal(net(torch.ones(1, 8, device=run.device)), expected))
+
+
+checks.add("two ranks: Trainer() with validation", on_ranks("lightning", "by_default"))
+checks.add('two ranks: Trainer(strategy="ddp") in bf16-mixed', on_ranks("lightning", "ddp_bf16"), 3e-2)
+checks.add('two ranks: Trainer(strategy="fsdp")', on_ranks("lightning", "fsdp"))
+checks.add("two ranks: Trainer with FSDP2", on_ranks("lightning", "fsdp2"))
+checks.add("two ranks: checkpoint and resume", on_ranks("lightning", "checkpoint"))
+checks.add("two ranks: Fabric()", on_ranks("lightning", "fabric_ddp"))
+checks.add('two ranks: Fabric(strategy="fsdp")', on_ranks("lightning", "fabric_fsdp"))
