@@ -164,5 +164,7 @@ def partial_state(device: str) -> Ran:
 checks.add("two ranks: DDP", on_ranks("accelerate", "ddp"))
 checks.add("two ranks: DDP in bf16", on_ranks("accelerate", "ddp_bf16"), 3e-2)
 checks.add("two ranks: FSDP2", on_ranks("accelerate", "fsdp2"))
+checks.add("two ranks: FSDP1 in fp16 with a scaler", on_ranks("accelerate", "fsdp1_fp16"), 3e-2)
 checks.add("two ranks: gathers, reduces and broadcasts", on_ranks("accelerate", "collectives"))
 checks.add("two ranks: save_state and load_state with dropout", on_ranks("accelerate", "checkpoint"))
+checks.add("two ranks: save_state and load_state with FSDP2", on_ranks("accelerate", "checkpoint_fsdp2"))

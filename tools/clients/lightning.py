@@ -209,8 +209,10 @@ def fabric_checkpoint(device: str) -> Ran:
 
 checks.add("two ranks: Trainer() with validation", on_ranks("lightning", "by_default"))
 checks.add('two ranks: Trainer(strategy="ddp") in bf16-mixed', on_ranks("lightning", "ddp_bf16"), 3e-2)
+checks.add("two ranks: DDPStrategy with a hook", on_ranks("lightning", "ddp_hook"))
 checks.add('two ranks: Trainer(strategy="fsdp")', on_ranks("lightning", "fsdp"))
+checks.add("two ranks: FSDPStrategy with a mesh in 16-mixed", on_ranks("lightning", "fsdp_fp16"), 3e-2)
 checks.add("two ranks: Trainer with FSDP2", on_ranks("lightning", "fsdp2"))
 checks.add("two ranks: checkpoint and resume", on_ranks("lightning", "checkpoint"))
 checks.add("two ranks: Fabric()", on_ranks("lightning", "fabric_ddp"))
-checks.add('two ranks: Fabric(strategy="fsdp")', on_ranks("lightning", "fabric_fsdp"))
+checks.add("two ranks: Fabric with FSDP and a mesh in bf16-mixed", on_ranks("lightning", "fabric_fsdp"), 3e-2)

@@ -51,8 +51,11 @@ class Rank:
 
 def digest(parameters: Iterable[Any]) -> str:
     """Of the bits of tensors; a sharded one is gathered first."""
+    import torch
+
     whole = [parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter for parameter in parameters]
-    return hashlib.sha256(b"".join(each.detach().cpu().numpy().tobytes() for each in whole)).hexdigest()[:16]
+    bits = [tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes() for tensor in whole]
+    return hashlib.sha256(b"".join(bits)).hexdigest()[:16]
 
 
 def on_ranks(program: str, function: str) -> Callable[[str], Ran]:
@@ -82,7 +85,7 @@ def run_ranks(module: str, function: str, device: str, count: int = RANKS, secon
         raise RuntimeError(f"the ranks of {what} had not ended after {seconds} s\n{text}")
     errors = [f"rank {rank}: {entry['error']}" for rank, entry in enumerate(entries) if "error" in entry]
     if errors or process.returncode or not all(entries):
-        reason = "; ".join(errors) or f"torchrun ended with status {process.returncode}"
+        reason = errors[0] if errors else f"torchrun ended with status {process.returncode}"
         raise RuntimeError(f"{what}: {reason}\n{text}")
     return [Rank(**{**entry, "found": Found(**entry["found"])}) for entry in entries]
 

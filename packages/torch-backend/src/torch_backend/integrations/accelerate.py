@@ -77,10 +77,12 @@ def _grad_scaler(original: Function) -> Function:
         import torch
         from accelerate.state import PartialState
         from accelerate.utils import DistributedType
+        from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
-        if distributed_type == DistributedType.FSDP or PartialState().device.type != "tb":
+        if PartialState().device.type != "tb":
             return original(distributed_type, **kwargs)
-        return torch.amp.GradScaler("tb", **kwargs)
+        scaler = ShardedGradScaler if distributed_type == DistributedType.FSDP else torch.amp.GradScaler
+        return scaler("tb", **kwargs)
 
     return get_grad_scaler
 
