@@ -7,6 +7,7 @@ import dataclasses
 import os
 import pathlib
 import textwrap
+from typing import Any
 
 import pytest
 from clients.ranks import Found, Rank, run_ranks, together
@@ -75,7 +76,7 @@ def test_one_rank_on_the_cpu_makes_it_a_run_on_the_cpu() -> None:
         ({"found": Found("tb:0", [1], "digest")}, "ranks share a device: they use tb:0, tb:0"),
     ],
 )
-def test_ranks_that_are_no_group_of_tb_fail(change: dict[str, object], text: str) -> None:
+def test_ranks_that_are_no_group_of_tb_fail(change: Any, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         together("tb", [GOOD[0], dataclasses.replace(GOOD[1], **change)])
 

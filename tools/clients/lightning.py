@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import pickle
 import tempfile
 import warnings
 from typing import Any
@@ -168,6 +169,12 @@ def isolated(device: str) -> Ran:
     torch.manual_seed(3)
     torch.rand(1, device=where)
     return Ran(where, torch.equal(drawn, torch.rand(3, device=where)))
+
+
+@checks.check("the accelerator is pickled, as for spawned processes")
+def pickled(device: str) -> Ran:
+    run = trainer(device, ".")
+    return Ran(run.strategy.root_device, type(pickle.loads(pickle.dumps(run.accelerator))) is type(run.accelerator))
 
 
 def fabric(device: str, **options: Any) -> Ran:

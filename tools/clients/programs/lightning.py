@@ -39,7 +39,7 @@ class Sharded(OfRanks):
 
 
 def start(device: str, folder: str, **options: Any) -> Any:
-    """A Trainer that chooses on tb what the options leave open. The CPU has as many devices as it is told."""
+    """A Trainer that chooses on tb what the options leave open. The CPU has as many devices as the options say."""
     return trainer(device, folder, **{**({"devices": 2} if device == "cpu" else {}), **options})
 
 
@@ -70,7 +70,8 @@ def ddp_hook(device: str, folder: str) -> Found:
 
     def average(bucket: Any) -> Any:
         buckets.append(bucket.index())
-        return allreduce_hook(torch.distributed.group.WORLD, bucket)
+        world: Any = torch.distributed.group.WORLD
+        return allreduce_hook(world, bucket)
 
     # PyTorch reads the annotations of a hook, and takes none that are texts.
     result = fit(device, folder, strategy=DDPStrategy(ddp_comm_hook=lambda state, bucket: average(bucket)))

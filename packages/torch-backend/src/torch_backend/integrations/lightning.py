@@ -127,7 +127,12 @@ def _mend_ranks(client: Client, pytorch: str, fabric: str) -> None:
 
 
 def _register(accelerators: str, registry: Any) -> Any:
-    registry.register("tb", _accelerator_class(sys.modules[accelerators].Accelerator), description="Device tb")
+    module: Any = sys.modules[accelerators]
+    made = _accelerator_class(module.Accelerator)
+    # Lightning pickles it for processes that it starts itself, which find it under this name.
+    made.__module__, made.__qualname__ = accelerators, made.__name__
+    setattr(module, made.__name__, made)
+    registry.register("tb", made, description="Device tb")
     return registry
 
 
