@@ -93,6 +93,6 @@ def test_the_error_of_a_rank_is_named_and_its_output_shown(program: str) -> None
 
 
 def test_ranks_that_take_too_long_are_ended(program: str) -> None:
-    with pytest.raises(RuntimeError, match="waits of program_of_a_test on cpu had not ended after 15 s"):
-        run_ranks(program, "waits", "cpu", seconds=15)
+    with pytest.raises(RuntimeError, match="waits of program_of_a_test on cpu had not ended after 10 s"):
+        run_ranks(program, "waits", "cpu", seconds=10)
     assert processes_with(program) == []

@@ -77,12 +77,14 @@ def _grad_scaler(original: Function) -> Function:
         import torch
         from accelerate.state import PartialState
         from accelerate.utils import DistributedType
-        from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
         if PartialState().device.type != "tb":
             return original(distributed_type, **kwargs)
-        scaler = ShardedGradScaler if distributed_type == DistributedType.FSDP else torch.amp.GradScaler
-        return scaler("tb", **kwargs)
+        if distributed_type != DistributedType.FSDP:
+            return torch.amp.GradScaler("tb", **kwargs)
+        from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+        return ShardedGradScaler("tb", **kwargs)
 
     return get_grad_scaler
 
