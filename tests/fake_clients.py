@@ -29,20 +29,37 @@ GET_DEVICE = """
         return th.device("cpu") if device.type == "cuda" and not th.cuda.is_available() else device
 """
 STATE = """
-    import torch
+    import os, torch
+    from accelerate.utils import DistributedType
 
     def is_mps_available():
         return False
 
     class PartialState:
         def __init__(self, cpu=False):
-            self.device = torch.device("cpu") if cpu else self.default_device
+            device = os.environ.get("ACCELERATE_TORCH_DEVICE")
+            self.device = torch.device(device) if device else None
+            self.backend, self.distributed_type = self._prepare_backend(cpu)
+            if self.device is None:
+                self.device = torch.device("cpu") if cpu else self.default_device
+
+        def _prepare_backend(self, cpu=False, sagemaker_dp=False, backend=None):
+            if int(os.environ.get("LOCAL_RANK", -1)) != -1 and not cpu and torch.cuda.is_available():
+                return backend or "nccl", DistributedType.MULTI_GPU
+            return backend, DistributedType.NO
 
         @property
         def default_device(self):
             if is_mps_available():
                 return torch.device("mps")
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+"""
+DISTRIBUTED_TYPE = """
+    import enum
+
+    class DistributedType(enum.Enum):
+        NO = "NO"
+        MULTI_GPU = "MULTI_GPU"
 """
 ACCELERATOR = """
     import torch
@@ -93,5 +110,6 @@ class Folder:
 
     def add_accelerate(self, version: str = "1.15.3", state: str = STATE) -> None:
         """accelerate, which imports torch in the middle of its own import."""
-        modules = {"accelerate.state": state, "accelerate.accelerator": ACCELERATOR}
+        modules = {"accelerate.utils": DISTRIBUTED_TYPE, "accelerate.state": state}
+        modules |= {"accelerate.accelerator": ACCELERATOR}
         self.add("accelerate", version, {**modules, "accelerate": "from .accelerator import Accelerator"})

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 from conftest import RunPython
-from fake_clients import GET_DEVICE, STATE, Folder
+from fake_clients import DISTRIBUTED_TYPE, GET_DEVICE, STATE, Folder
 from torch_backend.integrations.client import Client, Shape, with_constant
 
 
@@ -75,6 +75,33 @@ def test_properties_and_constants_are_replaced(run_python: RunPython, clients: F
     assert run_python(code, clients.environment).stdout == "tb:0 cpu\n"
 
 
+@pytest.mark.parametrize(
+    ("variables", "result"),
+    [
+        ({"LOCAL_RANK": "0"}, "tb:0 MULTI_GPU tbccl 0"),
+        ({"LOCAL_RANK": "1"}, "tb:1 MULTI_GPU tbccl 1"),
+        ({"LOCAL_RANK": "3"}, "tb:1 MULTI_GPU tbccl 1"),
+        ({}, "tb:0 NO None 0"),
+        ({"LOCAL_RANK": "1", "ACCELERATE_TORCH_DEVICE": "cpu"}, "cpu NO None 0"),
+        ({"LOCAL_RANK": "1", "TB_DRIVER": "missing"}, "cpu NO None none"),
+    ],
+)
+def test_a_rank_of_a_launcher_gets_its_device_and_backend(
+    run_python: RunPython, clients: Folder, variables: dict[str, str], result: str
+) -> None:
+    clients.add_accelerate()
+    code = """
+        import torch
+        from accelerate.state import PartialState
+        state = PartialState()
+        current = torch.accelerator.current_device_index() if torch.accelerator.is_available() else "none"
+        print(state.device, state.distributed_type.name, state.backend, current)
+        assert PartialState(cpu=True).backend is None
+        assert state._prepare_backend(backend="gloo")[0] == "gloo"
+    """
+    assert run_python(code, {**clients.environment, "TB_CPU_DEVICES": "2", **variables}).stdout == f"{result}\n"
+
+
 def test_a_variable_of_a_client_wins(run_python: RunPython, clients: Folder) -> None:
     text = 'import os\nDEFAULT_DEVICE = os.environ.get("KERAS_TORCH_DEVICE", "cpu")'
     clients.add("keras", "3.15.0", {"keras.src.backend.torch.core": text})
@@ -123,6 +150,7 @@ def test_a_range_of_minor_versions_is_known(monkeypatch: pytest.MonkeyPatch, ver
 def test_an_unknown_shape_warns_once_and_is_left(run_python: RunPython, clients: Folder) -> None:
     changed = STATE.replace("is_mps_available", "is_other_available")
     modules = {
+        "accelerate.utils": DISTRIBUTED_TYPE,
         "accelerate.state": changed,
         "accelerate.accelerator": "def other(): pass",
         "accelerate.checkpointing": "",

@@ -1,4 +1,4 @@
-"""accelerate: Accelerator in every precision, checkpoints, loaders, device maps, offloading."""
+"""accelerate: Accelerator in every precision, checkpoints, loaders, device maps, offloading, several ranks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from accelerate.state import AcceleratorState, GradientState, PartialState
 from accelerate.utils import GradScalerKwargs, set_seed
 
 from clients.checks import Checks, Ran
+from clients.ranks import on_ranks
 
 checks = Checks("accelerate")
 
@@ -84,8 +85,8 @@ checks.add("loads with two workers", functools.partial(train, loader_options={"n
 checks.add("loads from pinned memory", functools.partial(train, loader_options={"pin_memory": True}))
 
 
-def resumed(device: str, **options: Any) -> Ran:
-    """With dropout: a run that goes on after load_state has the losses of one that was never interrupted."""
+def unbroken(device: str, folder: str, **options: Any) -> tuple[Accelerator, bool]:
+    """With dropout: whether a run that goes on after load_state has the losses of one that was never interrupted."""
 
     def start() -> Any:
         run = accelerator(device, **options)
@@ -93,15 +94,19 @@ def resumed(device: str, **options: Any) -> Ran:
         return run, run.prepare(net, torch.optim.AdamW(net.parameters(), 1e-2), loader())
 
     run, prepared = start()
+    steps(run, *prepared)
+    run.save_state(folder)
+    expected = steps(run, *prepared)
+    run, prepared = start()
+    torch.manual_seed(99)
+    run.load_state(folder)
+    return run, steps(run, *prepared) == expected
+
+
+def resumed(device: str, **options: Any) -> Ran:
     with tempfile.TemporaryDirectory() as folder:
-        steps(run, *prepared)
-        run.save_state(folder)
-        unbroken = steps(run, *prepared)
-        run, prepared = start()
-        torch.manual_seed(99)
-        run.load_state(folder)
-        again = steps(run, *prepared)
-    return Ran(run.device, unbroken == again)
+        run, as_unbroken = unbroken(device, folder, **options)
+    return Ran(run.device, as_unbroken)
 
 
 checks.add("save_state and load_state with dropout", resumed)
@@ -154,3 +159,12 @@ def partial_state(device: str) -> Ran:
     AcceleratorState._reset_state(True)
     state = PartialState(cpu=True) if device == "cpu" else PartialState()
     return Ran(state.device, state.num_processes)
+
+
+checks.add("two ranks: DDP", on_ranks("accelerate", "ddp"))
+checks.add("two ranks: DDP in bf16", on_ranks("accelerate", "ddp_bf16"), 3e-2)
+checks.add("two ranks: FSDP2", on_ranks("accelerate", "fsdp2"))
+checks.add("two ranks: FSDP1 in fp16 with a scaler", on_ranks("accelerate", "fsdp1_fp16"), 3e-2)
+checks.add("two ranks: gathers, reduces and broadcasts", on_ranks("accelerate", "collectives"))
+checks.add("two ranks: save_state and load_state with dropout", on_ranks("accelerate", "checkpoint"))
+checks.add("two ranks: save_state and load_state with FSDP2", on_ranks("accelerate", "checkpoint_fsdp2"))

@@ -1,9 +1,10 @@
-"""Lightning: the Trainer and Fabric, with validation, checkpoints and every precision."""
+"""Lightning: the Trainer and Fabric, with validation, checkpoints and every precision, also on several ranks."""
 
 from __future__ import annotations
 
 import functools
 import logging
+import pickle
 import tempfile
 import warnings
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from lightning.pytorch.callbacks import DeviceStatsMonitor, ModelCheckpoint, StochasticWeightAveraging
 
 from clients.checks import Checks, Ran
+from clients.ranks import on_ranks
 
 checks = Checks("lightning")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -169,6 +171,12 @@ def isolated(device: str) -> Ran:
     return Ran(where, torch.equal(drawn, torch.rand(3, device=where)))
 
 
+@checks.check("the accelerator is pickled, as for spawned processes")
+def pickled(device: str) -> Ran:
+    run = trainer(device, ".")
+    return Ran(run.strategy.root_device, type(pickle.loads(pickle.dumps(run.accelerator))) is type(run.accelerator))
+
+
 def fabric(device: str, **options: Any) -> Ran:
     run = lightning.Fabric(**({"accelerator": "cpu", **options} if device == "cpu" else options))
     run.launch()
@@ -204,3 +212,14 @@ def fabric_checkpoint(device: str) -> Ran:
             net.module[0].weight.zero_()
         run.load(f"{folder}/state.ckpt", {"net": net})
         return Ran(run.device, torch.equal(net(torch.ones(1, 8, device=run.device)), expected))
+
+
+checks.add("two ranks: Trainer() with validation", on_ranks("lightning", "by_default"))
+checks.add('two ranks: Trainer(strategy="ddp") in bf16-mixed', on_ranks("lightning", "ddp_bf16"), 3e-2)
+checks.add("two ranks: DDPStrategy with a hook", on_ranks("lightning", "ddp_hook"))
+checks.add('two ranks: Trainer(strategy="fsdp")', on_ranks("lightning", "fsdp"))
+checks.add("two ranks: FSDPStrategy with a mesh in 16-mixed", on_ranks("lightning", "fsdp_fp16"), 3e-2)
+checks.add("two ranks: Trainer with FSDP2", on_ranks("lightning", "fsdp2"))
+checks.add("two ranks: checkpoint and resume", on_ranks("lightning", "checkpoint"))
+checks.add("two ranks: Fabric()", on_ranks("lightning", "fabric_ddp"))
+checks.add("two ranks: Fabric with FSDP and a mesh in bf16-mixed", on_ranks("lightning", "fabric_fsdp"), 3e-2)

@@ -26,6 +26,7 @@ from transformers import (
 )
 
 from clients.checks import Checks, Ran
+from clients.ranks import on_ranks
 
 checks = Checks("transformers")
 
@@ -293,3 +294,7 @@ checks.add("generate with GPT-2", functools.partial(generate, make=gpt2))
 def offloaded(device: str) -> Ran:
     """It needs an accelerator, so that the CPU's own cache is what is compared."""
     return generate(device) if device == "cpu" else generate(device, cache_implementation="offloaded")
+
+
+checks.add("two ranks: Trainer", on_ranks("transformers", "trains"), 1e-3)
+checks.add("two ranks: Trainer resumes with dropout as if unbroken", on_ranks("transformers", "resumes"))

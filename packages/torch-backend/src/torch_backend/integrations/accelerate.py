@@ -1,13 +1,20 @@
-"""accelerate: the default device, fp16, the random numbers in checkpoints, and the memory for device maps."""
+"""accelerate: the default device, several ranks, fp16, random numbers in checkpoints, the memory for device maps."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import os
 from typing import Any
 
 from torch_backend.integrations.client import Client, Function, Shape, with_constant
-from torch_backend.integrations.device import instead_of_cpu, load_random_state, save_random_state, tb_is_current
+from torch_backend.integrations.device import (
+    current_tb,
+    instead_of_cpu,
+    load_random_state,
+    save_random_state,
+    tb_is_current,
+)
 
 accelerate = Client("accelerate", "accelerate", ("1.15", "1.15"))
 CLIENTS = {"accelerate": accelerate}
@@ -24,6 +31,30 @@ def _default_device(original: Function) -> Function:
         return instead_of_cpu(original(self))
 
     return default_device
+
+
+@accelerate.mend(
+    "accelerate.state",
+    "PartialState._prepare_backend",
+    Shape(["self", "cpu", "sagemaker_dp", "backend"], ["MULTI_GPU", "NO"], ["LOCAL_RANK", "nccl"]),
+)
+def _prepare_backend(original: Function) -> Function:
+    """Where accelerate knows no device for the ranks of a launcher, it takes each for a process of its own."""
+
+    @functools.wraps(original)
+    def prepare_backend(self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: Any = None) -> Any:
+        import torch
+        from accelerate.utils import DistributedType
+
+        chosen, kind = original(self, cpu, sagemaker_dp, backend)
+        rank = int(os.environ.get("LOCAL_RANK", -1))
+        if kind != DistributedType.NO or rank == -1 or cpu or self.device is not None or not tb_is_current():
+            return chosen, kind
+        torch.accelerator.set_device_index(rank % torch.accelerator.device_count())
+        self.device = current_tb()  # set_device, which is called later, would take CUDA's for this type
+        return chosen or "tbccl", DistributedType.MULTI_GPU
+
+    return prepare_backend
 
 
 @accelerate.mend(
@@ -47,9 +78,13 @@ def _grad_scaler(original: Function) -> Function:
         from accelerate.state import PartialState
         from accelerate.utils import DistributedType
 
-        if distributed_type == DistributedType.FSDP or PartialState().device.type != "tb":
+        if PartialState().device.type != "tb":
             return original(distributed_type, **kwargs)
-        return torch.amp.GradScaler("tb", **kwargs)
+        if distributed_type != DistributedType.FSDP:
+            return torch.amp.GradScaler("tb", **kwargs)
+        from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+        return ShardedGradScaler("tb", **kwargs)
 
     return get_grad_scaler
 

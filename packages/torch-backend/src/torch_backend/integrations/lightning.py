@@ -1,9 +1,10 @@
-"""Lightning, under both of its names, and Fabric: an accelerator "tb", found by "auto" and "gpu", and its strategy."""
+"""Lightning, under both of its names, and Fabric: an accelerator "tb", found by "auto" and "gpu", and strategies."""
 
 from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from typing import Any
 
 from torch_backend.integrations.client import Client, Function, Shape, Value, with_constant
@@ -16,6 +17,7 @@ CLIENTS = {
 }
 
 _AUTOCAST_DEVICES = ("cpu", "mps")
+_FSDP_DEVICES = ("cuda", "gpu")
 
 
 def _accelerator_class(base: Any) -> Any:
@@ -94,14 +96,43 @@ def _mend(client: Client, pytorch: str, fabric: str) -> None:
         client.mend(module, f"{connector}._choose_strategy", shape)(_strategy)
         shape = Shape(["self"], ["MixedPrecision", "_accelerator_flag"], [_AUTOCAST_DEVICES, "cuda"])
         client.mend(module, f"{connector}._check_and_init_precision", shape)(_precision)
+        shape = Shape(["self"], ["FSDPStrategy", "_accelerator_flag"], [_FSDP_DEVICES])
+        client.mend(module, f"{connector}._check_strategy_and_fallback", shape)(_allow_fsdp)
+    _mend_ranks(client, pytorch, fabric)
     shape = Shape(["include_cuda"], ["get_rng_state_all"], ["torch.cuda"])
     client.mend(f"{fabric}.utilities.seed", "_collect_rng_states", shape)(_collect)
     shape = Shape(["rng_state_dict"], ["set_rng_state_all"], ["torch.cuda"])
     client.mend(f"{fabric}.utilities.seed", "_set_rng_states", shape)(_restore)
 
 
+def _mend_ranks(client: Client, pytorch: str, fabric: str) -> None:
+    """What several processes need."""
+    for strategies, device_ids in (
+        (f"{pytorch}.strategies", "determine_ddp_device_ids"),
+        (f"{fabric}.strategies", "_determine_ddp_device_ids"),
+    ):
+        shape = Shape(["self"], ["root_device"], ["cpu"])
+        client.mend(f"{strategies}.ddp", f"DDPStrategy.{device_ids}", shape)(_device_ids)
+        shape = Shape(["self"], ["init_device_mesh"], ["cuda"])
+        client.mend(f"{strategies}.fsdp", "FSDPStrategy.setup_environment", shape)(_tb_for_cuda)
+    shape = Shape(["self"], ["root_device", "_register_ddp_comm_hook"], ["cuda"])
+    client.mend(f"{pytorch}.strategies.ddp", "DDPStrategy._register_ddp_hooks", shape)(_tb_for_cuda)
+    for package in (pytorch, fabric):
+        module, shape = f"{package}.plugins.precision.fsdp", Shape(["self"], ["autocast"], ["cuda"])
+        client.mend(module, "FSDPPrecision.forward_context", shape)(_tb_for_cuda)
+        shape = Shape(["self", "precision", "scaler"], ["ShardedGradScaler"], ["16-mixed"])
+        client.mend(module, "FSDPPrecision.__init__", shape)(_sharded_scaler)
+    shape = Shape(["result", "group", "reduce_op"], ["all_reduce"], ["mean", "gloo"])
+    client.mend(f"{fabric}.utilities.distributed", "_sync_ddp", shape)(_mean)
+
+
 def _register(accelerators: str, registry: Any) -> Any:
-    registry.register("tb", _accelerator_class(sys.modules[accelerators].Accelerator), description="Device tb")
+    module: Any = sys.modules[accelerators]
+    made = _accelerator_class(module.Accelerator)
+    # Lightning pickles it for processes that it starts itself, which find it under this name.
+    made.__module__, made.__qualname__ = accelerators, made.__name__
+    setattr(module, made.__name__, made)
+    registry.register("tb", made, description="Device tb")
     return registry
 
 
@@ -140,6 +171,61 @@ def _strategy(original: Function) -> Function:
 
 def _precision(original: Function) -> Any:
     return with_constant(original, _AUTOCAST_DEVICES, (*_AUTOCAST_DEVICES, "tb"))
+
+
+def _allow_fsdp(original: Function) -> Any:
+    return with_constant(original, _FSDP_DEVICES, (*_FSDP_DEVICES, "tb"))
+
+
+def _device_ids(original: Function) -> Function:
+    """Where Lightning numbers a model's device, it makes a stream of CUDA's. A model on one device needs no number."""
+
+    @functools.wraps(original)
+    def device_ids(self: Any) -> Any:
+        return None if self.root_device.type == "tb" else original(self)
+
+    return device_ids
+
+
+def _tb_for_cuda(original: Function) -> Function:
+    """For a method that does something for CUDA's devices, or names them: tb's in their place where tb is used."""
+    on_tb = with_constant(original, "cuda", "tb")
+
+    @functools.wraps(original)
+    def method(self: Any) -> Any:
+        return (on_tb if tb_is_current() else original)(self)
+
+    return method
+
+
+def _sharded_scaler(original: Function) -> Function:
+    @functools.wraps(original)
+    def __init__(self: Any, precision: Any, scaler: Any = None) -> None:
+        from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+        if precision != "16-mixed" or scaler is not None or not tb_is_current():
+            original(self, precision, scaler)
+            return
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # it makes one for CUDA, which is replaced
+            original(self, precision)
+        self.scaler = ShardedGradScaler("tb")
+
+    return __init__
+
+
+def _mean(original: Function) -> Function:
+    """Lightning averages numbers of samples, which gloo, below a process group for tb, does not."""
+
+    @functools.wraps(original)
+    def sync_ddp(result: Any, group: Any = None, reduce_op: Any = None) -> Any:
+        import torch
+
+        if result.device.type != "tb" or result.is_floating_point() or reduce_op not in ("mean", "avg"):
+            return original(result, group, reduce_op)
+        summed = original(result, group, "sum")
+        return summed.copy_(summed / torch.distributed.get_world_size(group))
+
+    return sync_ddp
 
 
 def _collect(original: Function) -> Function:
