@@ -31,10 +31,9 @@ def group_of_engines(options: Any) -> Any:
     """
     # A program may make the same group again, and gloo would connect to the addresses of the first. All ranks of a
     # group have made it equally often.
-    ranks = tuple(options.global_ranks_in_group or range(options.group_size))
-    store = PrefixStore(f"tb/{next(_made[options.group_id, ranks])}/", options.store)
+    store = PrefixStore(f"tb/{next(_made[options.group_id, _ranks(options)])}/", options.store)
     group = dist.ProcessGroup(store, options.group_rank, options.group_size)
-    engine = _gloo(store, options, ranks)
+    engine = _gloo(store, options)
     group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, engine)
     for device, make in OF_STREAMS.items():
         if _may_be_native(device) and (engine := make(PrefixStore(device, store), options)) is not None:
@@ -44,10 +43,14 @@ def group_of_engines(options: Any) -> Any:
     return group
 
 
-def _gloo(store: Any, options: Any, ranks: tuple[int, ...]) -> Any:
+def _ranks(options: Any) -> tuple[int, ...]:
+    return tuple(options.global_ranks_in_group or range(options.group_size))
+
+
+def _gloo(store: Any, options: Any) -> Any:
     engine = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
     # A split of the group looks both up.
-    engine.options.global_ranks_in_group = list(ranks)
+    engine.options.global_ranks_in_group = list(_ranks(options))
     engine.options.group_name = options.group_id
     return engine
 
@@ -59,7 +62,7 @@ def _nccl(store: Any, options: Any) -> Any:
     nccl: Any = dist.ProcessGroupNCCL
     own = nccl.Options()
     own._timeout = options.timeout
-    own.global_ranks_in_group = list(options.global_ranks_in_group or range(options.group_size))
+    own.global_ranks_in_group = list(_ranks(options))
     own.group_name = options.group_id
     return nccl(store, options.group_rank, options.group_size, own)
 
