@@ -13,8 +13,8 @@ from distributed.cases import number_from
 from distributed.programs import failing
 from distributed.ranks import Run, run_ranks, torchrun
 
-DEATHS = number_from("TB_TEST_DISTRIBUTED_DEATHS", 5)
-AT_ONCE = 5  # other ranks in one run
+DEATHS = number_from("TB_TEST_DISTRIBUTED_DEATHS", 6)
+AT_ONCE = 6  # other ranks in one run
 LIMIT = 3.0  # seconds: the time-out of groups
 ERROR = "torch.distributed.DistBackendError"
 SOURCE = pathlib.Path(failing.__file__).read_text().splitlines()
@@ -41,11 +41,13 @@ def check_seen(saw: dict[str, Any], where: str) -> None:
         where = "at the work's wait"  # what is known already may be raised before
         assert saw["at the host's wait"][0] == "", f"the failure is raised twice: {saw}"
     kind, text = saw[where][:2]
-    check_text(kind, text, saw)
+    if saw["call"] == "dropped":
+        assert text == "", f"nobody waits for the call: {saw}"
+    else:
+        check_text(kind, text, saw)
     assert saw["again"][0] == "", f"the failure is raised twice: {saw['again']}"
     assert saw["kernels"][0] == "", f"kernels do not work any more: {saw['kernels']}"
-    check = saw["next call"]
-    assert check[0] == ERROR, f"a group that failed goes on: {check}"
+    check_text(*saw["next call"][:2], saw)
     assert saw.get("other group", 2.0) == 2.0
 
 

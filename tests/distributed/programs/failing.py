@@ -38,12 +38,24 @@ def coalesced(x: X, other: int, group: dist.ProcessGroup) -> Any:
     return manager
 
 
+class Nothing:
+    """In place of a call's work."""
+
+    def wait(self) -> None: ...
+
+
+def dropped(x: X, other: int, group: dist.ProcessGroup) -> Any:
+    dist.all_reduce(x.clone(), group=group, async_op=True)
+    return Nothing()
+
+
 CALLS: dict[str, Call] = {
     "all_reduce": lambda x, other, group: dist.all_reduce(x, group=group, async_op=True),
     "broadcast": lambda x, other, group: dist.broadcast(x, other, group=group, async_op=True),
     "recv": recv,
     "coalesced": coalesced,
     "batch_isend_irecv": exchange,
+    "dropped": dropped,
     "all_gather_into_tensor": lambda x, other, group: dist.all_gather_into_tensor(
         torch.cat([x, x]), x, group=group, async_op=True
     ),
@@ -112,7 +124,12 @@ def observe(turn: int, name: str, other: int, groups: list[dist.ProcessGroup]) -
     saw["at the host's wait"] = attempt(lambda: WAITS[wait](x * 2))
     saw["seconds"] = time.perf_counter() - begin
     saw["again"] = attempt(lambda: WAITS[wait](x * 2))
-    saw["kernels"] = attempt(lambda: float((torch.ones(3, device="tb") + 1).sum()))
+
+    def kernels() -> None:
+        float((torch.ones(3, device="tb") + 1).sum())
+        torch.accelerator.synchronize()
+
+    saw["kernels"] = attempt(kernels)
 
     def call_again() -> None:
         dist.all_reduce(torch.ones(3, device="tb"), group=group)

@@ -9,10 +9,15 @@ bool host_waits = false;
 
 namespace {
 
-// Keeps a dropped call's memory until the engine is done with it.
+// Keeps a dropped call's memory until the engine is done with it. Nobody asked for its result, so a failure is raised by the
+// next call of the group only.
 struct KeepUntilDone : AwaitResult {
   std::vector<c10::Storage> storages;
   std::vector<StagedCopy> copies;
+  std::string operator()() {
+    collective->wait();
+    return "";
+  }
 };
 constexpr tb_closure keep_until_done = closure_kind<KeepUntilDone>("dropped work of c10d::");
 
