@@ -254,6 +254,29 @@ def test_a_process_is_stopped_while_it_is_not_asked() -> None:
         assert "State:\tT" in status.read_text()
 
 
+def test_a_stopped_process_ends_when_its_parent_is_killed() -> None:
+    code = """
+import time
+from benchmarks.sweep import turns
+with turns.process("cpu", "1") as stock:
+    try:
+        stock.ask(name="no such operator", elements=1)
+    except turns.LineError:
+        print(stock.pid, flush=True)
+        time.sleep(100)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(TOOLS)}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        status = pathlib.Path("/proc", parent.stdout.readline().strip(), "status")
+        assert status.exists()
+        parent.kill()
+    until = time.monotonic() + 10
+    while status.exists() and "State:\tZ" not in status.read_text() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not status.exists() or "State:\tZ" in status.read_text()
+
+
 def test_a_process_that_dies_ends_the_sweep_with_its_status() -> None:
     with turns.process("cpu", "1") as stock:
         os.kill(stock.pid, signal.SIGKILL)

@@ -78,6 +78,9 @@ def process(device: str, threads: str) -> Iterator[Process]:
             yield Process(device, popen)
         finally:
             popen.kill()
+            assert popen.stdin
+            with contextlib.suppress(BrokenPipeError):  # of a request that was not read
+                popen.stdin.close()
 
 
 def line(stock: Process, tb: Process, operator: Operator, elements: int, threads: str, plan: Plan, file: Path) -> Row:
