@@ -81,12 +81,39 @@ DEMO: dict[str, Any] = {
 DEMO |= {"driver": "cpu", "steps": 20, "seconds": 9.0, "loss_last": 4.0, "unigram_entropy": 3.2, "fallbacks": []}
 DEMO |= {"peak_bytes": 1 << 20}
 
+SINGLE: dict[str, Any] = {"family": "sorting", "name": "sort", "elements": 65536, "threads": "1", "fallbacks": []}
+SINGLE |= {"stock_us": 900.0, "tb_us": 1350.0, "ratio": 1.5, "slower": True}
+QUICK = {**SINGLE, "name": "topk", "ratio": 0.5, "slower": False}
+FALLEN = {**QUICK, "name": "histc", "fallbacks": ["aten::histc"]}
+SWEEP: dict[str, Any] = {
+    "rows": [SINGLE, FALLEN, QUICK],
+    "summary": [{"elements": 65536, "threads": "1", "lines": 3, "mean": 0.721, "slower": 1, "faster": 2}],
+    "aims": [{"name": "sort", "found": 1.6, "bound": 1.5, "met": False}],
+    "reasons": {"svd": "LAPACK's"},
+    "failed": [{"name": "mode", "error": "tb: RuntimeError: no"}],
+    "seconds": 300.2,
+}
+
 PAGES = {
     "bench": (pages.operators_and_steps({"rows": [ROW], "aims": [AIM]}), "| add | 1 | 0.66 | 0.80 |"),
     "bench's aims": (
         pages.operators_and_steps({"rows": [ROW], "aims": [AIM]}),
         "not met: add, threads 1: 0.830 of cpu",
     ),
+    "bench's single operators": (
+        pages.operators_and_steps({"rows": [ROW], "aims": [AIM], "sweep": [SINGLE]}),
+        "| sorting | `sort` | 65,536 | 1 | 900.00 | 1350.00 | 1.50 |",
+    ),
+    "bench --sweep": (pages.sweep(SWEEP), "| 65,536 | 1 | 3 | 0.721 | 1 | 2 |"),
+    "bench --sweep, slow lines": (pages.sweep(SWEEP), "| `sort` | 65,536 | 1 | 900.00 | 1350.00 | 1.50 |  |"),
+    "bench --sweep, fallbacks": (
+        pages.sweep(SWEEP),
+        "| `histc` | 65,536 | 1 | 900.00 | 1350.00 | 0.50 | aten::histc |",
+    ),
+    "bench --sweep, families": (pages.sweep(SWEEP), "| sorting | 3 | 0.721 |"),
+    "bench --sweep, aims": (pages.sweep(SWEEP), "not met: sort: 1.60, aim 1.5"),
+    "bench --sweep, reasons": (pages.sweep(SWEEP), "- `svd` may be slow: LAPACK's"),
+    "bench --sweep, failures": (pages.sweep(SWEEP), "- failed: mode: tb: RuntimeError: no"),
     "bench-graphs": (
         pages.graphs([{"name": "MLP", "eager": 0.14, "replay": 0.06, "ratio": 0.43, "operations": 18}], 0.7),
         "| MLP | 0.140 | 0.060 | 0.43 | 18 |",
@@ -116,6 +143,10 @@ PAGES = {
 def test_a_benchmarks_page_has_its_figures(name: str) -> None:
     text, expected = PAGES[name]
     assert expected in text
+
+
+def test_the_page_of_a_sweep_leaves_out_lines_without_anything_to_say() -> None:
+    assert "topk" not in pages.sweep(SWEEP)
 
 
 def test_statistics_name_what_failed() -> None:

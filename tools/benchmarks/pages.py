@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from benchmarks.page import Table, page
+from benchmarks.sweep.rows import FASTER, SLOWER
 
 Results = Mapping[str, Any]
 
@@ -30,6 +32,15 @@ def _met(aims: Sequence[Results], name: str) -> list[str]:
 
 def _aim(aim: Results) -> str:
     return f"{aim['name']}, threads {aim['threads']}: {aim['found']:.3f} of {aim['against']}, aim {aim['bound']}"
+
+
+SINGLE_COLUMNS = ["family", "operator", "elements", "threads", "stock cpu, us", "tb, us", "tb/cpu"]
+
+
+def _single(row: Results) -> list[object]:
+    """The cells of a row of the sweep."""
+    times = [f"{row[key]:.2f}" for key in ("stock_us", "tb_us", "ratio")]
+    return [row["family"], f"`{row['name']}`", f"{row['elements']:,}", row["threads"], *times]
 
 
 def operators_and_steps(report: Results) -> str:
@@ -56,7 +67,13 @@ def operators_and_steps(report: Results) -> str:
         "Host time of a call for operators on one element, whole training steps for models; medians of interleaved "
         'rounds. "To the better": to the faster of stock cpu\'s two settings of threads.'
     )
-    return page("Operators and training steps", "nox -s bench", [Table(columns, rows, text)], _met(aims, "text"))
+    tables = [Table(columns, rows, text)]
+    if report.get("sweep"):
+        text = (
+            "Some operators of `nox -s bench -- --sweep`, each called for some milliseconds and then waited for once."
+        )
+        tables.append(Table(SINGLE_COLUMNS, [_single(row) for row in report["sweep"]], text))
+    return page("Operators and training steps", "nox -s bench", tables, _met(aims, "text"))
 
 
 def graphs(rows: Sequence[Results], aim: float) -> str:
@@ -242,3 +259,35 @@ def fuzz(summary: str, seed: int, seconds: float) -> str:
     """The page of `nox -s fuzz`. summary: the line that it prints."""
     table = Table(["run", "figure"], [[f"seed {seed}", summary], ["seconds", f"{seconds:.1f}"]])
     return page("Random operator programs", "nox -s fuzz", [table])
+
+
+def sweep(report: Results) -> str:
+    """The page of `nox -s bench -- --sweep`. report: its JSON, whose rows have the greatest ratio first."""
+    columns = ["elements", "threads", "lines", "geometric mean", f"slower than {SLOWER}", f"faster than {FASTER}"]
+    text = (
+        "Each line is an operator on a number of elements, called for some milliseconds and then waited for once. "
+        "Stock cpu has a process of its own, without tb, and the two take turns. Ratios are tb/cpu, medians of rounds; "
+        "a line counts as slower or faster if it is so in every round."
+    )
+    sizes = [
+        [f"{one['elements']:,}", one["threads"], one["lines"], f"{one['mean']:.3f}", one["slower"], one["faster"]]
+        for one in report["summary"]
+    ]
+    tables = [Table(columns, sizes, text)]
+    families: dict[str, list[float]] = {}
+    for row in report["rows"]:
+        families.setdefault(row["family"], []).append(row["ratio"])
+    means = sorted(((geometric_mean(ratios), name, len(ratios)) for name, ratios in families.items()), reverse=True)
+    listed = [[name, lines, f"{mean:.3f}"] for mean, name, lines in means]
+    tables.append(Table(["family", "lines", "geometric mean"], listed, "All sizes and both settings of threads."))
+    slow = [[*_single(row), ", ".join(row["fallbacks"])] for row in report["rows"] if row["slower"] or row["fallbacks"]]
+    text = f"Lines that are slower than {SLOWER} in every round, and those of operators that fall back to the CPU."
+    tables.append(Table([*SINGLE_COLUMNS, "falls back"], slow, text))
+    aims = [{**aim, "text": f"{aim['name']}: {aim['found']:.2f}, aim {aim['bound']}"} for aim in report["aims"]]
+    notes = [
+        *_met(aims, "text"),
+        *(f"`{name}` may be slow: {reason}" for name, reason in report["reasons"].items()),
+        *(f"failed: {one['name']}: {one['error']}" for one in report["failed"]),
+        f"{len(report['rows'])} lines in {report['seconds']:.0f} s",
+    ]
+    return page("Single operators", "nox -s bench -- --sweep", tables, notes)

@@ -11,7 +11,7 @@ from building.testing import PACKAGES, component_environment, everything, run_mo
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Time tb against stock cpu, interleaved, at the default thread count and at one thread."""
+    """Time tb against stock cpu, interleaved, at the default thread count and at one. `-- --sweep`: operators only."""
     run_module(session, everything(session), "benchmarks.operators", *session.posargs)
 
 
