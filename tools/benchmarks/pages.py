@@ -119,10 +119,10 @@ def profiler(rows: Sequence[Results], sets: int, aim: str) -> str:
     listed = [[row["width"], row["way"], f"{row['microseconds']:.0f}", f"{row['ratio']:.2f}"] for row in rows]
     text = (
         f"A training step of an MLP. Each way has {sets} processes, which take turns with those of the other ways; "
-        "medians. *again*: a second process that has never profiled; *off*: one that has, before; *host*, *device* and "
-        "*both*: the activities of the `torch.profiler.profile` that runs."
+        "medians. *again*: a second process that has never profiled; ratios are to the mean of both. *off*: one that "
+        "has profiled before; *host*, *device* and *both*: the activities of the `torch.profiler.profile` that runs."
     )
-    table = Table(["width", "profiler", "us", "to never"], listed, text)
+    table = Table(["width", "profiler", "us", "ratio"], listed, text)
     return page("The profiler", "nox -s bench-profiler", [table], [aim])
 
 
