@@ -239,11 +239,13 @@ std::shared_ptr<CallOrder> CallOrder::make(c10::intrusive_ptr<c10d::Backend> eng
 }
 
 std::shared_ptr<Collective> CallOrder::add(const Operation &operation, Collective::Call call, int32_t device) {
-  if (const std::string failure = group_->failure(); !failure.empty())
-    throw_error(operation, device,
-                c10::str(group_->describe(operation, number() + 1),
-                         " was not started, because the group has failed before: ", failure, what_to_do));
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (const std::string failure = group_->failure(); !failure.empty()) {
+    const std::string text = c10::str(group_->describe(operation, number_ + 1),
+                                      " was not started, because the group has failed before: ", failure, what_to_do);
+    lock.unlock(); // the error's text is completed with the GIL
+    throw_error(operation, device, text);
+  }
   std::erase_if(running_, [](const auto &each) { return each->done(); });
   auto collective = std::make_shared<Collective>(operation, std::move(call), group_, ++number_, device);
   waiting_.push_back({collective});
