@@ -79,9 +79,9 @@ def run(client: str, check: Check) -> Result:
     outcome, reason = "failed", ""
     try:
         expected, got = check.function("cpu"), check.function("tb")
-        if _type(expected.device) != "cpu":
+        if device_type(expected.device) != "cpu":
             reason = f"asked for the cpu, it ran on {expected.device}"
-        elif _type(got.device) != "tb":
+        elif device_type(got.device) != "tb":
             outcome, reason = "ran on the cpu unasked", f"device {got.device}"
         else:
             reason = difference(expected.values, got.values, check.tolerance) or ""
@@ -130,5 +130,5 @@ def _first(found: Any) -> str | None:
     return next((text for text in found if text is not None), None)
 
 
-def _type(device: Any) -> str:
+def device_type(device: Any) -> str:
     return str(device).split(":")[0]

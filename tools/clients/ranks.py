@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from clients.checks import Ran
+from clients.checks import Ran, device_type
 
 RANKS = 2
 SECONDS = 120
@@ -93,7 +93,7 @@ def run_ranks(module: str, function: str, device: str, count: int = RANKS, secon
 def together(device: str, ranks: Sequence[Rank]) -> Ran:
     """What is compared between the devices. RuntimeError: the ranks are no group, or each trained for itself."""
     devices = [rank.found.device for rank in ranks]
-    other = next((used for used in devices if _type(used) != device), None)
+    other = next((used for used in devices if device_type(used) != device), None)
     if other:
         return Ran(other, None)
     for number, rank in enumerate(ranks):
@@ -131,10 +131,6 @@ def _file(folder: str, rank: int) -> pathlib.Path:
     return pathlib.Path(folder) / f"rank-{rank}.json"
 
 
-def _type(device: str) -> str:
-    return device.split(":")[0]
-
-
 def run_here(module: str, function: str, device: str, folder: str) -> None:
     """Runs the function as this rank and writes what it found, or its error, into the rank's file."""
     file = _file(folder, int(os.environ["RANK"]))
@@ -151,7 +147,7 @@ def _describe(found: Found) -> Rank:
     import torch
     import torch.distributed as dist
 
-    kind = _type(found.device)
+    kind = device_type(found.device)
     rows = torch.tb.fallbacks() if kind == "tb" else []  # type: ignore[attr-defined]
     fallbacks = sorted({row.operator for row in rows})
     if not dist.is_initialized():
