@@ -47,7 +47,8 @@ def check_seen(saw: dict[str, Any], where: str) -> None:
         check_text(kind, text, saw)
     assert saw["again"][0] == "", f"the failure is raised twice: {saw['again']}"
     assert saw["kernels"][0] == "", f"kernels do not work any more: {saw['kernels']}"
-    check_text(*saw["next call"][:2], saw)
+    kind, text = saw["next call"][:2]
+    check_text(kind, text, saw)
     assert saw.get("other group", 2.0) == 2.0
 
 
