@@ -12,7 +12,7 @@
 // Options (tb_host.option):
 //   devices  how many devices, 1 to 64; default 1
 //   memory   limit of each device's memory in bytes, K, M and G are powers of 1024; default: the machine's memory
-//   spin     pauses that an idle worker spins before it sleeps, 0 to 1000000; default 1000. A waiter spins an eighth
+//   spin     pauses that an idle worker or a waiter spins before it sleeps, 0 to 1000000; default 1000
 #pragma once
 
 #include "tb/driver.h"

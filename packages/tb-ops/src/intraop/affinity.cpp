@@ -3,8 +3,11 @@
 
 #include <ATen/Parallel.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,9 +20,13 @@ extern "C" void omp_set_num_threads(int count);
 namespace tb::ops {
 namespace {
 
-// The threads of one thread's parallel regions, a bit for each thread number.
-using Members = std::atomic<uint64_t>;
 constexpr int most_members = 64;
+
+// The threads of one thread's parallel regions, by thread number.
+struct Members {
+  std::atomic<uint64_t> present = 0; // a bit each
+  std::array<std::atomic<pid_t>, most_members> ids{};
+};
 
 // Of an OpenMP thread: ends with it.
 class Membership {
@@ -28,13 +35,14 @@ public:
     end();
     members_ = std::move(members);
     bit_ = uint64_t{1} << number;
-    members_->fetch_or(bit_, std::memory_order_release);
+    members_->ids[number] = static_cast<pid_t>(syscall(SYS_gettid));
+    members_->present.fetch_or(bit_, std::memory_order_release);
   }
   ~Membership() { end(); }
 
 private:
   void end() {
-    if (members_) members_->fetch_and(~bit_, std::memory_order_release);
+    if (members_) members_->present.fetch_and(~bit_, std::memory_order_release);
   }
 
   std::shared_ptr<Members> members_;
@@ -45,25 +53,29 @@ thread_local Membership membership;
 
 std::atomic<int64_t> starts = 0, threads_moved = 0;
 
-// Makes the calling thread leave this processor. Where it may run later is left as it was.
-void leave(int processor) {
+// Makes a thread (0: the calling one) leave this processor. Where it may run later is left as it was.
+bool leave(pid_t thread, int processor) {
   cpu_set_t before, others;
-  if (sched_getcpu() != processor || sched_getaffinity(0, sizeof before, &before) != 0) return;
+  if (sched_getaffinity(thread, sizeof before, &before) != 0) return false;
   others = before;
   CPU_CLR(processor, &others);
-  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
-  sched_setaffinity(0, sizeof before, &before);
-  threads_moved++;
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(thread, sizeof others, &others) != 0) return false;
+  sched_setaffinity(thread, sizeof before, &before);
+  return true;
+}
+
+std::shared_ptr<Members> &members_of_this_thread() {
+  static thread_local auto members = std::make_shared<Members>();
+  return members;
 }
 
 } // namespace
 
 void place_new_threads(int threads) {
-  static thread_local const auto members_of_this_thread = std::make_shared<Members>(0);
-  const std::shared_ptr<Members> &members = members_of_this_thread;
+  const std::shared_ptr<Members> &members = members_of_this_thread();
   const int known = std::min(threads, most_members);
   const uint64_t all = (~uint64_t{0} >> (most_members - known)) & ~uint64_t{1}; // except the calling one
-  if ((members->load(std::memory_order_acquire) & all) == all) return;
+  if ((members->present.load(std::memory_order_acquire) & all) == all) return;
   starts++;
   const int here = sched_getcpu();
   // With more threads than processors the runtime's threads sleep while they wait, and so leave this one to the new.
@@ -73,16 +85,28 @@ void place_new_threads(int threads) {
     const int number = at::get_thread_num();
     if (number == 0 || number >= most_members) return;
     membership.begin(members, number);
-    if (number < threads) leave(here);
+    if (number < threads && sched_getcpu() == here && leave(0, here)) threads_moved++;
   });
   omp_set_num_threads(threads);
   if (one_more) { // which ends in the next region, if it began: here, and not beside the kernel
     parallel_for(0, threads, 1, [](int64_t, int64_t) {});
     constexpr int most_yields = 100; // other runtimes keep it
     const uint64_t last = uint64_t{1} << threads;
-    for (int i = 0; i < most_yields && (members->load(std::memory_order_relaxed) & last); i++) sched_yield();
+    for (int i = 0; i < most_yields && (members->present.load(std::memory_order_relaxed) & last); i++) sched_yield();
   }
-  members->fetch_or(all, std::memory_order_relaxed); // a limit may keep some from being there; nothing waits for these
+  members->present.fetch_or(all, std::memory_order_relaxed); // a limit may keep some from being there; nothing waits for these
+}
+
+void separate_threads(int threads) {
+  constexpr int most_threads = 8;
+  if (threads > most_threads) return;
+  const Members &members = *members_of_this_thread();
+  const uint64_t present = members.present.load(std::memory_order_acquire);
+  const int here = sched_getcpu();
+  for (int number = 1; number < threads; number++) {
+    const pid_t id = members.ids[static_cast<size_t>(number)];
+    if ((present >> number & 1) && id) leave(id, here);
+  }
 }
 
 std::pair<int64_t, int64_t> thread_starts() { return {starts, threads_moved}; }

@@ -72,10 +72,12 @@ public:
   // other way is measured again, so that no mistake lasts.
   bool next(int64_t least) const {
     constexpr uint32_t measured_again_every = 64;
-    if (!baseline_.known() || baseline_.nanoseconds < least) return false;
+    if ((!baseline_.known() && !baseline_.long_known()) || baseline_.nanoseconds < least) return false;
     const bool faster = !candidate_.known() || candidate_.nanoseconds < baseline_.nanoseconds;
     return faster == ((baseline_.calls + candidate_.calls) % measured_again_every != 0);
   }
+  // Nanoseconds of the baseline; 0 if it has not run.
+  int64_t baseline() const { return baseline_.nanoseconds; }
   void record(bool candidate, int64_t nanoseconds) { (candidate ? candidate_ : baseline_).add(nanoseconds); }
 
 private:
@@ -86,6 +88,7 @@ private:
     uint32_t calls = 0;
 
     bool known() const { return calls >= 4; }
+    bool long_known() const { return calls * nanoseconds >= 4'000'000; } // repeating a long call costs more
     void add(int64_t took) {
       nanoseconds = calls == 0 ? took : std::min(nanoseconds + nanoseconds / 4, took);
       calls++;

@@ -21,11 +21,15 @@ extern "C" int MKL_Set_Num_Threads_Local(int count) __attribute__((weak)); // th
 namespace tb::ops {
 namespace {
 
-// Nanoseconds on one thread from which on several threads are tried.
-constexpr int64_t long_kernel = 1'000'000;
-constexpr int64_t long_in_graph = 100'000;
-// For thread-invariant kernels. With training steps on 2 processors 0.02 and 0.1 ms are as good.
-constexpr int64_t long_if_invariant = 50'000;
+// Nanoseconds on one thread from which on several threads are tried: for a kernel whose result depends on their number, in
+// a graph, and for one whose result does not. With training steps on 2 processors 20 and 100 us are as good as the last.
+constexpr int64_t long_kernel = 1'000'000, long_in_graph = 100'000, long_if_invariant = 50'000;
+// The same for the last if the host waits for many kernels. It does not need the processor that such a kernel takes.
+constexpr int64_t long_before_many = 20'000;
+constexpr int many = 8;
+// Those from which on a kernel gets all threads while the host enqueues. The host needs some 2 us for a launch, so it will
+// wait.
+constexpr int64_t long_beside_host = 2'000'000;
 
 // Amounts of data are classes by powers of 2. Kernels on fewer elements than the first are never long.
 constexpr int first_power = 12, powers = 24;
@@ -49,32 +53,60 @@ void IntraOpThreads::distinguish(const void *kernel) {
   timing_ = &timings[kernel];
 }
 
-void IntraOpThreads::begin_kernel(const void *kernel, bool thread_invariant, int threads, HostActivity host) {
+void IntraOpThreads::begin_kernel(const void *kernel, ThreadInvariance invariance, int threads,
+                                  const tb_closure_context &context) {
   distinguish(kernel);
-  allowed_ = host == HostActivity::enqueueing ? std::max(1, threads - 1) : threads;
-  long_if_dependent_ = host == HostActivity::none ? long_in_graph : long_kernel;
-  long_ = thread_invariant ? long_if_invariant : long_if_dependent_;
-  least_part_ = host == HostActivity::none      ? least_in_graph
-                : host == HostActivity::blocked ? least_while_waiting
-                                                : infinite;
+  context_ = &context;
+  invariance_ = invariance;
+  host_ = context.waiters == 0            ? HostActivity::enqueueing
+          : context.waiters == UINT32_MAX ? HostActivity::none
+                                          : HostActivity::blocked;
+  all_ = threads;
+  allowed_ = host_ == HostActivity::enqueueing ? std::max(1, threads - 1) : threads;
+  if (host_ == HostActivity::enqueueing) displaced_ = true;
+  least_part_ = host_ == HostActivity::none      ? least_in_graph
+                : host_ == HostActivity::blocked ? least_while_waiting
+                                                 : infinite;
   elements_ = started_ = 0;
   next_ = threads > 1 ? int64_t{1} << first_power : INT64_MAX;
   set(1);
 }
 
 void IntraOpThreads::use_fixed(int threads) {
+  host_ = HostActivity::enqueueing;
+  displaced_ = true;
   least_part_ = infinite;
   elements_ = started_ = 0;
   next_ = INT64_MAX;
   set(threads);
 }
 
+bool IntraOpThreads::many_follow() const {
+  if (!context_->next) return false;
+  void *storage = nullptr;
+  for (int i = 0; i < many; i++)
+    if (!context_->next(context_, &storage)) return false;
+  return true;
+}
+
+int64_t IntraOpThreads::long_enough() const {
+  if (invariance_ == ThreadInvariance::never) return host_ == HostActivity::none ? long_in_graph : long_kernel;
+  return long_if_invariant;
+}
+
 void IntraOpThreads::reconsider() {
   if (!started_) started_ = autotuner_clock();
   const int index = index_of(elements_);
-  if (allowed_ > 1 && timing_->classes[index].next(long_)) {
+  const MeasuredChoice &choice = timing_->classes[index];
+  const int64_t time = choice.baseline();
+  const int threads = time >= long_beside_host ? all_ : allowed_;
+  int64_t least = long_enough();
+  if (time < least && time >= long_before_many && invariance_ != ThreadInvariance::never &&
+      host_ == HostActivity::blocked && many_follow())
+    least = long_before_many;
+  if (threads > 1 && choice.next(least)) {
     next_ = INT64_MAX;
-    return set(allowed_);
+    return set(threads);
   }
   next_ = index + 1 < powers ? int64_t{1} << (first_power + index + 1) : INT64_MAX;
 }
@@ -82,21 +114,35 @@ void IntraOpThreads::reconsider() {
 void IntraOpThreads::end_kernel() {
   next_ = INT64_MAX;
   if (!started_) return;
-  timing_->classes[index_of(elements_)].record(threads_ > 1, autotuner_clock() - started_);
+  MeasuredChoice &choice = timing_->classes[index_of(elements_)];
+  const int64_t took = autotuner_clock() - started_;
+  if (threads_ > 1 && took > choice.baseline()) displaced_ = true;
+  choice.record(threads_ > 1, took);
 }
 
 void IntraOpThreads::set(int threads) {
   if (threads == threads_) return;
   threads_ = threads;
   omp_set_num_threads(threads);
-  if (threads > 1) place_new_threads(threads);
+  if (threads > 1) {
+    place_new_threads(threads);
+    if (displaced_) separate_threads(threads);
+    displaced_ = false;
+  }
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(threads);
 }
 
 IntraOpThreads::ThreadCountScope::ThreadCountScope(IntraOpThreads &policy, int threads)
-    : policy_(policy), before_(policy.threads_) {
+    : policy_(policy), before_(policy.threads_), started_(autotuner_clock()) {
   policy.started_ = 0;
   policy.set(threads);
+}
+
+IntraOpThreads::ThreadCountScope::~ThreadCountScope() {
+  if (policy_.threads_ > 1 && static_cast<double>(autotuner_clock() - started_) > policy_.expected_)
+    policy_.displaced_ = true;
+  policy_.expected_ = infinite;
+  policy_.set(before_);
 }
 
 PartOfKernel::PartOfKernel() {

@@ -15,12 +15,11 @@
 #include <optional>
 
 #include "intraop/parallel_for.h"
+#include "intraop/thread_invariant_ops.h"
+#include "tb/driver.h"
 #include "worker/worker_tensors.h"
 
 namespace tb::ops {
-
-// What the host does meanwhile. It has no part in the launch of a graph.
-enum class HostActivity { enqueueing, blocked, none };
 
 // On a thread that runs a part of a kernel: no autograd, BLAS on this thread alone, worker tensors of its own.
 class PartOfKernel {
@@ -38,13 +37,20 @@ private:
 
 class IntraOpThreads {
 public:
-  // Before a kernel, which is identified by an address. `thread_invariant`: its result does not depend on the number of
-  // threads; `threads`: the count of the thread that launched it.
-  void begin_kernel(const void *kernel, bool thread_invariant, int threads, HostActivity host);
+  // Before a kernel, which is identified by an address. `threads`: the count of the thread that launched it.
+  void begin_kernel(const void *kernel, ThreadInvariance invariance, int threads, const tb_closure_context &context);
   // The kernel that began shares its address with others; `kernel` identifies this one.
   void distinguish(const void *kernel);
-  // Marks the current kernel as thread-count dependent for these arguments. Before the first count_elements().
-  void depend_on_thread_count() { long_ = long_if_dependent_; }
+  // The result of the current kernel depends on the number of threads with these arguments. Before the first
+  // count_elements().
+  void depend_on_thread_count() { invariance_ = ThreadInvariance::never; }
+  // The kernel gets a tensor that is neither float32 nor of integers, or one of a single element.
+  void meet_other_dtype() {
+    if (invariance_ != ThreadInvariance::any_dtype) depend_on_thread_count();
+  }
+  void meet_single_element() {
+    if (invariance_ == ThreadInvariance::many_results) depend_on_thread_count();
+  }
   // Before a kernel whose result must not depend on measured times: it always gets `threads`.
   void use_fixed(int threads);
   // The kernel gets a tensor of so many elements. Does nothing outside of a kernel, on any thread.
@@ -55,8 +61,12 @@ public:
   void end_kernel();
   // The number of parts, at most `most`, into which to cut a kernel that takes one thread about `nanoseconds`. 1 while the
   // host needs a processor.
-  int64_t parts(int64_t most, double nanoseconds) const {
-    const auto worth = static_cast<int64_t>(nanoseconds / least_part_);
+  int64_t parts(int64_t most, double nanoseconds) {
+    expected_ = nanoseconds;
+    double least = least_part_;
+    if (host_ == HostActivity::blocked && nanoseconds < 2 * least && nanoseconds >= 2 * least_before_many && many_follow())
+      least = least_before_many;
+    const auto worth = static_cast<int64_t>(nanoseconds / least);
     return std::max(int64_t{1}, std::min({int64_t{allowed_}, most, worth}));
   }
   // Calls part(i, parts) for each i below `parts`, each on a thread. A single part runs with the current threads.
@@ -99,34 +109,46 @@ public:
 private:
   static constexpr double long_loop = 10'000; // nanoseconds that are worth a thread
   // Nanoseconds that are worth a part. In a graph the threads were busy just now, still spin, and begin within some 2
-  // microseconds. While the host waits they may have to be woken, and take the host's processor for a while after.
-  static constexpr double least_in_graph = 4000, least_while_waiting = 25'000;
+  // microseconds. While the host waits they may have to be woken, and take the host's processor for a while after, which
+  // matters less if it waits for many kernels.
+  static constexpr double least_in_graph = 4000, least_while_waiting = 25'000, least_before_many = 10'000;
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
+  // What the host does meanwhile. It has no part in the launch of a graph.
+  enum class HostActivity { enqueueing, blocked, none };
   struct Timing; // of one kernel
   // While it lives the kernel has `threads`; the kernel's time is then not its time on one thread.
   class ThreadCountScope {
   public:
     ThreadCountScope(IntraOpThreads &policy, int threads);
-    ~ThreadCountScope() { policy_.set(before_); }
+    ~ThreadCountScope();
     ThreadCountScope(const ThreadCountScope &) = delete;
     ThreadCountScope &operator=(const ThreadCountScope &) = delete;
 
   private:
     IntraOpThreads &policy_;
     const int before_;
+    const int64_t started_;
   };
   void reconsider();
   void set(int threads);
+  // The nanoseconds on one thread from which on the current kernel gets several.
+  int64_t long_enough() const;
+  // Whether the host, which waits, will not go on before several more kernels have run.
+  bool many_follow() const;
 
   Timing *timing_ = nullptr;
+  const tb_closure_context *context_ = nullptr; // of the current kernel
+  HostActivity host_ = HostActivity::none;
+  ThreadInvariance invariance_ = ThreadInvariance::never;
   int64_t elements_ = 0;          // of the running kernel
   int64_t next_ = INT64_MAX;      // elements at which to reconsider
-  int64_t long_ = INT64_MAX;      // nanoseconds on one thread from which on a kernel gets threads
   int64_t started_ = 0;           // nanoseconds; 0: not measured
-  int threads_ = 0, allowed_ = 1; // active; for a long kernel
-  int64_t long_if_dependent_ = INT64_MAX;
+  int threads_ = 0;               // active
+  int allowed_ = 1, all_ = 1;     // for a long kernel; for one that the host would wait for
+  bool displaced_ = true;         // another thread may have run where OpenMP's do
   double least_part_ = infinite;
+  double expected_ = infinite; // nanoseconds that one thread would take for what was last cut into parts
 };
 
 extern thread_local constinit IntraOpThreads intraop;

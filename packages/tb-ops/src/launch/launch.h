@@ -37,9 +37,8 @@ template <class Function> struct Closure {
   Function function;
 
   static void call(void *storage) { static_cast<Closure *>(storage)->function(); }
-  template <ThreadInvariance independence> static tb_status run(void *storage, const tb_closure_context *context) {
-    return run_closure(&call, storage, holds_here(independence), static_cast<Closure *>(storage)->launch_context,
-                       context);
+  template <ThreadInvariance invariance> static tb_status run(void *storage, const tb_closure_context *context) {
+    return run_closure(&call, storage, here(invariance), static_cast<Closure *>(storage)->launch_context, context);
   }
   static void destroy(void *storage) { static_cast<Closure *>(storage)->~Closure(); }
   template <Name name>

@@ -49,16 +49,13 @@ void flush_denormals(bool flush, int threads) {
 
 } // namespace
 
-tb_status run_closure(void (*call)(void *), void *storage, bool thread_invariant, const LaunchContext &launch_context,
+tb_status run_closure(void (*call)(void *), void *storage, ThreadInvariance invariance, const LaunchContext &launch_context,
                       const tb_closure_context *context) {
   static thread_local Worker worker;
   if (launch_context.deterministic)
     intraop.use_fixed(launch_context.threads);
   else
-    intraop.begin_kernel(reinterpret_cast<const void *>(call), thread_invariant, launch_context.threads,
-                         context->waiters == 0            ? HostActivity::enqueueing
-                         : context->waiters == UINT32_MAX ? HostActivity::none
-                                                          : HostActivity::blocked);
+    intraop.begin_kernel(reinterpret_cast<const void *>(call), invariance, launch_context.threads, *context);
   if (launch_context.flushes_denormals != flushes_denormals()) [[unlikely]]
     flush_denormals(launch_context.flushes_denormals, launch_context.threads);
   WorkerTensorScope tensors;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "intraop/thread_invariant_ops.h"
 #include "runtime/call_site.h"
 #include "tb/component.h"
 #include "worker/denormals.h"
@@ -20,8 +21,7 @@ struct LaunchContext {
 };
 
 // Runs call(storage) on the worker. Returns its status; on a failure, leaves the text of the exception in `context`.
-// `thread_invariant`: see intraop/thread_invariant_ops.h.
-tb_status run_closure(void (*call)(void *storage), void *storage, bool thread_invariant,
+tb_status run_closure(void (*call)(void *storage), void *storage, ThreadInvariance invariance,
                       const LaunchContext &launch_context, const tb_closure_context *context);
 
 } // namespace tb::ops

@@ -102,8 +102,10 @@ at::Tensor &TensorDescriptor::writable() {
   if (dimensions_ == 0 && impl->dim() != 0) impl->set_sizes_contiguous(c10::IntArrayRef{int64_t{0}});
   impl->set_sizes_and_strides({lengths, dimensions_}, {strides, dimensions_}, 0);
   storage->set_nbytes(span(lengths, strides, dimensions_, impl->itemsize()));
-  if (type_ != c10::ScalarType::Float && !c10::isIntegralType(type_, true) && !by_value_)
-    intraop.depend_on_thread_count();
+  if (!by_value_) {
+    if (type_ != c10::ScalarType::Float && !c10::isIntegralType(type_, true)) intraop.meet_other_dtype();
+    if (impl->numel() == 1) intraop.meet_single_element();
+  }
   intraop.count_elements(impl->numel());
   if (wrapped_) impl->set_wrapped_number(true);
   if (conjugate_ != impl->is_conj()) impl->_set_conj(conjugate_);

@@ -3,6 +3,7 @@
 #include <c10/core/MemoryFormat.h>
 
 #include "structured/structured.h"
+#include "tensor/output_donation.h"
 
 namespace tb::ops {
 
@@ -35,6 +36,12 @@ void copy_result(at::Tensor &dst, const at::Tensor &src);
 // A kernel (out, arguments...) for the worker, which copies the new tensor that `function` returns to `out`.
 template <auto function>
 inline constexpr auto copying = [](at::Tensor &out, auto &&...arguments) { copy_result(out, function(arguments...)); };
+
+// The same for an output that nothing else uses yet. The result is computed in its memory where that is possible.
+template <auto function> inline constexpr auto donating = [](at::Tensor &out, auto &&...arguments) {
+  OutputDonation donation(out);
+  donation.collect(function(arguments...));
+};
 
 // Picks one of PyTorch's overloads by its type.
 template <class Function> constexpr Function *overload(Function *function) { return function; }

@@ -42,8 +42,9 @@ public:
 
   const tb_host *host() const noexcept { return host_; }
   int32_t number() const noexcept { return number_; }
-  uint32_t worker_spin() const noexcept { return spin_; }
-  uint32_t waiter_spin() const noexcept { return spin_ / Options::waiter_share; }
+  uint32_t spin() const noexcept { return spin_; }
+  // Before a full queue. A thread that sleeps there leaves its processor to kernels.
+  uint32_t spin_for_room() const noexcept { return spin_ / 8; }
   Budget &budget() noexcept { return budget_; }
   // Host threads in device_synchronize.
   std::atomic<uint32_t> &waiting() noexcept { return waiting_; }

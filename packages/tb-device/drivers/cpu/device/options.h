@@ -10,14 +10,13 @@ namespace tb::drivers::cpu {
 struct Options {
   static constexpr uint64_t maximum_devices = 64; // access rights are bits of one word
   static constexpr uint64_t maximum_spin = 1000000;
-  static constexpr uint32_t waiter_share = 8;
 
   int32_t devices = 1; // unless torchrun says how many processes there are
   uint64_t memory = 0; // bytes for each device
-  // Pauses that an idle worker spins before it sleeps: longer than the host takes from one operator to the next, so
-  // that a commit rarely has to wake it. A waiter spins an eighth: about what sleeping and waking cost (5 us), and it
-  // takes a processor from the very work it waits for. Spins of 20,000 and more make whole training steps slow at
-  // random.
+  // Pauses that an idle worker spins before it sleeps, some 36 us: longer than the host takes from one operator to the
+  // next, so that a commit rarely has to wake it. A waiter spins as long: a program that reads a number in each step
+  // waits for a few short kernels, and a wake-up would take longer than they do. Spins of 20,000 and more make whole
+  // training steps slow at random, since a spinning waiter takes a processor from the very work it waits for.
   uint32_t spin = 1000;
 };
 

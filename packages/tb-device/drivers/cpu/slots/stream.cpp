@@ -94,7 +94,7 @@ tb_status stream_synchronize(tb_driver *self, tb_stream *handle) {
     if (const tb_status status = driver.require(handle, "stream")) return status;
     Stream &stream = *Stream::of(handle);
     if (const tb_status status = refuse_capture(driver, stream)) return status;
-    return stream.synchronize(stream.queue().tail(), stream.device().waiter_spin());
+    return stream.synchronize(stream.queue().tail(), stream.device().spin());
   });
 }
 

@@ -187,6 +187,7 @@ void ClosureQueue::finish(Entry &entry) noexcept {
   head_.store(head, seq_cst);
   if (head < wake_at_.load(seq_cst)) return;
   wake_at_.store(UINT64_MAX, seq_cst);
+  woken_from_.store(sched_getcpu(), relaxed);
   // After the store above: a waiter whose mark it wiped out has read the old count, and does not fall asleep.
   wakes_.fetch_add(1, seq_cst);
   futex_wake_all(wakes_);
@@ -212,6 +213,8 @@ void ClosureQueue::wait_counted(uint64_t position, uint32_t spin) noexcept {
     }
     if (done(position)) return; // the mark stays: one needless wake-up
     sleep(wakes_, wakes, rested);
+    // The consumer looks for more work there.
+    leave_processor(woken_from_.load(relaxed));
   }
 }
 

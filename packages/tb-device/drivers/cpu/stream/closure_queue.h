@@ -109,6 +109,7 @@ private:
   alignas(64) std::atomic<uint64_t> head_{0};
   std::atomic<uint64_t> wake_at_{UINT64_MAX};    // no sleeping waiter's position is below
   alignas(64) std::atomic<uint32_t> wakes_{0};   // what waiters sleep on
+  std::atomic<int> woken_from_{-1};              // the consumer's processor when it last woke them
   alignas(64) std::atomic<uint32_t> waiters_{0}; // in wait(), spinning or asleep
   alignas(64) std::atomic<Entry *> entries_{nullptr};
   std::byte *payload_ = nullptr;

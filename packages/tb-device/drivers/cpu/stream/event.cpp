@@ -125,7 +125,7 @@ tb_status Event::synchronize() const {
   if (const tb_status status = refuse_captured(point)) return status;
   if (!point.stream) return TB_OK;
   const bool sleeps = flags_ & TB_EVENT_BLOCKING;
-  return point.stream->synchronize(point.position, sleeps ? 0 : point.stream->device().waiter_spin());
+  return point.stream->synchronize(point.position, sleeps ? 0 : point.stream->device().spin());
 }
 
 tb_status Event::hold_back(Stream &stream) const {

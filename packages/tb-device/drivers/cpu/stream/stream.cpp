@@ -42,14 +42,14 @@ tb_status Stream::reserve(uint64_t size, void **out, uint64_t &end) {
   if (!queue_.has_memory()) [[unlikely]] {
     if (const tb_status status = start()) return status;
   }
-  void *storage = queue_.reserve(size, false, device_.waiter_spin(), waiting_, end);
+  void *storage = queue_.reserve(size, false, device_.spin_for_room(), waiting_, end);
   if (!storage) [[unlikely]] {
     if (running_stream == this)
       return fail(device_.host(), TB_FAILED_PRECONDITION,
                   "the stream's queue is full, and the call comes from work of this very stream, which cannot wait for "
                   "itself. Queue less from inside the work, or on another stream");
     const HostWait waiting(device_.host());
-    storage = queue_.reserve(size, true, device_.waiter_spin(), waiting_, end);
+    storage = queue_.reserve(size, true, device_.spin_for_room(), waiting_, end);
   }
   *out = storage;
   return TB_OK;
@@ -95,7 +95,7 @@ void Stream::work() {
   context.error_text = error_text;
   context.error_capacity = sizeof error_text;
   context.next = &next_queued;
-  while (ClosureQueue::Entry *entry = queue_.next(device_.worker_spin())) {
+  while (ClosureQueue::Entry *entry = queue_.next(device_.spin())) {
     if (entry->state.load(std::memory_order_relaxed) == ClosureQueue::ready) {
       running_end_ = queue_.end_of(*entry);
       running_ = entry;
@@ -212,7 +212,7 @@ tb_status Stream::query(uint64_t position) {
   return queue_.done(position) ? failures_.report(position, device_.host()) : TB_NOT_READY;
 }
 
-void Stream::wait_for(uint64_t position) noexcept { queue_.wait(position, device_.waiter_spin()); }
+void Stream::wait_for(uint64_t position) noexcept { queue_.wait(position, device_.spin()); }
 
 void Stream::join() {
   if (worker_.joinable()) worker_.join();

@@ -9,6 +9,16 @@
 
 namespace tb::drivers::cpu {
 
+// Moves the calling thread away from a processor if it is there. Where it may run later is left as it was.
+inline void leave_processor(int processor) noexcept {
+  cpu_set_t before, others;
+  if (sched_getcpu() != processor || sched_getaffinity(0, sizeof before, &before) != 0) return;
+  others = before;
+  CPU_CLR(static_cast<unsigned>(processor), &others);
+  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+    sched_setaffinity(0, sizeof before, &before);
+}
+
 // While it lives, a sleeping thread may not run on the calling thread's processor, so a wake-up puts it on another one.
 // A scheduler may otherwise wake it where the caller goes on working, and leave both there for milliseconds. The
 // destructor restores the thread's affinity. Nothing happens without the right to set it, or without another processor.

@@ -21,6 +21,14 @@ void gelu_outf(const at::Tensor &self, c10::string_view approximate, at::Tensor 
 void gelu_backward_outf(const at::Tensor &grad, const at::Tensor &self, c10::string_view approximate, at::Tensor &out);
 void sigmoid_outf(const at::Tensor &self, at::Tensor &out);
 void silu_outf(const at::Tensor &self, at::Tensor &out);
+void elu_outf(const at::Tensor &self, const at::Scalar &alpha, const at::Scalar &scale, const at::Scalar &input_scale,
+              at::Tensor &out);
+void mish_outf(const at::Tensor &self, at::Tensor &out);
+void softplus_outf(const at::Tensor &self, const at::Scalar &beta, const at::Scalar &threshold, at::Tensor &out);
+void atan2_outf(const at::Tensor &self, const at::Tensor &other, at::Tensor &out);
+void pow_outf(const at::Tensor &self, const at::Scalar &exponent, at::Tensor &out);
+void pow_outf(const at::Scalar &self, const at::Tensor &exponent, at::Tensor &out);
+void pow_outf(const at::Tensor &self, const at::Tensor &exponent, at::Tensor &out);
 void silu_backward_outf(const at::Tensor &grad, const at::Tensor &self, at::Tensor &out);
 
 } // namespace tb::ops::host::cpu

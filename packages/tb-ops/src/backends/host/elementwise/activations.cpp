@@ -2,18 +2,23 @@
 #include "backends/host/iterator_stub.h"
 
 #include <ATen/native/Activation.h>
+#include <ATen/ops/atan2_cpu_dispatch.h>
 #include <ATen/ops/clamp_min_cpu_dispatch.h>
 #include <ATen/ops/clamp_min_ops.h>
+#include <ATen/ops/elu_cpu_dispatch.h>
 #include <ATen/ops/gelu_backward_cpu_dispatch.h>
 #include <ATen/ops/gelu_cpu_dispatch.h>
 #include <ATen/ops/glu_backward_native.h>
 #include <ATen/ops/log_sigmoid_backward_native.h>
 #include <ATen/ops/log_sigmoid_backward_ops.h>
 #include <ATen/ops/log_sigmoid_forward_native.h>
+#include <ATen/ops/mish_cpu_dispatch.h>
+#include <ATen/ops/pow_cpu_dispatch.h>
 #include <ATen/ops/relu_native.h>
 #include <ATen/ops/sigmoid_cpu_dispatch.h>
 #include <ATen/ops/silu_backward_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
+#include <ATen/ops/softplus_cpu_dispatch.h>
 
 #include "backends/host/host.h"
 #include "backends/host/overrides.h"
@@ -26,6 +31,7 @@
 namespace tb::ops::host {
 namespace {
 
+using at::Scalar;
 using at::Tensor;
 
 void relu_kernel(const Tensor &self, Tensor &out) { at::cpu::clamp_min_out(out, self, 0); }
@@ -125,6 +131,38 @@ void sigmoid_outf(const Tensor &self, Tensor &out) {
 
 void silu_outf(const Tensor &self, Tensor &out) {
   in_parts(.5, [](Tensor &to, const Tensor &from) { at::cpu::silu_outf(from, to); }, out, self);
+}
+
+void elu_outf(const Tensor &self, const Scalar &alpha, const Scalar &scale, const Scalar &input_scale, Tensor &out) {
+  const auto run = [&](Tensor &to, const Tensor &from) { at::cpu::elu_outf(from, alpha, scale, input_scale, to); };
+  in_parts(1, run, out, self);
+}
+
+void mish_outf(const Tensor &self, Tensor &out) {
+  in_parts(3, [](Tensor &to, const Tensor &from) { at::cpu::mish_outf(from, to); }, out, self);
+}
+
+void softplus_outf(const Tensor &self, const Scalar &beta, const Scalar &threshold, Tensor &out) {
+  const auto run = [&](Tensor &to, const Tensor &from) { at::cpu::softplus_outf(from, beta, threshold, to); };
+  in_parts(1.5, run, out, self);
+}
+
+void atan2_outf(const Tensor &self, const Tensor &other, Tensor &out) {
+  const auto run = [](Tensor &to, const Tensor &y, const Tensor &x) { at::cpu::atan2_outf(y, x, to); };
+  in_parts(1.5, run, out, self, other);
+}
+
+void pow_outf(const Tensor &self, const Scalar &exponent, Tensor &out) {
+  in_parts(2, [&](Tensor &to, const Tensor &from) { at::cpu::pow_outf(from, exponent, to); }, out, self);
+}
+
+void pow_outf(const Scalar &self, const Tensor &exponent, Tensor &out) {
+  in_parts(2, [&](Tensor &to, const Tensor &from) { at::cpu::pow_outf(self, from, to); }, out, exponent);
+}
+
+void pow_outf(const Tensor &self, const Tensor &exponent, Tensor &out) {
+  const auto run = [](Tensor &to, const Tensor &base, const Tensor &by) { at::cpu::pow_outf(base, by, to); };
+  in_parts(2, run, out, self, exponent);
 }
 
 void silu_backward_outf(const Tensor &grad, const Tensor &self, Tensor &out) {

@@ -132,7 +132,7 @@ tb_status QueuedList::run(void *storage, const tb_closure_context *context) {
   auto &self = *static_cast<QueuedList *>(storage);
   if (std::exchange(self.done_, false)) return TB_OK;
   FusedLists run(self, context);
-  return run_closure(&FusedLists::call, &run, true, self.launch_context, context);
+  return run_closure(&FusedLists::call, &run, ThreadInvariance::float32, self.launch_context, context);
 }
 
 } // namespace tb::ops::host

@@ -147,10 +147,6 @@ Tensor &masked_scatter(Tensor &self, const Tensor &mask, const Tensor &source) {
 
 // ---- moving -----------------------------------------------------------------------------------------------------
 
-void flip_kernel(const Tensor &self, c10::IntArrayRef dims, Tensor &out) {
-  copy_result(out, at::native::flip(self, dims));
-}
-
 Tensor flip(const Tensor &self, c10::IntArrayRef dims) {
   std::vector<bool> seen(static_cast<size_t>(std::max<int64_t>(self.dim(), 1)));
   for (int64_t dim : dims) {
@@ -159,7 +155,7 @@ Tensor flip(const Tensor &self, c10::IntArrayRef dims) {
     seen[wrapped] = true;
   }
   Tensor out = at::empty_like(self, c10::MemoryFormat::Preserve);
-  launch_kernel<"aten::flip", flip_kernel>(device_number(self), self, dims, out);
+  launch_kernel<"aten::flip", donating<at::native::flip>>(device_number(self), out, self, dims);
   return out;
 }
 
@@ -169,7 +165,7 @@ Tensor shuffle_pixels(const Tensor &self, int64_t factor, int64_t channels, int6
   c10::DimVector sizes(self.sizes().begin(), self.sizes().end() - 3);
   sizes.append({channels, height, width});
   Tensor out = empty_formatted(self, sizes, self.scalar_type(), self.suggest_memory_format());
-  if (out.numel() > 0) launch_kernel<name, copying<function>>(device_number(self), out, self, factor);
+  if (out.numel() > 0) launch_kernel<name, donating<function>>(device_number(self), out, self, factor);
   return out;
 }
 

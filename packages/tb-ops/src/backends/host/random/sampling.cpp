@@ -5,12 +5,17 @@
 
 #include <ATen/native/Resize.h>
 #include <ATen/native/UnaryOps.h>
-#include <ATen/ops/argsort_ops.h>
 #include <ATen/ops/cumsum_ops.h>
 #include <ATen/ops/empty_ops.h>
 #include <ATen/ops/searchsorted_ops.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <compare>
+#include <numeric>
+#include <span>
+#include <vector>
 
 #include "random/permutation.h"
 #include "random/philox_fill.h"
@@ -40,6 +45,36 @@ void copy_over(const Tensor &dst, const Tensor &src) {
   copy_result(to, from);
 }
 
+Tensor host_longs(int64_t n) {
+  return at::_ops::empty_memory_format::call({c10::SymInt(n)}, c10::kLong, std::nullopt, c10::Device(c10::kCPU),
+                                             std::nullopt, std::nullopt);
+}
+
+// Writes the order of the keys, as a stable sort finds it. The first bits of random keys say about where each belongs, which
+// leaves little to sort.
+void sort_random_keys(std::span<const int64_t> keys, int64_t *order) {
+  struct Item {
+    uint64_t key; // in the order of the signed ones
+    int64_t position;
+    auto operator<=>(const Item &) const = default; // equal keys keep their order
+  };
+  const int keys_a_bucket = keys.size() > 1 << 16 ? 3 : 0; // bits: the buckets' bounds should stay in the cache
+  const int shift = 64 - std::max(1, static_cast<int>(std::bit_width(keys.size())) - 1 - keys_a_bucket);
+  const auto unsigned_key = [](int64_t key) { return static_cast<uint64_t>(key) ^ uint64_t{1} << 63; };
+  std::vector<size_t> begins((uint64_t{1} << (64 - shift)) + 1);
+  for (const int64_t key : keys) begins[(unsigned_key(key) >> shift) + 1]++;
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  std::vector<Item> items(keys.size());
+  std::vector<size_t> ends(begins.begin(), begins.end() - 1);
+  for (size_t i = 0; i < keys.size(); i++) {
+    const uint64_t key = unsigned_key(keys[i]);
+    items[ends[key >> shift]++] = {key, static_cast<int64_t>(i)};
+  }
+  for (size_t bucket = 0; bucket < ends.size(); bucket++)
+    if (ends[bucket] - begins[bucket] > 1) std::sort(items.data() + begins[bucket], items.data() + ends[bucket]);
+  for (const Item &item : items) *order++ = item.position;
+}
+
 // Sorts n random 64-bit keys and returns their order. The sort is stable, so that equal keys (a pair is equal with
 // probability 2^-64) keep theirs.
 Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
@@ -52,10 +87,11 @@ Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
                           .philox = reserve(generator, device, TB_FILL_INTEGERS, c10::kLong, n)};
   launch<"aten::randperm">(device, [to = WrittenDescriptor(out), keys, n]() mutable {
     Tensor &order = to.as_cpu_tensor();
-    Tensor numbers = at::_ops::empty_memory_format::call({c10::SymInt(n)}, c10::kLong, std::nullopt,
-                                                         c10::Device(c10::kCPU), std::nullopt, std::nullopt);
+    Tensor numbers = host_longs(n), positions = host_longs(n);
     fill_tensor(numbers, keys);
-    copy_over(order, at::_ops::argsort_stable::call(numbers, true, 0, false));
+    sort_random_keys({numbers.const_data_ptr<int64_t>(), static_cast<size_t>(n)},
+                     positions.mutable_data_ptr<int64_t>());
+    copy_over(order, positions);
   });
   return out;
 }

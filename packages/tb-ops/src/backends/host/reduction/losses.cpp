@@ -54,7 +54,7 @@ Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
 
 Tensor mse_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
   Tensor out = empty_loss(self, target, reduction);
-  launch_kernel<"aten::mse_loss", copying<at::cpu::mse_loss>>(device_number(out), out, self, target, reduction);
+  launch_kernel<"aten::mse_loss", donating<at::cpu::mse_loss>>(device_number(out), out, self, target, reduction);
   return out;
 }
 
@@ -77,7 +77,7 @@ Tensor mse_loss_backward(const Tensor &grad, const Tensor &self, const Tensor &t
 Tensor smooth_l1_loss(const Tensor &self, const Tensor &target, int64_t reduction, double beta) {
   TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
   Tensor out = empty_loss(self, target, reduction);
-  launch_kernel<"aten::smooth_l1_loss", copying<at::cpu::smooth_l1_loss>>(device_number(out), out, self, target,
+  launch_kernel<"aten::smooth_l1_loss", donating<at::cpu::smooth_l1_loss>>(device_number(out), out, self, target,
                                                                           reduction, beta);
   return out;
 }

@@ -220,7 +220,7 @@ void cummin(const Tensor &self, Tensor &values, Tensor &indices, int64_t dim) {
 Tensor logcumsumexp(const Tensor &self, int64_t dim) {
   dim = c10::maybe_wrap_dim(dim, self.dim());
   Tensor out = empty_on(self, self.sizes(), self.scalar_type());
-  launch_kernel<"aten::_logcumsumexp", copying<at::native::_logcumsumexp_cpu>>(device_number(self), out, self, dim);
+  launch_kernel<"aten::_logcumsumexp", donating<at::native::_logcumsumexp_cpu>>(device_number(self), out, self, dim);
   return out;
 }
 
