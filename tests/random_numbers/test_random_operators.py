@@ -111,6 +111,15 @@ def test_a_permutation_has_every_number_once() -> None:
         assert drawn.sort().values.tolist() == list(range(1000))
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 100, 4097, 70_001, 200_000])
+def test_a_permutation_is_the_stable_order_of_random_numbers_of_64_bits(count: int) -> None:
+    torch.manual_seed(5)
+    keys = torch.empty(count, dtype=torch.int64, device="tb").random_(-(2**63), None)
+    torch.manual_seed(5)
+    permutation = torch.randperm(count, device="tb")
+    assert torch.equal(permutation.cpu(), keys.cpu().argsort(stable=True))
+
+
 def test_samples_follow_their_weights() -> None:
     torch.manual_seed(0)
     weights = torch.tensor([[1.0, 0.0, 3.0], [5.0, 5.0, 0.0]], device="tb")

@@ -100,6 +100,44 @@ def test_an_activation(function: Callable[[torch.Tensor], torch.Tensor], count: 
     check(step)
 
 
+ELEMENTWISE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "elu": lambda x, y: F.elu(x),
+    "mish": lambda x, y: F.mish(x),
+    "softplus": lambda x, y: F.softplus(x),
+    "atan2": torch.atan2,
+    "a power": lambda x, y: x.abs().pow(2.5),
+    "a power of a number": lambda x, y: torch.pow(2.5, x),
+    "a power of elements": lambda x, y: x.abs().pow(y),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("count", [64, 100_003, 300_000])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_an_elementwise_function(name: str, count: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    drawn = [torch.randn(count, dtype=dtype) for _ in range(2)]
+
+    def step(device: str) -> Callable[[], list[torch.Tensor]]:
+        x, y = (tensor.to(device) for tensor in drawn)
+        return lambda: [ELEMENTWISE[name](x, y), ELEMENTWISE[name](x[: count // 2 * 2].view(2, -1).t(), y[0])]
+
+    check(step, or_all_threads=True)  # tensors of other strides are not divided
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("shape", [(70_001, 3), (517, 311), (64, 1024), (3, 100_003)])
+def test_softmax(shape: tuple[int, int], dim: int) -> None:
+    torch.manual_seed(0)
+    drawn = torch.randn(shape)
+
+    def step(device: str) -> Callable[[], list[torch.Tensor]]:
+        x = drawn.to(device)
+        return lambda: [torch.softmax(x, dim)]
+
+    check(step, or_all_threads=dim == 0)
+
+
 @pytest.mark.parametrize("shape", [(8, 24, 33, 31), (3, 5, 4000), (2, 70, 5, 9, 7), (64, 100)])
 def test_batch_normalization(shape: tuple[int, ...]) -> None:
     """The last shape has single pixels, for which threads would divide a sum; it is too short to get threads."""

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 
@@ -42,7 +43,9 @@ public:
 
 private:
   void end() {
-    if (members_) members_->present.fetch_and(~bit_, std::memory_order_release);
+    if (!members_) return;
+    members_->present.fetch_and(~bit_, std::memory_order_release);
+    members_->ids[static_cast<size_t>(std::countr_zero(bit_))] = 0;
   }
 
   std::shared_ptr<Members> members_;
@@ -94,7 +97,8 @@ void place_new_threads(int threads) {
     const uint64_t last = uint64_t{1} << threads;
     for (int i = 0; i < most_yields && (members->present.load(std::memory_order_relaxed) & last); i++) sched_yield();
   }
-  members->present.fetch_or(all, std::memory_order_relaxed); // a limit may keep some from being there; nothing waits for these
+  // A limit may keep some from being there; nothing waits for these.
+  members->present.fetch_or(all, std::memory_order_relaxed);
 }
 
 void separate_threads(int threads) {

@@ -72,7 +72,7 @@ public:
   // other way is measured again, so that no mistake lasts.
   bool next(int64_t least) const {
     constexpr uint32_t measured_again_every = 64;
-    if ((!baseline_.known() && !baseline_.long_known()) || baseline_.nanoseconds < least) return false;
+    if ((!baseline_.known() && !baseline_.soon_known()) || baseline_.nanoseconds < least) return false;
     const bool faster = !candidate_.known() || candidate_.nanoseconds < baseline_.nanoseconds;
     return faster == ((baseline_.calls + candidate_.calls) % measured_again_every != 0);
   }
@@ -88,7 +88,8 @@ private:
     uint32_t calls = 0;
 
     bool known() const { return calls >= 4; }
-    bool long_known() const { return calls * nanoseconds >= 4'000'000; } // repeating a long call costs more
+    // Of a long call, which repeating costs more. The first call of a kernel may take long for other reasons.
+    bool soon_known() const { return calls >= 2 && nanoseconds >= 10'000'000; }
     void add(int64_t took) {
       nanoseconds = calls == 0 ? took : std::min(nanoseconds + nanoseconds / 4, took);
       calls++;

@@ -23,14 +23,8 @@ inline constexpr std::string_view thread_invariant_with_avx512[] = {
 };
 
 inline constexpr std::string_view thread_invariant_many_results[] = {
-    "aten::argmax",
-    "aten::argmin",
-    "aten::linalg_vector_norm",
-    "aten::mean.dim",
-    "aten::prod.dim_int",
-    "aten::std",
-    "aten::sum.dim_IntList",
-    "aten::var",
+    "aten::argmax",       "aten::argmin", "aten::linalg_vector_norm", "aten::mean.dim",
+    "aten::prod.dim_int", "aten::std",    "aten::sum.dim_IntList",    "aten::var",
 };
 
 inline constexpr std::string_view thread_invariant_float32[] = {
@@ -151,7 +145,6 @@ inline constexpr std::string_view thread_invariant_any_dtype[] = {
     "aten::index_add",
     "aten::index_copy",
     "aten::index_select",
-    "aten::isnan",
     "aten::kthvalue",
     "aten::le.Scalar",
     "aten::le.Tensor",
@@ -182,11 +175,9 @@ inline constexpr std::string_view thread_invariant_any_dtype[] = {
     "aten::relu",
     "aten::remainder.Tensor",
     "aten::replication_pad2d",
-    "aten::roll",
     "aten::round",
     "aten::scatter.src",
     "aten::scatter.value",
-    "aten::searchsorted",
     "aten::sgn",
     "aten::sign",
     "aten::sort.stable",

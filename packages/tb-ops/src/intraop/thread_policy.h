@@ -64,7 +64,8 @@ public:
   int64_t parts(int64_t most, double nanoseconds) {
     expected_ = nanoseconds;
     double least = least_part_;
-    if (host_ == HostActivity::blocked && nanoseconds < 2 * least && nanoseconds >= 2 * least_before_many && many_follow())
+    if (host_ == HostActivity::blocked && nanoseconds < 2 * least && nanoseconds >= 2 * least_before_many &&
+        many_follow())
       least = least_before_many;
     const auto worth = static_cast<int64_t>(nanoseconds / least);
     return std::max(int64_t{1}, std::min({int64_t{allowed_}, most, worth}));
@@ -141,12 +142,12 @@ private:
   const tb_closure_context *context_ = nullptr; // of the current kernel
   HostActivity host_ = HostActivity::none;
   ThreadInvariance invariance_ = ThreadInvariance::never;
-  int64_t elements_ = 0;          // of the running kernel
-  int64_t next_ = INT64_MAX;      // elements at which to reconsider
-  int64_t started_ = 0;           // nanoseconds; 0: not measured
-  int threads_ = 0;               // active
-  int allowed_ = 1, all_ = 1;     // for a long kernel; for one that the host would wait for
-  bool displaced_ = true;         // another thread may have run where OpenMP's do
+  int64_t elements_ = 0;      // of the running kernel
+  int64_t next_ = INT64_MAX;  // elements at which to reconsider
+  int64_t started_ = 0;       // nanoseconds; 0: not measured
+  int threads_ = 0;           // active
+  int allowed_ = 1, all_ = 1; // for a long kernel; for one that the host would wait for
+  bool displaced_ = true;     // another thread may have run where OpenMP's do
   double least_part_ = infinite;
   double expected_ = infinite; // nanoseconds that one thread would take for what was last cut into parts
 };

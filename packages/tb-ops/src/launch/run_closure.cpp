@@ -49,8 +49,8 @@ void flush_denormals(bool flush, int threads) {
 
 } // namespace
 
-tb_status run_closure(void (*call)(void *), void *storage, ThreadInvariance invariance, const LaunchContext &launch_context,
-                      const tb_closure_context *context) {
+tb_status run_closure(void (*call)(void *), void *storage, ThreadInvariance invariance,
+                      const LaunchContext &launch_context, const tb_closure_context *context) {
   static thread_local Worker worker;
   if (launch_context.deterministic)
     intraop.use_fixed(launch_context.threads);

@@ -60,7 +60,7 @@ void sort_random_keys(std::span<const int64_t> keys, int64_t *order) {
   };
   const int keys_a_bucket = keys.size() > 1 << 16 ? 3 : 0; // bits: the buckets' bounds should stay in the cache
   const int shift = 64 - std::max(1, static_cast<int>(std::bit_width(keys.size())) - 1 - keys_a_bucket);
-  const auto unsigned_key = [](int64_t key) { return static_cast<uint64_t>(key) ^ uint64_t{1} << 63; };
+  const auto unsigned_key = [](int64_t key) { return static_cast<uint64_t>(key) ^ uint64_t { 1 } << 63; };
   std::vector<size_t> begins((uint64_t{1} << (64 - shift)) + 1);
   for (const int64_t key : keys) begins[(unsigned_key(key) >> shift) + 1]++;
   std::partial_sum(begins.begin(), begins.end(), begins.begin());

@@ -78,7 +78,7 @@ Tensor smooth_l1_loss(const Tensor &self, const Tensor &target, int64_t reductio
   TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
   Tensor out = empty_loss(self, target, reduction);
   launch_kernel<"aten::smooth_l1_loss", donating<at::cpu::smooth_l1_loss>>(device_number(out), out, self, target,
-                                                                          reduction, beta);
+                                                                           reduction, beta);
   return out;
 }
 
