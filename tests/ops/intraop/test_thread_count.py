@@ -54,17 +54,22 @@ def elementwise(name: str) -> Callable[[Draw], Results]:
     operator = getattr(getattr(aten, base), overload or "default")
     assert torch.Tag.pointwise in operator.tags or base in POINTWISE, f"aten::{name} needs a case"
     arguments = [argument for argument in operator._schema.arguments if required(argument)]
-    in_place = base.endswith("_")
 
     def run(x: Draw) -> Results:
         number = 0.7 if x.dtype.is_floating_point else 2
-        drawn = [[x(length).add(1 if i else 0) for i in range(3)] for length in (65_539, *VECTOR)]
-        drawn.append([x(613, 509).t(), x(509, 613) if in_place else x(613).expand(509, 613), x(509, 613)])
+        lengths = (65_539, 100_003, *VECTOR, 524_301) if x.dtype == torch.float32 else (65_539, *VECTOR)
+
+        def first(*shape: int) -> torch.Tensor:
+            return x(*shape).abs().add(0.01) if base in POSITIVE else x(*shape)
+
+        def other(*shape: int) -> torch.Tensor:
+            return x(*shape).add(0.5) if x.dtype.is_floating_point else x(*shape).abs().add(1)  # not divided by zero
+
+        drawn = [[first(length), other(length), other(length).add(1)] for length in lengths]
+        drawn.append([first(613, 509).t(), other(613).expand(509, 613), other(509, 613)])
         results = []
         for tensors in drawn:
-            # Second tensors have no zero, by which integers cannot be divided.
-            first = tensors[0].abs().add(0.01) if base in POSITIVE else tensors[0]
-            given = iter([first, *(tensor.abs().add(1) for tensor in tensors[1:])])
+            given = iter(tensors)
             values = [
                 next(given) if "Tensor" in str(one.type) else False if str(one.type) == "bool" else number
                 for one in arguments
@@ -242,7 +247,7 @@ def test_short_kernels_that_may_get_threads_are_bit_identical_on_any_number_of_t
     case = CASES.get(name) or elementwise(name)
     before, found = torch.get_num_threads(), []
     try:
-        for threads in (1, 2, 3, 7):
+        for threads in (1, 2, 3, 4, 7):
             torch.set_num_threads(threads)
             results = case(Draw(dtype))
             found.append(results if isinstance(results, tuple) else (results,))

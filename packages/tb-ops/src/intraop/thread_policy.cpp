@@ -89,9 +89,10 @@ bool IntraOpThreads::many_follow() const {
   return true;
 }
 
-int64_t IntraOpThreads::long_enough() const {
+int64_t IntraOpThreads::long_enough(int64_t time) const {
   if (invariance_ == ThreadInvariance::never) return host_ == HostActivity::none ? long_in_graph : long_kernel;
-  return long_if_invariant;
+  const bool undecided = time >= long_before_many && time < long_if_invariant;
+  return undecided && host_ == HostActivity::blocked && many_follow() ? long_before_many : long_if_invariant;
 }
 
 void IntraOpThreads::reconsider() {
@@ -100,11 +101,7 @@ void IntraOpThreads::reconsider() {
   const MeasuredChoice &choice = timing_->classes[index];
   const int64_t time = choice.baseline();
   const int threads = time >= long_beside_host ? all_ : allowed_;
-  int64_t least = long_enough();
-  if (time < least && time >= long_before_many && invariance_ != ThreadInvariance::never &&
-      host_ == HostActivity::blocked && many_follow())
-    least = long_before_many;
-  if (threads > 1 && choice.next(least)) {
+  if (threads > 1 && choice.next(long_enough(time))) {
     next_ = INT64_MAX;
     return set(threads);
   }

@@ -3,9 +3,10 @@
 // More threads pay if the kernel is long; otherwise OpenMP's barriers cost more than they save. Some long kernels consist of
 // many short parts, as recurrent layers do, and may lose by them too. So the time of a kernel is measured, on one thread and
 // on several, by kernel and amount of data; a kernel that was never measured runs on one thread. While the host still
-// enqueues work it needs a processor, so a kernel leaves it one. Once a thread waits, the kernel gets all of them, as in the
-// launch of a graph. The length from which a kernel gets threads depends on its result: sums over threads differ in their
-// last bits with the number of threads, and should differ from run to run only in kernels that take long.
+// enqueues work it needs a processor, so a kernel leaves it one, unless it takes so long that the host will wait for it. Once
+// a thread waits, the kernel gets all of them, as in the launch of a graph. The length from which a kernel gets threads
+// depends on its result: sums over threads differ in their last bits with the number of threads, and should differ from run
+// to run only in kernels that take long.
 #pragma once
 #include <ATen/core/LegacyTypeDispatch.h>
 
@@ -133,8 +134,8 @@ private:
   };
   void reconsider();
   void set(int threads);
-  // The nanoseconds on one thread from which on the current kernel gets several.
-  int64_t long_enough() const;
+  // The nanoseconds on one thread from which on the current kernel gets several. `time`: those that it takes.
+  int64_t long_enough(int64_t time) const;
   // Whether the host, which waits, will not go on before several more kernels have run.
   bool many_follow() const;
 

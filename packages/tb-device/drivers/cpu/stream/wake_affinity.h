@@ -9,13 +9,19 @@
 
 namespace tb::drivers::cpu {
 
+// Excludes a processor from those of a thread (0: the calling one), unless none would be left. `before`: what to restore.
+inline bool exclude_processor(pid_t thread, int processor, cpu_set_t &before) noexcept {
+  if (processor < 0 || sched_getaffinity(thread, sizeof before, &before) != 0) return false;
+  cpu_set_t others = before;
+  CPU_CLR(static_cast<unsigned>(processor), &others);
+  const int count = CPU_COUNT(&others);
+  return count > 0 && count < CPU_COUNT(&before) && sched_setaffinity(thread, sizeof others, &others) == 0;
+}
+
 // Moves the calling thread away from a processor if it is there. Where it may run later is left as it was.
 inline void leave_processor(int processor) noexcept {
-  cpu_set_t before, others;
-  if (sched_getcpu() != processor || sched_getaffinity(0, sizeof before, &before) != 0) return;
-  others = before;
-  CPU_CLR(static_cast<unsigned>(processor), &others);
-  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+  cpu_set_t before;
+  if (sched_getcpu() == processor && exclude_processor(0, processor, before))
     sched_setaffinity(0, sizeof before, &before);
 }
 
@@ -26,12 +32,7 @@ class WakeAffinity {
 public:
   explicit WakeAffinity(pid_t thread) noexcept : thread_(thread) {
     under_way_.fetch_add(1, std::memory_order_relaxed); // before the thread is woken, which is a system call
-    const int here = sched_getcpu();
-    if (here < 0 || thread == 0 || sched_getaffinity(thread, sizeof before_, &before_) != 0) return;
-    cpu_set_t others = before_;
-    CPU_CLR(static_cast<unsigned>(here), &others);
-    const int count = CPU_COUNT(&others);
-    restricted_ = count > 0 && count < CPU_COUNT(&before_) && sched_setaffinity(thread, sizeof others, &others) == 0;
+    restricted_ = thread != 0 && exclude_processor(thread, sched_getcpu(), before_);
   }
   ~WakeAffinity() {
     if (restricted_) sched_setaffinity(thread_, sizeof before_, &before_);

@@ -20,7 +20,7 @@ class LayoutCachingKernel final : public c10::OperatorKernel {
 public:
   explicit LayoutCachingKernel(const c10::OperatorHandle &op)
       : name_(name_of(op)), check_(host_check(op)),
-        closure_{sizeof(tb_closure), 0, name_.c_str(), run_of(thread_invariance(name_)), &Queued::destroy} {
+        closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run<ThreadInvariance::never>, &Queued::destroy} {
     for (const c10::Argument &argument : op.schema().arguments()) {
       written_.push_back(argument.alias_info() && argument.alias_info()->isWrite());
       random_.push_back(argument.type()->str().find("Generator") != std::string::npos);
@@ -46,22 +46,6 @@ public:
 
 private:
   using Queued = Closure<QueuedCall>;
-
-  static decltype(tb_closure::run) run_of(ThreadInvariance invariance) {
-    switch (invariance) {
-    case ThreadInvariance::never:
-      return &Queued::run<ThreadInvariance::never>;
-    case ThreadInvariance::with_avx512:
-      return &Queued::run<ThreadInvariance::with_avx512>;
-    case ThreadInvariance::many_results:
-      return &Queued::run<ThreadInvariance::many_results>;
-    case ThreadInvariance::float32:
-      return &Queued::run<ThreadInvariance::float32>;
-    case ThreadInvariance::any_dtype:
-      return &Queued::run<ThreadInvariance::any_dtype>;
-    }
-    return nullptr;
-  }
 
   // Whether the call writes to memory that it reads, or to a host tensor. PyTorch refuses some such calls, which only
   // the CPU's kernel on the same storages can detect.
