@@ -96,6 +96,8 @@ enum {
   TB_GROUP_CLOSURE = 1 << 13
 };
 
+/* Flags of tb_closure. */
+enum { TB_CLOSURE_ON_WAITER = 1 };
 enum { TB_EVENT_TIMING = 1, TB_EVENT_BLOCKING = 2, TB_EVENT_IPC = 4 };
 enum { TB_COPY_HOST_TO_DEVICE = 1, TB_COPY_DEVICE_TO_HOST = 2, TB_COPY_DEVICE_TO_DEVICE = 3 };
 enum { TB_POINTER_HOST_PINNED = 1, TB_POINTER_DEVICE = 2 };
@@ -197,12 +199,14 @@ typedef struct tb_closure_context {
   /* Returns the closures after the running one, see closure_commit.4. *storage is NULL for the first of them, else what
    * the last call returned. The function is NULL if the driver cannot look ahead. */
   const struct tb_closure *(*next)(const struct tb_closure_context *context, void **storage);
+  uint32_t on_waiter; /* 1: on a thread that waits for the stream, see closure_commit.5; else 0, or no such field */
+  uint32_t reserved;
 } tb_closure_context;
 
 /* The kind of a closure, a static object. `run` is called once in stream order, then `destroy` once. */
 typedef struct tb_closure {
   uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t flags;   /* TB_CLOSURE_* */
   const char *name; /* of the operation, for error texts */
   tb_status (*run)(void *storage, const tb_closure_context *context);
   void (*destroy)(void *storage);

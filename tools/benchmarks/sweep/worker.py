@@ -29,8 +29,8 @@ from benchmarks.sweep.catalogue import CATALOGUE
 from benchmarks.sweep.operator import Inputs
 
 PR_SET_PDEATHSIG = 1  # sys/prctl.h
-WARM_CALLS = 5  # of a size, after which tb-ops has chosen its kernels
-WARM_SECONDS = 0.1  # of calls that take long
+WARM_CALLS = 12  # of a size, after which tb-ops has chosen threads and kernels
+WARM_SECONDS = 0.4  # of calls that take long
 WARM_SHARE = 0.1  # of a block, before it: threads that were stopped wake up
 # Largest difference to the largest number of the expected result, plus 1; types without an entry have to be equal.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 3e-2}

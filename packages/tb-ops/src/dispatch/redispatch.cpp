@@ -15,6 +15,7 @@
 #include "runtime/format.h"
 #include "runtime/runtime.h"
 #include "tb/on_streams.h"
+#include "tensor/output_donation.h"
 
 namespace tb::ops {
 namespace {
@@ -87,10 +88,13 @@ public:
     for (Shared &shared : storages_) {
       c10::StorageImpl *alias = shared.alias.unsafeGetStorageImpl(), *here = shared.here.unsafeGetStorageImpl();
       if (alias->data() == here->data()) continue;
-      DeviceScope scope(here->device().index());
-      c10::DataPtr data = runtime.allocator->allocate(alias->nbytes());
-      move(here->device().index(), data.get(), alias->data(), alias->nbytes());
-      here->set_data_ptr_noswap(std::move(data));
+      std::optional<c10::DataPtr> data = ResultMemory::take(shared.alias);
+      if (!data) {
+        DeviceScope scope(here->device().index());
+        data = runtime.allocator->allocate(alias->nbytes());
+        move(here->device().index(), data->get(), alias->data(), alias->nbytes());
+      }
+      here->set_data_ptr_noswap(std::move(*data));
       here->set_nbytes(alias->nbytes());
     }
     for (Pair &pair : pairs_) {
@@ -125,12 +129,32 @@ public:
       return view;
     }
     const c10::DeviceIndex made_on = on_host() ? device() : alias.device().index();
+    if (std::optional<c10::DataPtr> data = ResultMemory::take(alias.storage())) {
+      at::Tensor out = empty({0}, {1}, alias.scalar_type(), made_on);
+      out.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(*data));
+      out.storage().unsafeGetStorageImpl()->set_nbytes(alias.storage().nbytes());
+      out.unsafeGetTensorImpl()->set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
+      if (alias.is_conj()) out._set_conj(true);
+      if (alias.is_neg()) out._set_neg(true);
+      return out;
+    }
     at::Tensor out = empty(alias.sizes(), alias.strides(), alias.scalar_type(), made_on);
     move(made_on, out.mutable_data_ptr(), alias.const_data_ptr(), alias.numel() > 0 ? out.storage().nbytes() : 0);
     if (alias.is_conj()) out._set_conj(true);
     if (alias.is_neg()) out._set_neg(true);
     return out;
   }
+
+  // Device memory that the host may write to at once.
+  c10::DataPtr result_memory(size_t bytes) {
+    DeviceScope scope(device());
+    c10::DataPtr data = runtime.allocator->allocate(bytes);
+    // Work that another thread queued on this stream may still use the memory, which that thread then freed.
+    check(runtime.driver->stream_synchronize(runtime.self, current_stream(device())), "stream_synchronize", device(),
+          Failed::work);
+    return data;
+  }
+  bool on_host() const { return target_.type == c10::kCPU; }
 
 private:
   struct Pair {
@@ -140,8 +164,6 @@ private:
     c10::Storage here, alias;
     c10::DispatchKeySet keys; // of the first tensor; views get them, so that autograd's keys agree
   };
-
-  bool on_host() const { return target_.type == c10::kCPU; }
 
   void move(c10::DeviceIndex device, void *to, const void *from, size_t bytes) {
     if (!on_host()) {
@@ -153,8 +175,7 @@ private:
       redispatch_copies().bytes.fetch_add(bytes, std::memory_order_relaxed);
       return;
     }
-    // Work that another thread queued on this stream may still use the memory, which that thread then freed.
-    synchronize(device, name_of(op_), why_);
+    synchronize(device, name_of(op_), why_); // as for result_memory
     if (bytes > 0) std::memcpy(to, from, bytes);
   }
 
@@ -235,6 +256,9 @@ void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack,
                                     "TB_CUDA_OPERATORS=own to capture it, or run it outside of torch.tb.graph");
       streams.emplace(target.type, aliased.devices(), &native_stream);
     }
+    std::optional<ResultMemory> results;
+    const auto allocate = [&](size_t bytes) { return aliased.result_memory(bytes); };
+    if (aliased.on_host()) results.emplace(allocate);
     op.redispatchBoxed(c10::DispatchKeySet(target.key), stack);
   }
   aliased.write_back();

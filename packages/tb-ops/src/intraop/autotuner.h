@@ -98,14 +98,9 @@ private:
   Estimate baseline_, candidate_;
 };
 
-// In place of a mutex, for an autotuner that one thread uses.
-struct NoMutex {
-  void lock() {}
-  void unlock() {}
-};
-
-// The choices by key. Once there are `most_keys`, further keys run the baseline.
-template <class Key, class Mutex = std::mutex> class Autotuner {
+// The choices by key. Once there are `most_keys`, further keys run the baseline. Thread-safe: whether a stream's worker or
+// a thread that waits runs a kernel, the choice is the same.
+template <class Key> class Autotuner {
 public:
   explicit Autotuner(const AutotuneRule &rule, size_t most_keys = 4096) : rule_(rule), most_keys_(most_keys) {}
 
@@ -148,7 +143,7 @@ private:
 
   const AutotuneRule rule_;
   const size_t most_keys_;
-  mutable Mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<Key, TriedChoice> choices_;
 };
 

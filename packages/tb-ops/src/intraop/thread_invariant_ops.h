@@ -11,7 +11,8 @@ namespace tb::ops {
 enum class ThreadInvariance : uint8_t {
   never,
   with_avx512,  // as `float32`, but without AVX-512 oneDNN cuts the work among threads in other ways
-  many_results, // float32 and integers, if the results have more than one element: a single one is a sum over threads
+  many_results, // float32 and integers, if the result has more than one element or is one integer: one floating-point
+                // number is a sum over threads
   float32,      // and integers. With other dtypes, vectors and what remains beside them are computed in different ways.
   any_dtype,
 };
@@ -84,6 +85,7 @@ inline constexpr std::string_view thread_invariant_float32[] = {
     "aten::scaled_dot_product_attention",
     "aten::sigmoid_backward",
     "aten::sin",
+    "aten::slow_conv_transpose2d",
     "aten::smooth_l1_loss_backward",
     "aten::tan",
     "aten::tanh",

@@ -8,6 +8,7 @@
 
 #include "intraop/affinity.h"
 #include "intraop/autotuner.h"
+#include "worker/waiting_thread.h"
 
 // The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
 // process-wide count, and with it every other thread's.
@@ -25,8 +26,10 @@ namespace {
 // a graph, and for one whose result does not. With training steps on 2 processors 20 and 100 us are as good as the last.
 constexpr int64_t long_kernel = 1'000'000, long_in_graph = 100'000, long_if_invariant = 50'000;
 // The same for the last if the host waits for many kernels. It does not need the processor that such a kernel takes.
-constexpr int64_t long_before_many = 20'000;
+constexpr int64_t long_before_many = 10'000;
 constexpr int many = 8;
+// And on the waiting thread itself, where no third thread wants a processor.
+constexpr int64_t long_on_waiting_thread = 10'000;
 // Those from which on a kernel gets all threads while the host enqueues. The host needs some 2 us for a launch, so it will
 // wait.
 constexpr int64_t long_beside_host = 2'000'000;
@@ -90,6 +93,7 @@ bool IntraOpThreads::many_follow() const {
 }
 
 int64_t IntraOpThreads::long_enough(int64_t time) const {
+  if (invariance_ != ThreadInvariance::never && on_waiting_thread(*context_)) return long_on_waiting_thread;
   if (invariance_ == ThreadInvariance::never) return host_ == HostActivity::none ? long_in_graph : long_kernel;
   const bool undecided = time >= long_before_many && time < long_if_invariant;
   return undecided && host_ == HostActivity::blocked && many_follow() ? long_before_many : long_if_invariant;

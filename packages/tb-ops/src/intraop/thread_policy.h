@@ -45,7 +45,7 @@ public:
   // The result of the current kernel depends on the number of threads with these arguments. Before the first
   // count_elements().
   void depend_on_thread_count() { invariance_ = ThreadInvariance::never; }
-  // The kernel gets a tensor that is neither float32 nor of integers, or one of a single element.
+  // The kernel gets a tensor that is neither float32 nor of integers, or one of a single number that is no integer.
   void meet_other_dtype() {
     if (invariance_ != ThreadInvariance::any_dtype) depend_on_thread_count();
   }
@@ -60,6 +60,11 @@ public:
       reconsider();
   }
   void end_kernel();
+  // Outside of a kernel: the thread's settings are about to change.
+  void forget() {
+    threads_ = 0;
+    next_ = INT64_MAX;
+  }
   // The number of parts, at most `most`, into which to cut a kernel that takes one thread about `nanoseconds`. 1 while the
   // host needs a processor.
   int64_t parts(int64_t most, double nanoseconds) {
@@ -113,7 +118,7 @@ private:
   // Nanoseconds that are worth a part. In a graph the threads were busy just now, still spin, and begin within some 2
   // microseconds. While the host waits they may have to be woken, and take the host's processor for a while after, which
   // matters less if it waits for many kernels.
-  static constexpr double least_in_graph = 4000, least_while_waiting = 25'000, least_before_many = 10'000;
+  static constexpr double least_in_graph = 4000, least_while_waiting = 25'000, least_before_many = 5000;
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   // What the host does meanwhile. It has no part in the launch of a graph.

@@ -32,7 +32,7 @@ int64_t time_on(int threads, c10::function_ref<void()> run) {
 
 void run_on_tried_threads(std::vector<int64_t> shape, c10::ArrayRef<at::Tensor> outputs,
                           c10::function_ref<void()> run) {
-  static thread_local Autotuner<Key, NoMutex> autotuner(rule, most_shapes);
+  static Autotuner<Key> autotuner(rule, most_shapes);
   const int threads = intraop.shareable();
   if (threads == 1) return run();
   shape.push_back(threads);

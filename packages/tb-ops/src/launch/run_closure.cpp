@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "intraop/thread_policy.h"
 #include "runtime/late_warnings.h"
 #include "tb/failures.h"
+#include "worker/waiting_thread.h"
 #include "worker/worker_tensors.h"
 
 namespace tb::ops {
@@ -28,17 +30,13 @@ void write(const tb_closure_context *context, const LaunchContext &launch_contex
   context->error_text[size] = 0;
 }
 
-class Worker {
-public:
-  // PyTorch and our copy of its template would each set the thread's OpenMP count inside the first kernel, and so undo what
-  // the thread policy has set.
-  Worker() {
+// PyTorch and our copy of its template would each set the thread's OpenMP count inside the first kernel, and so undo what
+// the thread policy has set.
+struct InitializedThreadCounts {
+  InitializedThreadCounts() {
     at::get_num_threads();
     at::internal::lazy_init_num_threads();
   }
-
-private:
-  at::AutoDispatchBelowADInplaceOrView no_autograd_;
 };
 
 // Sets it for the calling worker and for its intra-op threads. Threads that start later inherit it.
@@ -51,7 +49,13 @@ void flush_denormals(bool flush, int threads) {
 
 tb_status run_closure(void (*call)(void *), void *storage, ThreadInvariance invariance,
                       const LaunchContext &launch_context, const tb_closure_context *context) {
-  static thread_local Worker worker;
+  static thread_local const InitializedThreadCounts initialized;
+  std::optional<WaitingThreadScope> waiting;
+  if (on_waiting_thread(*context)) {
+    waiting.emplace();
+  } else {
+    static thread_local const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  }
   if (launch_context.deterministic)
     intraop.use_fixed(launch_context.threads);
   else

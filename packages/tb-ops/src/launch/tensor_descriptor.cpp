@@ -103,8 +103,10 @@ at::Tensor &TensorDescriptor::writable() {
   impl->set_sizes_and_strides({lengths, dimensions_}, {strides, dimensions_}, 0);
   storage->set_nbytes(span(lengths, strides, dimensions_, impl->itemsize()));
   if (!by_value_) {
-    if (type_ != c10::ScalarType::Float && !c10::isIntegralType(type_, true)) intraop.meet_other_dtype();
-    if (impl->numel() == 1) intraop.meet_single_element();
+    if (const bool integral = c10::isIntegralType(type_, true); !integral) {
+      if (type_ != c10::ScalarType::Float) intraop.meet_other_dtype();
+      if (impl->numel() == 1) intraop.meet_single_element();
+    }
   }
   intraop.count_elements(impl->numel());
   if (wrapped_) impl->set_wrapped_number(true);

@@ -170,7 +170,7 @@ struct WriteState {
                        context);
   }
   static void destroy(void *storage) { static_cast<WriteState *>(storage)->~WriteState(); }
-  static constexpr tb_closure kind{sizeof(tb_closure), 0, "tb::reserve_random", &run, &destroy};
+  static constexpr tb_closure kind{sizeof(tb_closure), TB_CLOSURE_ON_WAITER, "tb::reserve_random", &run, &destroy};
 };
 
 // The operator tb::reserve_random, for torch-backend's philox_state(). Returns the seed, the offset in words, and in a

@@ -88,18 +88,14 @@ public:
   }
 };
 
-bool install_on_this_thread() {
-  static auto *handler = new Handler; // for every worker, to its end
-  c10::WarningUtils::set_warning_handler(handler);
-  return true;
+Handler *handler() {
+  static auto *made = new Handler; // for every thread that runs closures, to its end
+  return made;
 }
 
 } // namespace
 
-WarningScope::WarningScope(const PythonCallSite &site) {
-  static thread_local const bool installed = install_on_this_thread();
-  launching = installed ? &site : nullptr;
-}
+WarningScope::WarningScope(const PythonCallSite &site) : guard_(handler()) { launching = &site; }
 
 WarningScope::~WarningScope() { launching = nullptr; }
 

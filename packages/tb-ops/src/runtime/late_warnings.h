@@ -18,6 +18,9 @@ public:
   ~WarningScope();
   WarningScope(const WarningScope &) = delete;
   WarningScope &operator=(const WarningScope &) = delete;
+
+private:
+  const c10::WarningUtils::WarningHandlerGuard guard_;
 };
 
 struct LateWarning {

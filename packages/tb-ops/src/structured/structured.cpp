@@ -2,8 +2,11 @@
 #include "structured/structured.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/IndexingUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/as_strided_ops.h>
+
+#include <algorithm>
 
 namespace tb::ops {
 
@@ -39,6 +42,19 @@ void check_in_place(const at::Tensor &self, c10::IntArrayRef sizes, const c10::T
               " and output tensor device ", options.device(), " should match");
   TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(), " and output tensor size ",
               sizes, " should match");
+}
+
+bool has_masks(const Indices &indices) {
+  return std::any_of(indices.begin(), indices.end(), [](const std::optional<at::Tensor> &index) {
+    return index && index->defined() && (index->scalar_type() == c10::kBool || index->scalar_type() == c10::kByte);
+  });
+}
+
+Indices without_masks(const at::Tensor &self, const Indices &indices) {
+  Indices positions;
+  for (at::Tensor &index : at::native::expandTensors(self, at::IOptTensorListRef(indices)))
+    positions.push_back(index.defined() ? std::optional(std::move(index)) : std::nullopt);
+  return positions;
 }
 
 at::Tensor concatenation(const at::ITensorListRef &tensors, int64_t dim) {

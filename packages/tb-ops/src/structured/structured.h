@@ -22,6 +22,11 @@ void resize_output(const at::Tensor &out, c10::IntArrayRef sizes, c10::IntArrayR
 // Checks an in-place argument, which is never resized.
 void check_in_place(const at::Tensor &self, c10::IntArrayRef sizes, const c10::TensorOptions &options);
 
+// Indices of index(): whether one of them is a mask, and the same with positions instead, for which the host waits.
+using Indices = c10::List<std::optional<at::Tensor>>;
+bool has_masks(const Indices &indices);
+Indices without_masks(const at::Tensor &self, const Indices &indices);
+
 enum class Schema { functional, in_place, out };
 
 template <Schema schema> using StructuredOutput =

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 
 #include "tensor/outputs.h"
 
@@ -16,6 +17,7 @@ namespace tb::ops {
 namespace {
 
 thread_local constinit OutputDonation *current = nullptr;
+thread_local constinit ResultMemory *result_memory = nullptr;
 thread_local constinit bool probes =
     false; // this thread makes tensors to find the call sites in PyTorch that allocate them
 std::atomic<int64_t> donated{0}, copied{0};
@@ -31,6 +33,8 @@ public:
     const void *const caller = __builtin_extract_return_addr(__builtin_return_address(0));
     if (current && makes_tensors(caller)) [[unlikely]]
       if (void *memory = current->allocate(bytes)) return {memory, nullptr, &c10::detail::deleteNothing, c10::kCPU};
+    if (result_memory && bytes != 0 && makes_tensors(caller)) [[unlikely]]
+      return result_memory->allocate(bytes);
     if (probes) [[unlikely]]
       callers_.push_back(caller);
     return inner_.allocate(bytes);
@@ -62,6 +66,8 @@ private:
   c10::Allocator &inner_;
   c10::SmallVector<const void *, 8> callers_;
 };
+
+void free_result(void *data) { delete static_cast<c10::DataPtr *>(data); }
 
 bool is_in(const at::Tensor &result, const at::Tensor &donated) {
   return result.data_ptr() == donated.data_ptr() && result.scalar_type() == donated.scalar_type() &&
@@ -114,6 +120,29 @@ void OutputDonation::collect(c10::ArrayRef<at::Tensor> results) {
     if (copies) copy_result(to, from[i]);
     (copies ? copied : donated).fetch_add(static_cast<int64_t>(to.nbytes()), std::memory_order_relaxed);
   }
+}
+
+ResultMemory::ResultMemory(c10::function_ref<c10::DataPtr(size_t)> allocate)
+    : allocate_(allocate), before_(std::exchange(result_memory, this)) {}
+
+ResultMemory::~ResultMemory() { result_memory = before_; }
+
+c10::DataPtr ResultMemory::allocate(size_t bytes) const {
+  // What runs inside of allocate_ makes no results.
+  struct Pause {
+    ResultMemory *const paused = std::exchange(result_memory, nullptr);
+    ~Pause() { result_memory = paused; }
+  } const pause;
+  auto data = std::make_unique<c10::DataPtr>(allocate_(bytes));
+  void *const memory = data->get();
+  return {memory, data.release(), &free_result, c10::kCPU};
+}
+
+std::optional<c10::DataPtr> ResultMemory::take(const c10::Storage &storage) {
+  c10::StorageImpl &impl = *storage.unsafeGetStorageImpl();
+  if (storage.use_count() != 1 || impl.data_ptr().get_deleter() != &free_result) return std::nullopt;
+  c10::DataPtr cpu = impl.set_data_ptr(c10::DataPtr(nullptr, c10::kCPU));
+  return std::move(*static_cast<c10::DataPtr *>(cpu.get_context()));
 }
 
 std::pair<int64_t, int64_t> donated_bytes() { return {donated, copied}; }

@@ -5,8 +5,10 @@
 // hint: results that the operator allocated elsewhere are copied, and temporaries in donated memory do no harm.
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
 #include <c10/util/SmallVector.h>
 
+#include <optional>
 #include <utility>
 
 namespace tb::ops {
@@ -38,6 +40,26 @@ private:
   c10::SmallVector<Buffer, 4> buffers_;
   OutputDonation *const before_;
   bool active_ = true;
+};
+
+// While it lives, tensors that the calling thread makes on the CPU are in the memory that `allocate` gives: the device's.
+// A result whose size was not known before can then become a tensor of the device as it is.
+class ResultMemory {
+public:
+  explicit ResultMemory(c10::function_ref<c10::DataPtr(size_t)> allocate);
+  ~ResultMemory();
+  ResultMemory(const ResultMemory &) = delete;
+  ResultMemory &operator=(const ResultMemory &) = delete;
+
+  // Takes what `allocate` gave from a storage that one tensor has alone. Otherwise nothing.
+  static std::optional<c10::DataPtr> take(const c10::Storage &storage);
+
+  // The memory as the CPU's. The allocator calls it.
+  c10::DataPtr allocate(size_t bytes) const;
+
+private:
+  const c10::function_ref<c10::DataPtr(size_t)> allocate_;
+  ResultMemory *const before_;
 };
 
 // Puts an allocator that knows donations in front of PyTorch's CPU allocator. Call it once, before kernels run.

@@ -10,6 +10,7 @@ namespace tb::drivers::cpu {
 
 struct ReplayWork {
   static constexpr char name[] = "graph_launch";
+  static constexpr uint32_t flags = 0;
   Ref<Executable> executable;
   std::shared_ptr<NodeList> nodes; // as of the launch: an update comes too late for it
 

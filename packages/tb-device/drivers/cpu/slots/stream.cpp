@@ -35,7 +35,7 @@ tb_status device_synchronize(tb_driver *self, int32_t number) {
       if (const tb_status status = refuse_capture(driver, *stream)) return status;
     for (const Ref<Stream> &stream : streams) targets.push_back({stream, stream->queue().tail()});
     device->waiting().fetch_add(1, std::memory_order_relaxed);
-    for (const Target &target : targets) target.stream->wait_for(target.position);
+    for (const Target &target : targets) target.stream->wait_or_run(target.position, device->spin());
     device->waiting().fetch_sub(1, std::memory_order_relaxed);
     // One call reports one failure; those of other streams stay for the next call.
     for (const Target &target : targets)

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "drivers/common/futex.h"
 #include "drivers/cpu/stream/openmp_pause.h"
@@ -19,6 +20,17 @@ constexpr auto relaxed = std::memory_order_relaxed;
 
 constexpr uint64_t payload_bytes = ClosureQueue::granule_count * ClosureQueue::granule_bytes;
 constexpr uint64_t entry_bytes = ClosureQueue::granule_count * sizeof(ClosureQueue::Entry);
+// Granules between two waits after which waiters may borrow: about a dozen operators. With more, the worker runs the
+// first of them while the others are queued.
+constexpr uint64_t little_work = 128;
+
+// Whether this thread may have OpenMP threads for what it borrowed.
+thread_local bool has_borrowed = false;
+
+pid_t this_thread() noexcept {
+  static thread_local const auto id = static_cast<pid_t>(syscall(SYS_gettid));
+  return id;
+}
 
 // Takes a line from the other processor. The builtin asks for a mere copy unless the compiler may assume newer
 // processors than x86-64's first; the first ones skip the instruction.
@@ -121,6 +133,8 @@ void ClosureQueue::wait_for_room(uint64_t strict, uint64_t relaxed_position, uin
 
 void ClosureQueue::publish(Entry &entry, State state) noexcept {
   const pid_t consumer = consumer_.load(relaxed); // before: afterwards the queue may be gone
+  if (owner_.load(relaxed) == lent && tail_.load(relaxed) - last_wait_.load(relaxed) > little_work) [[unlikely]]
+    call_worker();
   if (entry.state.exchange(state, seq_cst) != sleeping) [[likely]]
     return;
   const WakeAffinity elsewhere(consumer);
@@ -137,19 +151,24 @@ void ClosureQueue::cancel(void *storage) noexcept { publish(entry_of(storage), c
 
 ClosureQueue::Entry *ClosureQueue::next(uint32_t spin) noexcept {
   bool rested = false;
-  const uint64_t head = head_.load(relaxed);
-  Entry &entry = entries()[head % granule_count];
   for (uint32_t turn = 0;;) {
+    const uint64_t head = head_.load(relaxed); // which only a loan moves meanwhile
+    Entry &entry = entries()[head % granule_count];
     const uint32_t state = entry.state.load(acquire);
-    if (state != empty && state != sleeping) return &entry;
+    const bool found = state != empty && state != sleeping;
+    if (should_lend(entry, found)) [[unlikely]] {
+      lend();
+      turn = spin; // it has been idle for longer
+      continue;
+    }
+    if (found) return &entry;
     if (turn < spin) {
       const uint32_t end = turn + pauses_per_look;
       do pause();
       while (++turn < end && waiters_.load(relaxed) == 0);
       continue;
     }
-    static thread_local const auto this_thread = static_cast<pid_t>(syscall(SYS_gettid));
-    consumer_.store(this_thread, relaxed);
+    consumer_.store(this_thread(), relaxed);
     uint32_t expected = empty;
     if (state == empty && !entry.state.compare_exchange_strong(expected, sleeping, seq_cst)) continue;
     // After the mark, so that end() either sees the mark or is seen here.
@@ -157,6 +176,83 @@ ClosureQueue::Entry *ClosureQueue::next(uint32_t spin) noexcept {
     sleep(entry.state, sleeping, rested);
     WakeAffinity::wait_until_over(); // threads that this one starts meanwhile would inherit the restriction for good
   }
+}
+
+ClosureQueue::Entry *ClosureQueue::committed() const noexcept {
+  Entry &entry = entries()[head_.load(relaxed) % granule_count];
+  const uint32_t state = entry.state.load(acquire);
+  return state == empty || state == sleeping ? nullptr : &entry;
+}
+
+bool ClosureQueue::should_lend(const Entry &entry, bool found) const noexcept {
+  const uint32_t wish = wish_.load(relaxed);
+  if (wish == none) [[likely]]
+    return false;
+  if (!found) return true;
+  return wish == at_once && entry.state.load(relaxed) == ready && (entry.closure->flags & TB_CLOSURE_ON_WAITER);
+}
+
+void ClosureQueue::lend() noexcept {
+  constexpr timespec nap = {0, 2'000'000};
+  constexpr int many = 5, few = 1; // naps
+  wish_.store(none, relaxed);
+  consumer_.store(this_thread(), relaxed);
+  called_.store(0, relaxed);
+  owner_.store(lent, seq_cst);
+  for (int naps = 1, idle = 0;; ++naps) {
+    const uint64_t head = head_.load(seq_cst), before = tail();
+    futex_wait_for(called_, 0, nap);
+    WakeAffinity::wait_until_over();
+    const bool moved = head_.load(seq_cst) != head, left = !moved && before != head;
+    idle = moved ? 0 : idle + 1;
+    if (left) little_waits_.store(0, relaxed);
+    const bool needed = called_.exchange(0, seq_cst) || left || idle >= many || ended();
+    uint32_t expected = lent; // a waiter that runs work now calls if it leaves some
+    if (needed && owner_.compare_exchange_strong(expected, worker, seq_cst)) return;
+    if (naps == few) pause_openmp();
+  }
+}
+
+bool ClosureQueue::borrow(uint64_t position, uint32_t spin) noexcept {
+  constexpr uint32_t some = 4;
+  if (tail() - last_wait_.load(relaxed) > little_work) {
+    little_waits_.store(0, relaxed);
+    if (std::exchange(has_borrowed, false)) pause_openmp();
+    return false;
+  }
+  if (little_waits_.load(relaxed) < some) {
+    little_waits_.fetch_add(1, relaxed);
+    return false;
+  }
+  waiters_.fetch_add(1, relaxed);
+  bool borrowed = false, wishes = false;
+  for (uint32_t turn = 0; turn < spin && !borrowed && !done(position); ++turn) {
+    uint32_t expected = lent;
+    borrowed = owner_.load(relaxed) == lent && owner_.compare_exchange_strong(expected, waiter, seq_cst);
+    if (borrowed) break;
+    if (turn == spin / 8) {
+      wishes = true;
+      wish_.store(at_once, relaxed);
+    }
+    pause();
+  }
+  waiters_.fetch_sub(1, relaxed);
+  if (borrowed) has_borrowed = true;
+  if (!borrowed && wishes) wish_.store(when_idle, relaxed);
+  return borrowed;
+}
+
+void ClosureQueue::give_back() noexcept {
+  last_wait_.store(tail(), relaxed);
+  owner_.store(lent, seq_cst);
+  if (!done(tail())) call_worker();
+}
+
+void ClosureQueue::call_worker() noexcept {
+  const pid_t consumer = consumer_.load(relaxed);
+  if (called_.exchange(1, seq_cst) != 0) return;
+  const WakeAffinity elsewhere(consumer);
+  futex_wake_one(called_);
 }
 
 ClosureQueue::Entry *ClosureQueue::following(const Entry &entry) const noexcept {
@@ -196,8 +292,10 @@ void ClosureQueue::finish(Entry &entry) noexcept {
 void ClosureQueue::wait(uint64_t position, uint32_t spin) noexcept {
   if (done(position)) return;
   waiters_.fetch_add(1, relaxed);
+  expect_progress();
   wait_counted(position, spin);
   waiters_.fetch_sub(1, relaxed);
+  last_wait_.store(tail(), relaxed);
 }
 
 void ClosureQueue::wait_counted(uint64_t position, uint32_t spin) noexcept {
@@ -221,6 +319,7 @@ void ClosureQueue::wait_counted(uint64_t position, uint32_t spin) noexcept {
 void ClosureQueue::end() noexcept {
   ended_.store(true, seq_cst);
   if (!has_memory()) return;
+  expect_progress();
   Entry &entry = entries()[head_.load(seq_cst) % granule_count];
   uint32_t expected = sleeping;
   if (entry.state.compare_exchange_strong(expected, empty, seq_cst)) futex_wake_one(entry.state);

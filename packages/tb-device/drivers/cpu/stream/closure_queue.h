@@ -11,6 +11,12 @@
 // Sleeping. The consumer sleeps on the state word of the entry it waits for; the producer's commit is an exchange on
 // the same word, whose old value says whether to wake it. Waiters lower `wake_at_` to their position before they sleep,
 // and the consumer makes no system call before the head reaches it.
+//
+// Lending. A program that reads a number after every few operators would wake two threads each time, and have one more
+// thread than OpenMP counts on. So a waiter asks for the head after little work; the consumer lends it between two
+// records and naps; and waiters borrow it, run what is left until their position, and give it back. Between two loans
+// nobody looks at new records: the consumer takes the head back if one stays for a whole nap, if much is queued, if
+// nothing comes for long, or if it is called.
 #pragma once
 
 #include <sys/types.h>
@@ -73,11 +79,23 @@ public:
   uint64_t tail() const noexcept { return tail_.load(std::memory_order_seq_cst); }
   bool done(uint64_t position) const noexcept { return head_.load(std::memory_order_seq_cst) >= position; }
   void wait(uint64_t position, uint32_t spin) noexcept;
+  // For a waiter that may run closures: waits for the head or for the position, whichever comes first, or for no longer
+  // than `spin` pauses. True: the caller is the consumer until it calls give_back.
+  bool borrow(uint64_t position, uint32_t spin) noexcept;
+  void give_back() noexcept;
+  // A caller who does not wait for work that is not done wants the consumer to begin it.
+  void expect_progress() noexcept {
+    if (owner_.load(std::memory_order_relaxed) == lent) [[unlikely]]
+      call_worker();
+  }
 
-  // ---- the consumer ----
+  // ---- the consumer: the worker, or who borrowed ----
 
   // The committed record at the head, waiting for one; NULL once the queue was ended and everything reserved is done.
+  // The worker's.
   Entry *next(uint32_t spin) noexcept;
+  // The committed record at the head, or NULL. The borrower's.
+  Entry *committed() const noexcept;
   void *storage(const Entry &entry) const noexcept { return payload_ + (&entry - entries()) * granule_bytes; }
   // The committed record behind `entry`, which came from next() or from this function; NULL while there is none.
   Entry *following(const Entry &entry) const noexcept;
@@ -92,9 +110,15 @@ public:
   bool ended() const noexcept { return ended_.load(std::memory_order_seq_cst); }
 
 private:
+  enum Owner : uint32_t { worker, lent, waiter };
+  enum Wish : uint32_t { none, when_idle, at_once };
+
   Entry *entries() const noexcept { return entries_.load(std::memory_order_relaxed); }
   Entry &entry_of(const void *storage) const noexcept;
   void publish(Entry &entry, State state) noexcept;
+  void lend() noexcept;
+  bool should_lend(const Entry &entry, bool found) const noexcept;
+  void call_worker() noexcept;
   void wait_counted(uint64_t position, uint32_t spin) noexcept;
   // Sleeps while the word holds `expected`. A first long sleep ends the thread's OpenMP threads (openmp_pause.h).
   static void sleep(std::atomic<uint32_t> &word, uint32_t expected, bool &rested) noexcept;
@@ -110,8 +134,13 @@ private:
   std::atomic<uint64_t> wake_at_{UINT64_MAX};    // no sleeping waiter's position is below
   alignas(64) std::atomic<uint32_t> wakes_{0};   // what waiters sleep on
   std::atomic<int> woken_from_{-1};              // the consumer's processor when it last woke them
-  alignas(64) std::atomic<uint32_t> waiters_{0}; // in wait(), spinning or asleep
+  alignas(64) std::atomic<uint32_t> waiters_{0}; // in wait() or borrow(), spinning or asleep
+  std::atomic<uint32_t> wish_{none};             // of a waiter that would borrow
+  std::atomic<uint64_t> last_wait_{0};           // the tail when a wait ended
+  std::atomic<uint32_t> little_waits_{0};        // waits in a row after little work
+  std::atomic<uint32_t> called_{0};              // what the worker naps on
   alignas(64) std::atomic<Entry *> entries_{nullptr};
+  std::atomic<uint32_t> owner_{worker}; // of the head
   std::byte *payload_ = nullptr;
   std::atomic<bool> ended_{false};
   std::atomic<pid_t> consumer_{0}; // its thread, once it slept

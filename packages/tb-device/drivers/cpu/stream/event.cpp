@@ -15,6 +15,7 @@ namespace {
 
 struct StampWork {
   static constexpr char name[] = "event_record";
+  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER;
   std::shared_ptr<int64_t> stamp;
   tb_status run(const tb_closure_context *) {
     *stamp = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -25,6 +26,7 @@ struct StampWork {
 
 struct WaitWork {
   static constexpr char name[] = "stream_wait_event";
+  static constexpr uint32_t flags = 0;
   Ref<Stream> source;
   uint64_t position;
   tb_status run(const tb_closure_context *context) {
@@ -38,6 +40,7 @@ struct WaitWork {
 // Lets the other processes know that the record's point has passed.
 struct CompleteWork {
   static constexpr char name[] = "event_record";
+  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER;
   std::shared_ptr<SharedEvent> event;
   uint64_t number;
   tb_status run(const tb_closure_context *) {
@@ -48,6 +51,7 @@ struct CompleteWork {
 
 struct WaitSharedWork {
   static constexpr char name[] = "stream_wait_event";
+  static constexpr uint32_t flags = 0;
   std::shared_ptr<SharedEvent> event;
   uint64_t number;
   tb_status run(const tb_closure_context *context) {

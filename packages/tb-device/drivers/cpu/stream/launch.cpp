@@ -27,6 +27,7 @@ using SharedMemory = std::unique_ptr<void, Free>;
 // Followed in its storage by a pointer to each value, the sizes, and the values.
 struct alignas(value_alignment) LaunchWork {
   static constexpr char name[] = "launch";
+  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER;
   Ref<Module> module; // also keeps the function
   const Function *function;
   SharedMemory shared;

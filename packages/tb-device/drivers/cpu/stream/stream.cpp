@@ -87,25 +87,56 @@ void Stream::work() {
   // A hint: raising a thread above the others needs a privilege, and without it all streams are equal.
   if (priority_ < 0) setpriority(PRIO_PROCESS, 0, 5 * priority_);
 
-  char error_text[896];
+  char error_text[error_capacity];
+  tb_closure_context context = make_context(error_text);
+  while (ClosureQueue::Entry *entry = queue_.next(device_.spin())) run_entry(*entry, context);
+  running_stream = nullptr;
+  drained_.store(true);
+}
+
+tb_closure_context Stream::make_context(char *error_text) noexcept {
   tb_closure_context context = {};
   context.struct_size = sizeof context;
   context.device = device_.number();
   context.stream = handle();
   context.error_text = error_text;
-  context.error_capacity = sizeof error_text;
+  context.error_capacity = error_capacity;
   context.next = &next_queued;
-  while (ClosureQueue::Entry *entry = queue_.next(device_.spin())) {
-    if (entry->state.load(std::memory_order_relaxed) == ClosureQueue::ready) {
-      running_end_ = queue_.end_of(*entry);
-      running_ = entry;
-      run_closure(*entry->closure, queue_.storage(*entry), context);
-      destroy_closure(*entry->closure, queue_.storage(*entry));
-    }
-    queue_.finish(*entry);
+  return context;
+}
+
+void Stream::run_entry(ClosureQueue::Entry &entry, tb_closure_context &context) {
+  if (entry.state.load(std::memory_order_relaxed) == ClosureQueue::ready) {
+    running_end_ = queue_.end_of(entry);
+    running_ = &entry;
+    run_closure(*entry.closure, queue_.storage(entry), context);
+    destroy_closure(*entry.closure, queue_.storage(entry));
   }
-  running_stream = nullptr;
-  drained_.store(true);
+  queue_.finish(entry);
+}
+
+void Stream::run_borrowed(uint64_t position) {
+  Stream *const outer = std::exchange(running_stream, this);
+  char error_text[error_capacity];
+  tb_closure_context context = make_context(error_text);
+  context.on_waiter = 1;
+  while (!queue_.done(position)) {
+    ClosureQueue::Entry *entry = queue_.committed();
+    if (!entry) break; // another thread is about to commit it
+    if (entry->state.load(std::memory_order_relaxed) == ClosureQueue::ready &&
+        !(entry->closure->flags & TB_CLOSURE_ON_WAITER))
+      break;
+    run_entry(*entry, context);
+  }
+  running_stream = outer;
+}
+
+void Stream::wait_or_run(uint64_t position, uint32_t spin) {
+  if (queue_.borrow(position, spin)) {
+    run_borrowed(position);
+    queue_.give_back();
+  }
+  queue_.wait(position, spin);
 }
 
 void Stream::run_closure(const tb_closure &closure, void *storage, tb_closure_context &context, bool in_graph) {
@@ -201,7 +232,7 @@ tb_status Stream::synchronize(uint64_t position, uint32_t spin) {
       return fail(device_.host(), TB_FAILED_PRECONDITION,
                   "work of a stream cannot wait for its own stream: it would wait for itself");
     waiting_.fetch_add(1, std::memory_order_relaxed);
-    queue_.wait(position, spin);
+    wait_or_run(position, spin);
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
   return failures_.report(position, device_.host());
@@ -209,7 +240,9 @@ tb_status Stream::synchronize(uint64_t position, uint32_t spin) {
 
 tb_status Stream::query(uint64_t position) {
   // A failure is reported only once the position is reached, so that every answer but TB_NOT_READY means "done".
-  return queue_.done(position) ? failures_.report(position, device_.host()) : TB_NOT_READY;
+  if (queue_.done(position)) return failures_.report(position, device_.host());
+  queue_.expect_progress();
+  return TB_NOT_READY;
 }
 
 void Stream::wait_for(uint64_t position) noexcept { queue_.wait(position, device_.spin()); }

@@ -84,6 +84,8 @@ public:
   // Waits for a position on behalf of a host thread, which running work can see as a waiter, then reports the failure
   // that the wait covers. Refused on this stream's own worker. Spins for `spin` pauses before it sleeps.
   tb_status synchronize(uint64_t position, uint32_t spin);
+  // Waits for a position on a host thread, which may run the work meanwhile.
+  void wait_or_run(uint64_t position, uint32_t spin);
   tb_status query(uint64_t position);
   // Waits on another stream's worker: does not count as a waiter and reports nothing.
   void wait_for(uint64_t position) noexcept;
@@ -106,6 +108,10 @@ private:
   ~Stream() = default;
   tb_status start();
   void work();
+  static constexpr uint32_t error_capacity = 896;
+  tb_closure_context make_context(char *error_text) noexcept;
+  void run_entry(ClosureQueue::Entry &entry, tb_closure_context &context);
+  void run_borrowed(uint64_t position);
   bool commit_captured(void *storage, const tb_closure *closure);
 
   Device &device_;
@@ -131,12 +137,12 @@ private:
 // Destroys a closure; an exception of its destructor has no status to report through and is dropped.
 void destroy_closure(const tb_closure &closure, void *storage) noexcept;
 
-// Queues the driver's own work: an object with a static `name` and `tb_status run(const tb_closure_context *)`, which
+// Queues the driver's own work: an object with a static `name`, the closure's `flags` and `tb_status run(const tb_closure_context *)`, which
 // `construct` builds at the start of storage of `size` bytes.
 template <class Stored, class Construct>
 tb_status enqueue(Stream &stream, uint64_t size, Construct &&construct, uint64_t *out_end = nullptr) {
   static constexpr tb_closure closure = {
-      sizeof(tb_closure), 0, Stored::name,
+      sizeof(tb_closure), Stored::flags, Stored::name,
       [](void *storage, const tb_closure_context *context) { return static_cast<Stored *>(storage)->run(context); },
       [](void *storage) { static_cast<Stored *>(storage)->~Stored(); }};
   static_assert(noexcept(construct(nullptr)) && alignof(Stored) <= ClosureQueue::granule_bytes);

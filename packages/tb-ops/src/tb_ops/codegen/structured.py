@@ -38,6 +38,9 @@ APPROXIMATE = """
 # addmm's meta function does not check that the tensor which is added to the product can be expanded to its shape.
 EXPANDED = """
   if (!at::is_expandable_to(self.sizes(), op.output(0).sizes())) self.expand(op.output(0).sizes()); // raises"""
+# The meta function would look for the positions in a mask, and the kernel once more.
+POSITIONS = Template("""
+  if (has_masks(indices)) return $kernel($arguments);""")
 # Calls that only the operator's kernel checks, which therefore wait. A condition on the arguments selects them.
 CHECKED_CALL = Template("""
   if ($condition) return call_checked<at::_ops::$op>($arguments);""")
@@ -101,6 +104,14 @@ def _checked_kernel(group: NativeFunctionsGroup, function: NativeFunction) -> st
     return _checked(CHECKED_KERNEL, function, Operator.of_aten(function))
 
 
+def _positions(function: NativeFunction, operator: Operator) -> str:
+    names = [argument.name for argument in operator.arguments]
+    return POSITIONS.substitute(
+        kernel=kernel_name(function),
+        arguments=", ".join("without_masks(self, indices)" if name == "indices" else name for name in names),
+    )
+
+
 def _device(function: NativeFunction, operator: Operator, operation: str) -> str:
     """C++ of the device whose stream runs the kernel. Iterator operators check devices in their meta function."""
     from torchgen.model import DeviceCheckType
@@ -159,7 +170,8 @@ def _kernel(group: NativeFunctionsGroup, function: NativeFunction) -> str:
     kernel_text = KERNEL.substitute(
         definition=operator.definition(kernel_name(function)),
         checks=(_checked(CHECKED_CALL, function, operator, condition) if condition else "")
-        + (APPROXIMATE if _takes(group, "approximate") else ""),
+        + (APPROXIMATE if _takes(group, "approximate") else "")
+        + (_positions(function, operator) if group.out.root_name == "index" else ""),
         results=EXPANDED if group.out.root_name == "addmm" and kind is not SchemaKind.inplace else "",
         meta=meta.name(group),
         schema=schema,

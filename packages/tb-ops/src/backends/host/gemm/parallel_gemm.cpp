@@ -38,7 +38,7 @@ template <class T> void ParallelGemm<T>::run_shared() const {
 template <class T> bool ParallelGemm<T>::parts_are_identical(int64_t parts) const {
   if (parts == 1) return true;
   using Key = std::array<int64_t, 7>;
-  static thread_local Autotuner<Key, NoMutex> autotuner({.warmup = 0, .trials = 1, .must_be_faster = false}, SIZE_MAX);
+  static Autotuner<Key> autotuner({.warmup = 0, .trials = 1, .must_be_faster = false}, SIZE_MAX);
   return autotuner.use_candidate(Key{rows, columns, k, parts, left.transposed, right.transposed, bias != nullptr},
                                  [&] { return Trial{try_parts(parts), 0, 0}; });
 }

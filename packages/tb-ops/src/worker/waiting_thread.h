@@ -1,0 +1,36 @@
+// A host thread that runs closures while it waits for them: tb_closure_context.on_waiter.
+#pragma once
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstddef>
+#include <optional>
+
+#include "tb/driver.h"
+#include "worker/worker_tensors.h"
+
+namespace tb::ops {
+
+inline bool on_waiting_thread(const tb_closure_context &context) {
+  return context.struct_size > offsetof(tb_closure_context, on_waiter) && context.on_waiter != 0;
+}
+
+// While it lives, the calling thread has the settings of a worker: dispatch below autograd, without the modes of its own
+// program, and worker tensors of its own. Then it has its own again, and its counts of threads.
+class WaitingThreadScope {
+public:
+  WaitingThreadScope();
+  ~WaitingThreadScope();
+  WaitingThreadScope(const WaitingThreadScope &) = delete;
+  WaitingThreadScope &operator=(const WaitingThreadScope &) = delete;
+
+private:
+  std::optional<c10::InferenceMode> no_inference_; // if the thread was in inference mode
+  const c10::impl::ForceDispatchKeyGuard keys_;
+  WorkerTensors *const tensors_;
+  const bool flushes_denormals_;
+  const int threads_;    // OpenMP's
+  int blas_threads_ = 0; // MKL's
+};
+
+} // namespace tb::ops
