@@ -17,6 +17,7 @@ void baddbmm_outf(const at::Tensor &self, const at::Tensor &batch1, const at::Te
 void max_pool2d_with_indices_outf(const at::Tensor &self, c10::IntArrayRef kernel_size, c10::IntArrayRef stride,
                                   c10::IntArrayRef padding, c10::IntArrayRef dilation, bool ceil_mode, at::Tensor &out,
                                   at::Tensor &indices);
+void cumsum_outf(const at::Tensor &self, int64_t dim, std::optional<at::ScalarType> dtype, at::Tensor &out);
 void _softmax_outf(const at::Tensor &self, int64_t dim, bool half_to_float, at::Tensor &out);
 void gelu_outf(const at::Tensor &self, c10::string_view approximate, at::Tensor &out);
 void gelu_backward_outf(const at::Tensor &grad, const at::Tensor &self, c10::string_view approximate, at::Tensor &out);

@@ -13,10 +13,12 @@
 #include <bit>
 #include <cmath>
 #include <compare>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <vector>
 
+#include "intraop/thread_policy.h"
 #include "random/permutation.h"
 #include "random/philox_fill.h"
 #include "tensor/outputs.h"
@@ -50,29 +52,60 @@ Tensor host_longs(int64_t n) {
                                              std::nullopt, std::nullopt);
 }
 
-// Writes the order of the keys, as a stable sort finds it. The first bits of random keys say about where each belongs, which
-// leaves little to sort.
+struct Item {
+  uint64_t key; // in the order of the signed ones
+  int64_t position;
+  auto operator<=>(const Item &) const = default; // equal keys keep their order
+};
+
+int bits_for(size_t count) { return std::max(1, static_cast<int>(std::bit_width(count)) - 1); }
+
+// Sorts items, whose keys have the same first bits above `shift`, and else random ones. Distributed by as many bits as there
+// are items, few are left to sort. `scratch` has room for as many; the result is there.
+void sort_random(std::span<const Item> items, int shift, Item *scratch, std::vector<uint32_t> &ends) {
+  const int bits = std::min(bits_for(items.size()), shift);
+  const auto bucket = [&](const Item &item) { return item.key >> (shift - bits) & ((uint64_t{1} << bits) - 1); };
+  ends.assign(uint64_t{1} << bits, 0);
+  for (const Item &item : items) ends[bucket(item)]++;
+  std::exclusive_scan(ends.begin(), ends.end(), ends.begin(), uint32_t{0});
+  for (const Item &item : items) scratch[ends[bucket(item)]++] = item;
+  uint32_t begin = 0;
+  for (const uint32_t end : ends) {
+    if (end - begin > 1) std::sort(scratch + begin, scratch + end);
+    begin = end;
+  }
+}
+
+// Writes the order of the keys, as a stable sort finds it. The first bits divide them into parts that fit into a cache.
 void sort_random_keys(std::span<const int64_t> keys, int64_t *order) {
-  struct Item {
-    uint64_t key; // in the order of the signed ones
-    int64_t position;
-    auto operator<=>(const Item &) const = default; // equal keys keep their order
-  };
-  const int keys_a_bucket = keys.size() > 1 << 16 ? 3 : 0; // bits: the buckets' bounds should stay in the cache
-  const int shift = 64 - std::max(1, static_cast<int>(std::bit_width(keys.size())) - 1 - keys_a_bucket);
-  const auto unsigned_key = [](int64_t key) { return static_cast<uint64_t>(key) ^ uint64_t { 1 } << 63; };
-  std::vector<size_t> begins((uint64_t{1} << (64 - shift)) + 1);
-  for (const int64_t key : keys) begins[(unsigned_key(key) >> shift) + 1]++;
-  std::partial_sum(begins.begin(), begins.end(), begins.begin());
-  std::vector<Item> items(keys.size());
-  std::vector<size_t> ends(begins.begin(), begins.end() - 1);
+  constexpr size_t items_a_part = 4096;
+  constexpr double nanoseconds_an_item = 12;
+  const int bits = keys.size() > 4 * items_a_part ? bits_for(keys.size() / items_a_part) : 0;
+  const size_t parts = size_t{1} << bits;
+  const auto unsigned_key = [](int64_t key) { return static_cast<uint64_t>(key) ^ uint64_t{1} << 63; };
+  const auto part_of = [&](uint64_t key) { return bits ? key >> (64 - bits) : 0; };
+  std::vector<size_t> ends(parts);
+  for (const int64_t key : keys) ends[part_of(unsigned_key(key))]++;
+  std::exclusive_scan(ends.begin(), ends.end(), ends.begin(), size_t{0});
+  const auto items = std::make_unique_for_overwrite<Item[]>(keys.size());
   for (size_t i = 0; i < keys.size(); i++) {
     const uint64_t key = unsigned_key(keys[i]);
-    items[ends[key >> shift]++] = {key, static_cast<int64_t>(i)};
+    items[ends[part_of(key)]++] = {key, static_cast<int64_t>(i)};
   }
-  for (size_t bucket = 0; bucket < ends.size(); bucket++)
-    if (ends[bucket] - begins[bucket] > 1) std::sort(items.data() + begins[bucket], items.data() + ends[bucket]);
-  for (const Item &item : items) *order++ = item.position;
+  const auto count = static_cast<int64_t>(parts);
+  const int64_t threads = intraop.parts(count, nanoseconds_an_item * static_cast<double>(keys.size()));
+  intraop.share(threads, [&](int64_t thread, int64_t of) {
+    std::vector<Item> sorted;
+    std::vector<uint32_t> scratch;
+    const auto first = static_cast<size_t>(begin_of_part(thread, of, count, 1)),
+               last = static_cast<size_t>(begin_of_part(thread + 1, of, count, 1));
+    for (size_t part = first; part < last; part++) {
+      const size_t begin = part ? ends[part - 1] : 0, size = ends[part] - begin;
+      if (sorted.size() < size) sorted.resize(size);
+      sort_random({items.get() + begin, size}, 64 - bits, sorted.data(), scratch);
+      for (size_t i = 0; i < size; i++) order[begin + i] = sorted[i].position;
+    }
+  });
 }
 
 // Sorts n random 64-bit keys and returns their order. The sort is stable, so that equal keys (a pair is equal with
@@ -87,11 +120,13 @@ Tensor &randperm_out(int64_t n, OptionalGenerator generator, Tensor &out) {
                           .philox = reserve(generator, device, TB_FILL_INTEGERS, c10::kLong, n)};
   launch<"aten::randperm">(device, [to = WrittenDescriptor(out), keys, n]() mutable {
     Tensor &order = to.as_cpu_tensor();
-    Tensor numbers = host_longs(n), positions = host_longs(n);
+    Tensor numbers = host_longs(n);
+    const bool direct = order.scalar_type() == c10::kLong && order.is_contiguous();
+    Tensor positions = direct ? order : host_longs(n);
     fill_tensor(numbers, keys);
     sort_random_keys({numbers.const_data_ptr<int64_t>(), static_cast<size_t>(n)},
                      positions.mutable_data_ptr<int64_t>());
-    copy_over(order, positions);
+    if (!direct) copy_over(order, positions);
   });
   return out;
 }
