@@ -99,6 +99,13 @@ BREAKS: dict[str, tuple[str, str, str, str]] = {
     "a field with another type": ("driver.h", "uint64_t total_memory;", "uint32_t total_memory;", "frozen"),
     "a field of the same size with another type": ("driver.h", "int32_t numa_node;", "uint32_t numa_node;", "frozen"),
     "a field put between": ("driver.h", "  int32_t numa_node;", "  int32_t odd;\n  int32_t numa_node;", "frozen"),
+    "another name for a field that is not reserved": ("driver.h", "int32_t numa_node;", "int32_t odd;", "frozen"),
+    "a reserved field with another type": (
+        "driver.h",
+        "  uint32_t reserved;\n  uint8_t bytes[120];",
+        "  int32_t flags;\n  uint8_t bytes[120];",
+        "frozen",
+    ),
     "a parameter with another type": (
         "driver_slots.inc",
         "device_activate, (int32_t device)",
@@ -184,6 +191,14 @@ def test_writing_appends_a_new_slot_and_then_the_check_passes(name: str, slot: s
     abi.run(tree, check=True)
     layout = json.loads((tree / "shared" / "abi" / "v1.json").read_text())
     assert layout["structs"]["tb_driver_api"][-1][0] == slot
+
+
+def test_a_reserved_field_may_get_a_name(tree: pathlib.Path) -> None:
+    edit(tree, "driver.h", "  uint32_t reserved;\n  uint8_t bytes[120];", "  uint32_t flags;\n  uint8_t bytes[120];")
+    abi.run(tree, check=False)
+    abi.run(tree, check=True)
+    layout = json.loads((tree / "shared" / "abi" / "v1.json").read_text())
+    assert [field[0] for field in layout["structs"]["tb_ipc_handle"]] == ["struct_size", "flags", "bytes"]
 
 
 def test_writing_never_changes_what_is_frozen(tree: pathlib.Path) -> None:

@@ -110,7 +110,10 @@ def measure(include: pathlib.Path, groups: list[Group], graph: list[Group]) -> L
 
 
 def check_frozen(frozen: Layout, measured: Layout) -> None:
-    """Checks that every entry of `frozen` is unchanged in `measured`, which may have more entries at the end."""
+    """Checks that every entry of `frozen` is unchanged in `measured`, which may have more entries at the end.
+
+    A field named `reserved`, which everyone sets to 0, may get a name.
+    """
     if frozen["abi_major"] != measured["abi_major"]:
         raise AbiError("TB_ABI_MAJOR changed: a new major has a new entry symbol and a layout file of its own")
     for name, value in frozen["constants"].items():
@@ -123,7 +126,8 @@ def check_frozen(frozen: Layout, measured: Layout) -> None:
         present = measured["structs"].get(struct, [])
         for index, field in enumerate(fields):
             now = present[index] if index < len(present) else None
-            if now != field:
+            named = field[0] == "reserved" and now is not None and now[1:] == field[1:]
+            if now != field and not named:
                 raise AbiError(
                     f"{struct}: entry {index} was {field} (name, offset, size, type) and is now {now}. The layout is "
                     "frozen: put it back, and add what is new at the end"

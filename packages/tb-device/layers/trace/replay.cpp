@@ -216,7 +216,7 @@ template <Slot S, class... A> void Replay::effect([[maybe_unused]] A... argument
     work_.add([=, this] {
       [this](tb_stream *stream, void *storage, const tb_closure *closure) {
         char text[960] = "";
-        const tb_closure_context context = {sizeof context, 0, stream, 0, sizeof text, text, nullptr};
+        const tb_closure_context context = {sizeof context, 0, stream, 0, sizeof text, text, nullptr, 0, 0};
         (void)closure->run(storage, &context); // its failure was recorded where it was reported
         closure->destroy(storage);
         memory_.free(storage);

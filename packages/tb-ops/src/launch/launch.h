@@ -41,9 +41,8 @@ template <class Function> struct Closure {
     return run_closure(&call, storage, here(invariance), static_cast<Closure *>(storage)->launch_context, context);
   }
   static void destroy(void *storage) { static_cast<Closure *>(storage)->~Closure(); }
-  template <Name name>
-  static constexpr tb_closure kind{sizeof(tb_closure), TB_CLOSURE_ON_WAITER, name.value,
-                                   &run<thread_invariance(name.value)>, &destroy};
+  template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), TB_CLOSURE_ON_WAITER, name.value,
+                                                        &run<thread_invariance(name.value)>, &destroy};
 };
 
 // Commits a closure of `kind`. construct(storage) builds the Queued, and up to `more` bytes behind it, inside the stream's

@@ -232,5 +232,30 @@ TB_MUTANT(closure_cancel_waits_for_reserve, "cpu", "closure_reserve.3", "CLO-14"
   };
 }
 
+TB_MUTANT(closure_on_any_waiter, "cpu", "closure_commit.5", "CLO-17",
+          "a thread that waits runs what does not allow it") {
+  static constexpr tb_closure instead = {sizeof(tb_closure), TB_CLOSURE_ON_WAITER, "closure", run_original,
+                                         destroy_original};
+  api.closure_commit = [](tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
+    return commit_instead(self, stream, storage, closure, &instead);
+  };
+}
+
+TB_MUTANT(closure_waiter_untold, "cpu", "closure_commit.5", "CLO-17",
+          "a closure that a waiting thread runs is not told so") {
+  static constexpr tb_closure instead = {sizeof(tb_closure), TB_CLOSURE_ON_WAITER, "closure",
+                                         [](void *storage, const tb_closure_context *context) {
+                                           tb_closure_context untold = *context;
+                                           untold.on_waiter = 0;
+                                           return run_original(storage, &untold);
+                                         },
+                                         destroy_original};
+  api.closure_commit = [](tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {
+    if (!closure || !(closure->flags & TB_CLOSURE_ON_WAITER))
+      return real().closure_commit(self, stream, storage, closure);
+    return commit_instead(self, stream, storage, closure, &instead);
+  };
+}
+
 } // namespace
 } // namespace tb::contract

@@ -214,7 +214,7 @@ void ClosureQueue::lend() noexcept {
 }
 
 bool ClosureQueue::borrow(uint64_t position, uint32_t spin) noexcept {
-  constexpr uint32_t some = 4;
+  constexpr uint32_t some = 4, patience = 128; // waits; pauses: shorter work ends sooner on the worker
   if (tail() - last_wait_.load(relaxed) > little_work) {
     little_waits_.store(0, relaxed);
     if (std::exchange(has_borrowed, false)) pause_openmp();
@@ -230,7 +230,7 @@ bool ClosureQueue::borrow(uint64_t position, uint32_t spin) noexcept {
     uint32_t expected = lent;
     borrowed = owner_.load(relaxed) == lent && owner_.compare_exchange_strong(expected, waiter, seq_cst);
     if (borrowed) break;
-    if (turn == spin / 8) {
+    if (turn == patience) {
       wishes = true;
       wish_.store(at_once, relaxed);
     }
@@ -244,8 +244,10 @@ bool ClosureQueue::borrow(uint64_t position, uint32_t spin) noexcept {
 
 void ClosureQueue::give_back() noexcept {
   last_wait_.store(tail(), relaxed);
+  const bool left = !done(tail());
+  if (left) little_waits_.store(0, relaxed); // waiters may not run what is there
   owner_.store(lent, seq_cst);
-  if (!done(tail())) call_worker();
+  if (left || !done(tail())) call_worker();
 }
 
 void ClosureQueue::call_worker() noexcept {

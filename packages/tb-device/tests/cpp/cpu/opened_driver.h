@@ -86,9 +86,9 @@ struct OpenedDriver {
   }
 
   // Queues a callable that may take the context and may return a status or throw.
-  template <class Call> void submit(tb_stream *stream, Call call) {
+  template <uint32_t flags = 0, class Call> void submit(tb_stream *stream, Call call) {
     static const tb_closure closure = {
-        sizeof(tb_closure), 0, "test",
+        sizeof(tb_closure), flags, "test",
         [](void *storage, const tb_closure_context *context) -> tb_status {
           Call &stored = *static_cast<Call *>(storage);
           if constexpr (std::is_invocable_r_v<tb_status, Call, const tb_closure_context *>) {

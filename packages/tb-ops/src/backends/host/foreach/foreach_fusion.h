@@ -44,8 +44,8 @@ public:
 
   static tb_status run(void *storage, const tb_closure_context *context);
   static void destroy(void *storage) { static_cast<QueuedList *>(storage)->~QueuedList(); }
-  template <Name name> static constexpr tb_closure kind{sizeof(tb_closure), TB_CLOSURE_ON_WAITER, name.value, &run,
-                                                              &destroy};
+  template <Name name>
+  static constexpr tb_closure kind{sizeof(tb_closure), TB_CLOSURE_ON_WAITER, name.value, &run, &destroy};
 
 private:
   friend class FusedLists;

@@ -82,7 +82,7 @@ void sort_random_keys(std::span<const int64_t> keys, int64_t *order) {
   constexpr double nanoseconds_an_item = 12;
   const int bits = keys.size() > 4 * items_a_part ? bits_for(keys.size() / items_a_part) : 0;
   const size_t parts = size_t{1} << bits;
-  const auto unsigned_key = [](int64_t key) { return static_cast<uint64_t>(key) ^ uint64_t{1} << 63; };
+  const auto unsigned_key = [](int64_t key) { return static_cast<uint64_t>(key) ^ uint64_t { 1 } << 63; };
   const auto part_of = [&](uint64_t key) { return bits ? key >> (64 - bits) : 0; };
   std::vector<size_t> ends(parts);
   for (const int64_t key : keys) ends[part_of(unsigned_key(key))]++;
