@@ -48,6 +48,8 @@ public:
   Budget &budget() noexcept { return budget_; }
   // Host threads in device_synchronize.
   std::atomic<uint32_t> &waiting() noexcept { return waiting_; }
+  // Closures so far that a waiting thread ran.
+  std::atomic<uint64_t> &run_by_waiters() noexcept { return run_by_waiters_; }
   // Failures of streams that were destroyed before they were reported; device_synchronize reports them.
   FailureSlot &orphaned_failures() noexcept { return orphaned_failures_; }
   Stream *default_stream = nullptr; // set at open, owned by the driver's list
@@ -58,6 +60,7 @@ private:
   const uint32_t spin_;
   Budget budget_;
   std::atomic<uint32_t> waiting_{0};
+  std::atomic<uint64_t> run_by_waiters_{0};
   FailureSlot orphaned_failures_;
 };
 

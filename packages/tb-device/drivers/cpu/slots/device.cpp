@@ -125,9 +125,12 @@ tb_status device_query(tb_driver *self, int32_t number, const char *key, int64_t
       *out = static_cast<int64_t>(ClosureQueue::largest);
     } else if (asked == "cpu.workers") {
       *out = static_cast<int64_t>(driver.streams.worker_count());
+    } else if (asked == "cpu.run_by_waiters") {
+      *out = static_cast<int64_t>(driver.device(number)->run_by_waiters().load(std::memory_order_relaxed));
     } else {
       return fail(driver.host, TB_NOT_FOUND,
-                  "no fact named \"%.80s\"; there are cpu.spin, cpu.queue_bytes, cpu.largest_closure, cpu.workers",
+                  "no fact named \"%.80s\"; there are cpu.spin, cpu.queue_bytes, cpu.largest_closure, cpu.workers, "
+                  "cpu.run_by_waiters",
                   key);
     }
     return TB_OK;

@@ -120,7 +120,8 @@ void Stream::run_borrowed(uint64_t position) {
   char error_text[error_capacity];
   tb_closure_context context = make_context(error_text);
   context.on_waiter = 1;
-  while (!queue_.done(position)) {
+  uint64_t ran = 0;
+  for (; !queue_.done(position); ++ran) {
     ClosureQueue::Entry *entry = queue_.committed();
     if (!entry) break; // another thread is about to commit it
     if (entry->state.load(std::memory_order_relaxed) == ClosureQueue::ready &&
@@ -128,6 +129,7 @@ void Stream::run_borrowed(uint64_t position) {
       break;
     run_entry(*entry, context);
   }
+  device_.run_by_waiters().fetch_add(ran, std::memory_order_relaxed);
   running_stream = outer;
 }
 
