@@ -209,6 +209,12 @@ CASES: dict[str, Callable[[Draw], Results]] = {
     "scaled_dot_product_attention": attention,
     "scatter.src": lambda x: tuple(torch.zeros_like(x(*ROWS)).scatter(d, places(d), x(*ROWS)) for d in (0, 1)),
     "scatter.value": lambda x: tuple(x(*ROWS).scatter(dim, places(dim)[:300, :300], 2) for dim in (0, 1)),
+    "slow_conv_transpose2d": lambda x: tuple(
+        aten.slow_conv_transpose2d(x(batch, 16, 13, 17), x(16, 24, size, size), [size, size], x(24), [stride, stride])
+        for batch in (1, 7)
+        for size in (2, 3)
+        for stride in (1, 2)
+    ),
     "smooth_l1_loss_backward": lambda x: aten.smooth_l1_loss_backward(x(*ROWS), x(*ROWS).add(1), x(*ROWS), 0, 0.5),
     "sort.stable": both_dims(lambda x, dim: tuple(x.sort(dim=dim, stable=True))),
     "std": both_dims(torch.std),
@@ -257,6 +263,38 @@ def test_short_kernels_that_may_get_threads_are_bit_identical_on_any_number_of_t
         for one, two in zip(found[0], other, strict=True):
             assert one.numel() > 0
             assert_bit_identical(one, two)
+
+
+def argument(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], torch.Tensor]:
+    """Of numbers of which many are the greatest and the least, without and with NaN, and of integers."""
+
+    def stacked() -> torch.Tensor:
+        numbers = x(*VECTOR).clamp(-1, 1)
+        broken = numbers.index_fill(0, torch.tensor([71_003, 250_001]), torch.nan)
+        return torch.stack([function(each) for each in (numbers, broken, numbers.mul(3).to(torch.int64))])
+
+    return stacked
+
+
+SINGLE_INTEGERS: dict[str, Callable[[], torch.Tensor]] = {
+    "argmax": argument(torch.argmax),
+    "argmin": argument(torch.argmin),
+    "sum": lambda: x(*VECTOR).mul(1e15).to(torch.int64).sum(),
+    "sum of booleans": lambda: x(*VECTOR).gt(0).sum(),
+    "prod": lambda: x(*VECTOR).mul(9).to(torch.int64).mul(2).add(1).prod(),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE_INTEGERS)
+def test_a_single_integer_does_not_depend_on_the_number_of_threads(name: str) -> None:
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 4, 7):
+            torch.set_num_threads(threads)
+            found.append(SINGLE_INTEGERS[name]())
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(found[0], other) for other in found)
 
 
 def test_an_idle_worker_keeps_no_intra_op_threads(run_python: RunPython) -> None:

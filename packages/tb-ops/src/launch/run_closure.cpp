@@ -39,8 +39,12 @@ struct InitializedThreadCounts {
   }
 };
 
-// Sets it for the calling worker and for its intra-op threads. Threads that start later inherit it.
+// What the calling thread's intra-op threads do. A waiting thread's own setting may differ from theirs.
+thread_local constinit bool intraop_threads_flush = false;
+
+// Sets it for the calling thread and for its intra-op threads. Threads that start later inherit it.
 void flush_denormals(bool flush, int threads) {
+  intraop_threads_flush = flush;
   at::globalContext().setFlushDenormal(flush);
   intraop.share(threads, [flush](int64_t, int64_t) { at::globalContext().setFlushDenormal(flush); });
 }
@@ -60,7 +64,8 @@ tb_status run_closure(void (*call)(void *), void *storage, ThreadInvariance inva
     intraop.use_fixed(launch_context.threads);
   else
     intraop.begin_kernel(reinterpret_cast<const void *>(call), invariance, launch_context.threads, *context);
-  if (launch_context.flushes_denormals != flushes_denormals()) [[unlikely]]
+  if (const bool flushes = launch_context.flushes_denormals;
+      flushes != flushes_denormals() || flushes != intraop_threads_flush) [[unlikely]]
     flush_denormals(launch_context.flushes_denormals, launch_context.threads);
   WorkerTensorScope tensors;
   const WarningScope warnings(launch_context.site);

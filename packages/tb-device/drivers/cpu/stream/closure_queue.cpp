@@ -194,26 +194,27 @@ bool ClosureQueue::should_lend(const Entry &entry, bool found) const noexcept {
 
 void ClosureQueue::lend() noexcept {
   constexpr timespec nap = {0, 2'000'000};
-  constexpr int many = 5, few = 1; // naps
+  constexpr int most_idle = 5; // naps
   wish_.store(none, relaxed);
   consumer_.store(this_thread(), relaxed);
   called_.store(0, relaxed);
   owner_.store(lent, seq_cst);
-  for (int naps = 1, idle = 0;; ++naps) {
-    const uint64_t head = head_.load(seq_cst), before = tail();
+  bool rested = false;
+  for (int idle = 0;;) {
+    const uint64_t head = head_.load(seq_cst), queued = tail();
     futex_wait_for(called_, 0, nap);
     WakeAffinity::wait_until_over();
-    const bool moved = head_.load(seq_cst) != head, left = !moved && before != head;
+    const bool moved = head_.load(seq_cst) != head, unbegun = !moved && queued != head;
+    if (unbegun) little_waits_.store(0, relaxed);
     idle = moved ? 0 : idle + 1;
-    if (left) little_waits_.store(0, relaxed);
-    const bool needed = called_.exchange(0, seq_cst) || left || idle >= many || ended();
+    const bool needed = called_.exchange(0, seq_cst) || unbegun || idle >= most_idle || ended();
     uint32_t expected = lent; // a waiter that runs work now calls if it leaves some
     if (needed && owner_.compare_exchange_strong(expected, worker, seq_cst)) return;
-    if (naps == few) pause_openmp();
+    if (!std::exchange(rested, true)) pause_openmp();
   }
 }
 
-bool ClosureQueue::borrow(uint64_t position, uint32_t spin) noexcept {
+bool ClosureQueue::borrow(uint64_t position, uint32_t &spin) noexcept {
   constexpr uint32_t some = 4, patience = 128; // waits; pauses: shorter work ends sooner on the worker
   if (tail() - last_wait_.load(relaxed) > little_work) {
     little_waits_.store(0, relaxed);
@@ -226,7 +227,7 @@ bool ClosureQueue::borrow(uint64_t position, uint32_t spin) noexcept {
   }
   waiters_.fetch_add(1, relaxed);
   bool borrowed = false, wishes = false;
-  for (uint32_t turn = 0; turn < spin && !borrowed && !done(position); ++turn) {
+  for (uint32_t turn = 0; spin > 0 && !done(position); ++turn, --spin) {
     uint32_t expected = lent;
     borrowed = owner_.load(relaxed) == lent && owner_.compare_exchange_strong(expected, waiter, seq_cst);
     if (borrowed) break;
@@ -237,17 +238,18 @@ bool ClosureQueue::borrow(uint64_t position, uint32_t spin) noexcept {
     pause();
   }
   waiters_.fetch_sub(1, relaxed);
-  if (borrowed) has_borrowed = true;
+  has_borrowed |= borrowed;
+  // The waiter will sleep. The worker lends for the next wait, when nothing is left.
   if (!borrowed && wishes) wish_.store(when_idle, relaxed);
   return borrowed;
 }
 
 void ClosureQueue::give_back() noexcept {
   last_wait_.store(tail(), relaxed);
-  const bool left = !done(tail());
-  if (left) little_waits_.store(0, relaxed); // waiters may not run what is there
+  if (!done(tail())) little_waits_.store(0, relaxed); // waiters may not run it, or it is another thread's
   owner_.store(lent, seq_cst);
-  if (left || !done(tail())) call_worker();
+  // After the store above: who queued work and then waited for it has seen that the head is lent, or is seen here.
+  if (!done(tail())) call_worker();
 }
 
 void ClosureQueue::call_worker() noexcept {

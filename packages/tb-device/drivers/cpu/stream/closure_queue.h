@@ -79,9 +79,9 @@ public:
   uint64_t tail() const noexcept { return tail_.load(std::memory_order_seq_cst); }
   bool done(uint64_t position) const noexcept { return head_.load(std::memory_order_seq_cst) >= position; }
   void wait(uint64_t position, uint32_t spin) noexcept;
-  // For a waiter that may run closures: waits for the head or for the position, whichever comes first, or for no longer
-  // than `spin` pauses. True: the caller is the consumer until it calls give_back.
-  bool borrow(uint64_t position, uint32_t spin) noexcept;
+  // For a waiter that may run closures: waits for the head or for the position, whichever comes first, but no longer than
+  // `spin` pauses, of which it leaves the rest. True: the caller is the consumer until it calls give_back.
+  bool borrow(uint64_t position, uint32_t &spin) noexcept;
   void give_back() noexcept;
   // A caller who does not wait for work that is not done wants the consumer to begin it.
   void expect_progress() noexcept {

@@ -2,7 +2,6 @@
 #include "backends/host/iterator_stub.h"
 
 #include <ATen/native/Activation.h>
-#include <ATen/ops/atan2_cpu_dispatch.h>
 #include <ATen/ops/clamp_min_cpu_dispatch.h>
 #include <ATen/ops/clamp_min_ops.h>
 #include <ATen/ops/elu_cpu_dispatch.h>
@@ -13,20 +12,19 @@
 #include <ATen/ops/log_sigmoid_backward_ops.h>
 #include <ATen/ops/log_sigmoid_forward_native.h>
 #include <ATen/ops/mish_cpu_dispatch.h>
-#include <ATen/ops/pow_cpu_dispatch.h>
 #include <ATen/ops/relu_native.h>
 #include <ATen/ops/sigmoid_cpu_dispatch.h>
 #include <ATen/ops/silu_backward_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
 #include <ATen/ops/softplus_cpu_dispatch.h>
 
+#include "backends/host/elementwise/divided.h"
 #include "backends/host/host.h"
 #include "backends/host/overrides.h"
 #include "dispatch/call_checked.h"
 #include "intraop/thread_policy.h"
 #include "structured/structured.h"
 #include "tensor/outputs.h"
-#include "worker/worker_tensors.h"
 
 namespace tb::ops::host {
 namespace {
@@ -89,27 +87,6 @@ Tensor log_sigmoid_backward(const Tensor &grad, const Tensor &self, const Tensor
   return out;
 }
 
-// Calls run(out, inputs...) of an elementwise kernel that takes one thread about `nanoseconds` per element, in parts if
-// that is faster. Kernels compute whole vectors and the remaining elements in different ways. Each part begins where a
-// vector of the whole begins, so the results are bit-identical to those of the whole.
-template <class Run, class... Inputs>
-void in_parts(double nanoseconds, const Run &run, Tensor &out, const Inputs &...inputs) {
-  constexpr int64_t vectors = 64; // elements
-  const int64_t elements = out.numel();
-  const auto matches = [&](const Tensor &input) {
-    return input.scalar_type() == out.scalar_type() && input.numel() == elements && input.is_contiguous();
-  };
-  const bool floats = out.scalar_type() == c10::kFloat || out.scalar_type() == c10::kDouble;
-  const int64_t parts = floats && out.is_contiguous() && (matches(inputs) && ...)
-                            ? intraop.parts(elements / vectors, nanoseconds * static_cast<double>(elements))
-                            : 1;
-  if (parts == 1) return run(out, inputs...);
-  intraop.share(parts, [&](int64_t i, int64_t of) {
-    const int64_t begin = begin_of_part(i, of, elements, vectors), end = begin_of_part(i + 1, of, elements, vectors);
-    run(slice(out, begin, end - begin), slice(inputs, begin, end - begin)...);
-  });
-}
-
 } // namespace
 
 namespace cpu {
@@ -145,24 +122,6 @@ void mish_outf(const Tensor &self, Tensor &out) {
 void softplus_outf(const Tensor &self, const Scalar &beta, const Scalar &threshold, Tensor &out) {
   const auto run = [&](Tensor &to, const Tensor &from) { at::cpu::softplus_outf(from, beta, threshold, to); };
   in_parts(1.5, run, out, self);
-}
-
-void atan2_outf(const Tensor &self, const Tensor &other, Tensor &out) {
-  const auto run = [](Tensor &to, const Tensor &y, const Tensor &x) { at::cpu::atan2_outf(y, x, to); };
-  in_parts(1.5, run, out, self, other);
-}
-
-void pow_outf(const Tensor &self, const Scalar &exponent, Tensor &out) {
-  in_parts(2, [&](Tensor &to, const Tensor &from) { at::cpu::pow_outf(from, exponent, to); }, out, self);
-}
-
-void pow_outf(const Scalar &self, const Tensor &exponent, Tensor &out) {
-  in_parts(2, [&](Tensor &to, const Tensor &from) { at::cpu::pow_outf(self, from, to); }, out, exponent);
-}
-
-void pow_outf(const Tensor &self, const Tensor &exponent, Tensor &out) {
-  const auto run = [](Tensor &to, const Tensor &base, const Tensor &by) { at::cpu::pow_outf(base, by, to); };
-  in_parts(2, run, out, self, exponent);
 }
 
 void silu_backward_outf(const Tensor &grad, const Tensor &self, Tensor &out) {

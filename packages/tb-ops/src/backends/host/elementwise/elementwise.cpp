@@ -1,5 +1,5 @@
-// Elementwise operators that PyTorch's code generator does not generate. PyTorch's own bodies (routes.yaml) run on the
-// calling thread and end in these entries of the dispatch stubs.
+// Elementwise operators that PyTorch's code generator does not generate: PyTorch's own bodies (routes.yaml) run on the
+// calling thread and end in these entries of the dispatch stubs. And some that it does, divided among threads.
 #include "backends/host/iterator_stub.h"
 
 #include <ATen/native/BinaryOps.h>
@@ -7,10 +7,37 @@
 #include <ATen/native/TensorCompare.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
+#include <ATen/ops/atan2_cpu_dispatch.h>
+#include <ATen/ops/pow_cpu_dispatch.h>
 
+#include "backends/host/elementwise/divided.h"
 #include "backends/host/host.h"
+#include "backends/host/overrides.h"
 
 namespace tb::ops::host {
+namespace cpu {
+
+void atan2_outf(const at::Tensor &self, const at::Tensor &other, at::Tensor &out) {
+  const auto run = [](at::Tensor &to, const at::Tensor &y, const at::Tensor &x) { at::cpu::atan2_outf(y, x, to); };
+  in_parts(1.5, run, out, self, other);
+}
+
+void pow_outf(const at::Tensor &self, const at::Scalar &exponent, at::Tensor &out) {
+  in_parts(2, [&](at::Tensor &to, const at::Tensor &from) { at::cpu::pow_outf(from, exponent, to); }, out, self);
+}
+
+void pow_outf(const at::Scalar &self, const at::Tensor &exponent, at::Tensor &out) {
+  in_parts(2, [&](at::Tensor &to, const at::Tensor &from) { at::cpu::pow_outf(self, from, to); }, out, exponent);
+}
+
+void pow_outf(const at::Tensor &self, const at::Tensor &exponent, at::Tensor &out) {
+  const auto run = [](at::Tensor &to, const at::Tensor &base, const at::Tensor &by) {
+    at::cpu::pow_outf(base, by, to);
+  };
+  in_parts(2, run, out, self, exponent);
+}
+
+} // namespace cpu
 
 void register_elementwise(torch::Library &) {
   enter_stub<"aten::abs", at::native::abs_stub>();

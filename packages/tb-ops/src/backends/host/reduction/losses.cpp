@@ -12,6 +12,8 @@
 #include <ATen/ops/binary_cross_entropy_native.h>
 #include <ATen/ops/binary_cross_entropy_ops.h>
 #include <ATen/ops/copy_ops.h>
+#include <ATen/ops/empty_like_ops.h>
+#include <ATen/ops/mean_cpu_dispatch.h>
 #include <ATen/ops/mse_loss_backward_native.h>
 #include <ATen/ops/mse_loss_cpu_dispatch.h>
 #include <ATen/ops/mse_loss_ops.h>
@@ -19,10 +21,12 @@
 #include <ATen/ops/nll_loss2d_forward_native.h>
 #include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
 #include <ATen/ops/smooth_l1_loss_ops.h>
+#include <ATen/ops/sum_cpu_dispatch.h>
 
 #include <algorithm>
 #include <iterator>
 
+#include "backends/host/elementwise/divided.h"
 #include "backends/host/host.h"
 #include "dispatch/call_checked.h"
 #include "tensor/outputs.h"
@@ -52,9 +56,36 @@ Tensor empty_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
   return empty_on(iterator.output(), {}, iterator.output().scalar_type());
 }
 
+// Computes the loss of each pair of elements, divided among threads, and their mean or sum on the threads of any other
+// kernel: on one, unless that takes long, since the last bits of a sum depend on them. Calls each(to, self, target).
+template <class Each>
+void mean_or_sum(const Tensor &self, const Tensor &target, int64_t reduction, Tensor &out, const Each &each) {
+  Tensor losses =
+      at::_ops::empty_like::call(self, std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt);
+  in_parts(.4, each, losses, self, target);
+  if (reduction == at::Reduction::Mean)
+    at::cpu::mean_outf(losses, c10::IntArrayRef{}, false, std::nullopt, out);
+  else
+    at::cpu::sum_outf(losses, c10::IntArrayRef{}, false, std::nullopt, out);
+}
+
+// Whether it is worth it. Longer losses get several threads for the sum too.
+bool reduces_in_parts(const Tensor &self, const Tensor &target, int64_t reduction) {
+  constexpr int64_t most = 1 << 21; // elements: a millisecond
+  return reduction != at::Reduction::None && self.scalar_type() == c10::kFloat && target.scalar_type() == c10::kFloat &&
+         self.sizes() == target.sizes() && self.is_contiguous() && target.is_contiguous() && self.numel() <= most;
+}
+
+void mse_loss_kernel(Tensor &out, const Tensor &self, const Tensor &target, int64_t reduction) {
+  if (!reduces_in_parts(self, target, reduction)) return donating<at::cpu::mse_loss>(out, self, target, reduction);
+  mean_or_sum(self, target, reduction, out, [](Tensor &to, const Tensor &from, const Tensor &goal) {
+    at::cpu::mse_loss_outf(from, goal, at::Reduction::None, to);
+  });
+}
+
 Tensor mse_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
   Tensor out = empty_loss(self, target, reduction);
-  launch_kernel<"aten::mse_loss", donating<at::cpu::mse_loss>>(device_number(out), out, self, target, reduction);
+  launch_kernel<"aten::mse_loss", mse_loss_kernel>(device_number(out), out, self, target, reduction);
   return out;
 }
 
@@ -74,11 +105,18 @@ Tensor mse_loss_backward(const Tensor &grad, const Tensor &self, const Tensor &t
   return out;
 }
 
+void smooth_l1_loss_kernel(Tensor &out, const Tensor &self, const Tensor &target, int64_t reduction, double beta) {
+  if (!reduces_in_parts(self, target, reduction))
+    return donating<at::cpu::smooth_l1_loss>(out, self, target, reduction, beta);
+  mean_or_sum(self, target, reduction, out, [beta](Tensor &to, const Tensor &from, const Tensor &goal) {
+    at::cpu::smooth_l1_loss_outf(from, goal, at::Reduction::None, beta, to);
+  });
+}
+
 Tensor smooth_l1_loss(const Tensor &self, const Tensor &target, int64_t reduction, double beta) {
   TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
   Tensor out = empty_loss(self, target, reduction);
-  launch_kernel<"aten::smooth_l1_loss", donating<at::cpu::smooth_l1_loss>>(device_number(out), out, self, target,
-                                                                           reduction, beta);
+  launch_kernel<"aten::smooth_l1_loss", smooth_l1_loss_kernel>(device_number(out), out, self, target, reduction, beta);
   return out;
 }
 
