@@ -5,6 +5,7 @@
 // require that the candidate's results are bit-identical on the data of the trials, which is evidence and not a proof.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -68,13 +69,15 @@ private:
 // A choice by the times of ordinary calls, which is never settled: both ways must give acceptable results.
 class MeasuredChoice {
 public:
-  // Whether the next call runs the candidate. A baseline shorter than `least` nanoseconds is kept. From time to time the
-  // other way is measured again, so that no mistake lasts.
+  // Whether the next call runs the candidate. A baseline shorter than `least` nanoseconds is kept. From time to time, and
+  // sooner in the beginning, the other way is measured again, so that no mistake lasts.
   bool next(int64_t least) const {
     constexpr uint32_t measured_again_every = 64;
     if ((!baseline_.known() && !baseline_.soon_known()) || baseline_.nanoseconds < least) return false;
     const bool faster = !candidate_.known() || candidate_.nanoseconds < baseline_.nanoseconds;
-    return faster == ((baseline_.calls + candidate_.calls) % measured_again_every != 0);
+    const uint32_t calls = baseline_.calls + candidate_.calls;
+    const bool again = calls < measured_again_every ? std::has_single_bit(calls) : calls % measured_again_every == 0;
+    return faster != again;
   }
   // Nanoseconds of the baseline; 0 if it has not run.
   int64_t baseline() const { return baseline_.nanoseconds; }

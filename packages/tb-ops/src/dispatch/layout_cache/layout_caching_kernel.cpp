@@ -20,7 +20,10 @@ class LayoutCachingKernel final : public c10::OperatorKernel {
 public:
   explicit LayoutCachingKernel(const c10::OperatorHandle &op)
       : name_(name_of(op)), check_(host_check(op)),
-        closure_{sizeof(tb_closure), 0, name_.c_str(), &Queued::run<ThreadInvariance::never>, &Queued::destroy} {
+        closure_{sizeof(tb_closure), TB_CLOSURE_ON_WAITER, name_.c_str(),
+                 thread_invariance(name_) == ThreadInvariance::float32 ? &Queued::run<ThreadInvariance::float32>
+                                                                       : &Queued::run<ThreadInvariance::never>,
+                 &Queued::destroy} {
     for (const c10::Argument &argument : op.schema().arguments()) {
       written_.push_back(argument.alias_info() && argument.alias_info()->isWrite());
       random_.push_back(argument.type()->str().find("Generator") != std::string::npos);
