@@ -81,6 +81,19 @@ def test_a_batch_of_products(sizes: tuple[int, int, int, int]) -> None:
     check(step, or_all_threads=True)
 
 
+@pytest.mark.parametrize("columns", [1, 64, 101])
+@pytest.mark.parametrize("function", [F.gelu, F.silu, torch.sigmoid, F.softplus, F.mish, F.elu, lambda x: x.pow(1.5)])
+def test_an_activation_of_some_columns(function: Callable[[torch.Tensor], torch.Tensor], columns: int) -> None:
+    torch.manual_seed(0)
+    drawn = torch.rand(2011, 3 * columns + 5).sub(0.1)
+
+    def step(device: str) -> Callable[[], list[torch.Tensor]]:
+        matrix = drawn.to(device)
+        return lambda: [function(part) for part in (*matrix[:, 5:].chunk(3, 1), matrix[::2, :columns], matrix.t())]
+
+    check(step)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("count", [64, 100_003, 300_000])
 @pytest.mark.parametrize("function", [F.gelu, partial(F.gelu, approximate="tanh"), F.silu, torch.sigmoid])

@@ -176,6 +176,7 @@ CASES: dict[str, Callable[[Draw], Results]] = {
     "flip": both_dims(lambda x, dim: x.flip(dim)),
     "gather": lambda x: tuple(x(*ROWS).gather(dim, places(dim)) for dim in (0, 1)),
     "histc": lambda x: torch.histc(x(*VECTOR), 37, -2, 2),
+    "im2col": lambda x: F.unfold(x(*IMAGES), (3, 2), dilation=2, padding=1, stride=2),
     "index.Tensor": lambda x: (x(*ROWS)[indices(5000, 517)], x(*VECTOR)[indices(70_001, 300_001)]),
     "index_add": both_dims(lambda x, dim: x.index_add(dim, indices(300, 311), x.narrow(dim, 0, 300))),
     "index_copy": both_dims(lambda x, dim: x.index_copy(dim, torch.arange(299, -1, -1), x.narrow(dim, 0, 300))),

@@ -62,6 +62,7 @@ inline constexpr std::string_view thread_invariant_float32[] = {
     "aten::hardswish",
     "aten::histc",
     "aten::hypot",
+    "aten::im2col",
     "aten::lerp.Scalar",
     "aten::lerp.Tensor",
     "aten::lerp_.Scalar",

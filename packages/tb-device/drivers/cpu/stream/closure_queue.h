@@ -83,6 +83,8 @@ public:
   // `spin` pauses, of which it leaves the rest. True: the caller is the consumer until it calls give_back.
   bool borrow(uint64_t position, uint32_t &spin) noexcept;
   void give_back() noexcept;
+  // A wait was so long that a wake-up does not matter: the next waits leave the work to the worker.
+  void waited_long() noexcept { little_waits_.store(0, std::memory_order_relaxed); }
   // A caller who does not wait for work that is not done wants the consumer to begin it.
   void expect_progress() noexcept {
     if (owner_.load(std::memory_order_relaxed) == lent) [[unlikely]]

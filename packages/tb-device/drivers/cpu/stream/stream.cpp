@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <system_error>
@@ -134,11 +135,14 @@ void Stream::run_borrowed(uint64_t position) {
 }
 
 void Stream::wait_or_run(uint64_t position, uint32_t spin) {
+  constexpr auto long_wait = std::chrono::milliseconds(5);
+  const auto started = std::chrono::steady_clock::now();
   if (queue_.borrow(position, spin)) {
     run_borrowed(position);
     queue_.give_back();
   }
   queue_.wait(position, spin);
+  if (std::chrono::steady_clock::now() - started > long_wait) queue_.waited_long();
 }
 
 void Stream::run_closure(const tb_closure &closure, void *storage, tb_closure_context &context, bool in_graph) {

@@ -34,6 +34,8 @@ void cumsum_outf(const Tensor &self, int64_t dim, std::optional<at::ScalarType> 
   const bool floats = self.scalar_type() == c10::kFloat && out.scalar_type() == c10::kFloat;
   if (!floats || !self.is_contiguous() || !out.is_contiguous() || self.numel() == 0 || dim + 1 >= self.dim())
     return static_cast<void>(at::cpu::cumsum_outf(self, dim, dtype, out));
+  static constexpr char by_rows = 0;
+  intraop.distinguish(&by_rows); // its times are not those of PyTorch's kernel
   const int64_t rows = self.size(dim), columns = self.stride(dim), blocks = self.numel() / (rows * columns);
   const auto *from = self.const_data_ptr<float>();
   auto *to = out.mutable_data_ptr<float>();
