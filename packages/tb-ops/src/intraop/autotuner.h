@@ -85,7 +85,7 @@ public:
 
 private:
   // Other processes slow calls down but never speed them up: a shorter time is believed at once, a longer one raises the
-  // estimate by a quarter at most.
+  // estimate by an eighth at most, since threads that start or change processors slow the next few calls down.
   struct Estimate {
     int64_t nanoseconds = 0;
     uint32_t calls = 0;
@@ -94,7 +94,7 @@ private:
     // Of a long call, which repeating costs more. The first call of a kernel may take long for other reasons.
     bool soon_known() const { return calls >= 2 && nanoseconds >= 10'000'000; }
     void add(int64_t took) {
-      nanoseconds = calls == 0 ? took : std::min(nanoseconds + nanoseconds / 4, took);
+      nanoseconds = calls == 0 ? took : std::min(nanoseconds + nanoseconds / 8, took);
       calls++;
     }
   };
