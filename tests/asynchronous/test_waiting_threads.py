@@ -81,11 +81,11 @@ def test_the_thread_keeps_its_modes(x: torch.Tensor, context: Callable[[], Any])
             assert torch.ones(2).is_inference() == before[0]
 
 
-class Seen(TorchDispatchMode):
+class Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the operators of this thread."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -107,7 +107,7 @@ def test_backward_and_an_optimizer_step(x: torch.Tensor) -> None:
     for step in range(12):
         loss = ((weight - 1) ** 2).sum()
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         assert loss.item() == pytest.approx(ELEMENTS if step == 0 else 0, abs=1)
 
