@@ -8,7 +8,6 @@
 
 #include "intraop/affinity.h"
 #include "intraop/autotuner.h"
-#include "worker/waiting_thread.h"
 
 // The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
 // process-wide count, and with it every other thread's.

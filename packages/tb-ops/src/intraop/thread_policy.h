@@ -11,6 +11,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -21,6 +22,11 @@
 #include "worker/worker_tensors.h"
 
 namespace tb::ops {
+
+// Whether a closure runs on a host thread that waits for it, with that thread's intra-op threads.
+inline bool on_waiting_thread(const tb_closure_context &context) {
+  return context.struct_size > offsetof(tb_closure_context, on_waiter) && context.on_waiter != 0;
+}
 
 // On a thread that runs a part of a kernel: no autograd, BLAS on this thread alone, worker tensors of its own.
 class PartOfKernel {

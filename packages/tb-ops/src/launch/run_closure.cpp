@@ -10,9 +10,9 @@
 #include <string>
 
 #include "intraop/thread_policy.h"
+#include "launch/waiting_thread.h"
 #include "runtime/late_warnings.h"
 #include "tb/failures.h"
-#include "worker/waiting_thread.h"
 #include "worker/worker_tensors.h"
 
 namespace tb::ops {

@@ -385,7 +385,8 @@ template <uint32_t flags> void place(Kit &kit, tb_stream *stream, Place &place) 
   CHECK_OK(kit.api().closure_commit(kit.self(), stream, storage, &closure));
 }
 
-TB_CASE(CLO, 17, needs, "closure_commit.5", "only a closure that allows it runs on a thread that waits, and is told") {
+TB_CASE(CLO, 17, needs, "closure_commit.5",
+        "only a closure that allows it runs on a waiting thread, which its context says") {
   Stream stream(kit);
   const auto waiter = std::this_thread::get_id();
   int on_waiter = 0;

@@ -241,13 +241,13 @@ TB_MUTANT(closure_on_any_waiter, "cpu", "closure_commit.5", "CLO-17",
   };
 }
 
-TB_MUTANT(closure_waiter_untold, "cpu", "closure_commit.5", "CLO-17",
-          "a closure that a waiting thread runs is not told so") {
+TB_MUTANT(closure_waiter_unsaid, "cpu", "closure_commit.5", "CLO-17",
+          "the context of a closure that a waiting thread runs does not say so") {
   static constexpr tb_closure instead = {sizeof(tb_closure), TB_CLOSURE_ON_WAITER, "closure",
                                          [](void *storage, const tb_closure_context *context) {
-                                           tb_closure_context untold = *context;
-                                           untold.on_waiter = 0;
-                                           return run_original(storage, &untold);
+                                           tb_closure_context unsaid = *context;
+                                           unsaid.on_waiter = 0;
+                                           return run_original(storage, &unsaid);
                                          },
                                          destroy_original};
   api.closure_commit = [](tb_driver *self, tb_stream *stream, void *storage, const tb_closure *closure) {

@@ -20,12 +20,12 @@ constexpr auto relaxed = std::memory_order_relaxed;
 
 constexpr uint64_t payload_bytes = ClosureQueue::granule_count * ClosureQueue::granule_bytes;
 constexpr uint64_t entry_bytes = ClosureQueue::granule_count * sizeof(ClosureQueue::Entry);
-// Granules between two waits after which waiters may borrow: about a dozen operators. With more, the worker runs the
+// Granules between two waits after which waiters may run work: about a dozen operators. With more, the worker runs the
 // first of them while the others are queued.
 constexpr uint64_t little_work = 128;
 
-// Whether this thread may have OpenMP threads for what it borrowed.
-thread_local bool has_borrowed = false;
+// Whether this thread may have OpenMP threads for closures that it ran.
+thread_local bool has_run_work = false;
 
 pid_t this_thread() noexcept {
   static thread_local const auto id = static_cast<pid_t>(syscall(SYS_gettid));
@@ -133,7 +133,7 @@ void ClosureQueue::wait_for_room(uint64_t strict, uint64_t relaxed_position, uin
 
 void ClosureQueue::publish(Entry &entry, State state) noexcept {
   const pid_t consumer = consumer_.load(relaxed); // before: afterwards the queue may be gone
-  if (owner_.load(relaxed) == lent && tail_.load(relaxed) - last_wait_.load(relaxed) > little_work) [[unlikely]]
+  if (owner_.load(relaxed) == nobody && tail_.load(relaxed) - last_wait_.load(relaxed) > little_work) [[unlikely]]
     call_worker();
   if (entry.state.exchange(state, seq_cst) != sleeping) [[likely]]
     return;
@@ -152,12 +152,12 @@ void ClosureQueue::cancel(void *storage) noexcept { publish(entry_of(storage), c
 ClosureQueue::Entry *ClosureQueue::next(uint32_t spin) noexcept {
   bool rested = false;
   for (uint32_t turn = 0;;) {
-    const uint64_t head = head_.load(relaxed); // which only a loan moves meanwhile
+    const uint64_t head = head_.load(relaxed); // which only a waiter moves meanwhile
     Entry &entry = entries()[head % granule_count];
     const uint32_t state = entry.state.load(acquire);
     const bool found = state != empty && state != sleeping;
-    if (should_lend(entry, found)) [[unlikely]] {
-      lend();
+    if (should_release_head(entry, found)) [[unlikely]] {
+      release_head();
       turn = spin; // it has been idle for longer
       continue;
     }
@@ -184,7 +184,7 @@ ClosureQueue::Entry *ClosureQueue::committed() const noexcept {
   return state == empty || state == sleeping ? nullptr : &entry;
 }
 
-bool ClosureQueue::should_lend(const Entry &entry, bool found) const noexcept {
+bool ClosureQueue::should_release_head(const Entry &entry, bool found) const noexcept {
   const uint32_t wish = wish_.load(relaxed);
   if (wish == none) [[likely]]
     return false;
@@ -192,13 +192,13 @@ bool ClosureQueue::should_lend(const Entry &entry, bool found) const noexcept {
   return wish == at_once && entry.state.load(relaxed) == ready && (entry.closure->flags & TB_CLOSURE_ON_WAITER);
 }
 
-void ClosureQueue::lend() noexcept {
+void ClosureQueue::release_head() noexcept {
   constexpr timespec nap = {0, 2'000'000};
   constexpr int most_idle = 5; // naps
   wish_.store(none, relaxed);
   consumer_.store(this_thread(), relaxed);
   called_.store(0, relaxed);
-  owner_.store(lent, seq_cst);
+  owner_.store(nobody, seq_cst);
   bool rested = false;
   for (int idle = 0;;) {
     const uint64_t head = head_.load(seq_cst), queued = tail();
@@ -208,17 +208,17 @@ void ClosureQueue::lend() noexcept {
     if (unbegun) little_waits_.store(0, relaxed);
     idle = moved ? 0 : idle + 1;
     const bool needed = called_.exchange(0, seq_cst) || unbegun || idle >= most_idle || ended();
-    uint32_t expected = lent; // a waiter that runs work now calls if it leaves some
+    uint32_t expected = nobody; // a waiter that runs work now calls if it leaves some
     if (needed && owner_.compare_exchange_strong(expected, worker, seq_cst)) return;
     if (!std::exchange(rested, true)) pause_openmp();
   }
 }
 
-bool ClosureQueue::borrow(uint64_t position, uint32_t &spin) noexcept {
+bool ClosureQueue::take_head(uint64_t position, uint32_t &spin) noexcept {
   constexpr uint32_t some = 4, patience = 128; // waits; pauses: shorter work ends sooner on the worker
   if (tail() - last_wait_.load(relaxed) > little_work) {
     little_waits_.store(0, relaxed);
-    if (std::exchange(has_borrowed, false)) pause_openmp();
+    if (std::exchange(has_run_work, false)) pause_openmp();
     return false;
   }
   if (little_waits_.load(relaxed) < some) {
@@ -226,11 +226,11 @@ bool ClosureQueue::borrow(uint64_t position, uint32_t &spin) noexcept {
     return false;
   }
   waiters_.fetch_add(1, relaxed);
-  bool borrowed = false, wishes = false;
+  bool taken = false, wishes = false;
   for (uint32_t turn = 0; spin > 0 && !done(position); ++turn, --spin) {
-    uint32_t expected = lent;
-    borrowed = owner_.load(relaxed) == lent && owner_.compare_exchange_strong(expected, waiter, seq_cst);
-    if (borrowed) break;
+    uint32_t expected = nobody;
+    taken = owner_.load(relaxed) == nobody && owner_.compare_exchange_strong(expected, waiter, seq_cst);
+    if (taken) break;
     if (turn == patience) {
       wishes = true;
       wish_.store(at_once, relaxed);
@@ -238,17 +238,17 @@ bool ClosureQueue::borrow(uint64_t position, uint32_t &spin) noexcept {
     pause();
   }
   waiters_.fetch_sub(1, relaxed);
-  has_borrowed |= borrowed;
-  // The waiter will sleep. The worker lends for the next wait, when nothing is left.
-  if (!borrowed && wishes) wish_.store(when_idle, relaxed);
-  return borrowed;
+  has_run_work |= taken;
+  // The waiter will sleep. The worker releases the head for the next wait, when nothing is left.
+  if (!taken && wishes) wish_.store(when_idle, relaxed);
+  return taken;
 }
 
-void ClosureQueue::give_back() noexcept {
+void ClosureQueue::return_head() noexcept {
   last_wait_.store(tail(), relaxed);
   if (!done(tail())) little_waits_.store(0, relaxed); // waiters may not run it, or it is another thread's
-  owner_.store(lent, seq_cst);
-  // After the store above: who queued work and then waited for it has seen that the head is lent, or is seen here.
+  owner_.store(nobody, seq_cst);
+  // After the store above: who queued work and then waited for it has seen that it is nobody's, or is seen here.
   if (!done(tail())) call_worker();
 }
 

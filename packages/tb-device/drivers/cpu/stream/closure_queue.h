@@ -12,9 +12,9 @@
 // the same word, whose old value says whether to wake it. Waiters lower `wake_at_` to their position before they sleep,
 // and the consumer makes no system call before the head reaches it.
 //
-// Lending. A program that reads a number after every few operators would wake two threads each time, and have one more
-// thread than OpenMP counts on. So a waiter asks for the head after little work; the consumer lends it between two
-// records and naps; and waiters borrow it, run what is left until their position, and give it back. Between two loans
+// Waiters that run work. A program that reads a number after every few operators would wake two threads each time, and
+// have one more thread than OpenMP counts on. So a waiter wishes for the head after little work; the consumer releases it
+// between two records and naps; and waiters take it, run what is left until their position, and return it. Meanwhile
 // nobody looks at new records: the consumer takes the head back if one stays for a whole nap, if much is queued, if
 // nothing comes for long, or if it is called.
 #pragma once
@@ -80,23 +80,23 @@ public:
   bool done(uint64_t position) const noexcept { return head_.load(std::memory_order_seq_cst) >= position; }
   void wait(uint64_t position, uint32_t spin) noexcept;
   // For a waiter that may run closures: waits for the head or for the position, whichever comes first, but no longer than
-  // `spin` pauses, of which it leaves the rest. True: the caller is the consumer until it calls give_back.
-  bool borrow(uint64_t position, uint32_t &spin) noexcept;
-  void give_back() noexcept;
+  // `spin` pauses, of which it leaves the rest. True: the caller is the consumer until it calls return_head.
+  bool take_head(uint64_t position, uint32_t &spin) noexcept;
+  void return_head() noexcept;
   // A wait was so long that a wake-up does not matter: the next waits leave the work to the worker.
   void waited_long() noexcept { little_waits_.store(0, std::memory_order_relaxed); }
   // A caller who does not wait for work that is not done wants the consumer to begin it.
   void expect_progress() noexcept {
-    if (owner_.load(std::memory_order_relaxed) == lent) [[unlikely]]
+    if (owner_.load(std::memory_order_relaxed) == nobody) [[unlikely]]
       call_worker();
   }
 
-  // ---- the consumer: the worker, or who borrowed ----
+  // ---- the consumer: the worker, or who took the head ----
 
   // The committed record at the head, waiting for one; NULL once the queue was ended and everything reserved is done.
   // The worker's.
   Entry *next(uint32_t spin) noexcept;
-  // The committed record at the head, or NULL. The borrower's.
+  // The committed record at the head, or NULL. Of who took the head.
   Entry *committed() const noexcept;
   void *storage(const Entry &entry) const noexcept { return payload_ + (&entry - entries()) * granule_bytes; }
   // The committed record behind `entry`, which came from next() or from this function; NULL while there is none.
@@ -112,14 +112,14 @@ public:
   bool ended() const noexcept { return ended_.load(std::memory_order_seq_cst); }
 
 private:
-  enum Owner : uint32_t { worker, lent, waiter };
+  enum Owner : uint32_t { worker, nobody, waiter };
   enum Wish : uint32_t { none, when_idle, at_once };
 
   Entry *entries() const noexcept { return entries_.load(std::memory_order_relaxed); }
   Entry &entry_of(const void *storage) const noexcept;
   void publish(Entry &entry, State state) noexcept;
-  void lend() noexcept;
-  bool should_lend(const Entry &entry, bool found) const noexcept;
+  void release_head() noexcept;
+  bool should_release_head(const Entry &entry, bool found) const noexcept;
   void call_worker() noexcept;
   void wait_counted(uint64_t position, uint32_t spin) noexcept;
   // Sleeps while the word holds `expected`. A first long sleep ends the thread's OpenMP threads (openmp_pause.h).
@@ -136,8 +136,8 @@ private:
   std::atomic<uint64_t> wake_at_{UINT64_MAX};    // no sleeping waiter's position is below
   alignas(64) std::atomic<uint32_t> wakes_{0};   // what waiters sleep on
   std::atomic<int> woken_from_{-1};              // the consumer's processor when it last woke them
-  alignas(64) std::atomic<uint32_t> waiters_{0}; // in wait() or borrow(), spinning or asleep
-  std::atomic<uint32_t> wish_{none};             // of a waiter that would borrow
+  alignas(64) std::atomic<uint32_t> waiters_{0}; // in wait() or take_head(), spinning or asleep
+  std::atomic<uint32_t> wish_{none};             // of a waiter that would run work
   std::atomic<uint64_t> last_wait_{0};           // the tail when a wait ended
   std::atomic<uint32_t> little_waits_{0};        // waits in a row after little work
   std::atomic<uint32_t> called_{0};              // what the worker naps on

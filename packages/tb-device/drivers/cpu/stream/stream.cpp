@@ -116,7 +116,7 @@ void Stream::run_entry(ClosureQueue::Entry &entry, tb_closure_context &context) 
   queue_.finish(entry);
 }
 
-void Stream::run_borrowed(uint64_t position) {
+void Stream::run_as_waiter(uint64_t position) {
   Stream *const outer = std::exchange(running_stream, this);
   char error_text[error_capacity];
   tb_closure_context context = make_context(error_text);
@@ -137,9 +137,9 @@ void Stream::run_borrowed(uint64_t position) {
 void Stream::wait_or_run(uint64_t position, uint32_t spin) {
   constexpr auto long_wait = std::chrono::milliseconds(5);
   const auto started = std::chrono::steady_clock::now();
-  if (queue_.borrow(position, spin)) {
-    run_borrowed(position);
-    queue_.give_back();
+  if (queue_.take_head(position, spin)) {
+    run_as_waiter(position);
+    queue_.return_head();
   }
   queue_.wait(position, spin);
   if (std::chrono::steady_clock::now() - started > long_wait) queue_.waited_long();

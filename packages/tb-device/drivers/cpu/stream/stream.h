@@ -111,7 +111,7 @@ private:
   static constexpr uint32_t error_capacity = 896;
   tb_closure_context make_context(char *error_text) noexcept;
   void run_entry(ClosureQueue::Entry &entry, tb_closure_context &context);
-  void run_borrowed(uint64_t position);
+  void run_as_waiter(uint64_t position);
   bool commit_captured(void *storage, const tb_closure *closure);
 
   Device &device_;

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// With a spin that is longer than the work here, so that a waiter is awake when the worker lends.
+// With a spin that is longer than the work here, so that a waiter is awake when the worker releases the head.
 Options long_spin() { return {{"spin", "1000000"}}; }
 
 void work_for(std::chrono::microseconds time) {
@@ -23,7 +23,7 @@ void work_for(std::chrono::microseconds time) {
 constexpr int most_cycles = 2000;
 
 // Waits after little work until a closure has run on the waiting thread. False: none did.
-bool lend(OpenedDriver &driver, tb_stream *stream) {
+bool waiter_runs_work(OpenedDriver &driver, tb_stream *stream) {
   for (int cycle = 0; cycle < most_cycles; ++cycle) {
     bool on_waiter = false;
     const auto waiter = std::this_thread::get_id();
@@ -49,8 +49,8 @@ bool reached(const std::atomic<int> &value, int expected) {
 
 CASE(a_waiter_runs_what_allows_it_after_little_work) {
   OpenedDriver driver(long_spin());
-  CHECK(lend(driver, driver.default_stream()));
-  CHECK(lend(driver, driver.default_stream()));
+  CHECK(waiter_runs_work(driver, driver.default_stream()));
+  CHECK(waiter_runs_work(driver, driver.default_stream()));
 }
 
 CASE(an_event_and_the_device_can_be_waited_for_in_the_same_way) {
@@ -58,7 +58,7 @@ CASE(an_event_and_the_device_can_be_waited_for_in_the_same_way) {
   tb_stream *stream = driver.default_stream();
   tb_event *event = driver.create_event();
   for (const bool by_event : {true, false}) {
-    CHECK(lend(driver, stream));
+    CHECK(waiter_runs_work(driver, stream));
     uint32_t on_waiter = 0;
     driver.submit<TB_CLOSURE_ON_WAITER>(stream, [&](const tb_closure_context *context) {
       on_waiter = context->on_waiter;
@@ -76,7 +76,7 @@ CASE(an_event_and_the_device_can_be_waited_for_in_the_same_way) {
 CASE(what_does_not_allow_it_runs_on_the_worker_in_its_order) {
   OpenedDriver driver(long_spin());
   tb_stream *stream = driver.default_stream();
-  CHECK(lend(driver, stream));
+  CHECK(waiter_runs_work(driver, stream));
   const auto waiter = std::this_thread::get_id();
   for (int cycle = 0; cycle < 200; ++cycle) {
     std::vector<int> order;
@@ -98,7 +98,7 @@ CASE(work_that_nobody_waits_for_begins_all_the_same) {
   OpenedDriver driver(long_spin());
   tb_stream *stream = driver.default_stream();
   for (const int count : {1, 5, 500}) {
-    CHECK(lend(driver, stream));
+    CHECK(waiter_runs_work(driver, stream));
     std::atomic<int> ran{0};
     for (int i = 0; i < count; ++i) driver.submit<TB_CLOSURE_ON_WAITER>(stream, [&ran] { ++ran; });
     CHECK(reached(ran, count));
@@ -109,7 +109,7 @@ CASE(work_that_nobody_waits_for_begins_all_the_same) {
 CASE(much_work_begins_while_it_is_queued) {
   OpenedDriver driver(long_spin());
   tb_stream *stream = driver.default_stream();
-  CHECK(lend(driver, stream));
+  CHECK(waiter_runs_work(driver, stream));
   std::atomic<int> ran{0};
   Gate gate;
   for (int i = 0; i < 100; ++i) {
@@ -129,7 +129,7 @@ CASE(another_stream_may_wait_for_work_that_was_not_begun) {
   tb_stream *stream = driver.default_stream(), *other = driver.create_stream();
   tb_event *event = driver.create_event();
   for (int cycle = 0; cycle < 5; ++cycle) {
-    CHECK(lend(driver, stream));
+    CHECK(waiter_runs_work(driver, stream));
     int order = 0, first = 0, second = 0;
     driver.submit<TB_CLOSURE_ON_WAITER>(stream, [&] { first = ++order; });
     CHECK_EQUAL(driver.api.event_record(driver.self, event, stream), TB_OK);
@@ -146,7 +146,7 @@ CASE(another_stream_may_wait_for_work_that_was_not_begun) {
 CASE(a_failure_on_a_waiter_is_reported_by_that_wait) {
   OpenedDriver driver(long_spin());
   tb_stream *stream = driver.default_stream();
-  CHECK(lend(driver, stream));
+  CHECK(waiter_runs_work(driver, stream));
   bool ran = false;
   driver.submit<TB_CLOSURE_ON_WAITER>(stream, [](const tb_closure_context *context) {
     std::snprintf(context->error_text, context->error_capacity, "it breaks");
@@ -162,7 +162,7 @@ CASE(a_failure_on_a_waiter_is_reported_by_that_wait) {
 CASE(a_closure_on_a_waiter_cannot_wait_for_its_own_stream) {
   OpenedDriver driver(long_spin());
   tb_stream *stream = driver.default_stream();
-  CHECK(lend(driver, stream));
+  CHECK(waiter_runs_work(driver, stream));
   int32_t of_stream = TB_OK, of_device = TB_OK;
   driver.submit<TB_CLOSURE_ON_WAITER>(stream, [&] {
     driver.submit<TB_CLOSURE_ON_WAITER>(stream, [] {});
@@ -174,11 +174,11 @@ CASE(a_closure_on_a_waiter_cannot_wait_for_its_own_stream) {
   CHECK_EQUAL(of_device, TB_FAILED_PRECONDITION);
 }
 
-CASE(a_stream_whose_head_is_lent_can_be_destroyed_with_work_in_it) {
+CASE(a_stream_whose_head_is_nobodys_can_be_destroyed_with_work_in_it) {
   for (int cycle = 0; cycle < 10; ++cycle) {
     OpenedDriver driver(long_spin());
     tb_stream *stream = driver.create_stream();
-    CHECK(lend(driver, stream));
+    CHECK(waiter_runs_work(driver, stream));
     std::atomic<int> ran{0};
     for (int i = 0; i < 3; ++i) driver.submit<TB_CLOSURE_ON_WAITER>(stream, [&ran] { ++ran; });
     CHECK_EQUAL(driver.api.stream_destroy(driver.self, stream), TB_OK);

@@ -1,5 +1,5 @@
 // Changes the settings of a thread for a while.
-#include "worker/waiting_thread.h"
+#include "launch/waiting_thread.h"
 
 #include <ATen/Context.h>
 

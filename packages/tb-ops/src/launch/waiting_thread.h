@@ -3,17 +3,11 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <cstddef>
 #include <optional>
 
-#include "tb/driver.h"
 #include "worker/worker_tensors.h"
 
 namespace tb::ops {
-
-inline bool on_waiting_thread(const tb_closure_context &context) {
-  return context.struct_size > offsetof(tb_closure_context, on_waiter) && context.on_waiter != 0;
-}
 
 // While it lives, the calling thread has the settings of a worker: dispatch below autograd, without the modes of its own
 // program, and worker tensors of its own. Then it has its own again, and its counts of threads.
