@@ -72,8 +72,9 @@ void mean_or_sum(const Tensor &self, const Tensor &target, int64_t reduction, Te
 // Whether it is worth it. Longer losses get several threads for the sum too.
 bool reduces_in_parts(const Tensor &self, const Tensor &target, int64_t reduction) {
   constexpr int64_t most = 1 << 21; // elements: a millisecond
-  return reduction != at::Reduction::None && self.scalar_type() == c10::kFloat && target.scalar_type() == c10::kFloat &&
-         self.sizes() == target.sizes() && self.is_contiguous() && target.is_contiguous() && self.numel() <= most;
+  return (reduction == at::Reduction::Mean || reduction == at::Reduction::Sum) && self.scalar_type() == c10::kFloat &&
+         target.scalar_type() == c10::kFloat && self.sizes() == target.sizes() && self.is_contiguous() &&
+         target.is_contiguous() && self.numel() <= most;
 }
 
 void mse_loss_kernel(Tensor &out, const Tensor &self, const Tensor &target, int64_t reduction) {
