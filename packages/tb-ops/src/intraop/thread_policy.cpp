@@ -11,6 +11,7 @@
 
 // The per-thread settings of the OpenMP and MKL that PyTorch carries. at::set_num_threads would also change MKL's
 // process-wide count, and with it every other thread's.
+extern "C" int omp_get_max_threads();
 extern "C" void omp_set_num_threads(int count);
 extern "C" int MKL_Set_Num_Threads_Local(int count) __attribute__((weak)); // the lower-case name is Fortran's
 
@@ -152,6 +153,17 @@ PartOfKernel::PartOfKernel() {
 
 PartOfKernel::~PartOfKernel() {
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(before_);
+}
+
+ThreadCountsScope::ThreadCountsScope() : threads_(omp_get_max_threads()) {
+  if (MKL_Set_Num_Threads_Local) blas_threads_ = MKL_Set_Num_Threads_Local(1);
+}
+
+ThreadCountsScope::~ThreadCountsScope() {
+  intraop.threads_ = 0; // unknown
+  intraop.next_ = INT64_MAX;
+  omp_set_num_threads(threads_);
+  if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(blas_threads_);
 }
 
 SequentialBlasScope::SequentialBlasScope() {

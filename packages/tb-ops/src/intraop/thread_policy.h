@@ -66,11 +66,6 @@ public:
       reconsider();
   }
   void end_kernel();
-  // Outside of a kernel: the thread's settings are about to change.
-  void forget() {
-    threads_ = 0;
-    next_ = INT64_MAX;
-  }
   // The number of parts, at most `most`, into which to cut a kernel that takes one thread about `nanoseconds`. 1 while the
   // host needs a processor.
   int64_t parts(int64_t most, double nanoseconds) {
@@ -120,6 +115,7 @@ public:
   }
 
 private:
+  friend class ThreadCountsScope;
   static constexpr double long_loop = 10'000; // nanoseconds that are worth a thread
   // Nanoseconds that are worth a part. In a graph the threads were busy just now, still spin, and begin within some 2
   // microseconds. While the host waits they may have to be woken, and take the host's processor for a while after, which
@@ -165,6 +161,19 @@ private:
 };
 
 extern thread_local constinit IntraOpThreads intraop;
+
+// Gives the calling thread its counts of OpenMP and MKL threads back, after closures that it ran.
+class ThreadCountsScope {
+public:
+  ThreadCountsScope();
+  ~ThreadCountsScope();
+  ThreadCountsScope(const ThreadCountsScope &) = delete;
+  ThreadCountsScope &operator=(const ThreadCountsScope &) = delete;
+
+private:
+  const int threads_;
+  int blas_threads_ = 0;
+};
 
 // While it lives, a GEMM inside a kernel's own parallel loop runs on the calling thread at once. MKL would start a parallel
 // region of one thread for each, which takes as long as a small GEMM.

@@ -6,12 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "intraop/thread_policy.h"
 #include "worker/denormals.h"
-
-extern "C" int omp_get_max_threads();
-extern "C" void omp_set_num_threads(int count);
-extern "C" int MKL_Set_Num_Threads_Local(int count) __attribute__((weak));
 
 namespace tb::ops {
 namespace {
@@ -28,15 +23,9 @@ WaitingThreadScope::WaitingThreadScope()
     : no_inference_(c10::InferenceMode::is_enabled() ? std::optional<c10::InferenceMode>(std::in_place, false)
                                                      : std::nullopt),
       keys_(c10::default_included_set, c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView),
-      tensors_(std::exchange(thread_worker_tensors, tensors_for_closures())), flushes_denormals_(flushes_denormals()),
-      threads_(omp_get_max_threads()) {
-  if (MKL_Set_Num_Threads_Local) blas_threads_ = MKL_Set_Num_Threads_Local(1);
-}
+      tensors_(std::exchange(thread_worker_tensors, tensors_for_closures())), flushes_denormals_(flushes_denormals()) {}
 
 WaitingThreadScope::~WaitingThreadScope() {
-  intraop.forget();
-  omp_set_num_threads(threads_);
-  if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(blas_threads_);
   if (flushes_denormals() != flushes_denormals_) at::globalContext().setFlushDenormal(flushes_denormals_);
   thread_worker_tensors = tensors_;
 }

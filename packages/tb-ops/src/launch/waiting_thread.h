@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "intraop/thread_policy.h"
 #include "worker/worker_tensors.h"
 
 namespace tb::ops {
@@ -23,8 +24,7 @@ private:
   const c10::impl::ForceDispatchKeyGuard keys_;
   WorkerTensors *const tensors_;
   const bool flushes_denormals_;
-  const int threads_;    // OpenMP's
-  int blas_threads_ = 0; // MKL's
+  const ThreadCountsScope counts_;
 };
 
 } // namespace tb::ops

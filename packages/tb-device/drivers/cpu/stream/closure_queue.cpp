@@ -27,6 +27,8 @@ constexpr uint64_t little_work = 128;
 // Whether this thread may have OpenMP threads for closures that it ran.
 thread_local bool has_run_work = false;
 
+bool is_committed(uint32_t state) noexcept { return state != ClosureQueue::empty && state != ClosureQueue::sleeping; }
+
 pid_t this_thread() noexcept {
   static thread_local const auto id = static_cast<pid_t>(syscall(SYS_gettid));
   return id;
@@ -155,7 +157,7 @@ ClosureQueue::Entry *ClosureQueue::next(uint32_t spin) noexcept {
     const uint64_t head = head_.load(relaxed); // which only a waiter moves meanwhile
     Entry &entry = entries()[head % granule_count];
     const uint32_t state = entry.state.load(acquire);
-    const bool found = state != empty && state != sleeping;
+    const bool found = is_committed(state);
     if (should_release_head(entry, found)) [[unlikely]] {
       release_head();
       turn = spin; // it has been idle for longer
@@ -180,8 +182,7 @@ ClosureQueue::Entry *ClosureQueue::next(uint32_t spin) noexcept {
 
 ClosureQueue::Entry *ClosureQueue::committed() const noexcept {
   Entry &entry = entries()[head_.load(relaxed) % granule_count];
-  const uint32_t state = entry.state.load(acquire);
-  return state == empty || state == sleeping ? nullptr : &entry;
+  return is_committed(entry.state.load(acquire)) ? &entry : nullptr;
 }
 
 bool ClosureQueue::should_release_head(const Entry &entry, bool found) const noexcept {

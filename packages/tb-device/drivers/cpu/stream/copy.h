@@ -19,7 +19,6 @@ struct CopyWork {
 
 struct PeerCopyWork : CopyWork {
   static constexpr char name[] = "peer_copy";
-  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER;
 };
 
 struct FillWork {

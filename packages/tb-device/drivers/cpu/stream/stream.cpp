@@ -135,6 +135,7 @@ void Stream::run_as_waiter(uint64_t position) {
 }
 
 void Stream::wait_or_run(uint64_t position, uint32_t spin) {
+  if (queue_.done(position)) return;
   constexpr auto long_wait = std::chrono::milliseconds(5);
   const auto started = std::chrono::steady_clock::now();
   if (queue_.take_head(position, spin)) {

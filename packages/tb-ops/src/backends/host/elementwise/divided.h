@@ -7,11 +7,6 @@
 
 namespace tb::ops::host {
 
-// The rows of a matrix from `begin` on.
-inline at::Tensor rows_of(const at::Tensor &matrix, int64_t begin, int64_t count) {
-  return matrix.narrow(0, begin, count);
-}
-
 // Calls run(out, inputs...) of an elementwise kernel that takes one thread about `nanoseconds` per element, in parts if
 // that is faster. Kernels compute whole vectors and the remaining elements in different ways. Each part begins where a
 // vector of the whole begins, so the results are bit-identical to those of the whole: at a multiple of any vector's
@@ -41,8 +36,8 @@ void in_parts(double nanoseconds, const Run &run, at::Tensor &out, const Inputs 
   intraop.share(parts, [&](int64_t i, int64_t of) {
     const int64_t begin = begin_of_part(i, of, out.size(0), 1),
                   count = begin_of_part(i + 1, of, out.size(0), 1) - begin;
-    at::Tensor to = rows_of(out, begin, count);
-    run(to, rows_of(inputs, begin, count)...);
+    at::Tensor to = out.narrow(0, begin, count);
+    run(to, inputs.narrow(0, begin, count)...);
   });
 }
 
