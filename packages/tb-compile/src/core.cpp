@@ -15,7 +15,7 @@
 #include "program/builder.h"
 #include "program/program.h"
 #include "program/values.h"
-#include "step/step_graph.h"
+#include "step/python.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -84,26 +84,7 @@ NB_MODULE(_core, module) {
       .def("finish", &Builder::finish, "outputs"_a, nb::sig("def finish(self, outputs: list[typing.Any]) -> Program"),
            "The program, whose outputs are Values, numbers, tensors or None. The builder cannot be used afterwards.");
 
-  nb::class_<StepGraph>(module, "StepGraph",
-                        "A captured step, and the conditions under which a launch replaces a call.")
-      .def(
-          nb::init<nb::object, std::vector<at::Tensor>, std::vector<at::Tensor>, nb::list, nb::list, nb::list, nb::list,
-                   std::vector<at::Tensor>>(),
-          "replay"_a, "arguments"_a, "leaves"_a, "before"_a, "after"_a, "entries"_a, "lists"_a, "results"_a,
-          nb::sig("def __init__(self, replay: collections.abc.Callable[[], typing.Any], arguments: list[torch.Tensor], "
-                  "leaves: list[torch.Tensor], before: list[torch.Tensor | None], after: list[torch.Tensor | None], "
-                  "entries: list[tuple[dict[str, typing.Any], str, typing.Any]], "
-                  "lists: list[tuple[list[typing.Any], int]], results: list[torch.Tensor]) -> None"))
-      .def("relaunch", &StepGraph::relaunch, "arguments"_a, "stream"_a,
-           nb::sig("def relaunch(self, arguments: tuple[typing.Any, ...], stream: int) -> list[torch.Tensor] | None"),
-           "launch(), if nothing has changed since the capture: forms of arguments, addresses of tensors, gradients, "
-           "numbers and modes; and if the current stream has this number. Otherwise None, and nothing is launched.")
-      .def("fits", &StepGraph::fits,
-           "Whether launch() may follow prepare(), for arguments of the right form: a gradient may be another tensor.")
-      .def("prepare", &StepGraph::prepare, "Copies gradients that are other tensors to where the graph reads them.")
-      .def("launch", &StepGraph::launch, "arguments"_a,
-           nb::sig("def launch(self, arguments: tuple[torch.Tensor, ...]) -> list[torch.Tensor]"),
-           "Launches the graph with these arguments on the current stream; returns copies of the results.");
+  define_step(module);
   nb::class_<HostKernel>(module, "HostKernel",
                          "A kernel compiled for the host. Its calls are queued on a device's current stream.")
       .def(nb::init<uint64_t, std::string, std::vector<std::string>>(), "entry"_a, "name"_a, "types"_a,
@@ -156,6 +137,4 @@ NB_MODULE(_core, module) {
   module.def(
       "lazy_default_device", [](int64_t ordinal) { lazy::backend().SetDefaultDeviceOrdinal(ordinal); }, "ordinal"_a,
       "Sets the device of lazy tensors without a number.");
-  module.def("current_stream_id", &current_stream_id,
-             "The number of this thread's current stream of its current device.");
 }

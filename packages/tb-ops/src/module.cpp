@@ -39,7 +39,7 @@ namespace {
 void connect() {
   ops::Runtime &r = ops::runtime;
   if (!tb_import("tb-ops", "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &r.device, sizeof r.device) ||
-      !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &r.stream, sizeof r.stream) ||
+      !tb_import("tb-ops", "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 3, &r.stream, sizeof r.stream) ||
       !tb_import("tb-ops", "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 1, &r.generator,
                  sizeof r.generator))
     throw nb::python_error();

@@ -2,74 +2,23 @@
 #include "capture.h"
 
 #include <algorithm>
-#include <atomic>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <vector>
 
+#include "capture_state.h"
 #include "capturing.h"
 #include "events.h"
+#include "interruption.h"
 #include "recorded_calls.h"
-#include "tb/graph.h"
-#include "waiting_mutex.h"
 
 namespace tb::stream {
 
 int32_t capturing = 0;
 
-namespace {
-
-struct Graphs {
-  Driver driver;
-  tb_graph_api api{};
-};
-
-// The work of one capture. After capture_update() two captures share it.
-struct Work {
-  ~Work();
-
-  int32_t device = -1;
-  tb_stream *stream = nullptr; // the one that began
-  uint64_t pool = 0;
-  tb_graph *graph = nullptr;
-  std::vector<std::pair<const tb_capture_part *, void *>> parts;
-  WaitingMutex launching; // keeps what the parts queue and the launch itself together
-  // The last launch. A launch on another stream waits for it, since both use the same memory.
-  tb_stream *last_stream = nullptr;
-  tb_event *last = nullptr;
-};
-
-enum class Stage { capturing, dropped, captured };
-
-} // namespace
-} // namespace tb::stream
-
-struct tb_capture {
-  tb::stream::Stage stage = tb::stream::Stage::capturing;
-  std::shared_ptr<tb::stream::Work> work;
-  std::set<tb_stream *> joined; // further streams that take part, as far as they were noticed
-  std::atomic<tb_graph_exec *> executable = nullptr;
-};
-
-namespace tb::stream {
-namespace {
-
-// Never destroyed: captures may outlive the static destructors.
-struct State {
-  WaitingMutex mutex; // guards the lists; while it is held, no part and no waiting function of the driver is called
-  std::vector<const tb_capture_part *> parts;
-  std::vector<tb_capture *> active;
-  std::set<tb_capture *> all;
-  std::set<tb_stream *> stuck; // streams of dropped captures that the driver failed to end
-  std::atomic<uint64_t> pools{0};
-  std::atomic<bool> ended{false};
-  bool watching = false;
-};
-State &state() {
-  static State *made = new State;
+CaptureState &capture_state() {
+  static CaptureState *made = new CaptureState;
   return *made;
 }
+
+namespace {
 
 // The extension's functions are the driver's own and not tb-device's, so this checks for the end of the process and for
 // forks.
@@ -79,7 +28,7 @@ tb_status open_graphs(int32_t device, const char *function, const Graphs **out) 
   Driver driver;
   if (tb_status status = open_driver(&driver); status != TB_OK) return status;
   if (*host.forked) return driver.api->device_synchronize(driver.self, std::max(device, 0)); // refuses, with the text
-  if (state().ended.load()) return fail(TB_FAILED_PRECONDITION, device, function, "the process is ending");
+  if (capture_state().ended.load()) return fail(TB_FAILED_PRECONDITION, device, function, "the process is ending");
   if ((*out = known.load(std::memory_order_acquire))) return TB_OK;
   std::lock_guard guard(opening);
   if ((*out = known.load())) return TB_OK;
@@ -107,7 +56,7 @@ void close_handles(const Graphs &graphs, tb_capture &capture) {
 }
 
 // Tries again to end the captures that the driver failed to end before. The caller holds all.mutex.
-void end_stuck(State &all, const Graphs &graphs) {
+void end_stuck(CaptureState &all, const Graphs &graphs) {
   std::erase_if(all.stuck, [&](tb_stream *stream) {
     tb_graph *graph = nullptr;
     if (graphs.api.capture_end(graphs.driver.self, stream, &graph) == TB_OK) {
@@ -122,7 +71,7 @@ void end_stuck(State &all, const Graphs &graphs) {
 
 // Runs before the driver is closed, which fails while graphs exist.
 void shutdown(void *) {
-  State &all = state();
+  CaptureState &all = capture_state();
   const Graphs *graphs = nullptr;
   const bool usable = open_graphs(-1, "shutdown", &graphs) == TB_OK;
   all.ended = true;
@@ -131,6 +80,8 @@ void shutdown(void *) {
   end_stuck(all, *graphs);
   for (tb_capture *capture : all.all) close_handles(*graphs, *capture);
 }
+
+} // namespace
 
 Work::~Work() {
   for (auto &[part, kept] : parts) part->destroy(kept);
@@ -143,9 +94,11 @@ Work::~Work() {
   if (last) release_event(last);
 }
 
+namespace {
+
 // Ends the capture for all parts, whether the driver ended it successfully or not.
 void deactivate(tb_capture &capture, Stage stage) {
-  State &all = state();
+  CaptureState &all = capture_state();
   {
     std::lock_guard guard(all.mutex);
     std::erase(all.active, &capture);
@@ -153,6 +106,7 @@ void deactivate(tb_capture &capture, Stage stage) {
     capture.stage = stage;
   }
   observe_capture(false);
+  if (capture.interruptible) observe_interruptible(false);
   for (auto &[part, kept] : capture.work->parts) part->end(kept);
 }
 
@@ -174,13 +128,13 @@ tb_status require_captured(const tb_capture &capture, const char *function) {
 } // namespace
 
 tb_status add_capture_part(const tb_capture_part *part) {
-  State &all = state();
+  CaptureState &all = capture_state();
   std::lock_guard guard(all.mutex);
   if (std::find(all.parts.begin(), all.parts.end(), part) == all.parts.end()) all.parts.push_back(part);
   return TB_OK;
 }
 
-uint64_t new_capture_pool() { return state().pools.fetch_add(1) + 1; }
+uint64_t new_capture_pool() { return capture_state().pools.fetch_add(1) + 1; }
 
 tb_status capture_is_active(tb_stream *stream, bool *out) {
   *out = false;
@@ -191,7 +145,7 @@ tb_status capture_is_active(tb_stream *stream, bool *out) {
 }
 
 tb_status capture_part(tb_stream *stream, const tb_capture_part *part, void **out_part) {
-  State &all = state();
+  CaptureState &all = capture_state();
   const Graphs *graphs = nullptr;
   if (tb_status status = open_graphs(-1, "capture_part", &graphs); status != TB_OK) return status;
   std::lock_guard guard(all.mutex);
@@ -218,7 +172,7 @@ tb_status capture_part(tb_stream *stream, const tb_capture_part *part, void **ou
 tb_status capture_begin(int32_t device, tb_stream *stream, uint64_t pool, tb_capture **out) {
   const Graphs *graphs = nullptr;
   if (tb_status status = open_graphs(device, "capture_begin", &graphs); status != TB_OK) return status;
-  State &all = state();
+  CaptureState &all = capture_state();
   if (pool > all.pools.load()) // a later new_capture_pool() would return the same number and share the memory
     return fail(TB_INVALID_ARGUMENT, device, "capture_begin",
                 "there is no memory pool of that number: take one of graph_pool_handle(), or of another graph (pool)");
@@ -300,6 +254,13 @@ tb_status capture_launch(tb_capture *capture, tb_stream *stream) {
   const Driver &driver = graphs->driver;
   bool inside = false;
   if (tb_status status = capture_is_active(stream, &inside); status != TB_OK) return status;
+  if (inside) {
+    int32_t captures = 0;
+    if (tb_status status = capture_interrupt(stream, "a graph is launched, which no graph can contain", &captures);
+        status != TB_OK)
+      return status;
+    inside = captures;
+  }
   if (inside)
     return fail(TB_UNSUPPORTED, work.device, "capture_launch",
                 "the stream captures, and a graph cannot be captured in a graph: launch after the capture has ended");
@@ -342,7 +303,7 @@ tb_status capture_node_count(const tb_capture *capture, uint64_t *out) {
 
 void capture_destroy(tb_capture *capture) {
   if (!capture) return;
-  State &all = state();
+  CaptureState &all = capture_state();
   const std::unique_ptr<tb_capture> owned(capture);
   if (capture->stage == Stage::capturing && capture_end(capture) != TB_OK) {
     drop_error();

@@ -123,4 +123,11 @@ tb_status release_event(tb_event *event) {
   return TB_OK;
 }
 
+bool is_acquired(tb_event *event) {
+  State &pool = state();
+  std::lock_guard guard(pool.mutex);
+  const auto found = pool.all.find(event);
+  return found != pool.all.end() && found->second.out;
+}
+
 } // namespace tb::stream

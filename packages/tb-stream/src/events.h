@@ -15,5 +15,7 @@ tb_status import_event(int32_t device, const tb_ipc_handle &handle, tb_event **o
 // queued before keep theirs. NULL is a no-op. TB_INVALID_ARGUMENT if the event is not of this pool or was released
 // already. An event that other processes know is destroyed instead: they would see the records of its next owner.
 tb_status release_event(tb_event *event);
+// Whether the event was acquired and not released since.
+bool is_acquired(tb_event *event);
 
 } // namespace tb::stream

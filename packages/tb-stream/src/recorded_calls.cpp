@@ -123,7 +123,9 @@ struct Recorded<slot, describe, tb_status (*)(tb_driver *, Arguments...)> {
 
 template <auto slot, auto describe> void exchange(RecordedTable &all) {
   using Function = std::remove_cvref_t<decltype(std::declval<tb_driver_api &>().*slot)>;
-  put<Function>(all.table->*slot, all.recording ? &Recorded<slot, describe, Function>::call : all.driver.*slot);
+  const Function function = all.recording ? &Recorded<slot, describe, Function>::call : all.driver.*slot;
+  put<Function>(all.beneath.*slot, function);
+  put<Function>(all.table->*slot, function);
 }
 
 // Brings the table up to date. The caller holds the lock.
@@ -139,6 +141,7 @@ void exchange_all(RecordedTable &all) {
   exchange<&Api::launch, describe_launch>(all);
   exchange<&Api::stream_wait_event, describe_wait_event>(all);
   exchange<&Api::stream_host_call, describe_host_call>(all);
+  put_interrupting_functions(all);
   all.wrapping = all.recording || all.captures > 0;
   put_closure_functions(all);
 }
@@ -148,7 +151,7 @@ void shutdown(void *) {
   RecordedTable &all = recorded_table();
   std::lock_guard guard(all.mutex);
   all.recording = false;
-  all.captures = 0;
+  all.captures = all.interruptible = 0;
   exchange_all(all);
   all.ended = true;
 }
@@ -164,7 +167,7 @@ tb_status find_table() {
   if (all.table) return TB_OK;
   if (tb_status status = host.on_shutdown(shutdown, nullptr); status != TB_OK) return status;
   all.self = driver.self;
-  all.driver = *driver.api;
+  all.driver = all.beneath = *driver.api;
   all.table = const_cast<tb_driver_api *>(driver.api); // tb-device's table, which is not a constant object
   return TB_OK;
 }
@@ -178,14 +181,17 @@ tb_status observe_calls(bool on) {
   return TB_OK;
 }
 
-void observe_capture(bool on) {
+static void count_captures(int32_t RecordedTable::*count, bool on) {
   if (*host.forked) return;
   RecordedTable &all = recorded_table();
   std::lock_guard guard(all.mutex);
   if (all.ended) return;
-  all.captures += on ? 1 : -1;
+  all.*count += on ? 1 : -1;
   exchange_all(all);
 }
+
+void observe_capture(bool on) { count_captures(&RecordedTable::captures, on); }
+void observe_interruptible(bool on) { count_captures(&RecordedTable::interruptible, on); }
 
 RecordedLaunch::RecordedLaunch(tb_stream *stream) {
   if (!recording()) return;

@@ -3,7 +3,8 @@
 // While there is a recording they are in the process's table, in place of the driver's, which they call. A closure gets a
 // header in front of its storage and a kind of its own; other work is put between two host calls in stream order. While
 // there is a capture, those of closures are there too, so that a captured closure can be recorded whenever it is
-// replayed; without a recording, that costs a few nanoseconds a replayed closure. Otherwise the table is the driver's.
+// replayed; without a recording, that costs a few nanoseconds a replayed closure. While a capture can be interrupted, the
+// functions of interrupting_calls.cpp stand in front of those that wait. Otherwise the table is the driver's.
 #pragma once
 
 #include "host.h"
@@ -17,6 +18,8 @@ tb_status find_table();
 tb_status observe_calls(bool on);
 // From the first captured call to the last one of a capture.
 void observe_capture(bool on);
+// From capture_allow_interruption to the end of the capture.
+void observe_interruptible(bool on);
 
 // Records a launch of a graph: what is queued on the stream between the constructor and the destructor.
 class RecordedLaunch {

@@ -19,12 +19,13 @@ struct WrappedKind {
 struct RecordedTable {
   std::mutex mutex; // guards what follows, except the atomics
   bool recording = false;
-  int32_t captures = 0;
+  int32_t captures = 0, interruptible = 0;
   bool ended = false;
   std::unordered_map<const tb_closure *, std::unique_ptr<WrappedKind>> kinds;
   tb_driver_api *table = nullptr; // this and the next two are constant once they are found
   tb_driver *self = nullptr;
   tb_driver_api driver{}; // the driver's own entries
+  tb_driver_api beneath{}; // what the table has without interruptible captures; its entries are written atomically
   std::atomic<bool> wrapping{false};
   // Storage with a header that is neither committed nor cancelled, which only functions of recorded_closures.cpp can
   // handle. They leave the table when it is 0 and `wrapping` is false. A reserve counts first and then looks at
@@ -35,6 +36,8 @@ RecordedTable &recorded_table();
 
 // Puts the functions of closures into the table or takes them out, as `wrapping` says. The caller holds the lock.
 void put_closure_functions(RecordedTable &all);
+// Puts the functions that interrupt captures in front of those beneath, or takes them out. The caller holds the lock.
+void put_interrupting_functions(RecordedTable &all);
 
 bool is_captured(tb_stream *stream);
 

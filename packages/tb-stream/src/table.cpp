@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "capturing.h"
 #include "events.h"
+#include "interruption.h"
 #include "recorder.h"
 #include "streams.h"
 
@@ -81,6 +82,10 @@ const tb_stream_table stream_table = {
     Guarded<record_pop>::call,
     Guarded<record_call>::call,
     Guarded<record_run>::call,
+    Guarded<capture_allow_interruption>::call,
+    Guarded<capture_interrupt>::call,
+    Guarded<capture_complete>::call,
+    capture_interruption,
 };
 
 const tb_export stream_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},

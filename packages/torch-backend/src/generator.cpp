@@ -44,7 +44,10 @@ struct Generator final : c10::GeneratorImpl {
       : c10::GeneratorImpl(make_device(device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         state_(std::move(state)) {}
 
-  void set_current_seed(uint64_t seed) override { components.generator.set_state(state_.get(), seed, 0); }
+  void set_current_seed(uint64_t seed) override {
+    before_set_state(seed, 0);
+    components.generator.set_state(state_.get(), seed, 0);
+  }
   uint64_t current_seed() const override { return read().first; }
   uint64_t seed() override {
     const uint64_t seed = c10::detail::getNonDeterministicRandom();
@@ -70,6 +73,7 @@ struct Generator final : c10::GeneratorImpl {
     uint64_t seed = 0, offset = 0;
     std::memcpy(&seed, bytes, 8);
     std::memcpy(&offset, bytes + 8, 8);
+    before_set_state(seed, offset);
     components.generator.set_state(state_.get(), seed, offset);
   }
   // "Graph safe": the new generator shares this one's state instead of copying it.
@@ -105,6 +109,16 @@ struct Generator final : c10::GeneratorImpl {
   }
 
 private:
+  // Tells tb-ops, which knows the captures.
+  void before_set_state(uint64_t seed, uint64_t offset) {
+    if (readiness.load() != Readiness::ready || __atomic_load_n(components.stream.capturing, __ATOMIC_RELAXED) == 0)
+      return;
+    using Before = void(std::optional<at::Generator>, int64_t, int64_t);
+    static const auto before =
+        c10::Dispatcher::singleton().findSchemaOrThrow("tb::set_random_state", "").typed<Before>();
+    before.call(at::Generator(c10::intrusive_ptr<c10::GeneratorImpl>::reclaim_copy(this)), static_cast<int64_t>(seed),
+                static_cast<int64_t>(offset));
+  }
   Generator *clone_impl() const override {
     const auto [seed, offset] = read();
     return new Generator(device_.index(), make_state(seed, offset));

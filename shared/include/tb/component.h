@@ -142,10 +142,10 @@ typedef struct tb_device_table {
   void (*set_teller)(int32_t (*tell)(void));
 } tb_device_table;
 
-/* ---- tb-stream, C API 1.2 ------------------------------------------------------------------------------------- */
+/* ---- tb-stream, C API 1.3 ------------------------------------------------------------------------------------- */
 
 #define TB_STREAM_API_MAJOR 1
-#define TB_STREAM_API_MINOR 2
+#define TB_STREAM_API_MINOR 3
 
 /* Work of a stream, captured once and launched many times (the extension tb.graph), and what components add to it. */
 typedef struct tb_capture tb_capture;
@@ -271,12 +271,27 @@ typedef struct tb_stream_table {
   void (*record_call)(tb_record *record);
   /* Tells when such work ran: number, begin and end. It may run on another thread. A number of 0 is a no-op. */
   void (*record_run)(const tb_record *record);
+  /* ---- since 1.3 ---- */
+  /* Makes a capture interruptible: it refuses nothing. Before the host waits for captured work or asks about it, and where
+   * a component calls capture_interrupt, the capture ends, what was captured is launched once on the stream that began, and
+   * the caller goes on as if nothing had been captured. interrupted(user) is called before that, on the interrupting
+   * thread and without a lock. It must not throw or use the stream; NULL is allowed. */
+  tb_status (*capture_allow_interruption)(tb_capture *capture, void (*interrupted)(void *user), void *user);
+  /* Interrupts the capture that the stream takes part in, if it is interruptible. reason: a sentence without its end.
+   * *out_captures: 1 if the stream captures afterwards, since its capture cannot be interrupted; otherwise 0. */
+  tb_status (*capture_interrupt)(tb_stream *stream, const char *reason, int32_t *out_captures);
+  /* In place of capture_end, for an interruptible capture: ends it and launches it once, unless that has happened. Events
+   * that were recorded in the capture stand for the launch from then on. *out_events: how many of them are in use, not
+   * released. */
+  tb_status (*capture_complete)(tb_capture *capture, uint64_t *out_events);
+  /* Why the capture was interrupted; "" if it was not. Valid until capture_destroy. */
+  const char *(*capture_interruption)(const tb_capture *capture);
 } tb_stream_table;
 
-/* ---- tb-allocator, C API 1.2 ---------------------------------------------------------------------------------- */
+/* ---- tb-allocator, C API 1.3 ---------------------------------------------------------------------------------- */
 
 #define TB_ALLOCATOR_API_MAJOR 1
-#define TB_ALLOCATOR_API_MINOR 2
+#define TB_ALLOCATOR_API_MINOR 3
 
 typedef struct tb_block tb_block;
 typedef struct tb_arena tb_arena; /* memory of one device that is separate from all other memory */
@@ -349,6 +364,9 @@ typedef struct tb_allocator_table {
   /* Since 1.2. The device of an allocated block (-1: pinned memory), its address, and its size in bytes, which may be
    * larger than what was asked. It asks the driver nothing and never fails. */
   void (*block_info)(const tb_block *block, int32_t *out_device, void **out_pointer, uint64_t *out_size);
+  /* Since 1.3. The number of the capture pool (tb_stream_table.capture_pool) whose captures made the allocated block that
+   * contains an address; 0: no capture that still exists made it. */
+  uint64_t (*capture_pool)(const void *pointer);
 } tb_allocator_table;
 
 /* ---- tb-generator, C API 1.1 ---------------------------------------------------------------------------------- */

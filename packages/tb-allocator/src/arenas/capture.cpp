@@ -32,7 +32,14 @@ State &state() {
 
 const tb_stream_table *streams = nullptr;
 
-// The mutex is held. Launches may still use the memory of an unused pool. So what it has cached goes back to the driver
+bool in_use(Heap &heap) {
+  tb_allocator_statistics now{};
+  heap.statistics(&now);
+  return now.allocation[0].current != 0;
+}
+
+// A pool that has blocks in use serves no other capture, so that its number says which capture made a block. The mutex is
+// held. Launches may still use the memory of an unused pool. So what it has cached goes back to the driver
 // first, which waits for the device. During another capture the device cannot be waited for, so no pool is used again.
 tb_status find_pool(State &all, uint64_t number, int32_t device, CapturePool **out) {
   CapturePool *found = nullptr;
@@ -40,7 +47,8 @@ tb_status find_pool(State &all, uint64_t number, int32_t device, CapturePool **o
     if (pool->number == number && pool->device != device)
       return fail(TB_INVALID_ARGUMENT, device, "capture_begin",
                   "the pool is of another device: captures share memory on one device only");
-    if (pool->device == device && (pool->number == number || (!found && !pool->number && !any_capture())))
+    if (pool->device == device &&
+        (pool->number == number || (!found && !pool->number && !any_capture() && !in_use(*pool->heap))))
       found = pool.get();
     if (pool->number == number) break;
   }
@@ -131,6 +139,14 @@ void each_capture_heap(int32_t device, const std::function<void(Heap &, bool)> &
   std::lock_guard guard(all.mutex);
   for (auto &pool : all.pools)
     if (device < 0 || pool->device == device) visit(*pool->heap, pool->captures == 0);
+}
+
+uint64_t capture_pool_of(const tb_block *block) {
+  State &all = state();
+  std::lock_guard guard(all.mutex);
+  for (const auto &pool : all.pools)
+    if (pool->heap == block->segment->heap) return pool->number;
+  return 0;
 }
 
 void add_capture_statistics(int32_t device, tb_allocator_statistics *all) {

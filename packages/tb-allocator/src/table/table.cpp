@@ -143,6 +143,11 @@ void block_info(const tb_block *block, int32_t *out_device, void **out_pointer, 
   *out_size = block->size;
 }
 
+uint64_t capture_pool(const void *pointer) {
+  const tb_block *block = pointer ? find(pointer) : nullptr;
+  return block ? capture_pool_of(block) : 0;
+}
+
 } // namespace
 
 const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
@@ -167,7 +172,8 @@ const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
                                             arena_enter,
                                             arena_allocate,
                                             arena_statistics,
-                                            block_info};
+                                            block_info,
+                                            capture_pool};
 
 const tb_export allocator_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
                                     TB_ALLOCATOR_API_MAJOR,

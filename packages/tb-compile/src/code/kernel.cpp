@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "device/components.h"
+#include "step/observation.h"
 
 namespace nb = nanobind;
 
@@ -34,6 +35,7 @@ void HostKernel::call(nb::args arguments) const {
       TORCH_CHECK_TYPE(tensor_check(given.ptr()), code_->name, ": argument ", i, " is no tensor");
       const at::Tensor &tensor = tensor_unpack(given.ptr());
       slots[i] = const_cast<void *>(tensor.const_data_ptr());
+      note_use(tensor);
       elements += tensor.numel();
     } else if (types_[i] == Type::integer) {
       const int64_t number = nb::cast<int64_t>(given);

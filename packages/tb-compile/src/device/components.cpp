@@ -15,8 +15,10 @@ void connect_components() {
   constexpr const char *me = "tb-compile";
   if (!tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &components.device,
                  sizeof components.device) ||
-      !tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 1, &components.stream,
+      !tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 3, &components.stream,
                  sizeof components.stream) ||
+      !tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 3, &components.allocator,
+                 sizeof components.allocator) ||
       !tb_import(me, "tb-ops", "tb_ops._core", TB_OPS_API_MAJOR, 1, &components.ops, sizeof components.ops))
     throw nanobind::python_error();
   done = true;

@@ -11,6 +11,7 @@ namespace tb::compile {
 struct Components {
   tb_device_table device;
   tb_stream_table stream;
+  tb_allocator_table allocator;
   tb_ops_table ops;
 };
 extern Components components;

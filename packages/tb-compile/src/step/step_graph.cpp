@@ -9,6 +9,7 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "device/components.h"
@@ -17,108 +18,126 @@
 namespace nb = nanobind;
 
 namespace tb::compile {
-namespace {
-
-bool same_form(const at::Tensor &given, const at::Tensor &own) {
-  return given.scalar_type() == own.scalar_type() && given.device() == own.device() && given.layout() == at::kStrided &&
-         given.sizes() == own.sizes() && given.strides() == own.strides() &&
-         !(given.requires_grad() && c10::GradMode::is_enabled());
-}
-
-// A graph reads a tensor at each launch, so it must be the same one; a number is contained in the graph.
-bool same_value(PyObject *now, PyObject *then) {
-  if (now == then) return true;
-  if (!now || tensor_check(now) || tensor_check(then)) return false;
-  const int equal = PyObject_RichCompareBool(now, then, Py_EQ);
-  if (equal < 0) PyErr_Clear(); // for example, of arrays with several elements
-  return equal > 0;
-}
-
-} // namespace
-
 Modes Modes::current() {
   return {c10::GradMode::is_enabled(),
           c10::InferenceMode::is_enabled(),
           at::autocast::is_autocast_enabled(device_type),
+          at::autocast::is_autocast_cache_enabled(),
           at::globalContext().deterministicAlgorithms(),
           at::autocast::get_autocast_dtype(device_type),
           c10::impl::VirtualGuardImpl(device_type).getDevice().index()};
 }
 
-StepGraph::StepGraph(nb::object replay, std::vector<at::Tensor> arguments, std::vector<at::Tensor> leaves,
-                     nb::list before, nb::list after, nb::list entries, nb::list lists, std::vector<at::Tensor> results)
-    : replay_(std::move(replay)), arguments_(std::move(arguments)), modes_(Modes::current()),
-      entries_(std::move(entries)), lists_(std::move(lists)), results_(std::move(results)) {
-  TORCH_CHECK_VALUE(leaves.size() == nb::len(before) && leaves.size() == nb::len(after), leaves.size(), " leaves with ",
-                    nb::len(before), " gradients before and ", nb::len(after), " after");
-  const auto gradient = [](nb::handle given) { return given.is_none() ? at::Tensor() : nb::cast<at::Tensor>(given); };
-  for (size_t i = 0; i < leaves.size(); i++) {
-    const void *address = leaves[i].const_data_ptr();
-    leaves_.push_back({std::move(leaves[i]), address, gradient(before[i]), gradient(after[i])});
-    if (!leaves_.back().before.is_same(leaves_.back().after)) changing_.push_back(leaves_.back());
-  }
+StepGraph::StepGraph(StepCapture &capture, StepArguments &arguments, Watch &watch, std::vector<StepLeaf> leaves,
+                     std::vector<at::Tensor> results, std::vector<at::Tensor> written)
+    : capture_(capture), arguments_(arguments), watch_(watch), modes_(Modes::current()), leaves_(std::move(leaves)),
+      results_(std::move(results)), written_(std::move(written)), held_(capture.observation().storages()) {}
+
+std::string StepGraph::difference(const std::vector<at::Tensor> &arguments) const {
+  if (!(Modes::current() == modes_)) return "a mode of PyTorch (gradients, autocast, the current device)";
+  if (!arguments_.match(arguments)) return "the memory of the arguments";
+  if (const std::string *name = watch_.difference()) return *name;
+  for (const StepLeaf &leaf : leaves_)
+    if (!leaf.fits()) return "which gradients are there, or where they are";
+  return "";
 }
 
-bool StepGraph::numbers_unchanged() const {
-  for (const nb::handle entry : entries_) {
-    const nb::tuple one = nb::borrow<nb::tuple>(entry);
-    PyObject *now = PyDict_GetItemWithError(nb::handle(one[0]).ptr(), nb::handle(one[1]).ptr());
-    if (!same_value(now, nb::handle(one[2]).ptr())) return false;
+// Gives what a caller has kept of the gradient of the last step memory of its own, and the graph another tensor over its
+// memory. A plain step makes a new gradient, and leaves the old one alone.
+void StepGraph::release(StepLeaf &leaf) {
+  const bool current = leaf.tensor.grad().is_same(leaf.after);
+  const auto *storage = leaf.after.storage().unsafeGetStorageImpl();
+  const bool held = std::ranges::any_of(held_, [&](const c10::Storage &one) { return one.unsafeGetStorageImpl() == storage; });
+  if (!is_kept(leaf.after, 1 + current + leaf.before.is_same(leaf.after), 1 + held)) return;
+  c10::StorageImpl &kept = *leaf.after.storage().unsafeGetStorageImpl();
+  c10::Allocator *allocator = kept.allocator();
+  const size_t bytes = kept.nbytes();
+  c10::DataPtr fresh = allocator->allocate(bytes);
+  allocator->copy_data(fresh.get(), kept.data(), bytes);
+  c10::DataPtr own = kept.set_data_ptr(std::move(fresh));
+  c10::Storage storage_of_graph(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                                      std::move(own), allocator, /*resizable=*/true));
+  for (c10::Storage &one : held_)
+    if (one.unsafeGetStorageImpl() == storage) one = storage_of_graph;
+  at::Tensor made = leaf.after.detach();
+  made.unsafeGetTensorImpl()->set_allow_tensor_metadata_change(true);
+  made.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage_of_graph));
+  if (leaf.before.is_same(leaf.after)) {
+    if (leaf.reads && current) leaf.tensor.mutable_grad() = made;
+    leaf.before = made;
   }
-  for (const nb::handle entry : lists_) {
-    const nb::tuple one = nb::borrow<nb::tuple>(entry);
-    if (static_cast<int64_t>(nb::len(nb::handle(one[0]))) != nb::cast<int64_t>(one[1])) return false;
-  }
-  return true;
+  leaf.after = std::move(made);
 }
 
-bool StepGraph::matches(nb::tuple arguments) const {
-  if (arguments.size() != arguments_.size() || !(Modes::current() == modes_)) return false;
-  for (size_t i = 0; i < arguments_.size(); i++) {
-    const nb::handle given = arguments[i];
-    if (!tensor_check(given.ptr()) || !same_form(tensor_unpack(given.ptr()), arguments_[i])) return false;
-  }
-  for (const Leaf &leaf : leaves_)
-    if (leaf.tensor.const_data_ptr() != leaf.address || !leaf.tensor.grad().is_same(leaf.before)) return false;
-  return numbers_unchanged();
+std::vector<at::Tensor> StepGraph::launch(const std::vector<at::Tensor> &arguments) {
+  const c10::NoGradGuard no_gradients;
+  for (StepLeaf &leaf : leaves_)
+    if (leaf.renewed && leaf.after.defined()) release(leaf);
+  arguments_.load(arguments);
+  capture_.launch();
+  arguments_.store(arguments);
+  for (StepLeaf &leaf : leaves_)
+    if (!leaf.tensor.grad().is_same(leaf.after)) leaf.tensor.mutable_grad() = leaf.after;
+  for (const at::Tensor &tensor : written_)
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  return results(arguments);
 }
 
-nb::object StepGraph::relaunch(nb::tuple arguments, int64_t stream) {
-  if (is_capturing(components.device.current_device()) || current_stream_id() != stream || !matches(arguments))
+std::vector<at::Tensor> StepGraph::results(const std::vector<at::Tensor> &arguments) const {
+  const c10::NoGradGuard no_gradients;
+  const Observation &observation = capture_.observation();
+  std::vector<at::Tensor> found;
+  found.reserve(results_.size());
+  std::vector<std::pair<const c10::StorageImpl *, c10::Storage>> copied;
+  for (const at::Tensor &result : results_) {
+    if (std::optional<at::Tensor> of_caller = arguments_.of_caller(result, arguments)) {
+      found.push_back(std::move(*of_caller));
+      continue;
+    }
+    if (!observation.has_made(result)) {
+      found.push_back(result.detach());
+      continue;
+    }
+    const c10::StorageImpl *storage = result.storage().unsafeGetStorageImpl();
+    const bool shared = std::ranges::count_if(results_, [&](const at::Tensor &one) {
+                          return one.has_storage() && one.storage().unsafeGetStorageImpl() == storage;
+                        }) > 1;
+    if (!shared) {
+      found.push_back(result.clone());
+      continue;
+    }
+    auto at = std::ranges::find(copied, storage, &decltype(copied)::value_type::first);
+    if (at == copied.end()) { // results that share memory share a copy of it
+      c10::Allocator *allocator = result.storage().allocator();
+      c10::DataPtr fresh = allocator->allocate(result.storage().nbytes());
+      allocator->copy_data(fresh.get(), result.storage().data(), result.storage().nbytes());
+      copied.emplace_back(storage, c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                                         result.storage().nbytes(), std::move(fresh),
+                                                                         allocator, /*resizable=*/true));
+      at = copied.end() - 1;
+    }
+    at::Tensor made = result.detach();
+    made.unsafeGetTensorImpl()->set_allow_tensor_metadata_change(true);
+    made.unsafeGetTensorImpl()->set_storage_keep_dtype(at->second);
+    found.push_back(std::move(made));
+  }
+  return found;
+}
+
+nb::object StepGraph::relaunch(nb::tuple given, int64_t stream) {
+  if (given.size() != arguments_.size() || current_stream_id() != stream ||
+      is_capturing(components.device.current_device()))
     return nb::none();
-  return launch(std::move(arguments));
-}
-
-bool StepGraph::fits() const {
-  for (const Leaf &leaf : leaves_) {
-    if (leaf.tensor.const_data_ptr() != leaf.address) return false;
-    const at::Tensor &gradient = leaf.tensor.grad();
-    if (gradient.is_same(leaf.before)) continue;
-    if (!gradient.defined() || !leaf.before.defined()) return false;
-    if (gradient.sizes() != leaf.before.sizes() || gradient.scalar_type() != leaf.before.scalar_type()) return false;
+  std::vector<at::Tensor> arguments;
+  arguments.reserve(given.size());
+  for (const nb::handle one : given) {
+    if (!tensor_check(one.ptr())) return nb::none();
+    arguments.push_back(tensor_unpack(one.ptr()));
   }
-  return numbers_unchanged();
-}
-
-void StepGraph::prepare() {
-  const c10::NoGradGuard no_gradients;
-  for (Leaf &leaf : leaves_) {
-    const at::Tensor gradient = leaf.tensor.grad();
-    if (gradient.is_same(leaf.before) || !gradient.defined() || !leaf.before.defined()) continue;
-    leaf.before.copy_(gradient);
-    leaf.tensor.mutable_grad() = leaf.before;
-  }
-}
-
-nb::list StepGraph::launch(nb::tuple arguments) {
-  const c10::NoGradGuard no_gradients;
-  for (size_t i = 0; i < arguments_.size(); i++)
-    arguments_[i].copy_(tensor_unpack(nb::handle(arguments[i]).ptr()), /*non_blocking=*/true);
-  replay_();
-  for (Leaf &leaf : changing_) leaf.tensor.mutable_grad() = leaf.after;
-  nb::list copies;
-  for (const at::Tensor &result : results_) copies.append(result.clone());
-  return copies;
+  if (!difference(arguments).empty()) return nb::none();
+  nb::list made;
+  for (const at::Tensor &result : launch(arguments)) made.append(result);
+  return made;
 }
 
 int64_t current_stream_id() {

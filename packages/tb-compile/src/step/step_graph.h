@@ -5,13 +5,19 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <string>
 #include <vector>
+
+#include "step/step_arguments.h"
+#include "step/step_capture.h"
+#include "step/step_gradients.h"
+#include "step/watch.h"
 
 namespace tb::compile {
 
 // The modes of PyTorch that change what a function's operators do.
 struct Modes {
-  bool grad, inference, autocast, deterministic;
+  bool grad, inference, autocast, autocast_cache, deterministic;
   c10::ScalarType autocast_type;
   c10::DeviceIndex device; // the current one
   static Modes current();
@@ -20,41 +26,33 @@ struct Modes {
 
 class StepGraph {
 public:
-  // replay: launches the graph on the current stream. arguments: those of the captured call, all tensors. leaves:
-  //   tensors whose gradients before and after the step are `before` and `after`, each None or a tensor. entries:
-  //   (dict, key, value) of numbers that the graph contains. lists: (list, length). results: tensors that the graph
-  //   writes.
-  StepGraph(nanobind::object replay, std::vector<at::Tensor> arguments, std::vector<at::Tensor> leaves,
-            nanobind::list before, nanobind::list after, nanobind::list entries, nanobind::list lists,
-            std::vector<at::Tensor> results);
+  // Made directly after the captured call. capture, arguments, watch: borrowed. results: as the function returned them,
+  // without autograd. written: tensors that existed before and that the graph writes to.
+  StepGraph(StepCapture &capture, StepArguments &arguments, Watch &watch, std::vector<StepLeaf> leaves,
+            std::vector<at::Tensor> results, std::vector<at::Tensor> written);
 
-  // launch(), if nothing has changed since the capture and nothing except the arguments must be copied, and if the
-  // current stream has the number `stream` and does not capture. Otherwise None, and nothing is launched.
+  // The name of what differs from the captured call, if a launch cannot replace a call with these arguments; "" if it can.
+  std::string difference(const std::vector<at::Tensor> &arguments) const;
+  // Copies the arguments to where the graph reads them, launches it, and returns its results. Those that the graph has
+  // made are copies; the others are views of the caller's arguments and of what existed before. Sets the gradients to
+  // those after the step.
+  std::vector<at::Tensor> launch(const std::vector<at::Tensor> &arguments);
+  // launch() for positional arguments that are all tensors, if there is no difference and the current stream has the
+  // number `stream` and does not capture. Otherwise None, and nothing is launched.
   nanobind::object relaunch(nanobind::tuple arguments, int64_t stream);
-  // Whether launch() may follow prepare(), for arguments of the right form. A gradient may be another tensor of the
-  // same shape and type than at the capture.
-  bool fits() const;
-  // Copies such gradients to where the graph reads them.
-  void prepare();
-  // Copies the arguments to where the graph reads them, launches it, and returns copies of its results, which the next
-  // launch overwrites. Sets the gradients to those after the step.
-  nanobind::list launch(nanobind::tuple arguments);
+  // The results of the captured call itself, whose work has been launched already.
+  std::vector<at::Tensor> results(const std::vector<at::Tensor> &arguments) const;
 
 private:
-  struct Leaf {
-    at::Tensor tensor;
-    const void *address;
-    at::Tensor before, after; // gradients
-  };
-  bool matches(nanobind::tuple arguments) const; // the condition of relaunch()
-  bool numbers_unchanged() const;
+  void release(StepLeaf &leaf);
 
-  const nanobind::object replay_;
-  std::vector<at::Tensor> arguments_;
+  StepCapture &capture_;
+  StepArguments &arguments_;
+  Watch &watch_;
   const Modes modes_;
-  std::vector<Leaf> leaves_, changing_;
-  const nanobind::list entries_, lists_;
-  const std::vector<at::Tensor> results_;
+  std::vector<StepLeaf> leaves_;
+  const std::vector<at::Tensor> results_, written_;
+  std::vector<c10::Storage> held_; // all memory that the graph uses and did not make
 };
 
 // The number of this thread's current stream; 0 for the device's default stream.

@@ -1,89 +1,84 @@
-"""One captured step: its graph, and the results of a launch in the structure of the function's."""
+"""One captured step: its graph, what it depends on, and the results of a launch in the structure of the function's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.utils._pytree import TreeSpec, tree_unflatten
 
-from . import _core
-from ._core import StepGraph
+from ._core import StepArguments, StepCapture, StepGradients, StepGraph, Watch
+from .host_state import HostState
 
-Entry = tuple[dict[str, Any], str, Any]
 NOT_LAUNCHED = object()
-
-
-def hyperparameters(optimizers: Iterable[torch.optim.Optimizer]) -> list[Entry]:
-    """All groups' hyperparameters with their values. A graph contains numbers but reads tensors at each launch."""
-    return [
-        (group, name, value)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for name, value in group.items()
-        if name != "params"
-    ]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A tensor that gets a gradient in a captured step, and its gradient before and after the step."""
-
-    tensor: torch.Tensor
-    before: torch.Tensor | None
-    after: torch.Tensor | None
+# A tensor of the host up to this size is compared before each launch.
+_MOST_BYTES = 1 << 16
 
 
 class Captured:
-    """A graph of a step, with the tensors that it reads and writes. Made directly after the capture."""
+    """A graph of a step. Made directly after the captured call, whose work has run.
+
+    arguments, gradients: those of the call. state: what the function reaches on the host, after it. results: leaves of
+    what the function returned, without autograd, in its structure.
+    """
 
     def __init__(
         self,
-        graph: Any,
-        arguments: list[torch.Tensor],
-        parameters: list[Parameter],
-        optimizers: list[torch.optim.Optimizer],
+        capture: StepCapture,
+        arguments: StepArguments,
+        gradients: StepGradients,
+        state: HostState,
         results: list[Any],
         structure: TreeSpec,
     ) -> None:
         self.structure = structure
         self.replays = 0
+        self.bound: set[int] = set()  # positions of arguments that are read where the caller has them
         self._results = results
-        _core._connect()
-        self._graph = StepGraph(
-            graph.replay,
-            arguments,
-            [one.tensor for one in parameters],
-            [one.before for one in parameters],
-            [one.after for one in parameters],
-            hyperparameters(optimizers),
-            [(optimizer.param_groups, len(optimizer.param_groups)) for optimizer in optimizers],
-            [leaf for leaf in results if isinstance(leaf, torch.Tensor)],
-        )
+        watch = Watch()
+        self._kept = state.watch(watch)
+        observation = capture.observation
+        for name, tensor in state.tensors.items():
+            if tensor.device.type == "tb" and observation.has_used(tensor):
+                watch.add_tensor(tensor, name)
+                hooks = tensor._backward_hooks  # type: ignore[attr-defined]
+                if isinstance(hooks, dict):
+                    self._kept.append(hooks)
+                    watch.add_items(hooks, f"the hooks of {name}")
+        for tensor in observation.host_tensors():
+            if tensor.nbytes <= _MOST_BYTES:
+                watch.add_values(tensor, state.name_of(tensor) or "a tensor of the host that the step reads")
+        tensors = [leaf for leaf in results if isinstance(leaf, torch.Tensor)]
+        written = observation.written_tensors()
+        self.written = {state.name_of(one) or f"a tensor of shape {tuple(one.shape)}, number {i}": one for i, one in enumerate(written)}
+        self.leaves = gradients.tensors()
+        self._graph = StepGraph(capture, arguments, watch, gradients, tensors, written)
 
-    def fits(self) -> bool:
-        """Whether prepare() and launch() may replace a call whose arguments have the right form."""
-        return self._graph.fits()
-
-    def prepare(self) -> None:
-        """Copies gradients that are other tensors than at the capture to where the graph reads them."""
-        self._graph.prepare()
+    def difference(self, tensors: Sequence[torch.Tensor]) -> str:
+        """What differs from the captured call, if launch() cannot replace one with these arguments; "" if it can."""
+        return self._graph.difference(list(tensors))
 
     def launch(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """Runs a step with these arguments on the current stream. Returns copies of the graph's results."""
-        return self._with_structure(self._graph.launch(tuple(tensors)))
+        """Runs a step with these arguments on the current stream, and returns its results."""
+        self.replays += 1
+        return self._with_structure(self._graph.launch(list(tensors)))
 
     def relaunch(self, arguments: tuple[Any, ...], stream: int | None) -> Any:
-        """launch(), if nothing must be prepared and `stream` is the current stream's number; else NOT_LAUNCHED."""
-        copies = None if stream is None else self._graph.relaunch(arguments, stream)
-        return NOT_LAUNCHED if copies is None else self._with_structure(copies)
-
-    def _with_structure(self, copies: list[torch.Tensor]) -> Any:
+        """launch(), if there is no difference and `stream` is the current stream's number; else NOT_LAUNCHED."""
+        results = None if stream is None else self._graph.relaunch(arguments, stream)
+        if results is None:
+            return NOT_LAUNCHED
         self.replays += 1
-        if len(copies) == 1 and self.structure.is_leaf():
-            return copies[0]
-        following = iter(copies)
+        return self._with_structure(results)
+
+    def results(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """The results of the captured call, for its arguments."""
+        return self._with_structure(self._graph.results(list(tensors)))
+
+    def _with_structure(self, tensors: list[torch.Tensor]) -> Any:
+        if len(tensors) == 1 and self.structure.is_leaf():
+            return tensors[0]
+        following = iter(tensors)
         results = [next(following) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._results]
         return tree_unflatten(results, self.structure)

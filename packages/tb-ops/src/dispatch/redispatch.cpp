@@ -249,11 +249,14 @@ void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack,
   {
     std::optional<OnStreams> streams;
     if (target.type != c10::kCPU) {
-      for (const c10::DeviceIndex device : aliased.devices())
-        TORCH_CHECK_NOT_IMPLEMENTED(!any_capture() || !in_capture(current_stream(device)), name_of(op),
-                                    " by PyTorch's ", c10::DeviceTypeName(target.type),
-                                    " kernel takes memory that a graph would not keep. Start the program with "
-                                    "TB_CUDA_OPERATORS=own to capture it, or run it outside of torch.tb.graph");
+      for (const c10::DeviceIndex device : aliased.devices()) {
+        if (!any_capture() || !in_capture(current_stream(device))) continue;
+        const std::string what = c10::str(name_of(op), " by PyTorch's ", c10::DeviceTypeName(target.type),
+                                          " kernel takes memory that a graph would not keep");
+        TORCH_CHECK_NOT_IMPLEMENTED(!captures_after_interruption(current_stream(device), what), what,
+                                    ". Start the program with TB_CUDA_OPERATORS=own to capture it, or run it outside of "
+                                    "torch.tb.graph");
+      }
       streams.emplace(target.type, aliased.devices(), &native_stream);
     }
     std::optional<ResultMemory> results;

@@ -23,6 +23,7 @@ struct CapturedGenerator {
   at::Generator generator;
   uint64_t seed, start;                                                      // when the capture began
   uint64_t used = 0;                                                         // counters
+  uint64_t advance = 0; // counters by which a launch moves the generator on; fewer than `used` after a set_state
   std::shared_ptr<PhiloxState> extragraph = std::make_shared<PhiloxState>(); // of the launch that runs now
 };
 
@@ -50,7 +51,10 @@ void end(void *handle) {
   }
   for (CapturedGenerator &captured : part->generators) {
     const std::lock_guard<std::mutex> generator(captured.generator.mutex());
-    if (captured.generator.current_seed() == captured.seed) captured.generator.set_offset(captured.start);
+    if (captured.generator.current_seed() != captured.seed) continue;
+    const uint64_t offset = captured.generator.get_offset();
+    captured.advance = offset >= captured.start ? offset - captured.start : captured.used;
+    captured.generator.set_offset(captured.start);
   }
 }
 
@@ -77,7 +81,7 @@ tb_status note_start(CapturedGenerator &captured, tb_stream *stream) {
   const std::lock_guard<std::mutex> guard(captured.generator.mutex());
   const uint64_t seed = captured.generator.current_seed(), offset = captured.generator.get_offset();
   new (storage) NoteStart{captured.extragraph, seed, offset};
-  captured.generator.set_offset(offset + captured.used);
+  captured.generator.set_offset(offset + captured.advance);
   return runtime.driver->closure_commit(runtime.self, stream, storage, &NoteStart::kind);
 }
 
@@ -118,11 +122,27 @@ CapturedGenerator &captured_generator(CapturePart &part, const at::Generator &ge
   return part.generators.back();
 }
 
+// Throws if the driver cannot have random numbers in a graph; ends a capture that can be interrupted. The caller holds the
+// generator's mutex, which an interruption takes itself.
+bool leave_capture(tb_stream *stream, at::Generator &generator) {
+  if (runtime.closures) return false;
+  const char *what = "random numbers cannot be part of a graph on this driver: it runs no closures, and one notes where "
+                     "each launch begins in the sequence";
+  generator.mutex().unlock();
+  bool captures = true;
+  try {
+    captures = captures_after_interruption(stream, what);
+  } catch (...) {
+    generator.mutex().lock();
+    throw;
+  }
+  generator.mutex().lock();
+  TORCH_CHECK_NOT_IMPLEMENTED(!captures, what, ". Draw them before the capture");
+  return true;
+}
+
 // The caller holds the generator's mutex.
 PhiloxState reserve_captured(CapturePart &part, at::Generator &generator, uint64_t counters) {
-  TORCH_CHECK_NOT_IMPLEMENTED(runtime.closures, "random numbers cannot be part of a graph on this driver: it runs no "
-                                                "closures, and one notes where each launch begins in the sequence. "
-                                                "Draw them before the capture");
   const std::lock_guard guard(lock);
   CapturedGenerator &captured = captured_generator(part, generator);
   const uint64_t offset = generator.get_offset();
@@ -146,7 +166,9 @@ void refuse_others(const at::Generator &generator) {
 // The caller holds the generator's mutex.
 PhiloxState reserve_locked(at::Generator &generator, c10::DeviceIndex device, uint64_t counters) {
   if (any_capture()) [[unlikely]] {
-    if (CapturePart *part = part_of(current_stream(device))) return reserve_captured(*part, generator, counters);
+    tb_stream *stream = current_stream(device);
+    CapturePart *part = part_of(stream);
+    if (part && !leave_capture(stream, generator)) return reserve_captured(*part, generator, counters);
     refuse_others(generator);
   }
   PhiloxState philox{generator.current_seed(), generator.get_offset(), nullptr};
@@ -172,6 +194,30 @@ struct WriteState {
   static void destroy(void *storage) { static_cast<WriteState *>(storage)->~WriteState(); }
   static constexpr tb_closure kind{sizeof(tb_closure), TB_CLOSURE_ON_WAITER, "tb::reserve_random", &run, &destroy};
 };
+
+// The operator tb::set_random_state, which torch-backend calls before a generator gets another state. A capture can
+// contain a state of the same sequence from where the capture began on, as checkpoints set it; it is interrupted for
+// others. The caller holds the generator's mutex, which an interruption takes itself.
+void before_set_state(std::optional<at::Generator> given, int64_t seed, int64_t offset) {
+  at::Generator generator = given.value();
+  if (!any_capture()) return;
+  tb_stream *stream = current_stream(generator.device().index());
+  CapturePart *part = part_of(stream);
+  if (!part) return;
+  {
+    const std::lock_guard guard(lock);
+    const CapturedGenerator &captured = captured_generator(*part, generator);
+    if (static_cast<uint64_t>(seed) == captured.seed && static_cast<uint64_t>(offset) >= captured.start) return;
+  }
+  generator.mutex().unlock();
+  try {
+    captures_after_interruption(stream, "a generator is seeded, or set to another state, inside the capture");
+  } catch (...) {
+    generator.mutex().lock();
+    throw;
+  }
+  generator.mutex().lock();
+}
 
 // The operator tb::reserve_random, for torch-backend's philox_state(). Returns the seed, the offset in words, and in a
 // capture a tensor of the graph with both at each launch; the offset is then relative to it. The caller holds the
@@ -205,6 +251,7 @@ void connect_captures() {
   check(runtime.stream.add_capture_part(&own_part), "add_capture_part", -1);
   static torch::Library library(torch::Library::FRAGMENT, "tb", std::nullopt, __FILE__, __LINE__);
   library.def("reserve_random(Generator? generator, int counters) -> (Tensor, int, int)", &reserve_random);
+  library.def("set_random_state(Generator? generator, int seed, int offset) -> ()", &before_set_state);
 }
 
 } // namespace tb::ops

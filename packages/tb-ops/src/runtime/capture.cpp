@@ -10,4 +10,10 @@ bool in_capture(tb_stream *stream) {
   return capture != nullptr;
 }
 
+bool captures_after_interruption(tb_stream *stream, const std::string &reason) {
+  int32_t captures = 0;
+  check(runtime.stream.capture_interrupt(stream, reason.c_str(), &captures), "capture_interrupt", -1, Failed::work);
+  return captures != 0;
+}
+
 } // namespace tb::ops

@@ -1,4 +1,4 @@
-// Waits, and the reports and refusals of waits.
+// Waits, their reports, and what becomes of captures.
 #include "runtime/synchronize.h"
 
 #include <c10/util/Exception.h>
@@ -21,7 +21,8 @@ std::string place() {
   return where.empty() ? "" : " at " + where;
 }
 
-[[noreturn]] void refuse(const char *operation, SyncReason why) {
+// In a capture nothing has run that could be waited for: the capture ends, or the wait is refused.
+[[gnu::noinline]] void leave_capture(tb_stream *stream, const char *operation, SyncReason why) {
   const char *reason = why == SyncReason::data_dependent ? "it needs what the device computes on the host"
                        : why == SyncReason::first_shape
                            ? "it meets these shapes for the first time"
@@ -29,9 +30,9 @@ std::string place() {
                              "that overlaps itself";
   const char *remedy = why == SyncReason::data_dependent ? "Take it out of the capture: read results after replay()"
                                                          : "Run the same step a few times before the capture (warm-up)";
-  C10_THROW_ERROR(Error,
-                  c10::str(operation, place(),
-                           " would wait for the device inside a capture, where nothing runs: ", reason, ". ", remedy));
+  const std::string what = c10::str(operation, place(), " would wait for the device inside a capture, where nothing runs: ",
+                                    reason);
+  if (captures_after_interruption(stream, what)) C10_THROW_ERROR(Error, c10::str(what, ". ", remedy));
 }
 
 [[gnu::noinline]] void report(const char *operation, SyncReason why) {
@@ -47,7 +48,7 @@ std::string place() {
 
 void synchronize(c10::DeviceIndex device, const char *operation, SyncReason why) {
   if (in_capture(current_stream(device))) [[unlikely]]
-    refuse(operation, why);
+    leave_capture(current_stream(device), operation, why);
   if (mode.load(std::memory_order_relaxed) != SyncDebugMode::none && why != SyncReason::first_dtype) [[unlikely]]
     report(operation, why);
   check(runtime.driver->stream_synchronize(runtime.self, current_stream(device)), "stream_synchronize", device,
@@ -59,10 +60,12 @@ void set_sync_debug_mode(SyncDebugMode wanted) { mode = wanted; }
 SyncDebugMode sync_debug_mode() { return mode; }
 
 void refuse_captured_copy(c10::DeviceIndex device) {
-  TORCH_CHECK(
-      !in_capture(current_stream(device)), "aten::copy_", place(),
-      " copies from host memory that is not pinned, inside a capture: every launch would see the values of now. "
-      "Copy before replay(), or from a pinned tensor with non_blocking=True, whose values each launch reads");
+  tb_stream *stream = current_stream(device);
+  if (!in_capture(stream)) return;
+  const std::string what = c10::str("aten::copy_", place(), " copies from host memory that is not pinned, inside a "
+                                    "capture: every launch would see the values of now");
+  TORCH_CHECK(!captures_after_interruption(stream, what), what, ". Copy before replay(), or from a pinned tensor with "
+              "non_blocking=True, whose values each launch reads");
 }
 
 } // namespace tb::ops

@@ -1,5 +1,5 @@
 // Operators that wait for the device. They are not counted; torch.tb.set_sync_debug_mode reports them. In a capture, where
-// the wait would never end, they raise.
+// the wait would never end, they raise, or end the capture if it can be interrupted.
 #pragma once
 #include <c10/core/Device.h>
 
@@ -15,7 +15,7 @@ enum class SyncReason {
 };
 
 // Waits for the current stream of a device and raises the failure of its queued work. `operation` is the operator that
-// waits. Throws c10::Error in a capture and, for every reason but first_dtype, in the mode `error`.
+// waits. Throws c10::Error in a capture that cannot be interrupted and, for every reason but first_dtype, in the mode `error`.
 void synchronize(c10::DeviceIndex device, const char *operation, SyncReason why = SyncReason::data_dependent);
 inline void synchronize(c10::DeviceIndex device, const std::string &operation,
                         SyncReason why = SyncReason::data_dependent) {
@@ -26,7 +26,7 @@ enum class SyncDebugMode { none, warn, error };
 void set_sync_debug_mode(SyncDebugMode mode);
 SyncDebugMode sync_debug_mode();
 
-// Throws in a capture: the graph would copy host memory that is not pinned once, now, and never again.
+// Throws in such a capture: the graph would copy host memory that is not pinned once, now, and never again.
 void refuse_captured_copy(c10::DeviceIndex device);
 
 } // namespace tb::ops

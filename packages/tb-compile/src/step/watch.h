@@ -1,0 +1,75 @@
+// What a captured step has read on the host: objects, numbers and addresses that must not have changed before a launch.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace tb::compile {
+
+// Borrows all Python objects, so that no reference cycle goes through it: its owner keeps them. Needs the GIL.
+class Watch {
+public:
+  // Some entries of a dictionary. whole: keys may not be added or removed; for the attributes of an object this is
+  // almost free, since most calls find the same values in the same order.
+  void add_dict(nanobind::dict dict, nanobind::list keys, nanobind::list values, std::vector<std::string> names,
+                bool whole);
+  // The items of a list, or the number of items of another container.
+  void add_items(nanobind::handle container, std::string name);
+  void add_attribute(nanobind::handle owner, nanobind::handle attribute, nanobind::handle value, std::string name);
+  // The address, form, requires_grad and hooks of a tensor of the device.
+  void add_tensor(const at::Tensor &tensor, std::string name);
+  // The values of a tensor of the host.
+  void add_values(const at::Tensor &tensor, std::string name);
+
+  // The name of something that is not what it was; NULL if there is nothing. Valid as long as this object.
+  const std::string *difference();
+
+private:
+  struct Entry {
+    PyObject *key, *value;
+    std::string name;
+  };
+  struct Dict {
+    PyObject *dict;
+    std::vector<Entry> entries;
+    bool whole;
+    std::vector<PyObject *> all; // the values in their order, if `whole`
+  };
+  struct Items {
+    PyObject *container;
+    Py_ssize_t size;
+    std::vector<PyObject *> items; // of a list
+    std::string name;
+  };
+  struct Attribute {
+    PyObject *owner, *attribute, *value;
+    std::string name;
+  };
+  struct Place {
+    at::Tensor tensor;
+    const void *data;
+    std::vector<int64_t> sizes, strides;
+    c10::ScalarType type;
+    bool requires_grad;
+    size_t hooks;
+    std::string name;
+  };
+  struct Values {
+    at::Tensor tensor;
+    std::string bytes;
+    std::string name;
+  };
+  static const std::string *difference(Dict &dict);
+  static const std::string *difference(const Items &items);
+
+  std::vector<Dict> dicts_;
+  std::vector<Items> items_;
+  std::vector<Attribute> attributes_;
+  std::vector<Place> places_;
+  std::vector<Values> values_;
+};
+
+} // namespace tb::compile
