@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -40,12 +39,12 @@ enum class Stage { capturing, dropped, captured };
 
 // What a capture that may be interrupted has besides.
 struct Interruptible {
-  WaitingMutex mutex; // held while the capture ends and its work is launched
+  WaitingMutex mutex; // guards `reason` and `events`, and is held while the capture ends and its work is launched
   void (*interrupted)(void *user) = nullptr;
   void *user = nullptr;
-  bool done = false;  // the capture has ended, and its work was launched
+  std::atomic<bool> done = false; // the capture ends, or has ended; nothing is added to `events` any more
   std::string reason; // "" if nothing interrupted it
-  std::map<tb_event *, tb_stream *> events; // recorded in the capture, each with the stream of its last record
+  std::vector<tb_event *> events; // recorded in the capture, in the order of their last records
 };
 
 } // namespace tb::stream

@@ -49,13 +49,13 @@ tb_status end_and_launch(tb_capture &capture) {
   if (tb_status status = open_driver(&driver); status != TB_OK) return status;
   const Work &work = *capture.work;
   const std::set<tb_stream *> joined = capture.joined;
-  const std::map<tb_event *, tb_stream *> events = own.events;
+  const std::vector<tb_event *> events = own.events;
   own.done = true;
   for (tb_stream *stream : joined)
     if (tb_status status = follow(driver, work.device, work.stream, stream); status != TB_OK) return status;
   if (tb_status status = capture_end(&capture); status != TB_OK) return status;
   if (tb_status status = capture_launch(&capture, work.stream); status != TB_OK) return status;
-  for (const auto &[event, stream] : events)
+  for (tb_event *event : events)
     if (tb_status status = driver.api->event_record(driver.self, event, work.stream); status != TB_OK) return status;
   for (tb_stream *stream : joined)
     if (tb_status status = follow(driver, work.device, stream, work.stream); status != TB_OK) return status;
@@ -82,8 +82,9 @@ tb_status interrupt_all(const std::vector<tb_capture *> &captures, const char *f
 }
 
 bool recorded_in(const tb_capture &capture, tb_event *event) {
+  if (capture.interruptible->done) return false; // also on the thread that holds the mutex
   std::lock_guard guard(capture.interruptible->mutex);
-  return capture.interruptible->events.contains(event);
+  return std::ranges::find(capture.interruptible->events, event) != capture.interruptible->events.end();
 }
 
 } // namespace
@@ -123,8 +124,7 @@ tb_status capture_complete(tb_capture *capture, uint64_t *open_events) {
                 "the capture cannot be interrupted: capture_allow_interruption comes first, or use capture_end");
   Interruptible &own = *capture->interruptible;
   std::lock_guard guard(own.mutex);
-  *open_events = static_cast<uint64_t>(
-      std::ranges::count_if(own.events, [](const auto &record) { return is_acquired(record.first); }));
+  *open_events = static_cast<uint64_t>(std::ranges::count_if(own.events, is_acquired));
   return own.done ? TB_OK : end_and_launch(*capture);
 }
 
@@ -171,12 +171,10 @@ void note_record(tb_event *event, tb_stream *stream) {
   tb_capture *found = nullptr;
   if (stream && interruptible_capture(stream, &found) != TB_OK) drop_error();
   for (tb_capture *capture : captures_with([](const tb_capture &) { return true; })) {
+    if (capture->interruptible->done) continue; // also on the thread that holds the mutex
     std::lock_guard guard(capture->interruptible->mutex);
-    if (capture->interruptible->done) continue;
-    if (capture == found)
-      capture->interruptible->events[event] = stream;
-    else
-      capture->interruptible->events.erase(event);
+    std::erase(capture->interruptible->events, event);
+    if (capture == found) capture->interruptible->events.push_back(event);
   }
 }
 

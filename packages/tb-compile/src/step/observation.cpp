@@ -1,6 +1,7 @@
 // Takes notes in callbacks of PyTorch's record functions.
 #include "step/observation.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
@@ -101,6 +102,7 @@ void Observation::take(const c10::IValue &value, bool output, bool written) {
         take(element, output, written);
   } else if (value.isGenerator()) {
     const at::Generator generator = value.toGenerator();
+    if (generator == at::globalContext().defaultGenerator(generator.device())) return;
     if (std::ranges::find(generators_, generator) == generators_.end()) generators_.push_back(generator);
   }
 }
@@ -162,6 +164,14 @@ std::vector<at::Tensor> Observation::written_tensors() const {
 std::vector<at::Generator> Observation::generators() const {
   const std::lock_guard guard(mutex_);
   return generators_;
+}
+
+void Observation::release_tensors() {
+  const std::lock_guard guard(mutex_);
+  leaves_.clear();
+  host_tensors_.clear();
+  written_.clear();
+  generators_.clear();
 }
 
 bool Observation::has_used(const at::Tensor &tensor) const {

@@ -41,7 +41,10 @@ public:
   std::vector<at::Tensor> written_host_tensors() const;
   // Tensors on the device that existed before and were written to.
   std::vector<at::Tensor> written_tensors() const;
+  // Without the default ones of the devices.
   std::vector<at::Generator> generators() const;
+  // Forgets tensors and generators, which the program may want to be their only owner of. Storages stay.
+  void release_tensors();
   // Whether memory of the device that existed before was used, or written to.
   bool has_used(const at::Tensor &tensor) const;
   bool has_written(const at::Tensor &tensor) const;

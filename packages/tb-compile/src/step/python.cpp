@@ -48,6 +48,7 @@ void define_observation(nb::module_ &module) {
             return states;
           },
           "Generators that were passed to operators: the address of each, and whether it is one of tb.")
+      .def("release_tensors", &Observation::release_tensors, "Forgets tensors and generators, but no memory.")
       .def("has_used", &Observation::has_used, "tensor"_a, "Whether memory that existed before was used.")
       .def("has_written", &Observation::has_written, "tensor"_a, "Whether the tensor's memory was written to.")
       .def("has_made", &Observation::has_made, "tensor"_a, "Whether the tensor's memory was allocated in the capture.")
@@ -65,11 +66,13 @@ void define_watch(nb::module_ &module) {
            "Entries of a dictionary. whole: no key may come or go.")
       .def("add_items", &Watch::add_items, "container"_a, "name"_a,
            "The items of a list, or the number of items of another container.")
-      .def("add_attribute", &Watch::add_attribute, "owner"_a, "attribute"_a, "value"_a, "name"_a,
+      .def("add_attribute", &Watch::add_attribute, "owner"_a, "attribute"_a, "value"_a.none(), "name"_a,
            "What an attribute refers to.")
       .def("add_tensor", &Watch::add_tensor, "tensor"_a, "name"_a,
+           nb::sig("def add_tensor(self, tensor: torch.Tensor, name: str) -> None"),
            "Where a tensor of tb is, its form, whether it wants a gradient, and the number of its hooks.")
-      .def("add_values", &Watch::add_values, "tensor"_a, "name"_a, "The values of a tensor of the host.")
+      .def("add_values", &Watch::add_values, "tensor"_a, "name"_a,
+           nb::sig("def add_values(self, tensor: torch.Tensor, name: str) -> None"), "The values of a tensor of the host.")
       .def(
           "difference",
           [](Watch &self) {
@@ -111,7 +114,8 @@ void define_graph(nb::module_ &module) {
 
   nb::class_<StepGradients>(module, "StepGradients", "The gradients that a step finds and leaves.")
       .def(nb::init<>())
-      .def("take", &StepGradients::take, "leaves"_a, "Before the call: notes the gradients of these tensors.")
+      .def("take", &StepGradients::take, "leaves"_a, nb::sig("def take(self, leaves: list[torch.Tensor]) -> None"),
+           "Before the call: notes the gradients of these tensors, which the caller keeps.")
       .def("keep_in_place", &StepGradients::keep_in_place, "observation"_a,
            "At the end of the call: copies gradients that replaced others to where the next launch reads them. False: "
            "somebody has one of the others.")
@@ -121,7 +125,7 @@ void define_graph(nb::module_ &module) {
           "tensors",
           [](StepGradients &self) {
             std::vector<at::Tensor> tensors;
-            for (const StepLeaf &leaf : self.leaves()) tensors.push_back(leaf.tensor);
+            for (const StepLeaf &leaf : self.leaves()) tensors.push_back(leaf.tensor());
             return tensors;
           },
           "The tensors that have a gradient before or after the call.");
@@ -131,9 +135,8 @@ void define_graph(nb::module_ &module) {
       .def(
           "__init__",
           [](StepGraph *self, StepCapture &capture, StepArguments &arguments, Watch &watch, StepGradients &gradients,
-             std::vector<at::Tensor> results, std::vector<at::Tensor> written) {
-            new (self)
-                StepGraph(capture, arguments, watch, gradients.leaves(), std::move(results), std::move(written));
+             std::vector<at::Tensor> results, const std::vector<at::Tensor> &written) {
+            new (self) StepGraph(capture, arguments, watch, gradients.leaves(), std::move(results), written);
           },
           "capture"_a, "arguments"_a, "watch"_a, "gradients"_a, "results"_a, "written"_a, nb::keep_alive<1, 2>(),
           nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
@@ -154,6 +157,9 @@ void define_step(nb::module_ &module) {
   define_observation(module);
   define_watch(module);
   define_graph(module);
+  module.def("shared_memory", &StepArguments::pattern, "tensors"_a,
+             "How tensors share memory: for each, the number of the first one that it shares it with, and how many bytes it "
+             "lies behind that.");
   module.def("storage_address", [](const at::Tensor &tensor) {
     return tensor.has_storage() ? reinterpret_cast<int64_t>(tensor.storage().unsafeGetStorageImpl()) : 0;
   }, "tensor"_a, "The address of a tensor's StorageImpl; 0 without one.");

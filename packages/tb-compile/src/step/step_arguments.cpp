@@ -80,7 +80,8 @@ std::vector<StepArguments::Argument> StepArguments::group(const std::vector<at::
 }
 
 StepArguments::StepArguments(std::vector<at::Tensor> given, const std::vector<bool> &bound)
-    : given_(std::move(given)), arguments_(group(given_)), written_(given_.size()) {
+    : given_(std::move(given)), arguments_(group(given_)), pattern_(pattern(given_)),
+      written_(given_.size()) {
   const c10::NoGradGuard no_gradients;
   // Tensors of several types that share memory may lie at offsets that no view of new memory can have.
   const auto stays = [&](size_t i) { return bound[i] || arguments_[i].offset % int64_t(given_[i].itemsize()) != 0; };
@@ -141,17 +142,20 @@ bool StepArguments::match(const std::vector<at::Tensor> &given) const {
                                     arguments_[i].own.storage().unsafeGetStorageImpl()))
       return false;
   }
-  if (given.size() < 2) return true;
+  return given.size() < 2 || pattern(given) == pattern_;
+}
+
+std::vector<int64_t> StepArguments::pattern(const std::vector<at::Tensor> &given) {
   const std::vector<Argument> groups = group(given);
-  for (size_t i = 0; i < given.size(); i++)
-    for (size_t k = 0; k < i; k++) {
-      const bool shares = groups[i].group == groups[k].group;
-      if (shares != (arguments_[i].group == arguments_[k].group)) return false;
-      if (shares &&
-          groups[i].offset - groups[k].offset != arguments_[i].offset - arguments_[k].offset)
-        return false;
-    }
-  return true;
+  std::vector<int64_t> found;
+  found.reserve(2 * given.size());
+  for (size_t i = 0; i < given.size(); i++) {
+    size_t first = 0;
+    while (groups[first].group != groups[i].group) first++;
+    found.push_back(static_cast<int64_t>(first));
+    found.push_back(groups[i].offset - groups[first].offset);
+  }
+  return found;
 }
 
 void StepArguments::copy(const std::vector<at::Tensor> &given, bool back) const {

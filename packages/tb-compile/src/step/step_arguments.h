@@ -29,6 +29,9 @@ public:
   // If a tensor shows the memory that the graph has for an argument: the same view of the caller's tensor.
   std::optional<at::Tensor> of_caller(const at::Tensor &tensor, const std::vector<at::Tensor> &given) const;
 
+  // How tensors share memory: for each, the first one that it shares it with, and how many bytes it lies behind that.
+  static std::vector<int64_t> pattern(const std::vector<at::Tensor> &given);
+
   size_t size() const { return arguments_.size(); }
   const at::Tensor &own(size_t i) const { return arguments_[i].own; }
   bool is_bound(size_t i) const { return arguments_[i].bound; }
@@ -51,6 +54,7 @@ private:
 
   std::vector<at::Tensor> given_;
   std::vector<Argument> arguments_;
+  std::vector<int64_t> pattern_;
   std::vector<bool> written_;
   std::vector<Substituted> substituted_;
 };

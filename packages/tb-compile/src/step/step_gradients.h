@@ -1,5 +1,7 @@
 // The gradients that a step finds and leaves.
 #pragma once
+#include <nanobind/nanobind.h>
+
 #include <ATen/core/Tensor.h>
 
 #include <vector>
@@ -10,20 +12,22 @@ namespace tb::compile {
 
 // A tensor that gets a gradient, and what the captured call found and left there.
 struct StepLeaf {
-  at::Tensor tensor;
+  PyObject *object; // borrowed: some functions of PyTorch require that a tensor has no other owner in C++
   at::Tensor before, after; // gradients; undefined: None
   bool reads = false;       // the graph uses the memory of `before`
   // The graph writes a new gradient to the memory of `after`. What callers keep of the last one gets memory of its own
   // before a launch, since a plain step leaves old gradients alone.
   bool renewed = false;
 
+  const at::Tensor &tensor() const;
   bool fits() const;
 };
 
+// Needs the GIL.
 class StepGradients {
 public:
-  // Before the captured call: notes the gradients of these tensors.
-  void take(const std::vector<at::Tensor> &leaves);
+  // Before the captured call: notes the gradients of these tensors, which the caller keeps.
+  void take(nanobind::list leaves);
   // At the end of the captured call: copies each gradient that replaced one whose memory the graph reads to that memory,
   // where the next launch reads it. False: somebody else has such a gradient, so that no graph can be used.
   bool keep_in_place(const Observation &observation);

@@ -29,13 +29,21 @@ Modes Modes::current() {
 }
 
 StepGraph::StepGraph(StepCapture &capture, StepArguments &arguments, Watch &watch, std::vector<StepLeaf> leaves,
-                     std::vector<at::Tensor> results, std::vector<at::Tensor> written)
+                     std::vector<at::Tensor> results, const std::vector<at::Tensor> &written)
     : capture_(capture), arguments_(arguments), watch_(watch), modes_(Modes::current()), leaves_(std::move(leaves)),
-      results_(std::move(results)), written_(std::move(written)), held_(capture.observation().storages()) {}
+      results_(std::move(results)), held_(capture.observation().storages()) {
+  for (const at::Tensor &tensor : written)
+    if (!tensor.is_inference()) written_.push_back(tensor.unsafeGetTensorImpl()->version_counter());
+  for (const c10::Storage &storage : held_) used_.insert(storage.unsafeGetStorageImpl());
+}
 
 std::string StepGraph::difference(const std::vector<at::Tensor> &arguments) const {
   if (!(Modes::current() == modes_)) return "a mode of PyTorch (gradients, autocast, the current device)";
   if (!arguments_.match(arguments)) return "the memory of the arguments";
+  for (size_t i = 0; i < arguments.size(); i++)
+    if (!arguments_.is_bound(i) && arguments[i].has_storage() &&
+        used_.contains(arguments[i].storage().unsafeGetStorageImpl()))
+      return "the memory of the arguments";
   if (const std::string *name = watch_.difference()) return *name;
   for (const StepLeaf &leaf : leaves_)
     if (!leaf.fits()) return "which gradients are there, or where they are";
@@ -45,7 +53,7 @@ std::string StepGraph::difference(const std::vector<at::Tensor> &arguments) cons
 // Gives what a caller has kept of the gradient of the last step memory of its own, and the graph another tensor over its
 // memory. A plain step makes a new gradient, and leaves the old one alone.
 void StepGraph::release(StepLeaf &leaf) {
-  const bool current = leaf.tensor.grad().is_same(leaf.after);
+  const bool current = leaf.tensor().grad().is_same(leaf.after);
   const auto *storage = leaf.after.storage().unsafeGetStorageImpl();
   const bool held = std::ranges::any_of(held_, [&](const c10::Storage &one) { return one.unsafeGetStorageImpl() == storage; });
   if (!is_kept(leaf.after, 1 + current + leaf.before.is_same(leaf.after), 1 + held)) return;
@@ -59,11 +67,12 @@ void StepGraph::release(StepLeaf &leaf) {
                                                                       std::move(own), allocator, /*resizable=*/true));
   for (c10::Storage &one : held_)
     if (one.unsafeGetStorageImpl() == storage) one = storage_of_graph;
+  if (used_.erase(storage)) used_.insert(storage_of_graph.unsafeGetStorageImpl());
   at::Tensor made = leaf.after.detach();
   made.unsafeGetTensorImpl()->set_allow_tensor_metadata_change(true);
   made.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage_of_graph));
   if (leaf.before.is_same(leaf.after)) {
-    if (leaf.reads && current) leaf.tensor.mutable_grad() = made;
+    if (leaf.reads && current) leaf.tensor().mutable_grad() = made;
     leaf.before = made;
   }
   leaf.after = std::move(made);
@@ -77,9 +86,8 @@ std::vector<at::Tensor> StepGraph::launch(const std::vector<at::Tensor> &argumen
   capture_.launch();
   arguments_.store(arguments);
   for (StepLeaf &leaf : leaves_)
-    if (!leaf.tensor.grad().is_same(leaf.after)) leaf.tensor.mutable_grad() = leaf.after;
-  for (const at::Tensor &tensor : written_)
-    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    if (!leaf.tensor().grad().is_same(leaf.after)) leaf.tensor().mutable_grad() = leaf.after;
+  for (const c10::VariableVersion &version : written_) const_cast<c10::VariableVersion &>(version).bump();
   return results(arguments);
 }
 

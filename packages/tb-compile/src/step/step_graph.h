@@ -6,6 +6,7 @@
 #include <c10/core/Device.h>
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "step/step_arguments.h"
@@ -29,7 +30,7 @@ public:
   // Made directly after the captured call. capture, arguments, watch: borrowed. results: as the function returned them,
   // without autograd. written: tensors that existed before and that the graph writes to.
   StepGraph(StepCapture &capture, StepArguments &arguments, Watch &watch, std::vector<StepLeaf> leaves,
-            std::vector<at::Tensor> results, std::vector<at::Tensor> written);
+            std::vector<at::Tensor> results, const std::vector<at::Tensor> &written);
 
   // The name of what differs from the captured call, if a launch cannot replace a call with these arguments; "" if it can.
   std::string difference(const std::vector<at::Tensor> &arguments) const;
@@ -51,8 +52,10 @@ private:
   Watch &watch_;
   const Modes modes_;
   std::vector<StepLeaf> leaves_;
-  const std::vector<at::Tensor> results_, written_;
-  std::vector<c10::Storage> held_; // all memory that the graph uses and did not make
+  const std::vector<at::Tensor> results_;
+  std::vector<c10::VariableVersion> written_;         // the counts of writes to what the graph writes to
+  std::vector<c10::Storage> held_;                    // all memory that the graph uses and did not make
+  std::unordered_set<const c10::StorageImpl *> used_; // the same
 };
 
 // The number of this thread's current stream; 0 for the device's default stream.

@@ -1,9 +1,11 @@
 // Compares objects with what they were.
+#include "tb/tensor_caster.h"
+
 #include "step/watch.h"
 
-#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -28,14 +30,6 @@ bool same_value(PyObject *now, PyObject *then) {
   return equal > 0;
 }
 
-std::vector<PyObject *> values_of(PyObject *dict) {
-  std::vector<PyObject *> values;
-  values.reserve(static_cast<size_t>(PyDict_Size(dict)));
-  Py_ssize_t at = 0;
-  for (PyObject *key, *value; PyDict_Next(dict, &at, &key, &value);) values.push_back(value);
-  return values;
-}
-
 bool has_values(PyObject *dict, const std::vector<PyObject *> &values) {
   Py_ssize_t at = 0;
   size_t i = 0;
@@ -56,10 +50,20 @@ std::string bytes_of(const at::Tensor &tensor) {
 
 } // namespace
 
+void Watch::take_values(Dict &dict) {
+  dict.all.clear();
+  Py_ssize_t at = 0;
+  for (PyObject *key, *value; PyDict_Next(dict.dict, &at, &key, &value);) {
+    const auto kept = std::ranges::find(dict.entries, key, &Entry::key);
+    dict.all.push_back(kept == dict.entries.end() ? value : kept->value);
+  }
+}
+
 void Watch::add_dict(nb::dict dict, nb::list keys, nb::list values, std::vector<std::string> names, bool whole) {
-  Dict made{dict.ptr(), {}, whole, whole ? values_of(dict.ptr()) : std::vector<PyObject *>()};
+  Dict made{dict.ptr(), {}, whole, {}};
   for (size_t i = 0; i < names.size(); i++)
     made.entries.push_back({nb::handle(keys[i]).ptr(), nb::handle(values[i]).ptr(), std::move(names[i])});
+  if (whole) take_values(made);
   dicts_.push_back(std::move(made));
 }
 
@@ -74,13 +78,24 @@ void Watch::add_attribute(nb::handle owner, nb::handle attribute, nb::handle val
   attributes_.push_back({owner.ptr(), attribute.ptr(), value.ptr(), std::move(name)});
 }
 
-void Watch::add_tensor(const at::Tensor &tensor, std::string name) {
-  places_.push_back({tensor, tensor.const_data_ptr(), tensor.sizes().vec(), tensor.strides().vec(),
-                     tensor.scalar_type(), tensor.requires_grad(), hooks_of(tensor), std::move(name)});
+// Tensors are borrowed as Python's objects: some functions of PyTorch require that a tensor has no other owner.
+void Watch::add_tensor(nb::handle object, std::string name) {
+  const at::Tensor &tensor = tensor_unpack(object.ptr());
+  places_.push_back({object.ptr(), tensor.unsafeGetTensorImpl(), tensor.const_data_ptr(), tensor.sizes().vec(),
+                     tensor.strides().vec(), tensor.scalar_type(), tensor.requires_grad(), hooks_of(tensor),
+                     std::move(name)});
 }
 
-void Watch::add_values(const at::Tensor &tensor, std::string name) {
-  values_.push_back({tensor, bytes_of(tensor), std::move(name)});
+void Watch::add_values(nb::handle object, std::string name) {
+  values_.push_back({object.ptr(), bytes_of(tensor_unpack(object.ptr())), std::move(name)});
+}
+
+bool Watch::differs(const Place &place) {
+  const at::Tensor &tensor = tensor_unpack(place.object);
+  const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+  return impl != place.impl || impl->data() != place.data || impl->sizes() != place.sizes ||
+         impl->strides() != place.strides || c10::typeMetaToScalarType(impl->dtype()) != place.type ||
+         impl->requires_grad() != place.requires_grad || hooks_of(tensor) != place.hooks;
 }
 
 const std::string *Watch::difference(Dict &dict) {
@@ -92,7 +107,7 @@ const std::string *Watch::difference(Dict &dict) {
   }
   for (const Entry &entry : dict.entries)
     if (!same_value(PyDict_GetItemWithError(dict.dict, entry.key), entry.value)) return &entry.name;
-  if (dict.whole) dict.all = values_of(dict.dict);
+  if (dict.whole) take_values(dict);
   return nullptr;
 }
 
@@ -104,13 +119,8 @@ const std::string *Watch::difference(const Items &items) {
 }
 
 const std::string *Watch::difference() {
-  for (const Place &place : places_) {
-    const c10::TensorImpl *impl = place.tensor.unsafeGetTensorImpl();
-    if (impl->data() != place.data || impl->sizes() != place.sizes || impl->strides() != place.strides ||
-        c10::typeMetaToScalarType(impl->dtype()) != place.type || impl->requires_grad() != place.requires_grad ||
-        hooks_of(place.tensor) != place.hooks)
-      return &place.name;
-  }
+  for (const Place &place : places_)
+    if (differs(place)) return &place.name;
   for (Dict &dict : dicts_)
     if (const std::string *name = difference(dict)) return name;
   for (const Items &items : items_)
@@ -123,7 +133,7 @@ const std::string *Watch::difference() {
     if (!same) return &one.name;
   }
   for (const Values &one : values_)
-    if (bytes_of(one.tensor) != one.bytes) return &one.name;
+    if (bytes_of(tensor_unpack(one.object)) != one.bytes) return &one.name;
   return nullptr;
 }
 

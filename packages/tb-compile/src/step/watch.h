@@ -20,9 +20,9 @@ public:
   void add_items(nanobind::handle container, std::string name);
   void add_attribute(nanobind::handle owner, nanobind::handle attribute, nanobind::handle value, std::string name);
   // The address, form, requires_grad and hooks of a tensor of the device.
-  void add_tensor(const at::Tensor &tensor, std::string name);
+  void add_tensor(nanobind::handle tensor, std::string name);
   // The values of a tensor of the host.
-  void add_values(const at::Tensor &tensor, std::string name);
+  void add_values(nanobind::handle tensor, std::string name);
 
   // The name of something that is not what it was; NULL if there is nothing. Valid as long as this object.
   const std::string *difference();
@@ -36,7 +36,9 @@ private:
     PyObject *dict;
     std::vector<Entry> entries;
     bool whole;
-    std::vector<PyObject *> all; // the values in their order, if `whole`
+    // The values in their order, if `whole`; those of `entries` are the ones that are kept, so that no other object can
+    // have their address.
+    std::vector<PyObject *> all;
   };
   struct Items {
     PyObject *container;
@@ -49,7 +51,8 @@ private:
     std::string name;
   };
   struct Place {
-    at::Tensor tensor;
+    PyObject *object;
+    const c10::TensorImpl *impl; // compared only: torch.utils.swap_tensors gives the object another one
     const void *data;
     std::vector<int64_t> sizes, strides;
     c10::ScalarType type;
@@ -58,12 +61,14 @@ private:
     std::string name;
   };
   struct Values {
-    at::Tensor tensor;
+    PyObject *object;
     std::string bytes;
     std::string name;
   };
+  static void take_values(Dict &dict);
   static const std::string *difference(Dict &dict);
   static const std::string *difference(const Items &items);
+  static bool differs(const Place &place);
 
   std::vector<Dict> dicts_;
   std::vector<Items> items_;

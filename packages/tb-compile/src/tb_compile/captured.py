@@ -46,14 +46,16 @@ class Captured:
                 if isinstance(hooks, dict):
                     self._kept.append(hooks)
                     watch.add_items(hooks, f"the hooks of {name}")
-        for tensor in observation.host_tensors():
+        self._kept.append(host := observation.host_tensors())
+        for tensor in host:
             if tensor.nbytes <= _MOST_BYTES:
                 watch.add_values(tensor, state.name_of(tensor) or "a tensor of the host that the step reads")
         tensors = [leaf for leaf in results if isinstance(leaf, torch.Tensor)]
         written = observation.written_tensors()
-        self.written = {state.name_of(one) or f"a tensor of shape {tuple(one.shape)}, number {i}": one for i, one in enumerate(written)}
+        self.written = {name: tensor for name, tensor in state.tensors.items() if observation.has_written(tensor)}
         self.leaves = gradients.tensors()
         self._graph = StepGraph(capture, arguments, watch, gradients, tensors, written)
+        observation.release_tensors()
 
     def difference(self, tensors: Sequence[torch.Tensor]) -> str:
         """What differs from the captured call, if launch() cannot replace one with these arguments; "" if it can."""

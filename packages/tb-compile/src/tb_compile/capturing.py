@@ -46,17 +46,19 @@ class Attempt:
         before = self._walk()
         randomness = HostRandomness(before.generators)
         gradients = StepGradients()
-        gradients.take([*leaves, *_leaves(before)])
+        known = [*leaves, *_leaves(before)]
+        gradients.take(known)
         arguments = StepArguments(self._tensors, self._bound(before))
         versions = [_version(tensor) for tensor in self._tensors]
         capture = StepCapture(_find_place)
         written = [True] * len(self._tensors)
-        returned: Any = None
+        results: list[Any] = []
+        structure: TreeSpec | None = None
         kept = True
         try:
             arguments.substitute()
             with observed_optimizers(optimizers, capture.interrupt):
-                returned = self._call()
+                results, structure = _flattened(self._call())
             if not capture.is_interrupted:
                 kept = gradients.keep_in_place(capture.observation)
                 written = [
@@ -70,15 +72,14 @@ class Attempt:
                 arguments.restore()
                 arguments.set_written(written)
                 arguments.store(self._tensors)
-        results, structure = tree_flatten(returned)
-        results = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in results]
-        del returned
+        assert structure is not None
         complete = gradients.finish(capture.observation)
         after = self._walk()
         self.reason = (
             _interruption(capture)
             or _of_results(results)
             or next((text for _, text in before.changes(after)), "")
+            or _of_iterators(after)
             or _of_randomness(randomness, after)
             or self._of_generators(capture, after)
             or _of_events(capture)
@@ -141,6 +142,12 @@ class Attempt:
         return "a tensor that the step makes is in use after it, such as one that autograd saved for a backward pass"
 
 
+def _flattened(returned: Any) -> tuple[list[Any], TreeSpec]:
+    """The leaves without autograd: views of arguments still show the graph's memory."""
+    leaves, structure = tree_flatten(returned)
+    return [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], structure
+
+
 def _survivors(capture: StepCapture, state: HostState, results: list[Any]) -> set[int]:
     owners: dict[int, int] = {}
     for leaf in results:
@@ -199,6 +206,11 @@ def _of_results(results: list[Any]) -> str:
 def _of_randomness(before: HostRandomness, state: HostState) -> str:
     name = before.change(HostRandomness(state.generators))
     return f"the step draws random numbers on the host ({name}), which a launch does not repeat" if name else ""
+
+
+def _of_iterators(state: HostState) -> str:
+    name = next(iter(state.iterators), "")
+    return f"{name} is an iterator, which a launch does not move on" if name else ""
 
 
 def _of_events(capture: StepCapture) -> str:

@@ -271,6 +271,8 @@ class Walk:
             self.state.iterators[path] = value
         elif isinstance(value, torch.nn.Module):
             self._module(path, value)
+        elif type(value).__module__ == "tb_compile.step":
+            self._visit_function(value.function)
         else:
             self._object(path, value)
 

@@ -26,7 +26,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from ._core import Observation, _connect, current_stream_id
+from ._core import Observation, _connect, current_stream_id, shared_memory
 from .capturing import Attempt
 from .captured import NOT_LAUNCHED, Captured
 from .checking import check_launch
@@ -55,6 +55,7 @@ class _Form:
     failures: Counter[str] = field(default_factory=Counter)
     captured: list[Captured] = field(default_factory=list)
     executed: ExecutedCode = field(default_factory=ExecutedCode)
+    optimizers: weakref.WeakSet[torch.optim.Optimizer] = field(default_factory=weakref.WeakSet)
     leaves: list[torch.Tensor] = field(default_factory=list)  # that got gradients in the first calls
     before: list[weakref.ref[torch.Tensor]] = field(default_factory=list)  # the tensors of the call before
     moved: set[int] = field(default_factory=set)  # positions of tensors that were the same object for a while only
@@ -86,7 +87,6 @@ class Step(Generic[P, R]):
         self.replays = self.captures = 0
         self.refusal = ""
         self._forms: OrderedDict[Hashable, _Form] = OrderedDict()
-        self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._stream: Any = None
         self._last: Captured | None = None  # the last launch, if all arguments were positional tensors
         self._launched_on: Any = None
@@ -108,7 +108,6 @@ class Step(Generic[P, R]):
         with self._lock:
             self._last = None
             self._forms.clear()
-            self._optimizers.clear()
             self.replays = self.captures = 0
             self.refusal = ""
 
@@ -207,6 +206,9 @@ class Step(Generic[P, R]):
                 return None
             else:
                 key.append((leaf.device.index, leaf.dtype, leaf.shape, leaf.stride(), leaf.is_conj(), leaf.is_neg()))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        if len(tensors) > 1:
+            key += shared_memory(tensors)
         whole = tuple(key)
         try:
             form = self._forms.setdefault(whole, _Form())
@@ -265,14 +267,14 @@ class Step(Generic[P, R]):
         for tensor in tensors:
             tensor.record_stream(self._stream)
         for leaf in tree_flatten(result)[0]:
-            if isinstance(leaf, torch.Tensor) and leaf.device.type == "tb":
+            if isinstance(leaf, torch.Tensor) and leaf.device.type == "tb" and leaf.layout is torch.strided:
                 leaf.record_stream(current)
 
     def _warm(self, form: _Form, call: functools.partial[Any]) -> Any:
         tensors = [leaf for leaf in tree_flatten((call.args, call.keywords))[0] if isinstance(leaf, torch.Tensor)]
         result = None
         try:
-            with self._aside(), observed_optimizers(self._optimizers):
+            with self._aside(), observed_optimizers(form.optimizers):
                 if form.calls < self.warm_up:
                     result = _detached(call())
                 else:
@@ -290,11 +292,12 @@ class Step(Generic[P, R]):
         """Runs the call while it is captured."""
         while sum(len(one.captured) for one in self._forms.values()) >= self.most_graphs:
             next(one for one in self._forms.values() if one.captured).captured.pop(0)
-        objects |= {type(optimizer).__name__: optimizer for optimizer in self._optimizers}
+        for i, optimizer in enumerate(form.optimizers):
+            objects[f"{type(optimizer).__name__} {i}" if i else type(optimizer).__name__] = optimizer
         attempt = Attempt(call, tensors, form.repeated(tensors), form.executed, objects)
         try:
             with self._aside():
-                attempt.run(form.leaves, self._optimizers)
+                attempt.run(form.leaves, form.optimizers)
         finally:
             self._join(tensors, attempt.result)
         if attempt.captured is None:
