@@ -81,7 +81,7 @@ _calls(lambda x: x * 2, lambda i: (batch(i).to([torch.float32, torch.float64][i 
 _calls(lambda x: x.to("tb") * 2, lambda i: (batch(i).cpu(),), "tensor on cpu", name="an argument on the host")
 _calls(lambda x: x.sum().item(), lambda i: (batch(i),), "_local_scalar_dense", name="a number is returned")
 _calls(lambda x: x.cpu(), lambda i: (batch(i),), "copy_", name="a tensor on the host is returned")
-_calls(lambda x: x.to_sparse(), lambda i: (F.relu(batch(i)),), "nonzero", name="a sparse tensor is returned")
+_calls(lambda x: x.to_sparse(), lambda i: (F.relu(batch(i)),), "aten::_to_sparse", name="a sparse tensor is returned")
 _calls(lambda x: x.shape[0], lambda i: (batch(i),), name="a shape is returned")
 
 
@@ -134,7 +134,7 @@ def a_running_mean_is_an_argument(wrap: Wrap) -> Iterator[Seen]:
         yield look(result, mean=mean)
 
 
-@use()
+@use("the memory of the arguments")
 def state_is_an_argument_too(wrap: Wrap) -> Iterator[Seen]:
     """The argument is sometimes a buffer that the step also reads by its name."""
     buffer = torch.ones(4, device="tb")

@@ -347,13 +347,18 @@ def _autocast(where: str) -> Callable[[Wrap], Iterator[Seen]]:
         @wrap
         def train(x: torch.Tensor) -> torch.Tensor:
             optimizer.zero_grad()
-            with torch.autocast("tb", torch.bfloat16, enabled=where != "around"):
+            with torch.autocast("tb", torch.bfloat16, enabled=where in ("inside", "an evaluation before", "an evaluation with gradients before")):
                 loss: torch.Tensor = net(x).float().square().mean()
             loss.backward()
             optimizer.step()
             return loss
 
         for i in range(CALLS):
+            if where == "in one block with an evaluation":
+                with torch.autocast("tb", torch.bfloat16):
+                    net(batch(i)).sum().item()
+                    yield look(train(batch(i)), net)
+                continue
             if where == "an evaluation before":
                 with torch.autocast("tb", torch.bfloat16), torch.no_grad():
                     net(batch(i))
@@ -369,6 +374,7 @@ def _autocast(where: str) -> Callable[[Wrap], Iterator[Seen]]:
 
 for _where in ("around", "inside", "an evaluation before", "an evaluation with gradients before"):
     use("", name=f"autocast, {_where}")(_autocast(_where))
+use("autocast has cast", name="autocast, in one block with an evaluation")(_autocast("in one block with an evaluation"))
 
 
 @use()

@@ -116,6 +116,7 @@ void Observation::take(const at::Tensor &tensor, bool output, bool written) {
   Memory &memory = found->second;
   if (fresh) {
     memory.on_device = on_device;
+    memory.type = tensor.scalar_type();
     const bool made = on_device ? pool_ && components.allocator.capture_pool(storage->data()) == pool_ : output;
     if (made)
       memory.made.emplace(tensor.storage().getWeakStorageImpl());
@@ -198,6 +199,15 @@ std::vector<c10::Storage> Observation::storages() const {
   std::vector<c10::Storage> found;
   for (const auto &[storage, memory] : memory_)
     if (memory.on_device && !memory.made) found.push_back(memory.held);
+  return found;
+}
+
+std::vector<int64_t> Observation::used(const at::Tensor &like) const {
+  const std::lock_guard guard(mutex_);
+  std::vector<int64_t> found;
+  for (const auto &[storage, memory] : memory_)
+    if (memory.on_device && !memory.made && memory.type == like.scalar_type())
+      found.push_back(reinterpret_cast<int64_t>(storage));
   return found;
 }
 

@@ -52,6 +52,8 @@ public:
   bool has_made(const at::Tensor &tensor) const;
   // The storages of the device that existed before. They are held as long as this object exists.
   std::vector<c10::Storage> storages() const;
+  // The addresses of their StorageImpl, of those that a tensor of the type of `like` showed first.
+  std::vector<int64_t> used(const at::Tensor &like) const;
   // What was allocated in the capture and is in use: addresses of StorageImpl, each with the number of its owners.
   std::vector<std::pair<int64_t, int64_t>> alive() const;
 
@@ -60,6 +62,7 @@ private:
     c10::Storage held;                                      // of what existed before
     std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> made; // of what was made inside
     bool on_device = false, written = false;
+    c10::ScalarType type = c10::ScalarType::Undefined; // of the first tensor
   };
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &function);
   static void end(const at::RecordFunction &function, at::ObserverContext *context);

@@ -52,6 +52,9 @@ void define_observation(nb::module_ &module) {
       .def("has_used", &Observation::has_used, "tensor"_a, "Whether memory that existed before was used.")
       .def("has_written", &Observation::has_written, "tensor"_a, "Whether the tensor's memory was written to.")
       .def("has_made", &Observation::has_made, "tensor"_a, "Whether the tensor's memory was allocated in the capture.")
+      .def("used", &Observation::used, "like"_a,
+           "The storages of tb that existed before and that a tensor of this one's type showed first: the address of each "
+           "StorageImpl.")
       .def("alive", &Observation::alive,
            "The storages that were made in the capture and are in use: the address of each StorageImpl and the number of "
            "its owners.");
@@ -117,10 +120,9 @@ void define_graph(nb::module_ &module) {
       .def("take", &StepGradients::take, "leaves"_a, nb::sig("def take(self, leaves: list[torch.Tensor]) -> None"),
            "Before the call: notes the gradients of these tensors, which the caller keeps.")
       .def("keep_in_place", &StepGradients::keep_in_place, "observation"_a,
-           "At the end of the call: copies gradients that replaced others to where the next launch reads them. False: "
-           "somebody has one of the others.")
-      .def("finish", &StepGradients::finish, "observation"_a,
-           "After the call. False: it used a tensor that take() did not get.")
+           "At the end of the call: copies gradients that replaced others to where the next launch reads them.")
+      .def("finish", &StepGradients::finish, "observation"_a, "looks"_a,
+           "After the call. looks: whether code of the step looks at gradients. False: it used a tensor that take() did not get.")
       .def(
           "tensors",
           [](StepGradients &self) {
@@ -157,6 +159,10 @@ void define_step(nb::module_ &module) {
   define_observation(module);
   define_watch(module);
   define_graph(module);
+  module.def("renew_accumulators", &renew_accumulators, "leaves"_a,
+             nb::sig("def renew_accumulators(leaves: list[torch.Tensor]) -> int"),
+             "Lets autograd accumulate gradients on the current stream that it accumulated on another one. Returns how many, "
+             "or -1 if somebody has hooked into that.");
   module.def("shared_memory", &StepArguments::pattern, "tensors"_a,
              "How tensors share memory: for each, the number of the first one that it shares it with, and how many bytes it "
              "lies behind that.");

@@ -57,20 +57,10 @@ void StepGraph::release(StepLeaf &leaf) {
   const auto *storage = leaf.after.storage().unsafeGetStorageImpl();
   const bool held = std::ranges::any_of(held_, [&](const c10::Storage &one) { return one.unsafeGetStorageImpl() == storage; });
   if (!is_kept(leaf.after, 1 + current + leaf.before.is_same(leaf.after), 1 + held)) return;
-  c10::StorageImpl &kept = *leaf.after.storage().unsafeGetStorageImpl();
-  c10::Allocator *allocator = kept.allocator();
-  const size_t bytes = kept.nbytes();
-  c10::DataPtr fresh = allocator->allocate(bytes);
-  allocator->copy_data(fresh.get(), kept.data(), bytes);
-  c10::DataPtr own = kept.set_data_ptr(std::move(fresh));
-  c10::Storage storage_of_graph(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                                      std::move(own), allocator, /*resizable=*/true));
+  at::Tensor made = take_memory(leaf.after);
   for (c10::Storage &one : held_)
-    if (one.unsafeGetStorageImpl() == storage) one = storage_of_graph;
-  if (used_.erase(storage)) used_.insert(storage_of_graph.unsafeGetStorageImpl());
-  at::Tensor made = leaf.after.detach();
-  made.unsafeGetTensorImpl()->set_allow_tensor_metadata_change(true);
-  made.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage_of_graph));
+    if (one.unsafeGetStorageImpl() == storage) one = made.storage();
+  if (used_.erase(storage)) used_.insert(made.storage().unsafeGetStorageImpl());
   if (leaf.before.is_same(leaf.after)) {
     if (leaf.reads && current) leaf.tensor().mutable_grad() = made;
     leaf.before = made;
@@ -82,6 +72,7 @@ std::vector<at::Tensor> StepGraph::launch(const std::vector<at::Tensor> &argumen
   const c10::NoGradGuard no_gradients;
   for (StepLeaf &leaf : leaves_)
     if (leaf.renewed && leaf.after.defined()) release(leaf);
+  for (const StepLeaf &leaf : leaves_) leaf.prepare();
   arguments_.load(arguments);
   capture_.launch();
   arguments_.store(arguments);

@@ -11,10 +11,15 @@ from weakref import WeakSet
 import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from ._core import StepArguments, StepCapture, StepGradients, storage_address
+from ._core import StepArguments, StepCapture, StepGradients, renew_accumulators, storage_address
 from .captured import Captured
 from .host_state import SCALARS, ExecutedCode, HostState, Walk
 from .step_state import HostRandomness, observed_optimizers
+
+_OF_CASTS = (
+    "the step reads weights that autocast has cast to {} before it: let the block of autocast begin in the step, or right "
+    "before it, and contain nothing else"
+)
 
 
 class Attempt:
@@ -44,23 +49,28 @@ class Attempt:
         Raises what the function raises; all that came before has run then.
         """
         before = self._walk()
+        before.release()
         randomness = HostRandomness(before.generators)
         gradients = StepGradients()
         known = [*leaves, *_leaves(before)]
         gradients.take(known)
+        self.reason = _of_accumulators(known)
+        if self.reason:
+            with observed_optimizers(optimizers):
+                self.result = tree_unflatten(*_flattened(self._call()))
+            return
         arguments = StepArguments(self._tensors, self._bound(before))
         versions = [_version(tensor) for tensor in self._tensors]
         capture = StepCapture(_find_place)
         written = [True] * len(self._tensors)
         results: list[Any] = []
         structure: TreeSpec | None = None
-        kept = True
         try:
             arguments.substitute()
             with observed_optimizers(optimizers, capture.interrupt):
                 results, structure = _flattened(self._call())
             if not capture.is_interrupted:
-                kept = gradients.keep_in_place(capture.observation)
+                gradients.keep_in_place(capture.observation)
                 written = [
                     _version(tensor) != version or capture.observation.has_written(tensor)
                     for tensor, version in zip(self._tensors, versions, strict=True)
@@ -73,7 +83,7 @@ class Attempt:
                 arguments.set_written(written)
                 arguments.store(self._tensors)
         assert structure is not None
-        complete = gradients.finish(capture.observation)
+        complete = gradients.finish(capture.observation, self._executed.compiled or "grad" in self._executed.names)
         after = self._walk()
         self.reason = (
             _interruption(capture)
@@ -84,8 +94,8 @@ class Attempt:
             or self._of_generators(capture, after)
             or _of_events(capture)
             or _of_host_tensors(capture, after)
-            or ("" if kept else "a gradient of the call before is kept, and the step reads it")
             or ("" if complete else "a parameter is used for the first time")
+            or self._of_cast_weights(capture, after)
             or self._of_survivors(capture, after, results)
         )
         if self.reason:
@@ -122,10 +132,23 @@ class Attempt:
                 return "the step draws from a generator that it makes itself: a launch would go on in its sequence"
         return ""
 
+    def _of_cast_weights(self, capture: StepCapture, state: HostState) -> str:
+        """Casts of weights that autocast has kept from before the call. Those of a later call are others."""
+        if not _in_autocast():
+            return ""
+        kind = torch.get_autocast_dtype("tb")
+        known = {storage_address(tensor) for tensor in [*state.tensors.values(), *self._tensors]}
+        for address in capture.observation.used(torch.empty(0, dtype=kind)):
+            if address not in known:
+                return _OF_CASTS.format(kind)
+        return ""
+
     def _of_survivors(self, capture: StepCapture, state: HostState, results: list[Any]) -> str:
         """Memory of the graph that lives on elsewhere than in results and gradients."""
         if not _survivors(capture, state, results):
             return ""
+        if _in_autocast():  # its casts of weights are used again until it ends; a launch makes its own
+            torch.clear_autocast_cache()
         gc.collect()
         found = _survivors(capture, state, results)
         if not found:
@@ -171,6 +194,23 @@ def _referrer(tensor: torch.Tensor) -> str:
 
 def _leaves(state: HostState) -> list[torch.Tensor]:
     return [one for one in state.tensors.values() if one.device.type == "tb" and one.requires_grad and one.is_leaf]
+
+
+def _in_autocast() -> bool:
+    """Whether the call runs in a block of autocast that began before it."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting() > 0
+
+
+def _of_accumulators(leaves: list[torch.Tensor]) -> str:
+    """Why autograd cannot accumulate the gradients of these tensors on the current stream."""
+    renewed = renew_accumulators(leaves)
+    if renewed < 0:
+        return (
+            "hooks were added to the accumulation of gradients on another stream, as DistributedDataParallel does when it "
+            "is made"
+        )
+    return _OF_CASTS.format(torch.get_autocast_dtype("tb")) if renewed and _in_autocast() else ""
 
 
 def _version(tensor: torch.Tensor) -> int:

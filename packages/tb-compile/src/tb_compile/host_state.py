@@ -102,6 +102,13 @@ class HostState:
     containers: list[tuple[Any, str]] = field(default_factory=list)
     attributes: list[tuple[Any, str, Any, str]] = field(default_factory=list)
 
+    def release(self) -> None:
+        """Forgets what only watch() needs, so that containers which a call replaces are freed."""
+        self.dicts.clear()
+        self.containers.clear()
+        self.attributes.clear()
+        self.iterators.clear()
+
     def changes(self, later: HostState) -> Iterator[tuple[str, str]]:
         """The names of what differs in a later walk, each with a sentence that says how."""
         for name, value in self.scalars.items():
