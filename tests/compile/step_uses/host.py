@@ -18,6 +18,7 @@ from . import CALLS, Seen, Wrap, batch, look, mlp, residual_block, use
 
 COUNT = 0
 SCALE = 1.0
+weight = 0
 
 
 class Counter:
@@ -109,6 +110,15 @@ use("own", name="the host changes an attribute at each call")(
 use("", name="the host changes what the step does not read")(
     _read(lambda c, i: (setattr(c, "own", i), c.history.append(i)), lambda c: 2)
 )
+
+
+@use()
+def a_global_has_the_name_of_an_attribute(wrap: Wrap) -> Iterator[Seen]:
+    global weight
+    net = mlp()
+    step = wrap(lambda x: x @ net[0].weight.t())  # type: ignore[index,union-attr,operator]
+    for weight in range(CALLS):
+        yield look(step(batch(weight)))
 
 
 @use("it")

@@ -63,9 +63,9 @@ void define_observation(nb::module_ &module) {
 void define_watch(nb::module_ &module) {
   nb::class_<Watch>(module, "Watch", "Objects of the host that must not change. Borrows them: keep them as long as it.")
       .def(nb::init<>())
-      .def("add_dict", &Watch::add_dict, "dict"_a, "keys"_a, "values"_a, "names"_a, "whole"_a,
+      .def("add_dict", &Watch::add_dict, "dict"_a, "keys"_a, "values"_a, "names"_a, "whole"_a, "name"_a,
            nb::sig("def add_dict(self, dict: dict[typing.Any, typing.Any], keys: list[typing.Any], values: "
-                   "list[typing.Any], names: list[str], whole: bool) -> None"),
+                   "list[typing.Any], names: list[str], whole: bool, name: str) -> None"),
            "Entries of a dictionary. whole: no key may come or go.")
       .def("add_items", &Watch::add_items, "container"_a, "name"_a,
            "The items of a list, or the number of items of another container.")

@@ -27,15 +27,19 @@ bool is_kept(const at::Tensor &tensor, size_t owners, size_t owners_of_storage) 
 
 const at::Tensor &StepLeaf::tensor() const { return tensor_unpack(object); }
 
+// Tensor::grad() also asks whether the tensor is a leaf, to warn.
+const at::Tensor &StepLeaf::gradient() const { return tensor().unsafeGetTensorImpl()->grad(); }
+
 bool StepLeaf::fits() const {
-  const at::Tensor &now = tensor().grad();
+  const at::Tensor &now = gradient();
   if (!reads || now.is_same(before)) return now.defined() == before.defined();
   return only_reads && now.defined() && now.sizes() == before.sizes() && now.scalar_type() == before.scalar_type();
 }
 
 void StepLeaf::prepare() const {
-  const at::Tensor &now = tensor().grad();
-  if (reads && !now.is_same(before)) const_cast<at::Tensor &>(before).copy_(now);
+  if (!reads) return;
+  const at::Tensor &now = gradient();
+  if (!now.is_same(before)) const_cast<at::Tensor &>(before).copy_(now);
 }
 
 at::Tensor take_memory(const at::Tensor &tensor) {

@@ -19,8 +19,10 @@ struct StepLeaf {
   // The graph writes a new gradient to the memory of `after`. What callers keep of the last one gets memory of its own
   // before a launch, since a plain step leaves old gradients alone.
   bool renewed = false;
+  bool held = false; // the graph's list of what it uses has the memory of `after`
 
   const at::Tensor &tensor() const;
+  const at::Tensor &gradient() const; // of now
   bool fits() const;
   // Copies a gradient that is another tensor to where the graph reads it.
   void prepare() const;

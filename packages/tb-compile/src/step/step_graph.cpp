@@ -35,6 +35,8 @@ StepGraph::StepGraph(StepCapture &capture, StepArguments &arguments, Watch &watc
   for (const at::Tensor &tensor : written)
     if (!tensor.is_inference()) written_.push_back(tensor.unsafeGetTensorImpl()->version_counter());
   for (const c10::Storage &storage : held_) used_.insert(storage.unsafeGetStorageImpl());
+  for (StepLeaf &leaf : leaves_)
+    leaf.held = leaf.after.defined() && used_.contains(leaf.after.storage().unsafeGetStorageImpl());
 }
 
 std::string StepGraph::difference(const std::vector<at::Tensor> &arguments) const {
@@ -53,15 +55,14 @@ std::string StepGraph::difference(const std::vector<at::Tensor> &arguments) cons
 // Gives what a caller has kept of the gradient of the last step memory of its own, and the graph another tensor over its
 // memory. A plain step makes a new gradient, and leaves the old one alone.
 void StepGraph::release(StepLeaf &leaf) {
-  const bool current = leaf.tensor().grad().is_same(leaf.after);
-  const auto *storage = leaf.after.storage().unsafeGetStorageImpl();
-  const bool held = std::ranges::any_of(held_, [&](const c10::Storage &one) { return one.unsafeGetStorageImpl() == storage; });
-  if (!is_kept(leaf.after, 1 + current + leaf.before.is_same(leaf.after), 1 + held)) return;
+  const bool current = leaf.gradient().is_same(leaf.after), same = leaf.before.is_same(leaf.after);
+  if (!is_kept(leaf.after, 1 + current + same, 1 + leaf.held)) return;
+  const c10::StorageImpl *storage = leaf.after.storage().unsafeGetStorageImpl();
   at::Tensor made = take_memory(leaf.after);
   for (c10::Storage &one : held_)
     if (one.unsafeGetStorageImpl() == storage) one = made.storage();
   if (used_.erase(storage)) used_.insert(made.storage().unsafeGetStorageImpl());
-  if (leaf.before.is_same(leaf.after)) {
+  if (same) {
     if (leaf.reads && current) leaf.tensor().mutable_grad() = made;
     leaf.before = made;
   }
@@ -77,7 +78,7 @@ std::vector<at::Tensor> StepGraph::launch(const std::vector<at::Tensor> &argumen
   capture_.launch();
   arguments_.store(arguments);
   for (StepLeaf &leaf : leaves_)
-    if (!leaf.tensor().grad().is_same(leaf.after)) leaf.tensor().mutable_grad() = leaf.after;
+    if (!leaf.gradient().is_same(leaf.after)) leaf.tensor().mutable_grad() = leaf.after;
   for (const c10::VariableVersion &version : written_) const_cast<c10::VariableVersion &>(version).bump();
   return results(arguments);
 }

@@ -59,11 +59,17 @@ void Watch::take_values(Dict &dict) {
   }
 }
 
-void Watch::add_dict(nb::dict dict, nb::list keys, nb::list values, std::vector<std::string> names, bool whole) {
-  Dict made{dict.ptr(), {}, whole, {}};
+void Watch::add_dict(nb::dict dict, nb::list keys, nb::list values, std::vector<std::string> names, bool whole,
+                     std::string name) {
+  const Py_ssize_t size = PyDict_Size(dict.ptr());
+  if (whole && size == 0) {
+    empty_.emplace_back(dict.ptr(), std::move(name));
+    return;
+  }
+  Dict made{dict.ptr(), {}, whole ? size : -1, {}};
   for (size_t i = 0; i < names.size(); i++)
     made.entries.push_back({nb::handle(keys[i]).ptr(), nb::handle(values[i]).ptr(), std::move(names[i])});
-  if (whole) take_values(made);
+  if (whole && 2 * static_cast<Py_ssize_t>(made.entries.size()) >= size) take_values(made);
   dicts_.push_back(std::move(made));
 }
 
@@ -99,15 +105,11 @@ bool Watch::differs(const Place &place) {
 }
 
 const std::string *Watch::difference(Dict &dict) {
-  static const std::string attributes = "the names of an object's attributes, or the keys of a dictionary";
-  if (dict.whole) {
-    if (has_values(dict.dict, dict.all)) return nullptr;
-    if (PyDict_Size(dict.dict) != static_cast<Py_ssize_t>(dict.all.size()))
-      return dict.entries.empty() ? &attributes : &dict.entries.front().name;
-  }
+  if (!dict.all.empty() && has_values(dict.dict, dict.all)) return nullptr;
+  if (dict.size >= 0 && PyDict_Size(dict.dict) != dict.size) return &dict.entries.front().name;
   for (const Entry &entry : dict.entries)
     if (!same_value(PyDict_GetItemWithError(dict.dict, entry.key), entry.value)) return &entry.name;
-  if (dict.whole) take_values(dict);
+  if (!dict.all.empty()) take_values(dict);
   return nullptr;
 }
 
@@ -121,6 +123,8 @@ const std::string *Watch::difference(const Items &items) {
 const std::string *Watch::difference() {
   for (const Place &place : places_)
     if (differs(place)) return &place.name;
+  for (const auto &[dict, name] : empty_)
+    if (PyDict_Size(dict) != 0) return &name;
   for (Dict &dict : dicts_)
     if (const std::string *name = difference(dict)) return name;
   for (const Items &items : items_)

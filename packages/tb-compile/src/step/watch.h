@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tb::compile {
@@ -12,10 +13,9 @@ namespace tb::compile {
 // Borrows all Python objects, so that no reference cycle goes through it: its owner keeps them. Needs the GIL.
 class Watch {
 public:
-  // Some entries of a dictionary. whole: keys may not be added or removed; for the attributes of an object this is
-  // almost free, since most calls find the same values in the same order.
+  // Some entries of a dictionary. whole: keys may not be added or removed.
   void add_dict(nanobind::dict dict, nanobind::list keys, nanobind::list values, std::vector<std::string> names,
-                bool whole);
+                bool whole, std::string name);
   // The items of a list, or the number of items of another container.
   void add_items(nanobind::handle container, std::string name);
   void add_attribute(nanobind::handle owner, nanobind::handle attribute, nanobind::handle value, std::string name);
@@ -35,8 +35,9 @@ private:
   struct Dict {
     PyObject *dict;
     std::vector<Entry> entries;
-    bool whole;
-    // The values in their order, if `whole`; those of `entries` are the ones that are kept, so that no other object can
+    Py_ssize_t size; // if no key may be added or removed; otherwise -1
+    // The values in their order, if most of them are entries: most calls find the same ones, which is faster than a lookup
+    // of each; those of `entries` are the ones that are kept, so that no other object can
     // have their address.
     std::vector<PyObject *> all;
   };
@@ -71,6 +72,7 @@ private:
   static bool differs(const Place &place);
 
   std::vector<Dict> dicts_;
+  std::vector<std::pair<PyObject *, std::string>> empty_; // dictionaries that have to stay so, such as those of hooks
   std::vector<Items> items_;
   std::vector<Attribute> attributes_;
   std::vector<Place> places_;

@@ -39,8 +39,10 @@ class Captured:
         watch = Watch()
         self._kept = state.watch(watch)
         observation = capture.observation
+        seen: set[int] = set()
         for name, tensor in state.tensors.items():
-            if tensor.device.type == "tb" and observation.has_used(tensor):
+            if tensor.device.type == "tb" and id(tensor) not in seen and observation.has_used(tensor):
+                seen.add(id(tensor))
                 watch.add_tensor(tensor, name)
                 hooks = tensor._backward_hooks  # type: ignore[attr-defined]
                 if isinstance(hooks, dict):

@@ -7,6 +7,7 @@ parts of a program count does not matter.
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import logging
@@ -34,6 +35,9 @@ _LIBRARIES = tuple(
     {os.path.dirname(os.path.dirname(torch.__file__)), *(sysconfig.get_path(name) for name in ("stdlib", "purelib"))}
 )
 _MODULE_TABLES = {"_parameters", "_buffers", "_modules"}
+_MODULE_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+# What torch.nn.Module has for itself: it does not decide what a call does, or is among the hooks.
+_MODULE_OWN = torch.nn.Module().__dict__.keys() - {"training"}
 
 
 def _is_library(file: str) -> bool:
@@ -78,12 +82,14 @@ class ExecutedCode:
         self.compiled |= code.co_filename.endswith(os.path.join("_dynamo", "eval_frame.py"))
 
 
-def _names_in(code: types.CodeType) -> set[str]:
-    names = set(code.co_names)
+@functools.cache
+def _globals_in(code: types.CodeType) -> frozenset[str]:
+    """The globals that code names; `co_names` has the attributes too."""
+    names = {one.argval for one in dis.get_instructions(code) if one.opname.endswith(("_GLOBAL", "_NAME"))}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names |= _names_in(constant)
-    return names
+            names |= _globals_in(constant)
+    return frozenset(names)
 
 
 @dataclass
@@ -98,7 +104,7 @@ class HostState:
     arrays: dict[str, bytes] = field(default_factory=dict)
     # For a Watch: dictionaries with keys, values, names and whether they are whole; lists and other containers;
     # attributes.
-    dicts: list[tuple[dict[Any, Any], list[Any], list[Any], list[str], bool]] = field(default_factory=list)
+    dicts: list[tuple[dict[Any, Any], list[Any], list[Any], list[str], bool, str]] = field(default_factory=list)
     containers: list[tuple[Any, str]] = field(default_factory=list)
     attributes: list[tuple[Any, str, Any, str]] = field(default_factory=list)
 
@@ -140,8 +146,8 @@ class HostState:
 
     def watch(self, watch: Watch) -> list[Any]:
         """Adds everything but tensors to a Watch. Returns what the caller must keep as long as it."""
-        for dictionary, keys, values, names, whole in self.dicts:
-            watch.add_dict(dictionary, keys, values, names, whole)
+        for one in self.dicts:
+            watch.add_dict(*one)
         for container, name in self.containers:
             watch.add_items(container, name)
         for owner, attribute, value, name in self.attributes:
@@ -179,7 +185,7 @@ class Walk:
             self._add(name, value)
         for code, namespace in self._executed.codes.items():
             if not code.co_filename.startswith(_LIBRARIES[0]) and str(namespace.get("__name__", "")) != "torch":
-                self._globals(namespace, set(code.co_names), deep=not _is_library(code.co_filename))
+                self._globals(namespace, _globals_in(code), deep=not _is_library(code.co_filename))
         while self._pending and self._left > 0:
             self._expand(*self._pending.popleft())
         return self.state
@@ -217,12 +223,12 @@ class Walk:
         for name, value in (function.__kwdefaults__ or {}).items():
             self._add(f"default {name} of {function.__qualname__}", value)
         if not _is_library(function.__code__.co_filename):
-            self._globals(function.__globals__, _names_in(function.__code__), deep=True)
+            self._globals(function.__globals__, _globals_in(function.__code__), deep=True)
         wrapped = getattr(function, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType):
             self._function(wrapped)
 
-    def _globals(self, namespace: dict[str, Any], names: set[str], deep: bool) -> None:
+    def _globals(self, namespace: dict[str, Any], names: frozenset[str], deep: bool) -> None:
         """deep: follows objects too. Otherwise, in libraries, only numbers and tensors count."""
         keys, values = [], []
         for name in names:
@@ -238,7 +244,7 @@ class Walk:
             keys.append(name)
             values.append(value)
         if keys:
-            self.state.dicts.append((namespace, keys, values, list(keys), False))
+            self.state.dicts.append((namespace, keys, values, list(keys), False, "the globals"))
 
     # ---- objects ---------------------------------------------------------------------------------------------------
 
@@ -292,7 +298,7 @@ class Walk:
             name = f"{path}[{_key(key, i)}]"
             names.append(name)
             self._add(name, item)
-        self.state.dicts.append((value, list(value.keys()), list(value.values()), names, whole))
+        self.state.dicts.append((value, list(value.keys()), list(value.values()), names, whole, path))
 
     def _sequence(self, path: str, value: Any) -> None:
         self.state.sizes[path] = (type(value), len(value))
@@ -312,13 +318,17 @@ class Walk:
         for key, value in attributes.items():
             if key in _MODULE_TABLES:
                 self._table(path, key, value)
-            elif every or self._relevant(key) or key == "training":
+            elif key == "training" or (key not in _MODULE_OWN and (every or self._relevant(key))):
                 name = f"{path}.{key}"
                 keys.append(key)
                 values.append(value)
                 names.append(name)
                 self._add(name, value)
-        self.state.dicts.append((attributes, keys, values, names, True))
+        if keys:
+            self.state.dicts.append((attributes, keys, values, names, True, path))
+        for hooks in _MODULE_HOOKS:
+            if hooks in attributes:
+                self._dict(f"{path}.{hooks}", attributes[hooks], whole=True)
         self._class_attributes(path, module)
 
     def _table(self, path: str, table: str, entries: dict[str, Any]) -> None:
@@ -328,7 +338,7 @@ class Walk:
         names = [f"{path}.{key}" for key in entries]
         for name, value in zip(names, entries.values(), strict=True):
             self._add(name, value)
-        self.state.dicts.append((entries, list(entries), list(entries.values()), names, True))
+        self.state.dicts.append((entries, list(entries), list(entries.values()), names, True, path))
 
     def _object(self, path: str, value: Any) -> None:
         attributes = getattr(value, "__dict__", None)
@@ -339,7 +349,7 @@ class Walk:
             for name, item in zip(names, values, strict=True):
                 self._add(name, item)
             if keys:
-                self.state.dicts.append((attributes, keys, values, names, False))
+                self.state.dicts.append((attributes, keys, values, names, False, path))
         for cls in type(value).__mro__:
             slots = cls.__dict__.get("__slots__", ())
             for slot in (slots,) if isinstance(slots, str) else slots:
