@@ -79,8 +79,9 @@ const WrappedKind *wrapped(const tb_closure *closure) {
   std::lock_guard guard(all.mutex);
   std::unique_ptr<WrappedKind> &kind = all.kinds[closure];
   if (!kind)
-    kind = std::make_unique<WrappedKind>(
-        WrappedKind{{sizeof(tb_closure), 0, closure->name, run_wrapped, destroy_wrapped}, closure});
+    kind = std::make_unique<WrappedKind>(WrappedKind{
+        {sizeof(tb_closure), closure->flags & TB_CLOSURE_AFTER_FAILURE, closure->name, run_wrapped, destroy_wrapped},
+        closure});
   return mine = kind.get();
 }
 

@@ -28,6 +28,7 @@ public:
   Exports exports; // destroyed after the memory that it exports
   Memory memory;
   VirtualMemory virtual_memory;
+  StreamTails tails; // before the devices
   std::vector<std::unique_ptr<Device>> devices;
   StreamList streams;                                                  // after the devices that its streams refer to
   std::atomic<size_t> event_count{0}, module_count{0}, graph_count{0}; // handles given out

@@ -187,13 +187,13 @@ Driver::Counts Driver::counts() {
 tb_status Driver::report_failure(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device) {
   // One call reports one failure; those of other streams stay for the next call.
   for (const Scheduler::Target &target : targets)
-    if (const tb_status status = target.queue->failures.report(target.position, host)) return status;
+    if (const tb_status status = target.queue->failures.report(target.position, host, scheduler)) return status;
   if (auto damage = memory.devices[static_cast<size_t>(device.number)]->check_red_zones()) {
     scheduler.note_problem(*damage);
     return fail(host, TB_DATA_LOSS, "%s%s", damage->c_str(), scheduler.suffix().c_str());
   }
-  if (const tb_status status = device.bugs.report(UINT64_MAX, host)) return status;
-  return whole_device ? device.failures.report(UINT64_MAX, host) : TB_OK;
+  if (const tb_status status = device.bugs.report(UINT64_MAX, host, scheduler)) return status;
+  return whole_device ? device.failures.report(UINT64_MAX, host, scheduler) : TB_OK;
 }
 
 tb_status Driver::synchronize(const std::vector<Scheduler::Target> &targets, Device &device, bool whole_device) {
@@ -214,7 +214,7 @@ tb_status Driver::query(const Scheduler::Target &target) {
   const bool done = scheduler.query(target);
   if (target.queue->lost()) return lost(target.queue->device.number);
   // A failure is reported only once the position is reached, so that every answer but TB_NOT_READY means "done".
-  return done ? target.queue->failures.report(target.position, host) : TB_NOT_READY;
+  return done ? target.queue->failures.report(target.position, host, scheduler) : TB_NOT_READY;
 }
 
 void Driver::bury_later(int32_t number, void *address) {
@@ -232,8 +232,7 @@ void Driver::bury_later(int32_t number, void *address) {
 void Driver::reset(Device &device) {
   if (!device.lost.load()) return;
   scheduler.reset(device);
-  for (FailureSlot *slot : {&device.failures, &device.bugs})
-    while (const auto failure = slot->peek(UINT64_MAX)) failure->reported = true;
+  for (FailureSlot *slot : {&device.failures, &device.bugs}) slot->forget(scheduler);
   memory.devices[static_cast<size_t>(device.number)]->lose();
   memory.virtual_memory.lose(device.number);
   // The default stream is the same handle for ever, over a new queue.

@@ -71,7 +71,8 @@ struct NoteStart {
     return TB_OK;
   }
   static void destroy(void *storage) { static_cast<NoteStart *>(storage)->~NoteStart(); }
-  static constexpr tb_closure kind{sizeof(tb_closure), 0, "graph_launch (random numbers)", &run, &destroy};
+  static constexpr tb_closure kind{sizeof(tb_closure), TB_CLOSURE_AFTER_FAILURE, "graph_launch (random numbers)", &run,
+                                   &destroy};
 };
 
 tb_status note_start(CapturedGenerator &captured, tb_stream *stream) {

@@ -40,7 +40,8 @@ struct Callback {
   }
 };
 
-constexpr tb_closure closure{sizeof(tb_closure), 0, "callback",
+// Called also behind a failure, like a host call: someone may wait for it.
+constexpr tb_closure closure{sizeof(tb_closure), TB_CLOSURE_AFTER_FAILURE, "callback",
                              [](void *storage, const tb_closure_context *) -> tb_status {
                                static_cast<Callback *>(storage)->run();
                                return TB_OK;

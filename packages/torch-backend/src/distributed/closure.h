@@ -27,8 +27,9 @@ template <class Function> struct Closure {
   static void destroy(void *storage) { static_cast<Closure *>(storage)->~Closure(); }
 };
 
+// Run also behind a failure: the other ranks wait for this one.
 template <class Function> constexpr tb_closure closure_kind(const char *name) {
-  return {sizeof(tb_closure), 0, name, &Closure<Function>::run, &Closure<Function>::destroy};
+  return {sizeof(tb_closure), TB_CLOSURE_AFTER_FAILURE, name, &Closure<Function>::run, &Closure<Function>::destroy};
 }
 
 // A place in the queue of a stream, which is filled later. The order of the stream is the order of the reservations.

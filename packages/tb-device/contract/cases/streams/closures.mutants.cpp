@@ -133,8 +133,8 @@ TB_MUTANT(closure_small_only, "cpu", "closure_reserve.4", "CLO-05", "closures of
   };
 }
 
-TB_MUTANT(closure_failure_stops_work, "cpu", "closure_commit.3", "CLO-06",
-          "after a failing run the later closures are left out") {
+TB_MUTANT(closure_failure_stops_work, "cpu", "closure_commit.6", "CLO-06",
+          "after a failing run the later closures are left out for ever") {
   static std::atomic<bool> failed{false};
   static constexpr tb_closure instead = {sizeof(tb_closure), 0, "closure",
                                          [](void *storage, const tb_closure_context *context) -> tb_status {

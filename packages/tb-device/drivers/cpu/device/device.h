@@ -6,6 +6,7 @@
 
 #include "drivers/common/failure.h"
 #include "drivers/cpu/device/options.h"
+#include "drivers/cpu/stream/stream_tails.h"
 #include "tb/driver.h"
 
 namespace tb::drivers::cpu {
@@ -35,8 +36,8 @@ private:
 
 class Device {
 public:
-  Device(const tb_host *host, int32_t number, const Options &options)
-      : host_(host), number_(number), spin_(options.spin), budget_(options.memory) {}
+  Device(const tb_host *host, int32_t number, const Options &options, StreamTails &tails)
+      : host_(host), number_(number), spin_(options.spin), tails_(tails), budget_(options.memory) {}
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;
 
@@ -45,6 +46,8 @@ public:
   uint32_t spin() const noexcept { return spin_; }
   // Before a full queue. A thread that sleeps there leaves its processor to kernels.
   uint32_t spin_for_room() const noexcept { return spin_ / 8; }
+  // Of the streams of all devices of the driver.
+  StreamTails &tails() const noexcept { return tails_; }
   Budget &budget() noexcept { return budget_; }
   // Host threads in device_synchronize.
   std::atomic<uint32_t> &waiting() noexcept { return waiting_; }
@@ -58,6 +61,7 @@ private:
   const tb_host *const host_;
   const int32_t number_;
   const uint32_t spin_;
+  StreamTails &tails_;
   Budget budget_;
   std::atomic<uint32_t> waiting_{0};
   std::atomic<uint64_t> run_by_waiters_{0};

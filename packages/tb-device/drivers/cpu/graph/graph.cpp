@@ -10,7 +10,7 @@ namespace tb::drivers::cpu {
 
 struct ReplayWork {
   static constexpr char name[] = "graph_launch";
-  static constexpr uint32_t flags = 0;
+  static constexpr uint32_t flags = TB_CLOSURE_AFTER_FAILURE; // its nodes are left out one by one
   Ref<Executable> executable;
   std::shared_ptr<NodeList> nodes; // as of the launch: an update comes too late for it
 

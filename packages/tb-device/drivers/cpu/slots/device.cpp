@@ -14,7 +14,7 @@ Driver::Driver(const tb_host *host, const Options &options)
     : DriverBase(host), options(options), exports(host), memory(host, exports), virtual_memory(host),
       peers(static_cast<size_t>(options.devices)) {
   for (int32_t number = 0; number < options.devices; ++number) {
-    devices.push_back(std::make_unique<Device>(host, number, options));
+    devices.push_back(std::make_unique<Device>(host, number, options, tails));
     devices.back()->default_stream = streams.create(*devices.back(), 0, true);
   }
 }

@@ -36,7 +36,7 @@ tb_status refuse_capture(Driver &driver, Stream &stream, const char *function) {
 
 struct FreeWork {
   static constexpr char name[] = "mem_free_async";
-  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER;
+  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER | TB_CLOSURE_AFTER_FAILURE;
   Memory *memory;
   void *pointer;
   tb_status run(const tb_closure_context *) {

@@ -40,7 +40,7 @@ tb_status device_synchronize(tb_driver *self, int32_t number) {
     // One call reports one failure; those of other streams stay for the next call.
     for (const Target &target : targets)
       if (const tb_status status = target.stream->query(target.position)) return status;
-    return device->orphaned_failures().report(UINT64_MAX, driver.host);
+    return device->orphaned_failures().report(UINT64_MAX, driver.host, driver.tails);
   });
 }
 

@@ -40,7 +40,7 @@ struct Copy2dWork {
 
 struct HostCallWork {
   static constexpr char name[] = "stream_host_call";
-  static constexpr uint32_t flags = 0;
+  static constexpr uint32_t flags = TB_CLOSURE_AFTER_FAILURE;
   void (*function)(void *user, tb_status status);
   void *user;
   // The function receives the stream's failure that is not reported yet.

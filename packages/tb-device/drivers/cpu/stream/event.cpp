@@ -15,7 +15,7 @@ namespace {
 
 struct StampWork {
   static constexpr char name[] = "event_record";
-  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER;
+  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER | TB_CLOSURE_AFTER_FAILURE;
   std::shared_ptr<int64_t> stamp;
   tb_status run(const tb_closure_context *) {
     *stamp = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -26,13 +26,13 @@ struct StampWork {
 
 struct WaitWork {
   static constexpr char name[] = "stream_wait_event";
-  static constexpr uint32_t flags = 0;
+  static constexpr uint32_t flags = TB_CLOSURE_AFTER_FAILURE;
   Ref<Stream> source;
   uint64_t position;
   tb_status run(const tb_closure_context *context) {
     source->wait_for(position);
     // A failure travels with the order: a synchronise of the waiting stream covers it too.
-    if (auto failure = source->failures().peek(position)) Stream::of(context->stream)->inherit(std::move(failure));
+    Stream::of(context->stream)->inherit(*source, position);
     return TB_OK;
   }
 };
@@ -40,7 +40,7 @@ struct WaitWork {
 // Lets the other processes know that the record's point has passed.
 struct CompleteWork {
   static constexpr char name[] = "event_record";
-  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER;
+  static constexpr uint32_t flags = TB_CLOSURE_ON_WAITER | TB_CLOSURE_AFTER_FAILURE;
   std::shared_ptr<SharedEvent> event;
   uint64_t number;
   tb_status run(const tb_closure_context *) {
@@ -51,7 +51,7 @@ struct CompleteWork {
 
 struct WaitSharedWork {
   static constexpr char name[] = "stream_wait_event";
-  static constexpr uint32_t flags = 0;
+  static constexpr uint32_t flags = TB_CLOSURE_AFTER_FAILURE;
   std::shared_ptr<SharedEvent> event;
   uint64_t number;
   tb_status run(const tb_closure_context *context) {

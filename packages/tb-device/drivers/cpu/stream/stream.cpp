@@ -147,6 +147,7 @@ void Stream::wait_or_run(uint64_t position, uint32_t spin) {
 }
 
 void Stream::run_closure(const tb_closure &closure, void *storage, tb_closure_context &context, bool in_graph) {
+  if (failures_.leaves_out(native_, running_end_) && !(closure.flags & TB_CLOSURE_AFTER_FAILURE)) return;
   context.waiters = in_graph
                         ? UINT32_MAX
                         : waiting_.load(std::memory_order_relaxed) + device_.waiting().load(std::memory_order_relaxed);
@@ -242,12 +243,12 @@ tb_status Stream::synchronize(uint64_t position, uint32_t spin) {
     wait_or_run(position, spin);
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
-  return failures_.report(position, device_.host());
+  return failures_.report(position, device_.host(), device_.tails());
 }
 
 tb_status Stream::query(uint64_t position) {
   // A failure is reported only once the position is reached, so that every answer but TB_NOT_READY means "done".
-  if (queue_.done(position)) return failures_.report(position, device_.host());
+  if (queue_.done(position)) return failures_.report(position, device_.host(), device_.tails());
   queue_.expect_progress();
   return TB_NOT_READY;
 }

@@ -14,13 +14,13 @@
 
 #include "drivers/common/failure.h"
 #include "drivers/common/reference.h"
+#include "drivers/cpu/device/device.h"
 #include "drivers/cpu/stream/closure_queue.h"
 #include "tb/driver.h"
 
 namespace tb::drivers::cpu {
 
 class Capture;
-class Device;
 class Stream;
 
 // What a handle of stream_wrap points to; such a handle is odd. Destroyed by stream_destroy, as the wrapped stream's
@@ -39,7 +39,9 @@ class Stream {
 public:
   // native: what stream_native gives, never used twice in a process.
   Stream(Device &device, int32_t priority, bool is_default, uint64_t native)
-      : device_(device), priority_(priority), is_default_(is_default), native_(native) {}
+      : device_(device), priority_(priority), is_default_(is_default), native_(native) {
+    device_.tails().add(*this);
+  }
   Stream(const Stream &) = delete;
   Stream &operator=(const Stream &) = delete;
 
@@ -89,11 +91,14 @@ public:
   tb_status query(uint64_t position);
   // Waits on another stream's worker: does not count as a waiter and reports nothing.
   void wait_for(uint64_t position) noexcept;
-  // On this stream's worker, inside a closure: takes over another stream's failure as of the running record.
-  void inherit(std::shared_ptr<Failure> failure) { failures_.keep(std::move(failure), running_end_); }
+  // On this stream's worker, inside a closure that has waited for a position of another stream: takes over the failures
+  // that the wait covers, as of the running record.
+  void inherit(Stream &source, uint64_t position) {
+    failures_.inherit(source.failures_, position, native_, running_end_);
+  }
 
-  // On this stream's worker, inside a closure or instead of one: runs a closure and keeps its failure as of the running
-  // record. `context` gets a fresh text.
+  // On this stream's worker, inside a closure or instead of one: runs a closure, unless a failure leaves it out, and keeps
+  // its failure as of the running record. `context` gets a fresh text.
   // in_graph: the closure's context says that no host thread takes part.
   void run_closure(const tb_closure &closure, void *storage, tb_closure_context &context, bool in_graph = false);
   // tb_closure_context.next of what the queue holds.
@@ -105,7 +110,7 @@ public:
   void join();
 
 private:
-  ~Stream() = default;
+  ~Stream() { device_.tails().remove(*this); }
   tb_status start();
   void work();
   static constexpr uint32_t error_capacity = 896;

@@ -16,6 +16,7 @@ public:
   const char *name() const noexcept override { return "launch"; }
   tb_status run(Run &run) override;
   bool is_function() const noexcept override { return true; }
+  bool needs_success() const noexcept override { return true; }
 
 private:
   static constexpr uint64_t value_alignment = 16; // of every argument's value, enough for any C type

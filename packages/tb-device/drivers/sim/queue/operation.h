@@ -32,6 +32,8 @@ public:
   virtual void drop(Run &) {}
   // Runs a function of the host, which may block, and may touch device memory.
   virtual bool is_function() const noexcept { return false; }
+  // Whether it is left out behind a failure that was not reported when it was queued.
+  virtual bool needs_success() const noexcept { return false; }
   virtual uint64_t bytes() const noexcept { return 0; } // that it moves, for the option "bandwidth"
 
   const std::shared_ptr<Stream> stream; // lives at least as long as its work

@@ -147,7 +147,7 @@ tb_status RecordOperation::run(Run &) {
 }
 
 tb_status WaitOperation::run(Run &run) {
-  if (auto failure = source->failures.peek(source_position)) run.queue.failures.keep(std::move(failure), run.position);
+  run.queue.failures.inherit(source->failures, source_position, run.queue.number, run.position);
   return TB_OK;
 }
 

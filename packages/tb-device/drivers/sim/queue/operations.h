@@ -18,6 +18,7 @@ public:
       : Operation(std::move(stream)), name_(name), copy_(copy), dst_device_(dst_device), src_device_(src_device) {}
   const char *name() const noexcept override { return name_; }
   tb_status run(Run &run) override;
+  bool needs_success() const noexcept override { return true; }
   uint64_t bytes() const noexcept override { return copy_.width * copy_.height; }
 
 private:
@@ -32,6 +33,7 @@ public:
       : Operation(std::move(stream)), dst_(dst), pattern_(pattern), pattern_size_(pattern_size), count_(count) {}
   const char *name() const noexcept override { return "mem_set"; }
   tb_status run(Run &run) override;
+  bool needs_success() const noexcept override { return true; }
   uint64_t bytes() const noexcept override { return count_ * pattern_size_; }
 
 private:
@@ -48,6 +50,7 @@ public:
   void commit(const tb_closure *closure) noexcept { closure_ = closure; } // NULL: cancelled
   const char *name() const noexcept override { return closure_ ? closure_->name : "closure_cancel"; }
   tb_status run(Run &run) override;
+  bool needs_success() const noexcept override { return closure_ && !(closure_->flags & TB_CLOSURE_AFTER_FAILURE); }
   bool is_function() const noexcept override { return closure_ != nullptr; }
 
 private:

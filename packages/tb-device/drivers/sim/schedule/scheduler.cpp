@@ -189,6 +189,13 @@ std::vector<Scheduler::Target> Scheduler::tails_of(const Device &device) {
   return tails;
 }
 
+std::vector<QueueTail> Scheduler::tails() {
+  Lock lock(mutex_);
+  std::vector<QueueTail> tails;
+  for (const auto &[number, queue] : queues_) tails.push_back({number, queue->tail});
+  return tails;
+}
+
 bool Scheduler::drain(std::chrono::milliseconds limit) {
   Lock lock(mutex_);
   if (!anything_left()) return true;

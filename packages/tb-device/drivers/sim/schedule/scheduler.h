@@ -31,7 +31,7 @@
 
 namespace tb::drivers::sim {
 
-class Scheduler {
+class Scheduler final : public QueueTails {
 public:
   static constexpr std::chrono::milliseconds patience_limit{50};
   // A query waits this long for work that is chosen already, so that its answer does not depend on chance.
@@ -63,6 +63,7 @@ public:
   bool reached(const Target &target);
   uint64_t tail_of(const Queue &queue);
   std::vector<Target> tails_of(const Device &device); // also of destroyed streams
+  std::vector<QueueTail> tails() override;
   // Runs what can run without the host, for at most `limit`. True: nothing is left.
   bool drain(std::chrono::milliseconds limit);
   // Drops the work of a lost device and makes its handles fail for ever.

@@ -31,6 +31,10 @@ public:
   FusedLists(QueuedList &first, const tb_closure_context *context) : steps_{&first}, context_(context) {}
 
   static void call(void *self) { static_cast<FusedLists *>(self)->run(); }
+  // The run failed, so the operations behind the first are not run; those of a graph are at its next launch.
+  void give_back() {
+    for (QueuedList *step : steps_) step->done_ = false;
+  }
 
 private:
   static constexpr size_t most = 16;               // operations; a wait for the first of them waits for all
@@ -132,7 +136,10 @@ tb_status QueuedList::run(void *storage, const tb_closure_context *context) {
   auto &self = *static_cast<QueuedList *>(storage);
   if (std::exchange(self.done_, false)) return TB_OK;
   FusedLists run(self, context);
-  return run_closure(&FusedLists::call, &run, ThreadInvariance::float32, self.launch_context, context);
+  const tb_status status =
+      run_closure(&FusedLists::call, &run, ThreadInvariance::float32, self.launch_context, context);
+  if (status != TB_OK) run.give_back();
+  return status;
 }
 
 } // namespace tb::ops::host
