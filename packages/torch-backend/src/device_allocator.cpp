@@ -60,7 +60,9 @@ struct Allocator final : c10::DeviceAllocator {
       tell_profiler(block, false);
     return {pointer, block, &free_block, make_device(device)};
   }
-  bool is_simple_data_ptr(const c10::DataPtr &data) const override { return data.get_deleter() == &free_block; }
+  // Never copy-on-write: a write would queue the copy of the data when the launch that writes has its place in the queue
+  // already. So aten::_lazy_clone copies at once (tb-ops), and PyTorch's own refuses the storage.
+  bool is_simple_data_ptr(const c10::DataPtr &) const override { return false; }
   // Copies in stream order on the current stream, as every other use of the memory does.
   void copy_data(void *destination, const void *source, size_t size) const override {
     if (!size) return;
@@ -128,7 +130,7 @@ c10::Allocator *device_allocator() { return &instance(); }
 void record_stream(const c10::DataPtr &data, const c10::Stream &stream) {
   if (!data.get()) return;
   ensure_ready();
-  // A wrapped context (copy-on-write) hides the block; it is then found by its address.
+  // Another context hides the block; it is then found by its address.
   auto *block = data.get_deleter() == &free_block ? static_cast<tb_block *>(data.get_context())
                                                   : components.allocator.find(data.get());
   if (block) check(components.allocator.record_stream(block, from_c10(stream)), "record_stream", stream.device_index());

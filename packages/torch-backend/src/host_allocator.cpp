@@ -1,6 +1,7 @@
 // host_allocator.cpp -- pinned host memory: at::HostAllocator over tb-allocator's host functions.
 #include <ATen/core/CachingHostAllocator.h>
 
+#include "address_contexts.h"
 #include "allocators.h"
 #include "components.h"
 #include "registration.h"
@@ -12,6 +13,18 @@ void free_host_block(void *block) {
   if (readiness.load(std::memory_order_relaxed) != Readiness::ready) [[unlikely]]
     return;
   components.allocator.host_deallocate(static_cast<tb_block *>(block));
+}
+
+void free_host_address(void *pointer);
+
+AddressContexts &address_contexts() {
+  static auto &contexts = *new AddressContexts(&free_host_block, &free_host_address);
+  return contexts;
+}
+
+void free_host_address(void *pointer) {
+  if (readiness.load(std::memory_order_relaxed) != Readiness::ready) return;
+  if (tb_block *block = address_contexts().take(pointer)) free_host_block(block);
 }
 
 void copy(c10::CachingAllocator::Stat &out, const tb_statistic &in) {
@@ -29,7 +42,7 @@ struct PinnedAllocator final : at::HostAllocator {
     check(components.allocator.host_allocate(size, &pointer, &block), "host_allocate");
     return {pointer, block, &free_host_block, c10::DeviceType::CPU};
   }
-  bool is_simple_data_ptr(const c10::DataPtr &data) const override { return data.get_deleter() == &free_host_block; }
+  bool is_simple_data_ptr(const c10::DataPtr &data) const override { return address_contexts().make_simple(data); }
   void copy_data(void *destination, const void *source, size_t size) const override {
     default_copy_data(destination, source, size);
   }

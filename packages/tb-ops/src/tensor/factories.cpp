@@ -147,6 +147,21 @@ at::Tensor &set_empty(at::Tensor &self) {
   return set_storage_offset(self, std::move(storage), 0, {0}, {});
 }
 
+// The copy-on-write copy of PyTorch, made at once. PyTorch's own copies when somebody writes, and so when the launch that
+// writes may have its place in the queue already; copies on several streams would have no order.
+at::Tensor lazy_clone(const at::Tensor &self) {
+  const c10::Storage &storage = self.storage();
+  const auto bytes = static_cast<int64_t>(storage.nbytes());
+  const auto flat = self.options().dtype(c10::kByte);
+  at::Tensor from = at::empty({0}, flat), to = at::empty({bytes}, flat);
+  to.copy_(from.set_(storage, 0, {bytes}));
+  at::Tensor out = at::empty({0}, self.options());
+  out.set_(to.storage(), self.storage_offset(), self.sizes(), self.strides());
+  out._set_conj(self.is_conj());
+  out._set_neg(self.is_neg());
+  return out;
+}
+
 void record_stream(at::Tensor &self, c10::Stream stream) {
   c10::impl::VirtualGuardImpl(device_type).recordDataPtrOnStream(self.storage().data_ptr(), stream);
 }
@@ -174,6 +189,7 @@ void register_factories(torch::Library &aten) {
   aten.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset));
   aten.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   aten.impl("set_", TORCH_FN(set_empty));
+  aten.impl("_lazy_clone", TORCH_FN(lazy_clone));
   aten.impl("record_stream", TORCH_FN(record_stream));
   register_record_stream_of_bits();
 }
