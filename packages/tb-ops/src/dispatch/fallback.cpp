@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "dispatch/device_check.h"
 #include "dispatch/fallback_stats.h"
 #include "dispatch/redispatch.h"
 #include "runtime/format.h"
@@ -30,6 +31,7 @@ void fall_back(const c10::OperatorHandle &op, torch::jit::Stack *stack, bool for
                               "other devices or layouts. `python -m tb_ops.coverage` says which");
   const auto last = [&](size_t count) { return c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count); };
   const auto arguments = last(op.schema().arguments().size());
+  check_devices(op, arguments);
   FallbackCall call(op, arguments, forced);
   at::RecordFunction event(at::RecordScope::FUNCTION);
   if (event.isActive()) event.before("tb::fallback " + call.name(), arguments);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dispatch/device_check.h"
 #include "dispatch/tensor_kinds.h"
 #include "random/cpu_generator.h"
 #include "runtime/capture.h"
@@ -227,6 +228,7 @@ template <class Convert> c10::IValue convert(const c10::IValue &value, Convert t
 void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack, TargetBackend target, SyncReason why) {
   const c10::FunctionSchema &schema = op.schema();
   const size_t given = schema.arguments().size(), first = stack->size() - given;
+  check_devices(op, c10::ArrayRef<c10::IValue>(*stack).slice(first));
   AliasedArguments aliased(op, target, why);
   for (size_t i = 0; i < given; i++) {
     c10::IValue &value = (*stack)[first + i];

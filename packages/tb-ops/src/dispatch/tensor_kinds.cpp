@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "dispatch/device_check.h"
 #include "dispatch/fallback_stats.h"
 #include "dispatch/tensor_kinds.h"
 #include "runtime/format.h"
@@ -31,7 +32,26 @@ constexpr Kind kinds[] = {
     {c10::DispatchKey::NestedTensorPrivateUse1, c10::DispatchKey::NestedTensorCPU, &nested_kernels_of_the_cpu},
 };
 
+// Checks the devices of a call and, as long as it lives, makes the call's device the current one: kernels of sparse and
+// nested tensors make tensors on it.
+class CallDevice {
+public:
+  CallDevice(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
+    check_devices(op, arguments);
+    if (const std::optional<c10::DeviceIndex> device = device_of_call(arguments)) scope_.emplace(*device);
+  }
+
+private:
+  std::optional<DeviceScope> scope_;
+};
+
+c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
+  const size_t count = op.schema().arguments().size();
+  return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count);
+}
+
 template <size_t i> void run_generic(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  const CallDevice device(op, arguments_of(op, *stack));
   op.callBoxedForDispatchKey(kinds[i].cpu, *stack);
 }
 
@@ -99,6 +119,7 @@ void run_on_copies(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::ji
   const std::vector<c10::Argument> &arguments = op.schema().arguments();
   const size_t first = stack->size() - arguments.size(), returned = op.schema().returns().size();
   const auto last = [&](size_t count) { return c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count); };
+  const CallDevice device(op, last(arguments.size()));
   FallbackCall call(op, last(arguments.size()), false);
   at::RecordFunction event(at::RecordScope::FUNCTION);
   if (event.isActive()) event.before("tb::fallback " + call.name(), last(arguments.size()));

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "runtime/same_device.h"
+
 namespace tb::ops {
 
 at::Tensor create_output(c10::IntArrayRef sizes, c10::IntArrayRef strides, const c10::TensorOptions &options) {
@@ -85,14 +87,9 @@ at::Tensor concatenation(const at::ITensorListRef &tensors, int64_t dim) {
   return empty(sizes, {}, c10::typeMetaToScalarType(type), device.index());
 }
 
-[[noreturn, gnu::noinline]] static void refuse_devices(const char *operation, c10::Device device, c10::Device first) {
-  TORCH_CHECK(false, "Expected all tensors to be on the same device, but ", operation, " got tensors on ", first,
-              " and ", device, ". Move one with .to(device).");
-}
-
 static void check_device(const char *operation, const at::Tensor &tensor, c10::Device first) {
   if (tensor.device() != first) [[unlikely]]
-    refuse_devices(operation, tensor.device(), first);
+    refuse_devices(operation, first, tensor.device());
 }
 
 c10::DeviceIndex common_device(const char *operation, std::initializer_list<const at::Tensor *> tensors) {

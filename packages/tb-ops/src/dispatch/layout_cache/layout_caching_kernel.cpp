@@ -50,15 +50,14 @@ public:
 private:
   using Queued = Closure<QueuedCall>;
 
-  // Whether the call writes to memory that it reads, or to a host tensor. PyTorch refuses some such calls, which only
-  // the CPU's kernel on the same storages can detect.
+  // Whether the call writes to memory that it reads. PyTorch refuses some such calls, which only the CPU's kernel on the
+  // same storages can detect.
   bool overlapping(c10::ArrayRef<IValue> arguments) const {
     if (std::find(written_.begin(), written_.end(), true) == written_.end()) return false;
     c10::SmallVector<std::pair<const c10::StorageImpl *, bool>, 8> seen;
     for (size_t i = 0; i < arguments.size(); i++) {
       for (const at::Tensor &tensor : tensors_of(arguments[i])) {
         if (!tensor.defined() || !tensor.has_storage()) continue;
-        if (written_[i] && tensor.device().type() != device_type) return true; // the worker does not write to the host
         const c10::StorageImpl *storage = tensor.storage().unsafeGetStorageImpl();
         for (const auto &[other, other_written] : seen)
           if (other == storage && (written_[i] || other_written)) return true;

@@ -21,8 +21,8 @@ from .custom import declaration, emit
 
 
 def write_aten(routes: pathlib.Path, outputs: list[pathlib.Path]) -> int:
-    """Writes index, routes, operators on lists and kinds of tensors to the first paths, kernels to the others."""
-    return _write(outputs, aten.file_texts(schema.installed(), routes, len(outputs) - 4))
+    """Writes index, routes, lists, kinds of tensors and checks of devices to the first paths, kernels to the others."""
+    return _write(outputs, aten.file_texts(schema.installed(), routes, len(outputs) - 5))
 
 
 def write_aclnn(table: pathlib.Path, outputs: list[pathlib.Path]) -> int:

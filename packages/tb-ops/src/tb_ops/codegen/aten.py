@@ -6,7 +6,7 @@ import pathlib
 from string import Template
 from typing import TYPE_CHECKING
 
-from . import foreach, routing, structured, tensor_kinds
+from . import device_checks, foreach, routing, structured, tensor_kinds
 
 if TYPE_CHECKING:
     from torchgen.model import NativeFunctionsGroup
@@ -46,11 +46,11 @@ $called
 
 
 def file_texts(schema: Schema, routes: pathlib.Path, shards: int) -> list[str]:
-    """The index, the routes, the operators on lists, the kinds of tensors, then the text of each shard."""
+    """The index, the routes, lists, kinds of tensors, checks of devices, then the text of each shard."""
     groups = schema.structured_groups
     kernels = (shard_text(groups[i::shards], i) for i in range(shards))
-    lists = [foreach.file_text(schema), tensor_kinds.file_text(schema)]
-    return [index_text(shards), routing.file_text(schema, routes), *lists, *kernels]
+    others = [module.file_text(schema) for module in (foreach, tensor_kinds, device_checks)]
+    return [index_text(shards), routing.file_text(schema, routes), *others, *kernels]
 
 
 def shard_text(groups: list[NativeFunctionsGroup], number: int) -> str:

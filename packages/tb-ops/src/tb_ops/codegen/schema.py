@@ -74,6 +74,13 @@ class Schema:
         found = {str(f.func.name): (mine.get_kernel(f), others.get_kernel(f)) for f in self.functions}
         return {name for name, (kernel, another) in found.items() if kernel is not None and kernel != another}
 
+    @property
+    def without_device_check(self) -> set[str]:
+        """The operators before which PyTorch's generated kernels for CUDA do not compare the tensors' devices."""
+        from torchgen.model import DeviceCheckType
+
+        return {str(f.func.name) for f in self.functions if f.device_check == DeviceCheckType.NoCheck}
+
     def cpu_body(self, function: NativeFunction) -> str | None:
         """The function that PyTorch calls for CPU tensors, "at::native::abs_out"; None if it is generated or absent."""
         kernel = self._cpu.get_kernel(function)
