@@ -23,6 +23,7 @@ Rule rule_of(std::string_view name) {
   constexpr std::string_view aten = "aten::";
   if (!name.starts_with(aten)) return Rule::other_library;
   name.remove_prefix(aten.size());
+  if (name == "binomial") return Rule::one_device; // its iterator takes no numbers of the host
   if (name.starts_with("_foreach_") ||
       std::find(std::begin(with_rules_of_their_own), std::end(with_rules_of_their_own), name) !=
           std::end(with_rules_of_their_own))
@@ -40,6 +41,13 @@ template <class Look> void each_tensor(const c10::IValue &value, const Look &loo
   }
 }
 
+size_t tensors_to_read(const c10::FunctionSchema &schema) {
+  const auto is_read = [](const c10::Argument &argument) {
+    return argument.type()->kind() == c10::TypeKind::TensorType && !argument.is_out();
+  };
+  return static_cast<size_t>(std::count_if(schema.arguments().begin(), schema.arguments().end(), is_read));
+}
+
 } // namespace
 
 void check_devices(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
@@ -55,9 +63,11 @@ void check_devices(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arg
   const Rule rule = rule_of(name);
   if (rule == Rule::own) return;
   first.reset();
+  // Iterators with one tensor to read take no number instead of it.
+  const bool takes_numbers = rule == Rule::numbers_of_the_host && tensors_to_read(op.schema()) > 1;
   const auto allowed = [&](const at::Tensor &tensor, bool written) {
     if (!tensor.is_cpu()) return false;
-    return rule == Rule::other_library || (rule == Rule::numbers_of_the_host && tensor.dim() == 0 && !written);
+    return rule == Rule::other_library || (takes_numbers && tensor.dim() == 0 && !written);
   };
   for (size_t i = 0; i < arguments.size(); i++) {
     const c10::AliasInfo *alias = op.schema().arguments()[i].alias_info();

@@ -74,7 +74,7 @@ class Schema:
         found = {str(f.func.name): (mine.get_kernel(f), others.get_kernel(f)) for f in self.functions}
         return {name for name, (kernel, another) in found.items() if kernel is not None and kernel != another}
 
-    @property
+    @cached_property
     def without_device_check(self) -> set[str]:
         """The operators before which PyTorch's generated kernels for CUDA do not compare the tensors' devices."""
         from torchgen.model import DeviceCheckType

@@ -45,6 +45,7 @@ void fill_tensor_kernel(Tensor &self, const Tensor &value) { at::native::fill_(s
 void zero_kernel(Tensor &self) { at::native::zero_(self); }
 
 Tensor &fill_scalar(Tensor &self, const c10::Scalar &value) {
+  if (self.is_cpu()) return at::native::fill_(self, value); // from a number on the device
   check_convertible(value, self.scalar_type());
   if (self.numel() > 0) launch_kernel<"aten::fill_", fill_kernel>(device_number(self), self, value);
   return self;

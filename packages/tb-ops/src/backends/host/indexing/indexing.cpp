@@ -115,11 +115,24 @@ void check_masks(const Tensor &self, const OptionalTensors &indices) {
     dim += mask ? index->dim() : 1;
   }
 }
+// Indices may be on any device, as on CUDA. Those on the CPU are captured as they are.
+OptionalTensors on_device_or_host(const OptionalTensors &indices, c10::Device device) {
+  OptionalTensors moved;
+  for (const std::optional<Tensor> &index : indices) {
+    const bool far = index && index->defined() && !index->is_cpu() && index->device() != device;
+    if (far)
+      moved.push_back(index->to(device));
+    else
+      moved.push_back(index);
+  }
+  return moved;
+}
 void index_put_sorted(Tensor &self, const OptionalTensors &indices, const Tensor &values, bool accumulate,
                       bool unsafe) {
   check_masks(self, indices);
-  launch_kernel<"aten::index_put_", index_put_sorted_kernel>(device_number(self), self, indices, values, accumulate,
-                                                             unsafe);
+  const c10::DeviceIndex device = common_device("aten::index_put_", {&self, &values});
+  launch_kernel<"aten::index_put_", index_put_sorted_kernel>(device, self, on_device_or_host(indices, self.device()),
+                                                             values, accumulate, unsafe);
 }
 
 Tensor &index_fill_tensor(Tensor &self, int64_t dim, const Tensor &index, const Tensor &value) {

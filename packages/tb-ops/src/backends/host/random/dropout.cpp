@@ -79,9 +79,9 @@ void backward_kernel(const Tensor &grad, const Tensor &mask, double scale, Tenso
 }
 
 Tensor native_dropout_backward(const Tensor &grad, const Tensor &mask, double scale) {
+  common_device("aten::native_dropout_backward", {&grad, &mask});
   const bool simple = mask.scalar_type() == c10::kBool && c10::isFloatingType(grad.scalar_type()) &&
-                      grad.sizes() == mask.sizes() && grad.is_contiguous() && mask.is_contiguous() &&
-                      grad.device() == mask.device();
+                      grad.sizes() == mask.sizes() && grad.is_contiguous() && mask.is_contiguous();
   if (!simple) return at::native::native_dropout_backward(grad, mask, scale);
   Tensor out = empty_on(grad, grad.sizes(), grad.scalar_type());
   launch_kernel<"aten::native_dropout_backward", backward_kernel>(device_number(grad), grad, mask, scale, out);

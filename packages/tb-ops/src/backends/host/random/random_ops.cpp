@@ -71,17 +71,17 @@ void check_probabilities(const Tensor &p) {
 void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &probabilities, OptionalGenerator generator) {
   check_kernel(real(self), "bernoulli_tensor_cpu_self_", self);
   check_kernel(floating(probabilities), "bernoulli_tensor_cpu_p_", probabilities);
-  const Tensor target(self), given(probabilities);
+  const Tensor target(self);
+  Tensor given(probabilities);
   (void)at::expand_inplace(target, given, "bernoulli_"); // throws if they do not broadcast
   if (self.numel() == 0) return;
   const c10::DeviceIndex device = self.device().index();
-  TORCH_CHECK(probabilities.device() == self.device() || probabilities.is_cpu(), "bernoulli_ expects probabilities on ",
-              self.device(), " but got ", probabilities.device());
+  if (!given.is_cpu()) given = given.to(self.device()); // probabilities may be on any device, as on CUDA
   const Distribution unit{.kind = TB_FILL_UNIFORM,
                           .b = 1,
                           .philox = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, self.numel())};
   launch<"aten::bernoulli_">(
-      device, [to = WrittenDescriptor(Tensor(self)), p = TensorDescriptor(Tensor(probabilities)), unit]() mutable {
+      device, [to = WrittenDescriptor(Tensor(self)), p = TensorDescriptor(given), unit]() mutable {
         check_probabilities(p.as_cpu_tensor());
         Tensor &tensor = to.as_cpu_tensor();
         Tensor numbers = host_doubles(tensor.sizes());
