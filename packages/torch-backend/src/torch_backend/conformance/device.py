@@ -69,6 +69,21 @@ class Device:
         except Exception:
             return False
 
+    def second(self) -> torch.device | None:
+        """Another device of the type, which is not the current one; None if there is one device only."""
+        count = getattr(self.module, "device_count", lambda: 1)()
+        index = self.device.index or 0
+        return torch.device(self.device.type, (index + 1) % count) if count > 1 else None
+
+    def of(self, device: torch.device) -> Device:
+        """The same for another device of the type."""
+        return Device(str(device))
+
+    def elsewhere(self) -> list[torch.device]:
+        """The devices on which a tensor is not beside one of this device: the CPU, and another device of the type."""
+        second = self.second()
+        return [torch.device("cpu"), *([] if second is None else [second])]
+
     def facts(self) -> dict[str, Any]:
         """What the report contains about the device."""
         facts: dict[str, Any] = {"torch": torch.__version__, "device": str(self.device)}

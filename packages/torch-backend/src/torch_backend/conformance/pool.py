@@ -53,7 +53,8 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            # The CPU driver has two devices, for checks of tensors on different ones.
+            env={"TB_CPU_DEVICES": "2"} | os.environ | {"OMP_NUM_THREADS": "1"},
         )
         self._buffer = b""
         request = {name: getattr(setup, name) for name in ("device", "profile", "seed", "case_limit", "samples")}

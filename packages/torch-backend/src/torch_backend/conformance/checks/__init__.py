@@ -21,10 +21,12 @@ from torch_backend.conformance.checks import (
     gradients,
     inplace,
     layout,
+    mixed_devices,
     modules,
     optimizers,
     origins,
     out,
+    second_device,
     versions,
 )
 from torch_backend.conformance.device import Device
@@ -141,6 +143,15 @@ CHECKS: dict[str, Check] = {
     "errors": Check("exception types", errors.errors, _errors, databases.operators),
     "bad_arguments": Check("invalid arguments", bad_arguments.bad_arguments, _bad_arguments, _with_arguments),
     "origins": Check("where exceptions come from", origins.origins, _every, databases.operators),
+    "mixed_devices": Check(
+        "tensors on different devices", mixed_devices.mixed_devices, _bad_arguments, _with_arguments
+    ),
+    "second_device": Check(
+        "all arguments on a device that is not current",
+        second_device.second_device,
+        _in_the_usual_dtype,
+        databases.operators,
+    ),
     "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
     "versions": Check("what counts as modified", versions.versions, _written, databases.written),
     "fake": Check("fake tensors predict the results", fake.fake, _forward, databases.operators),

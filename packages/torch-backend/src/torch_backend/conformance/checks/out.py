@@ -1,4 +1,7 @@
-"""The check `out`: out= of the right shape, to be resized, with other strides, or of another dtype, as on the CPU."""
+"""The check `out`: out= of the right shape, to be resized, with other strides, or of another dtype, as on the CPU.
+
+out= on another device than the operands is refused, as on CUDA (checks/mixed_devices.py).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from torch.utils import _pytree as pytree
 from torch_backend.conformance.bits import bit_identical
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
+from torch_backend.conformance.checks.mixed_devices import problem_of_refusal, taken, values_problem
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.device_copies import copy_to_device, tensors_in
-from torch_backend.conformance.outcome import attempt
+from torch_backend.conformance.outcome import Outcome, attempt
 from torch_backend.conformance.profiles import Limits
 from torch_backend.conformance.randomness import CPU, reference
 from torch_backend.conformance.samples import Sample, samples
@@ -99,8 +103,48 @@ def _spare_memory(tensor: torch.Tensor) -> list[torch.Tensor]:
     return [memory[:start], memory[memory.numel() - start :]]
 
 
+def _holds_its_elements(tensor: torch.Tensor) -> bool:
+    """Whether the memory is as large as sizes and strides say: a refused call must not leave sizes without memory."""
+    if tensor.numel() == 0 or tensor.layout != torch.strided:
+        return True
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (tensor.storage_offset() + last + 1) * tensor.element_size() <= tensor.untyped_storage().nbytes()
+
+
+def _places(device: Device) -> Iterator[tuple[str, torch.device, torch.device]]:
+    """Names, the device of out=, the device of the operands."""
+    for other in device.elsewhere():
+        yield f"out on {other}", other, device.device
+    yield "operands on the CPU", device.device, CPU.device
+
+
+def _elsewhere(
+    device: Device, op: Any, sample: Sample, plain: Outcome, values: bool, took: list[bool]
+) -> Iterator[Observation]:
+    """out= on another device than the operands, of the right shape and empty. Notes in `took` which calls took it."""
+    if not tensors_in(sample.values):
+        return  # without a tensor among its arguments a call takes its device from out=
+    for name, variant in ((name, VARIANTS[name]) for name in ("out of the right shape", "empty out")):
+        built = pytree.tree_map(variant, plain.value)
+        built = tuple(built) if isinstance(built, tuple) else built
+        if attempt(CPU, _call(op, sample, built, CPU)).error is not None:
+            continue
+        for place, on, operands in _places(device):
+            given = copy_to_device(built, on)
+            value, problem = problem_of_refusal(device, lambda g=given, o=operands: sample.call(op.op, o, out=g)[0])  # type: ignore[misc]
+            took.append(value is not None)
+            if value is not None and op.full_name not in taken(device.device.type, "out"):
+                problem = "takes out= on another device; mixed.toml does not list it under 'out'"
+            elif value is not None and values:
+                problem = values_problem(plain.value, value[0])
+            elif not all(map(_holds_its_elements, tensors_in(given))):
+                problem = "leaves out= with sizes that its memory does not hold"
+            yield Observation(sample=f"{place}, {name}, {sample.describe()}", problem=problem)
+
+
 def out(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
     """Values, strides after the call, whether the call returns the given tensors, and exceptions."""
+    took: list[bool] = []
     for sample in samples(op, dtype, limits):
         plain, random = reference(lambda s=sample: s.call(op.op, CPU.device)[0])  # type: ignore[misc]
         leaves = pytree.tree_leaves(plain.value)
@@ -129,3 +173,6 @@ def out(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator
             )
             observation.sample = f"{name}, {sample.describe()}"
             yield observation
+        yield from _elsewhere(device, op, sample, plain, not (op.has_nondeterministic_output or random), took)
+    if took and not any(took) and op.full_name in taken(device.device.type, "out"):
+        yield Observation(problem="refuses out= on another device, but mixed.toml lists it; remove the entry")
