@@ -25,8 +25,8 @@ class Limits:
 class Profile:
     """A profile. Times are seconds, 0 for no limit.
 
-    `forward_dtypes`, `other_dtypes`: how many dtypes of an entry each check uses (0: all). `costly_entries`: how many
-    entries a check with long cases uses (0: all).
+    `forward_dtypes`, `other_dtypes`: how many dtypes of an entry each check uses (0: all). `costly_entries`,
+    `sampled_entries`: how many entries a check uses that is costly, or sampled (0: all).
     """
 
     name: str
@@ -35,6 +35,7 @@ class Profile:
     forward_dtypes: int
     other_dtypes: int
     costly_entries: int
+    sampled_entries: int
     time_limit: float
     case_limit: float
     # Whether the run fails if the time limit cut off cases.
@@ -42,6 +43,9 @@ class Profile:
 
     def limits(self, check: str) -> Limits:
         return self.forward if check == "forward" else self.others
+
+    def most_entries(self, *, costly: bool, sampled: bool) -> int:
+        return self.costly_entries if costly else self.sampled_entries if sampled else 0
 
     def dtypes(self, check: str) -> int:
         return self.forward_dtypes if check == "forward" else self.other_dtypes
@@ -55,6 +59,7 @@ PROFILES = {
         forward_dtypes=2,
         other_dtypes=1,
         costly_entries=12,
+        sampled_entries=160,
         time_limit=330.0,
         case_limit=60.0,
         complete=False,
@@ -66,6 +71,7 @@ PROFILES = {
         forward_dtypes=0,
         other_dtypes=0,
         costly_entries=0,
+        sampled_entries=0,
         time_limit=0.0,
         case_limit=300.0,
         complete=True,

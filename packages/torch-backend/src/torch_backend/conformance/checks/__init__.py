@@ -41,7 +41,7 @@ class Check:
     """A check: its function, and the database entries that it takes.
 
     `entries` returns names with their dtypes (None for a check without dtypes); `database` returns the entries by name.
-    `costly`: a short profile takes only some of the entries.
+    A short profile takes a few entries of a check that is `costly`, and some of one that is `sampled`.
     """
 
     summary: str
@@ -49,6 +49,7 @@ class Check:
     entries: Callable[[], Pairs]
     database: Callable[[], dict[str, Any]]
     costly: bool = False
+    sampled: bool = False
 
 
 def _forward() -> Pairs:
@@ -144,13 +145,18 @@ CHECKS: dict[str, Check] = {
     "bad_arguments": Check("invalid arguments", bad_arguments.bad_arguments, _bad_arguments, _with_arguments),
     "origins": Check("where exceptions come from", origins.origins, _every, databases.operators),
     "mixed_devices": Check(
-        "tensors on different devices", mixed_devices.mixed_devices, _bad_arguments, _with_arguments
+        "tensors on different devices",
+        mixed_devices.mixed_devices,
+        _bad_arguments,
+        _with_arguments,
+        sampled=True,
     ),
     "second_device": Check(
         "all arguments on a device that is not current",
         second_device.second_device,
         _in_the_usual_dtype,
         databases.operators,
+        sampled=True,
     ),
     "dtypes": Check("dtypes an operator does not list", dtypes.dtypes, _unlisted, databases.operators),
     "versions": Check("what counts as modified", versions.versions, _written, databases.written),
@@ -188,8 +194,9 @@ def list_cases(checks: Iterable[str], profile: Profile, seed: int) -> tuple[list
     cases, without = [], []
     for check in checks:
         entries = list(CHECKS[check].entries())
-        if CHECKS[check].costly and profile.costly_entries:
-            entries = random.Random(f"{seed} {check}").sample(entries, min(profile.costly_entries, len(entries)))
+        most = profile.most_entries(costly=CHECKS[check].costly, sampled=CHECKS[check].sampled)
+        if most:
+            entries = random.Random(f"{seed} {check}").sample(entries, min(most, len(entries)))
         for entry, known in entries:
             if known is None:
                 cases.append(Case(check, entry, NO_DTYPE))

@@ -14,12 +14,13 @@ from torch.utils import _pytree as pytree
 
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
+from torch_backend.conformance.checks.gradients import first_gradients
 from torch_backend.conformance.comparison import flatten
 from torch_backend.conformance.device import Device
 from torch_backend.conformance.device_copies import copy_to_device
 from torch_backend.conformance.outcome import attempt
 from torch_backend.conformance.profiles import Limits
-from torch_backend.conformance.randomness import CPU, reference
+from torch_backend.conformance.randomness import CPU, SEED, reference
 from torch_backend.conformance.samples import Sample, samples
 
 Call = Callable[[], Any]
@@ -41,23 +42,9 @@ def _out(op: Any, sample: Sample, device: Device, like: Any) -> Call:
     return lambda: sample.call(op.op, device.device, out=copy_to_device(like, device.device))[0]
 
 
-def _gradients(op: Any, sample: Sample, device: Device) -> Call:
-    def call() -> Any:
-        (positional, named), inputs = sample.arguments(device.device), []
-        for leaf in pytree.tree_leaves((positional, named)):
-            if isinstance(leaf, torch.Tensor) and leaf.is_leaf and leaf.is_floating_point():
-                inputs.append(leaf.requires_grad_())
-        results = [
-            leaf
-            for leaf in flatten(sample.differentiable(op.op(*positional, **named)))
-            if isinstance(leaf, torch.Tensor) and leaf.requires_grad
-        ]
-        return torch.autograd.grad([leaf.sum() for leaf in results], inputs, allow_unused=True)
-
-    return call
-
-
-def _calls(op: Any, sample: Sample, plain: Any) -> Iterator[tuple[str, Callable[[Device], Call]]]:
+def _calls(
+    op: Any, sample: Sample, differentiable: Sample | None, plain: Any
+) -> Iterator[tuple[str, Callable[[Device], Call]]]:
     """Names, and functions that make the call for a device."""
     yield "forward", lambda device: _forward(op, sample, device)
     if op.get_inplace() is not None and not sample.broadcasts_input:
@@ -65,8 +52,8 @@ def _calls(op: Any, sample: Sample, plain: Any) -> Iterator[tuple[str, Callable[
     if op.supports_out and plain is not None:
         like = pytree.tree_map(torch.empty_like, plain)
         yield "out", lambda device: _out(op, sample, device, tuple(like) if isinstance(like, tuple) else like)
-    if op.supports_autograd:
-        yield "gradients", lambda device: _gradients(op, sample, device)
+    if differentiable is not None:
+        yield "gradients", lambda device: first_gradients(op, differentiable, device)
 
 
 class _Current:
@@ -99,14 +86,18 @@ def second_device(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -
         yield Observation(vacuous="the type has one device only")
         return
     there = device.of(second)
-    for sample in samples(op, dtype, limits):
+    given = samples(op, dtype, limits)
+    has_gradients = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    differentiable = samples(op, dtype, limits, requires_grad=True) if has_gradients else [None] * len(given)
+    for sample, with_gradients in zip(given, differentiable, strict=True):
         plain, _ = reference(lambda s=sample: s.call(op.op, CPU.device)[0])  # type: ignore[misc]
         if plain.error is not None:
             yield Observation(sample=sample.describe(), vacuous="the CPU raises")
             continue
         leaves = pytree.tree_leaves(plain.value)
         tensors = bool(leaves) and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
-        for name, make in _calls(op, sample, plain.value if tensors else None):
+        for name, make in _calls(op, sample, with_gradients, plain.value if tensors else None):
+            device.seed(SEED)  # as the comparison does
             device.synchronize()
             current = _Current(device)
             observation = compare_calls(
