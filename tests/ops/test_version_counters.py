@@ -61,6 +61,20 @@ def test_operators_on_lists_modify_as_the_cpus_do(name: str, dtype: torch.dtype)
     assert versions(CALLS[name], "tb", dtype) == versions(CALLS[name], "cpu", dtype)
 
 
+LISTS = [
+    *("_foreach_neg_", "_foreach_add_.Scalar", "_foreach_mul_.Scalar", "_foreach_sub_.ScalarList"),
+    *("_foreach_maximum_.List", "_foreach_add_.List", "_foreach_div_.Tensor", "_foreach_addcmul_.Scalar"),
+    *("_foreach_addcdiv_.ScalarList", "_foreach_lerp_.Scalar", "_foreach_copy_", "_foreach_zero_"),
+]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_forced_fallbacks_of_operators_on_lists_modify_as_the_cpus_kernels_do(name: str) -> None:
+    with torch.tb.force_fallback(*(f"aten::{each}" for each in LISTS)):  # type: ignore[attr-defined]
+        forced = versions(CALLS[name], "tb", torch.float32)
+    assert forced == versions(CALLS[name], "cpu", torch.float32)
+
+
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop])
 def test_a_backward_pass_over_parameters_that_a_step_changed_is_refused(
     optimizer: Callable[[list[torch.Tensor]], torch.optim.Optimizer],

@@ -14,19 +14,27 @@ namespace {
 enum class Rule { one_device, numbers_of_the_host, own, other_library };
 
 // Copies write to another device than they read, positions may be on the CPU, and lists are checked tensor by tensor.
-constexpr std::string_view with_rules_of_their_own[] = {
-    "_copy_from", "_copy_from_and_resize", "_index_put_impl_", "_nested_from_padded", "_to_copy", "copy_",
-    "copy_sparse_to_sparse_", "index.Tensor", "index.Tensor_out", "index_put", "index_put_", "resize_as_",
-    "set_.source_Tensor"};
+constexpr std::string_view with_rules_of_their_own[] = {"_copy_from",
+                                                        "_copy_from_and_resize",
+                                                        "_index_put_impl_",
+                                                        "_nested_from_padded",
+                                                        "_to_copy",
+                                                        "copy_",
+                                                        "copy_sparse_to_sparse_",
+                                                        "index.Tensor",
+                                                        "index.Tensor_out",
+                                                        "index_put",
+                                                        "index_put_",
+                                                        "resize_as_",
+                                                        "set_.source_Tensor"};
 
 Rule rule_of(std::string_view name) {
   constexpr std::string_view aten = "aten::";
   if (!name.starts_with(aten)) return Rule::other_library;
   name.remove_prefix(aten.size());
   if (name == "binomial") return Rule::one_device; // its iterator takes no numbers of the host
-  if (name.starts_with("_foreach_") ||
-      std::find(std::begin(with_rules_of_their_own), std::end(with_rules_of_their_own), name) !=
-          std::end(with_rules_of_their_own))
+  if (name.starts_with("_foreach_") || std::find(std::begin(with_rules_of_their_own), std::end(with_rules_of_their_own),
+                                                 name) != std::end(with_rules_of_their_own))
     return Rule::own;
   const c10::ArrayRef<const char *> unchecked = operators_without_device_check();
   return std::binary_search(unchecked.begin(), unchecked.end(), name) ? Rule::numbers_of_the_host : Rule::one_device;

@@ -15,6 +15,15 @@
 namespace tb::ops {
 namespace {
 
+// The lists that a call writes to, if its operator returns nothing and PyTorch's kernels count the modifications: those on
+// copies count them there.
+std::vector<at::Tensor> counted_lists(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
+  if (!op.schema().returns().empty() || !op.operator_name().name.starts_with("aten::_foreach_") ||
+      c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView))
+    return {};
+  return arguments[0].toTensorVector();
+}
+
 // If the host may not touch device memory, the CPU's kernel gets copies, and a view of a copy is no view of the tensor.
 void run_on_copies(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
   for (const c10::Argument &result : op.schema().returns())
@@ -22,7 +31,10 @@ void run_on_copies(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
                                 " returns a view and has no kernel on this tb device. On the CPU it would be a view of "
                                 "a copy, and writing to it would be lost. Use an operator that copies, or register "
                                 "one for the device");
+  const c10::ArrayRef<c10::IValue> arguments(*stack);
+  const auto written = counted_lists(op, arguments.slice(stack->size() - op.schema().arguments().size()));
   at::native::cpu_fallback(op, stack);
+  for (const at::Tensor &tensor : written) tensor.unsafeGetTensorImpl()->bump_version();
 }
 
 void fall_back(const c10::OperatorHandle &op, torch::jit::Stack *stack, bool forced) {

@@ -63,6 +63,9 @@ public:
     impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
     impl->_set_conj(tensor.is_conj());
     impl->_set_neg(tensor.is_neg());
+    // Kernels of operators on lists count modifications with in-place operators, here on aliases.
+    const c10::VariableVersion &version = tensor.unsafeGetTensorImpl()->version_counter();
+    if (version.enabled() && !alias.is_inference()) impl->set_version_counter(version);
     pairs_.push_back({tensor, alias});
     return alias;
   }

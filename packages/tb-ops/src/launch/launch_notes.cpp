@@ -9,13 +9,16 @@ namespace tb::ops {
 
 thread_local constinit LaunchNotes launch_notes;
 
-// If there are floating tensors, the integers are indices.
-bool LaunchNotes::is_too_large() const {
+// Whether a number is complex beside tensors that are all real, or too large. If there are floating tensors, the integers
+// are indices.
+bool LaunchNotes::is_unfit() const {
   if (any_capture()) return false; // a capture cannot wait
+  const auto has = [&](c10::ScalarType type) { return present_ >> static_cast<unsigned>(type) & 1; };
+  if (complex_ && !has(c10::kComplexHalf) && !has(c10::kComplexFloat) && !has(c10::kComplexDouble)) return true;
   double holds = std::numeric_limits<double>::infinity();
   bool floating = false;
   const auto look = [&]<class Number>(c10::ScalarType type, Number largest) {
-    if (!(present_ >> static_cast<unsigned>(type) & 1)) return;
+    if (!has(type)) return;
     floating |= c10::isFloatingType(type) || c10::isComplexType(type);
     if (c10::isIntegralType(type, false) && floating) return;
     holds = std::min(holds, static_cast<double>(largest));

@@ -33,16 +33,21 @@ public:
   }
   void add_overlap() { noted_.doubtful = true; }
   void add(const c10::Scalar &number) {
-    if (number.isComplex() || number.isSymbolic()) return;
+    if (number.isSymbolic()) return;
+    if (number.isComplex()) [[unlikely]] {
+      complex_ = true;
+      return;
+    }
     const double size = number.isFloatingPoint() ? std::fabs(number.toDouble()) : std::fabs(number.to<double>());
     if (!(size <= held_by_all)) [[unlikely]]
       largest_ = size > largest_ ? size : std::isnan(size) ? std::numeric_limits<double>::infinity() : largest_;
   }
   LaunchNote take() {
-    if (largest_ > held_by_all) [[unlikely]]
-      noted_.doubtful |= is_too_large();
+    if (largest_ > held_by_all || complex_) [[unlikely]]
+      noted_.doubtful |= is_unfit();
     last_ = present_ = 0;
     largest_ = 0;
+    complex_ = false;
     return std::exchange(noted_, {});
   }
 
@@ -50,13 +55,14 @@ private:
   // Enough for arguments that are no lists: (int, float, float) is another call than (int, int, float).
   static constexpr uint32_t counted_in_a_row = 3;
   static constexpr double held_by_all = 127;
-  bool is_too_large() const;
+  bool is_unfit() const;
 
   LaunchNote noted_;
   uint64_t last_ = 0;
   uint32_t row_ = 0;
   uint64_t present_ = 0; // dtypes, as bits
-  double largest_ = 0;   // of the numbers
+  double largest_ = 0;   // of the real numbers
+  bool complex_ = false; // whether a number is complex
 };
 extern thread_local constinit LaunchNotes launch_notes;
 

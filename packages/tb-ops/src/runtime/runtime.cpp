@@ -74,12 +74,13 @@ at::Tensor empty_like_contiguous(const at::Tensor &tensor) {
 }
 
 at::Tensor empty(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype, c10::DeviceIndex device) {
-  if (contiguous(sizes, strides)) {
+  // PyTorch warns of new complex32 tensors.
+  if (dtype != c10::kComplexHalf && contiguous(sizes, strides)) {
     const caffe2::TypeMeta type = c10::scalarTypeToTypeMeta(dtype);
     if (size_t bytes; count_bytes(sizes, type.itemsize(), &bytes)) return new_contiguous(sizes, type, bytes, device);
   }
   DeviceScope scope(device);
-  if (strides.empty() && !sizes.empty()) // an error of PyTorch's
+  if (strides.empty() && !sizes.empty()) // too large, or a size below zero: an error of PyTorch's; or complex32
     return at::Tensor(at::detail::empty_generic(sizes, runtime.allocator, key_set, dtype, std::nullopt));
   return at::Tensor(at::detail::empty_strided_generic(sizes, strides, runtime.allocator, key_set, dtype));
 }

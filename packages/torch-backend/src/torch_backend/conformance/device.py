@@ -81,6 +81,8 @@ class Device:
 
     def elsewhere(self) -> list[torch.device]:
         """The devices on which a tensor is not beside one of this device: the CPU, and another device of the type."""
+        if self.device.type == "cpu":
+            return []
         second = self.second()
         return [torch.device("cpu"), *([] if second is None else [second])]
 

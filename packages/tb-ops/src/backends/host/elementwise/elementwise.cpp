@@ -2,12 +2,14 @@
 // calling thread and end in these entries of the dispatch stubs. And some that it does, divided among threads.
 #include "backends/host/iterator_stub.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/LinearAlgebra.h>
 #include <ATen/native/TensorCompare.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/atan2_cpu_dispatch.h>
+#include <ATen/ops/isin_ops.h>
 #include <ATen/ops/pow_cpu_dispatch.h>
 
 #include "backends/host/elementwise/divided.h"
@@ -39,7 +41,25 @@ void pow_outf(const at::Tensor &self, const at::Tensor &exponent, at::Tensor &ou
 
 } // namespace cpu
 
-void register_elementwise(torch::Library &) {
+namespace {
+
+// PyTorch's kernel makes a tensor of the number and resizes the output, which is impossible with an alias.
+at::Tensor isin(const at::Scalar &element, const at::Tensor &tests, bool assume_unique, bool invert) {
+  return at::_ops::isin_Tensor_Tensor::call(at::native::wrapped_scalar_tensor(element, tests.device()), tests,
+                                            assume_unique, invert);
+}
+
+at::Tensor &isin_out(const at::Scalar &element, const at::Tensor &tests, bool assume_unique, bool invert,
+                     at::Tensor &out) {
+  return at::_ops::isin_Tensor_Tensor_out::call(at::native::wrapped_scalar_tensor(element, tests.device()), tests,
+                                                assume_unique, invert, out);
+}
+
+} // namespace
+
+void register_elementwise(torch::Library &aten) {
+  aten.impl("isin.Scalar_Tensor", TORCH_FN(isin));
+  aten.impl("isin.Scalar_Tensor_out", TORCH_FN(isin_out));
   enter_stub<"aten::abs", at::native::abs_stub>();
   enter_stub<"aten::addr", at::native::addr_stub, Types::promote_all>();
   enter_stub<"aten::angle", at::native::angle_stub, Types::promote_all>();

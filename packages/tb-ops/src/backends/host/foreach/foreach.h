@@ -146,7 +146,9 @@ inline bool all_here(std::initializer_list<at::TensorList> lists) {
 // The numbers of a call: one for all tensors, or one for each.
 class Numbers {
 public:
-  explicit Numbers(c10::ArrayRef<c10::Scalar> numbers) : numbers_(numbers.vec()) {}
+  explicit Numbers(c10::ArrayRef<c10::Scalar> numbers) : numbers_(numbers.vec()) {
+    for (const c10::Scalar &number : numbers_) launch_notes.add(number);
+  }
   const c10::Scalar &operator[](size_t i) const { return numbers_[numbers_.size() == 1 ? 0 : i]; }
   // Whether the numbers of two places are bit-identical.
   bool same(size_t i, size_t j) const;

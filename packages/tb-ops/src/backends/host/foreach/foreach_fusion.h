@@ -170,13 +170,13 @@ void launch_elements(c10::DeviceIndex device, Element element, const Lists &...l
   static constinit DtypeProbe dtype_probe;
   QueuedList::Lists arguments;
   (arguments.push_back(capture_list(lists)), ...);
-  const uint64_t types = launch_notes.take().types;
-  const bool known = dtype_probe.known(types);
+  const LaunchNote note = launch_notes.take();
+  const bool known = !note.doubtful && dtype_probe.known(note.types);
   enqueue_made<Queued>(device, QueuedList::kind<name>, [&](void *storage) {
     [[maybe_unused]] const QueuedList *queued = new (storage) Queued(std::move(element), std::move(arguments), known);
     TORCH_INTERNAL_ASSERT_DEBUG_ONLY(queued == storage);
   });
-  if (!known) dtype_probe.wait(device, types, name.value);
+  if (!known) dtype_probe.wait(device, note.types, name.value);
 }
 
 } // namespace tb::ops::host

@@ -146,12 +146,12 @@ template <Name name, auto compute, class Kernel, Tensors (*slow_new)(at::TensorL
 struct ListsAlpha {
   static Tensors functional(at::TensorList self, at::TensorList other, const Scalar &alpha) {
     return fast_lists(self, other, alpha, false)
-               ? launch_new_lists<name>(ListOperation<Kernel>{compute, alpha}, self, other)
+               ? launch_new_lists<name>(ListOperation<Kernel>{compute, capture(alpha)}, self, other)
                : slow_new(self, other, alpha);
   }
   static void in_place(at::TensorList self, at::TensorList other, const Scalar &alpha) {
     fast_lists(self, other, alpha, false)
-        ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, alpha}, self, other)
+        ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, capture(alpha)}, self, other)
         : slow_in_place(self, other, alpha);
   }
   static void enter(torch::Library &aten) { enter_pair<ListsAlpha>(aten, name.value, ".List"); }

@@ -78,6 +78,8 @@ template <Name name> ThreeTensors batch_norm(const Tensor &input, const Optional
       !by_channel(input.size(1), {&weight, &bias, &running_mean, &running_var}))
     return call_checked<at::_ops::native_batch_norm>(input, weight_given, bias_given, mean_given, var_given, training,
                                                      momentum, eps);
+  if (at::native::is_mixed_type(input, weight, bias, running_mean, running_var))
+    at::native::check_mixed_data_type(input, weight, bias, running_mean, running_var);
   const c10::ScalarType statistics = parameter_type(input, weight, bias);
   const bool all_contiguous = dense(input) && contiguous_or_undefined(weight) && contiguous_or_undefined(bias) &&
                               contiguous_or_undefined(running_mean) && contiguous_or_undefined(running_var);

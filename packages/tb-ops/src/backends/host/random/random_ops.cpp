@@ -80,14 +80,14 @@ void fill_bernoulli_each(const at::TensorBase &self, const at::TensorBase &proba
   const Distribution unit{.kind = TB_FILL_UNIFORM,
                           .b = 1,
                           .philox = reserve(generator, device, TB_FILL_UNIFORM, c10::kDouble, self.numel())};
-  launch<"aten::bernoulli_">(
-      device, [to = WrittenDescriptor(Tensor(self)), p = TensorDescriptor(given), unit]() mutable {
-        check_probabilities(p.as_cpu_tensor());
-        Tensor &tensor = to.as_cpu_tensor();
-        Tensor numbers = host_doubles(tensor.sizes());
-        fill_tensor(numbers, unit);
-        copy_result(tensor, at::_ops::lt_Tensor::call(numbers, p.as_cpu_tensor()));
-      });
+  launch<"aten::bernoulli_">(device,
+                             [to = WrittenDescriptor(Tensor(self)), p = TensorDescriptor(given), unit]() mutable {
+                               check_probabilities(p.as_cpu_tensor());
+                               Tensor &tensor = to.as_cpu_tensor();
+                               Tensor numbers = host_doubles(tensor.sizes());
+                               fill_tensor(numbers, unit);
+                               copy_result(tensor, at::_ops::lt_Tensor::call(numbers, p.as_cpu_tensor()));
+                             });
 }
 
 void random_from_to(at::TensorIteratorBase &iterator, uint64_t range, int64_t base, OptionalGenerator generator) {

@@ -1,7 +1,12 @@
 // Fused recurrent cells. PyTorch's GRU and LSTMCell, and LSTM if lstm.cpp leaves it to PyTorch, call them on
 // PrivateUse1 devices although they have no CPU kernel, so they are composed here of the CPU's operators, in one launch
-// for each step.
+// for each step. PyTorch has no forward-mode derivatives of the fused cells; with tangents the composition runs on the
+// calling thread, operator by operator, as on the CPU.
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/_thnn_fused_gru_cell_ops.h>
+#include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/cat_ops.h>
 #include <ATen/ops/mul_ops.h>
@@ -20,7 +25,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// Arithmetic on CPU tensors, for the worker.
+// Arithmetic on CPU tensors, for the worker, and on tensors with tangents.
 Tensor add(const Tensor &a, const Tensor &b) { return at::_ops::add_Tensor::call(a, b, 1); }
 Tensor sub(const Tensor &a, const Tensor &b) { return at::_ops::sub_Tensor::call(a, b, 1); }
 Tensor mul(const Tensor &a, const Tensor &b) { return at::_ops::mul_Tensor::call(a, b); }
@@ -37,7 +42,7 @@ Tensor block(const Tensor &blocks, int64_t i, int64_t count) {
   return blocks.narrow(1, i * size, size);
 }
 
-void join(Tensor &out, const std::vector<Tensor> &blocks) { copy_result(out, at::_ops::cat::call(blocks, 1)); }
+Tensor joined(const std::vector<Tensor> &blocks) { return at::_ops::cat::call(blocks, 1); }
 
 void sum_rows(Tensor &out, const Tensor &rows) {
   if (out.defined())
@@ -56,19 +61,27 @@ void check_cell(const char *cell, const Tensor &input_gates, const Tensor &hidde
 
 // ---- LSTM: workspace holds the four gates after their nonlinearities --------------------------------------------
 
-void lstm_kernel(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &cx, const Tensor &input_bias,
-                 const Tensor &hidden_bias, Tensor &hy, Tensor &cy, Tensor &workspace) {
+using LstmResults = std::tuple<Tensor, Tensor, Tensor>; // hy, cy, workspace
+
+LstmResults compose_lstm(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &cx,
+                         const Tensor &input_bias, const Tensor &hidden_bias) {
   const Tensor gates = add(biased(input_gates, input_bias), biased(hidden_gates, hidden_bias));
   const Tensor in = sigmoid(block(gates, 0, 4)), forget = sigmoid(block(gates, 1, 4)), cell = tanh(block(gates, 2, 4)),
                out = sigmoid(block(gates, 3, 4));
-  copy_result(cy, add(mul(forget, cx), mul(in, cell)));
-  copy_result(hy, mul(out, tanh(cy)));
-  join(workspace, {in, forget, cell, out});
+  const Tensor cy = add(mul(forget, cx), mul(in, cell));
+  return {mul(out, tanh(cy)), cy, joined({in, forget, cell, out})};
 }
 
-std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &cx,
-                                             const OptionalTensor &input_bias_given,
-                                             const OptionalTensor &hidden_bias_given) {
+void lstm_kernel(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &cx, const Tensor &input_bias,
+                 const Tensor &hidden_bias, Tensor &hy, Tensor &cy, Tensor &workspace) {
+  const auto [hidden, cell, gates] = compose_lstm(input_gates, hidden_gates, cx, input_bias, hidden_bias);
+  copy_result(hy, hidden);
+  copy_result(cy, cell);
+  copy_result(workspace, gates);
+}
+
+LstmResults lstm_cell(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &cx,
+                      const OptionalTensor &input_bias_given, const OptionalTensor &hidden_bias_given) {
   const Tensor &input_bias = value_or_undefined(input_bias_given);
   const Tensor &hidden_bias = value_or_undefined(hidden_bias_given);
   check_cell("LSTM cell", input_gates, hidden_gates, cx, input_bias, hidden_bias, 4);
@@ -118,19 +131,27 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const OptionalTensor &grad
 
 // ---- GRU: workspace holds reset, update and new gate, the old state, and the new gate's hidden part -------------
 
-void gru_kernel(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &hx, const Tensor &input_bias,
-                const Tensor &hidden_bias, Tensor &hy, Tensor &workspace) {
+using GruResults = std::tuple<Tensor, Tensor>; // hy, workspace
+
+GruResults compose_gru(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &hx,
+                       const Tensor &input_bias, const Tensor &hidden_bias) {
   const Tensor input = biased(input_gates, input_bias), hidden = biased(hidden_gates, hidden_bias);
   const Tensor reset = sigmoid(add(block(hidden, 0, 3), block(input, 0, 3)));
   const Tensor update = sigmoid(add(block(hidden, 1, 3), block(input, 1, 3)));
   const Tensor hidden_new = block(hidden, 2, 3);
   const Tensor fresh = tanh(add(block(input, 2, 3), mul(hidden_new, reset)));
-  copy_result(hy, add(mul(sub(hx, fresh), update), fresh));
-  join(workspace, {reset, update, fresh, hx, hidden_new});
+  return {add(mul(sub(hx, fresh), update), fresh), joined({reset, update, fresh, hx, hidden_new})};
 }
 
-std::tuple<Tensor, Tensor> gru_cell(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &hx,
-                                    const OptionalTensor &input_bias_given, const OptionalTensor &hidden_bias_given) {
+void gru_kernel(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &hx, const Tensor &input_bias,
+                const Tensor &hidden_bias, Tensor &hy, Tensor &workspace) {
+  const auto [state, gates] = compose_gru(input_gates, hidden_gates, hx, input_bias, hidden_bias);
+  copy_result(hy, state);
+  copy_result(workspace, gates);
+}
+
+GruResults gru_cell(const Tensor &input_gates, const Tensor &hidden_gates, const Tensor &hx,
+                    const OptionalTensor &input_bias_given, const OptionalTensor &hidden_bias_given) {
   const Tensor &input_bias = value_or_undefined(input_bias_given);
   const Tensor &hidden_bias = value_or_undefined(hidden_bias_given);
   check_cell("GRU cell", input_gates, hidden_gates, hx, input_bias, hidden_bias, 3);
@@ -176,9 +197,38 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
           std::move(hidden_bias)};
 }
 
+// ---- forward-mode derivatives -----------------------------------------------------------------------------------
+
+// Calls compose(...) if a tensor has a tangent. Otherwise calls the kernel that PyTorch generates for autograd, which
+// every backend has and which the registration for AutogradPrivateUse1 hides.
+template <class Op, auto compose, class Results>
+Results with_tangents(c10::DispatchKeySet keys, const Tensor &input_gates, const Tensor &hidden_gates,
+                      const Tensor &state, const OptionalTensor &input_bias, const OptionalTensor &hidden_bias) {
+  const auto has_tangent = [](const Tensor &tensor) { return tensor.defined() && tensor._fw_grad(0).defined(); };
+  const Tensor &bias = value_or_undefined(input_bias), &other_bias = value_or_undefined(hidden_bias);
+  if (has_tangent(input_gates) || has_tangent(hidden_gates) || has_tangent(state) || has_tangent(bias) ||
+      has_tangent(other_bias)) [[unlikely]]
+    return compose(input_gates, hidden_gates, state, bias, other_bias);
+  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
+  static const c10::SafeKernelFunction generated = op.getComputedKernelForDispatchKey(c10::DispatchKey::AutogradCPU);
+  torch::jit::Stack stack;
+  stack.reserve(5);
+  torch::jit::push(stack, input_gates, hidden_gates, state, input_bias, hidden_bias);
+  generated.callBoxed(op, keys, &stack);
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    return Results{std::move(stack[i]).toTensor()...};
+  }(std::make_index_sequence<std::tuple_size_v<Results>>{});
+}
+
 } // namespace
 
 void register_recurrent(torch::Library &aten) {
+  static auto *autograd =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
+  autograd->impl("_thnn_fused_lstm_cell",
+                 TORCH_FN((with_tangents<at::_ops::_thnn_fused_lstm_cell, &compose_lstm, LstmResults>)));
+  autograd->impl("_thnn_fused_gru_cell",
+                 TORCH_FN((with_tangents<at::_ops::_thnn_fused_gru_cell, &compose_gru, GruResults>)));
   aten.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
   aten.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
   aten.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));

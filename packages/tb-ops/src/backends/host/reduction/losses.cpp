@@ -84,7 +84,11 @@ void mse_loss_kernel(Tensor &out, const Tensor &self, const Tensor &target, int6
   });
 }
 
+// Whether the reduction is one of PyTorch's. The CPU's kernel refuses others.
+bool known(int64_t reduction) { return reduction >= at::Reduction::None && reduction < at::Reduction::END; }
+
 Tensor mse_loss(const Tensor &self, const Tensor &target, int64_t reduction) {
+  if (!known(reduction)) return call_checked<at::_ops::mse_loss>(self, target, reduction);
   Tensor out = empty_loss(self, target, reduction);
   launch_kernel<"aten::mse_loss", mse_loss_kernel>(device_number(out), out, self, target, reduction);
   return out;
@@ -116,6 +120,7 @@ void smooth_l1_loss_kernel(Tensor &out, const Tensor &self, const Tensor &target
 
 Tensor smooth_l1_loss(const Tensor &self, const Tensor &target, int64_t reduction, double beta) {
   TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
+  if (!known(reduction)) return call_checked<at::_ops::smooth_l1_loss>(self, target, reduction, beta);
   Tensor out = empty_loss(self, target, reduction);
   launch_kernel<"aten::smooth_l1_loss", smooth_l1_loss_kernel>(device_number(out), out, self, target, reduction, beta);
   return out;
@@ -150,8 +155,8 @@ bool usual_bce(const Tensor &self, const OptionalTensor &weight, int64_t reducti
   const auto like_self = [&](const Tensor *other) {
     return other->sizes() == self.sizes() && other->scalar_type() == self.scalar_type();
   };
-  return c10::isFloatingType(self.scalar_type()) && reduction >= at::Reduction::None &&
-         reduction < at::Reduction::END && std::all_of(others.begin(), others.end(), like_self) &&
+  return c10::isFloatingType(self.scalar_type()) && known(reduction) &&
+         std::all_of(others.begin(), others.end(), like_self) &&
          (!weight || !weight->defined() ||
           (weight->scalar_type() == self.scalar_type() && at::is_expandable_to(weight->sizes(), self.sizes())));
 }

@@ -1,9 +1,9 @@
 """The check `mixed_devices`: one tensor of a valid call is on the CPU, or on another device of the type.
 
-The device must raise RuntimeError at the call, as CUDA does, and not run on memory of another device. mixed.toml lists the
-operators that take such a tensor on CUDA too: these must give the CPU's result, and others must not. Each call follows
-valid ones, so that the device knows the types and shapes. In-place variants are called as well. The check `out` gives
-out= on other devices (checks/out.py).
+The device must raise RuntimeError at the call, as CUDA does, and not run on memory of another device. mixed.toml lists
+the operators that take such a tensor on CUDA too: these must give the CPU's result, and others must not. Each call
+follows valid ones, so that the device knows the types and shapes. In-place variants are called as well. The check `out`
+gives out= on other devices (checks/out.py).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ GOOD_CALLS = 2
 
 
 @functools.cache
-def taken(device_type: str, kind: str) -> frozenset[str]:
-    """The entries that take a tensor of this kind on another device: a key of the table in mixed.toml."""
-    table: dict[str, list[str]] = tomllib.loads(TABLE.read_text()).get(device_type, {})
+def taken(kind: str) -> frozenset[str]:
+    """The entries that take a tensor of this kind on another device: a key of mixed.toml."""
+    table: dict[str, list[str]] = tomllib.loads(TABLE.read_text())
     return frozenset(table.get(kind, []) + (table.get("lists", []) if kind.startswith("tensors") else []))
 
 
@@ -126,7 +126,9 @@ def mixed_devices(device: Device, entry: Any, _: torch.dtype, limits: Limits) ->
             for index, moved in enumerate(movable):
                 for to in device.elsewhere():
 
-                    def call(f: Any = function, s: Sample = sample, m: torch.Tensor = moved, t: torch.device = to) -> Any:
+                    def call(
+                        f: Any = function, s: Sample = sample, m: torch.Tensor = moved, t: torch.device = to
+                    ) -> Any:
                         first, rest, keywords = _with_one_moved(s, m, t, device)
                         return f(first, *rest, **keywords)
 
@@ -135,15 +137,13 @@ def mixed_devices(device: Device, entry: Any, _: torch.dtype, limits: Limits) ->
                     tried.add(kind)
                     if value is not None:
                         took.add(kind)
-                        if name not in taken(device.device.type, kind):
+                        if name not in taken(kind):
                             problem = f"takes a tensor on {to}; mixed.toml does not list it under {kind!r}"
                         elif not (random or getattr(entry, "has_nondeterministic_output", False)):
                             problem = values_problem(good.value[0], value[0])
-                    yield Observation(
-                        sample=f"{text}tensor {index} on {to}, {sample.describe()}", problem=problem
-                    )
+                    yield Observation(sample=f"{text}tensor {index} on {to}, {sample.describe()}", problem=problem)
     for kind in sorted(tried - took):
-        if name in taken(device.device.type, kind):
+        if name in taken(kind):
             yield Observation(problem=f"refuses {kind}, but mixed.toml lists it; remove the entry")
     if not tried:
-        yield Observation(vacuous="no sample has several tensors")
+        yield Observation(vacuous="no sample has several tensors, or there is no other device")

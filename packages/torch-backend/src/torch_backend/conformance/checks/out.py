@@ -115,7 +115,8 @@ def _places(device: Device) -> Iterator[tuple[str, torch.device, torch.device]]:
     """Names, the device of out=, the device of the operands."""
     for other in device.elsewhere():
         yield f"out on {other}", other, device.device
-    yield "operands on the CPU", device.device, CPU.device
+    if device.elsewhere():
+        yield "operands on the CPU", device.device, CPU.device
 
 
 def _elsewhere(
@@ -133,7 +134,7 @@ def _elsewhere(
             given = copy_to_device(built, on)
             value, problem = problem_of_refusal(device, lambda g=given, o=operands: sample.call(op.op, o, out=g)[0])  # type: ignore[misc]
             took.append(value is not None)
-            if value is not None and op.full_name not in taken(device.device.type, "out"):
+            if value is not None and op.full_name not in taken("out"):
                 problem = "takes out= on another device; mixed.toml does not list it under 'out'"
             elif value is not None and values:
                 problem = values_problem(plain.value, value[0])
@@ -174,5 +175,5 @@ def out(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator
             observation.sample = f"{name}, {sample.describe()}"
             yield observation
         yield from _elsewhere(device, op, sample, plain, not (op.has_nondeterministic_output or random), took)
-    if took and not any(took) and op.full_name in taken(device.device.type, "out"):
+    if took and not any(took) and op.full_name in taken("out"):
         yield Observation(problem="refuses out= on another device, but mixed.toml lists it; remove the entry")

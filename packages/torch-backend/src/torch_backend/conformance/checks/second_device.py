@@ -1,7 +1,7 @@
 """The check `second_device`: all arguments are on a device of the type that is not the current one.
 
-Results, gradients, in-place and out= variants are compared with the CPU's. The results must be on that device, the current
-device must stay what it is, and neither memory nor random numbers of the current device may be used.
+Results, gradients, in-place and out= variants are compared with the CPU's. The results must be on that device, the
+current device must stay what it is, and neither memory nor random numbers of the current device may be used.
 """
 
 from __future__ import annotations
