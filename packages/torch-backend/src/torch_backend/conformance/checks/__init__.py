@@ -104,6 +104,10 @@ def _modules() -> Pairs:
     return ((name, info.dtypes) for name, info in databases.modules().items())
 
 
+def _floating_modules() -> Pairs:
+    return ((name, [torch.float32, torch.float64]) for name in databases.modules())
+
+
 def _module_errors() -> Pairs:
     return ((name, None) for name, info in databases.modules().items() if info.module_error_inputs_func is not None)
 
@@ -172,6 +176,9 @@ CHECKS: dict[str, Check] = {
         "torch.compile with fused kernels", compiled.fused, _in_the_usual_dtype, databases.operators, costly=True
     ),
     "module": Check("nn modules", modules.module, _modules, databases.modules),
+    "module_forward_ad": Check(
+        "tangents of nn modules", modules.module_forward_ad, _floating_modules, databases.modules
+    ),
     "module_errors": Check("exceptions of nn modules", modules.module_errors, _module_errors, databases.modules),
     "optimizer": Check("optimizers", optimizers.optimizer, _optimizers, databases.optimizers),
     "optimizer_errors": Check(

@@ -1,4 +1,4 @@
-"""The checks `module` and `module_errors`: every nn.Module of module_db, moved to the device, compared with the CPU."""
+"""The checks `module`, `module_forward_ad` and `module_errors`: every nn.Module of module_db, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
+from torch.utils import _pytree as pytree
 
 from torch_backend.conformance.case import Observation
 from torch_backend.conformance.checks.forward import compare_calls
@@ -68,6 +70,49 @@ def module(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Ite
             )
             observation.sample = f"{'train' if training else 'eval'} mode, {module_input.desc or 'plain'}"
             yield observation
+
+
+def _tangents(info: Any, module_input: Any, dtype: torch.dtype, training: bool, device: Device) -> Callable[[], Any]:
+    """The results' derivatives in a direction of all parameters and differentiable arguments."""
+
+    def call() -> Any:
+        module = _built(info, module_input, dtype, training).to(device.device)
+        given = module_input.forward_input
+        positional, keywords = copy_to_device((given.args, given.kwargs), device.device)
+        parameters = {name: value.detach() for name, value in module.named_parameters()}
+        with forward_ad.dual_level():
+
+            def dual(leaf: Any) -> Any:
+                if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+                    return leaf
+                return forward_ad.make_dual(leaf.detach(), random_like([leaf], device, 1)[0])
+
+            positional, keywords, parameters = pytree.tree_map(dual, (positional, keywords, parameters))
+            results = torch.func.functional_call(module, parameters, tuple(positional), keywords)
+            leaves = [leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+            return [forward_ad.unpack_dual(leaf).tangent for leaf in leaves]
+
+    return call
+
+
+def module_forward_ad(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
+    """Tangents of the results, or the CPU's exception where it has no formula."""
+    seed_everything(limits.seed)
+    inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=True)
+    for module_input in choose(inputs, limits, f"{info.name} {dtype}", lambda _: 0):
+        if module_input.forward_input is None:
+            continue
+        observation = compare_calls(
+            _tangents(info, module_input, dtype, True, CPU),
+            _tangents(info, module_input, dtype, True, device),
+            device,
+            uninitialised=False,
+            repeats=limits.repeats,
+            statistics=False,
+            cancelling=True,
+        )
+        observation.sample = module_input.desc or "plain"
+        yield observation
 
 
 def module_errors(device: Device, info: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:

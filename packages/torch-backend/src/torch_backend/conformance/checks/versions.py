@@ -6,6 +6,7 @@ their writes returns wrong gradients there without an error.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -73,7 +74,31 @@ def _modifications(function: Callable[..., Any], sample: Sample, device: Device,
     return _counted(tensors_in((positional, keywords)), call)
 
 
-VARIANTS: dict[str, Callable[[Any, Sample], Call | None]] = {"plain": _plain, "in place": _in_place, "out=": _out}
+def _forced(op: Any, sample: Sample) -> Call | None:
+    """In place on lists, with the CPU's kernel, if the device can be told to run it."""
+    variant = op.get_inplace()
+    if variant is None or sample.broadcasts_input or not op.full_name.startswith("_foreach_"):
+        return None
+    overloads = [f"aten::{variant.__name__}.{name}".removesuffix(".default") for name in _overloads(variant.__name__)]
+
+    def call(device: Device) -> Modifications:
+        force = getattr(device.module, "force_fallback", None)
+        with contextlib.nullcontext() if force is None else force(*overloads):
+            return _modifications(variant, sample, device)
+
+    return call
+
+
+def _overloads(name: str) -> list[str]:
+    return [str(overload) for overload in getattr(torch.ops.aten, name).overloads()]
+
+
+VARIANTS: dict[str, Callable[[Any, Sample], Call | None]] = {
+    "plain": _plain,
+    "in place": _in_place,
+    "in place, by the CPU's kernel": _forced,
+    "out=": _out,
+}
 
 
 def _operator(op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[tuple[str, Call]]:
