@@ -37,7 +37,8 @@ FAULTS = {
         "random state",
     ),
     "a device that stays the current one": (
-        *("second_device", "sigmoid", "lambda x: x.sigmoid() if x.is_cpu else (torch.tb.set_device(1), x.sigmoid())[1]"),
+        *("second_device", "sigmoid"),
+        "lambda x: x.sigmoid() if x.is_cpu else (torch.tb.set_device(1), x.sigmoid())[1]",
         "current device",
     ),
     "a tensor that is moved": (
@@ -48,7 +49,7 @@ FAULTS = {
         *("out", "sigmoid", "lambda x, out=None: torch.sigmoid(x) if out is None else out.copy_(torch.sigmoid(x))"),
         "takes out= on another device",
     ),
-}  # fmt: skip
+}
 
 
 def run(code: str) -> str:

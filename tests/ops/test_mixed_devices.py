@@ -19,6 +19,7 @@ tb: Any = torch.tb  # type: ignore[attr-defined]
 X = torch.tensor([[0.5, 1.0, 0.25], [0.75, 0.5, 0.125], [1.0, 0.0, 0.5]])
 SPD = X @ X.T + torch.eye(3)
 INT64, BOOL = torch.int64, torch.bool
+ONE = torch.ones(1, dtype=INT64)
 
 # The call with operands, and an out= that fits.
 OUT: dict[str, tuple[Callable[[Tensor, Any], object], Any]] = {
@@ -76,7 +77,7 @@ BESIDE: dict[str, Callable[[Tensor, Tensor], object]] = {
     "searchsorted": lambda x, y: torch.searchsorted(x, y),
     "histogram": lambda x, y: torch.histogram(x, 4, range=(0.0, 1.0), weight=y),
     "solve_triangular": lambda x, y: torch.linalg.solve_triangular(x, y, upper=True),
-    "max_unpool": lambda x, y: F.max_unpool1d(x[None], y[None].long().clamp(0, 2), 1),
+    "max_unpool": lambda x, y: F.max_unpool1d(x[None], y[None].long().clamp(0, 2), [1]),
     "multi_margin_loss": lambda x, y: F.multi_margin_loss(x, y[:, 0].long()),
     "segment_reduce": lambda x, y: aten.segment_reduce(x, "sum", lengths=(y[:1, 0] * 0 + 3).long(), unsafe=True),
     "dropout, backward": lambda x, y: aten.native_dropout_backward(x, y > 0.3, 2.0),
@@ -124,7 +125,7 @@ TAKEN: dict[str, Callable[[Tensor], Tensor]] = {
     "lists on both": lambda x: torch._foreach_add([x, X], 1.0)[0],
     "a list and a number": lambda x: torch._foreach_mul([x], torch.tensor(3.0))[0],
     "a copy": lambda x: torch.zeros_like(x).copy_(X),
-    "targets of ctc": lambda x: F.ctc_loss(x.log_softmax(1)[:, None], torch.tensor([[1]]), (3,), (1,)),
+    "targets of ctc": lambda x: F.ctc_loss(x.log_softmax(1)[:, None], ONE[None], ONE * 3, ONE),
 }  # fmt: skip
 
 

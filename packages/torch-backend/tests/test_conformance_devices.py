@@ -1,4 +1,4 @@
-"""The conformance suite's checks of several devices, in this process: planted faults are found, one device is no pass."""
+"""The conformance suite's checks of several devices, in this process: planted faults are found, and one is no pass."""
 
 from collections.abc import Callable
 from typing import Any

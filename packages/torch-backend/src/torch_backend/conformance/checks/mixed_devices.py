@@ -121,7 +121,7 @@ def mixed_devices(device: Device, entry: Any, _: torch.dtype, limits: Limits) ->
             good, random = reference(caller(function, sample, CPU))
             if good.error is not None:
                 continue
-            for _ in range(GOOD_CALLS):
+            for _good in range(GOOD_CALLS):
                 attempt(device, caller(function, sample, device))
             for index, moved in enumerate(movable):
                 for to in device.elsewhere():

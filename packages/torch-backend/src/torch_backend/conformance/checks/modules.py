@@ -85,12 +85,12 @@ def _tangents(info: Any, module_input: Any, dtype: torch.dtype, training: bool, 
             def dual(leaf: Any) -> Any:
                 if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
                     return leaf
-                return forward_ad.make_dual(leaf.detach(), random_like([leaf], device, 1)[0])
+                return forward_ad.make_dual(leaf.detach(), random_like([leaf], device, 1)[0])  # type: ignore[no-untyped-call]
 
             positional, keywords, parameters = pytree.tree_map(dual, (positional, keywords, parameters))
             results = torch.func.functional_call(module, parameters, tuple(positional), keywords)
             leaves = [leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
-            return [forward_ad.unpack_dual(leaf).tangent for leaf in leaves]
+            return [forward_ad.unpack_dual(leaf).tangent for leaf in leaves]  # type: ignore[no-untyped-call]
 
     return call
 
