@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tb_ops.codegen import aten, routing, schema, structured
+from tb_ops.codegen import aten, device_checks, routing, schema, structured
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +80,15 @@ def test_the_same_schema_gives_the_same_text(groups, text):
 
 
 def test_the_command_writes_the_files_it_is_asked_for(tmp_path):
-    paths = [tmp_path / name for name in ("index.cpp", "routes.cpp", "lists.cpp", "kinds.cpp", "a.cpp", "b.cpp")]
+    names = ("index", "routes", "lists", "kinds", "devices", "a", "b")
+    paths = [tmp_path / f"{name}.cpp" for name in names]
     routes = Path(__file__).resolve().parents[1] / "src" / "dispatch" / "routes.yaml"
     subprocess.run([sys.executable, "-m", "tb_ops.codegen", "aten", *map(str, [routes, *paths])], check=True)
-    index, routed, lists, kinds, first, second = (p.read_text() for p in paths)
+    index, routed, lists, kinds, devices, first, second = (p.read_text() for p in paths)
     assert "void register_routed_views" in routed
     assert "void register_foreach_patterns" in lists
     assert "nested_kernels_of_the_cpu()" in kinds
+    assert "operators_without_device_check()" in devices
     assert "register_structured_0(aten);" in index
     assert "register_structured_1(aten);" in index
     assert "void register_structured_0" in first
@@ -107,6 +109,23 @@ def test_a_route_registers_pytorchs_body_by_the_type_of_its_overload(tmp_path):
     assert "#include <ATen/ops/floor_divide_native.h>" in text
     assert "void register_routed_some(torch::Library &aten)" in text
     assert "static_cast<at::Tensor & (*)(at::Tensor &, const at::Tensor &)>(at::native::floor_divide_)" in text
+
+
+def test_a_route_compares_devices_where_pytorch_does_for_cuda(tmp_path):
+    source = tmp_path / "routes.yaml"
+    source.write_text("some:\n  - normal.Tensor_Tensor\n  - addr\n  - where.self\n  - roll\n")
+    text = routing.file_text(schema.installed(), source)
+    assert 'common_device("aten::normal.Tensor_Tensor", {&mean, &std})' in text
+    assert 'common_device("aten::where' not in text  # builds an iterator, which takes numbers of the host
+    assert 'common_device("aten::roll' not in text  # has one tensor
+
+
+def test_operators_without_a_comparison_of_devices_are_those_of_pytorchs_schema():
+    text = device_checks.file_text(schema.installed())
+    names = re.findall(r'"([^"]+)"', text.split("names[] = ")[1])
+    assert names == sorted(names)
+    assert {"add.Tensor", "copy_", "index.Tensor", "_foreach_add.List"} <= set(names)
+    assert not {"mm", "bincount", "masked_select", "nonzero.out", "cat"} & set(names)
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("no_such", "has no operator 'no_such'"), ("mm", "no body of its own")])

@@ -75,7 +75,7 @@ def _modifications(function: Callable[..., Any], sample: Sample, device: Device,
 
 
 def _forced(op: Any, sample: Sample) -> Call | None:
-    """In place on lists, with the CPU's kernel, if the device can be told to run it."""
+    """In place on lists, with the CPU's kernel, if the device has a way to force it."""
     variant = op.get_inplace()
     if variant is None or sample.broadcasts_input or not op.full_name.startswith("_foreach_"):
         return None
