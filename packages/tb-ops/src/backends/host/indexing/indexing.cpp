@@ -116,11 +116,13 @@ void check_masks(const Tensor &self, const OptionalTensors &indices) {
   }
 }
 // Indices may be on any device, as on CUDA. Those on the CPU are captured as they are.
+bool is_far(const std::optional<Tensor> &index, c10::Device device) {
+  return index && index->defined() && !index->is_cpu() && index->device() != device;
+}
 OptionalTensors on_device_or_host(const OptionalTensors &indices, c10::Device device) {
   OptionalTensors moved;
   for (const std::optional<Tensor> &index : indices) {
-    const bool far = index && index->defined() && !index->is_cpu() && index->device() != device;
-    if (far)
+    if (is_far(index, device))
       moved.push_back(index->to(device));
     else
       moved.push_back(index);
@@ -131,8 +133,10 @@ void index_put_sorted(Tensor &self, const OptionalTensors &indices, const Tensor
                       bool unsafe) {
   check_masks(self, indices);
   const c10::DeviceIndex device = common_device("aten::index_put_", {&self, &values});
-  launch_kernel<"aten::index_put_", index_put_sorted_kernel>(device, self, on_device_or_host(indices, self.device()),
-                                                             values, accumulate, unsafe);
+  const auto far = [&](const std::optional<Tensor> &index) { return is_far(index, self.device()); };
+  const OptionalTensors near =
+      std::any_of(indices.begin(), indices.end(), far) ? on_device_or_host(indices, self.device()) : indices;
+  launch_kernel<"aten::index_put_", index_put_sorted_kernel>(device, self, near, values, accumulate, unsafe);
 }
 
 Tensor &index_fill_tensor(Tensor &self, int64_t dim, const Tensor &index, const Tensor &value) {

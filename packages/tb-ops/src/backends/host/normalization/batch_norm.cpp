@@ -74,12 +74,16 @@ template <Name name> ThreeTensors batch_norm(const Tensor &input, const Optional
               "running_mean and running_var must be defined in evaluation mode");
   const c10::DeviceIndex device = common_device(name.value, {&input, &weight, &bias, &running_mean, &running_var});
   check_statistics(input, running_mean, running_var);
-  if (!c10::isFloatingType(input.scalar_type()) ||
+  const bool mixed = at::native::is_mixed_type(input, weight, bias, running_mean, running_var);
+  if (mixed) at::native::check_mixed_data_type(input, weight, bias, running_mean, running_var);
+  const std::array vectors = {&weight, &bias, &running_mean, &running_var};
+  const auto fits = [type = at::native::param_scalar_type(input, mixed)](const Tensor *vector) {
+    return !vector->defined() || vector->scalar_type() == type;
+  };
+  if (!c10::isFloatingType(input.scalar_type()) || !std::all_of(vectors.begin(), vectors.end(), fits) ||
       !by_channel(input.size(1), {&weight, &bias, &running_mean, &running_var}))
     return call_checked<at::_ops::native_batch_norm>(input, weight_given, bias_given, mean_given, var_given, training,
                                                      momentum, eps);
-  if (at::native::is_mixed_type(input, weight, bias, running_mean, running_var))
-    at::native::check_mixed_data_type(input, weight, bias, running_mean, running_var);
   const c10::ScalarType statistics = parameter_type(input, weight, bias);
   const bool all_contiguous = dense(input) && contiguous_or_undefined(weight) && contiguous_or_undefined(bias) &&
                               contiguous_or_undefined(running_mean) && contiguous_or_undefined(running_var);
