@@ -14,6 +14,7 @@ import pytest
 import torch
 from conftest import ROOT, RunPython
 from documents.page_commands import Shell, Step, check_output
+from ops import node_demands
 from torch_backend._testing import held
 from torch_backend.conformance.bits import bit_identical
 
@@ -141,6 +142,35 @@ def test_results_and_gradients_are_the_cpus_and_nothing_falls_back(mychip: Modul
     for expected, actual in zip(found["cpu"], found["tb"], strict=True):
         assert bit_identical(expected, actual)
         assert expected.stride() == actual.stride()
+
+
+@pytest.mark.parametrize("way", node_demands.WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("device", ["cpu", "tb"])
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients_work_wherever_pytorchs_own_do(
+    mychip: ModuleType, name: str, device: str, way: node_demands.Way
+) -> None:
+    call, sample = operator(name), SAMPLES[name](device, torch.float64)
+    places = [i for i, value in enumerate(sample) if isinstance(value, torch.Tensor)]
+
+    def function(*tensors: torch.Tensor) -> torch.Tensor:
+        given = dict(zip(places, tensors, strict=True))
+        result = call(*(given.get(i, value) for i, value in enumerate(sample)))
+        return result[0] if isinstance(result, tuple) else result  # type: ignore[no-any-return]
+
+    tensors = [sample[i].detach().requires_grad_() for i in places]
+    expected = node_demands.plain(function, tensors)
+    found = way(function, tensors)
+    assert len(found) == len(expected)
+    for want, got in zip(expected, found, strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_forward_mode_is_refused_and_not_forgotten(mychip: ModuleType, name: str) -> None:
+    sample = SAMPLES[name]("tb", torch.float64)
+    with pytest.raises(NotImplementedError, match=f"forward AD with mychip::{name.split()[0]}"):
+        torch.func.jvp(lambda x: operator(name)(x, *sample[1:]), (sample[0].detach(),), (sample[0].detach(),))
 
 
 def test_add_scaled_can_be_differentiated_twice(mychip: ModuleType) -> None:

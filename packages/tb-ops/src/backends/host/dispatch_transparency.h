@@ -1,6 +1,8 @@
 // Whether a call may bypass PyTorch's composite implementation, for kernels on the autograd key that record a node of
-// their own. It may not if a dispatch mode, a functorch transform or a tensor subclass must observe the call.
+// their own. It may not if a dispatch mode, a functorch transform, a tensor subclass or a hook on saved tensors must observe the
+// call.
 #pragma once
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -15,6 +17,11 @@ inline bool can_bypass_dispatch(c10::DispatchKeySet keys) {
           .raw_repr();
   return (keys.raw_repr() & ~known) == 0;
 }
+
+// Whether hooks get the tensors that a call saves for its backward pass (save_on_cpu, checkpoints). They must get those that
+// PyTorch's composition saves, in its order: a checkpoint compares them with those of its second forward pass, which may
+// run under a dispatch mode.
+inline bool has_saved_tensor_hooks() { return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty(); }
 
 // Returns the dispatch keys that a call with this tensor would have.
 inline c10::DispatchKeySet keys_of(const at::Tensor &tensor) {

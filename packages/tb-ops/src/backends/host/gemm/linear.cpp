@@ -3,14 +3,13 @@
 // PyTorch composes linear() of a transpose and a matrix product, each with its node in the graph, and its backward pass
 // of eight views, two products and a sum. The products here are the same, so the results are bit-identical, and the
 // calling thread has less work. PyTorch's composition computes calls that something must observe (modes, transforms,
-// tensor subclasses, forward-mode derivatives, gradients of gradients) and calls with unusual arguments.
+// tensor subclasses, hooks on saved tensors, forward-mode derivatives, gradients of gradients, compiled autograd) and
+// calls with unusual arguments.
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/linear_native.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/sum_cpu_dispatch.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/saved_variable.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <climits>
@@ -19,7 +18,7 @@
 #include "backends/host/gemm/parallel_gemm.h"
 #include "backends/host/host.h"
 #include "intraop/thread_policy.h"
-#include "tb/torch_versions.h"
+#include "tb/gradient_node.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {
@@ -43,6 +42,17 @@ bool fused(const Tensor &input, const Tensor &weight, const Tensor &bias) {
 
 // Returns the tensor as a matrix whose rows are its last dimension.
 Tensor rows(const Tensor &tensor) { return tensor.dim() == 2 ? tensor : tensor.reshape({-1, tensor.size(-1)}); }
+
+bool has_observers() { return at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value(); }
+
+// Shows the profiler a product that a launch computes, as PyTorch's composition would: the profiler counts floating-point
+// operations by these names and sizes.
+template <class... Tensors> void report_product(const char *name, const Tensors &...tensors) {
+  at::RecordFunction event(at::RecordScope::FUNCTION);
+  if (!event.isActive()) return;
+  const std::array<const c10::IValue, sizeof...(tensors)> inputs{c10::IValue(tensors)...};
+  event.before(name, c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
+}
 
 template <class T> const T *data(const Tensor &tensor) {
   return tensor.defined() ? tensor.const_data_ptr<T>() : nullptr;
@@ -135,44 +145,49 @@ void backward_kernel(const Tensor &grad, const Tensor &input, const Tensor &weig
 // Its edges are in the order in which the composition accumulates gradients, because DistributedDataParallel lays out
 // its buckets in that order: the bias comes first. The input comes before the weight, which the composition transposes,
 // unless it also flattens the input, to add a bias to the product of matrices.
-class LinearBackward final : public autograd::Node {
+class LinearBackward final : public GradientNode<LinearBackward> {
 public:
   LinearBackward(const Tensor &input, const Tensor &weight, const Tensor &bias)
-      : device_(input.device()), type_(input.scalar_type()), input_edge_(bias.defined() && input.dim() > 2 ? 2 : 1),
-        weight_edge_(3 - input_edge_) {
-    set_next_edges(input_edge_ < weight_edge_ ? autograd::collect_next_edges(bias, input, weight)
-                                              : autograd::collect_next_edges(bias, weight, input));
-    if (should_compute_output(input_edge_)) weight_ = autograd::SavedVariable(weight, false);
-    if (should_compute_output(weight_edge_)) input_ = autograd::SavedVariable(input, false);
+      : device_(input.device()), type_(input.scalar_type()), input_edge_(bias.defined() && input.dim() > 2 ? 2 : 1) {
+    set_next_edges(input_edge_ == 1 ? autograd::collect_next_edges(bias, input, weight)
+                                    : autograd::collect_next_edges(bias, weight, input));
+    const auto input_edge = static_cast<size_t>(input_edge_);
+    if (should_compute_output(input_edge)) weight_ = autograd::SavedVariable(weight, false);
+    if (should_compute_output(3 - input_edge)) input_ = autograd::SavedVariable(input, false);
     input_sizes_ = input.sizes();
     outputs_ = weight.size(0);
   }
 
   std::string name() const override { return "LinearBackward0"; } // PyTorch's name for its own node
 
-  void release_variables() override {
-    const std::lock_guard lock(mutex_);
-    input_.reset_data();
-    weight_.reset_data();
+  template <class Self> static auto state(Self &self) { return std::tie(self.input_, self.weight_, self.input_edge_); }
+
+  static variable_list gradients(const variable_list &grads, const Wanted &wanted, const Tensor &input,
+                                 const Tensor &weight, int64_t input_edge) {
+    variable_list made(3);
+    const Tensor &grad = grads[0];
+    if (!grad.defined()) return made;
+    const auto i = static_cast<size_t>(input_edge), w = 3 - i;
+    if (wanted[bias_edge]) made[bias_edge] = symbolic_rows(grad).sum(0);
+    if (wanted[i]) made[i] = grad.matmul(weight);
+    if (wanted[w]) made[w] = symbolic_rows(grad).t().mm(symbolic_rows(input));
+    return made;
   }
 
-  autograd::variable_list apply(autograd::variable_list &&grads) override {
+  variable_list apply(variable_list &&grads) override {
     const std::lock_guard lock(mutex_);
     const Tensor &grad = grads[0];
-    autograd::variable_list made(3);
-    if (!grad.defined()) return made;
-    Tensor &grad_bias = made[bias_edge], &grad_input = made[input_edge_], &grad_weight = made[weight_edge_];
-    const bool need_input = task_should_compute_output(input_edge_),
-               need_weight = task_should_compute_output(weight_edge_),
+    if (!grad.defined() || c10::GradMode::is_enabled() || !can_bypass_dispatch(keys_of(grad)) ||
+        grad.scalar_type() != type_ || grad.device() != device_)
+      return by_formula(grads);
+    const auto input_edge = static_cast<size_t>(input_edge_), weight_edge = 3 - input_edge;
+    variable_list made(3);
+    Tensor &grad_bias = made[bias_edge], &grad_input = made[input_edge], &grad_weight = made[weight_edge];
+    const bool need_input = task_should_compute_output(input_edge),
+               need_weight = task_should_compute_output(weight_edge),
                need_bias = task_should_compute_output(bias_edge);
     const Tensor weight = need_input ? weight_.unpack() : Tensor(), input = need_weight ? input_.unpack() : Tensor();
-    if (c10::GradMode::is_enabled() || !can_bypass_dispatch(keys_of(grad)) || grad.scalar_type() != type_ ||
-        grad.device() != device_) {
-      if (need_bias) grad_bias = rows(grad).sum(0);
-      if (need_input) grad_input = grad.matmul(weight);
-      if (need_weight) grad_weight = rows(grad).t().mm(rows(input));
-      return made;
-    }
+    if (has_observers()) report_products(grad, input, weight);
     const c10::DeviceIndex device = device_.index();
     if (need_input) grad_input = empty(input_sizes_, {}, type_, device);
     if (need_weight) grad_weight = empty({outputs_, input_sizes_.back()}, {}, type_, device);
@@ -183,21 +198,41 @@ public:
   }
 
 private:
+  static Tensor symbolic_rows(const Tensor &tensor) {
+    return tensor.dim() == 2 ? tensor : tensor.reshape_symint({-1, tensor.sym_size(-1)});
+  }
+  static void report_products(const Tensor &grad, const Tensor &input, const Tensor &weight) {
+    const c10::NoGradGuard no_gradients;
+    const Tensor flat = rows(grad);
+    if (weight.defined()) report_product("aten::mm", flat, weight);
+    if (input.defined()) report_product("aten::mm", flat.t(), rows(input));
+  }
+
   autograd::SavedVariable input_, weight_;
   c10::DimVector input_sizes_;
   int64_t outputs_ = 0;
   c10::Device device_;
   c10::ScalarType type_;
   static constexpr size_t bias_edge = 0;
-  size_t input_edge_, weight_edge_;
+  int64_t input_edge_; // the weight's edge is the other of 1 and 2
 };
+
+void report_forward(const Tensor &input, const Tensor &weight, const Tensor &bias) {
+  const c10::NoGradGuard no_gradients;
+  if (bias.defined())
+    report_product("aten::addmm", bias, rows(input), weight.t());
+  else
+    report_product("aten::mm", rows(input), weight.t());
+}
 
 Tensor linear(c10::DispatchKeySet keys, const Tensor &input, const Tensor &weight, const OptionalTensor &bias_given) {
   const Tensor &bias = value_or_undefined(bias_given);
-  if (!can_bypass_dispatch(keys) || !fused(input, weight, bias)) return at::native::linear(input, weight, bias_given);
+  if (!can_bypass_dispatch(keys) || has_saved_tensor_hooks() || !fused(input, weight, bias))
+    return at::native::linear(input, weight, bias_given);
   c10::DimVector sizes(input.sizes());
   sizes.back() = weight.size(0);
   Tensor out = empty(sizes, {}, input.scalar_type(), device_number(input));
+  if (has_observers()) report_forward(input, weight, bias);
   launch_kernel<"aten::linear", forward_kernel>(device_number(input), input, weight, bias, out);
   if (autograd::compute_requires_grad(input, weight, bias)) {
     const auto node = c10::make_intrusive<LinearBackward>(input, weight, bias);

@@ -2,22 +2,21 @@
 //
 // tb-ops' kernel computes float layers if the processor can run it (microkernels/lstm.h). A oneDNN operator computes
 // each other layer, as on PyTorch's CPU. PyTorch uses these operators for CPU tensors only, although they would accept
-// other devices; elsewhere it composes cells step by step. Calls that a mode, a transform or a gradient of a gradient
-// must observe use oneDNN's operators too, as in linear.cpp.
+// other devices; elsewhere it composes cells step by step. Calls that a mode, a transform, a hook on saved tensors, a
+// gradient of a gradient or compiled autograd must observe use oneDNN's operators too, as in linear.cpp.
 #include "launch/dispatch_stub.h"
 
 #include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/RNN.h>
-#include <ATen/ops/cat_ops.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/dropout_ops.h>
 #include <ATen/ops/lstm_native.h>
 #include <ATen/ops/mkldnn_rnn_layer_ops.h>
-#include <ATen/ops/stack_ops.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/saved_variable.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <utility>
@@ -29,7 +28,7 @@
 #include "dispatch/forced_fallback.h"
 #include "intraop/thread_policy.h"
 #include "microkernels/lstm.h"
-#include "tb/torch_versions.h"
+#include "tb/gradient_node.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {
@@ -130,12 +129,12 @@ void backward_kernel(const Tensor &input, const Tensor &input_weight, const Tens
     std::copy_n(data(grad_bias), grad_bias.numel(), output_data(grad_hidden_bias));
 }
 
-class LstmBackward final : public autograd::Node {
+class LstmBackward final : public GradientNode<LstmBackward> {
 public:
   LstmBackward(const LayerTensors &given, bool reversed, const Tensor &output, const Tensor &gates, const Tensor &cells)
-      : autograd::Node(
+      : GradientNode(
             std::apply([](const auto &...tensors) { return autograd::collect_next_edges(tensors...); }, given.all())),
-        reversed_(reversed) {
+        reversed_(reversed), device_(given.input.device()) {
     const auto save = [](const Tensor &tensor) { return autograd::SavedVariable(tensor, false); };
     given_ = std::apply([&](const auto &...tensors) { return std::array{save(tensors)...}; }, given.all());
     made_ = {save(output), save(gates), save(cells)};
@@ -143,25 +142,35 @@ public:
 
   std::string name() const override { return "MkldnnRnnLayerBackward0"; } // as PyTorch calls its own
 
-  void release_variables() override {
-    const std::lock_guard lock(mutex_);
-    for (autograd::SavedVariable &saved : given_) saved.reset_data();
-    for (autograd::SavedVariable &saved : made_) saved.reset_data();
+  template <class Self> static auto state(Self &self) {
+    return std::tuple_cat(std::apply([](auto &...saved) { return std::tie(saved...); }, self.given_),
+                          std::apply([](auto &...saved) { return std::tie(saved...); }, self.made_),
+                          std::tie(self.reversed_));
   }
 
-  autograd::variable_list apply(autograd::variable_list &&grads) override {
+  static variable_list gradients(const variable_list &grads, const Wanted &wanted, const Tensor &input,
+                                 const Tensor &input_weight, const Tensor &hidden_weight, const Tensor &input_bias,
+                                 const Tensor &hidden_bias, const Tensor &hidden, const Tensor &cell,
+                                 const Tensor &output, const Tensor &gates, const Tensor &cells, bool reversed) {
+    if (!has_gradient(grads)) return variable_list(wanted.size());
+    return by_steps(grads, {input, input_weight, hidden_weight, input_bias, hidden_bias, hidden, cell}, output, gates,
+                    cells, reversed);
+  }
+
+  variable_list apply(variable_list &&grads) override {
     const std::lock_guard lock(mutex_);
-    autograd::variable_list wanted(given_.size());
-    if (std::none_of(grads.begin(), grads.end(), [](const Tensor &grad) { return grad.defined(); })) return wanted;
+    const auto plain = [&](const Tensor &grad) {
+      return !grad.defined() ||
+             (can_bypass_dispatch(keys_of(grad)) && grad.scalar_type() == at::kFloat && grad.device() == device_);
+    };
+    const bool differentiable = c10::GradMode::is_enabled();
+    if (!has_gradient(grads) || (!differentiable && !std::all_of(grads.begin(), grads.end(), plain)))
+      return by_formula(grads);
     const auto unpack = [&](size_t i) { return given_[i].unpack(); };
     const LayerTensors given{unpack(0), unpack(1), unpack(2), unpack(3), unpack(4), unpack(5), unpack(6)};
-    const auto plain = [&](const Tensor &grad) {
-      return !grad.defined() || (can_bypass_dispatch(keys_of(grad)) && grad.scalar_type() == at::kFloat &&
-                                 grad.device() == given.input.device());
-    };
-    if (c10::GradMode::is_enabled() || !std::all_of(grads.begin(), grads.end(), plain))
-      return by_pytorch(given, std::move(grads));
+    if (differentiable) return by_pytorch(grads, given, reversed_);
 
+    variable_list wanted(given_.size());
     const Tensor &output_grad = grads[0];
     const Tensor rows = !output_grad.defined() || output_grad.stride(2) == 1 ? output_grad : output_grad.contiguous();
     const auto dense = [&](size_t i) { return grads[i].defined() ? grads[i].contiguous() : Tensor(); };
@@ -183,20 +192,55 @@ public:
   }
 
 private:
-  // Computes gradients that need gradients themselves, or that something observes, with the node of PyTorch's own
-  // layer.
-  autograd::variable_list by_pytorch(const LayerTensors &given, autograd::variable_list &&grads) const {
+  static bool has_gradient(const variable_list &grads) {
+    return std::any_of(grads.begin(), grads.end(), [](const Tensor &grad) { return grad.defined(); });
+  }
+
+  // Computes gradients that need gradients themselves with the node of PyTorch's own layer.
+  static variable_list by_pytorch(const variable_list &grads, const LayerTensors &given, bool reversed) {
     const bool has_biases = given.input_bias.defined();
     const Tensor none = has_biases ? Tensor() : given.input_weight.detach(); // passed as biases, which are not read
-    Tensor output;
-    {
-      const at::AutoGradMode recorded(true);
-      output = std::get<0>(at::_ops::mkldnn_rnn_layer::call(
-          given.input, given.input_weight, given.hidden_weight, has_biases ? given.input_bias : none,
-          has_biases ? given.hidden_bias : none, given.hidden, given.cell, reversed_, {}, lstm_mode,
-          given.hidden.size(1), 1, has_biases, false, false, true));
+    const Tensor output = std::get<0>(at::_ops::mkldnn_rnn_layer::call(
+        given.input, given.input_weight, given.hidden_weight, has_biases ? given.input_bias : none,
+        has_biases ? given.hidden_bias : none, given.hidden, given.cell, reversed, {}, lstm_mode,
+        given.hidden.sym_size(1).guard_int(__FILE__, __LINE__), 1, has_biases, false, false, true));
+    return (*output.grad_fn())(variable_list(grads));
+  }
+
+  // Computes gradients step by step with plain operators, which a graph or a transform can take. oneDNN's operator cannot
+  // be in a graph of the backward pass: it makes its workspace only while gradients are recorded.
+  static variable_list by_steps(const variable_list &grads, const LayerTensors &given, const Tensor &output,
+                                const Tensor &gates, const Tensor &cells, bool reversed) {
+    const int64_t steps = given.input.sym_size(0).guard_int(__FILE__, __LINE__);
+    Tensor grad_hidden = grads[1].defined() ? grads[1] : at::zeros_like(given.hidden),
+           grad_cell = grads[2].defined() ? grads[2] : at::zeros_like(given.cell);
+    std::vector<Tensor> grad_gates(static_cast<size_t>(steps)), hidden_before(static_cast<size_t>(steps));
+    for (int64_t i = steps - 1; i >= 0; i--) {
+      const int64_t time = reversed ? steps - 1 - i : i, earlier = reversed ? time + 1 : time - 1;
+      const Tensor cell_before = i == 0 ? given.cell : cells.select(0, earlier);
+      const std::vector<Tensor> gate = gates.select(0, time).chunk(4, 1);
+      const Tensor &in = gate[0], &forget = gate[1], &fresh = gate[2], &out = gate[3];
+      const Tensor squashed = cells.select(0, time).tanh();
+      if (grads[0].defined()) grad_hidden = grad_hidden + grads[0].select(0, time);
+      grad_cell = grad_cell + grad_hidden * out * (1 - squashed * squashed);
+      const Tensor all = at::cat({grad_cell * fresh * in * (1 - in), grad_cell * cell_before * forget * (1 - forget),
+                                  grad_cell * in * (1 - fresh * fresh), grad_hidden * squashed * out * (1 - out)},
+                                 1);
+      grad_gates[static_cast<size_t>(time)] = all;
+      hidden_before[static_cast<size_t>(time)] = i == 0 ? given.hidden : output.select(0, earlier);
+      grad_cell = grad_cell * forget;
+      grad_hidden = all.mm(given.hidden_weight);
     }
-    return (*output.grad_fn())(std::move(grads));
+    const auto as_rows = [](const Tensor &t) { return t.reshape_symint({-1, t.sym_size(2)}); };
+    const Tensor sequence = at::stack(grad_gates), rows = as_rows(sequence), bias = rows.sum(0);
+    const bool has_biases = given.input_bias.defined();
+    return {sequence.matmul(given.input_weight),
+            rows.t().mm(as_rows(given.input)),
+            rows.t().mm(at::cat(hidden_before)),
+            has_biases ? bias : Tensor(),
+            has_biases ? bias : Tensor(),
+            grad_hidden,
+            grad_cell};
   }
 
   static constexpr int64_t lstm_mode = 2; // LSTM's number in PyTorch's oneDNN operators
@@ -204,6 +248,7 @@ private:
   std::array<autograd::SavedVariable, 7> given_; // in the order of LayerTensors
   std::array<autograd::SavedVariable, 3> made_;  // output, gates, cells
   bool reversed_;
+  c10::Device device_;
 };
 
 // Returns the output, the last hidden state and the last cell state.
@@ -272,11 +317,11 @@ std::tuple<Tensor, Tensor, Tensor> run_our_layers(const Tensor &given, TensorLis
       cell.push_back(std::move(last_cell));
       weight += has_biases ? 4 : 2;
     }
-    input = bidirectional ? at::_ops::cat::call(outputs, -1) : std::move(outputs[0]);
+    input = bidirectional ? at::cat(outputs, -1) : std::move(outputs[0]);
     if (dropout != 0 && train && layer + 1 < layers) input = at::_ops::dropout::call(input, dropout, true);
   }
-  return {batch_first ? input.transpose(0, 1) : input, at::_ops::stack::call(hidden, 0),
-          at::_ops::stack::call(cell, 0)};
+  return {batch_first ? input.transpose(0, 1) : input, at::stack(hidden, 0),
+          at::stack(cell, 0)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> lstm(c10::DispatchKeySet keys, const Tensor &input, TensorList states,
@@ -284,7 +329,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm(c10::DispatchKeySet keys, const Tensor &
                                         bool bidirectional, bool batch_first) {
   if (!runs_by_layers(input, states, weights))
     return at::native::lstm(input, states, weights, has_biases, layers, dropout, train, bidirectional, batch_first);
-  if (can_bypass_dispatch(keys) &&
+  if (can_bypass_dispatch(keys) && !has_saved_tensor_hooks() &&
       runs_by_our_layers(input, states, weights, has_biases, layers, bidirectional, batch_first))
     return run_our_layers(input, states, weights, has_biases, layers, dropout, train, bidirectional, batch_first);
   Tensor output, hidden, cell;

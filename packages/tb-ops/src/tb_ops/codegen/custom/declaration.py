@@ -20,26 +20,26 @@ TYPES = (
     *("Scalar", "Scalar?", "ScalarType", "ScalarType?", "int[]", "int[]?", "float[]", "float[]?", "SymInt[]"),
 )
 
-# The types that a formula may use besides tensors, and how a value is read from the IValue in autograd's context.
+# The types that a formula may use besides tensors, and the C++ types in which autograd's node keeps them.
 KEPT = {
-    "int": "toInt()",
-    "SymInt": "toSymInt()",
-    "float": "toDouble()",
-    "bool": "toBool()",
-    "Scalar": "toScalar()",
-    "ScalarType": "toScalarType()",
-    "str": "toStringRef()",
-    "int[]": "toIntVector()",
-    "float[]": "toDoubleVector()",
-    "int?": "toOptional<int64_t>()",
-    "float?": "toOptional<double>()",
-    "bool?": "toOptional<bool>()",
-    "Scalar?": "toOptional<at::Scalar>()",
-    "ScalarType?": "toOptional<at::ScalarType>()",
+    "int": "int64_t",
+    "SymInt": "c10::SymInt",
+    "float": "double",
+    "bool": "bool",
+    "Scalar": "at::Scalar",
+    "ScalarType": "at::ScalarType",
+    "str": "std::string",
+    "int[]": "std::vector<int64_t>",
+    "float[]": "std::vector<double>",
+    "int?": "std::optional<int64_t>",
+    "float?": "std::optional<double>",
+    "bool?": "std::optional<bool>",
+    "Scalar?": "std::optional<at::Scalar>",
+    "ScalarType?": "std::optional<at::ScalarType>",
 }
 # Names that the generated code or C++ uses itself.
 RESERVED = (
-    *("context", "device", "found", "given", "number", "op", "outputs", "saved", "below_autograd"),
+    *("below_autograd", "device", "found", "given", "gradients", "grads", "made", "name", "node", "op", "self", "state", "wanted"),
     *("at", "bool", "c10", "case", "char", "class", "const", "default", "delete", "double", "enum", "float", "goto"),
     *("int", "long", "namespace", "new", "operator", "private", "public", "register", "short", "signed", "static"),
     *("std", "switch", "tb", "template", "this", "torch", "typename", "union", "unsigned", "using", "virtual", "void"),

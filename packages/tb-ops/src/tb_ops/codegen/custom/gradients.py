@@ -1,4 +1,7 @@
-"""Emits the autograd kernel of a custom operator: a torch::autograd::Function whose backward evaluates the formulas."""
+"""Emits the autograd kernel of a custom operator, and its node, whose gradients are the formulas.
+
+The node is a tb::GradientNode (tb/gradient_node.h), so it works under torch.func's transforms and compiled autograd too.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,30 @@ from ..model import Argument
 from . import expression
 from .declaration import KEPT, CustomOperator, gradient_names, plain_type
 
-FUNCTION = Template("""
-struct ${symbol}_function : torch::autograd::Function<${symbol}_function> {
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext *context, $parameters) {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    $made = call_$symbol($arguments);
-$saves    return {$outputs};
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext *context,
-                                                 const torch::autograd::variable_list &given) {
-$loads    torch::autograd::variable_list found($count);
-$formulas    return found;
+NODE = Template("""
+struct ${symbol}_node final : tb::GradientNode<${symbol}_node> {
+$members  std::vector<torch::autograd::VariableInfo> made;
+  std::string name() const override { return "$title"; }
+  template <class Self> static auto state(Self &self) { return std::tie($state); }
+  static variable_list gradients(const variable_list &grads, const Wanted &wanted, $parameters) {
+    variable_list found($count);
+$grads$formulas    return found;
   }
 };
 
 $definition {
-  const torch::autograd::variable_list outputs = ${symbol}_function::apply($arguments);
+  tb::refuse_forward_derivatives("$operator", $tensors);
+  c10::intrusive_ptr<${symbol}_node> node;
+  if (torch::autograd::compute_requires_grad($tensors)) {
+    node = c10::make_intrusive<${symbol}_node>();
+    node->set_next_edges(torch::autograd::collect_next_edges($tensors));
+$saves  }
+  $made = [&] {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return call_$symbol($arguments);
+  }();
+  if (node) {
+$records  }
   return $returned;
 }
 """)
@@ -46,23 +57,30 @@ def called(custom: CustomOperator) -> set[str]:
     return {name for text in texts for name in expression.functions_in(text)}
 
 
-def text(custom: CustomOperator, own: set[str]) -> str:
-    """C++ of the function and of the kernel for the key Autograd. `own` are the operators of the file."""
-    operator = custom.operator
-    names = [a.name for a in operator.arguments]
+def text(custom: CustomOperator, own: set[str], name: str) -> str:
+    """C++ of the node and of the kernel for the key Autograd. `own` are the operators of the file."""
+    operator, members = custom.operator, _members(custom)
     outputs = [output.name for output in custom.outputs]
-    return FUNCTION.substitute(
+    tensors = _tensors(custom)
+    return NODE.substitute(
         symbol=operator.symbol,
-        parameters=operator.parameters(symbolic=True),
-        made=f"at::Tensor {outputs[0]}" if len(outputs) == 1 else f"auto [{', '.join(outputs)}]",
-        arguments=", ".join(names),
-        saves="".join(f"    {line}\n" for line in _save(custom)),
-        loads="".join(f"    {line}\n" for line in _load(custom)),
-        outputs=", ".join(outputs),
-        count=len(names),
+        title="".join(part.capitalize() for part in operator.symbol.split("_")) + "Backward0",
+        operator=name,
+        members="".join(f"  {type} {member}{{}};\n" for member, type, _ in members),
+        state=", ".join([*(f"self.{member}" for member, _, _ in members), "self.made"]),
+        parameters=", ".join(
+            [*(parameter for _, _, parameter in members), "const std::vector<torch::autograd::VariableInfo> &made"]
+        ),
+        count=len(tensors),
+        grads="".join(f"    {line}\n" for line in _loads(custom)),
         formulas="".join(f"    {line}\n" for line in _formulas(custom, own)),
         definition=operator.definition(f"{operator.symbol}_autograd", symbolic=True),
-        returned=_listed([f"outputs[{i}]" for i in range(len(outputs))]),
+        tensors=", ".join(tensors),
+        saves="".join(f"    {line}\n" for line in _saves(custom)),
+        made=f"at::Tensor {outputs[0]}" if len(outputs) == 1 else f"auto [{', '.join(outputs)}]",
+        arguments=", ".join(a.name for a in operator.arguments),
+        records="".join(f"    {line}\n" for line in _records(custom)),
+        returned=_listed(outputs),
     )
 
 
@@ -96,68 +114,75 @@ def _saved(custom: CustomOperator) -> list[Argument]:
     return [a for a in custom.operator.arguments if a.name in _used(custom)]
 
 
-def _saved_tensors(custom: CustomOperator) -> list[str]:
-    """The names of the tensors for save_for_backward: arguments, then outputs."""
-    arguments = [a.name for a in _saved(custom) if a.is_tensor or a.is_optional_tensor]
-    return arguments + [output.name for output in custom.outputs if output.name in _used(custom)]
+def _tensors(custom: CustomOperator) -> list[str]:
+    """The arguments that are tensors, which are the node's edges."""
+    return [a.name for a in custom.operator.arguments if a.is_tensor or a.is_optional_tensor]
 
 
-def _save(custom: CustomOperator) -> list[str]:
-    lines = []
-    optional = {a.name for a in custom.operator.arguments if a.is_optional_tensor}
-    tensors = [f"{name}.value_or(at::Tensor())" if name in optional else name for name in _saved_tensors(custom)]
-    if tensors:
-        lines.append(f"context->save_for_backward({{{', '.join(tensors)}}});")
+def _differentiable(custom: CustomOperator) -> list[tuple[str, str]]:
+    """The outputs whose gradients a formula names, with the gradients' names."""
+    gradients = zip(custom.outputs, gradient_names(custom), strict=True)
+    return [(output.name, gradient) for output, gradient in gradients if gradient in _used(custom)]
+
+
+def _members(custom: CustomOperator) -> list[tuple[str, str, str]]:
+    """What the node keeps: the name, the type, and the parameter of gradients() that receives it."""
+    members = []
     for argument in _saved(custom):
-        if not argument.is_tensor and not argument.is_optional_tensor:
-            value = f"std::string({argument.name})" if argument.schema_type == "str" else argument.name
-            lines.append(f'context->saved_data["{argument.name}"] = {value};')
-    gradients = zip(gradient_names(custom), custom.outputs, strict=True)
-    constant = [output.name for gradient, output in gradients if gradient not in _used(custom)]
-    if constant:
-        lines.append(f"context->mark_non_differentiable({{{', '.join(constant)}}});")
-    for name in _optional(custom):
-        lines.append(f'context->saved_data["{name} given"] = {name}.has_value() && {name}->defined();')
-    return lines
-
-
-def _load(custom: CustomOperator) -> list[str]:
-    used, optional = _used(custom), {a.name for a in custom.operator.arguments if a.is_optional_tensor}
-    lines = [f"const at::Tensor &{name} = given[{i}];" for i, name in enumerate(gradient_names(custom)) if name in used]
-    tensors = _saved_tensors(custom)
-    if tensors:
-        lines.append("const torch::autograd::variable_list saved = context->get_saved_variables();")
-    for i, name in enumerate(tensors):
-        if name in optional:
-            value = f"saved[{i}].defined() ? std::optional<at::Tensor>(saved[{i}]) : std::nullopt"
-            lines.append(f"const std::optional<at::Tensor> {name} = {value};")
+        if argument.is_tensor or argument.is_optional_tensor:
+            name = f"{argument.name}_given" if argument.is_optional_tensor else argument.name
+            members.append((argument.name, "SavedVariable", f"const at::Tensor &{name}"))
         else:
-            lines.append(f"const at::Tensor &{name} = saved[{i}];")
+            kept = KEPT[plain_type(argument)]
+            members.append((argument.name, kept, f"const {kept} &{argument.name}"))
+    outputs = [output.name for output in custom.outputs if output.name in _used(custom)]
+    return members + [(name, "SavedVariable", f"const at::Tensor &{name}") for name in outputs]
+
+
+def _saves(custom: CustomOperator) -> list[str]:
+    """Lines that save the arguments. A formula sees an optional tensor that is undefined as absent."""
+    lines = []
     for argument in _saved(custom):
-        if not argument.is_tensor and not argument.is_optional_tensor:
-            value = f'context->saved_data["{argument.name}"].{KEPT[plain_type(argument)]}'
-            lines.append(f"const auto {argument.name} = {value};")
+        name, kind = argument.name, plain_type(argument)
+        if argument.is_tensor or argument.is_optional_tensor:
+            value = f"{name}.value_or(at::Tensor())" if argument.is_optional_tensor else name
+            lines.append(f"node->{name} = torch::autograd::SavedVariable({value}, false);")
+        elif kind in ("int[]", "float[]"):
+            lines.append(f"node->{name} = {name}.vec();")
+        else:
+            lines.append(f"node->{name} = {f'std::string({name})' if kind == 'str' else name};")
     return lines
 
 
-def _optional(custom: CustomOperator) -> list[str]:
-    return [a.name for a in custom.operator.arguments if a.is_optional_tensor]
+def _records(custom: CustomOperator) -> list[str]:
+    """Lines that make the node the history of the outputs. An output is saved after that, since it then has a history."""
+    names = [name for name, _ in _differentiable(custom)]
+    lines = []
+    for name in names:
+        lines += [f"tb::record_result({name}, node);", f"node->made.emplace_back({name});"]
+    for output in custom.outputs:
+        if output.name in _used(custom):
+            known = "true" if output.name in names else "false"
+            lines.append(f"node->{output.name} = torch::autograd::SavedVariable({output.name}, {known});")
+    return [*lines, "tb::report_new_node(node);"]
+
+
+def _loads(custom: CustomOperator) -> list[str]:
+    """Lines that give the formulas' variables their names."""
+    lines = ["const variable_list given = tb::with_zeros(grads, made);"]
+    lines += [f"const at::Tensor &{gradient} = given[{i}];" for i, (_, gradient) in enumerate(_differentiable(custom))]
+    for argument in _saved(custom):
+        if argument.is_optional_tensor:
+            name = f"{argument.name}_given"
+            value = f"{name}.defined() ? std::optional<at::Tensor>({name}) : std::nullopt"
+            lines.append(f"const std::optional<at::Tensor> {argument.name} = {value};")
+    return lines
 
 
 def _formulas(custom: CustomOperator, own: set[str]) -> list[str]:
-    """Lines that fill `found`. Autograd numbers only the tensors that were given, not absent optional ones."""
-    places = {a.name: i for i, a in enumerate(custom.operator.arguments)}
-    wanted = {name for names, text in (custom.gradients or {}).items() if text is not None for name in names}
-    lines = ["size_t number = 0;"]
-    for argument in custom.operator.arguments:
-        if not argument.is_tensor and not argument.is_optional_tensor:
-            continue
-        given = f'context->saved_data["{argument.name} given"].toBool()' if argument.is_optional_tensor else ""
-        if argument.name in wanted:
-            needed = "context->needs_input_grad(number++)"
-            lines.append(f"const bool {argument.name}_wanted = {given + ' && ' if given else ''}{needed};")
-        else:
-            lines.append(f"if ({given}) number++;" if given else "number++;")
+    """Lines that fill `found`."""
+    places = {name: i for i, name in enumerate(_tensors(custom))}
+    lines = []
 
     def function(name: str) -> str:
         return f"call_{name}" if name in own else f"at::{name}"
@@ -167,10 +192,10 @@ def _formulas(custom: CustomOperator, own: set[str]) -> list[str]:
             continue
         value = expression.formula(text, {*_used(custom)}, function)
         if len(names) == 1:
-            lines.append(f"if ({names[0]}_wanted) found[{places[names[0]]}] = {value};")
+            lines.append(f"if (wanted[{places[names[0]]}]) found[{places[names[0]]}] = {value};")
             continue
-        lines.append(f"if ({' || '.join(f'{name}_wanted' for name in names)}) {{")
+        lines.append(f"if ({' || '.join(f'wanted[{places[name]}]' for name in names)}) {{")
         lines.append(f"  const auto [{', '.join(f'{name}_gradient' for name in names)}] = {value};")
-        lines += [f"  if ({name}_wanted) found[{places[name]}] = {name}_gradient;" for name in names]
+        lines += [f"  if (wanted[{places[name]}]) found[{places[name]}] = {name}_gradient;" for name in names]
         lines.append("}")
     return lines
