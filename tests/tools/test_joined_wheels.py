@@ -7,16 +7,31 @@ import csv
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import zipfile
 
 import pytest
+from building import wheels
+from building.environments import Environment, Target
+from building.packages import ROOT, read_packages
 from building.results import Results, read_report, record
 from building.wheels import join, keep_wheel
+from packaging.requirements import Requirement
+from release.wheel_file import declare_torch, read_wheel
 
 WHEEL = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-METADATA = "Metadata-Version: 2.1\nName: example\nVersion: 1.0\n"
+METADATA = """\
+Metadata-Version: 2.1
+Name: example
+Version: 1.0
+Requires-Dist: torch>=2.13,<2.16
+Requires-Dist: torch-tools>=1
+
+The readme.
+Requires-Dist: torch>=1
+"""
 
 
 def make_wheel(folder: pathlib.Path, minor: str, **files: str) -> pathlib.Path:
@@ -46,11 +61,63 @@ def test_the_joined_wheel_has_all_files_and_a_record_of_them(tmp_path: pathlib.P
             assert (digest, size) == (f"sha256={expected}", str(len(contents[name])))
 
 
+@pytest.mark.parametrize(
+    ("minors", "declared"),
+    [
+        (["2.13", "2.14", "2.15"], "<2.16,>=2.13"),
+        (["2.13", "2.14"], "<2.15,>=2.13"),
+        (["2.13", "2.15"], "!=2.14.*,<2.16,>=2.13"),
+    ],
+)
+def test_a_joined_wheel_requires_a_torch_that_it_has_extensions_for(
+    tmp_path: pathlib.Path, minors: list[str], declared: str
+) -> None:
+    parts = [make_wheel(tmp_path / minor, minor) for minor in minors]
+    for part in parts:
+        declare_torch(part)
+    join(parts, tmp_path / parts[0].name)
+    assert required(tmp_path / parts[0].name) == {"torch": declared, "torch-tools": ">=1"}
+
+
+def test_a_kept_wheel_requires_the_torch_that_it_was_built_for(tmp_path: pathlib.Path) -> None:
+    part = make_wheel(tmp_path / "2.14", "2.14")
+    keep_wheel(part, tmp_path / "kept" / "digest")
+    assert required(tmp_path / "kept" / "digest" / part.name) == {"torch": "<2.15,>=2.14", "torch-tools": ">=1"}
+
+
+def test_a_wheel_that_declares_what_it_has_stays_as_it_is(tmp_path: pathlib.Path) -> None:
+    part = make_wheel(tmp_path / "2.14", "2.14")
+    declare_torch(part)
+    before = part.read_bytes()
+    declare_torch(part)
+    assert part.read_bytes() == before
+    assert read_wheel(part).readme.endswith("Requires-Dist: torch>=1\n")
+
+
+@pytest.mark.parametrize("page", ["new-device.md", "user-guide.md"])
+def test_the_pages_install_the_wheels_from_where_they_are_kept(
+    page: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "WHEELHOUSE", tmp_path / "wheelhouse")
+    package = read_packages(ROOT)["tb-device"]
+    folder, _ = wheels.wheelhouse_folder(package, Environment("build", Target(), torch=False))
+    part = make_wheel(tmp_path / "2.14", "2.14")
+    wheels.keep_wheel(part, folder)
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    [pattern] = re.findall(r"pip\s+install (wheelhouse/\S+\.whl)", text)
+    assert [path.name for path in tmp_path.glob(pattern)] == [part.name]
+
+
+def required(path: pathlib.Path) -> dict[str, str]:
+    needs = [Requirement(text) for text in read_wheel(path).metadata.get_all("Requires-Dist", [])]
+    return {need.name: str(need.specifier) for need in needs}
+
+
 def test_pip_installs_a_joined_wheel(tmp_path: pathlib.Path) -> None:
     parts = [make_wheel(tmp_path / minor, minor) for minor in ("2.13", "2.14")]
     joined = tmp_path / parts[0].name
     join(parts, joined)
-    options = ["-q", "--no-index", "--target", str(tmp_path / "target")]
+    options = ["-q", "--no-index", "--no-deps", "--target", str(tmp_path / "target")]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, str(joined)], check=True)
     assert (tmp_path / "target/example/torch-2.14/part.py").read_text() == "minor = '2.14'\n"
 
@@ -115,6 +182,7 @@ def test_a_wheel_that_is_kept_takes_the_place_of_older_ones(
 ) -> None:
     monkeypatch.setattr("building.environments.PLACE", tmp_path / "locks")
     built = make_wheel(tmp_path / "built", "2.14")
+    declare_torch(built)  # as a kept wheel is
     old = make_wheel(tmp_path / "example-of-the-test", "2.14")
     folder = old.parent / "digest"
     keep_wheel(built, folder)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import nox
-from release.checks import Project, folder_problems, read_project, torch_range
+from release.checks import Project, folder_problems, read_project
 from release.examples import examples
-from release.wheel_file import write_empty_project
+from release.wheel_file import torch_range, write_empty_project
 
 from building.archives import source_archive
 from building.environments import Environment, Target
@@ -77,7 +77,7 @@ def write_files(session: nox.Session, minors: Sequence[str]) -> None:
 def check_files(minors: Sequence[str]) -> None:
     """Everything about the files that can be said without installing them."""
     machine = [str(folder) for folder in (ROOT, pathlib.Path.home()) if folder != pathlib.Path("/")]
-    fail(folder_problems(FILES, projects(), extensions=minors, supported=MINORS, machine=machine))
+    fail(folder_problems(FILES, projects(), extensions=minors, supported=minors, machine=machine))
 
 
 def check_metadata(session: nox.Session) -> None:
@@ -211,7 +211,7 @@ def try_other_torch(session: nox.Session, version: str, minors: Sequence[str]) -
     trial.pip(str(write_empty_project(trial.folder, "torch", version)))
     said = trial.pip(f"torch=={version}", "torch-backend", success_codes=[1])
     session.log(f"pip beside torch {version}:\n{said}")
-    wrong = [f"pip does not say: {text}" for text in str(torch_range(MINORS)).split(",") if text not in said]
+    wrong = [f"pip does not say: {text}" for text in str(torch_range(minors)).split(",") if text not in said]
     linked = [package for package in PACKAGES.values() if package.links_torch]
     trial.pip(*(package.name for package in PACKAGES.values() if package not in linked))
     trial.pip("--no-deps", *(package.name for package in linked))

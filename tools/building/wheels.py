@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 
 import nox
-from release.wheel_file import torch_of, write_wheel
+from release.wheel_file import declare_torch, torch_minors, torch_of, with_torch, write_wheel
 
 from building.environments import Environment, Target, Wheel, locked
 from building.packages import ROOT, Package, requirement_name
@@ -97,7 +97,8 @@ def _built(session: nox.Session, packages: Mapping[str, Package], package: Packa
                     *("-C", f"build-dir={ROOT / 'build' / name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
                     *("-w", str(scratch), str(package.directory)),
                 )
-    [path] = folder.glob("*.whl")
+        [path] = folder.glob("*.whl")
+        declare_torch(path)
     return Wheel(package, path, digest)
 
 
@@ -105,21 +106,26 @@ def keep_wheel(built: pathlib.Path, folder: pathlib.Path) -> None:
     """Keeps a wheel that was built elsewhere from the same sources, in what wheelhouse_folder() gives."""
     with locked(f"wheel-{folder.parent.name}"), _filled(folder) as scratch:
         shutil.copy2(built, scratch)
+        declare_torch(scratch / built.name)
 
 
 def join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     """Writes the wheel with the files of all these wheels of one package, version and platform.
 
-    ValueError: they differ in more than the folders of their extensions.
+    It requires a torch for which one of them has extensions. ValueError: they differ in more than the folders of their extensions.
     """
     contents: dict[str, tuple[bytes, int]] = {}
     outside: list[set[tuple[str, bytes]]] = []
     record = ""
+    minors = torch_minors(name for part in parts for name in zipfile.ZipFile(part).namelist())
     for part in parts:
         with zipfile.ZipFile(part) as archive:
             files = {entry.filename: (archive.read(entry), entry.external_attr) for entry in archive.infolist()}
         [record] = [name for name in files if name.endswith(".dist-info/RECORD")]
         del files[record]
+        metadata = record.removesuffix("RECORD") + "METADATA"
+        if minors:
+            files[metadata] = (with_torch(files[metadata][0], minors), files[metadata][1])
         outside.append({(name, data) for name, (data, _) in files.items() if torch_of(name) is None})
         if differing := {name for name, _ in outside[0] ^ outside[-1]}:
             raise ValueError(f"{', '.join(sorted(differing))}: not the same in {parts[0]} and in {part}")

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from release import changelog
 from release.elf import library_path
-from release.wheel_file import WheelFile, read_wheel, record_digest, torch_of
+from release.wheel_file import WheelFile, read_wheel, record_digest, torch_of, torch_range
 
 LIMIT = 20_000_000  # bytes, of all wheels together
 _TAG = re.compile(r"cp311-abi3-manylinux_2_\d+_\w+")
@@ -145,12 +144,6 @@ def _metadata_problems(wheel: WheelFile, project: Project, supported: Sequence[s
     fitting = torch_range(supported) if project.torch else None
     if torch != fitting:
         yield f"it requires torch {torch}, but it should require {fitting}"
-
-
-def torch_range(minors: Sequence[str]) -> SpecifierSet:
-    """What a package that supports these minor versions requires: 2.7 and 2.8 give >=2.7,<2.9."""
-    major, last = minors[-1].split(".")
-    return SpecifierSet(f">={minors[0]},<{major}.{int(last) + 1}")
 
 
 def _requirements(wheel: WheelFile) -> list[Requirement]:

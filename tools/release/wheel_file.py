@@ -12,8 +12,11 @@ import io
 import pathlib
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 
 _TORCH_FOLDER = re.compile(r"[^/]+/torch-(\d+\.\d+)/")
 _OLDEST_DATE = (1980, 1, 1, 0, 0, 0)  # of the files in a wheel, which so depends on its contents only
@@ -23,6 +26,61 @@ def torch_of(name: str) -> str | None:
     """The minor version of torch for which a wheel has the file of this name, an extension; None: for all of them."""
     match = _TORCH_FOLDER.match(name)
     return match[1] if match else None
+
+
+def torch_minors(names: Iterable[str]) -> list[str]:
+    """The minor versions of torch for which there are extensions among these files, the oldest first."""
+    return sorted({minor for name in names if (minor := torch_of(name))}, key=_numbers)
+
+
+def _numbers(minor: str) -> tuple[int, ...]:
+    return tuple(map(int, minor.split(".")))
+
+
+def torch_range(minors: Sequence[str]) -> SpecifierSet:
+    """What a package with extensions for these minor versions, the oldest first, requires.
+
+    2.7 and 2.8 give >=2.7,<2.9; 2.7 and 2.9 give >=2.7,<2.10,!=2.8.*.
+    """
+    major, last = _numbers(minors[-1])
+    first = _numbers(minors[0])[1] if _numbers(minors[0])[0] == major else 0
+    absent = [f"!={major}.{number}.*" for number in range(first, last) if f"{major}.{number}" not in minors]
+    return SpecifierSet(",".join([f">={minors[0]}", f"<{major}.{last + 1}", *absent]))
+
+
+def with_torch(metadata: bytes, minors: Sequence[str]) -> bytes:
+    """METADATA that requires a torch for which the wheel has extensions, where it required one for which there could be."""
+    head, blank, readme = metadata.partition(b"\n\n")
+    lines = head.decode().split("\n")
+    for i, line in enumerate(lines):
+        field, _, value = line.partition(": ")
+        if field != "Requires-Dist":
+            continue
+        try:
+            requirement = Requirement(value)
+        except InvalidRequirement:
+            continue
+        if requirement.name == "torch":
+            requirement.specifier = torch_range(minors)
+            lines[i] = f"{field}: {requirement}"
+    return "\n".join(lines).encode() + blank + readme
+
+
+def declare_torch(path: pathlib.Path) -> None:
+    """Makes a wheel require a torch for which it has extensions. Does nothing if it does, or has no extensions for torch."""
+    with zipfile.ZipFile(path) as archive:
+        contents = {entry.filename: (archive.read(entry), entry.external_attr) for entry in archive.infolist()}
+    minors = torch_minors(contents)
+    [record] = [name for name in contents if name.endswith(".dist-info/RECORD")]
+    metadata = record.removesuffix("RECORD") + "METADATA"
+    data, attributes = contents[metadata]
+    if not minors or with_torch(data, minors) == data:
+        return
+    del contents[record]
+    contents[metadata] = (with_torch(data, minors), attributes)
+    scratch = path.with_suffix(".declared")
+    write_wheel(scratch, contents, record)
+    scratch.replace(path)
 
 
 def record_digest(data: bytes) -> str:

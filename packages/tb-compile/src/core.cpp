@@ -35,9 +35,16 @@ nb::list run(const Program &program, nb::list given) {
   inputs.reserve(nb::len(given));
   for (const nb::handle value : given) inputs.push_back(to_input(value));
   given.clear(); // so that the program can free each input after its last use
-  {
+  std::string place;
+  try {
     const nb::gil_scoped_release release;
-    outputs = program.run(std::move(inputs));
+    outputs = program.run(std::move(inputs), &place);
+  } catch (const std::exception &error) {
+    if (!is_python_error(error)) throw;
+    set_python_error(std::current_exception());
+    nb::python_error raised;
+    nb::handle(raised.value()).attr("add_note")(place);
+    throw raised;
   }
   nb::list results;
   for (const c10::IValue &value : outputs) results.append(to_python(value));

@@ -60,9 +60,16 @@ ops::Origin find_origin() {
   }
 }
 
+int64_t count_modules() {
+  if (!Py_IsInitialized()) return 0;
+  const nb::gil_scoped_acquire gil;
+  return PyDict_Size(PyImport_GetModuleDict());
+}
+
 void set_origin_finder(nb::callable finder) {
   origin_finder = finder.release().ptr();
   ops::set_origin_finder(&find_origin);
+  ops::set_module_counter(&count_modules);
 }
 
 PyObject *call_site_namer = nullptr; // for the life of the process
@@ -91,7 +98,7 @@ void record_call_sites(std::tuple<ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, pt
 
 nb::tuple row(const ops::FallbackEntry &entry) {
   return nb::make_tuple(entry.name, entry.calls, entry.seconds, entry.bytes, entry.forced, entry.first.where,
-                        nb::tuple(nb::cast(entry.first.stack)));
+                        nb::tuple(nb::cast(entry.first.stack)), entry.loading);
 }
 
 void set_fallback_mode(const std::string &mode) {
@@ -185,8 +192,8 @@ void bind_fallbacks(nb::module_ &m) {
         for (const ops::FallbackEntry &entry : ops::fallbacks()) out.append(row(entry));
         return out;
       },
-      nb::sig("def fallbacks() -> list[tuple[str, int, float, int, int, str, tuple[str, ...]]]"),
-      "(operator, calls, seconds, bytes, forced calls, first place, first stack), most time first.");
+      nb::sig("def fallbacks() -> list[tuple[str, int, float, int, int, str, tuple[str, ...], float]]"),
+      "(operator, calls, seconds, bytes, forced calls, first place, first stack, loading seconds), most time first.");
   m.def("fallback_seconds", &ops::fallback_seconds,
         "Seconds since the fallback statistics were reset, or since the start.");
   m.def("reset_fallbacks", &ops::reset_fallbacks, "Empties the fallback statistics.");

@@ -157,6 +157,8 @@ const at::Generator &default_generator(c10::DeviceIndex device) {
 at::Generator new_generator(c10::DeviceIndex device) {
   TORCH_CHECK(device <= 0 || device < device_count(), "there is no device tb:", static_cast<int>(device),
               " for a generator; the driver has ", static_cast<int>(device_count()), ", counted from 0");
+  // An operator to which it is given finds tb's kernels by it, on a tensor of any device. A forked child cannot use them.
+  if (!in_bad_fork()) make_ready();
   return at::make_generator<Generator>(number_of(device), make_state(c10::default_rng_seed_val, 0));
 }
 

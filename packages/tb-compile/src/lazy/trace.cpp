@@ -1,4 +1,7 @@
 // Makes nodes of calls.
+#include "tb/python_error.h"
+#include "tb/tensor_bridge.h"
+
 #include "lazy/trace.h"
 
 #include <ATen/ops/empty_strided.h>
@@ -148,6 +151,21 @@ at::Tensor on_meta(const at::Tensor &tensor) {
              : tensor;
 }
 
+// Drops an exception of Python. An interrupt or another end of the program is none of an operator, and is thrown on.
+void drop_refusal(const std::exception_ptr &thrown) {
+  const PyGILState_STATE lock = PyGILState_Ensure();
+  set_python_error(thrown);
+  const bool is_refusal = PyErr_ExceptionMatches(PyExc_Exception);
+  if (is_refusal) PyErr_Clear();
+  try {
+    if (!is_refusal) throw_python_error();
+  } catch (...) {
+    PyGILState_Release(lock);
+    throw;
+  }
+  PyGILState_Release(lock);
+}
+
 Shapes shapes_of(const c10::OperatorHandle &op, c10::ArrayRef<IValue> arguments) {
   torch::jit::Stack stack;
   for (const IValue &value : arguments) {
@@ -171,6 +189,10 @@ Shapes shapes_of(const c10::OperatorHandle &op, c10::ArrayRef<IValue> arguments)
   try {
     op.callBoxed(&stack);
   } catch (const c10::Error &) {
+    return std::nullopt;
+  } catch (const std::exception &error) { // a shape kernel in Python
+    if (!is_python_error(error)) throw;
+    drop_refusal(std::current_exception());
     return std::nullopt;
   }
   std::vector<ltc::Shape> shapes;

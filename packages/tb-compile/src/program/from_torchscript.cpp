@@ -47,8 +47,10 @@ Instruction instruction_of(Node &node) {
   instruction.kind = Instruction::Kind::function;
   if (node.kind() == c10::prim::TupleConstruct)
     instruction.function = make_tuple;
-  else
+  else if (node.maybeOperator())
     instruction.function = node.getOperation();
+  else // such as a dictionary, which the interpreter itself makes
+    TORCH_CHECK_NOT_IMPLEMENTED(false, instruction.name, " is no operator: a program holds calls of operators only");
   return instruction;
 }
 
@@ -69,6 +71,18 @@ constexpr View views[] = {
     {"aten::unsqueeze_copy", "aten::unsqueeze", ""},
     {"aten::view_copy", "aten::reshape", ""},
 };
+
+// Whether an operator takes views with any strides without a copy of its own. The others get contiguous tensors, as
+// PyTorch's lazy tensors are: a composite operator that was traced may have relied on that.
+bool takes_any_strides(const Instruction &instruction) {
+  if (!instruction.op) return true;
+  if (instruction.op->hasTag(at::Tag::pointwise)) return true;
+  static const std::unordered_set<std::string> names{
+      "aten::mm",   "aten::addmm", "aten::bmm",  "aten::baddbmm",     "aten::clone", "aten::_to_copy",
+      "aten::cat",  "aten::stack", "aten::copy", "aten::convolution", "aten::sum",   "aten::mean",
+      "aten::amax", "aten::amin",  "aten::any",  "aten::all",         "aten::where"};
+  return names.contains(instruction.op->schema().name());
+}
 
 void read_number(torch::jit::Stack &stack) {
   if (stack[0].isTensor()) stack[0] = stack[0].toTensor().item();
@@ -157,9 +171,11 @@ private:
         instruction.function = read_number;
         instruction.operands = {number->second};
       }
-      // These operators take strides of the whole memory, so they need a contiguous tensor instead of a view.
-      if (instruction.name.starts_with("aten::as_strided") && views_.contains(node.inputs()[0]))
-        instruction.operands[0] = in_order("aten::contiguous", instruction.operands[0]);
+      // as_strided takes strides of the whole memory, so it needs a contiguous tensor instead of a view, too.
+      if (instruction.name.starts_with("aten::as_strided") || !takes_any_strides(instruction))
+        for (size_t i = 0; i < node.inputs().size(); i++)
+          if (views_.contains(node.inputs()[i]))
+            instruction.operands[i] = in_order("aten::contiguous", instruction.operands[i]);
     }
     const std::vector<Slot> results = program_->add(std::move(instruction), node.outputs().size());
     for (size_t i = 0; i < results.size(); i++) slots_[node.outputs()[i]] = results[i];

@@ -118,7 +118,12 @@ void Program::execute(const Instruction &instruction, std::vector<IValue> &slots
   stack.clear();
 }
 
-std::vector<IValue> Program::run(std::vector<IValue> inputs) const {
+std::string Program::described(const Instruction &instruction) const {
+  return c10::str("in ", instruction.name, " of ", name_, instruction.source.empty() ? "" : ", made from ",
+                  instruction.source);
+}
+
+std::vector<IValue> Program::run(std::vector<IValue> inputs, std::string *place) const {
   TORCH_CHECK(inputs.size() == inputs_.size(), name_, ": expected ", inputs_.size(), " inputs, but got ",
               inputs.size());
   runs_.fetch_add(1, std::memory_order_relaxed);
@@ -137,8 +142,10 @@ std::vector<IValue> Program::run(std::vector<IValue> inputs) const {
         execute(instruction, slots, stack);
       } catch (c10::Error &error) {
         if (on_error_) on_error_(instruction, error);
-        error.add_context(c10::str("in ", instruction.name, " of ", name_,
-                                   instruction.source.empty() ? "" : ", made from ", instruction.source));
+        error.add_context(described(instruction));
+        throw;
+      } catch (const std::exception &) {
+        if (place) *place = described(instruction);
         throw;
       }
     }

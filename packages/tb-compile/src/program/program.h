@@ -62,8 +62,9 @@ public:
 
   // ---- to run it, after finish(); thread-safe -----------------------------------------------------------------------
 
-  // Throws an operator's error, or that of the error handler.
-  std::vector<IValue> run(std::vector<IValue> inputs) const;
+  // Throws an operator's error, or that of the error handler. The text of an exception of Python cannot be extended:
+  // `place` then gets the instruction and the user's line.
+  std::vector<IValue> run(std::vector<IValue> inputs, std::string *place = nullptr) const;
 
   const std::string &name() const { return name_; }
   const std::vector<Instruction> &instructions() const { return instructions_; }
@@ -72,6 +73,7 @@ public:
   int64_t runs() const { return runs_.load(std::memory_order_relaxed); }
 
 private:
+  std::string described(const Instruction &instruction) const;
   void find_last_uses();
   void find_written_inputs();
   void execute(const Instruction &instruction, std::vector<IValue> &slots, torch::jit::Stack &stack) const;

@@ -37,6 +37,12 @@ def wants_graphs(backend: str, mode: str | None) -> bool:
     )
 
 
+def _is_nested(example: Any) -> bool:
+    """Whether a size is that of a jagged dimension, which stands for several numbers."""
+    hint = example.node.hint if isinstance(example, torch.SymInt) else None
+    return isinstance(hint, torch.SymInt) and hint.node.is_nested_int()
+
+
 def _compile(
     which: Pass, with_graphs: bool, graph_module: fx.GraphModule, example_inputs: Sequence[Any]
 ) -> Callable[[list[Any]], Sequence[Any]]:
@@ -49,14 +55,19 @@ def _compile(
         boxed: Callable[[list[Any]], Sequence[Any]] = make_boxed_func(graph_module.forward)
         return boxed
 
+    numbers = [i for i, example in enumerate(example_inputs) if not isinstance(example, torch.Tensor)]
+
     def run(inputs: list[Any]) -> list[Any]:
         return program.run(inputs)
 
     run._boxed_call = True  # type: ignore[attr-defined]
+    if numbers and any(_is_nested(example_inputs[i]) for i in numbers):
+        note(CompiledGraph(which, reason="an input is the ragged size of a nested tensor, which is no number"))
+        python: Callable[[list[Any]], Sequence[Any]] = make_boxed_func(graph_module.forward)
+        return python
     if not with_graphs:
         note(CompiledGraph(which, program))
         return run
-    numbers = [i for i, example in enumerate(example_inputs) if not isinstance(example, torch.Tensor)]
     graphed = GraphedFunction(run, numbers, program.written_inputs)
     note(CompiledGraph(which, program, graphed=graphed))
     return graphed

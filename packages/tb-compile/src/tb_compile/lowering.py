@@ -44,6 +44,9 @@ def _source(node: fx.Node) -> str:
     return lines[-1] if lines else ""
 
 
+_NUMBERS = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
 class _Lowering:
     """The lowering of one graph."""
 
@@ -108,13 +111,19 @@ class _Lowering:
             raise Unsupported(f"{node.target}, a {type(found).__name__}: only tensors are constants of a program")
         return found
 
+    def input(self, node: fx.Node) -> Any:
+        example = node.meta.get("val")
+        if not isinstance(example, (torch.Tensor, *_NUMBERS, type(None))):
+            raise Unsupported(f"input {node.name}, a {type(example).__name__}: a program takes tensors and numbers")
+        return self.builder.input(not isinstance(example, torch.Tensor))
+
     def run(self) -> Program:
         for node in self.graph_module.graph.nodes:
             if isinstance(node.target, torch._ops.HigherOrderOperator):
                 raise Unsupported(f"{node.target}, an operator on functions: a program is one straight line")
         for node in self.graph_module.graph.nodes:
             if node.op == "placeholder":
-                self.values[node] = self.builder.input(not isinstance(node.meta.get("val"), torch.Tensor))
+                self.values[node] = self.input(node)
             elif node.op == "get_attr":
                 self.values[node] = self.constant(node)
             elif node.op == "call_function":

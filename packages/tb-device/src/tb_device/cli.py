@@ -8,20 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import _core, discovery, doctor
+from . import _core, console, discovery, doctor
 from .exceptions import Error
 from .headers import get_include
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Left-aligned columns; the last one keeps its own width, further lines of it stay below it."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    indent = " " * (sum(widths) + 2 * len(widths))
-    lines = []
-    for *cells, last in rows:
-        head = "".join(f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
-        lines.append((head + last.replace("\n", "\n" + indent)).rstrip())
-    return "\n".join(lines)
 
 
 def candidate_table(candidates: Sequence[discovery.Candidate]) -> str:
@@ -30,7 +19,7 @@ def candidate_table(candidates: Sequence[discovery.Candidate]) -> str:
     for each in candidates:
         path = f" [{each.path}]" if each.path and each.path != each.name else ""
         rows.append(["*" if each.chosen else "", each.name, each.origin, each.reason + path])
-    return _table(rows)
+    return console.table(rows)
 
 
 def _show_drivers() -> int:
@@ -59,7 +48,7 @@ def _show_explain(name: str | None, as_json: bool) -> int:
     from . import explain
 
     report = explain.examine(_driver(name))
-    print(json.dumps(report, indent=2) if as_json else explain.readable(report, _table))
+    print(json.dumps(report, indent=2) if as_json else explain.readable(report))
     return 0
 
 
@@ -72,6 +61,11 @@ def _new_driver(name: str, language: str, into: str | None) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The command's entry; see `console.run`."""
+    return console.run(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     """Runs the command; returns its exit code: 0, 1 when it failed or no driver is usable, 2 for wrong usage."""
     parser = argparse.ArgumentParser(prog="tb-device", description="Device drivers: which there are and what is wrong.")
     parser.add_argument("--includes", action="store_true", help="print the folder of the C headers (cc -I)")

@@ -11,12 +11,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from . import _core, discovery, elf
+from . import _core, console, discovery, elf
 from .exceptions import Error
 from .headers import get_include
 
 TORCH_FREE = ("tb-device", "tb-stream", "tb-allocator", "tb-generator")
-NEED_TORCH = ("tb-amp", "tb-ops", "torch-backend")
+NEED_TORCH = ("tb-amp", "tb-ops", "tb-compile", "torch-backend")
 
 # In processes of their own: a broken library may take the process with it, and must not take the report.
 _ASK_COMPONENT = """
@@ -228,4 +228,4 @@ def readable(report: dict[str, Any]) -> str:
     lines += ["", *(f"PROBLEM: {each}" for each in report["problems"] if each != report["problem"])]
     if not report["problems"]:
         lines += ["No problem found."]
-    return "\n".join(lines)
+    return console.fit("\n".join(lines))

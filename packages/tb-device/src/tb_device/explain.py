@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from . import _core, levels
+from . import _core, console, levels
 
 NATIVE, EMULATED, ON_CPU, MISSING = "native", "emulated by the host", "on the CPU", "not available"
 NOT_NEEDED = "not needed"
@@ -211,15 +211,15 @@ def examine(driver: _core.Driver) -> dict[str, Any]:
     }
 
 
-def readable(report: dict[str, Any], table: Callable[[Sequence[Sequence[str]]], str]) -> str:
-    """The report as text; `table` lays out rows."""
+def readable(report: dict[str, Any]) -> str:
+    """The report as text."""
     rows = [["FEATURE", "IN PYTORCH", "CHANGED BY", "STATE"]]
     for each in report["features"]:
         state = f"{each['state']}: {each['how']}" if each["how"] else each["state"]
         changed_by = ", ".join(each["changed_by"])
         rows.append([each["feature"], each["seen_as"], changed_by, state])
     lines = [f"{report['driver']} {report['version']}, level {report['level']}, offers {', '.join(report['groups'])}"]
-    lines += ["", table(rows), ""]
+    lines += ["", console.table(rows), ""]
     has_graphs = any(each["feature"] == "graphs" and each["offered"] for each in report["features"])
     lines += [levels.checklist({*report["groups"], *([levels.GRAPH_EXTENSION] if has_graphs else [])})]
-    return "\n".join(lines)
+    return console.fit("\n".join(lines))

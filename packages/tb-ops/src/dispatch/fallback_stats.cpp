@@ -26,6 +26,12 @@ uint64_t budgets_opened = 0;
 Clock::time_point since = Clock::now();
 
 std::atomic<FallbackMode> mode{FallbackMode::warn};
+std::atomic<int64_t (*)()> module_counter{nullptr};
+
+int64_t count_modules() {
+  int64_t (*count)() = module_counter;
+  return count ? count() : 0;
+}
 
 std::string described(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
   const std::string where = find_origin().where;
@@ -75,20 +81,23 @@ void apply_mode(const std::string &name, const c10::OperatorHandle &op, c10::Arr
 }
 
 // Makes the operator's entry with the place of this call. Only the first place is kept, since finding one is expensive.
-void open_entry(const std::string &name) {
+// Returns whether this is the operator's first call.
+bool open_entry(const std::string &name) {
   {
     const std::lock_guard guard(lock);
     const auto [entry, is_new] = entries.try_emplace(name);
-    if (!is_new) return;
+    if (!is_new) return false;
     entry->second.name = name;
   }
   Origin first = find_origin(); // takes Python's lock, so not under ours
   const std::lock_guard guard(lock);
   entries[name].first = std::move(first);
+  return true;
 }
 
 } // namespace
 
+void set_module_counter(int64_t (*count)()) { module_counter = count; }
 void set_fallback_mode(FallbackMode wanted) { mode = wanted; }
 FallbackMode fallback_mode() { return mode; }
 
@@ -133,20 +142,22 @@ FallbackCall::FallbackCall(const c10::OperatorHandle &op, c10::ArrayRef<c10::IVa
     : name_(name_of(op)), forced_(forced) {
   spend(name_, op, arguments);
   if (!forced) apply_mode(name_, op, arguments);
-  open_entry(name_);
+  first_ = open_entry(name_);
+  if (first_) modules_ = count_modules();
   count_bytes(arguments);
   start_ = Clock::now();
 }
 
 FallbackCall::~FallbackCall() {
   const std::chrono::duration<double> took = Clock::now() - start_;
+  const bool loaded = first_ && count_modules() > modules_; // takes Python's lock, so not under ours
   const std::lock_guard guard(lock);
   FallbackEntry &entry = entries[name_];
   entry.name = name_; // reset_fallbacks() may have removed the entry meanwhile
   entry.calls++;
   entry.forced += forced_;
   entry.bytes += bytes_;
-  entry.seconds += took.count();
+  (loaded ? entry.loading : entry.seconds) += took.count();
 }
 
 void FallbackCall::count_bytes(c10::ArrayRef<c10::IValue> values) {

@@ -26,11 +26,15 @@ struct FallbackEntry {
   uint64_t forced = 0; // calls that force_fallback() asked for
   uint64_t bytes = 0;  // of the tensors given and returned
   double seconds = 0;  // wall time, with the waits for the stream
+  double loading = 0;  // wall time of a first call that imported Python modules, which is not in `seconds`
   Origin first;
 };
 std::vector<FallbackEntry> fallbacks(); // most time first
 double fallback_seconds();              // since the start or the last reset
 void reset_fallbacks();
+
+// `count` returns how many Python modules are imported. It is called from any thread, without locks of tb-ops.
+void set_module_counter(int64_t (*count)());
 
 // A budget counts every fallback of the process from opening to closing, and refuses those beyond `calls`.
 uint64_t open_budget(uint64_t calls);
@@ -54,7 +58,8 @@ private:
   void count_bytes(const at::Tensor &tensor);
 
   std::string name_;
-  bool forced_;
+  bool forced_, first_;
+  int64_t modules_ = 0; // imported before a first call
   uint64_t bytes_ = 0;
   c10::SmallVector<const c10::TensorImpl *, 8> counted_;
   std::chrono::steady_clock::time_point start_;

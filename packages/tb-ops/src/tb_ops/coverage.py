@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 
 import torch
+from tb_device import console
 
 from . import _core, backends, native
 
@@ -213,4 +214,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(console.run(main))

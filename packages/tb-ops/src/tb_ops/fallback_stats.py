@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -20,20 +20,40 @@ class Fallback:
     """Name with overload, as in "aten::std.correction"."""
     calls: int
     seconds: float
-    """Wall time of the calls, with the waits for the stream."""
+    """Wall time of the calls, with the waits for the stream, without `loading_seconds`."""
     bytes: int
     """Bytes of the tensors given and returned, which a device with memory of its own would have to move."""
     forced: int
     """The calls that `force_fallback` asked for."""
     first_call: str
     """The line of user code that called it first, as "model.py:12 in forward"; in backward passes the autograd node."""
-    first_stack: tuple[str, ...]
+    first_stack: tuple[str, ...] = field(repr=False)
     """All Python frames of that call, innermost first, PyTorch's own included. Empty on autograd's threads."""
+    loading_seconds: float = 0.0
+    """Wall time of the first call if it imported Python modules, as operators written in Python do: it happens once."""
+
+    @property
+    def seconds_per_call(self) -> float | None:
+        """The mean time of the calls that imported nothing; None if there is none."""
+        timed = self.calls - bool(self.loading_seconds)
+        return self.seconds / timed if timed else None
+
+    def __str__(self) -> str:
+        each = "" if self.seconds_per_call is None else f", {1e3 * self.seconds_per_call:.3f} ms each"
+        forced = f" ({self.forced} forced)" if self.forced else ""
+        return f"{self.operator}: {self.calls} calls{forced}{each}, first at {self.first_call or 'an unknown place'}"
 
 
-def fallbacks() -> list[Fallback]:
+class Fallbacks(list[Fallback]):
+    """A list that prints one line for each operator."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self)) or "no operator ran on the CPU"
+
+
+def fallbacks() -> Fallbacks:
     """The statistics of CPU fallbacks since the start or the last reset, most time first."""
-    return [Fallback(*entry) for entry in _core.fallbacks()]
+    return Fallbacks(Fallback(*entry) for entry in _core.fallbacks())
 
 
 def reset_fallbacks() -> None:
@@ -76,13 +96,20 @@ def fallback_report(limit: int = 20) -> str:
     for rank, row in enumerate(rows[:limit], 1):
         share = row.seconds / seconds if seconds else 0.0
         forced = f" ({row.forced} calls forced)" if row.forced else ""
-        each = f"{1e3 * row.seconds / row.calls:>9.3f} {_size(row.bytes / row.calls):>10}"
+        time = "-" if row.seconds_per_call is None else f"{1e3 * row.seconds_per_call:.3f}"
+        each = f"{time:>9} {_size(row.bytes / row.calls):>10}"
         lines.append(
             f"{rank:>3} {row.seconds / elapsed:>6.1%} {share:>6.1%} {row.calls:>7} {each}  "
             f"{row.operator}{forced}, {row.first_call or 'unknown place'}"
         )
     if len(rows) > limit:
         lines.append(f"... and {len(rows) - limit} more")
+    loading = [row for row in rows if row.loading_seconds]
+    if loading:
+        lines.append(
+            f"Not counted: {sum(row.loading_seconds for row in loading):.3g} s of first calls that imported Python modules, "
+            f"of {', '.join(row.operator for row in loading)}."
+        )
     return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ def doctor(file: TextIO | None = None) -> bool:
         lines += ["", "Operators", *_operators()]
     lines += ["", "Clients", *_clients()]
     lines += ["", *_driver_report()]
-    print("\n".join(lines), file=file or sys.stdout)
+    print(_fit("\n".join(lines)), file=file or sys.stdout)
     return problem is None
 
 
@@ -68,6 +68,14 @@ def _clients() -> list[str]:
     from torch_backend import integrations
 
     return [f"  {line}" for line in integrations.report() or ["none of those that find tb by themselves is installed"]]
+
+
+def _fit(text: str) -> str:
+    try:
+        from tb_device import console
+    except Exception:  # _driver_report() says why
+        return text
+    return console.fit(text)
 
 
 def _driver_report() -> list[str]:

@@ -2,7 +2,8 @@
 
 import sys
 
+from tb_device import console
 from torch_backend.conformance.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(console.run(main))

@@ -9,6 +9,7 @@ such device. Sizes are bytes.
 """
 
 import torch
+from torch import AcceleratorError, OutOfMemoryError
 
 from torch_backend import _state
 from torch_backend.device_module import amp
@@ -116,10 +117,12 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
+    "AcceleratorError",
     "DeviceProperties",
     "Event",
     "Graph",
     "MemPool",
+    "OutOfMemoryError",
     "Stream",
     "StreamContext",
     "amp",
