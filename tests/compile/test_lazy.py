@@ -321,3 +321,46 @@ def test_a_second_lazy_backend_is_refused(run_python: RunPython) -> None:
         """
     )
     assert "a lazy backend already" in done.stdout
+
+
+def test_an_operator_that_needs_contiguous_tensors_gets_them(run_python: RunPython) -> None:
+    done = run_python(
+        program(
+            BEGIN,
+            """
+            x, wide = torch.randn(2, 3, 4), torch.randn(4, 6, 3)
+            cases = {
+                "group_norm": lambda x: F.group_norm(x.transpose(1, 2), 2),
+                "group_norm of a slice": lambda x: F.group_norm(x[:, :, ::2].transpose(1, 2), 2),
+                "layer_norm": lambda x: F.layer_norm(x.transpose(1, 2), (3,)),
+                "instance_norm": lambda x: F.instance_norm(x.transpose(1, 2)),
+                "softmax": lambda x: F.softmax(x.permute(2, 0, 1), 1),
+                "max_pool": lambda x: F.max_pool1d(x.transpose(1, 2), 2),
+                "cumsum": lambda x: x.transpose(0, 2).cumsum(1),
+                "expanded": lambda x: F.group_norm(x[:1].expand(2, 3, 4).transpose(1, 2), 2),
+            }
+            for name, call in cases.items():
+                torch.testing.assert_close(call(x.to("lazy")).cpu(), call(x), msg=lambda text: name + ": " + text)
+            print("equal")
+            """,
+        )
+    )
+    assert done.stdout.splitlines()[-1] == "equal"
+
+
+def test_a_shape_kernel_in_python_that_refuses_makes_the_operator_run_at_once(run_python: RunPython) -> None:
+    done = run_python(
+        program(
+            BEGIN,
+            """
+            library = torch.library.Library("refusing", "DEF")
+            library.define("op(Tensor x) -> Tensor")
+            def refuse(x):
+                raise ValueError("no shape")
+            library.impl("op", refuse, "Meta")
+            library.impl("op", lambda x: x + 1, "PrivateUse1")
+            print(torch.ops.refusing.op(torch.ones(2).to("lazy")).cpu().tolist(), fallen())
+            """,
+        )
+    )
+    assert done.stdout.splitlines()[-1] == "[2.0, 2.0] {'refusing::op': 1}"

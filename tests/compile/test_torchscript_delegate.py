@@ -247,3 +247,15 @@ def test_a_process_without_the_backend_gives_an_error_that_names_it(
     done = run_python(code, check=False)
     assert done.returncode != 0
     assert "__backends__.tb" in done.stderr
+
+
+class Named(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"sum": x + 1, "product": x * 2}
+
+
+def test_a_method_may_return_a_dictionary(x: torch.Tensor) -> None:
+    lowered = jit.to_backend(torch.jit.script(Named()), {"forward": {}})  # type: ignore[no-untyped-call]
+    found = lowered(x.to("tb"))
+    assert sorted(found) == ["product", "sum"]
+    same(found["product"], x * 2)

@@ -311,3 +311,44 @@ def test_an_unknown_name_in_the_variable_is_an_error(run_python: RunPython) -> N
 def test_asking_before_the_first_use_opens_the_device(run_python: RunPython) -> None:
     code = "import torch\nwith torch.tb.fallback_budget(0), torch.tb.force_fallback('aten::add.Tensor'): pass"
     run_python(code + "\nprint(torch.tb.fallback_report())")
+
+
+# ---- what is not the operator's ---------------------------------------------------------------------------------------
+
+
+def test_a_first_call_that_imports_modules_is_not_part_of_the_time(run_python: RunPython) -> None:
+    code = """
+    import sys, time, types
+    import torch
+    from fallback import example_operators
+
+    def loads(x):
+        if "loaded_by_the_kernel" not in sys.modules:
+            time.sleep(0.3)
+            sys.modules["loaded_by_the_kernel"] = types.ModuleType("loaded_by_the_kernel")
+        return x.clone()
+
+    library = torch.library.Library("loading", "DEF")
+    library.define("op(Tensor x) -> Tensor")
+    library.impl("op", loads, "CPU")
+    torch.tb.set_fallback_mode("allow")
+    x = torch.ones(2, device="tb")
+    for calls in (1, 2):
+        torch.ops.loading.op(x)
+        [row] = [each for each in torch.tb.fallbacks() if each.operator == "loading::op"]
+        assert row.calls == calls and row.loading_seconds >= 0.3 and row.seconds < 0.3, row
+        assert (row.seconds_per_call is None) == (calls == 1), row
+    assert "Not counted: 0.3" in torch.tb.fallback_report(), torch.tb.fallback_report()
+    """
+    run_python(code)
+
+
+def test_a_printed_list_has_one_line_for_each_operator() -> None:
+    x = torch.ones(8, 4, device="tb")
+    mode_of(x), mode_of(x)
+    text = str(tb.fallbacks())
+    assert text.startswith("example::mode: 2 calls, ")
+    assert len(text.splitlines()) == len(tb.fallbacks()) == 1
+    assert len(repr(tb.fallbacks()[0])) < 500
+    tb.reset_fallbacks()
+    assert str(tb.fallbacks()) == "no operator ran on the CPU"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import pytest
 from conftest import RunPython
@@ -115,3 +116,10 @@ def test_each_call_raises_what_is_registered_wrongly(run_python: RunPython) -> N
     lines = run_python(code, {"TB_CPU_KERNELS": "sometimes"}).stdout.splitlines()
     assert lines == [lines[0]] * 2
     assert "TB_CPU_KERNELS" in lines[0]
+
+
+@pytest.mark.parametrize("call", ["rand(2, generator=g)", "randperm(4, generator=g)", "ones(2).uniform_(generator=g)"])
+def test_a_generator_makes_tb_ready_so_that_a_wrong_use_is_told_as_one(run_python: RunPython, call: str) -> None:
+    done = run_python(f'import torch; g = torch.Generator("tb"); torch.{call}', check=False)
+    assert re.search(r"Expected a 'cpu' (device type for generator|generator device) but found 'tb", done.stderr)
+    assert "aten::" not in done.stderr

@@ -26,8 +26,9 @@ def test_drivers_marks_the_chosen_one_and_says_why(python: Python, build_driver:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["DRIVER", "FROM", "WHY"]
-    assert "required functions are missing" in lines[1]
-    assert lines[2].split()[:3] == ["*", "cpu", "TB_DRIVER"]
+    why, chosen = done.stdout.split("*", 1)
+    assert "required functions are missing" in " ".join(why.split())  # it may take several lines
+    assert chosen.split()[:2] == ["cpu", "TB_DRIVER"]
     assert not lines[1].startswith("*")
 
 

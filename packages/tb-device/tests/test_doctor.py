@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import tb_device
 from conftest import BuildDriver, Python
-from tb_device import _core, cli, doctor, elf
+from tb_device import _core, cli, console, doctor, elf
 
 RUN = "import sys; from tb_device.cli import main; sys.exit(main({arguments}))"
 ENTRY = "tb_driver_open_v1"
@@ -171,3 +171,27 @@ def test_the_doctor_recognises_a_forked_child() -> None:
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=60, check=False)
     assert done.returncode == 0
+
+
+def test_each_package_of_the_repository_is_a_component() -> None:
+    packages = {path.parent.name for path in Path(__file__).resolve().parents[2].glob("*/pyproject.toml")}
+    assert set(doctor.TORCH_FREE + doctor.NEED_TORCH) == packages
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["explain", "--driver", "sim"], ["explain", "--driver", "cpu"]])
+def test_lines_fit_a_terminal(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(command)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 10
+    assert not [line for line in lines if len(line) > console.WIDTH and " " in line.strip()]
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["explain", "--driver", "cpu"], ["drivers"]])
+def test_a_reader_that_stops_reading_causes_no_traceback(command: list[str]) -> None:
+    code = RUN.format(arguments=command)
+    writer = subprocess.Popen([sys.executable, "-u", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert writer.stdout is not None
+    assert writer.stderr is not None
+    writer.stdout.close()
+    said = writer.stderr.read().decode()
+    assert (writer.wait(), said) == (141, "")

@@ -40,3 +40,8 @@ def test_all_names_exist_and_all_existing_ones_are_named() -> None:
 def test_parts_of_torch_tb_are_imported_once() -> None:
     for name in ("amp", "memory", "random", "streams"):
         assert importlib.import_module(f"torch.tb.{name}") is getattr(torch.tb, name)
+
+
+def test_exceptions_are_pytorchs_own() -> None:
+    assert torch.tb.OutOfMemoryError is torch.OutOfMemoryError
+    assert torch.tb.AcceleratorError is torch.AcceleratorError
