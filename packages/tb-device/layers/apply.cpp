@@ -7,6 +7,7 @@
 #include "layers/framework/stack.h"
 #include "layers/layers.h"
 #include "layers/leak/leak.h"
+#include "layers/races/races.h"
 #include "layers/serialise/serialise.h"
 #include "layers/trace/trace.h"
 #include "layers/validate/validate.h"
@@ -23,6 +24,7 @@ template <class L> std::unique_ptr<Layer> make(const tb_host *host, OptionReader
 const std::map<std::string, Maker> &makers() {
   static const std::map<std::string, Maker> all = {{Fault::name, make<Fault>},
                                                    {Leak::name, make<Leak>},
+                                                   {Races::name, make<Races>},
                                                    {Serialise::name, make<Serialise>},
                                                    {Trace::name, make<Trace>},
                                                    {Validate::name, make<Validate>}};

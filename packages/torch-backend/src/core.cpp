@@ -1,6 +1,7 @@
 // core.cpp -- the extension torch_backend._core: the functions that the Python side calls.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -9,7 +10,9 @@
 
 #include "components.h"
 #include "generator.h"
+#include "python_call_site.h"
 #include "registration.h"
+#include "stream_sanitizer.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -119,6 +122,21 @@ nb::dict host_statistics() {
   return out;
 }
 
+PyObject *race_reporter = nullptr; // for the life of the process
+
+bool watch(nb::callable reporter, std::tuple<ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t> offsets) {
+  const auto [state, indirect, code, instruction, previous] = offsets;
+  frame_offsets = {state, indirect, code, instruction, previous};
+  frames_known = state >= 0;
+  if (!race_reporter) race_reporter = reporter.release().ptr();
+  return watch_streams([] {
+    if (PyObject *result = PyObject_CallNoArgs(race_reporter))
+      Py_DECREF(result);
+    else
+      PyErr_WriteUnraisable(race_reporter);
+  });
+}
+
 nb::object python_default_generator(int device) {
   return nb::steal(THPGenerator_Wrap(default_generator(static_cast<c10::DeviceIndex>(device))));
 }
@@ -156,6 +174,11 @@ NB_MODULE(_core, m) {
         "Limits the reserved memory on a device, in bytes; 2**64 - 1 removes the limit.");
   m.def("empty_cache", &empty_cache, "device"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Returns cached memory to the driver; device -1: of all devices.");
+  m.def("_watch_streams", &watch, "reporter"_a, "offsets"_a,
+        nb::sig("def _watch_streams(reporter: collections.abc.Callable[[], None], offsets: tuple[int, int, int, int, int]) "
+                "-> bool"),
+        "Tells the layer races what operators use from now on; reporter() is called after one in which a race was found. "
+        "`offsets`: what tb_ops._frames.find() returns, or five times -1. False: the driver was opened without the layer.");
   m.def("elapsed_time", &elapsed_time, "start"_a, "end"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Milliseconds between two recorded events, given by their event_id.");
   m.def("host_statistics", &host_statistics, nb::sig("def host_statistics() -> dict[str, int]"),

@@ -6,6 +6,7 @@
 #include "backward_thread.h"
 #include "components.h"
 #include "registration.h"
+#include "stream_sanitizer.h"
 
 namespace tb::backend {
 namespace {
@@ -58,6 +59,7 @@ struct Allocator final : c10::DeviceAllocator {
     check(components.allocator.allocate(device, size, current_stream(device), &pointer, &block), "allocate", device);
     if (block && c10::memoryProfilingEnabled()) [[unlikely]]
       tell_profiler(block, false);
+    tell_allocated(pointer, size);
     return {pointer, block, &free_block, make_device(device)};
   }
   // Never copy-on-write: a write would queue the copy of the data when the launch that writes has its place in the queue

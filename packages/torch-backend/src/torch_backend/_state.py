@@ -107,9 +107,19 @@ def _initialize() -> None:
         _core._register_first_use()
         raise
     tb_amp.register()
+    _watch_streams()
     while _pending:  # before any other thread may use tb
         _pending.pop(0)()
     _core._set_ready()
+
+
+def _watch_streams() -> None:
+    import tb_device
+
+    if "races" in tb_device.default_driver().layers:
+        from torch_backend.device_module import stream_sanitizer
+
+        stream_sanitizer.watch()
 
 
 def call_when_initialized(call: "Callable[[], object]", *, replaces_earlier: bool = False) -> None:

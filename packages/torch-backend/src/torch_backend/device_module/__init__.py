@@ -76,6 +76,12 @@ from torch_backend.device_module.random import (
     set_rng_state_all,
 )
 from torch_backend.device_module.snapshots import memory_snapshot
+from torch_backend.device_module.stream_sanitizer import (
+    StreamRace,
+    StreamUse,
+    enable_stream_sanitizer,
+    stream_races,
+)
 from torch_backend.device_module.streams import (
     Event,
     Stream,
@@ -125,6 +131,8 @@ __all__ = [
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
+    "StreamRace",
+    "StreamUse",
     "amp",
     "can_device_access_peer",
     "compiled_graphs",
@@ -138,6 +146,7 @@ __all__ = [
     "device_of",
     "empty_cache",
     "empty_host_cache",
+    "enable_stream_sanitizer",
     "fallback_budget",
     "fallback_report",
     "fallbacks",
@@ -186,6 +195,7 @@ __all__ = [
     "set_stream",
     "set_sync_debug_mode",
     "stream",
+    "stream_races",
     "synchronize",
     "use_mem_pool",
 ]
