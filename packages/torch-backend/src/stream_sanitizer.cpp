@@ -146,7 +146,7 @@ tb_races_memory memory_of(const Used &used) {
           used.tensor.strides().data(),
           static_cast<uint32_t>(used.tensor.dim()),
           static_cast<uint32_t>(used.tensor.element_size()),
-          (used.written ? TB_RACES_WRITES : 0u) | (host ? TB_RACES_ON_HOST : 0u),
+          static_cast<uint32_t>((used.written ? TB_RACES_WRITES : 0) | (host ? TB_RACES_ON_HOST : 0)),
           0,
           used.name};
 }

@@ -1,6 +1,8 @@
 // backend.cpp -- the calls of "tbccl", one short function each.
 #include "backend.h"
 
+#include "stream_order.h"
+
 #include <ATen/Context.h>
 #include <ATen/ThreadLocalState.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -123,7 +125,9 @@ Backend::WorkPointer Backend::endCoalescing() {
   Coalesced all = std::exchange(coalesced_, std::nullopt).value_or(Coalesced{});
   if (!all.tensors) return engine().endCoalescing();
   const OnStreams on = on_streams(streams_device_, all.tensors->device());
-  return c10::make_intrusive<StreamEngineWork>(engine().endCoalescing(), streams_device_, order_, *all.tensors,
+  WorkPointer work = engine().endCoalescing();
+  tell_call(order_.get(), work.get(), *all.tensors);
+  return c10::make_intrusive<StreamEngineWork>(std::move(work), streams_device_, order_, *all.tensors,
                                                std::move(all.results));
 }
 
@@ -155,6 +159,7 @@ Backend::WorkPointer Backend::submit_to_streams(EngineTensors &tensors, Tensors 
     coalesced_->results.insert(coalesced_->results.end(), results.begin(), results.end());
   }
   if (!work) return work;
+  tell_call(order_.get(), work.get(), tensors);
   return c10::make_intrusive<StreamEngineWork>(std::move(work), streams_device_, order_, tensors, std::move(results));
 }
 
@@ -172,11 +177,13 @@ Backend::WorkPointer Backend::submit(EngineTensors &tensors, Tensors results, Co
     // a later call; and nothing waits for room in the stream's queue with a lock in its hand.
     Reservation<Start> reservation(stream, operation.start);
     collective = order_->add(operation, std::move(call), device);
+    tell_call(order_.get(), collective.get(), tensors);
     reservation.commit({order_, collective});
   } else {
     if (idle == TB_NOT_READY)
       check(runtime.driver->stream_synchronize(runtime.self, stream), operation.name, device, Failed::work);
     collective = order_->add(operation, std::move(call), device);
+    tell_call(order_.get(), collective.get(), tensors);
     const at::ThreadLocalStateGuard guard(state_without_python());
     order_->ready(*collective);
     if (const std::exception_ptr refusal = collective->refusal()) std::rethrow_exception(refusal);

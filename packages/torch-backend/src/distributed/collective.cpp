@@ -1,6 +1,8 @@
 // collective.cpp -- see collective.h.
 #include "collective.h"
 
+#include "stream_order.h"
+
 #include <ATen/core/ivalue.h>
 #include <c10/util/StringUtil.h>
 
@@ -91,6 +93,8 @@ Collective::Collective(const Operation &operation, Call call, std::shared_ptr<Gr
   record_.device = device;
   runtime.stream.record_call(&record_);
 }
+
+Collective::~Collective() { tell_end(this); }
 
 void Collective::start(c10d::Backend &engine) {
   Call call;
@@ -189,9 +193,12 @@ bool Collective::wait(std::chrono::milliseconds limit) {
       reason = text_of(std::current_exception());
     }
     finish(reason);
+    tell_wait(nullptr, this);
     return true;
   }
-  return wait_for([&] { return done_; });
+  const bool in_time = wait_for([&] { return done_; });
+  if (in_time) tell_wait(nullptr, this);
+  return in_time;
 }
 
 bool Collective::done() {

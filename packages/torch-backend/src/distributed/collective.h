@@ -39,6 +39,7 @@ class Collective : public std::enable_shared_from_this<Collective> {
 public:
   using Call = std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend &)>;
   Collective(const Operation &operation, Call call, std::shared_ptr<Group> group, uint64_t number, int32_t device);
+  ~Collective();
 
   // Hands the call to the engine. What the engine throws is kept. Never throws.
   void start(c10d::Backend &engine);

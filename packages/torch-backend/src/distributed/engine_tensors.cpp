@@ -79,6 +79,7 @@ at::Tensor EngineTensors::of(const at::Tensor &tensor, Use use) {
   }
   const c10::Storage &storage = tensor.storage();
   storages_.push_back(storage);
+  if (runtime.races.layer && tensor.numel() > 0) uses_.emplace_back(tensor, use);
   const c10::Device engine_device(of_engine_, of_cpu ? -1 : tensor.device().index());
   at::Tensor out =
       tensor_over({const_cast<void *>(storage.data()), engine_device}, storage.nbytes(), tensor, false, as_bytes);
@@ -121,6 +122,7 @@ std::vector<std::vector<at::Tensor>> EngineTensors::of(const std::vector<std::ve
 }
 
 void EngineTensors::join(EngineTensors &other) {
+  std::ranges::move(other.uses_, std::back_inserter(uses_));
   std::ranges::move(other.take_storages(), std::back_inserter(storages_));
   std::ranges::move(other.take_copies(), std::back_inserter(copies_));
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <utility>
 #include <vector>
 
 #include "operation.h"
@@ -36,6 +37,9 @@ public:
   const Operation &operation() const { return operation_; }
   int32_t device() const { return device_; }
   c10::DeviceType of_engine() const { return of_engine_; }
+  tb_stream *stream() const { return stream_; } // of the caller
+  // What the engine does to memory of the device; known only under the layer races.
+  const std::vector<std::pair<at::Tensor, Use>> &uses() const { return uses_; }
   // The memory that the engine uses until the call is done.
   std::vector<c10::Storage> take_storages() { return std::move(storages_); }
   std::vector<StagedCopy> take_copies() { return std::move(copies_); }
@@ -48,6 +52,7 @@ private:
   const c10::DeviceType of_engine_;
   tb_stream *stream_ = nullptr;
   std::vector<c10::Storage> storages_;
+  std::vector<std::pair<at::Tensor, Use>> uses_;
   std::vector<StagedCopy> copies_;
 };
 

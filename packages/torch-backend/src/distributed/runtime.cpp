@@ -44,6 +44,12 @@ void open() {
       check(driver->get_info(self, &info), "get_info");
       runtime.native = info.native;
     }
+    if (driver->get_extension(self, TB_RACES_EXTENSION, TB_RACES_VERSION, &runtime.races, sizeof runtime.races) !=
+        TB_OK) {
+      tb_error none{};
+      none.struct_size = sizeof none;
+      runtime.device.take_error(&none);
+    }
     runtime.self = self;
     runtime.driver = driver;
   });

@@ -1,6 +1,8 @@
 // work.cpp -- see work.h.
 #include "work.h"
 
+#include "stream_order.h"
+
 #include <ATen/core/ivalue.h>
 
 namespace tb::distributed {
@@ -87,7 +89,7 @@ HostEngineWork::HostEngineWork(std::shared_ptr<Collective> collective, std::shar
     : DeviceWork(std::move(order), tensors, std::move(results)), collective_(std::move(collective)) {}
 
 HostEngineWork::~HostEngineWork() {
-  if ((storages_.empty() && copies_.empty()) || collective_->done()) return;
+  if ((storages_.empty() && copies_.empty()) || isCompleted()) return;
   // It stays for ever where no closure can keep it: the engine may still write into it.
   auto *kept = new KeepUntilDone{{order_, collective_}, std::move(storages_), std::move(copies_)};
   if (!runtime.closures) return;
@@ -96,6 +98,12 @@ HostEngineWork::~HostEngineWork() {
     delete kept;
   } catch (const std::exception &) { // at the end of the process
   }
+}
+
+bool HostEngineWork::isCompleted() {
+  const bool done = collective_->done();
+  if (done) tell_wait(nullptr, collective_.get());
+  return done;
 }
 
 std::exception_ptr HostEngineWork::exception() const {
@@ -122,11 +130,12 @@ bool HostEngineWork::wait(std::chrono::milliseconds limit) {
 
 bool HostEngineWork::wait_on_stream(tb_stream *stream) {
   if (!runtime.closures) collective_->wait();
-  if (collective_->done()) {
+  if (isCompleted()) {
     collective_->throw_failure();
     return true;
   }
   enqueue(stream, collective_->operation().wait, AwaitResult{order_, collective_});
+  tell_wait(stream, collective_.get());
   return false;
 }
 
@@ -135,6 +144,7 @@ StreamEngineWork::StreamEngineWork(c10::intrusive_ptr<c10d::Work> work, c10::Dev
     : DeviceWork(std::move(order), tensors, std::move(results)), work_(std::move(work)), of_engine_(of_engine) {}
 
 StreamEngineWork::~StreamEngineWork() {
+  tell_end(work_.get());
   if (storages_.empty()) return;
   try {
     tb_stream *side = order_->side_stream(device_, CallOrder::Side::dropped);
@@ -155,9 +165,10 @@ bool StreamEngineWork::wait(std::chrono::milliseconds limit) {
   return true;
 }
 
-bool StreamEngineWork::wait_on_stream(tb_stream *) {
+bool StreamEngineWork::wait_on_stream(tb_stream *stream) {
   const OnStreams streams = on_streams(of_engine_, device_);
   work_->synchronize();
+  tell_wait(stream, work_.get());
   return false;
 }
 

@@ -43,7 +43,7 @@ public:
   // A call whose Work is dropped goes on; its memory is kept until it is done.
   ~HostEngineWork() override;
 
-  bool isCompleted() override { return collective_->done(); }
+  bool isCompleted() override;
   bool isSuccess() const override { return collective_->done() && collective_->failure().empty(); }
   std::exception_ptr exception() const override;
   int sourceRank() const override { return collective_->source(); }
