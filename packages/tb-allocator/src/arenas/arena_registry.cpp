@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
+#include "arenas/capture.h"
 #include "heap/device_heaps.h"
 #include "waiting_mutex.h"
 
@@ -30,6 +32,25 @@ void sweep() {
 
 } // namespace
 
+bool release_elsewhere(Heap &heap) {
+  const DeviceTotal *total = heap.policy().total;
+  if (!total || any_capture()) return false;
+  const uint64_t before = total->reserved;
+  std::vector<Heap *> of_graphs; // a graph uses what its pool has free
+  each_capture_heap(heap.device(), [&](Heap &pool, bool unused) {
+    if (!unused) of_graphs.push_back(&pool);
+  });
+  const auto release = [&](Heap &other) {
+    if (&other == &heap || std::ranges::find(of_graphs, &other) != of_graphs.end()) return;
+    if (guarded(heap.device(), "allocate", [&] { return other.empty_cache(); }) != TB_OK) drop_error();
+  };
+  if (Heap *own = device_heaps[heap.device()].load(std::memory_order_acquire)) release(*own);
+  each_arena(heap.device(), release);
+  if (total->reserved >= before) return false;
+  drop_error();
+  return true;
+}
+
 tb_status arena_create(int32_t device, uint64_t limit, uint64_t flags, tb_arena **out) {
   *out = nullptr;
   if (flags & ~uint64_t{TB_ARENA_FIXED | TB_ARENA_CONTIGUOUS})
@@ -44,7 +65,7 @@ tb_status arena_create(int32_t device, uint64_t limit, uint64_t flags, tb_arena 
     HeapPolicy policy = own->policy();
     policy.growing = !(flags & TB_ARENA_CONTIGUOUS) && driver.api->groups & TB_GROUP_VMM;
     policy.fixed = flags & TB_ARENA_FIXED;
-    policy.limit = limit;
+    policy.limit = limit; // its own, beside the device's
     policy.thread_caches = false;
     auto heap = std::make_unique<Heap>(driver, std::make_unique<DeviceSource>(driver, device), policy);
     at_shutdown(shutdown_arenas);
@@ -77,7 +98,12 @@ tb_arena *arena_enter(tb_arena *arena) { return as_arena(std::exchange(entered, 
 tb_status arena_allocate(tb_arena *arena, uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block) {
   Heap *heap = as_heap(arena);
   if (!usable()) return fail(TB_FAILED_PRECONDITION, heap->device(), "allocate", "the process is ending or was forked");
-  return guarded(heap->device(), "allocate", [=] { return heap->allocate(size, stream, out_pointer, out_block); });
+  return guarded(heap->device(), "allocate", [=] {
+    const tb_status status = heap->allocate(size, stream, out_pointer, out_block);
+    if (status != TB_OUT_OF_MEMORY || !release_elsewhere(*heap)) [[likely]]
+      return status;
+    return heap->allocate(size, stream, out_pointer, out_block);
+  });
 }
 
 tb_status arena_statistics(tb_arena *arena, tb_allocator_statistics *out) {
@@ -86,6 +112,44 @@ tb_status arena_statistics(tb_arena *arena, tb_allocator_statistics *out) {
   all.struct_size = out->struct_size;
   memcpy(out, &all, std::min<size_t>(out->struct_size, sizeof all));
   return TB_OK;
+}
+
+void each_arena(int32_t device, const std::function<void(Heap &)> &visit) {
+  std::lock_guard guard(registry.mutex);
+  for (Heap *heap : registry.arenas)
+    if (heap->device() == device) visit(*heap);
+  for (auto &heap : registry.ending)
+    if (heap->device() == device) visit(*heap);
+}
+
+void add_arena_statistics(int32_t device, tb_allocator_statistics *all) {
+  using Counts = tb_allocator_statistics;
+  using Lane = tb_statistic(Counts::*)[3];
+  using Number = int64_t Counts::*;
+  constexpr Lane lanes[] = {
+      &Counts::allocation,      &Counts::segment,        &Counts::active,       &Counts::inactive_split,
+      &Counts::allocated_bytes, &Counts::reserved_bytes, &Counts::active_bytes, &Counts::inactive_split_bytes,
+      &Counts::requested_bytes};
+  constexpr Number numbers[] = {&Counts::num_alloc_retries, &Counts::num_ooms, &Counts::num_device_alloc,
+                                &Counts::num_device_free, &Counts::num_sync_all_streams};
+  // All fields but struct_size, the reserved one and max_split_size, which is no sum.
+  static_assert(sizeof(Counts) == 2 * sizeof(uint32_t) + sizeof(tb_statistic[std::size(lanes)][3]) +
+                                      (std::size(numbers) + 1) * sizeof(int64_t),
+                "a statistic is missing from these lists");
+  each_arena(device, [&](Heap &heap) {
+    tb_allocator_statistics one{};
+    heap.statistics(&one);
+    for (Lane lane : lanes)
+      for (size_t kind = 0; kind < 3; ++kind) {
+        tb_statistic &sum = (all->*lane)[kind];
+        const tb_statistic &more = (one.*lane)[kind];
+        sum.current += more.current;
+        sum.peak += more.peak;
+        sum.allocated += more.allocated;
+        sum.freed += more.freed;
+      }
+    for (Number number : numbers) all->*number += one.*number;
+  });
 }
 
 tb_block *find_in_arenas(const void *pointer) {

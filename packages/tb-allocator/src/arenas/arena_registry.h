@@ -1,6 +1,8 @@
 // arena_registry.h -- arenas: further heaps of a device, and the one that a thread allocates from.
 #pragma once
 
+#include <functional>
+
 #include "heap/heap.h"
 
 namespace tb::allocator {
@@ -21,6 +23,17 @@ void arena_destroy(tb_arena *arena);
 tb_arena *arena_enter(tb_arena *arena);
 tb_status arena_allocate(tb_arena *arena, uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
 tb_status arena_statistics(tb_arena *arena, tb_allocator_statistics *out);
+
+// The arenas of a device, those that end and those of captures among them. No arena begins or ends meanwhile.
+void each_arena(int32_t device, const std::function<void(Heap &heap)> &visit);
+
+// Adds their counts to those of the device.
+void add_arena_statistics(int32_t device, tb_allocator_statistics *all);
+
+// After `heap` found no memory: gives back what the device's other heaps have cached, and waits for the device. Returns
+// whether anything went back; then the failure is forgotten, and `heap` may try again. Not during a capture, which cannot
+// wait, and never what graphs use.
+bool release_elsewhere(Heap &heap);
 
 tb_block *find_in_arenas(const void *pointer);
 void shutdown_arenas();

@@ -149,34 +149,4 @@ uint64_t capture_pool_of(const tb_block *block) {
   return 0;
 }
 
-void add_capture_statistics(int32_t device, tb_allocator_statistics *all) {
-  using Counts = tb_allocator_statistics;
-  using Lane = tb_statistic(Counts::*)[3];
-  using Number = int64_t Counts::*;
-  constexpr Lane lanes[] = {
-      &Counts::allocation,      &Counts::segment,        &Counts::active,       &Counts::inactive_split,
-      &Counts::allocated_bytes, &Counts::reserved_bytes, &Counts::active_bytes, &Counts::inactive_split_bytes,
-      &Counts::requested_bytes};
-  constexpr Number numbers[] = {&Counts::num_alloc_retries, &Counts::num_ooms, &Counts::num_device_alloc,
-                                &Counts::num_device_free, &Counts::num_sync_all_streams};
-  // All fields but struct_size, the reserved one and max_split_size, which is no sum.
-  static_assert(sizeof(Counts) == 2 * sizeof(uint32_t) + sizeof(tb_statistic[std::size(lanes)][3]) +
-                                      (std::size(numbers) + 1) * sizeof(int64_t),
-                "a statistic is missing from these lists");
-  each_capture_heap(device, [&](Heap &heap, bool) {
-    tb_allocator_statistics one{};
-    heap.statistics(&one);
-    for (Lane lane : lanes)
-      for (size_t kind = 0; kind < 3; ++kind) {
-        tb_statistic &sum = (all->*lane)[kind];
-        const tb_statistic &more = (one.*lane)[kind];
-        sum.current += more.current;
-        sum.peak += more.peak;
-        sum.allocated += more.allocated;
-        sum.freed += more.freed;
-      }
-    for (Number number : numbers) all->*number += one.*number;
-  });
-}
-
 } // namespace tb::allocator

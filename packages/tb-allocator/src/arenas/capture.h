@@ -33,7 +33,5 @@ inline void free_block(tb_block *block) {
 void each_capture_heap(int32_t device, const std::function<void(Heap &heap, bool unused)> &visit);
 // The number of the capture pool that a block belongs to; 0: to none, or to one whose captures are gone.
 uint64_t capture_pool_of(const tb_block *block);
-// Adds their counts to those of the device.
-void add_capture_statistics(int32_t device, tb_allocator_statistics *all);
 
 } // namespace tb::allocator

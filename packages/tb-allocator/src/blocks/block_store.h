@@ -34,7 +34,9 @@ struct Request {
 
 class BlockStore {
 public:
-  BlockStore(Heap *owner_, const HeapPolicy &policy_) : owner(owner_), policy(policy_), limit(policy_.limit) {}
+  BlockStore(Heap *owner_, const HeapPolicy &policy_) : owner(owner_), policy(policy_), limit(policy_.limit) {
+    counters.total = policy.total;
+  }
   BlockStore(const BlockStore &) = delete;
   BlockStore &operator=(const BlockStore &) = delete;
 
@@ -76,7 +78,7 @@ public:
   // Whether so many more bytes may be reserved from the driver.
   bool admits(uint64_t bytes) const noexcept {
     auto reserved = static_cast<uint64_t>(counters.current(Count::reserved_bytes));
-    return bytes <= limit && reserved <= limit - bytes;
+    return bytes <= limit && reserved <= limit - bytes && (!policy.total || policy.total->admits(bytes));
   }
   // Reserved memory grows up to here before pages move or idle segments go back.
   uint64_t soft_limit() const noexcept {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 
+#include "blocks/device_total.h"
 #include "tb/component.h"
 
 namespace tb::allocator {
@@ -42,7 +43,11 @@ struct Tally {
 // A value is greatest just before it falls, so only decreases update its peak.
 class Counters {
 public:
-  void add(bool large, Count count, int64_t amount) { lane(count).pools[large].current += amount; }
+  void add(bool large, Count count, int64_t amount) {
+    lane(count).pools[large].current += amount;
+    if (count == Count::reserved_bytes && total)
+      total->reserved.fetch_add(static_cast<uint64_t>(amount), std::memory_order_relaxed);
+  }
   void subtract(bool large, Count count, int64_t amount) {
     Lane &one = lane(count);
     Value &value = one.pools[large];
@@ -50,6 +55,8 @@ public:
     if (int64_t all = one.current(); all > one.peak) one.peak = all;
     value.current -= amount;
     value.decreased += amount;
+    if (count == Count::reserved_bytes && total)
+      total->reserved.fetch_sub(static_cast<uint64_t>(amount), std::memory_order_relaxed);
   }
   void add(bool large, Count count, const Tally &tally) {
     Lane &one = lane(count);
@@ -106,6 +113,7 @@ public:
   }
   int64_t peak(Count count) const { return std::max(lane(count).peak, current(count)); }
 
+  DeviceTotal *total = nullptr; // which the reserved bytes are added to as well
   int64_t alloc_retries = 0, ooms = 0, device_alloc = 0, device_free = 0, sync_all_streams = 0;
 
   void reset_peak();

@@ -5,6 +5,7 @@
 
 #include "blocks/bins.h"
 #include "blocks/configuration.h"
+#include "blocks/device_total.h"
 #include "host.h"
 
 namespace tb::allocator {
@@ -32,6 +33,7 @@ struct HeapPolicy {
                                // whole_segments, idle segments are released
   uint64_t history = 0;        // events remembered
   bool thread_caches = true;   // of small blocks; not with `fixed`
+  DeviceTotal *total = nullptr; // that the heap's memory is a part of; outlives the heap
 };
 
 HeapPolicy device_policy(const Configuration &configuration, const tb_device_info &device, bool virtual_memory);

@@ -22,6 +22,8 @@ namespace {
 std::mutex making;
 std::vector<void (*)()> &after_shutdown = *new std::vector<void (*)()>; // guarded by `making`
 
+DeviceTotal totals[device_limit];
+
 void shutdown(void *) {
   ended = true;
   if (*host.forked) return;
@@ -72,6 +74,8 @@ tb_status make_heap(int32_t device, Heap **out) {
     info.struct_size = sizeof info;
     if (tb_status status = host.device_info(device, &info); status != TB_OK) return status;
     policy = device_policy(configuration, info, driver.api->groups & TB_GROUP_VMM);
+    policy.total = &totals[device];
+    policy.total->limit = policy.limit;
     source = std::make_unique<DeviceSource>(driver, device);
   } else {
     policy = pinned_policy(configuration);

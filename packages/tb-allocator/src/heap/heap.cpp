@@ -117,6 +117,7 @@ void Heap::reset_accumulated() {
 void Heap::set_limit(uint64_t bytes) {
   std::lock_guard guard(store_.lock);
   store_.limit = bytes;
+  if (store_.policy.total) store_.policy.total->limit = bytes;
 }
 
 bool Heap::has_allocated_blocks() {

@@ -68,7 +68,7 @@ public:
   void statistics(tb_allocator_statistics *out);
   void reset_peak();
   void reset_accumulated();
-  void set_limit(uint64_t bytes);
+  void set_limit(uint64_t bytes); // of a device's own heap: of all heaps of the device together
   const HeapPolicy &policy() const { return store_.policy; }
   int32_t device() const { return source_->device(); } // -1: the host
   bool has_allocated_blocks();

@@ -21,6 +21,10 @@ tb_status Heap::out_of_memory(const Request &request) {
     store_.history.record(Action::out_of_memory, nullptr, request.size, request.stream, all.driver_free);
     all.limit = store_.limit;
     all.reserved = static_cast<uint64_t>(store_.counters.current(Count::reserved_bytes));
+    if (const DeviceTotal *total = store_.policy.total; total && total->limit < all.limit) {
+      all.limit = total->limit;
+      all.reserved = total->reserved;
+    }
     all.allocated = static_cast<uint64_t>(store_.counters.current(Count::allocated_bytes));
     all.pending = static_cast<uint64_t>(store_.counters.current(Count::pending_bytes));
     for (auto &pools : store_.pools) {

@@ -33,6 +33,9 @@ tb_status allocate(int32_t device, uint64_t size, tb_stream *stream, void **out_
     Heap *from = &heap;
     if (any_capture()) [[unlikely]]
       if (tb_status status = captured_heap(stream, &from); status != TB_OK) return status;
+    const tb_status status = from->allocate(size, stream, out_pointer, out_block);
+    if (status != TB_OUT_OF_MEMORY || !release_elsewhere(*from)) [[likely]]
+      return status;
     return from->allocate(size, stream, out_pointer, out_block);
   });
 }
@@ -71,11 +74,11 @@ tb_status empty_cache(int32_t device) {
   return first;
 }
 
-// Includes the heaps of captures. The peak of the sum is at most the sum of the peaks, which is what is reported.
+// Includes arenas, those of captures too. The peak of the sum is at most the sum of the peaks, which is what is reported.
 void copy_statistics(Heap &heap, int32_t device, tb_allocator_statistics *out) {
   tb_allocator_statistics all{};
   heap.statistics(&all);
-  if (device >= 0) add_capture_statistics(device, &all);
+  if (device >= 0) add_arena_statistics(device, &all);
   all.struct_size = out->struct_size;
   memcpy(out, &all, out->struct_size < sizeof all ? out->struct_size : sizeof all);
 }
@@ -90,7 +93,7 @@ tb_status statistics(int32_t device, tb_allocator_statistics *out) {
 tb_status reset_peak(int32_t device) {
   return with_heap(device, "reset_peak", [=](Heap &heap) {
     heap.reset_peak();
-    each_capture_heap(device, [](Heap &captured, bool) { captured.reset_peak(); });
+    each_arena(device, [](Heap &arena) { arena.reset_peak(); });
     return tb_status{TB_OK};
   });
 }
@@ -98,7 +101,7 @@ tb_status reset_peak(int32_t device) {
 tb_status reset_accumulated(int32_t device) {
   return with_heap(device, "reset_accumulated", [=](Heap &heap) {
     heap.reset_accumulated();
-    each_capture_heap(device, [](Heap &captured, bool) { captured.reset_accumulated(); });
+    each_arena(device, [](Heap &arena) { arena.reset_accumulated(); });
     return tb_status{TB_OK};
   });
 }
