@@ -13,14 +13,14 @@ from tb_allocator import Arena
 MiB = 1 << 20
 
 
-def test_an_arena_has_its_own_memory_and_statistics() -> None:
+def test_an_arena_has_its_own_memory_and_statistics_which_are_part_of_the_devices() -> None:
     arena = Arena(tag="weights")
     before = tb_allocator.memory_allocated()
     with arena.empty(3 * MiB) as buffer:
         buffer.copy_from(bytes(3 * MiB))
         assert (buffer.device, arena.device, arena.tag, arena.contiguous) == (0, 0, "weights", False)
         assert arena.memory_stats()["allocated_bytes.all.current"] == 3 * MiB
-        assert tb_allocator.memory_allocated() == before
+        assert tb_allocator.memory_allocated() == before + 3 * MiB
         buffer.record_stream(buffer.stream)
     arena.trim()
     assert arena.memory_stats()["reserved_bytes.all.current"] == 0

@@ -89,7 +89,7 @@ bool connect_components() {
   bool done =
       tb_import(me, "tb-device", "tb_device._core", TB_DEVICE_API_MAJOR, 2, &c.device, sizeof c.device) &&
       tb_import(me, "tb-stream", "tb_stream._core", TB_STREAM_API_MAJOR, 2, &c.stream, sizeof c.stream) &&
-      tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 2, &c.allocator,
+      tb_import(me, "tb-allocator", "tb_allocator._core", TB_ALLOCATOR_API_MAJOR, 3, &c.allocator,
                 sizeof c.allocator) &&
       tb_import(me, "tb-generator", "tb_generator._core", TB_GENERATOR_API_MAJOR, 0, &c.generator, sizeof c.generator);
   if (!done) return false;

@@ -1,7 +1,9 @@
 // core.cpp -- the extension torch_backend._core: the functions that the Python side calls.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -10,6 +12,7 @@
 
 #include "components.h"
 #include "generator.h"
+#include "memory_places.h"
 #include "python_call_site.h"
 #include "registration.h"
 #include "stream_sanitizer.h"
@@ -124,10 +127,21 @@ nb::dict host_statistics() {
 
 PyObject *race_reporter = nullptr; // for the life of the process
 
-bool watch(nb::callable reporter, std::tuple<ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t> offsets) {
+using Offsets = std::tuple<ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t>;
+
+void know_frames(Offsets offsets) {
   const auto [state, indirect, code, instruction, previous] = offsets;
   frame_offsets = {state, indirect, code, instruction, previous};
   frames_known = state >= 0;
+}
+
+void record_memory_places(int which, Offsets offsets) {
+  know_frames(offsets);
+  record_places(static_cast<RecordPlaces>(which));
+}
+
+bool watch(nb::callable reporter, Offsets offsets) {
+  know_frames(offsets);
   if (!race_reporter) race_reporter = reporter.release().ptr();
   return watch_streams([] {
     if (PyObject *result = PyObject_CallNoArgs(race_reporter))
@@ -174,6 +188,12 @@ NB_MODULE(_core, m) {
         "Limits the reserved memory on a device, in bytes; 2**64 - 1 removes the limit.");
   m.def("empty_cache", &empty_cache, "device"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Returns cached memory to the driver; device -1: of all devices.");
+  m.def("_record_memory_places", &record_memory_places, "which"_a, "offsets"_a,
+        "Events of the memory history keep their place in Python from now on: 0 none, 1 those of allocations, 2 all. "
+        "`offsets`: as of _watch_streams.");
+  m.def("_frames_of_memory_place", &frames_of_place, "place"_a,
+        nb::sig("def _frames_of_memory_place(place: int) -> list[tuple[int, int]]"),
+        "The frames of such a place, innermost first, as (address of the code, address of the instruction).");
   m.def("_watch_streams", &watch, "reporter"_a, "offsets"_a,
         nb::sig("def _watch_streams(reporter: collections.abc.Callable[[], None], offsets: tuple[int, int, int, int, int]) "
                 "-> bool"),

@@ -158,3 +158,107 @@ def test_a_native_stream_is_found_again() -> None:
     assert torch.tb.get_stream_from_external(native, "tb:0") == torch.tb.default_stream()
     with pytest.raises(tb_device.NotFoundError, match="no live stream"):
         torch.tb.get_stream_from_external(1 << 40)
+
+
+def test_every_event_and_block_of_a_history_has_the_line_of_its_call() -> None:
+    torch.tb.memory._record_memory_history()
+    try:
+        x = torch.empty(3 * MiB, dtype=torch.uint8, device="tb")
+        address = x.untyped_storage().data_ptr()
+        block = next(b for s in torch.tb.memory_snapshot() for b in s["blocks"] if b["address"] == address)
+        del x
+        events = torch.tb.memory._snapshot(device=0)["device_traces"][0]
+    finally:
+        torch.tb.memory._record_memory_history(None)
+    assert block["frames"][0]["name"] == test_every_event_and_block_of_a_history_has_the_line_of_its_call.__name__
+    assert block["frames"][0]["filename"] == __file__
+    assert {"alloc", "free_requested", "free_completed"} <= {event["action"] for event in events}
+    assert all(event["frames"][0]["filename"] == __file__ for event in events), events
+    first = events[0]["frames"][0]["line"]
+    freed = next(event for event in events if event["action"] == "free_completed" and event["addr"] == address)
+    assert freed["frames"][0]["line"] == first + 3
+
+
+@pytest.mark.parametrize(("context", "kept"), [(None, set()), ("alloc", {"alloc"}), ("state", {"alloc"})])
+def test_the_context_says_which_events_have_stacks(context: str | None, kept: set[str]) -> None:
+    torch.tb.memory._record_memory_history(context=context, stacks="python")
+    try:
+        x = torch.empty(MiB + 1, dtype=torch.uint8, device="tb")
+        del x
+        events = torch.tb.memory._snapshot()["device_traces"][0]
+    finally:
+        torch.tb.memory._record_memory_history(None)
+    assert {event["action"] for event in events if event["frames"]} - {"segment_alloc", "segment_map"} == kept
+    with pytest.raises(ValueError, match="context"):
+        torch.tb.memory._record_memory_history(context="some")
+    with pytest.raises(ValueError, match="stacks"):
+        torch.tb.memory._record_memory_history(stacks="c")
+
+
+LIMITED = """
+    import gc, torch
+    MiB = 1 << 20
+    torch.tb.set_per_process_memory_fraction(64 * MiB / torch.tb.mem_get_info()[1])
+    def most(make):
+        kept = []
+        try:
+            for _ in range(40):
+                kept.append(make())
+        except torch.OutOfMemoryError:
+            pass
+        return kept
+    x = torch.empty(4 * MiB, dtype=torch.uint8, device="tb")
+    y = x + 1
+    del y
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        """
+    pool = torch.tb.MemPool()
+    with torch.tb.use_mem_pool(pool):
+        kept = most(lambda: torch.empty(8 * MiB, dtype=torch.uint8, device="tb"))
+    """,
+        """
+    graph = torch.tb.Graph()
+    kept = []
+    try:
+        with torch.tb.graph(graph):
+            for _ in range(40):
+                kept.append(x + 1)
+    except torch.OutOfMemoryError:
+        pass
+    """,
+        """
+    pool = torch.tb.MemPool()
+    with torch.tb.use_mem_pool(pool):
+        kept = most(lambda: torch.empty(16 * MiB, dtype=torch.uint8, device="tb"))
+    kept += most(lambda: torch.empty(4 * MiB, dtype=torch.uint8, device="tb"))
+    """,
+    ],
+    ids=["a pool", "a graph", "a pool and plain tensors"],
+)
+def test_the_limit_and_the_statistics_cover(script: Script, use: str) -> None:
+    check = """
+    live = x.nbytes + sum(each.nbytes for each in kept)
+    assert 32 * MiB <= live <= 64 * MiB, live
+    assert live <= torch.tb.memory_allocated() <= torch.tb.memory_reserved() <= 64 * MiB, torch.tb.memory_summary()
+    """
+    script(LIMITED + use + check)
+
+
+def test_what_a_pool_has_cached_does_not_stand_in_the_way(script: Script) -> None:
+    code = """
+    pool = torch.tb.MemPool()
+    with torch.tb.use_mem_pool(pool):
+        kept = most(lambda: torch.empty(8 * MiB, dtype=torch.uint8, device="tb"))
+    torch.tb.synchronize()
+    del kept
+    z = torch.empty(40 * MiB, dtype=torch.uint8, device="tb")
+    with torch.tb.use_mem_pool(pool):
+        w = torch.empty(8 * MiB, dtype=torch.uint8, device="tb")
+    assert torch.tb.memory_reserved() <= 64 * MiB
+    """
+    script(LIMITED + code)

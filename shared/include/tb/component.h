@@ -367,6 +367,10 @@ typedef struct tb_allocator_table {
   /* Since 1.3. The number of the capture pool (tb_stream_table.capture_pool) whose captures made the allocated block that
    * contains an address; 0: no capture that still exists made it. */
   uint64_t (*capture_pool)(const void *pointer);
+  /* From now on each event of the history keeps the number that `find` gives for where the thread is; 0: not
+   * known. `frees`: 1 if memory is freed or given back. `find` is called with locks held, and must not allocate or free
+   * memory of a device. NULL: no places, as at first. */
+  void (*set_place_finder)(uint64_t (*find)(int32_t frees));
 } tb_allocator_table;
 
 /* ---- tb-generator, C API 1.1 ---------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ struct HistoryEvent {
   uint64_t address;
   uint64_t size;
   uint64_t stream;
-  uint64_t free_at_driver; // of out_of_memory
+  uint64_t place; // in the program, as the finder of places gives it; of out_of_memory: the bytes free at the driver
   Action action;
   uint32_t thread; // numbered by first use
 };
@@ -44,7 +44,8 @@ public:
   void record(Action action, const void *address, uint64_t size, const void *stream,
               uint64_t free_at_driver = 0) noexcept {
     if (!page_) return;
-    add({ticks(), reinterpret_cast<uint64_t>(address), size, reinterpret_cast<uint64_t>(stream), free_at_driver, action,
+    const uint64_t place = action == Action::out_of_memory ? free_at_driver : place_of(action);
+    add({ticks(), reinterpret_cast<uint64_t>(address), size, reinterpret_cast<uint64_t>(stream), place, action,
          thread_number()});
   }
 
@@ -78,6 +79,14 @@ public:
     int64_t start_;
     double scale_;
   };
+
+  // Gives places numbers, on the thread that allocates or frees. It takes no lock of the allocator; NULL: there are none.
+  using PlaceFinder = uint64_t (*)(int32_t frees);
+  static inline std::atomic<PlaceFinder> place_finder{nullptr};
+  static uint64_t place_of(Action action) noexcept {
+    const PlaceFinder find = place_finder.load(std::memory_order_relaxed);
+    return find ? find(action != Action::allocate && action != Action::map) : 0;
+  }
 
   static uint64_t ticks() noexcept {
 #if defined(__x86_64__)

@@ -66,10 +66,11 @@ void write_event(Pickle &out, const char *action, const HistoryEvent &event, int
   out.begin_dict();
   out.key("action", action);
   out.key(event.action == Action::out_of_memory ? "device_free" : "addr",
-          event.action == Action::out_of_memory ? event.free_at_driver : event.address);
+          event.action == Action::out_of_memory ? event.place : event.address);
   out.key("size", event.size);
   out.key("stream", event.stream);
   out.key("time_us", static_cast<uint64_t>(time));
+  if (event.place && event.action != Action::out_of_memory) out.key("place", event.place);
   out.text("frames");
   out.empty_list();
   out.end_dict();

@@ -145,7 +145,7 @@ private:
                                   reinterpret_cast<uint64_t>(block->pointer),
                                   block->size,
                                   reinterpret_cast<uint64_t>(lists.stream),
-                                  0,
+                                  History::place_of(action),
                                   action,
                                   thread};
   }

@@ -151,6 +151,8 @@ uint64_t capture_pool(const void *pointer) {
   return block ? capture_pool_of(block) : 0;
 }
 
+void set_place_finder(uint64_t (*find)(int32_t frees)) { History::place_finder = find; }
+
 } // namespace
 
 const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
@@ -176,7 +178,8 @@ const tb_allocator_table allocator_table = {sizeof(tb_allocator_table),
                                             arena_allocate,
                                             arena_statistics,
                                             block_info,
-                                            capture_pool};
+                                            capture_pool,
+                                            set_place_finder};
 
 const tb_export allocator_export = {{'t', 'b', 'e', 'x', 'p', 'o', 'r', 't'},
                                     TB_ALLOCATOR_API_MAJOR,

@@ -16,6 +16,18 @@ uint64_t total_memory() noexcept {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+uint64_t available_memory() noexcept {
+  uint64_t available = total_memory();
+  std::FILE *file = std::fopen("/proc/meminfo", "re");
+  if (!file) return available;
+  char line[128];
+  unsigned long long kibibytes = 0;
+  while (std::fgets(line, sizeof line, file))
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1) available = std::min<uint64_t>(available, kibibytes << 10);
+  std::fclose(file);
+  return available;
+}
+
 uint32_t usable_processors() noexcept {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<uint32_t>(CPU_COUNT(&set));

@@ -7,6 +7,7 @@
 namespace tb::drivers {
 
 uint64_t total_memory() noexcept;      // bytes
+uint64_t available_memory() noexcept;  // bytes that programs could take now; all of it if the system does not say
 uint32_t usable_processors() noexcept; // on which this process may run
 // "AMD EPYC 7B13", or "CPU" if the system gives no name.
 void processor_name(char *out, size_t size) noexcept;

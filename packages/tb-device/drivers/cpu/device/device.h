@@ -1,6 +1,7 @@
 // One device: its share of the host's memory and its default stream.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -37,7 +38,8 @@ private:
 class Device {
 public:
   Device(const tb_host *host, int32_t number, const Options &options, StreamTails &tails)
-      : host_(host), number_(number), spin_(options.spin), tails_(tails), budget_(options.memory) {}
+      : host_(host), number_(number), spin_(options.spin), tails_(tails), budget_(options.memory),
+        available_(options.available) {}
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;
 
@@ -49,6 +51,9 @@ public:
   // Of the streams of all devices of the driver.
   StreamTails &tails() const noexcept { return tails_; }
   Budget &budget() noexcept { return budget_; }
+  // Of the budget, what other programs had left at open. What this process takes is subtracted, so that the answer falls
+  // and rises by exactly that; what others take later is not known. Work may use the whole budget.
+  uint64_t free_memory() const noexcept { return available_ - std::min(available_, budget_.used()); }
   // Host threads in device_synchronize.
   std::atomic<uint32_t> &waiting() noexcept { return waiting_; }
   // Closures so far that a waiting thread ran.
@@ -63,6 +68,7 @@ private:
   const uint32_t spin_;
   StreamTails &tails_;
   Budget budget_;
+  const uint64_t available_;
   std::atomic<uint32_t> waiting_{0};
   std::atomic<uint64_t> run_by_waiters_{0};
   FailureSlot orphaned_failures_;

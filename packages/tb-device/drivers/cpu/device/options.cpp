@@ -66,6 +66,7 @@ tb_status read_options(const tb_host *host, Options *out) {
   if (const tb_status status =
           read(host, "spin", "a whole number of pauses from 0 to 1000000", false, 0, Options::maximum_spin, &spin))
     return status;
+  options.available = options.memory == total_memory() ? available_memory() : options.memory;
   options.devices = static_cast<int32_t>(devices);
   options.spin = static_cast<uint32_t>(spin);
   *out = options;

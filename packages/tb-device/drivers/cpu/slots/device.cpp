@@ -106,7 +106,7 @@ tb_status device_memory_info(tb_driver *self, int32_t number, uint64_t *out_free
     if (const tb_status status = driver.require(out_free, "out_free")) return status;
     if (const tb_status status = driver.require(out_total, "out_total")) return status;
     *out_total = device->budget().limit();
-    *out_free = device->budget().limit() - device->budget().used();
+    *out_free = device->free_memory();
     return TB_OK;
   });
 }

@@ -26,6 +26,17 @@ tb_pointer_info info_of(OpenedDriver &driver, const void *pointer) {
 char *bytes(void *pointer) { return static_cast<char *>(pointer); }
 } // namespace
 
+CASE(free_memory_is_what_other_programs_left_unless_the_size_was_chosen) {
+  OpenedDriver driver;
+  tb_device_info info = {};
+  info.struct_size = sizeof info;
+  CHECK_EQUAL(driver.api.device_get_info(driver.self, 0, &info), TB_OK);
+  CHECK(free_bytes(driver) > 0);
+  CHECK(free_bytes(driver) < info.total_memory);
+  OpenedDriver chosen(Options{{"memory", "64M"}});
+  CHECK_EQUAL(free_bytes(chosen), 64 * mi_b);
+}
+
 CASE(blocks_are_aligned_distinct_and_wholly_usable) {
   OpenedDriver driver;
   std::vector<std::pair<char *, uint64_t>> blocks;

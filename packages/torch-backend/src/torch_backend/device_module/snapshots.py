@@ -10,6 +10,7 @@ from typing import Any
 from torch_backend import _state
 from torch_backend.device_module.devices import Device, device_count, device_index
 
+_CONTEXTS = {None: 0, "state": 1, "alloc": 1, "all": 2}
 _MOST_EVENTS = 1 << 20  # of each device, 48 bytes each, where the caller names no number
 
 
@@ -30,7 +31,8 @@ def memory_snapshot(mempool_id: tuple[int, int] | None = None, include_traces: b
 def _snapshot(device: Device = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
     """The segments of all devices, and the last events of each; follows torch.cuda.memory._snapshot.
 
-    device: the segments and events of this one only. Stacks are not recorded: `frames` are empty, and
+    device: the segments and events of this one only. `frames` are the lines of Python, innermost first, of events after
+    _record_memory_history(), and of blocks that were allocated after it; functions that are gone by now are left out.
     augment_with_fx_traces has no effect.
     """
     if not _state.is_initialized():
@@ -41,6 +43,7 @@ def _snapshot(device: Device = None, augment_with_fx_traces: bool = False) -> di
         number: tb_allocator.memory_snapshot(number)
         for number in (range(device_count()) if device is None else [device_index(device)])
     }
+    _add_frames(list(parts.values()))
     return {
         "segments": [segment for part in parts.values() for segment in part["segments"]],
         "device_traces": [
@@ -67,14 +70,55 @@ def _record_memory_history(
     """Forgets the events of all devices and records the following ones; follows torch.cuda.memory.
 
     enabled: None or False records none. max_entries: how many of the last events are kept, at most 2**20 of each
-    device. device: this one only. Stacks are not recorded, so context and stacks have no effect, nor have the other
-    options of torch.cuda. ValueError: another value of `enabled`.
+    device. device: this one only. context: of which events the stack is kept: "alloc" and "state" of allocations, "all" of
+    frees too, None of none. stacks: both "python" and "all" keep the frames of Python; those of C++ are not recorded. The
+    other options of torch.cuda have no effect. ValueError: another value of one of these.
     """
     if enabled not in (None, False, True, "state", "all"):
         raise ValueError(f"enabled is {enabled!r}: use None, 'state' or 'all'")
+    if context not in _CONTEXTS:
+        raise ValueError(f"context is {context!r}: use None, 'state', 'alloc' or 'all'")
+    if stacks not in ("python", "all"):
+        raise ValueError(f"stacks is {stacks!r}: use 'python' or 'all'")
     _state.initialize()
     import tb_allocator
+    from tb_ops import _frames
+
+    from torch_backend import _core
+
+    offsets = _frames.find()
+    kept = _CONTEXTS[context] if enabled and offsets else 0
+    _core._record_memory_places(kept, offsets or (-1, -1, -1, -1, -1))
 
     events = min(max_entries, _MOST_EVENTS) if enabled else 0
     for number in range(device_count()) if device is None else [device_index(device)]:
         tb_allocator.record_memory_history(events, number)
+
+
+def _add_frames(parts: list[dict[str, Any]]) -> None:
+    """Gives events and allocated blocks the frames of their places."""
+    events = [event for part in parts for trace in part["device_traces"] for event in trace]
+    frames = _frames_of({event["place"] for event in events if "place" in event})
+    owners: dict[int, list[dict[str, Any]]] = {}  # by the address of what was allocated there last
+    for event in events:
+        event["frames"] = frames.get(event.pop("place", 0), [])
+        if event["action"] == "alloc":
+            owners[event["addr"]] = event["frames"]
+    for block in (block for part in parts for segment in part["segments"] for block in segment["blocks"]):
+        if block["state"] != "inactive":
+            block["frames"] = owners.get(block["address"], [])
+
+
+def _frames_of(places: set[int]) -> dict[int, list[dict[str, Any]]]:
+    from tb_ops import _origin
+
+    from torch_backend import _core
+
+    addresses = {place: _core._frames_of_memory_place(place) for place in places}
+    known = list({frame for frames in addresses.values() for frame in frames})
+    lines = {
+        frame: {"filename": line.file, "line": line.line, "name": line.function}
+        for frame, line in zip(known, _origin.find_lines(known), strict=True)
+        if line is not None
+    }
+    return {place: [lines[frame] for frame in frames if frame in lines] for place, frames in addresses.items()}
