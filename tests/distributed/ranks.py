@@ -155,9 +155,10 @@ def torchrun(
     folder: pathlib.Path,
     *,
     seconds: float,
+    rendezvous: Sequence[str] = ("--standalone",),
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> Run:
-    """Runs `torchrun --standalone` with these options."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}", *options]
+    """Runs torchrun with these options."""
+    command = [sys.executable, "-m", "torch.distributed.run", *rendezvous, f"--nproc-per-node={count}", *options]
     return finish([([*command, "-m", module, *arguments], environment(count, env or {}))], folder, seconds)

@@ -8,6 +8,7 @@ import signal
 from typing import Any
 
 import pytest
+from torch.distributed.elastic.utils.distributed import get_free_port
 
 from distributed.programs.elastic import LIMIT, STEPS
 from distributed.ranks import Run, run_ranks, torchrun
@@ -47,16 +48,20 @@ def check_equal(whole: list[dict[str, Any]], resumed: list[dict[str, Any]], firs
         assert other["weights"] == one["weights"]
 
 
-def test_losses_and_weights_are_those_of_the_run_without_a_failure(tmp_path: pathlib.Path) -> None:
+# torchrun keeps its store in both when it starts the ranks again, and finds the other machines in another way.
+RENDEZVOUS = {"standalone": ["--standalone"], "static": ["--master-addr=127.0.0.1", "--master-port={port}"]}
+
+
+@pytest.mark.parametrize("rendezvous", RENDEZVOUS)
+def test_losses_and_weights_are_those_of_the_run_without_a_failure(tmp_path: pathlib.Path, rendezvous: str) -> None:
     whole = unbroken(tmp_path / "unbroken", "sharded")
     folder = tmp_path / "broken"
     folder.mkdir()
     # Before step 4, then instead of the save behind step 5, then in it: from the checkpoint of step 3 all three times.
     deaths = ["4", "1", "step", "6", "1", "save", "6", "0", "part"]
-    # torchrun's store would keep the addresses of ranks that have ended, and gloo would connect to them.
-    env = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    options = ["--max-restarts=3"]
-    torchrun(PROGRAM, 2, [str(folder), "sharded", *deaths], folder, seconds=150, options=options, env=env).check()
+    ways = [part.format(port=get_free_port()) for part in RENDEZVOUS[rendezvous]]
+    arguments, options = [str(folder), "sharded", *deaths], ["--max-restarts=3"]
+    torchrun(PROGRAM, 2, arguments, folder, seconds=150, rendezvous=ways, options=options).check()
     resumed = ends(folder)
     assert [one["start"] for one in resumed] == [3, 3]
     check_equal(whole, resumed, first=3)

@@ -33,8 +33,24 @@ def test_all_groups_of_a_way_to_begin_serve_tb_and_the_cpu(case_runs: CaseRuns, 
         assert ("new_group of one" in groups) == (rank == 1)
         for name, found in groups.items():
             # A group that a program asks for tb alone serves tb alone, and so do those that come of it.
-            only_tb = "(tb:tbccl)" in case.name and name != "new_group(gloo)"
+            only_tb = case.name in ("init(tb:tbccl)", "init(TB:GLOO)") and name != "new_group(gloo)"
             check(found, 1 if name in ALONE else 2, only_tb)
+
+
+@only("lists_of_new_groups")
+def test_a_list_of_devices_of_a_new_group_serves_those_devices(case_runs: CaseRuns, case: Chosen) -> None:
+    for groups in case_runs(case):
+        for name, found in groups.items():
+            if name != "cpu:tbccl":
+                check(found, 2, only_tb=name in ("tb:gloo", "tb:tbccl"))
+        assert groups["cpu:tbccl"]["cpu"] == 2.0
+        assert "No backend type" in groups["cpu:tbccl"]["tb"]
+
+
+@only("fake_groups")
+def test_groups_that_move_nothing_serve_tb(case_runs: CaseRuns, case: Chosen) -> None:
+    for groups in case_runs(case):
+        assert groups == dict.fromkeys(["fake", "cpu:fake,tb:fake", "tb:fake"], [[1.0] * 3, [8, 3], 8, [2, 2]])
 
 
 @only("names_and_devices")

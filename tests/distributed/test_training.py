@@ -12,7 +12,7 @@ SECONDS = 240
 
 # Cases that give something else than a comparison; tests of their own look at it.
 OTHER = ("sync_batch_norm", "times_of_the_reducer", "offloading")
-TENSORS_OTHER = ("foreach_of_mixed_lists", "context_parallel", "random_numbers")
+TENSORS_OTHER = ("foreach_of_mixed_lists", "context_parallel", "context_parallel_of_others", "random_numbers")
 # With more than two ranks gloo adds a bucket's elements in an order given by their places in it, and DDP chooses these
 # by the order of gradients; half precision and second moments of few samples make more of the last bits.
 BY = {"hook_in_half_precision": 1e-3, "buffers": 1e-2, "hook_power_sgd": 1e-3}
@@ -72,10 +72,23 @@ def test_random_numbers_of_a_mesh_are_the_same_on_all_ranks(case_runs: CaseRuns,
     assert all(case_runs(case))
 
 
-@pytest.mark.parametrize(
-    "case", [Chosen("tensors", 2, name) for name in ("foreach_of_mixed_lists", "context_parallel")], ids=str
-)
+@pytest.mark.parametrize("case", [Chosen("tensors", 2, "foreach_of_mixed_lists")], ids=str)
 def test_what_pytorch_refuses_is_refused_in_the_same_words(case_runs: CaseRuns, case: Chosen) -> None:
     for on_tb, on_cpu in case_runs(case):
         assert on_tb
         assert on_tb == on_cpu
+
+
+@pytest.mark.parametrize("case", [Chosen("tensors", ranks, "context_parallel") for ranks in (2, 4)], ids=str)
+def test_attention_over_a_divided_sequence_is_that_over_the_whole(case_runs: CaseRuns, case: Chosen) -> None:
+    for differences in case_runs(case):
+        assert len(differences) == 24
+        assert max(differences) < 1e-5
+
+
+@pytest.mark.parametrize("case", [Chosen("tensors", 2, "context_parallel_of_others")], ids=str)
+def test_a_divided_sequence_refuses_what_its_kernel_cannot_do(case_runs: CaseRuns, case: Chosen) -> None:
+    for with_dropout, with_mask, on_cpu in case_runs(case):
+        for text in (with_dropout, with_mask):
+            assert "NotImplementedError: context_parallel on tb splits the attention of the flash kernel" in text
+        assert "does not have a sharding strategy registered" in on_cpu

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 from distributed.cases import LIMIT, Cases, run, store
 
@@ -23,6 +24,13 @@ WAYS: dict[str, dict[str, Any]] = {
     "init(cpu:gloo,tb:tbccl)": {"backend": "cpu:gloo,tb:tbccl"},
     "init(tb:tbccl)": {"backend": "tb:tbccl"},
     "init(gloo)": {"backend": "gloo"},
+    "init(cpu:gloo,tb:gloo)": {"backend": "cpu:gloo,tb:gloo"},
+    "init(tb:gloo,cpu:gloo)": {"backend": "tb:gloo,cpu:gloo"},
+    "init(TB:GLOO)": {"backend": "TB:GLOO"},
+    "init(cpu:tbccl,tb:tbccl)": {"backend": "cpu:tbccl,tb:tbccl"},
+    "init(tb:tbccl,cpu:tbccl)": {"backend": "tb:tbccl,cpu:tbccl"},
+    "init(privateuseone:gloo,cpu:gloo)": {"backend": "privateuseone:gloo,cpu:gloo"},
+    "init(cpu:gloo,tb:gloo, device_id=number)": {"backend": "cpu:gloo,tb:gloo", "device_id": RANK},
     "init(device_id=number)": {"device_id": RANK},
     "init(tbccl, device_id=device)": {"backend": "tbccl", "device_id": torch.device("tb", RANK)},
 }
@@ -109,6 +117,38 @@ def names_and_devices(_: Any) -> dict[str, Any]:
             "default for tb": dist.get_default_backend_for_device("tb"),
             "available": dist.is_backend_available("tbccl"),
         }
+
+
+@CASES
+def lists_of_new_groups(_: Any) -> dict[str, Any]:
+    """What groups serve that lists of devices make below a default group for the CPU alone."""
+    with default_group(backend="cpu:gloo"):
+        lists = ["cpu:gloo,tb:gloo", "tb:gloo", "tb:tbccl", "cpu:tbccl", "cpu:gloo,tb:tbccl", "gloo", "tbccl"]
+        return {each: use(dist.new_group(backend=each)) for each in lists}
+
+
+@CASES
+def fake_groups(_: Any) -> dict[str, Any]:
+    """Groups that move nothing: the list of each and what a sum over eight ranks gives on both devices."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    found = {}
+    for backend in ("fake", "cpu:fake,tb:fake", "tb:fake"):
+        dist.init_process_group(backend, rank=RANK, world_size=8, store=FakeStore())
+        try:
+            mesh = init_device_mesh("tb", (2, 4), mesh_dim_names=("outer", "inner"))
+            x = torch.ones(3, device="tb")
+            dist.all_reduce(x)
+            gathered = torch.zeros(8, 3, device="tb")
+            dist.all_gather_into_tensor(gathered, x)
+            dist.all_reduce(x, group=mesh["inner"].get_group())
+            net = fully_shard(torch.nn.Linear(8, 8).to("tb"), mesh=mesh)
+            net(torch.ones(8, 8, device="tb")).sum().backward()
+            parts = [parameter.grad.to_local().shape[0] for parameter in net.parameters()]
+            found[backend] = [x.tolist(), list(gathered.shape), mesh.size(), parts]
+        finally:
+            dist.destroy_process_group()
+    return found
 
 
 @CASES

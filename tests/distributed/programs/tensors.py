@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.experimental import _attention as attention
 from torch.distributed.tensor.experimental import context_parallel as split_context
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
 
@@ -69,18 +71,56 @@ def foreach_of_mixed_lists(places: Places) -> list[str]:
     ]
 
 
-def attend(place: Place) -> Tensors:
+def parts_of_attention() -> Tensors:
+    """Query, key, value and a gradient, of two batches, four heads and 64 places in the sequence."""
     torch.manual_seed(5)
-    q, k, v = (torch.randn(2, 4, 32, 8).to(place.device) for _ in range(3))
-    with split_context(place.mesh, buffers=[q, k, v], buffer_seq_dims=[2, 2, 2]):
-        out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return [out.cpu()]
+    return [torch.randn(2, 4, 64, 8) for _ in range(4)]
+
+
+def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, grad: torch.Tensor, **how: Any) -> Tensors:
+    """The result and the three gradients."""
+    inputs = [part.detach().clone().requires_grad_() for part in (query, key, value)]
+    out = nn.functional.scaled_dot_product_attention(*inputs, **how)
+    out.backward(grad)
+    grads = [part.grad for part in inputs if part.grad is not None]
+    assert len(grads) == 3
+    return [out.detach(), *grads]
+
+
+def attend_in_parts(place: Place, balance: bool = True, rotate: str = "allgather", **how: Any) -> Tensors:
+    """With the sequence divided among the ranks, and put together again."""
+    attention._cp_options.enable_load_balance = balance
+    attention.set_rotate_method(rotate)
+    mine = [part.to(place.device) for part in parts_of_attention()]
+    sequence = [2] * len(mine)
+    with split_context(place.mesh, buffers=mine, buffer_seq_dims=sequence):
+        found = attend(*mine, **how)
+        assert found[0].shape[2] * place.size == 64, "each rank has its part of the sequence"
+        whole_again = attention.context_parallel_unshard(place.mesh, found, sequence)
+    return [part.cpu() for part in whole_again]
 
 
 @CASES
-def context_parallel(places: Places) -> list[str]:
-    """Needs kernels that the CPU has not either: the texts on tb and on the CPU."""
-    return [refusal(attend, place) for place in (places.tb, places.cpu)]
+def context_parallel(places: Places) -> list[float]:
+    """By how much results and gradients differ from the attention of the whole sequence on the CPU."""
+    worst = []
+    for balance, is_causal in ((True, True), (False, True), (False, False)):
+        expected = attend(*parts_of_attention(), is_causal=is_causal)
+        for rotate in ("allgather", "alltoall"):
+            found = attend_in_parts(places.tb, balance, rotate, is_causal=is_causal)
+            worst += [float((one - other).abs().max()) for one, other in zip(found, expected, strict=True)]
+    return worst
+
+
+@CASES
+def context_parallel_of_others(places: Places) -> list[str]:
+    """What attention by plain products would get wrong, and what is asked for on the CPU."""
+    mask = torch.ones(64 // places.tb.size, 64 // places.tb.size, dtype=torch.bool, device=places.tb.device)
+    return [
+        refusal(functools.partial(attend_in_parts, is_causal=True, dropout_p=0.1), places.tb),
+        refusal(functools.partial(attend_in_parts, attn_mask=mask), places.tb),
+        refusal(functools.partial(attend_in_parts, is_causal=True), places.cpu),
+    ]
 
 
 @CASES.compared

@@ -10,11 +10,17 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 import torch_backend.distributed as ours
+from torch_backend.distributed import context_parallel, restarts
+
+_ENGINES = ("gloo", "nccl")
+"""Backends of PyTorch's that tbccl has as its engines."""
 
 
 def install() -> None:
     """Makes the changes. Called once, at import."""
     _serve_the_usual_backends()
+    restarts.install()
+    context_parallel.install()
     _complete_the_class_of_backends()
     _let_the_default_group_split()
     if not hasattr(distributed_c10d, "_get_default_backend_type_for_backend_config"):
@@ -22,11 +28,13 @@ def install() -> None:
 
 
 def _serve_the_usual_backends() -> None:
-    """Lets a group that serves the CPU serve tb, and the other way round.
+    """Lets a group that serves the CPU serve tb, and the other way round; and lets lists of devices say it for each.
 
     - No backend: PyTorch takes that of the accelerator alone, so that CPU tensors have none.
     - "gloo": device_id binds a group to a device, and PyTorch then asks every group for that device.
     - "tbccl": CPU tensors, such as those of pickled objects, go to gloo.
+    - "cpu:gloo,tb:gloo" and other lists: gloo takes no tb tensors itself, and tbccl no CPU tensors.
+    - "fake", and others that PyTorch offers for all its devices: they serve tb as those.
     """
     stock: Any = distributed_c10d.BackendConfig.__init__
 
@@ -36,13 +44,37 @@ def _serve_the_usual_backends() -> None:
         if name == distributed_c10d.Backend.UNDEFINED and _tb_is_the_accelerator():
             name = distributed_c10d.Backend.default_device_backend_map["tb"]
         stock(self, f"cpu:gloo,tb:{ours.NAME}" if name == ours.NAME else backend)
-        if name == distributed_c10d.Backend.GLOO and _tb_is_the_accelerator():
+        of = self.device_backend_map = _served(self.device_backend_map)
+        if not _tb_is_the_accelerator() or "tb" in of:
+            return
+        if name == distributed_c10d.Backend.GLOO:
             # PyTorch would make a second gloo for it, and refuses that where the group is bound to a device.
             if not torch.cuda.is_available():
-                self.device_backend_map.pop("cuda", None)
-            self.device_backend_map["tb"] = distributed_c10d.Backend(ours.NAME)
+                of.pop("cuda", None)
+            of["tb"] = distributed_c10d.Backend(ours.NAME)
+        elif _serves_all_devices(name):
+            of["tb"] = of["cpu"]
 
     distributed_c10d.BackendConfig.__init__ = __init__  # type: ignore[method-assign]
+
+
+def _served(asked: dict[str, Any]) -> dict[str, Any]:
+    """The backend of each device that a list names: tbccl in the place of its engines for tb, gloo in that of tbccl."""
+    served = {}
+    for device, backend in asked.items():
+        is_tb = torch.device(device).type == "tb"  # also under PyTorch's own name for such a device
+        if is_tb and backend in _ENGINES and (backend != "nccl" or dist.is_nccl_available()):
+            backend = distributed_c10d.Backend(ours.NAME)
+        elif device == "cpu" and backend == ours.NAME:
+            backend = distributed_c10d.Backend(distributed_c10d.Backend.GLOO)
+        served["tb" if is_tb else device] = backend
+    return served
+
+
+def _serves_all_devices(name: str) -> bool:
+    """Whether it is a backend from outside of the CPU and of accelerators, as PyTorch registers those without a list."""
+    devices = distributed_c10d.Backend.backend_capability.get(name, [])
+    return name.upper() in distributed_c10d.Backend._plugins and {"cpu", "cuda"} <= set(devices)
 
 
 def _tb_is_the_accelerator() -> bool:

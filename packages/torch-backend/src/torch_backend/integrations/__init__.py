@@ -4,8 +4,8 @@ Such a package has a list of the devices that it knows, and takes the CPU on all
 replace those places right after a client is imported: where the client would take the CPU, and tb is the accelerator of
 this process, it takes tb. An explicit choice, such as `cpu=True`, keeps its meaning. No client is imported from here.
 
-A client is mended only in the versions that are known, and a place only if it looks as it does in them; otherwise there
-is one warning and nothing is replaced. `TB_INTEGRATIONS=0` switches all off, `TB_INTEGRATIONS=accelerate,lightning`
+No version of a client is asked for: each place is mended if it has what its replacement needs, and otherwise it is left
+and there is one warning for the client. `TB_INTEGRATIONS=0` switches all off, `TB_INTEGRATIONS=accelerate,lightning`
 picks some; the first client that is imported and left alone so is named in a warning. `python -m torch_backend` lists
 them.
 """

@@ -7,7 +7,7 @@ import inspect
 import os
 from typing import Any
 
-from torch_backend.integrations.client import Client, Function, Shape, with_constant
+from torch_backend.integrations.client import Client, Devices, Function, Shape, with_constant
 from torch_backend.integrations.device import (
     current_tb,
     instead_of_cpu,
@@ -16,14 +16,14 @@ from torch_backend.integrations.device import (
     tb_is_current,
 )
 
-accelerate = Client("accelerate", "accelerate", ("1.15", "1.15"))
+accelerate = Client("accelerate", "accelerate")
 CLIENTS = {"accelerate": accelerate}
 
-_FP16_DEVICES = ("xpu", "cuda", "npu", "xla", "mlu", "musa", "hpu", "sdaa", "mps")
+_FP16_DEVICES = Devices(("cuda", "xpu", "npu"))
 
 
 @accelerate.mend(
-    "accelerate.state", "PartialState.default_device", Shape(["self"], ["is_mps_available", "cuda"], ["cpu"])
+    "accelerate.state", "PartialState.default_device", Shape(["self"], ["device"], ["cpu"])
 )
 def _default_device(original: Function) -> Function:
     @functools.wraps(original)
@@ -36,17 +36,17 @@ def _default_device(original: Function) -> Function:
 @accelerate.mend(
     "accelerate.state",
     "PartialState._prepare_backend",
-    Shape(["self", "cpu", "sagemaker_dp", "backend"], ["MULTI_GPU", "NO"], ["LOCAL_RANK", "nccl"]),
+    Shape(["self", "cpu"], ["MULTI_GPU", "NO"], ["LOCAL_RANK"]),
 )
 def _prepare_backend(original: Function) -> Function:
     """Where accelerate knows no device for the ranks of a launcher, it takes each for a process of its own."""
 
     @functools.wraps(original)
-    def prepare_backend(self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: Any = None) -> Any:
+    def prepare_backend(self: Any, cpu: bool = False, *args: Any, **kwargs: Any) -> Any:
         import torch
         from accelerate.utils import DistributedType
 
-        chosen, kind = original(self, cpu, sagemaker_dp, backend)
+        chosen, kind = original(self, cpu, *args, **kwargs)
         rank = int(os.environ.get("LOCAL_RANK", -1))
         if kind != DistributedType.NO or rank == -1 or cpu or self.device is not None or not tb_is_current():
             return chosen, kind
@@ -60,16 +60,16 @@ def _prepare_backend(original: Function) -> Function:
 @accelerate.mend(
     "accelerate.accelerator",
     "Accelerator.__init__",
-    Shape(None, ["get_grad_scaler", "mixed_precision", "device"], [_FP16_DEVICES]),
+    Shape(None, ["mixed_precision", "device"], [_FP16_DEVICES]),
 )
 def _allow_fp16(original: Function) -> Any:
-    return with_constant(original, _FP16_DEVICES, (*_FP16_DEVICES, "tb"))
+    return with_constant(original, _FP16_DEVICES, "tb")
 
 
 @accelerate.mend(
     "accelerate.utils.modeling",
     "get_grad_scaler",
-    Shape(["distributed_type", "kwargs"], ["GradScaler", "amp"], ["cuda"]),
+    Shape(["distributed_type", "kwargs"], ["GradScaler"]),
 )
 def _grad_scaler(original: Function) -> Function:
     @functools.wraps(original)
@@ -92,7 +92,7 @@ def _grad_scaler(original: Function) -> Function:
 @accelerate.mend(
     "accelerate.checkpointing",
     "save_accelerator_state",
-    Shape(None, ["output_dir", "process_index", "get_rng_state", "RNG_STATE_NAME"]),
+    Shape(None, ["output_dir", "process_index", "get_rng_state"]),
 )
 def _save_state(original: Function) -> Function:
     @functools.wraps(original)
@@ -108,7 +108,7 @@ def _save_state(original: Function) -> Function:
 @accelerate.mend(
     "accelerate.checkpointing",
     "load_accelerator_state",
-    Shape(None, ["input_dir", "process_index", "set_rng_state", "RNG_STATE_NAME"]),
+    Shape(None, ["input_dir", "process_index", "set_rng_state"]),
 )
 def _load_state(original: Function) -> Function:
     @functools.wraps(original)
@@ -124,25 +124,26 @@ def _load_state(original: Function) -> Function:
 @accelerate.mend(
     "accelerate.utils.modeling",
     "get_max_memory",
-    Shape(["max_memory"], ["mem_get_info", "cuda", "virtual_memory", "convert_file_size_to_int"], ["cpu", "mps"]),
+    Shape(["max_memory"], ["mem_get_info", "convert_file_size_to_int"], ["cpu"]),
 )
 def _max_memory(original: Function) -> Function:
     @functools.wraps(original)
-    def get_max_memory(max_memory: Any = None) -> Any:
+    def get_max_memory(max_memory: Any = None, *args: Any, **kwargs: Any) -> Any:
         import torch
         from accelerate.utils.modeling import convert_file_size_to_int
 
         if not tb_is_current() or torch.cuda.is_available():
-            return original(max_memory)
+            return original(max_memory, *args, **kwargs)
         devices = range(torch.accelerator.device_count())
         if max_memory is None:
             free = {index: torch.tb.mem_get_info(index)[0] for index in devices}  # type: ignore[attr-defined]
-            return {**free, **original(None)}
+            return {**free, **original(None, *args, **kwargs)}
         # The original counts CUDA's devices and would report each of these as missing.
         sizes = {index: max_memory[index] for index in devices if index in max_memory}
         ours = {
             index: convert_file_size_to_int(size) if isinstance(size, str) else size for index, size in sizes.items()
         }
-        return {**ours, **original({name: size for name, size in max_memory.items() if name not in ours})}
+        others = {name: size for name, size in max_memory.items() if name not in ours}
+        return {**ours, **original(others, *args, **kwargs)}
 
     return get_max_memory

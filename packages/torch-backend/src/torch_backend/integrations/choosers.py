@@ -31,11 +31,12 @@ def _device_if(chooses: Callable[..., bool]) -> Callable[[Function], Function]:
 
 
 def _name(original: Function) -> Function:
-    """For a function that returns the name of a device."""
+    """For a function that returns the name of a device, and chooses it if it gets no argument."""
 
     @functools.wraps(original)
-    def name() -> Any:
-        return _name_instead_of_cpu(original())
+    def name(*args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        return found if args or kwargs else _name_instead_of_cpu(found)
 
     return name
 
@@ -44,11 +45,11 @@ def _name_instead_of_cpu(name: str) -> str:
     return "tb" if name == "cpu" and tb_is_current() else name
 
 
-def _is_auto(device: Any = "auto") -> bool:
+def _is_auto(device: Any = "auto", *_: Any, **__: Any) -> bool:
     return isinstance(device, str) and device == "auto"
 
 
-def _fastai_may_choose(use: Any = -1) -> bool:
+def _fastai_may_choose(*_: Any, **__: Any) -> bool:
     from fastai.torch_core import defaults
 
     return defaults.use_cuda is not False  # fastai keeps `use` there, and False asks for the CPU
@@ -58,33 +59,33 @@ def _keras_device(name: str) -> str:
     return name if "KERAS_TORCH_DEVICE" in os.environ else _name_instead_of_cpu(name)
 
 
-_TABLE: list[tuple[str, str, str, str, str, Shape | Value, Callable[[Any], Any]]] = [
-    # package, distribution, known minor version, module, place, its shape, replacement
-    ("peft", "peft", "0.21", "peft.utils.other", "infer_device", Shape([], ["is_xpu_available"], ["cpu"]), _name),
+_TABLE: list[tuple[str, str, str, str, Shape | Value, Callable[[Any], Any]]] = [
+    # package, distribution, module, place, what the replacement needs of it, replacement
+    ("peft", "peft", "peft.utils.other", "infer_device", Shape([], (), ["cpu"]), _name),
     (
-        *("sentence_transformers", "sentence-transformers", "6.2", "sentence_transformers.util.environment"),
-        *("get_device_name", Shape([], ["is_torch_npu_available", "cuda"], ["cpu"]), _name),
+        *("sentence_transformers", "sentence-transformers", "sentence_transformers.util.environment"),
+        *("get_device_name", Shape([], (), ["cpu"]), _name),
     ),
     (
-        *("stable_baselines3", "stable-baselines3", "2.9", "stable_baselines3.common.utils"),
-        *("get_device", Shape(["device"], ["cuda"], ["auto", "cpu"]), _device_if(_is_auto)),
+        *("stable_baselines3", "stable-baselines3", "stable_baselines3.common.utils"),
+        *("get_device", Shape(["device"], (), ["auto"]), _device_if(_is_auto)),
     ),
     (
-        *("torch_geometric", "torch-geometric", "2.8", "torch_geometric.device"),
-        *("device", Shape(["device"], ["is_xpu_available"], ["auto", "cpu"]), _device_if(_is_auto)),
+        *("torch_geometric", "torch-geometric", "torch_geometric.device"),
+        *("device", Shape(["device"], (), ["auto", "cpu"]), _device_if(_is_auto)),
     ),
     (
-        *("fastai", "fastai", "2.8", "fastai.torch_core"),
-        *("default_device", Shape(["use"], ["use_cuda", "_has_mps"], ["cpu"]), _device_if(_fastai_may_choose)),
+        *("fastai", "fastai", "fastai.torch_core"),
+        *("default_device", Shape(["use"], ["use_cuda"], ["cpu"]), _device_if(_fastai_may_choose)),
     ),
     (
-        *("ignite", "pytorch-ignite", "0.5", "ignite.distributed.comp_models.base"),
-        *("_SerialModel.device", Shape(["self"], ["cuda", "mps"], ["cpu"]), _device),
+        *("ignite", "pytorch-ignite", "ignite.distributed.comp_models.base"),
+        *("_SerialModel.device", Shape(["self"], (), ["cpu"]), _device),
     ),
-    ("keras", "keras", "3.15", "keras.src.backend.torch.core", "DEFAULT_DEVICE", Value(str), _keras_device),
+    ("keras", "keras", "keras.src.backend.torch.core", "DEFAULT_DEVICE", Value(str), _keras_device),
 ]
 
 CLIENTS: dict[str, Client] = {}
-for _package, _distribution, _known, _module, _place, _shape, _replacement in _TABLE:
-    CLIENTS[_package] = Client(_package, _distribution, (_known, _known))
+for _package, _distribution, _module, _place, _shape, _replacement in _TABLE:
+    CLIENTS[_package] = Client(_package, _distribution)
     CLIENTS[_package].mend(_module, _place, _shape)(_replacement)

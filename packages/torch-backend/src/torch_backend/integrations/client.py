@@ -1,10 +1,9 @@
-"""A client: its known versions, and the places in it that are replaced after its modules are imported."""
+"""A client: the places in it that are replaced after its modules are imported, each if it looks as it is known."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -20,24 +19,43 @@ Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
+class Devices:
+    """As a constant of a Shape: any tuple of device names that has these among others."""
+
+    names: Sequence[str]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple) and set(self.names) <= {name for name in other if isinstance(name, str)}
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"a tuple with {', '.join(self.names)}"
+
+
+@dataclass(frozen=True)
 class Shape:
-    """How a function looks in the known versions: its parameters, and what it must refer to."""
+    """What a replacement needs of a function: its parameters, and what it refers to. Versions may differ in all else."""
 
     parameters: Sequence[str] | None = None
-    """All of them, in order; None if the replacement passes on whatever it gets."""
+    """The first ones, in order. More may follow if a call does not need them: a replacement passes on what it gets.
+    None if no parameter matters."""
     names: Sequence[str] = ()
     """Parameters, global names and attributes that it uses."""
     constants: Sequence[object] = ()
-    """Values that it contains, such as a tuple of device names."""
+    """Values that it contains, such as the name of a device."""
 
     def difference(self, found: object) -> str | None:
-        """What is different in `found`, in words; None if it is the known function."""
+        """What is different in `found`, in words; None if it is as the replacement needs it."""
         function = inspect.unwrap(plain(found)) if callable(plain(found)) else None
         if function is None:
             return f"is {type(found).__name__}, not a function"
-        parameters = _parameters(function)
-        if self.parameters is not None and parameters != list(self.parameters):
-            return f"has the parameters {', '.join(parameters) or 'none'}, not {', '.join(self.parameters) or 'none'}"
+        parameters, needed = _parameters(function)
+        if self.parameters is not None:
+            known = list(self.parameters)
+            if parameters[: len(known)] != known or any(name not in known for name in needed):
+                return f"has the parameters {', '.join(parameters) or 'none'}, not {', '.join(known) or 'none'}"
         code = getattr(function, "__code__", None)
         names, constants = _contents(code) if code else (set(), [])
         missing = [name for name in self.names if name not in names and name not in parameters]
@@ -78,14 +96,12 @@ class Client:
     Attributes:
     package: the name that programs import, by which TB_INTEGRATIONS chooses.
     distribution: the name by which it is installed.
-    known: the first and the last minor version that are known, such as ("1.15", "1.16").
     mended: the places that were replaced in this process.
     left: those that were not, and what is different there.
     """
 
     package: str
     distribution: str
-    known: tuple[str, str]
     mends: list[Mend] = field(default_factory=list)
     mended: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
@@ -110,25 +126,16 @@ class Client:
         except metadata.PackageNotFoundError:
             return None
 
-    def is_known(self) -> bool:
-        """Whether the installed version is in the range that is known."""
-        return _minor(self.known[0]) <= _minor(self.installed() or "") <= _minor(self.known[1])
-
     def begin(self) -> None:
         """Replaces the places in modules that are imported, and those in others after their import."""
         if self._begun:
             return
         self._begun = True
-        if not self.is_known():
-            self._warn(f"{self.distribution} {self.installed() or 'of unknown version'} is not one of the versions")
-            return
         for module in dict.fromkeys(mend.module for mend in self.mends):
             after_import(module, functools.partial(self._mend_module, module))
 
     def state(self) -> str:
         """One line about it for the diagnosis."""
-        if not self.is_known():
-            return f"left as it is, because the known versions are {self._range()}"
         if not self._begun:
             return f"to replace when it is imported: {', '.join(self._places())}"
         waiting = [place for place in self._places() if place not in self.mended and place not in self.left]
@@ -145,21 +152,18 @@ class Client:
                 else:
                     self.left[mend.place] = difference
                     if len(self.left) == 1:
-                        self._warn(f"{mend.place} {difference}, as in the versions of {self.distribution}")
+                        self._warn(mend.place, difference)
 
     def _places(self) -> list[str]:
         return [mend.place for mend in self.mends]
 
-    def _range(self) -> str:
-        first, last = self.known
-        return f"{first}.*" if first == last else f"{first}.* to {last}.*"
-
-    def _warn(self, what: str) -> None:
+    def _warn(self, place: str, difference: str) -> None:
         if not tb_is_current():
             return
         text = (
-            f"{what} that torch_backend knows ({self._range()}), so it may use the cpu although device tb is there. "
-            f'Give it the device yourself, such as device="tb", or install a known version.'
+            f"{place} of {self.distribution} {self.installed() or 'of unknown version'} {difference}, so torch_backend "
+            f"leaves it as it is, and what depends on it may use the cpu although device tb is there. Give it the "
+            f'device yourself, such as device="tb"; python -m torch_backend lists all that is left.'
         )
         try:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
@@ -176,11 +180,21 @@ def plain(found: Any) -> Any:
 
 
 def with_constant(function: Any, old: object, new: object) -> Any:
-    """A copy of a Python function in which one constant is another. Shape has checked that it is there."""
+    """A copy of a Python function in which one constant is another. Shape has checked that it is there.
+
+    Arguments:
+    old: the constant, or Devices, which stands for each tuple that has these.
+    new: what comes in its place; for Devices what is added to the tuple.
+    """
+
+    def changed(value: Any) -> Any:
+        if isinstance(old, Devices):
+            return (*value, new) if old == value else value
+        return new if type(value) is type(old) and value == old else value
+
     code = function.__code__
-    constants = tuple(new if type(value) is type(old) and value == old else value for value in code.co_consts)
     copy = FunctionType(
-        code.replace(co_consts=constants),
+        code.replace(co_consts=tuple(changed(value) for value in code.co_consts)),
         function.__globals__,
         function.__name__,
         function.__defaults__,
@@ -225,11 +239,15 @@ def _put(owner: Any, name: str, found: Any, function: Any) -> None:
     setattr(owner, name, function)
 
 
-def _parameters(function: Any) -> list[str]:
+def _parameters(function: Any) -> tuple[list[str], list[str]]:
+    """The names of all parameters, and of those without which it cannot be called."""
     try:
-        return list(inspect.signature(function).parameters)
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return []
+        return [], []
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in variadic]
+    return [each.name for each in parameters], needed
 
 
 def _contents(code: CodeType) -> tuple[set[str], list[object]]:
@@ -244,8 +262,3 @@ def _contents(code: CodeType) -> tuple[set[str], list[object]]:
 
 def _codes(constants: Iterable[object]) -> list[CodeType]:
     return [value for value in constants if isinstance(value, CodeType)]
-
-
-def _minor(version: str) -> tuple[int, int]:
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (-1, -1)

@@ -10,14 +10,10 @@ from typing import Any
 from torch_backend.integrations.client import Client, Function, Shape, Value, with_constant
 from torch_backend.integrations.device import tb_is_current
 
-_KNOWN = ("2.6", "2.6")
 CLIENTS = {
-    "lightning": Client("lightning", "lightning", _KNOWN),
-    "pytorch_lightning": Client("pytorch_lightning", "pytorch-lightning", _KNOWN),
+    "lightning": Client("lightning", "lightning"),
+    "pytorch_lightning": Client("pytorch_lightning", "pytorch-lightning"),
 }
-
-_AUTOCAST_DEVICES = ("cpu", "mps")
-_FSDP_DEVICES = ("cuda", "gpu")
 
 
 def _accelerator_class(base: Any) -> Any:
@@ -90,14 +86,18 @@ def _mend(client: Client, pytorch: str, fabric: str) -> None:
         (f"{pytorch}.trainer.connectors.accelerator_connector", "_AcceleratorConnector"),
         (f"{fabric}.connector", "_Connector"),
     ):
+        flags = "_check_config_and_set_final_flags"
+        client.mend(module, f"{connector}.{flags}", Shape(None, ["_accelerator_flag", "_strategy_flag"]))(_flags)
         client.mend(module, f"{connector}._choose_auto_accelerator", Shape([]))(_auto)
-        client.mend(module, f"{connector}._choose_gpu_accelerator_backend", Shape([], ["CUDAAccelerator"]))(_gpu)
+        client.mend(module, f"{connector}._choose_gpu_accelerator_backend", Shape([]))(_gpu)
         shape = Shape(["self"], ["_parallel_devices", "SingleDeviceStrategy"], ["cpu"])
         client.mend(module, f"{connector}._choose_strategy", shape)(_strategy)
-        shape = Shape(["self"], ["MixedPrecision", "_accelerator_flag"], [_AUTOCAST_DEVICES, "cuda"])
+        shape = Shape(["self"], ["MixedPrecision"], ["cuda"])
         client.mend(module, f"{connector}._check_and_init_precision", shape)(_precision)
-        shape = Shape(["self"], ["FSDPStrategy", "_accelerator_flag"], [_FSDP_DEVICES])
+        shape = Shape(["self"], ["FSDPStrategy", "_accelerator_flag"])
         client.mend(module, f"{connector}._check_strategy_and_fallback", shape)(_allow_fsdp)
+    shape = Shape(["trainer"], ["CUDAAccelerator", "accelerator", "rank_zero_info"])
+    client.mend(f"{pytorch}.trainer.setup", "_log_device_info", shape)(functools.partial(_log, f"{pytorch}.trainer.setup"))
     _mend_ranks(client, pytorch, fabric)
     shape = Shape(["include_cuda"], ["get_rng_state_all"], ["torch.cuda"])
     client.mend(f"{fabric}.utilities.seed", "_collect_rng_states", shape)(_collect)
@@ -120,9 +120,9 @@ def _mend_ranks(client: Client, pytorch: str, fabric: str) -> None:
     for package in (pytorch, fabric):
         module, shape = f"{package}.plugins.precision.fsdp", Shape(["self"], ["autocast"], ["cuda"])
         client.mend(module, "FSDPPrecision.forward_context", shape)(_tb_for_cuda)
-        shape = Shape(["self", "precision", "scaler"], ["ShardedGradScaler"], ["16-mixed"])
+        shape = Shape(["self", "precision", "scaler"], ["ShardedGradScaler"])
         client.mend(module, "FSDPPrecision.__init__", shape)(_sharded_scaler)
-    shape = Shape(["result", "group", "reduce_op"], ["all_reduce"], ["mean", "gloo"])
+    shape = Shape(["result", "group", "reduce_op"], ["all_reduce"])
     client.mend(f"{fabric}.utilities.distributed", "_sync_ddp", shape)(_mean)
 
 
@@ -134,6 +134,29 @@ def _register(accelerators: str, registry: Any) -> Any:
     setattr(module, made.__name__, made)
     registry.register("tb", made, description="Device tb")
     return registry
+
+
+def _flags(original: Function) -> Function:
+    """A strategy that has a device of its own, such as SingleDeviceStrategy("cpu"), says which accelerator is meant."""
+
+    @functools.wraps(original)
+    def check_config_and_set_final_flags(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        if self._accelerator_flag == "auto" and _own_device(self._strategy_flag) == "cpu":
+            self._accelerator_flag = "cpu"
+        return result
+
+    return check_config_and_set_final_flags
+
+
+def _own_device(strategy: Any) -> str | None:
+    """The type of the device that a strategy object was made for; None if it takes those of the accelerator."""
+    if isinstance(strategy, str) or hasattr(strategy, "parallel_devices"):
+        return None  # Lightning itself reads those
+    try:
+        return str(strategy.root_device.type)
+    except Exception:  # a strategy of others may know its device only later
+        return None
 
 
 def _auto(original: Function) -> Function:
@@ -169,12 +192,67 @@ def _strategy(original: Function) -> Function:
     return choose_strategy
 
 
-def _precision(original: Function) -> Any:
-    return with_constant(original, _AUTOCAST_DEVICES, (*_AUTOCAST_DEVICES, "tb"))
+def _on_tb(connector: Any) -> bool:
+    """Whether the chosen devices are tb's, whatever the accelerator was asked for as."""
+    return any(getattr(device, "type", "") == "tb" for device in connector._parallel_devices)
 
 
-def _allow_fsdp(original: Function) -> Any:
-    return with_constant(original, _FSDP_DEVICES, (*_FSDP_DEVICES, "tb"))
+def _precision(original: Function) -> Function:
+    """Lightning takes CUDA's autocast and scaler for every accelerator that it does not know."""
+
+    @functools.wraps(original)
+    def check_and_init_precision(self: Any) -> Any:
+        if not _on_tb(self):
+            return original(self)
+        # Without CUDA its scaler warns.
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            made = original(self)
+        given = any(made is value for value in vars(self).values())
+        if given or type(made).__name__ != "MixedPrecision" or made.device != "cuda":
+            return made
+        return type(made)(made.precision, "tb")
+
+    return check_and_init_precision
+
+
+def _allow_fsdp(original: Function) -> Function:
+    """FSDP is refused for every accelerator but one that is called cuda or gpu."""
+
+    @functools.wraps(original)
+    def check_strategy_and_fallback(self: Any) -> None:
+        if not _on_tb(self):
+            original(self)
+            return
+        flag, self._accelerator_flag = self._accelerator_flag, "gpu"
+        try:
+            original(self)
+        finally:
+            self._accelerator_flag = flag
+
+    return check_strategy_and_fallback
+
+
+def _log(setup: str, original: Function) -> Function:
+    """The lines about devices at the start of a run: what is used is available."""
+
+    @functools.wraps(original)
+    def log_device_info(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        if trainer.accelerator.__class__.__name__ != "TBAccelerator":
+            return original(trainer, *args, **kwargs)
+        module: Any = sys.modules[setup]
+        say = module.rank_zero_info
+
+        def say_tb(text: Any, *more: Any, **how: Any) -> None:
+            is_ours = str(text).startswith("GPU available: False")
+            say("GPU available: True (tb), used: True" if is_ours else text, *more, **how)
+
+        module.rank_zero_info = say_tb
+        try:
+            return original(trainer, *args, **kwargs)
+        finally:
+            module.rank_zero_info = say
+
+    return log_device_info
 
 
 def _device_ids(original: Function) -> Function:

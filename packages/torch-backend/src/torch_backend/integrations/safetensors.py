@@ -8,10 +8,10 @@ from typing import Any
 from torch_backend.integrations.client import Client, Function, Shape
 from torch_backend.integrations.device import current_tb, tb_is_current
 
-safetensors = Client("safetensors", "safetensors", ("0.8", "0.8"))
+safetensors = Client("safetensors", "safetensors")
 CLIENTS = {"safetensors": safetensors}
 
-_SAFE_OPEN = Shape(["filename", "framework", "device", "backend"])
+_SAFE_OPEN = Shape(["filename", "framework", "device"])
 
 
 @safetensors.mend("safetensors", "safe_open", _SAFE_OPEN)

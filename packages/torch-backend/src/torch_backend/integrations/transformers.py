@@ -1,4 +1,4 @@
-"""transformers: the Trainer's device, bf16 and random numbers, the device of pipelines, and the offloaded cache."""
+"""transformers: the Trainer's device, bf16 and random numbers, pipelines, the offloaded cache, captured models."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from torch_backend.integrations.client import Client, Function, Shape
 from torch_backend.integrations.device import load_random_state, save_random_state, tb_is_current
 
-transformers = Client("transformers", "transformers", ("5.24", "5.24"))
+transformers = Client("transformers", "transformers")
 CLIENTS = {"transformers": transformers}
 
 
 @transformers.mend(
     "transformers.training_args",
     "TrainingArguments._setup_devices",
-    Shape(["self"], ["PartialState", "use_cpu", "distributed_state", "_n_gpu"], ["ACCELERATE_TORCH_DEVICE"]),
+    Shape(["self"], ["use_cpu", "distributed_state", "_n_gpu"]),
 )
 def _setup_devices(original: Function) -> Function:
     @functools.wraps(original)
@@ -31,15 +31,15 @@ def _setup_devices(original: Function) -> Function:
     return setup_devices
 
 
-@transformers.mend("transformers.utils.import_utils", "is_torch_bf16_gpu_available", Shape([], ["is_bf16_supported"]))
-@transformers.mend("transformers.utils", "is_torch_bf16_gpu_available", Shape([], ["is_bf16_supported"]))
-@transformers.mend("transformers.training_args", "is_torch_bf16_gpu_available", Shape([], ["is_bf16_supported"]))
+@transformers.mend("transformers.utils.import_utils", "is_torch_bf16_gpu_available", Shape([]))
+@transformers.mend("transformers.utils", "is_torch_bf16_gpu_available", Shape([]))
+@transformers.mend("transformers.training_args", "is_torch_bf16_gpu_available", Shape([]))
 def _bf16_available(original: Function) -> Function:
     @functools.wraps(original)
-    def is_torch_bf16_gpu_available() -> Any:
+    def is_torch_bf16_gpu_available(*args: Any, **kwargs: Any) -> Any:
         import torch
 
-        return original() or (tb_is_current() and torch.tb.is_bf16_supported())  # type: ignore[attr-defined]
+        return original(*args, **kwargs) or (tb_is_current() and torch.tb.is_bf16_supported())  # type: ignore[attr-defined]
 
     return is_torch_bf16_gpu_available
 
@@ -47,12 +47,12 @@ def _bf16_available(original: Function) -> Function:
 @transformers.mend(
     "transformers.trainer",
     "Trainer._save_rng_state",
-    Shape(["self", "output_dir"], ["get_rng_state"], ["rng_state.pth"]),
+    Shape(["self", "output_dir"], ["get_rng_state"]),
 )
 def _save_rng_state(original: Function) -> Function:
     @functools.wraps(original)
-    def save_rng_state(self: Any, output_dir: str) -> None:
-        original(self, output_dir)
+    def save_rng_state(self: Any, output_dir: str, *args: Any, **kwargs: Any) -> None:
+        original(self, output_dir, *args, **kwargs)
         save_random_state(output_dir, self.args.process_index)
 
     return save_rng_state
@@ -61,12 +61,12 @@ def _save_rng_state(original: Function) -> Function:
 @transformers.mend(
     "transformers.trainer",
     "Trainer._load_rng_state",
-    Shape(["self", "checkpoint"], ["set_rng_state"], ["rng_state.pth"]),
+    Shape(["self", "checkpoint"], ["set_rng_state"]),
 )
 def _load_rng_state(original: Function) -> Function:
     @functools.wraps(original)
-    def load_rng_state(self: Any, checkpoint: str | None) -> None:
-        original(self, checkpoint)
+    def load_rng_state(self: Any, checkpoint: str | None, *args: Any, **kwargs: Any) -> None:
+        original(self, checkpoint, *args, **kwargs)
         if checkpoint is not None:
             load_random_state(checkpoint, self.args.process_index)
 
@@ -76,7 +76,7 @@ def _load_rng_state(original: Function) -> Function:
 @transformers.mend(
     "transformers.pipelines.base",
     "Pipeline.__init__",
-    Shape(None, ["model", "device", "is_torch_cuda_available"], ["hf_device_map", "cpu"]),
+    Shape(None, ["model", "device"], ["hf_device_map"]),
 )
 def _pipeline(original: Function) -> Function:
     @functools.wraps(original)
@@ -106,8 +106,8 @@ def _pipeline(original: Function) -> Function:
     "transformers.cache_utils",
     "Cache.update",
     Shape(
-        ["self", "key_states", "value_states", "layer_idx", "args", "kwargs"],
-        ["offloading", "prefetch_stream", "default_stream", "cuda", "prefetch", "offload", "only_non_sliding"],
+        ["self", "key_states", "value_states", "layer_idx"],
+        ["offloading", "prefetch_stream", "default_stream", "prefetch", "offload", "only_non_sliding"],
     ),
 )
 def _offloaded_cache(original: Function) -> Function:
@@ -130,3 +130,16 @@ def _offloaded_cache(original: Function) -> Function:
         return updated
 
     return update
+
+
+@transformers.mend("transformers.utils.import_utils", "is_cuda_stream_capturing", Shape([]))
+def _stream_capturing(original: Function) -> Function:
+    """A model looks at the values of its attention mask, which waits for them, unless the stream captures."""
+
+    @functools.wraps(original)
+    def is_cuda_stream_capturing(*args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        return original(*args, **kwargs) or torch.tb.is_current_stream_capturing()  # type: ignore[attr-defined]
+
+    return is_cuda_stream_capturing
