@@ -7,7 +7,7 @@ import pathlib
 import pytest
 from conftest import RunPython
 from fake_clients import DISTRIBUTED_TYPE, GET_DEVICE, STATE, Folder
-from torch_backend.integrations.client import Client, Shape, with_constant
+from torch_backend.integrations.client import Devices, Shape, with_constant
 
 
 @pytest.fixture
@@ -111,47 +111,51 @@ def test_a_variable_of_a_client_wins(run_python: RunPython, clients: Folder) -> 
     assert run_python(code, {**path, "KERAS_TORCH_DEVICE": "cpu"}).stdout == "cpu\n"
 
 
-def test_an_unknown_version_warns_once_and_is_left(run_python: RunPython, clients: Folder) -> None:
-    clients.add_peft("0.22.0")
+@pytest.mark.parametrize("version", ["0.1.0", "0.21.7", "0.22.0", "1.0rc1", "7.3.dev0+local"])
+def test_no_version_of_a_client_matters(run_python: RunPython, clients: Folder, version: str) -> None:
+    clients.add_peft(version)
+    code = "import torch; from peft.utils import infer_device; print(infer_device())"
+    done = run_python(code, clients.environment)
+    assert (done.stdout, done.stderr) == ("tb\n", "")
+
+
+def test_a_place_that_differs_warns_once_and_is_left(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft("0.22.0", "def infer_device(kind): return 'cpu'")
     path = clients.environment
     code = """
         import torch, peft, peft.utils, peft.utils.other
-        print(peft.utils.infer_device(), hasattr(peft.utils.infer_device, "__wrapped__"))
+        print(peft.utils.infer_device(1), hasattr(peft.utils.infer_device, "__wrapped__"))
     """
     done = run_python(code, path)
     assert done.stdout == "cpu False\n"
     assert done.stderr.count("RuntimeWarning") == 1
-    assert "peft 0.22.0 is not one of the versions that torch_backend knows (0.21.*)" in done.stderr
+    assert "peft.utils.other.infer_device of peft 0.22.0 has the parameters kind, not none" in done.stderr
+    assert "may use the cpu although device tb is there" in done.stderr
     assert run_python(code, {**path, "PYTHONWARNINGS": "error::RuntimeWarning"}).stdout == "cpu False\n"
     assert run_python(code, {**path, "TB_DRIVER": "missing"}).stderr == ""
 
 
-def test_an_unknown_version_that_imports_torch_warns_too(run_python: RunPython, clients: Folder) -> None:
-    clients.add_accelerate("1.99.0")
-    done = run_python("import accelerate; print(accelerate.Accelerator().device)", clients.environment)
-    assert done.stdout == "cpu\n"
-    assert done.stderr.count("RuntimeWarning") == 1
-    assert "accelerate 1.99.0 is not one of the versions that torch_backend knows (1.15.*)" in done.stderr
+def test_a_place_that_is_not_imported_warns_of_nothing(run_python: RunPython, clients: Folder) -> None:
+    clients.add("torch-geometric", "2.5.3", {"torch_geometric.data": "value = 1"})
+    done = run_python("import torch_geometric.data, torch; print(torch_geometric.data.value)", clients.environment)
+    assert (done.stdout, done.stderr) == ("1\n", "")
 
 
-@pytest.mark.parametrize(
-    ("version", "known"),
-    [
-        *[("1.15.0", True), ("1.15.dev0", True), ("1.16.3", True), ("1.14.9", False), ("1.17", False), ("2.15", False)],
-        *[("unknown", False), (None, False)],
-    ],
-)
-def test_a_range_of_minor_versions_is_known(monkeypatch: pytest.MonkeyPatch, version: str | None, known: bool) -> None:
-    client = Client("some", "some", ("1.15", "1.16"))
-    monkeypatch.setattr(client, "installed", lambda: version)
-    assert client.is_known() == known
+def test_new_parameters_with_defaults_are_passed_on(run_python: RunPython, clients: Folder) -> None:
+    clients.add_peft("9.9", "def infer_device(prefer=None): return prefer or 'cpu'")
+    path = clients.environment
+    code = "from peft.utils import infer_device; print(infer_device(), infer_device('cpu'), infer_device(prefer='xpu'))"
+    done = run_python(code, path)
+    assert (done.stdout, done.stderr) == ("tb cpu xpu\n", "")
 
 
-def test_an_unknown_shape_warns_once_and_is_left(run_python: RunPython, clients: Folder) -> None:
-    changed = STATE.replace("is_mps_available", "is_other_available")
+def test_other_places_of_a_client_are_replaced_all_the_same(run_python: RunPython, clients: Folder) -> None:
+    state = STATE.replace("def default_device(self):", "def default_device(self, kind=None):").replace(
+        'torch.device("cuda" if torch.cuda.is_available() else "cpu")', "torch.device(NAME)"
+    )
     modules = {
         "accelerate.utils": DISTRIBUTED_TYPE,
-        "accelerate.state": changed,
+        "accelerate.state": state.replace("import os, torch", "import os, torch\n    NAME = str().join('cpu')"),
         "accelerate.accelerator": "def other(): pass",
         "accelerate.checkpointing": "",
     }
@@ -164,10 +168,11 @@ def test_an_unknown_shape_warns_once_and_is_left(run_python: RunPython, clients:
     clients.add("accelerate", "1.15.0", modules)
     done = run_python(code, clients.environment)
     assert done.stderr.count("RuntimeWarning") == 1
-    assert "default_device does not refer to is_mps_available, as in the versions of accelerate" in done.stderr
+    assert "PartialState.default_device of accelerate 1.15.0 does not refer to 'cpu'" in done.stderr
     assert done.stdout.startswith("cpu\n")
-    for reason in ("does not refer to is_mps_available", "Accelerator.__init__, because it does not exist"):
+    for reason in ("does not refer to 'cpu'", "Accelerator.__init__, because it does not exist"):
         assert reason in done.stdout
+    assert "replaced: accelerate.state.PartialState._prepare_backend" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -178,13 +183,46 @@ def test_an_unknown_shape_warns_once_and_is_left(run_python: RunPython, clients:
         ("def infer_device(): return 'cpu'", "does not refer to is_xpu_available"),
         ("def infer_device(): return is_xpu_available()", "does not refer to 'cpu'"),
         ("infer_device = 'cpu'", "is str, not a function"),
-        ("infer_device = print", "has the parameters args, sep, end, file, flush, not none"),
+        ("infer_device = print", "does not refer to is_xpu_available, 'cpu'"),
+        ("def infer_device(*a, k=1, **b): return is_xpu_available() and 'cpu'", None),
+        ("def infer_device(*, k): return is_xpu_available() and 'cpu'", "has the parameters k, not none"),
     ],
 )
 def test_every_difference_is_named(text: str, difference: str | None) -> None:
     module: dict[str, object] = {}
     exec(text, module)
     assert Shape([], ["is_xpu_available"], ["cpu"]).difference(module["infer_device"]) == difference
+
+
+@pytest.mark.parametrize(
+    ("text", "difference"),
+    [
+        ("def get(device='auto'): ...", None),
+        ("def get(device, kind=None): ...", None),
+        ("def get(device, *more, **how): ...", None),
+        ("def get(device, kind): ...", "has the parameters device, kind, not device"),
+        ("def get(kind=None, device=None): ...", "has the parameters kind, device, not device"),
+        ("def get(): ...", "has the parameters none, not device"),
+    ],
+)
+def test_only_parameters_that_a_call_needs_matter(text: str, difference: str | None) -> None:
+    module: dict[str, object] = {}
+    exec(text, module)
+    assert Shape(["device"]).difference(module["get"]) == difference
+
+
+def test_a_tuple_of_devices_may_have_others() -> None:
+    def known(device: str) -> bool:
+        return device in ("cuda", "xpu", "npu", "new")
+
+    def other(device: str) -> bool:
+        return device in ("cuda", "npu") or device in (1, 2)
+
+    devices = Devices(("cuda", "xpu"))
+    assert Shape(None, (), [devices]).difference(known) is None
+    assert Shape(None, (), [devices]).difference(other) == "does not refer to a tuple with cuda, xpu"
+    changed = with_constant(known, devices, "tb")
+    assert [changed("tb"), changed("new"), known("tb"), changed("cpu")] == [True, True, False, False]
 
 
 def test_a_constant_of_a_copy_is_another() -> None:
@@ -263,7 +301,7 @@ def test_the_doctor_lists_clients(run_python: RunPython, clients: Folder) -> Non
     path = clients.environment
     lines = [" ".join(line.split()) for line in run_python(code, path).stdout.splitlines()]
     assert "peft 0.21.7 to replace when it is imported: peft.utils.other.infer_device" in lines
-    assert "keras 2.0.0 left as it is, because the known versions are 3.15.*" in lines
+    assert "keras 2.0.0 to replace when it is imported: keras.src.backend.torch.core.DEFAULT_DEVICE" in lines
     lines = [" ".join(line.split()) for line in run_python("import peft.utils\n" + code, path).stdout.splitlines()]
     assert "peft 0.21.7 replaced: peft.utils.other.infer_device" in lines
     off = run_python(code, {**path, "TB_INTEGRATIONS": "keras"}).stdout
