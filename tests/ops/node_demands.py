@@ -1,4 +1,5 @@
-"""What PyTorch demands of a node of autograd and of a differentiable operator, each demand as a way to compute gradients.
+"""What PyTorch demands of a node of autograd and of a differentiable operator, each demand as a way to compute
+gradients.
 
 A way gets a function and its arguments, on any device, and returns the gradients of the sum of the squared result. All
 ways return the same.
@@ -163,14 +164,17 @@ WAYS: list[Way] = [
 def flops(function: Function, arguments: Tensors) -> tuple[int, int]:
     """The floating-point operations of a forward and a backward pass, as FlopCounterMode and the profiler count them.
 
-    Of the profiler those of matrix products only: whether autograd adds gradients in place, which is not counted, depends
+    Of the profiler those of matrix products only: whether autograd adds gradients in place, which is not counted,
+    depends
     on who else holds them.
     """
     with FlopCounterMode(display=False) as counter:
         plain(function, arguments)
     with torch.profiler.profile(with_flops=True) as profile:
         plain(function, arguments)
-    products = [event.flops for event in profile.key_averages() if event.key in ("aten::mm", "aten::addmm", "aten::bmm")]
+    products = [
+        event.flops for event in profile.key_averages() if event.key in ("aten::mm", "aten::addmm", "aten::bmm")
+    ]
     return counter.get_total_flops(), sum(products)
 
 

@@ -119,7 +119,7 @@ def test_each_call_raises_what_is_registered_wrongly(run_python: RunPython) -> N
 
 
 @pytest.mark.parametrize("call", ["rand(2, generator=g)", "randperm(4, generator=g)", "ones(2).uniform_(generator=g)"])
-def test_a_generator_makes_tb_ready_so_that_a_wrong_use_is_told_as_one(run_python: RunPython, call: str) -> None:
+def test_a_generator_makes_tb_ready_so_that_a_wrong_use_is_reported_as_one(run_python: RunPython, call: str) -> None:
     done = run_python(f'import torch; g = torch.Generator("tb"); torch.{call}', check=False)
     assert re.search(r"Expected a 'cpu' (device type for generator|generator device) but found 'tb", done.stderr)
     assert "aten::" not in done.stderr

@@ -19,7 +19,7 @@ from building.archives import source_archive
 from building.environments import Environment, Target
 from building.packages import ROOT, Package, requirement_name
 from building.testing import PACKAGES
-from building.torch_versions import MINORS, OLDEST
+from building.torch_versions import OLDEST
 from building.wheels import build_environment, wheel
 
 FOLDER = ROOT / "build" / "release"

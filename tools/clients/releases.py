@@ -1,6 +1,6 @@
 """The last releases of each client: whether each finds tb, and which of its places differ from what is known.
 
-A release lies in a folder of its own in front of the search path, beside the other clients and what they declare, so
+A release is in a folder of its own in front of the search path, beside the other clients and what they declare, so
 that nothing but the release changes. A release that cannot be imported there, also without torch_backend, says nothing.
 """
 
@@ -151,9 +151,7 @@ def check(package: str, version: str, folder: pathlib.Path) -> Release:
     distribution = _client(package).distribution
     target = install(distribution, version, folder)
     seen = look_apart(package, target, with_us=True)
-    release = judge(
-        distribution, version, seen, look_apart(package, target, with_us=False) if seen.error else None
-    )
+    release = judge(distribution, version, seen, look_apart(package, target, with_us=False) if seen.error else None)
     print(f"{release.outcome:<18} {distribution} {version} {release.reason}", flush=True)
     return release
 
@@ -166,7 +164,9 @@ def table(releases: Sequence[Release], torch: str) -> str:
         some = [release for release in releases if release.distribution == name]
         found = [release for release in some if release.outcome == "found"]
         others = [f"{each.version} ({each.outcome})" for each in some if each not in found]
-        lines.append(f"| {name} | {some[-1].version} to {some[0].version} | {len(found)} of {len(some)} | {', '.join(others)} |")
+        lines.append(
+            f"| {name} | {some[-1].version} to {some[0].version} | {len(found)} of {len(some)} | {', '.join(others)} |"
+        )
     return "\n".join(lines)
 
 

@@ -22,12 +22,9 @@ template <class L> std::unique_ptr<Layer> make(const tb_host *host, OptionReader
 }
 
 const std::map<std::string, Maker> &makers() {
-  static const std::map<std::string, Maker> all = {{Fault::name, make<Fault>},
-                                                   {Leak::name, make<Leak>},
-                                                   {Races::name, make<Races>},
-                                                   {Serialise::name, make<Serialise>},
-                                                   {Trace::name, make<Trace>},
-                                                   {Validate::name, make<Validate>}};
+  static const std::map<std::string, Maker> all = {{Fault::name, make<Fault>}, {Leak::name, make<Leak>},
+                                                   {Races::name, make<Races>}, {Serialise::name, make<Serialise>},
+                                                   {Trace::name, make<Trace>}, {Validate::name, make<Validate>}};
   return all;
 }
 

@@ -43,7 +43,7 @@ struct Interruptible {
   void (*interrupted)(void *user) = nullptr;
   void *user = nullptr;
   std::atomic<bool> done = false; // the capture ends, or has ended; nothing is added to `events` any more
-  std::string reason; // "" if nothing interrupted it
+  std::string reason;             // "" if nothing interrupted it
   std::vector<tb_event *> events; // recorded in the capture, in the order of their last records
 };
 

@@ -21,7 +21,7 @@ tb_status capture_complete(tb_capture *capture, uint64_t *open_events);
 // Why the capture was interrupted, as long as it exists; "" if it was not.
 const char *capture_interruption(const tb_capture *capture);
 
-// For the functions that stand in the driver's table while there is an interruptible capture: what the work of a stream,
+// For the functions that are in the driver's table while there is an interruptible capture: what the work of a stream,
 // of an event or of a device needs before `function` may wait for it or ask about it.
 tb_status interrupt_stream(tb_stream *stream, const char *function);
 tb_status interrupt_event(tb_event *event, const char *function);

@@ -4,7 +4,7 @@
 // header in front of its storage and a kind of its own; other work is put between two host calls in stream order. While
 // there is a capture, those of closures are there too, so that a captured closure can be recorded whenever it is
 // replayed; without a recording, that costs a few nanoseconds a replayed closure. While a capture can be interrupted, the
-// functions of interrupting_calls.cpp stand in front of those that wait. Otherwise the table is the driver's.
+// functions of interrupting_calls.cpp replace those that wait. Otherwise the table is the driver's.
 #pragma once
 
 #include "host.h"

@@ -24,7 +24,7 @@ struct RecordedTable {
   std::unordered_map<const tb_closure *, std::unique_ptr<WrappedKind>> kinds;
   tb_driver_api *table = nullptr; // this and the next two are constant once they are found
   tb_driver *self = nullptr;
-  tb_driver_api driver{}; // the driver's own entries
+  tb_driver_api driver{};  // the driver's own entries
   tb_driver_api beneath{}; // what the table has without interruptible captures; its entries are written atomically
   std::atomic<bool> wrapping{false};
   // Storage with a header that is neither committed nor cancelled, which only functions of recorded_closures.cpp can

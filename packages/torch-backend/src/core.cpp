@@ -1,7 +1,7 @@
 // core.cpp -- the extension torch_backend._core: the functions that the Python side calls.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -194,11 +194,14 @@ NB_MODULE(_core, m) {
   m.def("_frames_of_memory_place", &frames_of_place, "place"_a,
         nb::sig("def _frames_of_memory_place(place: int) -> list[tuple[int, int]]"),
         "The frames of such a place, innermost first, as (address of the code, address of the instruction).");
-  m.def("_watch_streams", &watch, "reporter"_a, "offsets"_a,
-        nb::sig("def _watch_streams(reporter: collections.abc.Callable[[], None], offsets: tuple[int, int, int, int, int]) "
-                "-> bool"),
-        "Tells the layer races what operators use from now on; reporter() is called after one in which a race was found. "
-        "`offsets`: what tb_ops._frames.find() returns, or five times -1. False: the driver was opened without the layer.");
+  m.def(
+      "_watch_streams", &watch, "reporter"_a, "offsets"_a,
+      nb::sig(
+          "def _watch_streams(reporter: collections.abc.Callable[[], None], offsets: tuple[int, int, int, int, int]) "
+          "-> bool"),
+      "Tells the layer races what operators use from now on; reporter() is called after one in which a race was found. "
+      "`offsets`: what tb_ops._frames.find() returns, or five times -1. False: the driver was opened without the "
+      "layer.");
   m.def("elapsed_time", &elapsed_time, "start"_a, "end"_a, nb::call_guard<nb::gil_scoped_release>(),
         "Milliseconds between two recorded events, given by their event_id.");
   m.def("host_statistics", &host_statistics, nb::sig("def host_statistics() -> dict[str, int]"),

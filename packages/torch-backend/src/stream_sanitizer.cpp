@@ -42,12 +42,12 @@ struct Argument {
 // What is to be observed of an operator.
 struct Kind {
   bool observed = false;
-  bool reads = true;         // it looks at its inputs' elements
-  bool fills = true;         // its results have elements when it is done
-  bool promises_wait = false; // it returns what the device computes
-  bool copies = false;       // from or to the host it waits, but for pinned memory with non_blocking=True
+  bool reads = true;              // it looks at its inputs' elements
+  bool fills = true;              // its results have elements when it is done
+  bool promises_wait = false;     // it returns what the device computes
+  bool copies = false;            // from or to the host it waits, but for pinned memory with non_blocking=True
   size_t non_blocking = SIZE_MAX; // the place of that argument
-  const char *name = "";     // "aten::mul"
+  const char *name = "";          // "aten::mul"
   std::vector<Argument> arguments;
 };
 
@@ -74,8 +74,8 @@ Kind classify(const c10::OperatorHandle &op) {
   kind.name = schema.name().c_str();
   name.remove_prefix(aten.size());
   if (is_one_of(name, {"resize_", "resize_as_", "set_", "record_stream", "_pin_memory", "is_pinned", "is_same_size",
-                       "is_set_to", "_reshape_alias", "_unsafe_view", "lift", "lift_fresh", "_resize_output_", "detach_",
-                       "_has_same_storage_numel", "_lazy_clone"}))
+                       "is_set_to", "_reshape_alias", "_unsafe_view", "lift", "lift_fresh", "_resize_output_",
+                       "detach_", "_has_same_storage_numel", "_lazy_clone"}))
     return kind;
   for (const c10::Argument &result : schema.returns()) {
     const c10::AliasInfo *alias = result.alias_info();
@@ -180,8 +180,8 @@ int32_t device_of(const AllUsed &used, c10::ArrayRef<const c10::IValue> inputs) 
 
 bool waits_for_copy(const Kind &kind, const AllUsed &used, c10::ArrayRef<const c10::IValue> inputs) {
   if (!kind.copies) return false;
-  const bool non_blocking = kind.non_blocking < inputs.size() && inputs[kind.non_blocking].isBool() &&
-                            inputs[kind.non_blocking].toBool();
+  const bool non_blocking =
+      kind.non_blocking < inputs.size() && inputs[kind.non_blocking].isBool() && inputs[kind.non_blocking].toBool();
   for (const Used &each : used)
     if (each.tensor.device().is_cpu()) return !non_blocking || !each.tensor.is_pinned();
   return false;
@@ -226,8 +226,8 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &function) {
       if (!observed->number) return nullptr; // a kernel on a waiting thread
     }
     if (kind.reads) tell_inputs(*observed, used);
-    observed->around = table.enter(table.layer, observed->stream,
-                                   kind.promises_wait || waits_for_copy(kind, used, inputs));
+    observed->around =
+        table.enter(table.layer, observed->stream, kind.promises_wait || waits_for_copy(kind, used, inputs));
     return observed;
   } catch (const std::exception &) { // the operator itself says what is wrong
     return nullptr;
@@ -288,8 +288,8 @@ uint32_t place(uintptr_t *frames, uint32_t pairs) {
 
 bool watch_streams(void (*report)()) {
   if (race_checker.load()) return true;
-  const tb_status status = components.api->get_extension(components.driver, TB_RACES_EXTENSION, TB_RACES_VERSION,
-                                                         &table, sizeof table);
+  const tb_status status =
+      components.api->get_extension(components.driver, TB_RACES_EXTENSION, TB_RACES_VERSION, &table, sizeof table);
   if (status != TB_OK) {
     drop_error();
     return false;

@@ -249,7 +249,7 @@ def test_the_limit_and_the_statistics_cover(script: Script, use: str) -> None:
     script(LIMITED + use + check)
 
 
-def test_what_a_pool_has_cached_does_not_stand_in_the_way(script: Script) -> None:
+def test_what_a_pool_has_cached_is_no_obstacle(script: Script) -> None:
     code = """
     pool = torch.tb.MemPool()
     with torch.tb.use_mem_pool(pool):

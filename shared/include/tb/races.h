@@ -25,7 +25,7 @@ typedef struct tb_races_memory {
   const int64_t *sizes, *strides; /* in elements; strides are not negative */
   uint32_t dimensions;
   uint32_t item_size;
-  uint32_t flags;   /* TB_RACES_WRITES; TB_RACES_ON_HOST: host memory, which counts only where it is pinned */
+  uint32_t flags; /* TB_RACES_WRITES; TB_RACES_ON_HOST: host memory, which counts only where it is pinned */
   uint32_t reserved;
   const char *name; /* static: what the memory is to the work, such as "self" */
 } tb_races_memory;
@@ -49,7 +49,7 @@ typedef struct tb_races_api {
    * only now and then, such as at their first call. Returns the bracket around, for leave. */
   tb_races_scope (*enter)(void *layer, tb_stream *stream, int32_t promises_wait);
   void (*leave)(void *layer, tb_races_scope around);
-  /* The number of work that is queued on `stream` after this call; 0: this thread's work is not to be told. */
+  /* The number of work that is queued on `stream` after this call; 0: this thread's work is not reported. */
   uint64_t (*work)(void *layer, tb_stream *stream);
   /* Work with that number uses this memory. work: its name, static. stream NULL: the host does it now; number has no
    * meaning. */

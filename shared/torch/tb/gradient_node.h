@@ -124,9 +124,9 @@ private:
       return item;
   }
 
-  template <class... Items>
-  static variable_list call_unpacked(const variable_list &grads, torch::dynamo::autograd::PackedArgs &packed,
-                                     std::type_identity<std::tuple<Items &...>>) {
+  template <class... Items> static variable_list call_unpacked(const variable_list &grads,
+                                                               torch::dynamo::autograd::PackedArgs &packed,
+                                                               std::type_identity<std::tuple<Items &...>>) {
     const Wanted wanted = packed.unpack<Wanted>();
     const std::tuple<Unpacked<Items>...> items{packed.template unpack<Unpacked<Items>>()...}; // braces: in this order
     return std::apply([&](const auto &...each) { return Derived::gradients(grads, wanted, each...); }, items);

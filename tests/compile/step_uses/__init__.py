@@ -1,6 +1,7 @@
 """Uses of tb_compile.step, each compared call by call with the plain step.
 
-A use is a generator: it builds its models from a seed, wraps its step with the function that it gets, and after each call
+A use is a generator: it builds its models from a seed, wraps its step with the function that it gets, and after each
+call
 yields all that a user could look at. The test runs it with the plain step and with tb_compile.step.
 """
 
@@ -72,7 +73,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().clone()
     if isinstance(value, dict):
-        return {str(i) if isinstance(key, torch.Tensor) else key: plain(one) for i, (key, one) in enumerate(value.items())}
+        return {
+            str(i) if isinstance(key, torch.Tensor) else key: plain(one) for i, (key, one) in enumerate(value.items())
+        }
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     return value if isinstance(value, (int, float, str, bool, bytes)) else None

@@ -104,9 +104,7 @@ READS: dict[str, tuple[Callable[[Any, int], Any], Callable[[Any], Any]]] = {
 NEW_EACH_TIME = {"an item of a list": "counter.history", "another tensor of the host": "counter.t"}
 for _name, (_change, _look) in READS.items():
     use(NEW_EACH_TIME.get(_name, ""), name=f"the host changes {_name}")(_read(_change, _look))
-use("own", name="the host changes an attribute at each call")(
-    _read(lambda c, i: setattr(c, "own", i), lambda c: c.own)
-)
+use("own", name="the host changes an attribute at each call")(_read(lambda c, i: setattr(c, "own", i), lambda c: c.own))
 use("", name="the host changes what the step does not read")(
     _read(lambda c, i: (setattr(c, "own", i), c.history.append(i)), lambda c: 2)
 )
@@ -332,7 +330,11 @@ TOGGLES: dict[str, Callable[[Any, int], Any]] = {
     "the probability of dropout": lambda net, i: setattr(net[3], "p", 0.1 + i // 6 * 0.1),
     "the momentum of normalisation": lambda net, i: setattr(net[1], "momentum", 0.1 + i // 6 * 0.1),
     "a method of the object": lambda net, i: (
-        setattr(net[2], "forward", lambda x: x * 3) if i == 6 else net[2].__dict__.pop("forward", None) if i == 12 else 0
+        setattr(net[2], "forward", lambda x: x * 3)
+        if i == 6
+        else net[2].__dict__.pop("forward", None)
+        if i == 12
+        else 0
     ),
     "gradients disabled": lambda net, i: torch.set_grad_enabled(i // 4 % 2 == 0),
 }
@@ -357,7 +359,11 @@ def _autocast(where: str) -> Callable[[Wrap], Iterator[Seen]]:
         @wrap
         def train(x: torch.Tensor) -> torch.Tensor:
             optimizer.zero_grad()
-            with torch.autocast("tb", torch.bfloat16, enabled=where in ("inside", "an evaluation before", "an evaluation with gradients before")):
+            with torch.autocast(
+                "tb",
+                torch.bfloat16,
+                enabled=where in ("inside", "an evaluation before", "an evaluation with gradients before"),
+            ):
                 loss: torch.Tensor = net(x).float().square().mean()
             loss.backward()
             optimizer.step()

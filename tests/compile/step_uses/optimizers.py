@@ -134,7 +134,9 @@ def _scheduled(kind: str, inside: bool, tensor: str) -> Callable[[Wrap], Iterato
             loss = train(batch(i))
             if not inside:
                 scheduler.step()
-            yield look(loss, net, optimizers=[optimizer], scheduler=scheduler.state_dict(), rate=scheduler.get_last_lr())
+            yield look(
+                loss, net, optimizers=[optimizer], scheduler=scheduler.state_dict(), rate=scheduler.get_last_lr()
+            )
 
     return program
 
@@ -180,7 +182,7 @@ def _accumulating(count: str) -> Callable[[Wrap], Iterator[Seen]]:
             loss.backward()
             if count == "inside":
                 number += 1
-            if (last if count == "argument" else number % 3 == 2):
+            if last if count == "argument" else number % 3 == 2:
                 optimizer.step()
                 optimizer.zero_grad()
             return loss

@@ -47,7 +47,10 @@ CHANGES: dict[str, tuple[Callable[[Any, torch.Tensor], Any], str]] = {
     "a dictionary's item is assigned": (lambda self, m: self.by_name.update(a=self.by_name["a"] + m), "['a']"),
     "a dictionary's item is written": (lambda self, m: self.by_name["a"].add_(m), ""),
     "data of a buffer is assigned": (lambda self, m: setattr(self.running, "data", self.running + m), ".running"),
-    "data of a parameter is assigned": (lambda self, m: setattr(self.weight, "data", self.weight.data * 0.9), ".weight"),
+    "data of a parameter is assigned": (
+        lambda self, m: setattr(self.weight, "data", self.weight.data * 0.9),
+        ".weight",
+    ),
     "a parameter is written": (lambda self, m: self.weight.data.mul_(0.9), ""),
     "a buffer is set to another storage": (lambda self, m: self.running.set_(self.running + m), ".running"),
 }
@@ -64,7 +67,9 @@ for _name, (_change, _refused) in CHANGES.items():
                 return found
 
         for i in range(CALLS):
-            yield look(step(batch(i)), net, h=net.h, seen=net.seen, by_name=net.by_name, last=getattr(net, "last", None))
+            yield look(
+                step(batch(i)), net, h=net.h, seen=net.seen, by_name=net.by_name, last=getattr(net, "last", None)
+            )
 
     use(_refused, name=_name)(_program)
 

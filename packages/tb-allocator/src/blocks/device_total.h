@@ -8,7 +8,7 @@
 namespace tb::allocator {
 
 struct DeviceTotal {
-  std::atomic<uint64_t> reserved{0};      // bytes
+  std::atomic<uint64_t> reserved{0};       // bytes
   std::atomic<uint64_t> limit{UINT64_MAX}; // bytes
 
   // Two heaps that grow at the same moment may both be admitted, and pass the limit by the smaller of the two.

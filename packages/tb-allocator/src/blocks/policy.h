@@ -26,13 +26,13 @@ struct HeapPolicy {
   uint64_t large_rounding = 2 * MiB;  // of a segment's own size
   bool fixed = false;                 // pages stay where they are, and no events are recorded: for graphs
   bool growing = false;               // segments of mapped pages: TB_ALLOC_CONF=expandable_segments:True
-  bool whole_segments = false; // a large block is a segment, and idle segments are released before more is allocated
-  uint64_t total_memory = 0;   // of the device, for the length of the ranges
-  uint64_t limit = UINT64_MAX; // of reserved memory, at first
-  double slack = 1.0 / 128;    // growth beyond the most bytes in use at one time, before pages move or, with
-                               // whole_segments, idle segments are released
-  uint64_t history = 0;        // events remembered
-  bool thread_caches = true;   // of small blocks; not with `fixed`
+  bool whole_segments = false;  // a large block is a segment, and idle segments are released before more is allocated
+  uint64_t total_memory = 0;    // of the device, for the length of the ranges
+  uint64_t limit = UINT64_MAX;  // of reserved memory, at first
+  double slack = 1.0 / 128;     // growth beyond the most bytes in use at one time, before pages move or, with
+                                // whole_segments, idle segments are released
+  uint64_t history = 0;         // events remembered
+  bool thread_caches = true;    // of small blocks; not with `fixed`
   DeviceTotal *total = nullptr; // that the heap's memory is a part of; outlives the heap
 };
 

@@ -119,8 +119,9 @@ std::vector<ltc::ComputationPtr> Backend::Compile(std::vector<ltc::ComputationPt
   std::vector<ltc::ComputationPtr> compiled;
   for (const ltc::ComputationPtr &instance : instances) {
     const auto graph = std::dynamic_pointer_cast<ltc::TSComputation>(instance);
-    TORCH_CHECK_VALUE(graph, "Compile got ", instance ? "a computation of another class" : "no computation",
-                      ", of which it has no graph: give it what Build() of a context of CreateLoweringContext() returns");
+    TORCH_CHECK_VALUE(
+        graph, "Compile got ", instance ? "a computation of another class" : "no computation",
+        ", of which it has no graph: give it what Build() of a context of CreateLoweringContext() returns");
     auto computation = std::make_shared<Computation>(*graph);
     counts().compilations++;
     counts().instructions += static_cast<int64_t>(computation->lowered.program->instructions().size());
@@ -134,14 +135,15 @@ std::vector<ltc::BackendDataPtr> Backend::ExecuteComputation(ltc::ComputationPtr
                                                              const ltc::BackendDevice &device) const {
   const auto ours = std::dynamic_pointer_cast<Computation>(computation);
   TORCH_CHECK_VALUE(ours, "ExecuteComputation got ", computation ? "a computation" : "no computation",
-                    computation ? " that was not compiled: give it what Compile() returns" : ": give it one of Compile()");
+                    computation ? " that was not compiled: give it what Compile() returns"
+                                : ": give it one of Compile()");
   const size_t parameters = static_cast<size_t>(ours->parameters_size());
   TORCH_CHECK_VALUE(arguments.size() == parameters, "ExecuteComputation got ", arguments.size(),
                     " arguments for a computation of ", parameters, " parameters: give it one value for each");
   for (size_t i = 0; i < parameters; i++) {
     auto *data = dynamic_cast<ltc::TSData *>(arguments[i].get());
     TORCH_CHECK_VALUE(data && (data->scalar || data->data().defined()), "argument ", i, " of ExecuteComputation is ",
-                      data           ? "a placeholder without a value: run the computation that makes it, or Assign() one"
+                      data ? "a placeholder without a value: run the computation that makes it, or Assign() one"
                       : arguments[i] ? "the data of another backend: make it with MakeComputationDataFromTensor()"
                                      : "missing: give it a value");
   }

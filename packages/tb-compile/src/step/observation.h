@@ -59,7 +59,7 @@ public:
 
 private:
   struct Memory {
-    c10::Storage held;                                      // of what existed before
+    c10::Storage held;                                             // of what existed before
     std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> made; // of what was made inside
     bool on_device = false, written = false;
     c10::ScalarType type = c10::ScalarType::Undefined; // of the first tensor

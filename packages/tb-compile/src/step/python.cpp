@@ -53,10 +53,12 @@ void define_observation(nb::module_ &module) {
       .def("has_written", &Observation::has_written, "tensor"_a, "Whether the tensor's memory was written to.")
       .def("has_made", &Observation::has_made, "tensor"_a, "Whether the tensor's memory was allocated in the capture.")
       .def("used", &Observation::used, "like"_a,
-           "The storages of tb that existed before and that a tensor of this one's type showed first: the address of each "
+           "The storages of tb that existed before and that a tensor of this one's type showed first: the address of "
+           "each "
            "StorageImpl.")
       .def("alive", &Observation::alive,
-           "The storages that were made in the capture and are in use: the address of each StorageImpl and the number of "
+           "The storages that were made in the capture and are in use: the address of each StorageImpl and the number "
+           "of "
            "its owners.");
 }
 
@@ -75,7 +77,8 @@ void define_watch(nb::module_ &module) {
            nb::sig("def add_tensor(self, tensor: torch.Tensor, name: str) -> None"),
            "Where a tensor of tb is, its form, whether it wants a gradient, and the number of its hooks.")
       .def("add_values", &Watch::add_values, "tensor"_a, "name"_a,
-           nb::sig("def add_values(self, tensor: torch.Tensor, name: str) -> None"), "The values of a tensor of the host.")
+           nb::sig("def add_values(self, tensor: torch.Tensor, name: str) -> None"),
+           "The values of a tensor of the host.")
       .def(
           "difference",
           [](Watch &self) {
@@ -122,7 +125,8 @@ void define_graph(nb::module_ &module) {
       .def("keep_in_place", &StepGradients::keep_in_place, "observation"_a,
            "At the end of the call: copies gradients that replaced others to where the next launch reads them.")
       .def("finish", &StepGradients::finish, "observation"_a, "looks"_a,
-           "After the call. looks: whether code of the step looks at gradients. False: it used a tensor that take() did not get.")
+           "After the call. looks: whether code of the step looks at gradients. False: it used a tensor that take() "
+           "did not get.")
       .def(
           "tensors",
           [](StepGradients &self) {
@@ -159,16 +163,21 @@ void define_step(nb::module_ &module) {
   define_observation(module);
   define_watch(module);
   define_graph(module);
-  module.def("renew_accumulators", &renew_accumulators, "leaves"_a,
-             nb::sig("def renew_accumulators(leaves: list[torch.Tensor]) -> int"),
-             "Lets autograd accumulate gradients on the current stream that it accumulated on another one. Returns how many, "
-             "or -1 if somebody has hooked into that.");
-  module.def("shared_memory", &StepArguments::pattern, "tensors"_a,
-             "How tensors share memory: for each, the number of the first one that it shares it with, and how many bytes it "
-             "lies behind that.");
-  module.def("storage_address", [](const at::Tensor &tensor) {
-    return tensor.has_storage() ? reinterpret_cast<int64_t>(tensor.storage().unsafeGetStorageImpl()) : 0;
-  }, "tensor"_a, "The address of a tensor's StorageImpl; 0 without one.");
+  module.def(
+      "renew_accumulators", &renew_accumulators, "leaves"_a,
+      nb::sig("def renew_accumulators(leaves: list[torch.Tensor]) -> int"),
+      "Lets autograd accumulate gradients on the current stream that it accumulated on another one. Returns how many, "
+      "or -1 if somebody has hooked into that.");
+  module.def(
+      "shared_memory", &StepArguments::pattern, "tensors"_a,
+      "How tensors share memory: for each, the number of the first one that it shares it with, and how many bytes it "
+      "is behind that.");
+  module.def(
+      "storage_address",
+      [](const at::Tensor &tensor) {
+        return tensor.has_storage() ? reinterpret_cast<int64_t>(tensor.storage().unsafeGetStorageImpl()) : 0;
+      },
+      "tensor"_a, "The address of a tensor's StorageImpl; 0 without one.");
   module.def("current_stream_id", &current_stream_id,
              "The number of this thread's current stream of its current device.");
 }

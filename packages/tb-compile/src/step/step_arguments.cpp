@@ -80,10 +80,9 @@ std::vector<StepArguments::Argument> StepArguments::group(const std::vector<at::
 }
 
 StepArguments::StepArguments(std::vector<at::Tensor> given, const std::vector<bool> &bound)
-    : given_(std::move(given)), arguments_(group(given_)), pattern_(pattern(given_)),
-      written_(given_.size()) {
+    : given_(std::move(given)), arguments_(group(given_)), pattern_(pattern(given_)), written_(given_.size()) {
   const c10::NoGradGuard no_gradients;
-  // Tensors of several types that share memory may lie at offsets that no view of new memory can have.
+  // Tensors of several types that share memory may be at offsets that no view of new memory can have.
   const auto stays = [&](size_t i) { return bound[i] || arguments_[i].offset % int64_t(given_[i].itemsize()) != 0; };
   for (size_t i = 0; i < given_.size(); i++)
     if (stays(i))
@@ -137,9 +136,9 @@ bool StepArguments::match(const std::vector<at::Tensor> &given) const {
   if (given.size() != arguments_.size()) return false;
   for (size_t i = 0; i < given.size(); i++) {
     if (!same_form(given[i], arguments_[i].own)) return false;
-    if (arguments_[i].bound && (given[i].const_data_ptr() != arguments_[i].own.const_data_ptr() ||
-                                given[i].storage().unsafeGetStorageImpl() !=
-                                    arguments_[i].own.storage().unsafeGetStorageImpl()))
+    if (arguments_[i].bound &&
+        (given[i].const_data_ptr() != arguments_[i].own.const_data_ptr() ||
+         given[i].storage().unsafeGetStorageImpl() != arguments_[i].own.storage().unsafeGetStorageImpl()))
       return false;
   }
   return given.size() < 2 || pattern(given) == pattern_;

@@ -29,7 +29,7 @@ public:
   // If a tensor shows the memory that the graph has for an argument: the same view of the caller's tensor.
   std::optional<at::Tensor> of_caller(const at::Tensor &tensor, const std::vector<at::Tensor> &given) const;
 
-  // How tensors share memory: for each, the first one that it shares it with, and how many bytes it lies behind that.
+  // How tensors share memory: for each, the first one that it shares it with, and how many bytes it is behind that.
   static std::vector<int64_t> pattern(const std::vector<at::Tensor> &given);
 
   size_t size() const { return arguments_.size(); }
@@ -40,9 +40,9 @@ private:
   struct Argument {
     at::Tensor own; // of the argument's form, in the graph's memory; the argument itself if it is bound
     bool bound = false;
-    bool alone = true;    // it shares no memory, and no two of its elements are one
-    int group = 0;        // arguments of one group share memory
-    int64_t offset = 0;   // in bytes, from the beginning of the group's memory
+    bool alone = true;  // it shares no memory, and no two of its elements are one
+    int group = 0;      // arguments of one group share memory
+    int64_t offset = 0; // in bytes, from the beginning of the group's memory
   };
   struct Substituted {
     at::Tensor tensor;

@@ -12,7 +12,7 @@ namespace tb::compile {
 
 // A tensor that gets a gradient, and what the captured call found and left there.
 struct StepLeaf {
-  PyObject *object; // borrowed: some functions of PyTorch require that a tensor has no other owner in C++
+  PyObject *object;         // borrowed: some functions of PyTorch require that a tensor has no other owner in C++
   at::Tensor before, after; // gradients; undefined: None
   bool reads = false;       // the graph uses the memory of `before`
   bool only_reads = false;  // and neither writes to it nor leaves it as the gradient: another one can be copied there
@@ -47,7 +47,7 @@ private:
 };
 
 // Autograd accumulates a gradient on the stream on which it first used the tensor, as long as a graph of autograd from then
-// exists; a capture cannot use another stream. Lets autograd begin anew for tensors that it used on another stream than the
+// exists; a capture cannot use another stream. Lets autograd begin again for tensors that it used on another stream than the
 // current one. Returns how many there were, or -1 if somebody has hooked into their accumulation, which stays as it is.
 int64_t renew_accumulators(nanobind::list leaves);
 

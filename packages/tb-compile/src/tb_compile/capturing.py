@@ -1,4 +1,4 @@
-"""The captured call of a step: it runs the function once, and ends with a graph or with the reason why there is none."""
+"""The captured call of a step: it runs the function once, and ends with a graph or with the reason why not."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .host_state import SCALARS, ExecutedCode, HostState, Walk
 from .step_state import HostRandomness, observed_optimizers
 
 _OF_CASTS = (
-    "the step reads weights that autocast has cast to {} before it: let the block of autocast begin in the step, or right "
-    "before it, and contain nothing else"
+    "the step reads weights that autocast has cast to {} before it: let the block of autocast begin in the step, or "
+    "right before it, and contain nothing else"
 )
 
 
@@ -159,8 +159,8 @@ class Attempt:
         for one in gc.get_objects():
             if isinstance(one, torch.Tensor) and storage_address(one) in found:
                 return (
-                    f"state is assigned in the step, not written in place: a tensor of shape {tuple(one.shape)} that the "
-                    f"step makes is in use after it{_referrer(one)}"
+                    f"state is assigned in the step, not written in place: a tensor of shape {tuple(one.shape)} "
+                    f"that the step makes is in use after it{_referrer(one)}"
                 )
         return "a tensor that the step makes is in use after it, such as one that autograd saved for a backward pass"
 
@@ -207,8 +207,8 @@ def _of_accumulators(leaves: list[torch.Tensor]) -> str:
     renewed = renew_accumulators(leaves)
     if renewed < 0:
         return (
-            "hooks were added to the accumulation of gradients on another stream, as DistributedDataParallel does when it "
-            "is made"
+            "hooks were added to the accumulation of gradients on another stream, as DistributedDataParallel does "
+            "when it is made"
         )
     return _OF_CASTS.format(torch.get_autocast_dtype("tb")) if renewed and _in_autocast() else ""
 
@@ -234,11 +234,13 @@ def _of_results(results: list[Any]) -> str:
             if leaf.device.type != "tb":
                 return f"the function returns a tensor on {leaf.device}, which a graph cannot fill"
             if leaf.layout is not torch.strided or type(leaf) is not torch.Tensor:
-                return f"the function returns a {type(leaf).__name__} of layout {leaf.layout}, which a graph cannot fill"
+                return (
+                    f"the function returns a {type(leaf).__name__} of layout {leaf.layout}, which a graph cannot fill"
+                )
         elif not isinstance(leaf, SCALARS):
             return (
-                f"the function returns a {type(leaf).__name__}, in which a graph cannot fill tensors: return tensors, or "
-                "dictionaries, lists and tuples of them"
+                f"the function returns a {type(leaf).__name__}, in which a graph cannot fill tensors: return "
+                f"tensors, or dictionaries, lists and tuples of them"
             )
     return ""
 

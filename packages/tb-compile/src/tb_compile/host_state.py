@@ -235,9 +235,9 @@ class Walk:
             if name not in namespace:
                 continue
             value = namespace[name]
-            if deep and not isinstance(value, (types.ModuleType, type)):
-                self._add(name, value)
-            elif isinstance(value, (bool, int, float, torch.Tensor)):
+            if (deep and not isinstance(value, (types.ModuleType, type))) or isinstance(
+                value, (bool, int, float, torch.Tensor)
+            ):
                 self._add(name, value)
             else:
                 continue

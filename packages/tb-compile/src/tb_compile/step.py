@@ -9,7 +9,8 @@
         return loss
 
 The first calls run the function; then a call is captured, and later calls copy their arguments to where the graph reads
-them and launch it. Every call is exactly one step, and the function runs at most once in it: a capture that cannot go on
+them and launch it. Every call is exactly one step, and the function runs at most once in it: a capture that cannot go
+on
 runs what it has, and the call goes on from there.
 """
 
@@ -27,8 +28,8 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ._core import Observation, _connect, current_stream_id, shared_memory
-from .capturing import Attempt
 from .captured import NOT_LAUNCHED, Captured
+from .capturing import Attempt
 from .checking import check_launch
 from .host_state import SCALARS, ExecutedCode
 from .step_state import observed_optimizers
@@ -358,24 +359,21 @@ def _detached(result: Any) -> Any:
 
 
 @overload
-def step(
-    function: Callable[P, R], *, warm_up: int = 3, most_graphs: int = 8, check: bool = False
-) -> Step[P, R]: ...
+def step(function: Callable[P, R], *, warm_up: int = 3, most_graphs: int = 8, check: bool = False) -> Step[P, R]: ...
 @overload
 def step(
     function: None = None, *, warm_up: int = 3, most_graphs: int = 8, check: bool = False
 ) -> Callable[[Callable[P, R]], Step[P, R]]: ...
-def step(
-    function: Callable[P, R] | None = None, *, warm_up: int = 3, most_graphs: int = 8, check: bool = False
-) -> Any:
+def step(function: Callable[P, R] | None = None, *, warm_up: int = 3, most_graphs: int = 8, check: bool = False) -> Any:
     """Decorator: calls of `function`, a whole training or inference step, become launches of a device graph.
 
     function: a function, method or functools.partial, which takes tensors of tb, which may be nested, and other values;
     it may read and change models, optimizers and its arguments. Its Python code runs once in the first `warm_up` calls
     and in the captured one, and not in a launch. What it reads and writes is known after the capture: before a launch
-    all of it is compared, and where it differs, the call is captured anew or runs as it is. A step that waits for the
+    all of it is compared, and where it differs, the call is captured again or runs as it is. A step that waits for the
     device (`.item()`), changes numbers on the host or assigns new tensors to its state always runs as it is. warm_up:
-    the number of calls for each form of the arguments before one is captured. most_graphs: the number of graphs that are
+    the number of calls for each form of the arguments before one is captured. most_graphs: the number of graphs that
+    are
     kept; the least recently used one is dropped. check: each launch is compared with the plain step, which then counts;
     for finding what the comparison does not see.
 

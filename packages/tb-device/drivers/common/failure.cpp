@@ -7,7 +7,7 @@
 namespace tb::drivers {
 
 bool Failure::came_before_report(uint64_t queue, uint64_t end) const noexcept {
-  if (!told_.load(std::memory_order_acquire)) return true;
+  if (!reported_.load(std::memory_order_acquire)) return true;
   const auto known =
       std::find_if(tails_.begin(), tails_.end(), [&](const QueueTail &one) { return one.queue == queue; });
   return known != tails_.end() && end <= known->tail;
@@ -15,7 +15,7 @@ bool Failure::came_before_report(uint64_t queue, uint64_t end) const noexcept {
 
 void Failure::set_report(std::vector<QueueTail> tails) noexcept {
   tails_ = std::move(tails);
-  told_.store(true, std::memory_order_release);
+  reported_.store(true, std::memory_order_release);
 }
 
 void FailureSlot::add(std::shared_ptr<Failure> failure, uint64_t position) {

@@ -44,8 +44,8 @@ struct Failure {
   void set_report(std::vector<QueueTail> tails) noexcept;
 
 private:
-  std::vector<QueueTail> tails_; // constant once told_ is set
-  std::atomic<bool> told_{false};
+  std::vector<QueueTail> tails_; // constant once reported_ is set
+  std::atomic<bool> reported_{false};
 };
 
 // The failures of one stream, each with the position in the stream from which a wait covers it.

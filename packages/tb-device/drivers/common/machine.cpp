@@ -23,7 +23,8 @@ uint64_t available_memory() noexcept {
   char line[128];
   unsigned long long kibibytes = 0;
   while (std::fgets(line, sizeof line, file))
-    if (std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1) available = std::min<uint64_t>(available, kibibytes << 10);
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1)
+      available = std::min<uint64_t>(available, kibibytes << 10);
   std::fclose(file);
   return available;
 }

@@ -75,7 +75,8 @@ Extent Extent::of_pitched(const void *address, uint64_t width, uint64_t height, 
 }
 
 bool Extent::same(const Extent &other) const {
-  return begin == other.begin && end == other.end && (rows == other.rows || (rows && other.rows && *rows == *other.rows));
+  return begin == other.begin && end == other.end &&
+         (rows == other.rows || (rows && other.rows && *rows == *other.rows));
 }
 
 bool Extent::overlaps(const Extent &other) const {
@@ -86,9 +87,8 @@ bool Extent::overlaps(const Extent &other) const {
   const bool fewer = count_of(*rows) <= count_of(*other.rows);
   const Extent &few = fewer ? *this : other, &many = fewer ? other : *this;
   if (count_of(*few.rows) > most_rows) return false;
-  return any_row(*few.rows, 0, few.begin, [&](uintptr_t row) {
-    return hits(*many.rows, 0, many.begin, row, row + few.rows->bytes);
-  });
+  return any_row(*few.rows, 0, few.begin,
+                 [&](uintptr_t row) { return hits(*many.rows, 0, many.begin, row, row + few.rows->bytes); });
 }
 
 } // namespace tb::layers

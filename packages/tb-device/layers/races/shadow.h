@@ -44,10 +44,9 @@ class Shadow {
 public:
   // Calls conflict(earlier) for each earlier use that conflicts with this one and is not ordered before it, and remembers
   // this one. later: its stream; NULL: the host, whose uses are over at once and are not remembered.
-  template <class Conflict>
-  void use(const Order &order, const Extent &extent, const Use &use, const OrderedStream *later, uint64_t number,
-           const Conflict &conflict);
-  // The memory of the range is given back or begins anew without an order that can be known.
+  template <class Conflict> void use(const Order &order, const Extent &extent, const Use &use,
+                                     const OrderedStream *later, uint64_t number, const Conflict &conflict);
+  // The memory of the range is given back or begins again without an order that can be known.
   void forget(uintptr_t begin, uintptr_t end);
   // A new life of the range begins.
   void allocated(uintptr_t begin, uintptr_t end);
@@ -57,7 +56,7 @@ public:
 private:
   struct Cell {
     Extent extent;
-    StreamUse write; // number 0: none
+    StreamUse write;              // number 0: none
     std::vector<StreamUse> reads; // one for each stream
   };
   using Cells = std::multimap<uintptr_t, Cell>; // by the begin of the extent
@@ -90,9 +89,8 @@ template <class Body> void Shadow::meeting(uintptr_t begin, uintptr_t end, const
   }
 }
 
-template <class Conflict>
-void Shadow::use(const Order &order, const Extent &extent, const Use &use, const OrderedStream *later, uint64_t number,
-                 const Conflict &conflict) {
+template <class Conflict> void Shadow::use(const Order &order, const Extent &extent, const Use &use,
+                                           const OrderedStream *later, uint64_t number, const Conflict &conflict) {
   Cell *own = nullptr;
   meeting(extent.begin, extent.end, [&](Cells &cells, Cells::iterator at) {
     Cell &cell = at->second;
@@ -112,7 +110,8 @@ void Shadow::use(const Order &order, const Extent &extent, const Use &use, const
     if (!cell.write.number && cell.reads.empty()) return cells.erase(at);
     if (later && !own && cell.extent.same(extent)) own = &cell;
     // A write of all of it is what later uses must come after.
-    else if (later && use.writes && all_before && extent.covers(cell.extent)) return cells.erase(at);
+    else if (later && use.writes && all_before && extent.covers(cell.extent))
+      return cells.erase(at);
     return std::next(at);
   });
   if (!later) return;
@@ -120,7 +119,9 @@ void Shadow::use(const Order &order, const Extent &extent, const Use &use, const
   const StreamUse now{use, later->index, number, life_of(extent.begin)};
   if (use.writes) {
     own->write = now;
-    std::erase_if(own->reads, [&](const StreamUse &read) { return read.stream == later->index || order.is_before(read.stream, read.number, later); });
+    std::erase_if(own->reads, [&](const StreamUse &read) {
+      return read.stream == later->index || order.is_before(read.stream, read.number, later);
+    });
     return;
   }
   for (StreamUse &read : own->reads)

@@ -67,8 +67,8 @@ nb::list races_found(Driver &driver) {
   const layers::Races &layer = layer_of<layers::Races>(driver);
   nb::list out;
   for (const layers::Race &race : layer.races())
-    out.append(nb::make_tuple(side_of(layer, race.first), side_of(layer, race.second), race.address, race.bytes,
-                              race.reused));
+    out.append(
+        nb::make_tuple(side_of(layer, race.first), side_of(layer, race.second), race.address, race.bytes, race.reused));
   return out;
 }
 
@@ -84,12 +84,13 @@ void bind_layers(nb::module_ &module) {
   module.def("leak_live", leak_live, "driver"_a,
              nb::sig("def leak_live(driver: Driver) -> list[tuple[str, int, int, int, str]]"),
              "What the layer leak sees alive: kind, handle, bytes, number and function of the call that made it.");
-  module.def("races_found", races_found, "driver"_a,
-             nb::sig("def races_found(driver: Driver) -> list[tuple[tuple[typing.Any, ...], tuple[typing.Any, ...], int, "
-                     "int, bool]]"),
-             "What the layer races found: the two sides, address, bytes, and whether the memory was reused. A side has its "
-             "work, the memory's name in it, whether it writes, whether on the host, stream (0: the default one), device, "
-             "and frames of Python: of the call, and of the launch of its graph.");
+  module.def(
+      "races_found", races_found, "driver"_a,
+      nb::sig("def races_found(driver: Driver) -> list[tuple[tuple[typing.Any, ...], tuple[typing.Any, ...], int, "
+              "int, bool]]"),
+      "What the layer races found: the two sides, address, bytes, and whether the memory was reused. A side has its "
+      "work, the memory's name in it, whether it writes, whether on the host, stream (0: the default one), device, "
+      "and frames of Python: of the call, and of the launch of its graph.");
   module.def("races_clear", races_clear, "driver"_a, "Forgets the races that the layer found.");
 }
 

@@ -11,7 +11,8 @@ WIDTH = 120  # columns; a word that is longer, such as a path, stays whole
 
 
 def fit(text: str, width: int = WIDTH) -> str:
-    """The text with its long lines broken between words. A line's rest is indented by four more columns than the line."""
+    """The text with its long lines broken between words. A line's rest is indented by
+    four more columns than the line."""
     return "\n".join(part for line in text.split("\n") for part in _broken(line, width))
 
 
@@ -46,7 +47,8 @@ def table(rows: Sequence[Sequence[str]], width: int = WIDTH) -> str:
 
 
 def run(command: Callable[[], int | None]) -> int:
-    """The command's exit status. If its output's reader has gone, as `head` goes, the command ends without a traceback."""
+    """The command's exit status. If its output's reader has gone, as `head` goes, the
+    command ends without a traceback."""
     try:
         status = command() or 0
         sys.stdout.flush()

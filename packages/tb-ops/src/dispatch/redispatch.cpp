@@ -258,9 +258,10 @@ void redispatch_aliased(const c10::OperatorHandle &op, torch::jit::Stack *stack,
         if (!any_capture() || !in_capture(current_stream(device))) continue;
         const std::string what = c10::str(name_of(op), " by PyTorch's ", c10::DeviceTypeName(target.type),
                                           " kernel takes memory that a graph would not keep");
-        TORCH_CHECK_NOT_IMPLEMENTED(!captures_after_interruption(current_stream(device), what), what,
-                                    ". Start the program with TB_CUDA_OPERATORS=own to capture it, or run it outside of "
-                                    "torch.tb.graph");
+        TORCH_CHECK_NOT_IMPLEMENTED(
+            !captures_after_interruption(current_stream(device), what), what,
+            ". Start the program with TB_CUDA_OPERATORS=own to capture it, or run it outside of "
+            "torch.tb.graph");
       }
       streams.emplace(target.type, aliased.devices(), &native_stream);
     }

@@ -21,8 +21,8 @@ namespace {
 // A generator from which a capture draws.
 struct CapturedGenerator {
   at::Generator generator;
-  uint64_t seed, start;                                                      // when the capture began
-  uint64_t used = 0;                                                         // counters
+  uint64_t seed, start; // when the capture began
+  uint64_t used = 0;    // counters
   uint64_t advance = 0; // counters by which a launch moves the generator on; fewer than `used` after a set_state
   std::shared_ptr<PhiloxState> extragraph = std::make_shared<PhiloxState>(); // of the launch that runs now
 };
@@ -127,8 +127,9 @@ CapturedGenerator &captured_generator(CapturePart &part, const at::Generator &ge
 // generator's mutex, which an interruption takes itself.
 bool leave_capture(tb_stream *stream, at::Generator &generator) {
   if (runtime.closures) return false;
-  const char *what = "random numbers cannot be part of a graph on this driver: it runs no closures, and one notes where "
-                     "each launch begins in the sequence";
+  const char *what =
+      "random numbers cannot be part of a graph on this driver: it runs no closures, and one notes where "
+      "each launch begins in the sequence";
   generator.mutex().unlock();
   bool captures = true;
   try {

@@ -30,8 +30,8 @@ std::string place() {
                              "that overlaps itself";
   const char *remedy = why == SyncReason::data_dependent ? "Take it out of the capture: read results after replay()"
                                                          : "Run the same step a few times before the capture (warm-up)";
-  const std::string what = c10::str(operation, place(), " would wait for the device inside a capture, where nothing runs: ",
-                                    reason);
+  const std::string what =
+      c10::str(operation, place(), " would wait for the device inside a capture, where nothing runs: ", reason);
   if (captures_after_interruption(stream, what)) C10_THROW_ERROR(Error, c10::str(what, ". ", remedy));
 }
 
@@ -62,9 +62,11 @@ SyncDebugMode sync_debug_mode() { return mode; }
 void refuse_captured_copy(c10::DeviceIndex device) {
   tb_stream *stream = current_stream(device);
   if (!in_capture(stream)) return;
-  const std::string what = c10::str("aten::copy_", place(), " copies from host memory that is not pinned, inside a "
+  const std::string what = c10::str("aten::copy_", place(),
+                                    " copies from host memory that is not pinned, inside a "
                                     "capture: every launch would see the values of now");
-  TORCH_CHECK(!captures_after_interruption(stream, what), what, ". Copy before replay(), or from a pinned tensor with "
+  TORCH_CHECK(!captures_after_interruption(stream, what), what,
+              ". Copy before replay(), or from a pinned tensor with "
               "non_blocking=True, whose values each launch reads");
 }
 

@@ -19,7 +19,9 @@ _WRAPPERS = (contextlib.__file__, typing_extensions.__file__)
 _INTERNAL = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))), package) + os.sep
     for package in ("torch", "torchgen")
-) + tuple(os.sep + os.path.join("site-packages", package) + os.sep for package in ("tb_ops", "tb_compile", "torch_backend"))
+) + tuple(
+    os.sep + os.path.join("site-packages", package) + os.sep for package in ("tb_ops", "tb_compile", "torch_backend")
+)
 _DEEPEST = 64
 
 

@@ -107,8 +107,8 @@ def fallback_report(limit: int = 20) -> str:
     loading = [row for row in rows if row.loading_seconds]
     if loading:
         lines.append(
-            f"Not counted: {sum(row.loading_seconds for row in loading):.3g} s of first calls that imported Python modules, "
-            f"of {', '.join(row.operator for row in loading)}."
+            f"Not counted: {sum(row.loading_seconds for row in loading):.3g} s of first calls that imported Python "
+            f"modules, of {', '.join(row.operator for row in loading)}."
         )
     return "\n".join(lines)
 

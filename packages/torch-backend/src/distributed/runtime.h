@@ -24,7 +24,7 @@ struct Runtime {
   tb_driver *self = nullptr;
   bool host_accessible = false; // the host may touch the memory of every device
   bool closures = false;        // the driver runs our closures in stream order
-  tb_races_api races{};        // of the layer races; `layer` is NULL without it
+  tb_races_api races{};         // of the layer races; `layer` is NULL without it
   std::string native;           // the API that its streams belong to, such as "cuda"; "" if it gives no native streams
 };
 extern Runtime runtime;

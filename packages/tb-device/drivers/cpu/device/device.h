@@ -7,7 +7,7 @@
 
 #include "drivers/common/failure.h"
 #include "drivers/cpu/device/options.h"
-#include "drivers/cpu/stream/stream_tails.h"
+
 #include "tb/driver.h"
 
 namespace tb::drivers::cpu {
@@ -34,6 +34,8 @@ private:
   const uint64_t limit_;
   std::atomic<uint64_t> used_{0};
 };
+
+class StreamTails;
 
 class Device {
 public:

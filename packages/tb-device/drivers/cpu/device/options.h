@@ -12,8 +12,9 @@ struct Options {
   static constexpr uint64_t maximum_spin = 1000000;
 
   int32_t devices = 1; // unless torchrun says how many processes there are
-  uint64_t memory = 0;    // bytes for each device
-  uint64_t available = 0; // of them, at open: the rest is what other programs used by then. All, where `memory` was given.
+  uint64_t memory = 0; // bytes for each device
+  uint64_t available =
+      0; // of them, at open: the rest is what other programs used by then. All, where `memory` was given.
   // Pauses that an idle worker spins before it sleeps, some 36 us: longer than the host takes from one operator to the
   // next, so that a commit rarely has to wake it. A waiter spins as long: a program that reads a number in each step
   // waits for a few short kernels, and a wake-up would take longer than they do. Spins of 20,000 and more make whole

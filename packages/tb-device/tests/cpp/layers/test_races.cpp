@@ -14,8 +14,8 @@ using test::LayeredDriver;
 
 namespace {
 
-struct Watched : LayeredDriver {
-  Watched() : LayeredDriver("races") {
+struct CheckedDriver : LayeredDriver {
+  CheckedDriver() : LayeredDriver("races") {
     if (api.get_extension(self, TB_RACES_EXTENSION, TB_RACES_VERSION, &races, sizeof races) != TB_OK)
       throw std::runtime_error(test::take_error());
   }
@@ -23,7 +23,8 @@ struct Watched : LayeredDriver {
   // Work of `stream` that uses `size` bytes.
   void use(tb_stream *stream, const void *address, int64_t size, bool writes, uint32_t flags = 0) {
     const int64_t stride = 1;
-    const tb_races_memory memory{address, &size, &stride, 1, 1, static_cast<uint32_t>(flags | (writes ? TB_RACES_WRITES : 0)), 0, "x"};
+    const tb_races_memory memory{
+        address, &size, &stride, 1, 1, static_cast<uint32_t>(flags | (writes ? TB_RACES_WRITES : 0)), 0, "x"};
     races.use(races.layer, stream, stream ? races.work(races.layer, stream) : 0, "test", &memory, 1);
   }
   void order(tb_stream *first, tb_stream *second) {
@@ -43,7 +44,7 @@ Extent columns(const void *address, int64_t rows, int64_t width, int64_t pitch) 
 } // namespace
 
 CASE(a_write_and_a_use_of_two_streams_without_an_order_are_a_race) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *one = driver.create_stream(), *other = driver.create_stream();
   char *block = static_cast<char *>(driver.allocate(100));
   driver.use(one, block, 100, true);
@@ -53,12 +54,12 @@ CASE(a_write_and_a_use_of_two_streams_without_an_order_are_a_race) {
   CHECK(race.first.stream == one && race.second.stream == other);
   CHECK(race.first.use.writes && !race.second.use.writes);
   CHECK_EQUAL(race.bytes, 10u);
-  driver.use(other, block + 50, 10, false); // the same pair is told once
+  driver.use(other, block + 50, 10, false); // the same pair is reported once
   CHECK_EQUAL(driver.found(), 1u);
 }
 
 CASE(reads_and_other_bytes_are_no_race) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *one = driver.create_stream(), *other = driver.create_stream();
   char *block = static_cast<char *>(driver.allocate(100));
   driver.use(one, block, 50, false);
@@ -69,7 +70,7 @@ CASE(reads_and_other_bytes_are_no_race) {
 }
 
 CASE(events_waits_and_queries_order_and_order_is_transitive) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *one = driver.create_stream(), *two = driver.create_stream(), *three = driver.create_stream();
   void *block = driver.allocate(100);
   driver.use(one, block, 100, true);
@@ -87,7 +88,7 @@ CASE(events_waits_and_queries_order_and_order_is_transitive) {
 }
 
 CASE(an_event_orders_what_came_before_its_record_only) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *one = driver.create_stream(), *other = driver.create_stream();
   void *block = driver.allocate(100);
   tb_event *event = driver.create_event();
@@ -100,7 +101,7 @@ CASE(an_event_orders_what_came_before_its_record_only) {
 }
 
 CASE(copies_and_sets_of_the_table_are_uses) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *one = driver.create_stream(), *other = driver.create_stream();
   void *from = driver.allocate(100), *to = driver.allocate(100);
   CHECK_EQUAL(driver.set(one, from, 100), TB_OK);
@@ -109,7 +110,7 @@ CASE(copies_and_sets_of_the_table_are_uses) {
 }
 
 CASE(the_host_races_with_streams_over_pinned_memory_only) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *stream = driver.create_stream();
   void *pinned = nullptr;
   char plain[100] = {};
@@ -129,7 +130,7 @@ CASE(the_host_races_with_streams_over_pinned_memory_only) {
 }
 
 CASE(a_wait_inside_an_operator_orders_only_if_the_operator_promises_it) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *one = driver.create_stream(), *other = driver.create_stream();
   void *block = driver.allocate(100);
   for (const bool promises : {true, false}) {
@@ -144,10 +145,11 @@ CASE(a_wait_inside_an_operator_orders_only_if_the_operator_promises_it) {
 }
 
 CASE(a_graph_uses_memory_when_it_is_launched) {
-  Watched driver;
+  CheckedDriver driver;
   tb_graph_api graphs{};
   graphs.struct_size = sizeof graphs;
-  CHECK_EQUAL(driver.api.get_extension(driver.self, TB_GRAPH_EXTENSION, TB_GRAPH_VERSION, &graphs, sizeof graphs), TB_OK);
+  CHECK_EQUAL(driver.api.get_extension(driver.self, TB_GRAPH_EXTENSION, TB_GRAPH_VERSION, &graphs, sizeof graphs),
+              TB_OK);
   tb_stream *one = driver.create_stream(), *other = driver.create_stream();
   void *block = driver.allocate(100);
   driver.use(other, block, 100, true);
@@ -168,7 +170,7 @@ CASE(a_graph_uses_memory_when_it_is_launched) {
 }
 
 CASE(marks_order_queues_that_the_driver_does_not_see) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *one = driver.create_stream(), *other = driver.create_stream();
   void *block = driver.allocate(100);
   int mark = 0;
@@ -183,7 +185,7 @@ CASE(marks_order_queues_that_the_driver_does_not_see) {
 }
 
 CASE(memory_that_the_driver_gives_again_has_no_past) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *one = driver.create_stream(), *other = driver.create_stream();
   for (int turn = 0; turn < 4; ++turn) {
     void *block = driver.allocate(4096);
@@ -207,17 +209,16 @@ CASE(columns_of_a_matrix_overlap_only_where_they_share_elements) {
 }
 
 CASE(a_callback_that_has_run_lets_the_host_see_what_came_before) {
-  Watched driver;
+  CheckedDriver driver;
   tb_stream *one = driver.create_stream(), *other = driver.create_stream();
   void *block = driver.allocate(100);
   std::atomic<bool> ran{false};
   driver.use(one, block, 100, true);
-  CHECK_EQUAL(driver.api.stream_host_call(
-                  driver.self, one, [](void *user, tb_status) { static_cast<std::atomic<bool> *>(user)->store(true); },
-                  &ran),
-              TB_OK);
+  CHECK_EQUAL(
+      driver.api.stream_host_call(
+          driver.self, one, [](void *user, tb_status) { static_cast<std::atomic<bool> *>(user)->store(true); }, &ran),
+      TB_OK);
   while (!ran) std::this_thread::yield();
   driver.use(other, block, 100, true);
   CHECK_EQUAL(driver.found(), 0u);
 }
-

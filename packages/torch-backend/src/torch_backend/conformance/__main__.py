@@ -3,6 +3,7 @@
 import sys
 
 from tb_device import console
+
 from torch_backend.conformance.cli import main
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """torch.tb: finds memory that two streams use at once, as torch.cuda._sanitizer does. On every driver with streams.
 
-TB_LAYERS=races, or enable_stream_sanitizer() before the first use of tb, watches the whole process. Each race is printed
+TB_LAYERS=races, or enable_stream_sanitizer() before the first use of tb, watches the whole process. Each race is
+printed
 once to stderr, and stream_races() lists all.
 """
 
@@ -22,8 +23,10 @@ _printed = 0
 class StreamUse:
     """One side of a race. work: the operator, such as "aten::mul". argument: the name of the tensor in it.
 
-    stream_id: as in torch.Stream, 0 for the default stream; None: the host. device: the stream's, -1 for the host. line:
-    "file:line in function" of the call, "" where no Python code ran. launch: the same of the replay, if the work is part
+    stream_id: as in torch.Stream, 0 for the default stream; None: the host. device: the stream's, -1 for the host.
+    line:
+    "file:line in function" of the call, "" where no Python code ran. launch: the same of the replay, if the work is
+    part
     of a graph; `line` is then where it was captured.
     """
 
@@ -51,7 +54,8 @@ class StreamUse:
 class StreamRace:
     """Two uses of the same memory, one of them a write, that no event and no wait puts in an order.
 
-    first, second: in the order of the calls. address, size: of the memory of the second, in bytes. reused: the memory was
+    first, second: in the order of the calls. address, size: of the memory of the second, in bytes. reused: the memory
+    was
     freed and given out again between the two, while the first was not done.
     """
 
@@ -87,8 +91,8 @@ def enable_stream_sanitizer() -> None:
         if _LAYER in tb_device.default_driver().layers:
             return
         raise RuntimeError(
-            "torch.tb.enable_stream_sanitizer(): the driver is open already, and watches no streams. Call it before the "
-            "first use of tb, or set TB_LAYERS=races in the environment"
+            "torch.tb.enable_stream_sanitizer(): the driver is open already, and watches no streams. Call it before "
+            "the first use of tb, or set TB_LAYERS=races in the environment"
         )
     layers = [layer for layer in os.environ.get("TB_LAYERS", "").split(",") if layer]
     if _LAYER not in layers:

@@ -1,4 +1,4 @@
-"""Context parallelism: attention over a sequence whose parts lie on several ranks.
+"""Context parallelism: attention over a sequence whose parts are on several ranks.
 
 PyTorch goes round the ranks with kernels that it knows from CUDA, and has no rule for the one that tb and the CPU run.
 Its rounds fit that kernel as well: it also gives the logarithm of the sums, by which parts are put together.
@@ -53,7 +53,13 @@ def _check(args: Any, kwargs: Any) -> None:
     """
 
     def attention(
-        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, **_: Any
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        **_: Any,
     ) -> None:
         mine = [part.to_local() if hasattr(part, "to_local") else part for part in (query, key, value)]
         mask = attn_mask.to_local() if hasattr(attn_mask, "to_local") else attn_mask

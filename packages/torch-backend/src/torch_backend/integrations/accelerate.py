@@ -22,9 +22,7 @@ CLIENTS = {"accelerate": accelerate}
 _FP16_DEVICES = Devices(("cuda", "xpu", "npu"))
 
 
-@accelerate.mend(
-    "accelerate.state", "PartialState.default_device", Shape(["self"], ["device"], ["cpu"])
-)
+@accelerate.mend("accelerate.state", "PartialState.default_device", Shape(["self"], ["device"], ["cpu"]))
 def _default_device(original: Function) -> Function:
     @functools.wraps(original)
     def default_device(self: Any) -> Any:

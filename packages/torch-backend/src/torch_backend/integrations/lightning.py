@@ -97,7 +97,9 @@ def _mend(client: Client, pytorch: str, fabric: str) -> None:
         shape = Shape(["self"], ["FSDPStrategy", "_accelerator_flag"])
         client.mend(module, f"{connector}._check_strategy_and_fallback", shape)(_allow_fsdp)
     shape = Shape(["trainer"], ["CUDAAccelerator", "accelerator", "rank_zero_info"])
-    client.mend(f"{pytorch}.trainer.setup", "_log_device_info", shape)(functools.partial(_log, f"{pytorch}.trainer.setup"))
+    client.mend(f"{pytorch}.trainer.setup", "_log_device_info", shape)(
+        functools.partial(_log, f"{pytorch}.trainer.setup")
+    )
     _mend_ranks(client, pytorch, fabric)
     shape = Shape(["include_cuda"], ["get_rng_state_all"], ["torch.cuda"])
     client.mend(f"{fabric}.utilities.seed", "_collect_rng_states", shape)(_collect)

@@ -1,4 +1,5 @@
-"""Captured steps of the Trainer of transformers. Other clients need no function: see "Captured steps" in docs/clients.md.
+"""Captured steps of the Trainer of transformers. Other clients need no function: see "Captured steps" in
+docs/clients.md.
 
 The Trainer's own `training_step` reads what changes at every call, such as the number of the step, so that no graph
 would serve twice. What is captured here is the part between: forward pass, loss and backward pass.
@@ -48,10 +49,13 @@ def capture_steps(trainer: Any) -> Any:
     asked = _that_needs_python(trainer)
     if asked:
         raise ValueError(
-            f"capture_steps: the Trainer's steps need Python each time because of {asked}. Leave that or capture_steps out."
+            f"capture_steps: the Trainer's steps need Python each time because of {asked}. Leave that or "
+            f"capture_steps out."
         )
 
-    def forward_and_backward(model: Any, inputs: Any, num_items_in_batch: Any, divisor: int, _synchronizes: bool) -> Any:
+    def forward_and_backward(
+        model: Any, inputs: Any, num_items_in_batch: Any, divisor: int, _synchronizes: bool
+    ) -> Any:
         with trainer.compute_loss_context_manager():
             loss = trainer.compute_loss(model, inputs, num_items_in_batch=num_items_in_batch)
         if divisor != 1:

@@ -184,8 +184,7 @@ public:
     variable_list made(3);
     Tensor &grad_bias = made[bias_edge], &grad_input = made[input_edge], &grad_weight = made[weight_edge];
     const bool need_input = task_should_compute_output(input_edge),
-               need_weight = task_should_compute_output(weight_edge),
-               need_bias = task_should_compute_output(bias_edge);
+               need_weight = task_should_compute_output(weight_edge), need_bias = task_should_compute_output(bias_edge);
     const Tensor weight = need_input ? weight_.unpack() : Tensor(), input = need_weight ? input_.unpack() : Tensor();
     if (has_observers()) report_products(grad, input, weight);
     const c10::DeviceIndex device = device_.index();

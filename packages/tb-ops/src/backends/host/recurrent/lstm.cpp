@@ -320,8 +320,7 @@ std::tuple<Tensor, Tensor, Tensor> run_our_layers(const Tensor &given, TensorLis
     input = bidirectional ? at::cat(outputs, -1) : std::move(outputs[0]);
     if (dropout != 0 && train && layer + 1 < layers) input = at::_ops::dropout::call(input, dropout, true);
   }
-  return {batch_first ? input.transpose(0, 1) : input, at::stack(hidden, 0),
-          at::stack(cell, 0)};
+  return {batch_first ? input.transpose(0, 1) : input, at::stack(hidden, 0), at::stack(cell, 0)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> lstm(c10::DispatchKeySet keys, const Tensor &input, TensorList states,

@@ -39,7 +39,21 @@ KEPT = {
 }
 # Names that the generated code or C++ uses itself.
 RESERVED = (
-    *("below_autograd", "device", "found", "given", "gradients", "grads", "made", "name", "node", "op", "self", "state", "wanted"),
+    *(
+        "below_autograd",
+        "device",
+        "found",
+        "given",
+        "gradients",
+        "grads",
+        "made",
+        "name",
+        "node",
+        "op",
+        "self",
+        "state",
+        "wanted",
+    ),
     *("at", "bool", "c10", "case", "char", "class", "const", "default", "delete", "double", "enum", "float", "goto"),
     *("int", "long", "namespace", "new", "operator", "private", "public", "register", "short", "signed", "static"),
     *("std", "switch", "tb", "template", "this", "torch", "typename", "union", "unsigned", "using", "virtual", "void"),
