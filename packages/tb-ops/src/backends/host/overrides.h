@@ -31,6 +31,10 @@ void atan2_outf(const at::Tensor &self, const at::Tensor &other, at::Tensor &out
 void pow_outf(const at::Tensor &self, const at::Scalar &exponent, at::Tensor &out);
 void pow_outf(const at::Scalar &self, const at::Tensor &exponent, at::Tensor &out);
 void pow_outf(const at::Tensor &self, const at::Tensor &exponent, at::Tensor &out);
+// Checks the classes.
+void nll_loss_backward_outf(const at::Tensor &grad, const at::Tensor &self, const at::Tensor &target,
+                            const std::optional<at::Tensor> &weight, int64_t reduction, int64_t ignored,
+                            const at::Tensor &total, at::Tensor &out);
 void silu_backward_outf(const at::Tensor &grad, const at::Tensor &self, at::Tensor &out);
 
 } // namespace tb::ops::host::cpu

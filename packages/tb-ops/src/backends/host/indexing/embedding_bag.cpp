@@ -8,6 +8,7 @@
 #include <ATen/ops/_embedding_bag_per_sample_weights_backward_native.h>
 
 #include "backends/host/host.h"
+#include "backends/host/indexing/index_bounds.h"
 #include "tensor/outputs.h"
 
 namespace tb::ops::host {
@@ -81,9 +82,17 @@ Four forward(const Tensor &weight, const Tensor &indices, const Tensor &offsets,
   return {std::move(out), std::move(table), std::move(sizes), std::move(maxima)};
 }
 
+// In mode max the kernels check what they read.
+void check_rows(const Tensor &grad, const Tensor &indices, const Tensor &table, int64_t rows, int64_t mode) {
+  if (mode == mode_max) return;
+  check_bounds(indices, rows, "embedding_bag_backward");
+  check_bounds(table, grad.size(0), "embedding_bag_backward");
+}
+
 void backward_kernel(const Tensor &grad, const Tensor &indices, const Tensor &offsets, const Tensor &table,
                      const Tensor &sizes, const Tensor &maxima, int64_t rows, bool by_frequency, int64_t mode,
                      const OptionalTensor &sample_weights, int64_t padding, Tensor &out) {
+  check_rows(grad, indices, table, rows, mode);
   copy_result(out, at::native::_embedding_bag_backward_symint(grad, indices, offsets, table, sizes, maxima, rows,
                                                               by_frequency, mode, false, sample_weights, padding));
 }
@@ -104,6 +113,22 @@ Tensor backward(const Tensor &grad, const Tensor &indices, const Tensor &offsets
   return out;
 }
 
+void dense_backward_kernel(const Tensor &grad, const Tensor &indices, const Tensor &table, const Tensor &sizes,
+                           const Tensor &maxima, int64_t rows, bool by_frequency, int64_t mode,
+                           const OptionalTensor &sample_weights, int64_t padding, Tensor &out) {
+  check_rows(grad, indices, table, rows, mode);
+  copy_result(out, at::native::_embedding_bag_dense_backward_cpu(grad, indices, table, sizes, maxima, rows,
+                                                                 by_frequency, mode, sample_weights, padding));
+}
+
+void sample_weights_backward_kernel(const Tensor &grad, const Tensor &weight, const Tensor &indices,
+                                    const Tensor &offsets, const Tensor &table, int64_t mode, int64_t padding,
+                                    Tensor &out) {
+  check_rows(grad, indices, table, weight.size(0), mode);
+  copy_result(out, at::native::_embedding_bag_per_sample_weights_backward_cpu(grad, weight, indices, offsets, table,
+                                                                              mode, padding));
+}
+
 Tensor dense_backward(const Tensor &grad, const Tensor &indices, const Tensor &table, const Tensor &sizes,
                       const Tensor &maxima, int64_t rows, bool by_frequency, int64_t mode,
                       const OptionalTensor &sample_weights, int64_t padding) {
@@ -111,8 +136,8 @@ Tensor dense_backward(const Tensor &grad, const Tensor &indices, const Tensor &t
       common_device("aten::_embedding_bag_dense_backward",
                     {&grad, &indices, &table, &sizes, &maxima, &value_or_undefined(sample_weights)});
   Tensor out = empty_on(grad, {rows, grad.size(1)}, grad.scalar_type());
-  launch_kernel<"aten::_embedding_bag_dense_backward", copying<at::native::_embedding_bag_dense_backward_cpu>>(
-      device, out, grad, indices, table, sizes, maxima, rows, by_frequency, mode, sample_weights, padding);
+  launch_kernel<"aten::_embedding_bag_dense_backward", dense_backward_kernel>(
+      device, grad, indices, table, sizes, maxima, rows, by_frequency, mode, sample_weights, padding, out);
   return out;
 }
 
@@ -122,9 +147,8 @@ Tensor sample_weights_backward(const Tensor &grad, const Tensor &weight, const T
   const c10::DeviceIndex device =
       common_device("aten::_embedding_bag_per_sample_weights_backward", {&grad, &weight, &indices, &offsets, &table});
   Tensor out = empty_on(grad, {indices.size(0)}, grad.scalar_type());
-  launch_kernel<"aten::_embedding_bag_per_sample_weights_backward",
-                copying<at::native::_embedding_bag_per_sample_weights_backward_cpu>>(device, out, grad, weight, indices,
-                                                                                     offsets, table, mode, padding);
+  launch_kernel<"aten::_embedding_bag_per_sample_weights_backward", sample_weights_backward_kernel>(
+      device, grad, weight, indices, offsets, table, mode, padding, out);
   return out;
 }
 

@@ -1,4 +1,5 @@
 // Reading and writing by index: embeddings, index_select, index_put_, take, put_ and their kin.
+#include "backends/host/indexing/index_bounds.h"
 #include "backends/host/iterator_stub.h"
 
 #include <ATen/ExpandUtils.h>
@@ -73,6 +74,8 @@ Tensor &index_select_out(const Tensor &self, int64_t dim, const Tensor &index, T
 
 void embedding_dense_backward_kernel(const Tensor &grad, const Tensor &indices, int64_t rows, int64_t padding,
                                      bool by_frequency, Tensor &out) {
+  if (by_frequency)
+    check_bounds(indices, rows, "embedding_dense_backward"); // they count the rows; else all are compared
   OutputDonation donation(out);
   donation.collect(at::native::embedding_dense_backward_cpu(grad, indices, rows, padding, by_frequency));
 }

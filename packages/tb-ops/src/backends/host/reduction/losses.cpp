@@ -19,6 +19,7 @@
 #include <ATen/ops/mse_loss_ops.h>
 #include <ATen/ops/nll_loss2d_backward_native.h>
 #include <ATen/ops/nll_loss2d_forward_native.h>
+#include <ATen/ops/nll_loss_backward_cpu_dispatch.h>
 #include <ATen/ops/smooth_l1_loss_cpu_dispatch.h>
 #include <ATen/ops/smooth_l1_loss_ops.h>
 #include <ATen/ops/sum_cpu_dispatch.h>
@@ -28,6 +29,8 @@
 
 #include "backends/host/elementwise/divided.h"
 #include "backends/host/host.h"
+#include "backends/host/indexing/index_bounds.h"
+#include "backends/host/overrides.h"
 #include "dispatch/call_checked.h"
 #include "tensor/outputs.h"
 
@@ -260,6 +263,7 @@ std::tuple<Tensor, Tensor> nll_loss2d_forward(const Tensor &self, const Tensor &
 
 void nll2d_backward_kernel(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
                            int64_t reduction, int64_t ignored, const Tensor &total, Tensor &out) {
+  check_bounds(target, self.size(1), "nll_loss2d_backward", ignored);
   at::native::nll_loss2d_backward_out_cpu(grad, self, target, weight, reduction, ignored, total, out);
 }
 
@@ -275,6 +279,14 @@ Tensor nll_loss2d_backward(const Tensor &grad, const Tensor &self, const Tensor 
 }
 
 } // namespace
+
+namespace cpu {
+void nll_loss_backward_outf(const Tensor &grad, const Tensor &self, const Tensor &target, const OptionalTensor &weight,
+                            int64_t reduction, int64_t ignored, const Tensor &total, Tensor &out) {
+  check_bounds(target, self.size(-1), "nll_loss_backward", ignored);
+  at::cpu::nll_loss_backward_outf(grad, self, target, weight, reduction, ignored, total, out);
+}
+} // namespace cpu
 
 void register_losses(torch::Library &aten) {
   enter_stub<"aten::mse_loss_backward", at::native::mse_backward_stub, Types::promote_all>();

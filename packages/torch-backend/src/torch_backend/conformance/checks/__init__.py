@@ -13,6 +13,7 @@ from torch_backend.conformance import databases, schemas
 from torch_backend.conformance.case import NO_DTYPE, Case, Observation
 from torch_backend.conformance.checks import (
     bad_arguments,
+    behind_failures,
     compiled,
     dtypes,
     errors,
@@ -147,6 +148,9 @@ CHECKS: dict[str, Check] = {
     "inplace_expanded": Check("in-place on overlap", inplace.inplace_expanded, _inplace, databases.operators),
     "errors": Check("exception types", errors.errors, _errors, databases.operators),
     "bad_arguments": Check("invalid arguments", bad_arguments.bad_arguments, _bad_arguments, _with_arguments),
+    "behind_failures": Check(
+        "work behind failed calls", behind_failures.behind_failures, _in_the_usual_dtype, databases.operators
+    ),
     "origins": Check("where exceptions come from", origins.origins, _every, databases.operators),
     "mixed_devices": Check(
         "tensors on different devices",

@@ -32,7 +32,7 @@ MOST_SAMPLES = 3
 
 # Entries whose CPU kernel does not check its arguments: with an invalid one it accesses memory outside of its tensors,
 # or returns memory that it never wrote.
-_UNCHECKED = """
+UNCHECKED = """
 linalg.eigvals, lu_unpack, native_batch_norm, _batch_norm_with_update, _native_batch_norm_legit,
 _segment_reduce.*, nn.functional.ctc_loss, special.*_polynomial_*, grid_sampler_*
 """
@@ -48,9 +48,8 @@ class Bad(NamedTuple):
     may_be_late: bool = False
 
 
-def _bad_tensors(tensor: torch.Tensor) -> Iterator[Bad]:
-    if tensor.layout != torch.strided or tensor.is_quantized:
-        return
+def bad_numbers(tensor: torch.Tensor) -> Iterator[Bad]:
+    """Strided tensors of the same shape and dtype, with other numbers."""
     if tensor.is_floating_point() or tensor.is_complex():
         numbers = {"NaN": float("nan"), "infinity": float("inf"), "below zero": -2.0, "twos": 2.0}
         for name, number in numbers.items():
@@ -59,6 +58,12 @@ def _bad_tensors(tensor: torch.Tensor) -> Iterator[Bad]:
     elif tensor.dtype != torch.bool:
         yield Bad("far below zero", torch.full_like(tensor, -100 if tensor.dtype.is_signed else 0), True)
         yield Bad("too large", torch.full_like(tensor, 100), True)
+
+
+def _bad_tensors(tensor: torch.Tensor) -> Iterator[Bad]:
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        return
+    yield from bad_numbers(tensor)
     for dtype in (torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16):
         if dtype != tensor.dtype:
             yield Bad(f"of {dtype}", (tensor.real if tensor.is_complex() else tensor).to(dtype))
@@ -89,7 +94,9 @@ def _bad(value: Any) -> Iterator[Bad]:
             yield Bad(str(dtype), dtype)
 
 
-def variants(sample: Sample, *, indexed: bool = False) -> Iterator[tuple[Bad, Sample]]:
+def variants(
+    sample: Sample, *, indexed: bool = False, replacements: Callable[[Any], Iterator[Bad]] = _bad
+) -> Iterator[tuple[Bad, Sample]]:
     """The sample with one argument replaced, for each argument. `indexed`: whether its numbers are indices."""
     leaves, structure = pytree.tree_flatten(sample.values)
     # Whether an index or a mask is valid depends on the other tensors' shapes too.
@@ -97,7 +104,7 @@ def variants(sample: Sample, *, indexed: bool = False) -> Iterator[tuple[Bad, Sa
         isinstance(leaf, torch.Tensor) and not (leaf.is_floating_point() or leaf.is_complex()) for leaf in leaves
     )
     for index, leaf in enumerate(leaves):
-        for bad in (bad._replace(may_be_late=bad.may_be_late or indexed) for bad in _bad(leaf)):
+        for bad in (bad._replace(may_be_late=bad.may_be_late or indexed) for bad in replacements(leaf)):
             changed = pytree.tree_unflatten([*leaves[:index], bad.value, *leaves[index + 1 :]], structure)
             text = f"argument {index} {bad.name}, of {sample.describe()}"
             yield bad, replace(sample, values=changed, describe=lambda text=text: shorten(text, 300))  # type: ignore[misc]
@@ -168,7 +175,7 @@ def bad_arguments(device: Device, entry: Any, dtype: torch.dtype, limits: Limits
             return
         seed_everything(limits.seed)
         function, good, uninitialised = entry.function, entry.samples(), False
-    elif not entry.dtypes or matches(entry.full_name, f"{_UNCHECKED},{_OTHER_THAN_THE_CPU}"):
+    elif not entry.dtypes or matches(entry.full_name, f"{UNCHECKED},{_OTHER_THAN_THE_CPU}"):
         yield Observation(vacuous="the CPU has no kernel, or one that does not check, or runs other operators")
         return
     else:
