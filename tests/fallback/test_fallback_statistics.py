@@ -313,8 +313,7 @@ def test_asking_before_the_first_use_opens_the_device(run_python: RunPython) -> 
     run_python(code + "\nprint(torch.tb.fallback_report())")
 
 
-# ---- what is not the operator's
-# ---------------------------------------------------------------------------------------
+# ---- what is not the operator's -------------------------------------------------------------------------------------
 
 
 def test_a_first_call_that_imports_modules_is_not_part_of_the_time(run_python: RunPython) -> None:

@@ -1,5 +1,4 @@
-"""What PyTorch demands of a node of autograd and of a differentiable operator, each demand as a way to compute
-gradients.
+"""What PyTorch demands of nodes of autograd and of differentiable operators, each demand as a way to compute gradients.
 
 A way gets a function and its arguments, on any device, and returns the gradients of the sum of the squared result. All
 ways return the same.
@@ -162,10 +161,9 @@ WAYS: list[Way] = [
 
 
 def flops(function: Function, arguments: Tensors) -> tuple[int, int]:
-    """The floating-point operations of a forward and a backward pass, as FlopCounterMode and the profiler count them.
+    """The floating-point operations of both passes, as FlopCounterMode and the profiler count them.
 
-    Of the profiler those of matrix products only: whether autograd adds gradients in place, which is not counted,
-    depends
+    Of the profiler those of matrix products only: whether autograd adds gradients in place, which is not counted, depends
     on who else holds them.
     """
     with FlopCounterMode(display=False) as counter:

@@ -112,8 +112,8 @@ def keep_wheel(built: pathlib.Path, folder: pathlib.Path) -> None:
 def join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     """Writes the wheel with the files of all these wheels of one package, version and platform.
 
-    It requires a torch for which one of them has extensions. ValueError: they differ in more than the folders of
-    their extensions.
+    It requires a torch for which one of them has extensions.
+    ValueError: they differ in more than the folders of their extensions.
     """
     contents: dict[str, tuple[bytes, int]] = {}
     outside: list[set[tuple[str, bytes]]] = []

@@ -40,7 +40,7 @@ def _numbers(minor: str) -> tuple[int, ...]:
 def torch_range(minors: Sequence[str]) -> SpecifierSet:
     """What a package with extensions for these minor versions, the oldest first, requires.
 
-    Minor versions between them for which there are none are excluded one by one.
+    2.7 and 2.8 give >=2.7,<2.9; 2.7 and 2.9 give >=2.7,<2.10,!=2.8.*.
     """
     major, last = _numbers(minors[-1])
     first = _numbers(minors[0])[1] if _numbers(minors[0])[0] == major else 0
@@ -49,8 +49,7 @@ def torch_range(minors: Sequence[str]) -> SpecifierSet:
 
 
 def with_torch(metadata: bytes, minors: Sequence[str]) -> bytes:
-    """METADATA that requires a torch for which the wheel has extensions, where it
-    required one for which there could be."""
+    """METADATA that requires a torch of these minor versions, where it required any that the sources support."""
     head, blank, readme = metadata.partition(b"\n\n")
     lines = head.decode().split("\n")
     for i, line in enumerate(lines):
@@ -68,8 +67,7 @@ def with_torch(metadata: bytes, minors: Sequence[str]) -> bytes:
 
 
 def declare_torch(path: pathlib.Path) -> None:
-    """Makes a wheel require a torch for which it has extensions. Does nothing if it
-    does, or has no extensions for torch."""
+    """Makes a wheel require a torch for which it has extensions. One that does, or needs no torch, stays as it is."""
     with zipfile.ZipFile(path) as archive:
         contents = {entry.filename: (archive.read(entry), entry.external_attr) for entry in archive.infolist()}
     minors = torch_minors(contents)

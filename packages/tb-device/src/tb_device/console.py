@@ -11,8 +11,7 @@ WIDTH = 120  # columns; a word that is longer, such as a path, stays whole
 
 
 def fit(text: str, width: int = WIDTH) -> str:
-    """The text with its long lines broken between words. A line's rest is indented by
-    four more columns than the line."""
+    """The text with its long lines broken between words. The rest of a line is indented by four more columns."""
     return "\n".join(part for line in text.split("\n") for part in _broken(line, width))
 
 
@@ -47,8 +46,7 @@ def table(rows: Sequence[Sequence[str]], width: int = WIDTH) -> str:
 
 
 def run(command: Callable[[], int | None]) -> int:
-    """The command's exit status. If its output's reader has gone, as `head` goes, the
-    command ends without a traceback."""
+    """The command's exit status. If the reader of its output has gone, as `head` goes, there is no traceback."""
     try:
         status = command() or 0
         sys.stdout.flush()

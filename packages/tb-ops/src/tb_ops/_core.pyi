@@ -46,9 +46,9 @@ def fallback_seconds() -> float:
     """
     Seconds since the fallback statistics were reset, or since the start.
     """
-def fallbacks() -> list[tuple[str, int, float, int, int, str, tuple[str, ...]]]:
+def fallbacks() -> list[tuple[str, int, float, int, int, str, tuple[str, ...], float]]:
     """
-    (operator, calls, seconds, bytes, forced calls, first place, first stack), most time first.
+    (operator, calls, seconds, bytes, forced calls, first place, first stack, loading seconds), most time first.
     """
 def force_fallback(name: str, overload: str) -> None:
     """

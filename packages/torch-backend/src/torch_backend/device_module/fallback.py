@@ -13,8 +13,7 @@ def fallbacks() -> Any:
     """The operators that fell back since the start or reset_fallbacks(), in the order of their time, longest first.
 
     Each entry has the operator, the number of calls, seconds, bytes copied, and where it was called first. The list
-    prints
-    one line for each.
+    prints one line for each.
     """
     _state.initialize()
     import tb_ops

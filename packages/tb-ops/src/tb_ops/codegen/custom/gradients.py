@@ -1,7 +1,6 @@
 """Emits the autograd kernel of a custom operator, and its node, whose gradients are the formulas.
 
-The node is a tb::GradientNode (tb/gradient_node.h), so it works under torch.func's transforms and compiled autograd
-too.
+The node is a tb::GradientNode (tb/gradient_node.h), so it works under torch.func and compiled autograd too.
 """
 
 from __future__ import annotations
@@ -156,8 +155,7 @@ def _saves(custom: CustomOperator) -> list[str]:
 
 
 def _records(custom: CustomOperator) -> list[str]:
-    """Lines that make the node the history of the outputs. An output is saved after
-    that, since it then has a history."""
+    """Lines that make the node the history of the outputs, and save outputs, which then have a history."""
     names = [name for name, _ in _differentiable(custom)]
     lines = []
     for name in names:
