@@ -163,7 +163,8 @@ WAYS: list[Way] = [
 def flops(function: Function, arguments: Tensors) -> tuple[int, int]:
     """The floating-point operations of both passes, as FlopCounterMode and the profiler count them.
 
-    Of the profiler those of matrix products only: whether autograd adds gradients in place, which is not counted, depends
+    Of the profiler those of matrix products only: whether autograd adds gradients in place, which is not counted,
+    depends
     on who else holds them.
     """
     with FlopCounterMode(display=False) as counter:

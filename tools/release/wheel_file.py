@@ -40,7 +40,7 @@ def _numbers(minor: str) -> tuple[int, ...]:
 def torch_range(minors: Sequence[str]) -> SpecifierSet:
     """What a package with extensions for these minor versions, the oldest first, requires.
 
-    2.7 and 2.8 give >=2.7,<2.9; 2.7 and 2.9 give >=2.7,<2.10,!=2.8.*.
+    Minor versions between them for which there are none are excluded one by one.
     """
     major, last = _numbers(minors[-1])
     first = _numbers(minors[0])[1] if _numbers(minors[0])[0] == major else 0

@@ -1,7 +1,9 @@
 """The check `behind_failures`: calls that fail on the device, with further work queued behind them or after the error.
 
-A call with an invalid number that the CPU refuses is queued, and what a program does next: a backward pass, the results as
-indices, sizes and masks. Once before anything waits, and once after the error was raised. Nothing may end the process (the
+A call with an invalid number that the CPU refuses is queued, and what a program does next: a backward pass, the
+results as
+indices, sizes and masks. Once before anything waits, and once after the error was raised. Nothing may end the process
+(the
 worker's end fails the case), change memory beside, or be raised later; and the device computes as before.
 """
 
@@ -116,11 +118,11 @@ def _follow(sample: Sample, result: Any, given: Any, device: Device) -> None:
 
 
 def _problem(
-    function: Callable[..., Any], sample: Sample, device: Device, guards: list[torch.Tensor], told: bool
+    function: Callable[..., Any], sample: Sample, device: Device, guards: list[torch.Tensor], reported: bool
 ) -> str:
     """What is wrong after the call and what follows it; "" if nothing is. Raises what the call itself raises."""
     result, given = sample.call(function, device.device)
-    if told:
+    if reported:
         device.drain()
     _follow(sample, result, given, device)
     device.drain()
@@ -141,7 +143,7 @@ def behind_failures(device: Device, op: Any, dtype: torch.dtype, limits: Limits)
         return
     function = functools.partial(op.gradcheck_wrapper, op.op)
     guards = [torch.full((size,), _GUARD, device=device.device) for size in (4, 64, 1024) for _ in range(16)]
-    del guards[::2]  # what is allocated next lies between the others
+    del guards[::2]  # what is allocated next is between the others
     for sample in samples(op, dtype, limits, requires_grad=op.supports_autograd and dtype.is_floating_point):
         if attempt(CPU, lambda s=sample: s.call(function, CPU.device)).error is not None:  # type: ignore[misc]
             continue
@@ -153,11 +155,11 @@ def behind_failures(device: Device, op: Any, dtype: torch.dtype, limits: Limits)
             if attempt(CPU, lambda s=changed: s.call(function, CPU.device)).error is None:  # type: ignore[misc]
                 continue
             left -= 1
-            for told in (False, True):
-                when = "after the error" if told else "before any wait"
+            for reported in (False, True):
+                when = "after the error" if reported else "before any wait"
                 description = shorten(f"{when}, {changed.describe()}", 300)
                 try:
-                    problem = _problem(function, changed, device, guards, told)
+                    problem = _problem(function, changed, device, guards, reported)
                 except Exception:
                     device.drain()
                     yield Observation(sample=description, vacuous="the call itself raises")
