@@ -75,7 +75,8 @@ Kind classify(const c10::OperatorHandle &op) {
   name.remove_prefix(aten.size());
   if (is_one_of(name, {"resize_", "resize_as_", "set_", "record_stream", "_pin_memory", "is_pinned", "is_same_size",
                        "is_set_to", "_reshape_alias", "_unsafe_view", "lift", "lift_fresh", "_resize_output_",
-                       "detach_", "_has_same_storage_numel", "_lazy_clone"}))
+                       "detach_", "_has_same_storage_numel", "_lazy_clone", "_copy_from",
+                       "_copy_from_and_resize"})) // the last two: within copy_
     return kind;
   for (const c10::Argument &result : schema.returns()) {
     const c10::AliasInfo *alias = result.alias_info();
@@ -85,7 +86,7 @@ Kind classify(const c10::OperatorHandle &op) {
   }
   kind.observed = true;
   kind.promises_wait |= op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
-  kind.copies = is_one_of(name, {"copy_", "_copy_from", "_copy_from_and_resize", "_to_copy"});
+  kind.copies = is_one_of(name, {"copy_", "_to_copy"});
   const bool empty = name.starts_with("empty") || name.starts_with("_empty") || name.starts_with("new_empty");
   kind.reads = !empty && !name.starts_with("new_") && !name.ends_with("_like");
   kind.fills = !empty;

@@ -130,7 +130,7 @@ ORDERED = {
     "views and sizes": """
         x = torch.zeros(50, 10, device="tb")
         with side:
-            y = x.t()[3:].reshape(-1, 5), x.shape, torch.empty_like(x), x.detach()
+            y = x.t()[3:], x.reshape(-1, 5), x.shape, torch.empty_like(x), x.detach()
     """,
     "a callback": """
         import threading

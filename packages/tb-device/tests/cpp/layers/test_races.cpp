@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <thread>
+#include <vector>
 
 #include "tb/graph.h"
 #include "tests/cpp/check.h"
@@ -19,6 +20,13 @@ struct CheckedDriver : LayeredDriver {
     if (api.get_extension(self, TB_RACES_EXTENSION, TB_RACES_VERSION, &races, sizeof races) != TB_OK)
       throw std::runtime_error(test::take_error());
   }
+  ~CheckedDriver() {
+    for (tb_stream *stream : streams) (void)api.stream_synchronize(self, stream);
+    for (void *block : blocks) (void)api.mem_free(self, 0, block);
+    for (tb_stream *stream : streams) (void)api.stream_destroy(self, stream);
+  }
+  tb_stream *stream() { return streams.emplace_back(create_stream()); }
+  char *block(uint64_t size) { return static_cast<char *>(blocks.emplace_back(allocate(size))); }
   size_t found() { return layer<Races>().races().size(); }
   // Work of `stream` that uses `size` bytes.
   void use(tb_stream *stream, const void *address, int64_t size, bool writes, uint32_t flags = 0) {
@@ -34,6 +42,8 @@ struct CheckedDriver : LayeredDriver {
     CHECK_EQUAL(api.event_destroy(self, event), TB_OK);
   }
   tb_races_api races{};
+  std::vector<tb_stream *> streams;
+  std::vector<void *> blocks;
 };
 
 Extent columns(const void *address, int64_t rows, int64_t width, int64_t pitch) {
@@ -45,8 +55,8 @@ Extent columns(const void *address, int64_t rows, int64_t width, int64_t pitch) 
 
 CASE(a_write_and_a_use_of_two_streams_without_an_order_are_a_race) {
   CheckedDriver driver;
-  tb_stream *one = driver.create_stream(), *other = driver.create_stream();
-  char *block = static_cast<char *>(driver.allocate(100));
+  tb_stream *one = driver.stream(), *other = driver.stream();
+  char *block = driver.block(100);
   driver.use(one, block, 100, true);
   driver.use(other, block + 50, 10, false);
   CHECK_EQUAL(driver.found(), 1u);
@@ -60,8 +70,8 @@ CASE(a_write_and_a_use_of_two_streams_without_an_order_are_a_race) {
 
 CASE(reads_and_other_bytes_are_no_race) {
   CheckedDriver driver;
-  tb_stream *one = driver.create_stream(), *other = driver.create_stream();
-  char *block = static_cast<char *>(driver.allocate(100));
+  tb_stream *one = driver.stream(), *other = driver.stream();
+  char *block = driver.block(100);
   driver.use(one, block, 50, false);
   driver.use(other, block, 50, false);
   driver.use(one, block + 50, 10, true);
@@ -71,8 +81,8 @@ CASE(reads_and_other_bytes_are_no_race) {
 
 CASE(events_waits_and_queries_order_and_order_is_transitive) {
   CheckedDriver driver;
-  tb_stream *one = driver.create_stream(), *two = driver.create_stream(), *three = driver.create_stream();
-  void *block = driver.allocate(100);
+  tb_stream *one = driver.stream(), *two = driver.stream(), *three = driver.stream();
+  void *block = driver.block(100);
   driver.use(one, block, 100, true);
   driver.order(one, two);
   driver.use(two, block, 100, false);
@@ -89,8 +99,8 @@ CASE(events_waits_and_queries_order_and_order_is_transitive) {
 
 CASE(an_event_orders_what_came_before_its_record_only) {
   CheckedDriver driver;
-  tb_stream *one = driver.create_stream(), *other = driver.create_stream();
-  void *block = driver.allocate(100);
+  tb_stream *one = driver.stream(), *other = driver.stream();
+  void *block = driver.block(100);
   tb_event *event = driver.create_event();
   CHECK_EQUAL(driver.api.event_record(driver.self, event, one), TB_OK);
   driver.use(one, block, 100, true);
@@ -102,8 +112,8 @@ CASE(an_event_orders_what_came_before_its_record_only) {
 
 CASE(copies_and_sets_of_the_table_are_uses) {
   CheckedDriver driver;
-  tb_stream *one = driver.create_stream(), *other = driver.create_stream();
-  void *from = driver.allocate(100), *to = driver.allocate(100);
+  tb_stream *one = driver.stream(), *other = driver.stream();
+  void *from = driver.block(100), *to = driver.block(100);
   CHECK_EQUAL(driver.set(one, from, 100), TB_OK);
   CHECK_EQUAL(driver.api.mem_copy(driver.self, 0, other, to, from, 100, TB_COPY_DEVICE_TO_DEVICE), TB_OK);
   CHECK_EQUAL(driver.found(), 1u);
@@ -111,7 +121,7 @@ CASE(copies_and_sets_of_the_table_are_uses) {
 
 CASE(the_host_races_with_streams_over_pinned_memory_only) {
   CheckedDriver driver;
-  tb_stream *stream = driver.create_stream();
+  tb_stream *stream = driver.stream();
   void *pinned = nullptr;
   char plain[100] = {};
   CHECK_EQUAL(driver.api.mem_alloc_host(driver.self, 0, 100, 0, &pinned), TB_OK);
@@ -131,8 +141,8 @@ CASE(the_host_races_with_streams_over_pinned_memory_only) {
 
 CASE(a_wait_inside_an_operator_orders_only_if_the_operator_promises_it) {
   CheckedDriver driver;
-  tb_stream *one = driver.create_stream(), *other = driver.create_stream();
-  void *block = driver.allocate(100);
+  tb_stream *one = driver.stream(), *other = driver.stream();
+  void *block = driver.block(100);
   for (const bool promises : {true, false}) {
     driver.use(one, block, 100, true);
     const tb_races_scope around = driver.races.enter(driver.races.layer, one, promises);
@@ -150,8 +160,8 @@ CASE(a_graph_uses_memory_when_it_is_launched) {
   graphs.struct_size = sizeof graphs;
   CHECK_EQUAL(driver.api.get_extension(driver.self, TB_GRAPH_EXTENSION, TB_GRAPH_VERSION, &graphs, sizeof graphs),
               TB_OK);
-  tb_stream *one = driver.create_stream(), *other = driver.create_stream();
-  void *block = driver.allocate(100);
+  tb_stream *one = driver.stream(), *other = driver.stream();
+  void *block = driver.block(100);
   driver.use(other, block, 100, true);
   CHECK_EQUAL(graphs.capture_begin(driver.self, one, 0), TB_OK);
   CHECK_EQUAL(driver.set(one, block, 100), TB_OK);
@@ -171,8 +181,8 @@ CASE(a_graph_uses_memory_when_it_is_launched) {
 
 CASE(marks_order_queues_that_the_driver_does_not_see) {
   CheckedDriver driver;
-  tb_stream *one = driver.create_stream(), *other = driver.create_stream();
-  void *block = driver.allocate(100);
+  tb_stream *one = driver.stream(), *other = driver.stream();
+  void *block = driver.block(100);
   int mark = 0;
   driver.use(one, block, 100, true);
   driver.races.mark(driver.races.layer, &mark, one);
@@ -186,7 +196,7 @@ CASE(marks_order_queues_that_the_driver_does_not_see) {
 
 CASE(memory_that_the_driver_gives_again_has_no_past) {
   CheckedDriver driver;
-  tb_stream *one = driver.create_stream(), *other = driver.create_stream();
+  tb_stream *one = driver.stream(), *other = driver.stream();
   for (int turn = 0; turn < 4; ++turn) {
     void *block = driver.allocate(4096);
     driver.use(turn % 2 ? one : other, block, 4096, true);
@@ -210,8 +220,8 @@ CASE(columns_of_a_matrix_overlap_only_where_they_share_elements) {
 
 CASE(a_callback_that_has_run_lets_the_host_see_what_came_before) {
   CheckedDriver driver;
-  tb_stream *one = driver.create_stream(), *other = driver.create_stream();
-  void *block = driver.allocate(100);
+  tb_stream *one = driver.stream(), *other = driver.stream();
+  void *block = driver.block(100);
   std::atomic<bool> ran{false};
   driver.use(one, block, 100, true);
   CHECK_EQUAL(

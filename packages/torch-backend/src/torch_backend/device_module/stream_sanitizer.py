@@ -113,14 +113,14 @@ def stream_races(*, clear: bool = False) -> list[StreamRace]:
         )
     global _printed
     driver = tb_device.default_driver()
-    races = [
-        StreamRace(_use(first), _use(second), address, size, reused)
-        for first, second, address, size, reused in tb_device._core.races_found(driver)
-    ]
+    races: dict[tuple[StreamUse, StreamUse], StreamRace] = {}  # the layer has one for each stack of calls
+    for first, second, address, size, reused in tb_device._core.races_found(driver):
+        race = StreamRace(_use(first), _use(second), address, size, reused)
+        races.setdefault((race.first, race.second), race)
     if clear:
         tb_device._core.races_clear(driver)
         _printed = 0
-    return races
+    return list(races.values())
 
 
 def watch() -> None:
