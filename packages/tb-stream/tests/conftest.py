@@ -20,6 +20,7 @@ __all__ = ["Closure", "Export", "Python", "Work", "slot"]
 
 RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 DESTROY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+INTERRUPTED = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Closure(ctypes.Structure):
@@ -91,6 +92,26 @@ class Table(ctypes.Structure):
             "capture_part",
             ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)),
         ),
+        ("new_capture_pool", ctypes.CFUNCTYPE(ctypes.c_uint64)),
+        (
+            "capture_begin",
+            ctypes.CFUNCTYPE(
+                ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)
+            ),
+        ),
+        ("capture_end", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)),
+        ("capture_instantiate", ctypes.c_void_p),
+        ("capture_launch", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)),
+        ("not used here", ctypes.c_void_p * 3),
+        ("capture_destroy", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("not used here either", ctypes.c_void_p * 8),
+        ("capture_allow_interruption", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, INTERRUPTED, ctypes.c_void_p)),
+        (
+            "capture_interrupt",
+            ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int32)),
+        ),
+        ("capture_complete", ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64))),
+        ("capture_interruption", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
     )
 
 

@@ -10,7 +10,7 @@ from conftest import Export, Python
 
 def test_the_record_names_component_and_versions(export: Export) -> None:
     assert (export.magic, export.component) == (b"tbexport", b"tb-stream")
-    assert (export.major, export.minor) == (1, 2)
+    assert (export.major, export.minor) == (1, 3)
     assert export.table.contents.struct_size == export.table_size
 
 
