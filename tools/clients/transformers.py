@@ -11,6 +11,8 @@ from transformers import (
     AutoModelForCausalLM,
     BertConfig,
     BertForSequenceClassification,
+    ContinuousBatchingConfig,
+    GenerationConfig,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -288,6 +290,26 @@ checks.add("generate by beam search", functools.partial(generate, num_beams=3))
 checks.add("generate with a static cache", functools.partial(generate, cache_implementation="static"))
 checks.add("generate with penalties", functools.partial(generate, repetition_penalty=1.3, no_repeat_ngram_size=2))
 checks.add("generate with GPT-2", functools.partial(generate, make=gpt2))
+
+
+@checks.check("continuous batching generates the tokens of generate()", 0)
+def continuous_batching(device: str) -> Ran:
+    model = llama().to("cpu" if device == "cpu" else torch.accelerator.current_accelerator()).eval()
+    prompts = [[2, 3, 4, 5], [6, 7, 8], [9, 10, 11, 12, 13, 14], [15] * 20]
+    settings = GenerationConfig(max_new_tokens=8, do_sample=False, eos_token_id=VOCABULARY - 1, pad_token_id=1)
+    small = ContinuousBatchingConfig(num_blocks=16, max_batch_tokens=64)  # otherwise most of the device's memory
+    batches = [
+        model.generate_batch(inputs=prompts, generation_config=settings, continuous_batching_config=small)
+        for _ in range(1 if device == "cpu" else 3)  # a missing wait between its streams shows now and then only
+    ]
+    tokens = [[made.generated_tokens for _, made in sorted(batch.items())] for batch in batches]
+    alone = [
+        model.generate(torch.tensor([prompt], device=model.device), generation_config=settings)[0, len(prompt) :].tolist()
+        for prompt in prompts
+    ]
+    for batch in tokens:
+        assert batch == alone, (batch, alone)
+    return Ran(model.device, tokens[0])
 
 
 @checks.check("generate with an offloaded cache")

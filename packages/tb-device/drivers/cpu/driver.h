@@ -16,6 +16,7 @@
 #include "drivers/cpu/memory/virtual_memory.h"
 #include "drivers/cpu/stream/event.h"
 #include "drivers/cpu/stream/stream_list.h"
+#include "drivers/cpu/stream/stream_tails.h"
 
 namespace tb::drivers::cpu {
 

@@ -16,6 +16,7 @@
 #include "drivers/common/reference.h"
 #include "drivers/cpu/device/device.h"
 #include "drivers/cpu/stream/closure_queue.h"
+#include "drivers/cpu/stream/stream_tails.h"
 #include "tb/driver.h"
 
 namespace tb::drivers::cpu {

@@ -1,4 +1,5 @@
-"""transformers: the Trainer's device, bf16 and random numbers, pipelines, the offloaded cache, captured models."""
+"""transformers: the Trainer's device, bf16 and random numbers, pipelines, the offloaded cache, captured models, and the
+streams of continuous batching."""
 
 from __future__ import annotations
 
@@ -143,3 +144,23 @@ def _stream_capturing(original: Function) -> Function:
         return original(*args, **kwargs) or torch.tb.is_current_stream_capturing()  # type: ignore[attr-defined]
 
     return is_cuda_stream_capturing
+
+
+@transformers.mend(
+    "transformers.generation.continuous_batching.input_outputs",
+    "ContinuousBatchingIOs.prepare_batch_tensors",
+    Shape(None, ["input_ids", "write_index_storage", "read_index_storage"]),
+)
+def _continuous_batching(original: Function) -> Function:
+    """The inputs are filled on the current stream and read on the compute stream, with no wait between them."""
+
+    @functools.wraps(original)
+    def prepare_batch_tensors(self: Any, *args: Any, **kwargs: Any) -> Any:
+        prepared = original(self, *args, **kwargs)
+        if self.device.type == "tb" and self.compute_stream is not None:
+            import torch
+
+            self.compute_stream.wait_stream(torch.accelerator.current_stream(self.device))
+        return prepared
+
+    return prepare_batch_tensors
