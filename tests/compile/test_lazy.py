@@ -364,3 +364,32 @@ def test_a_shape_kernel_in_python_that_refuses_makes_the_operator_run_at_once(ru
         )
     )
     assert done.stdout.splitlines()[-1] == "[2.0, 2.0] {'refusing::op': 1}"
+
+
+FORCED = """
+x = torch.arange(3.0).to("lazy").requires_grad_()
+((x * 3) + 1).square().sum().backward()
+print(x.grad.tolist(), {name: n for name, n in fallen().items() if name.startswith(("aten::mul", "aten::add"))})
+"""
+
+
+def test_operators_that_are_forced_run_at_once_and_are_counted(run_python: RunPython) -> None:
+    switch = """
+    import torch._lazy.config as config
+    config.set_force_fallback("aten::mul")
+    """
+    gradients = "[6.0, 24.0, 42.0]"
+    for begin, variables in ((program(BEGIN, switch), {}), (program(BEGIN, ""), {"LTC_FORCE_FALLBACK": "aten::mul"})):
+        found = run_python(program(begin, FORCED), variables).stdout.splitlines()[-1]
+        assert found.startswith(gradients + " {'aten::mul.")
+        assert "aten::add" not in found
+    refused = """
+    try:
+        config.set_force_fallback("aten::mull")
+    except ValueError as error:
+        print("aten::mull" in str(error), config.get_force_fallback())
+    config.set_force_fallback("")
+    """
+    done = run_python(program(BEGIN, switch, refused, FORCED)).stdout.splitlines()
+    assert done[-2] == "True aten::mul"
+    assert done[-1] == gradients + " {}"

@@ -123,6 +123,8 @@ NB_MODULE(_core, module) {
              "Registers TorchScript's backend under the name of the PrivateUse1 device, once a process.");
   module.def("register_lazy_backend", &lazy::register_backend,
              "Registers the lazy backend, once a process. RuntimeError: PyTorch's own is registered already.");
+  module.def("lazy_force_fallback", &lazy::force_fallback, "names"_a,
+             "The operators of these names run eagerly from now on. ValueError: one cannot.");
   module.def("lazy_seed", [](uint64_t seed) { lazy::backend().SetRngSeed(seed); }, "seed"_a);
   module.def("lazy_devices", [] {
     std::vector<std::string> names;

@@ -170,7 +170,36 @@ void register_device_kernels() {
   }
 }
 
+// Whether a lazy tensor's call reaches a kernel of its own: composites are traced as what they are composed of, and views
+// are made by functionalization.
+bool can_be_forced(const OperatorHandle &op) {
+  if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)) return false;
+  const auto &results = op.schema().returns();
+  return std::none_of(results.begin(), results.end(), [](const c10::Argument &result) {
+    return result.alias_info() && !result.alias_info()->isWrite();
+  });
+}
+
 } // namespace
+
+// PyTorch's own switch, LTC_FORCE_FALLBACK, calls a fallback that supports the CPU and CUDA only.
+void force_fallback(const std::vector<std::string> &names) {
+  static auto &forced = *new std::vector<torch::Library>(); // the GIL guards it
+  std::vector<OperatorHandle> found;
+  for (const std::string &name : names) {
+    const size_t before = found.size();
+    for (const OperatorHandle &op : aten_operators())
+      if (op.schema().name() == name && can_be_forced(op)) found.push_back(op);
+    TORCH_CHECK_VALUE(found.size() > before, "'", name, "' cannot be forced to run eagerly: it is no operator of aten, ",
+                      "or is composed of others or makes views. Names look like aten::mul");
+  }
+  NoWarnings quiet;
+  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  forced.clear();
+  if (found.empty()) return;
+  torch::Library &aten = forced.emplace_back(torch::Library::IMPL, "aten", DispatchKey::Lazy, __FILE__, __LINE__);
+  for (const OperatorHandle &op : found) aten.impl(full_name(op.operator_name()).c_str(), boxed<&run_eagerly>());
+}
 
 void register_backend() {
   static bool done = false; // the GIL guards it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Builder', 'GraphedCallable', 'HostKernel', 'Program', 'StepGraph', 'Value', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
+__all__: list[str] = ['Builder', 'GraphedCallable', 'HostKernel', 'Program', 'StepGraph', 'Value', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_force_fallback', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
 class Value:
     """
     An input of a program that is being built, or the result of an instruction.
@@ -147,6 +147,10 @@ def lazy_default_device(ordinal: int) -> None:
     """
 def lazy_devices() -> list[str]:
     ...
+def lazy_force_fallback(names: collections.abc.Sequence[str]) -> None:
+    """
+    The operators of these names run eagerly from now on. ValueError: one cannot.
+    """
 def lazy_seed(seed: int) -> None:
     ...
 def register_delegate() -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch._lazy
+import torch._lazy.config
 import torch._lazy.metrics
 import torch._lazy.ts_backend as ts_backend
 
@@ -19,6 +20,7 @@ from . import _core
 
 _lazy: Any = torch._lazy  # its functions have no types
 _metrics: Any = torch._lazy.metrics
+_config: Any = torch._lazy.config
 
 
 def init() -> None:
@@ -30,6 +32,21 @@ def init() -> None:
     torch.tb.init()  # type: ignore[attr-defined]
     _core.register_lazy_backend()
     ts_backend.init = _refuse
+    _config.set_force_fallback = _set_force_fallback
+    _force(_config.get_force_fallback())  # the variable LTC_FORCE_FALLBACK
+
+
+def _set_force_fallback(configval: str) -> None:
+    """Runs operators at once instead of recording them, to find one that is recorded wrongly: torch._lazy.config's switch.
+
+    configval: names such as "aten::mul", with commas between them; "" for none. ValueError: there is no such operator.
+    """
+    _force(configval)
+    torch._C._lazy._set_force_fallback(configval)  # type: ignore[attr-defined]
+
+
+def _force(names: str) -> None:
+    _core.lazy_force_fallback([name.strip() for name in names.split(",") if name.strip()])
 
 
 def _refuse() -> None:
