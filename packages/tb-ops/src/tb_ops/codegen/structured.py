@@ -65,8 +65,11 @@ def _always_checks(group: NativeFunctionsGroup) -> bool:
 
 def _checked_calls(group: NativeFunctionsGroup) -> str | None:
     """C++ that is true for the calls that the CPU's kernel checks, and that therefore wait; None if there are none."""
-    if _takes(group, "check_errors"):
-        return "check_errors"
+    if group.out.root_name == "renorm":
+        return "dim < -self.dim() || dim >= self.dim()"
+    flags = [text for name, text in (("check_errors", "check_errors"), ("pivot", "!pivot")) if _takes(group, name)]
+    if flags:
+        return " || ".join(flags)
     if group.out.root_name == "norm" and _takes(group, "dtype"):
         return "c10::promoteTypes(self.scalar_type(), dtype) != dtype || c10::isComplexType(dtype) != self.is_complex()"
     return None

@@ -7,6 +7,8 @@
 #include <ATen/ops/eye_native.h>
 #include <ATen/ops/logspace_native.h>
 
+#include <cmath>
+
 #include "backends/host/host.h"
 #include "tensor/outputs.h"
 
@@ -48,6 +50,7 @@ void logspace_kernel(const Scalar &start, const Scalar &end, int64_t steps, doub
 Tensor &logspace(const Scalar &start, const Scalar &end, int64_t steps, double base, Tensor &out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (steps > 1) check_ends(start, end, out.scalar_type());
+  if (steps == 1 && !out.is_complex()) check_ends(std::pow(base, start.to<double>()), 0, out.scalar_type());
   if (out.numel() != steps) at::native::resize_output(out, {steps});
   launch_kernel<"aten::logspace", logspace_kernel>(device_number(out), start, end, steps, base, out);
   return out;

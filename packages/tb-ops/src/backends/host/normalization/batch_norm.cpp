@@ -75,7 +75,8 @@ template <Name name> ThreeTensors batch_norm(const Tensor &input, const Optional
   const c10::DeviceIndex device = common_device(name.value, {&input, &weight, &bias, &running_mean, &running_var});
   check_statistics(input, running_mean, running_var);
   const bool mixed = at::native::is_mixed_type(input, weight, bias, running_mean, running_var);
-  if (mixed) at::native::check_mixed_data_type(input, weight, bias, running_mean, running_var);
+  if (mixed && c10::isFloatingType(input.scalar_type()))
+    at::native::check_mixed_data_type(input, weight, bias, running_mean, running_var);
   const std::array vectors = {&weight, &bias, &running_mean, &running_var};
   const auto fits = [type = at::native::param_scalar_type(input, mixed)](const Tensor *vector) {
     return !vector->defined() || vector->scalar_type() == type;

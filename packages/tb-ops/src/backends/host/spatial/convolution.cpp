@@ -45,12 +45,24 @@ bool is_thread_invariant(const Tensor &input, const Tensor &weight, bool transpo
          groups == 1;
 }
 
+// Whether numbers are so that the CPU's kernel refuses the call, whatever the shapes.
+bool refused(c10::IntArrayRef stride, c10::IntArrayRef dilation, bool transposed, c10::IntArrayRef output_padding) {
+  if (std::any_of(dilation.begin(), dilation.end(), [](int64_t number) { return number <= 0; })) return true;
+  const auto at = [](c10::IntArrayRef list, size_t i) {
+    return list.size() == 1 ? list[0] : i < list.size() ? list[i] : 0; // one number stands for all dimensions
+  };
+  for (size_t i = 0; transposed && i < output_padding.size(); i++)
+    if (output_padding[i] >= std::max(at(stride, i), at(dilation, i))) return true;
+  return false;
+}
+
 Tensor convolution(const Tensor &input, const Tensor &weight, const OptionalTensor &bias, c10::IntArrayRef stride,
                    c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                    c10::IntArrayRef output_padding, int64_t groups) {
   const c10::DeviceIndex device = common_device("aten::convolution", {&input, &weight, &value_or_undefined(bias)});
   if (input.scalar_type() != weight.scalar_type() ||
-      (bias && bias->defined() && bias->scalar_type() != input.scalar_type()))
+      (bias && bias->defined() && bias->scalar_type() != input.scalar_type()) ||
+      refused(stride, dilation, transposed, output_padding))
     return call_checked<at::_ops::convolution>(input, weight, bias, stride, padding, dilation, transposed,
                                                output_padding, groups);
   Parameters with{c10::DimVector(stride),

@@ -42,9 +42,7 @@ def _out(op: Any, sample: Sample, device: Device, like: Any) -> Call:
     return lambda: sample.call(op.op, device.device, out=copy_to_device(like, device.device))[0]
 
 
-def _calls(
-    op: Any, sample: Sample, differentiable: Sample | None, plain: Any
-) -> Iterator[tuple[str, Callable[[Device], Call]]]:
+def _calls(op: Any, sample: Sample, plain: Any) -> Iterator[tuple[str, Callable[[Device], Call]]]:
     """Names, and functions that make the call for a device."""
     yield "forward", lambda device: _forward(op, sample, device)
     if op.get_inplace() is not None and not sample.broadcasts_input:
@@ -52,8 +50,20 @@ def _calls(
     if op.supports_out and plain is not None:
         like = pytree.tree_map(torch.empty_like, plain)
         yield "out", lambda device: _out(op, sample, device, tuple(like) if isinstance(like, tuple) else like)
-    if differentiable is not None:
-        yield "gradients", lambda device: first_gradients(op, differentiable, device)
+
+
+def _every_call(op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[tuple[str, Callable[[Device], Call]]]:
+    for sample in samples(op, dtype, limits):
+        plain, _ = reference(lambda s=sample: s.call(op.op, CPU.device)[0])  # type: ignore[misc]
+        if plain.error is not None:
+            continue
+        leaves = pytree.tree_leaves(plain.value)
+        tensors = bool(leaves) and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
+        for name, make in _calls(op, sample, plain.value if tensors else None):
+            yield f"{name}, {sample.describe()}", make
+    if op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"):
+        for sample in samples(op, dtype, limits, requires_grad=True):
+            yield f"gradients, {sample.describe()}", lambda device, s=sample: first_gradients(op, s, device)  # type: ignore[misc]
 
 
 class _Current:
@@ -86,32 +96,22 @@ def second_device(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -
         yield Observation(vacuous="the type has one device only")
         return
     there = device.of(second)
-    given = samples(op, dtype, limits)
-    has_gradients = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-    differentiable = samples(op, dtype, limits, requires_grad=True) if has_gradients else [None] * len(given)
-    for sample, with_gradients in zip(given, differentiable, strict=True):
-        plain, _ = reference(lambda s=sample: s.call(op.op, CPU.device)[0])  # type: ignore[misc]
-        if plain.error is not None:
-            yield Observation(sample=sample.describe(), vacuous="the CPU raises")
-            continue
-        leaves = pytree.tree_leaves(plain.value)
-        tensors = bool(leaves) and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
-        for name, make in _calls(op, sample, with_gradients, plain.value if tensors else None):
-            device.seed(SEED)  # as the comparison does
-            device.synchronize()
-            current = _Current(device)
-            observation = compare_calls(
-                make(CPU),
-                make(there),
-                there,
-                uninitialised=op.has_nondeterministic_output,
-                repeats=limits.repeats,
-                statistics=False,
-                cancelling=name == "gradients",
-            )
-            observation.problem = observation.problem or current.problem() or _elsewhere(make(there), there)
-            observation.sample = f"{name}, {sample.describe()}"
-            yield observation
+    for name, make in _every_call(op, dtype, limits):
+        device.seed(SEED)  # as the comparison does
+        device.synchronize()
+        current = _Current(device)
+        observation = compare_calls(
+            make(CPU),
+            make(there),
+            there,
+            uninitialised=op.has_nondeterministic_output,
+            repeats=limits.repeats,
+            statistics=False,
+            cancelling=name.startswith("gradients"),
+        )
+        observation.problem = observation.problem or current.problem() or _elsewhere(make(there), there)
+        observation.sample = name
+        yield observation
 
 
 def _elsewhere(call: Call, there: Device) -> str | None:
