@@ -304,7 +304,9 @@ def continuous_batching(device: str) -> Ran:
     ]
     tokens = [[made.generated_tokens for _, made in sorted(batch.items())] for batch in batches]
     alone = [
-        model.generate(torch.tensor([prompt], device=model.device), generation_config=settings)[0, len(prompt) :].tolist()
+        model.generate(torch.tensor([prompt], device=model.device), generation_config=settings)[
+            0, len(prompt) :
+        ].tolist()
         for prompt in prompts
     ]
     for batch in tokens:
