@@ -76,6 +76,113 @@ ACCELERATOR = """
                 raise ValueError(self.device)
             get_grad_scaler()
 """
+LIGHTNING_ACCELERATORS = """
+    class Accelerator:
+        @staticmethod
+        def is_available():
+            return True
+
+    class CPUAccelerator(Accelerator):
+        def setup_device(self, device):
+            assert device.type == "cpu", device
+
+        @staticmethod
+        def get_parallel_devices(devices):
+            import torch
+            return [torch.device("cpu")]
+
+    class CUDAAccelerator(Accelerator):
+        pass
+
+    class _Registry(dict):
+        def register(self, name, accelerator, description=""):
+            self[name] = accelerator
+
+    AcceleratorRegistry = _Registry(cpu=CPUAccelerator)
+"""
+LIGHTNING_CONNECTOR = """
+    import torch
+    import lightning.pytorch.accelerators as accelerators
+    from lightning.pytorch.accelerators import AcceleratorRegistry, CUDAAccelerator
+
+    class SingleDeviceStrategy:
+        def __init__(self, device="cpu"):
+            self.root_device = torch.device(device)
+
+    class DDPStrategy:
+        def __init__(self, parallel_devices=None):
+            self.parallel_devices = parallel_devices
+
+        @property
+        def root_device(self):
+            return self.parallel_devices[0]
+
+    class FSDPStrategy(DDPStrategy):
+        pass
+
+    class MixedPrecision:
+        def __init__(self, precision, device):
+            self.precision, self.device = precision, device
+
+    class _AcceleratorConnector:
+        def __init__(self, accelerator="auto", strategy="auto", plugin=None, precision="32-true"):
+            self._plugin, self._precision_flag, self._parallel_devices = plugin, precision, []
+            self._check_config_and_set_final_flags(strategy=strategy, accelerator=accelerator)
+            if self._accelerator_flag == "auto":
+                self._accelerator_flag = self._choose_auto_accelerator()
+            elif self._accelerator_flag == "gpu":
+                self._accelerator_flag = self._choose_gpu_accelerator_backend()
+            kind = AcceleratorRegistry[self._accelerator_flag]
+            self.accelerator = kind()
+            self._parallel_devices = self._parallel_devices or kind.get_parallel_devices(1)
+            if self._strategy_flag == "auto":
+                self._strategy_flag = self._choose_strategy()
+            self._check_strategy_and_fallback()
+            self.precision = self._check_and_init_precision()
+            self.accelerator.setup_device(self._strategy_flag.root_device)
+
+        def _check_config_and_set_final_flags(self, strategy, accelerator):
+            self._strategy_flag, self._accelerator_flag = strategy, accelerator
+            devices = getattr(strategy, "parallel_devices", None)
+            if devices and devices[0].type == "cpu":
+                self._accelerator_flag, self._parallel_devices = "cpu", devices
+
+        @staticmethod
+        def _choose_auto_accelerator():
+            return "cpu"
+
+        @staticmethod
+        def _choose_gpu_accelerator_backend():
+            raise RuntimeError("No supported gpu backend found!")
+
+        def _choose_strategy(self):
+            if len(self._parallel_devices) <= 1:
+                return SingleDeviceStrategy(device="cpu")
+
+        def _check_strategy_and_fallback(self):
+            if type(self._strategy_flag) is FSDPStrategy:
+                if self._accelerator_flag not in ("cuda", "gpu"):
+                    raise ValueError(self._accelerator_flag)
+                self._strategy_flag.parallel_devices = self._parallel_devices
+
+        def _check_and_init_precision(self):
+            if self._plugin is not None:
+                return self._plugin
+            if self._precision_flag == "32-true":
+                return None
+            device = "cpu" if self._accelerator_flag == "cpu" else "cuda"
+            return MixedPrecision(self._precision_flag, device)
+"""
+LIGHTNING_SETUP = """
+    from lightning.pytorch.accelerators import CUDAAccelerator
+
+    def rank_zero_info(text):
+        print(text)
+
+    def _log_device_info(trainer):
+        rank_zero_info(f"GPU available: False, used: {isinstance(trainer.accelerator, CUDAAccelerator)}")
+        rank_zero_info("TPU available: False, using: 0 TPU cores")
+"""
 
 
 class Folder:
@@ -113,3 +220,10 @@ class Folder:
         modules = {"accelerate.utils": DISTRIBUTED_TYPE, "accelerate.state": state}
         modules |= {"accelerate.accelerator": ACCELERATOR}
         self.add("accelerate", version, {**modules, "accelerate": "from .accelerator import Accelerator"})
+
+    def add_lightning(self, version: str = "2.6.9") -> None:
+        """The part of lightning that chooses an accelerator for a Trainer."""
+        package = "lightning.pytorch"
+        modules = {f"{package}.accelerators": LIGHTNING_ACCELERATORS, f"{package}.trainer.setup": LIGHTNING_SETUP}
+        modules |= {f"{package}.trainer.connectors.accelerator_connector": LIGHTNING_CONNECTOR}
+        self.add("lightning", version, modules)

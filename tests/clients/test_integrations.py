@@ -144,7 +144,11 @@ def test_a_place_that_is_not_imported_warns_of_nothing(run_python: RunPython, cl
 def test_new_parameters_with_defaults_are_passed_on(run_python: RunPython, clients: Folder) -> None:
     clients.add_peft("9.9", "def infer_device(prefer=None): return prefer or 'cpu'")
     path = clients.environment
-    code = "from peft.utils import infer_device; print(infer_device(), infer_device('cpu'), infer_device(prefer='xpu'))"
+    code = """
+        import torch
+        from peft.utils import infer_device
+        print(infer_device(), infer_device("cpu"), infer_device(prefer="xpu"))
+    """
     done = run_python(code, path)
     assert (done.stdout, done.stderr) == ("tb cpu xpu\n", "")
 

@@ -12,7 +12,10 @@ import torch
 from clients.__main__ import ENDED, record
 from clients.checks import Check, Checks, Ran, Result, difference, run
 from clients.page import BEGIN, END, page
+from clients.releases import Release, Seen, judge, look_apart, table
+from clients.uses import USES
 from clients.versions import CLIENTS, WITH_TORCHVISION
+from fake_clients import INFER_DEVICE, Folder
 from torch_backend import integrations
 
 
@@ -95,12 +98,57 @@ def test_a_report_keeps_other_checks_but_no_process_that_ended_before(tmp_path: 
     assert written == [(client, "a"), (client, "b"), (other, ENDED)]
 
 
-def test_the_installed_versions_are_those_that_the_integrations_know() -> None:
+def test_what_is_installed_is_what_the_integrations_change() -> None:
     for package in integrations.CLIENTS:
         if package in CLIENTS:
-            known = integrations.client_of(package)
             distribution, _, version = CLIENTS[package].partition("==")
-            assert distribution == known.distribution
+            assert distribution == integrations.client_of(package).distribution
             assert re.fullmatch(r"\d+\.\d+\.\*", version)
-            assert known.known[1] == version.removesuffix(".*")
     assert set(WITH_TORCHVISION) < set(CLIENTS)
+
+
+def test_releases_of_every_client_are_used() -> None:
+    assert set(USES) == set(integrations.CLIENTS) - {"fastai"}
+    assert all(USES.values())
+
+
+@pytest.mark.parametrize(
+    ("seen", "alone", "outcome", "reason"),
+    [
+        (Seen(used=2), None, "found", ""),
+        (Seen(), None, "nothing to find", ""),
+        (Seen(used=1, wrong=["get(): cpu"]), None, "failed", "get(): cpu"),
+        (Seen(used=1, left={"a.b": "does not exist"}), None, "failed", "a.b does not exist"),
+        (Seen(used=1, warned=["torch_backend says"]), None, "failed", "torch_backend says"),
+        (Seen(error="ImportError: a"), Seen(error="ImportError: a"), "cannot be imported", "ImportError: a"),
+        (Seen(error="ValueError: a"), Seen(), "failed", "ValueError: a"),
+    ],
+)
+def test_the_outcome_of_a_release(seen: Seen, alone: Seen | None, outcome: str, reason: str) -> None:
+    assert judge("name", "1.0", seen, alone) == Release("name", "1.0", outcome, reason)
+
+
+def test_the_table_of_releases_names_those_that_do_not_count() -> None:
+    releases = [Release("one", "1.2", "found"), Release("one", "1.1", "cannot be imported", "x"), Release("b", "3", "found")]
+    lines = table(releases, "2.0").splitlines()
+    assert "| one | 1.1 to 1.2 | 1 of 2 | 1.1 (cannot be imported) |" in lines
+    assert "| b | 3 to 3 | 1 of 1 |  |" in lines
+
+
+def look_at(folder: pathlib.Path, chooser: str) -> Seen:
+    """What a process of its own sees of a client that looks like peft."""
+    Folder(folder).add_peft("1.0", chooser)
+    (folder / "peft" / "__init__.py").write_text("import torch")
+    return look_apart("peft", folder, with_us=True)
+
+
+def test_a_release_that_finds_tb_is_seen_as_such(tmp_path: pathlib.Path) -> None:
+    assert look_at(tmp_path, INFER_DEVICE) == Seen(used=1)
+
+
+def test_a_release_that_differs_is_seen_with_its_place(tmp_path: pathlib.Path) -> None:
+    seen = look_at(tmp_path, "NAME = 'c' 'pu'\ndef infer_device(): return globals()['NAME']")
+    assert seen.wrong == ["infer_device(): cpu"]
+    assert seen.left == {"peft.utils.other.infer_device": "does not refer to 'cpu'"}
+    assert len(seen.warned) == 1
+    assert judge("peft", "1.0", seen, None).outcome == "failed"

@@ -6,6 +6,7 @@ import functools
 import tempfile
 from typing import Any
 
+import tb_compile
 import torch
 from accelerate import Accelerator, dispatch_model, infer_auto_device_map
 from accelerate.state import AcceleratorState, GradientState, PartialState
@@ -77,6 +78,35 @@ def train_fp16(device: str) -> Ran:
     return Ran(ran.device, [scaler is not None and scaler.is_enabled(), scaler._device == "tb", ran.values])
 
 
+def train_captured(device: str, **options: Any) -> Ran:
+    """With forward and backward passes as launches of a graph, where there are graphs."""
+    run = accelerator(device, **({} if device == "cpu" else options))
+    net = model()
+    net, optimizer, batches = run.prepare(net, torch.optim.AdamW(net.parameters(), 1e-2), loader())
+
+    @tb_compile.step
+    def gradients(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        loss = torch.nn.functional.mse_loss(net(inputs).float(), targets)
+        run.backward(loss)
+        return loss
+
+    losses = []
+    for _ in range(4):
+        for inputs, targets in batches:
+            with run.accumulate(net):
+                losses.append(gradients(inputs, targets).item())
+                optimizer.step()
+                optimizer.zero_grad()
+    return Ran(run.device, [losses, device == "cpu" or gradients.replays > 0])
+
+
+checks.add("captured steps", train_captured)
+checks.add("captured steps in bf16", functools.partial(train_captured, mixed_precision="bf16"), 3e-2)
+checks.add(
+    "captured steps in fp16 with a scaler",
+    functools.partial(train_captured, mixed_precision="fp16", kwargs_handlers=[GradScalerKwargs(init_scale=256)]),
+    3e-2,
+)
 checks.add("trains in fp32", functools.partial(train, mixed_precision="no"))
 checks.add("trains in bf16", functools.partial(train, mixed_precision="bf16"), 3e-2)
 checks.add("trains in fp16 with a scaler", train_fp16, 3e-2)

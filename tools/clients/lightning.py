@@ -10,8 +10,11 @@ import warnings
 from typing import Any
 
 import lightning
+import tb_compile
 import torch
 from lightning.pytorch.callbacks import DeviceStatsMonitor, ModelCheckpoint, StochasticWeightAveraging
+
+from lightning.pytorch.strategies import SingleDeviceStrategy
 
 from clients.checks import Checks, Ran
 from clients.ranks import on_ranks
@@ -109,6 +112,67 @@ checks.add("two workers", functools.partial(fit, loader_options={"num_workers": 
 checks.add("pinned memory", functools.partial(fit, loader_options={"pin_memory": True}))
 checks.add("stochastic weight averaging", lambda device: fit(device, callbacks=[StochasticWeightAveraging(1e-2)]))
 checks.add("deterministic", functools.partial(fit, deterministic=True))
+
+
+class InGraphs(Regression):
+    """The same training with forward and backward passes as launches of a graph, where there are graphs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+
+    @tb_compile.step
+    def gradients(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        self.zero_grad()
+        loss = torch.nn.functional.mse_loss(self.net(inputs).float(), targets)
+        self.manual_backward(loss)
+        return loss
+
+    def training_step(self, batch: Any, _: int) -> None:
+        self.ran_on = batch[0].device
+        loss = self.gradients(*batch)
+        self.optimizers().step()
+        self.losses.append(loss.item())
+        self.log("loss", loss)
+
+
+@checks.check("captured steps")
+def captured(device: str) -> Ran:
+    model = InGraphs()
+    with tempfile.TemporaryDirectory() as folder:
+        run = trainer(device, folder, max_epochs=4)
+        run.fit(model, loader())
+    return Ran(model.ran_on, [model.losses, run.global_step, device == "cpu" or model.gradients.replays > 0])
+
+
+@checks.check("a strategy for the CPU keeps the CPU")
+def on_cpu(device: str) -> Ran:
+    """Without an accelerator; on tb the strategy for tb."""
+    model = Regression()
+    with tempfile.TemporaryDirectory() as folder:
+        quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+        settings: dict[str, Any] = {"max_epochs": 2, "enable_checkpointing": False, "default_root_dir": folder, **quiet}
+        run = lightning.Trainer(strategy=SingleDeviceStrategy(device), **settings)
+        run.fit(model, loader(), loader())
+    return Ran(model.ran_on, [model.losses, model.validated, type(run.accelerator).__name__.startswith(device.upper())])
+
+
+@checks.check("what is used is said to be available")
+def said(device: str) -> Ran:
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("lightning.pytorch.utilities.rank_zero")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        where = trainer(device, ".").strategy.root_device
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    expected = "GPU available: True (tb), used: True" if device == "tb" else "GPU available: False, used: False"
+    return Ran(where, expected in lines)
 
 
 @checks.check("checkpoint and resume")

@@ -25,6 +25,7 @@ from checks.marked import replaced
 from clients.uses import USES
 from clients.versions import VARIABLES
 
+TOOLS = pathlib.Path(__file__).resolve().parents[1]
 LAST = 10
 SECONDS = 600
 """After this time the process of one release is ended."""
@@ -104,7 +105,7 @@ def _client(package: str) -> Any:
 
 
 def judge(distribution: str, version: str, seen: Seen, without_us: Seen | None) -> Release:
-    """What counts. `without_us` is what the same process sees without torch_backend, if it had an error with it."""
+    """What counts. `without_us` is what the same process sees without torch_backend; None if it had no error with it."""
     if seen.error:
         alone = without_us is not None and bool(without_us.error)
         return Release(distribution, version, "cannot be imported" if alone else "failed", seen.error)
@@ -134,7 +135,7 @@ def install(distribution: str, version: str, folder: pathlib.Path) -> pathlib.Pa
 
 
 def look_apart(package: str, target: pathlib.Path, *, with_us: bool) -> Seen:
-    path = os.pathsep.join([str(target), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(target), str(TOOLS)])
     environment = {**os.environ, **VARIABLES.get(package, {}), "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
     environment |= {"OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "1" if with_us else "0"}
     command = [sys.executable, "-m", "clients.releases", "--here", package]

@@ -6,7 +6,9 @@ import functools
 import tempfile
 from typing import Any
 
+import tb_compile
 import torch
+from torch_backend.integrations.steps import capture_steps
 from transformers import (
     AutoModelForCausalLM,
     BertConfig,
@@ -173,6 +175,20 @@ checks.add(
 )
 
 
+def train_captured(device: str, **options: Any) -> Ran:
+    """With forward and backward passes as launches of a graph, where there are graphs."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = trainer(device, folder, gpt2(), texts(), max_steps=12, **({} if device == "cpu" else options))
+        step = capture_steps(run)
+        run.train()
+        return Ran(run.model.device, [losses(run), device == "cpu" or step.replays > 0])
+
+
+checks.add("Trainer with captured steps", train_captured, 1e-3)
+checks.add("Trainer with captured steps in bf16", functools.partial(train_captured, bf16=True), 3e-2)
+checks.add("Trainer with captured steps in fp16", functools.partial(train_captured, fp16=True), 3e-2)
+
+
 class StopAt(TrainerCallback):  # type: ignore[misc]
     """Ends a training after a step, as an interruption would."""
 
@@ -319,6 +335,29 @@ def offloaded(device: str) -> Ran:
     """It needs an accelerator, so that the CPU's own cache is what is compared."""
     return generate(device) if device == "cpu" else generate(device, cache_implementation="offloaded")
 
+
+def masked(device: str, make: Any) -> Ran:
+    """A forward pass with an attention mask, as launches of a graph, where there are graphs."""
+    model = make().eval().to(device)
+
+    @tb_compile.step
+    def forward(tokens: torch.Tensor, mask: torch.Tensor) -> Any:
+        return model(input_ids=tokens, attention_mask=mask).logits
+
+    found = []
+    with torch.no_grad():
+        for call in range(10):
+            tokens = torch.arange(2 + call, 26 + call).reshape(2, 12).to(device)
+            mask = torch.ones_like(tokens)
+            if call % 2:
+                mask[0, -4:] = 0
+            found.append(forward(tokens, mask)[1:].cpu())
+    return Ran(model.device, [found, device == "cpu" or forward.replays > 0])
+
+
+checks.add("captured with an attention mask: GPT-2", functools.partial(masked, make=gpt2))
+checks.add("captured with an attention mask: Llama", functools.partial(masked, make=llama))
+checks.add("captured with an attention mask: BERT", functools.partial(masked, make=bert))
 
 checks.add("two ranks: Trainer", on_ranks("transformers", "trains"), 1e-3)
 checks.add("two ranks: Trainer resumes with dropout as if unbroken", on_ranks("transformers", "resumes"))

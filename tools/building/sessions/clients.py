@@ -1,4 +1,4 @@
-"""The session that runs other packages, unmodified, on tb."""
+"""The sessions that run other packages, unmodified, on tb."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import functools
 
 import nox
-from clients.versions import CLIENTS, WITH_TORCHVISION
+from clients.versions import CLIENTS, OF_RELEASES, WITH_TORCHVISION
 
 from building.environments import Environment
 from building.packages import ROOT
@@ -14,6 +14,7 @@ from building.testing import PACKAGES, run_all, run_module, wheels
 from building.torch_versions import chosen_minor
 
 REPORT = ROOT / "build" / "clients" / "report.json"
+RELEASES = ROOT / "build" / "clients" / "releases"
 PAGE = ROOT / "docs" / "clients.md"
 
 
@@ -50,9 +51,19 @@ def clients(session: nox.Session) -> None:
             run_module(session, _environment(session), "clients.page", str(REPORT), str(PAGE))
 
 
+@nox.session(name="client-releases")
+def client_releases(session: nox.Session) -> None:
+    """Whether the last ten releases of each client find tb. `-- NAME...`, `-- --last N`, `-- --record`. Downloads 400 MB.
+
+    Each release is kept in build/clients/releases. --record writes the table to docs/clients.md.
+    """
+    arguments = [f"--page={PAGE}" if argument == "--record" else argument for argument in session.posargs]
+    run_module(session, _environment(session), "clients.releases", f"--folder={RELEASES}", *arguments)
+
+
 def _environment(session: nox.Session) -> Environment:
-    """All clients but those that need torchvision, with all of our packages."""
-    requirements = [need for name, need in CLIENTS.items() if name not in WITH_TORCHVISION]
+    """All clients but those that need torchvision, with all of our packages, and what only older releases need."""
+    requirements = [need for name, need in CLIENTS.items() if name not in WITH_TORCHVISION] + OF_RELEASES
     return Environment("clients", torch=True).prepare(session, requirements, wheels(session, PACKAGES))
 
 
