@@ -1,4 +1,4 @@
-"""What torch_backend.integrations replaces where Lightning chooses an accelerator, with a Lightning that looks like it."""
+"""What torch_backend.integrations replaces where Lightning chooses an accelerator, in one that looks like it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ CODE = """
     from lightning.pytorch.trainer.connectors.accelerator_connector import *
     from lightning.pytorch.trainer.connectors.accelerator_connector import _AcceleratorConnector
     chosen = _AcceleratorConnector({arguments})
-    print(chosen._strategy_flag.root_device, type(chosen.accelerator).__name__, getattr(chosen.precision, "device", None))
+    precision = getattr(chosen.precision, "device", None)
+    print(chosen._strategy_flag.root_device, type(chosen.accelerator).__name__, precision)
 """
 
 

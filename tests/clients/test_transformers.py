@@ -120,7 +120,10 @@ def test_steps_of_a_trainer_are_launched_and_train_alike(run_python: RunPython, 
     ("change", "error"),
     [
         ("class Trainer(Trainer):\n    def training_step(self, *given): ...", "has a training_step of its own"),
-        ("del Trainer.compute_loss_context_manager\nTrainer.training_step = lambda self: None", "has the parameters self"),
+        (
+            "del Trainer.compute_loss_context_manager\nTrainer.training_step = lambda self: None",
+            "has the parameters self",
+        ),
         ("Arguments.torch_empty_cache_steps = 5", "because of TrainingArguments(torch_empty_cache_steps=...)"),
         ("Arguments.optim = 'OptimizerNames.LOMO'", "because of the optimizer OptimizerNames.LOMO"),
     ],

@@ -129,7 +129,11 @@ def test_the_outcome_of_a_release(seen: Seen, alone: Seen | None, outcome: str, 
 
 
 def test_the_table_of_releases_names_those_that_do_not_count() -> None:
-    releases = [Release("one", "1.2", "found"), Release("one", "1.1", "cannot be imported", "x"), Release("b", "3", "found")]
+    releases = [
+        Release("one", "1.2", "found"),
+        Release("one", "1.1", "cannot be imported", "x"),
+        Release("b", "3", "found"),
+    ]
     lines = table(releases, "2.0").splitlines()
     assert "| one | 1.1 to 1.2 | 1 of 2 | 1.1 (cannot be imported) |" in lines
     assert "| b | 3 to 3 | 1 of 1 |  |" in lines

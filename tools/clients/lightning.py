@@ -13,7 +13,6 @@ import lightning
 import tb_compile
 import torch
 from lightning.pytorch.callbacks import DeviceStatsMonitor, ModelCheckpoint, StochasticWeightAveraging
-
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
 from clients.checks import Checks, Ran

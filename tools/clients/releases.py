@@ -105,7 +105,7 @@ def _client(package: str) -> Any:
 
 
 def judge(distribution: str, version: str, seen: Seen, without_us: Seen | None) -> Release:
-    """What counts. `without_us` is what the same process sees without torch_backend; None if it had no error with it."""
+    """What counts. `without_us` is what is seen without torch_backend; None if there was no error with it."""
     if seen.error:
         alone = without_us is not None and bool(without_us.error)
         return Release(distribution, version, "cannot be imported" if alone else "failed", seen.error)

@@ -53,9 +53,9 @@ def clients(session: nox.Session) -> None:
 
 @nox.session(name="client-releases")
 def client_releases(session: nox.Session) -> None:
-    """Whether the last ten releases of each client find tb. `-- NAME...`, `-- --last N`, `-- --record`. Downloads 400 MB.
+    """Whether the last ten releases of each client find tb. `-- NAME...`, `-- --last N`, `-- --record`.
 
-    Each release is kept in build/clients/releases. --record writes the table to docs/clients.md.
+    It downloads 400 MB. Each release is kept in build/clients/releases. --record writes the table to docs/clients.md.
     """
     arguments = [f"--page={PAGE}" if argument == "--record" else argument for argument in session.posargs]
     run_module(session, _environment(session), "clients.releases", f"--folder={RELEASES}", *arguments)

@@ -72,8 +72,7 @@ def _served(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _serves_all_devices(name: str) -> bool:
-    """Whether it is a backend from outside of the CPU and of accelerators, as PyTorch
-    registers those without a list."""
+    """Whether a backend from outside is for the CPU and accelerators, as PyTorch takes those without a list."""
     devices = distributed_c10d.Backend.backend_capability.get(name, [])
     return name.upper() in distributed_c10d.Backend._plugins and {"cpu", "cuda"} <= set(devices)
 

@@ -3,8 +3,7 @@
 torchrun keeps its store when it starts ranks again. A new process group would find in it what the ranks before wrote,
 such as gloo's addresses of processes that have ended, and would connect to them. Here the agent tells its ranks which
 round of the rendezvous they belong to, and all they write and read from the second round on has that number in front.
-The count of restarts would not do: each agent has its own, and they differ where one machine's ranks were started
-again.
+The count of restarts would not do: each agent has its own, and they differ where one machine's ranks started again.
 """
 
 from __future__ import annotations

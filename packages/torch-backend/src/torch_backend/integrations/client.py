@@ -36,8 +36,7 @@ class Devices:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a replacement needs of a function: its parameters, and what it refers to.
-    Versions may differ in all else."""
+    """What a replacement needs of a function: its parameters, and what it refers to. All else may differ."""
 
     parameters: Sequence[str] | None = None
     """The first ones, in order. More may follow if a call does not need them: a replacement passes on what it gets.

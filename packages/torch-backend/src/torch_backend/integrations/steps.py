@@ -1,5 +1,4 @@
-"""Captured steps of the Trainer of transformers. Other clients need no function: see "Captured steps" in
-docs/clients.md.
+"""Captured steps of the Trainer of transformers. Other clients need no function: docs/clients.md has their line.
 
 The Trainer's own `training_step` reads what changes at every call, such as the number of the step, so that no graph
 would serve twice. What is captured here is the part between: forward pass, loss and backward pass.
@@ -49,8 +48,8 @@ def capture_steps(trainer: Any) -> Any:
     asked = _that_needs_python(trainer)
     if asked:
         raise ValueError(
-            f"capture_steps: the Trainer's steps need Python each time because of {asked}. Leave that or "
-            f"capture_steps out."
+            f"capture_steps: the Trainer's steps need Python each time because of {asked}. Leave that out, or "
+            f"capture_steps."
         )
 
     def forward_and_backward(
