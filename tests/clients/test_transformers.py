@@ -94,7 +94,9 @@ def test_a_model_that_is_captured_does_not_look_at_values(run_python: RunPython,
     assert done.stdout == "False True False\n"
 
 
-def test_steps_of_a_trainer_are_launched_and_train_alike(run_python: RunPython, environment: dict[str, str]) -> None:
+def test_steps_of_a_trainer_are_launched_and_train_to_equal_weights(
+    run_python: RunPython, environment: dict[str, str]
+) -> None:
     code = """
         import torch
         from torch_backend.integrations.steps import capture_steps

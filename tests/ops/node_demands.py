@@ -19,7 +19,7 @@ Tensors = Sequence[torch.Tensor]
 Way = Callable[[Function, Tensors], Tensors]
 
 
-class Observer(TorchDispatchMode):
+class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees each call and makes it."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
@@ -130,7 +130,8 @@ def transform_grad(function: Function, arguments: Tensors) -> Tensors:
 
 
 def transform_vjp(function: Function, arguments: Tensors) -> Tensors:
-    out, pull_back = torch.func.vjp(function, *(argument.detach() for argument in arguments))
+    found: Any = torch.func.vjp(function, *(argument.detach() for argument in arguments))
+    out, pull_back = found
     return pull_back(2 * out)  # type: ignore[no-any-return]
 
 

@@ -17,7 +17,11 @@ def run(program: str) -> str:
     """The output of a program in a process of its own, which a wrong shallow copy would end."""
     head = "import torch\nsource, on_tb = torch.ones(2, 2), torch.ones(2, 2, device='tb')\n"
     child = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(program)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", head + textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert child.returncode == 0, child.stderr[-2000:]
     return child.stdout.strip()
@@ -50,7 +54,7 @@ def test_vmap_raises_its_own_exception(names: tuple[str, str]) -> None:
             {names[0]}.data = {names[1]}
             return t.sum()
         try:
-            torch.func.vmap(f)(torch.ones(2, 2, device="{'tb' if names[0] == 'on_tb' else 'cpu'}"))
+            torch.func.vmap(f)(torch.ones(2, 2, device="{"tb" if names[0] == "on_tb" else "cpu"}"))
         except RuntimeError as error:
             print(error)
     """)

@@ -1,5 +1,8 @@
 """Every optimizer of PyTorch with several models; learning rates, schedulers, clipping, accumulation, loss scaling."""
 
+# Some of PyTorch's functions have no types.
+# mypy: disable-error-code="no-untyped-call, no-any-return, func-returns-value, union-attr, operator, unused-ignore"
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -1,5 +1,8 @@
 """State that a step changes or only reads, and state that others move between its calls."""
 
+# Some of PyTorch's functions have no types.
+# mypy: disable-error-code="no-untyped-call, no-any-return, func-returns-value, union-attr, operator, unused-ignore"
+
 from __future__ import annotations
 
 import copy

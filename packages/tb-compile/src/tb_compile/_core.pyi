@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Builder', 'GraphedCallable', 'HostKernel', 'Program', 'StepGraph', 'Value', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_force_fallback', 'lazy_seed', 'register_delegate', 'register_lazy_backend']
+__all__: list[str] = ['Builder', 'GraphedCallable', 'HostKernel', 'Observation', 'Program', 'StepArguments', 'StepCapture', 'StepGradients', 'StepGraph', 'Value', 'Watch', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_force_fallback', 'lazy_seed', 'register_delegate', 'register_lazy_backend', 'renew_accumulators', 'shared_memory', 'storage_address']
 class Value:
     """
     An input of a program that is being built, or the result of an instruction.
@@ -58,27 +58,222 @@ class Builder:
         """
         The next input, which may be a number.
         """
+class Observation:
+    """
+    What the operators of a step use. Thread-safe.
+    """
+    def __enter__(self) -> None:
+        """
+        Begins to take notes.
+        """
+    def __exit__(self, *args) -> None:
+        """
+        Takes no more notes.
+        """
+    def __init__(self) -> None:
+        """
+        Of the calls on the current stream of the current device, without a capture.
+        """
+    def alive(self) -> list[tuple[int, int]]:
+        """
+        The storages that were made in the capture and are in use: the address of each StorageImpl and the number of its owners.
+        """
+    def generators(self) -> list[tuple[int, int]]:
+        """
+        Generators that were passed to operators: the address of each, and whether it is one of tb.
+        """
+    def has_made(self, tensor: torch.Tensor) -> bool:
+        """
+        Whether the tensor's memory was allocated in the capture.
+        """
+    def has_used(self, tensor: torch.Tensor) -> bool:
+        """
+        Whether memory that existed before was used.
+        """
+    def has_written(self, tensor: torch.Tensor) -> bool:
+        """
+        Whether the tensor's memory was written to.
+        """
+    def host_tensors(self) -> list[torch.Tensor]:
+        """
+        Tensors of the host that existed before.
+        """
+    def leaves(self) -> list[torch.Tensor]:
+        """
+        Tensors of tb that want a gradient and are no results of operators.
+        """
+    def release_tensors(self) -> None:
+        """
+        Forgets tensors and generators, but no memory.
+        """
+    def used(self, like: torch.Tensor) -> list[int]:
+        """
+        The storages of tb that existed before and that a tensor of this one's type showed first: the address of each StorageImpl.
+        """
+    def written_host_tensors(self) -> list[torch.Tensor]:
+        """
+        Those of them that were written to.
+        """
+    def written_tensors(self) -> list[torch.Tensor]:
+        """
+        Tensors of tb that existed before and were written to.
+        """
+class Watch:
+    """
+    Objects of the host that must not change. Borrows them: keep them as long as it.
+    """
+    def __init__(self) -> None:
+        ...
+    def add_attribute(self, owner: typing.Any, attribute: typing.Any, value: typing.Any | None, name: str) -> None:
+        """
+        What an attribute refers to.
+        """
+    def add_dict(self, dict: dict[typing.Any, typing.Any], keys: list[typing.Any], values: list[typing.Any], names: list[str], whole: bool, name: str) -> None:
+        """
+        Entries of a dictionary. whole: no key may come or go.
+        """
+    def add_items(self, container: typing.Any, name: str) -> None:
+        """
+        The items of a list, or the number of items of another container.
+        """
+    def add_tensor(self, tensor: torch.Tensor, name: str) -> None:
+        """
+        Where a tensor of tb is, its form, whether it wants a gradient, and the number of its hooks.
+        """
+    def add_values(self, tensor: torch.Tensor, name: str) -> None:
+        """
+        The values of a tensor of the host.
+        """
+    def difference(self) -> str:
+        """
+        The name of something that is not what it was; "" if there is nothing.
+        """
+class StepArguments:
+    """
+    The tensors of a call, and where a graph reads them.
+    """
+    def __init__(self, given: collections.abc.Sequence[torch.Tensor], bound: collections.abc.Sequence[bool]) -> None:
+        """
+        bound: for each, whether the graph reads it where the caller has it.
+        """
+    def is_bound(self, index: int) -> bool:
+        """
+        Whether the graph reads the caller's memory.
+        """
+    def of_caller(self, tensor: torch.Tensor, given: collections.abc.Sequence[torch.Tensor]) -> torch.Tensor | None:
+        """
+        If a tensor shows the graph's memory of an argument: the same view of the caller's tensor.
+        """
+    def own(self, index: int) -> torch.Tensor:
+        """
+        The tensor in the graph's memory.
+        """
+    def restore(self) -> None:
+        """
+        The tensors show their own memory again.
+        """
+    def set_written(self, written: collections.abc.Sequence[bool]) -> None:
+        """
+        Which of them the step writes to.
+        """
+    def store(self, given: collections.abc.Sequence[torch.Tensor]) -> None:
+        """
+        Copies what was written to the caller's tensors.
+        """
+    def substitute(self) -> None:
+        """
+        The tensors show the graph's memory until restore().
+        """
+class StepCapture:
+    """
+    A capture of the current stream that runs what it captures: at its end, or before the host needs a result.
+    """
+    def __init__(self, find_place: collections.abc.Callable[[], str]) -> None:
+        """
+        Begins the capture. find_place: called where it is interrupted.
+        """
+    def complete(self) -> None:
+        """
+        Ends the capture and runs its work, unless that has happened.
+        """
+    def interrupt(self, reason: str) -> None:
+        """
+        Ends the capture early, for this reason.
+        """
+    def launch(self) -> None:
+        """
+        Queues the captured work on the current stream.
+        """
+    @property
+    def interruption(self) -> str:
+        """
+        Why; "" if it has not.
+        """
+    @property
+    def is_interrupted(self) -> bool:
+        """
+        Whether the capture has ended early.
+        """
+    @property
+    def observation(self) -> Observation:
+        """
+        What the captured operators use.
+        """
+    @property
+    def open_events(self) -> int:
+        """
+        The number of events that were recorded inside and are still in use.
+        """
+    @property
+    def place(self) -> str:
+        """
+        The line of Python of the interruption.
+        """
+class StepGradients:
+    """
+    The gradients that a step finds and leaves.
+    """
+    def __init__(self) -> None:
+        ...
+    def finish(self, observation: Observation, looks: bool) -> bool:
+        """
+        After the call. looks: whether code of the step looks at gradients. False: it used a tensor that take() did not get.
+        """
+    def keep_in_place(self, observation: Observation) -> None:
+        """
+        At the end of the call: copies gradients that replaced others to where the next launch reads them.
+        """
+    def take(self, leaves: list[torch.Tensor]) -> None:
+        """
+        Before the call: notes the gradients of these tensors, which the caller keeps.
+        """
+    def tensors(self) -> list[torch.Tensor]:
+        """
+        The tensors that have a gradient before or after the call.
+        """
 class StepGraph:
     """
     A captured step, and the conditions under which a launch replaces a call.
     """
-    def __init__(self, replay: collections.abc.Callable[[], typing.Any], arguments: list[torch.Tensor], leaves: list[torch.Tensor], before: list[torch.Tensor | None], after: list[torch.Tensor | None], entries: list[tuple[dict[str, typing.Any], str, typing.Any]], lists: list[tuple[list[typing.Any], int]], results: list[torch.Tensor]) -> None:
-        ...
-    def fits(self) -> bool:
+    def __init__(self, capture: StepCapture, arguments: StepArguments, watch: Watch, gradients: StepGradients, results: collections.abc.Sequence[torch.Tensor], written: collections.abc.Sequence[torch.Tensor]) -> None:
         """
-        Whether launch() may follow prepare(), for arguments of the right form: a gradient may be another tensor.
+        results: without autograd. written: tensors that existed before and that the step writes to.
         """
-    def launch(self, arguments: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    def difference(self, arguments: collections.abc.Sequence[torch.Tensor]) -> str:
         """
-        Launches the graph with these arguments on the current stream; returns copies of the results.
+        What differs from the captured call, if a launch cannot replace one with these arguments; otherwise "".
         """
-    def prepare(self) -> None:
+    def launch(self, arguments: collections.abc.Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """
-        Copies gradients that are other tensors to where the graph reads them.
+        Launches the graph with these arguments; returns its results.
         """
     def relaunch(self, arguments: tuple[typing.Any, ...], stream: int) -> list[torch.Tensor] | None:
         """
-        launch(), if nothing has changed since the capture: forms of arguments, addresses of tensors, gradients, numbers and modes; and if the current stream has this number. Otherwise None, and nothing is launched.
+        launch(), if the arguments are tensors, nothing differs, and the current stream has this number. Otherwise None, and nothing is launched.
+        """
+    def results(self, arguments: collections.abc.Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """
+        The results of the captured call.
         """
 class HostKernel:
     """
@@ -160,4 +355,16 @@ def register_delegate() -> None:
 def register_lazy_backend() -> None:
     """
     Registers the lazy backend, once a process. RuntimeError: PyTorch's own is registered already.
+    """
+def renew_accumulators(leaves: list[torch.Tensor]) -> int:
+    """
+    Lets autograd accumulate gradients on the current stream that it accumulated on another one. Returns how many, or -1 if somebody has hooked into that.
+    """
+def shared_memory(tensors: collections.abc.Sequence[torch.Tensor]) -> list[int]:
+    """
+    How tensors share memory: for each, the number of the first one that it shares it with, and how many bytes it is behind that.
+    """
+def storage_address(tensor: torch.Tensor) -> int:
+    """
+    The address of a tensor's StorageImpl; 0 without one.
     """

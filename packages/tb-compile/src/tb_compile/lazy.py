@@ -37,7 +37,8 @@ def init() -> None:
 
 
 def _set_force_fallback(configval: str) -> None:
-    """Runs operators at once instead of recording them, to find one that is recorded wrongly: torch._lazy.config's switch.
+    """Runs operators at once instead of recording them, to find one that is recorded wrongly: torch._lazy.config's
+    switch.
 
     configval: names such as "aten::mul", with commas between them; "" for none. ValueError: there is no such operator.
     """

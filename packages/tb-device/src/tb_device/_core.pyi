@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import tb_device.device_objects
 import typing
-__all__: list[str] = ['Driver', 'about', 'builtin_drivers', 'builtin_entry', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'leak_live', 'load_library', 'message', 'open_builtin', 'set_current_device', 'set_default', 'slots']
+__all__: list[str] = ['Driver', 'about', 'builtin_drivers', 'builtin_entry', 'current_device', 'default_or_none', 'device_count', 'ensure_usable', 'export_facts', 'fault_arm', 'fault_counts', 'forked', 'importers', 'is_open', 'leak_live', 'load_library', 'message', 'open_builtin', 'races_clear', 'races_found', 'set_current_device', 'set_default', 'slots']
 class Driver:
     """
     An open driver. Made by tb_device.load_driver and tb_device.default_driver. Addresses are plain integers, sizes bytes; every method raises tb_device.Error with the driver's own text.
@@ -193,6 +193,14 @@ def message(status: int, text: str, driver: str, function: str, device: int, nat
 def open_builtin(name: str, options: collections.abc.Mapping[str, str]) -> Driver:
     """
     Opens a driver that is part of this module: cpu, cuda, npu, sim or replay.
+    """
+def races_clear(driver: Driver) -> None:
+    """
+    Forgets the races that the layer found.
+    """
+def races_found(driver: Driver) -> list[tuple[tuple[typing.Any, ...], tuple[typing.Any, ...], int, int, bool]]:
+    """
+    What the layer races found: the two sides, address, bytes, and whether the memory was reused. A side has its work, the memory's name in it, whether it writes, whether on the host, stream (0: the default one), device, and frames of Python: of the call, and of the launch of its graph.
     """
 def set_current_device(device: int) -> None:
     """

@@ -2,6 +2,7 @@
 Registers tb devices with PyTorch's C++ side. Use torch.tb and torch_backend instead.
 """
 from __future__ import annotations
+import collections.abc
 import torch
 import typing
 __all__: list[str] = ['can_access_peer', 'current_device', 'default_generator', 'device_count', 'device_properties', 'elapsed_time', 'empty_cache', 'exchange_device', 'host_statistics', 'in_bad_fork', 'set_memory_limit']
@@ -9,9 +10,17 @@ def _connect() -> None:
     """
     Imports the other components' function tables. ImportError: one is missing or does not match.
     """
+def _frames_of_memory_place(place: int) -> list[tuple[int, int]]:
+    """
+    The frames of such a place, innermost first, as (address of the code, address of the instruction).
+    """
 def _open() -> None:
     """
     Opens the process's driver. RuntimeError with the driver's own reason.
+    """
+def _record_memory_places(which: int, offsets: tuple[int, int, int, int, int]) -> None:
+    """
+    Events of the memory history keep their place in Python from now on: 0 none, 1 those of allocations, 2 all. `offsets`: as of _watch_streams.
     """
 def _register() -> None:
     """
@@ -28,6 +37,10 @@ def _set_ready() -> None:
 def _unregister_first_use() -> None:
     """
     Called before the operators are registered.
+    """
+def _watch_streams(reporter: collections.abc.Callable[[], None], offsets: tuple[int, int, int, int, int]) -> bool:
+    """
+    Tells the layer races what operators use from now on; reporter() is called after one in which a race was found. `offsets`: what tb_ops._frames.find() returns, or five times -1. False: the driver was opened without the layer.
     """
 def can_access_peer(device: int, peer: int) -> bool:
     """

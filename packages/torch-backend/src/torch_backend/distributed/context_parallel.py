@@ -64,7 +64,8 @@ def _check(args: Any, kwargs: Any) -> None:
         mine = [part.to_local() if hasattr(part, "to_local") else part for part in (query, key, value)]
         mask = attn_mask.to_local() if hasattr(attn_mask, "to_local") else attn_mask
         more = {name: kwargs[name] for name in ("scale", "enable_gqa") if name in kwargs}
-        choice = torch._fused_sdp_choice(*mine, mask, dropout_p, is_causal, **more)
+        fused_choice: Any = torch._fused_sdp_choice
+        choice = fused_choice(*mine, mask, dropout_p, is_causal, **more)
         if mask is not None or choice != _FLASH:
             raise NotImplementedError(
                 "context_parallel on tb splits the attention of the flash kernel: four dimensions, no attn_mask, no "
@@ -77,7 +78,8 @@ def _check(args: Any, kwargs: Any) -> None:
 
 
 def _forward(ring: Any, operator: Any, args: Any, kwargs: Any) -> Any:
-    query, key, value, dropout_p, is_causal = [*args, *(0.0, False)[len(args) - 3 :]]
+    given: list[Any] = [*args, *(0.0, False)[len(args) - 3 :]]
+    query, key, value, dropout_p, is_causal = given
     mesh = _mesh(operator, args, kwargs)
     return _distributed(
         mesh,

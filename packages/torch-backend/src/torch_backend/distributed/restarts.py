@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from torch.distributed import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore
 
 from torch_backend._after_import import after_import
 
