@@ -7,6 +7,7 @@ ways return the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch._dynamo.compiled_autograd import _enable
