@@ -394,4 +394,4 @@ def test_a_dropped_step_frees_its_memory() -> None:
 @pytest.mark.parametrize("options", [{"warm_up": 0}, {"most_graphs": 0}])
 def test_numbers_below_one_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="1 or more"):
-        tb_compile.step(lambda x: x, **options)
+        tb_compile.step(lambda x: x, **options)  # type: ignore[call-overload]

@@ -255,7 +255,7 @@ class Named(torch.nn.Module):
 
 
 def test_a_method_may_return_a_dictionary(x: torch.Tensor) -> None:
-    lowered = jit.to_backend(torch.jit.script(Named()), {"forward": {}})  # type: ignore[no-untyped-call]
+    lowered = jit.to_backend(torch.jit.script(Named()), {"forward": {}})
     found = lowered(x.to("tb"))
     assert sorted(found) == ["product", "sum"]
     same(found["product"], x * 2)

@@ -15,7 +15,7 @@ Case = tuple[Function, tuple[tuple[int, ...], ...]]  # a function and the shapes
 
 
 def _lstm(x: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
-    return torch._VF.lstm(x, (hidden, cell), weights, True, 2, 0.0, True, False, False)[0]  # type: ignore[no-any-return]
+    return torch._VF.lstm(x, (hidden, cell), weights, True, 2, 0.0, True, False, False)[0]
 
 
 _LAYERS = tuple(shape for inputs in (4, 5) for shape in ((20, inputs), (20, 5), (20,), (20,)))

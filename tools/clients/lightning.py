@@ -127,7 +127,7 @@ class InGraphs(Regression):
         self.manual_backward(loss)
         return loss
 
-    def training_step(self, batch: Any, _: int) -> None:
+    def training_step(self, batch: Any, _: int) -> None:  # type: ignore[override]
         self.ran_on = batch[0].device
         loss = self.gradients(*batch)
         self.optimizers().step()

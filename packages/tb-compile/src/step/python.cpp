@@ -33,7 +33,8 @@ void define_observation(nb::module_ &module) {
           "Of the calls on the current stream of the current device, without a capture.")
       .def("__enter__", &Observation::start, "Begins to take notes.")
       .def(
-          "__exit__", [](Observation &self, const nb::args &) { self.stop(); }, "Takes no more notes.")
+          "__exit__", [](Observation &self, const nb::args &) { self.stop(); },
+          nb::sig("def __exit__(self, *args: object) -> None"), "Takes no more notes.")
       .def("leaves", &Observation::leaves, "Tensors of tb that want a gradient and are no results of operators.")
       .def("host_tensors", &Observation::host_tensors, "Tensors of the host that existed before.")
       .def("written_host_tensors", &Observation::written_host_tensors, "Those of them that were written to.")

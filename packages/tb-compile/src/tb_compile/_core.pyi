@@ -66,7 +66,7 @@ class Observation:
         """
         Begins to take notes.
         """
-    def __exit__(self, *args) -> None:
+    def __exit__(self, *args: object) -> None:
         """
         Takes no more notes.
         """

@@ -44,7 +44,7 @@ class Captured:
             if tensor.device.type == "tb" and id(tensor) not in seen and observation.has_used(tensor):
                 seen.add(id(tensor))
                 watch.add_tensor(tensor, name)
-                hooks = tensor._backward_hooks  # type: ignore[attr-defined]
+                hooks = tensor._backward_hooks
                 if isinstance(hooks, dict):
                     self._kept.append(hooks)
                     watch.add_items(hooks, f"the hooks of {name}")

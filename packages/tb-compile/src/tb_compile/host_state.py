@@ -62,7 +62,7 @@ class ExecutedCode:
             if event == "call":
                 codes[frame.f_code] = frame.f_globals
             if before is not None:
-                before(frame, event, argument)
+                before(frame, event, argument)  # type: ignore[arg-type]
 
         sys.setprofile(note)
         try:
@@ -134,9 +134,9 @@ class HostState:
             (self.scalars, later.scalars, "a value"),
             (self.sizes, later.sizes, "a container"),
         ):
-            for name in others.keys() - mine.keys():  # type: ignore[attr-defined]
+            for name in others.keys() - mine.keys():
                 yield name, f"state is assigned in the step, not written in place: {name} becomes {what}"
-            for name in mine.keys() - others.keys():  # type: ignore[attr-defined]
+            for name in mine.keys() - others.keys():
                 yield name, f"state is assigned in the step, not written in place: {name} is {what} no longer"
 
     def name_of(self, tensor: torch.Tensor) -> str:

@@ -43,7 +43,7 @@ def _set_force_fallback(configval: str) -> None:
     configval: names such as "aten::mul", with commas between them; "" for none. ValueError: there is no such operator.
     """
     _force(configval)
-    torch._C._lazy._set_force_fallback(configval)  # type: ignore[attr-defined]
+    torch._C._lazy._set_force_fallback(configval)
 
 
 def _force(names: str) -> None:
