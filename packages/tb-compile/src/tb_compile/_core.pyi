@@ -66,7 +66,7 @@ class Observation:
         """
         Begins to take notes.
         """
-    def __exit__(self, *args: object) -> None:
+    def __exit__(self, *args: typing.Any) -> None:
         """
         Takes no more notes.
         """
