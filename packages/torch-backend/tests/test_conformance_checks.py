@@ -51,7 +51,10 @@ def run(check: str, entry: str, dtype: str) -> Result:
     return run_case(Case(check, entry, dtype), CPU, LIMITS)
 
 
-@pytest.mark.parametrize("check", [check for check in CHECKS if not check.endswith(("_devices", "_device"))])
+# The CPU is one device, and queues nothing behind a call that fails.
+@pytest.mark.parametrize(
+    "check", [check for check in CHECKS if not check.endswith(("_devices", "_device", "behind_failures"))]
+)
 def test_the_cpu_agrees_with_itself(check: str) -> None:
     if check == "dtypes":
         entry, dtype = "bitwise_and", "float32"
