@@ -190,7 +190,8 @@ void force_fallback(const std::vector<std::string> &names) {
     const size_t before = found.size();
     for (const OperatorHandle &op : aten_operators())
       if (op.schema().name() == name && can_be_forced(op)) found.push_back(op);
-    TORCH_CHECK_VALUE(found.size() > before, "'", name, "' cannot be forced to run eagerly: it is no operator of aten, ",
+    TORCH_CHECK_VALUE(found.size() > before, "'", name,
+                      "' cannot be forced to run eagerly: it is no operator of aten, ",
                       "or is composed of others or makes views. Names look like aten::mul");
   }
   NoWarnings quiet;
