@@ -10,6 +10,7 @@ import gc
 import itertools
 import random
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -464,6 +465,16 @@ def a_bound_method(wrap: Wrap) -> Iterator[Seen]:
         if i == 8:
             net[0].weight.data = net[0].weight.data * 2  # type: ignore[index,union-attr]
         yield look(step(batch(i)))
+
+
+@use()
+def weak_proxies_are_reached(wrap: Wrap) -> Iterator[Seen]:
+    """As a profiler has one of its module; the object of the second one is gone."""
+    net = mlp()
+    proxies = {"module": weakref.proxy(net), "gone": weakref.proxy(Counter())}
+    step = wrap(lambda x: net(x) * len(proxies))
+    for i in range(CALLS):
+        yield look(step(batch(i)), net)
 
 
 @use()

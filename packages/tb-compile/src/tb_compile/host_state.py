@@ -15,6 +15,7 @@ import os
 import sys
 import sysconfig
 import types
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -250,6 +251,8 @@ class Walk:
 
     def _add(self, path: str, value: Any) -> None:
         """Notes a value, and queues it if more can be reached from it."""
+        if type(value) in weakref.ProxyTypes:  # any question goes to its object, which has other owners or is gone
+            return
         if isinstance(value, SCALARS):
             self.state.scalars[path] = value
         elif isinstance(value, torch.Tensor):
