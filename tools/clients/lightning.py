@@ -127,12 +127,13 @@ class InGraphs(Regression):
         self.manual_backward(loss)
         return loss
 
-    def training_step(self, batch: Any, _: int) -> None:  # type: ignore[override]
+    def training_step(self, batch: Any, _: int) -> torch.Tensor:
         self.ran_on = batch[0].device
         loss = self.gradients(*batch)
         self.optimizers().step()
         self.losses.append(loss.item())
         self.log("loss", loss)
+        return loss
 
 
 @checks.check("captured steps")
