@@ -133,7 +133,7 @@ class InGraphs(Regression):
         self.optimizers().step()
         self.losses.append(loss.item())
         self.log("loss", loss)
-        return loss
+        return loss  # type: ignore[no-any-return]
 
 
 @checks.check("captured steps")
