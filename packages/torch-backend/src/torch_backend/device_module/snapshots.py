@@ -70,11 +70,9 @@ def _record_memory_history(
     """Forgets the events of all devices and records the following ones; follows torch.cuda.memory.
 
     enabled: None or False records none. max_entries: how many of the last events are kept, at most 2**20 of each
-    device. device: this one only. context: of which events the stack is kept: "alloc" and "state" of allocations,
-    "all" of
-    frees too, None of none. stacks: both "python" and "all" keep the frames of Python; those of C++ are not recorded.
-    The
-    other options of torch.cuda have no effect. ValueError: another value of one of these.
+    device. device: this one only. context: of which events the stack is kept: "alloc" and "state" of allocations, "all"
+    of frees too, None of none. stacks: both "python" and "all" keep the frames of Python, not those of C++.
+    The other options of torch.cuda have no effect. ValueError: another value of one of these.
     """
     if enabled not in (None, False, True, "state", "all"):
         raise ValueError(f"enabled is {enabled!r}: use None, 'state' or 'all'")

@@ -1,8 +1,7 @@
 """torch.tb: finds memory that two streams use at once, as torch.cuda._sanitizer does. On every driver with streams.
 
 TB_LAYERS=races, or enable_stream_sanitizer() before the first use of tb, watches the whole process. Each race is
-printed
-once to stderr, and stream_races() lists all.
+printed once to stderr, and stream_races() lists all.
 """
 
 from __future__ import annotations
@@ -23,11 +22,9 @@ _printed = 0
 class StreamUse:
     """One side of a race. work: the operator, such as "aten::mul". argument: the name of the tensor in it.
 
-    stream_id: as in torch.Stream, 0 for the default stream; None: the host. device: the stream's, -1 for the host.
-    line:
-    "file:line in function" of the call, "" where no Python code ran. launch: the same of the replay, if the work is
-    part
-    of a graph; `line` is then where it was captured.
+    stream_id: as in torch.Stream, 0 for the default stream; None: the host. device: the stream's, -1 for the host and
+    for a process group. line: "file:line in function" of the call, "" where no Python code ran. launch: the same of the
+    replay, if the work is part of a graph; `line` is then where it was captured.
     """
 
     work: str
@@ -42,6 +39,8 @@ class StreamUse:
         verb = "writes" if self.writes else "reads"
         if self.stream_id is None:
             where = "the host"
+        elif self.device < 0:
+            where = "a process group"
         elif self.stream_id == 0:
             where = f"the default stream of tb:{self.device}"
         else:
@@ -55,8 +54,7 @@ class StreamRace:
     """Two uses of the same memory, one of them a write, that no event and no wait puts in an order.
 
     first, second: in the order of the calls. address, size: of the memory of the second, in bytes. reused: the memory
-    was
-    freed and given out again between the two, while the first was not done.
+    was freed and given out again between the two, while the first was not done.
     """
 
     first: StreamUse
