@@ -32,22 +32,28 @@ void sweep() {
 
 } // namespace
 
+void empty_arenas(int32_t device, const Heap *but) {
+  std::vector<Heap *> of_graphs; // a graph uses what its pool has free
+  each_capture_heap(device, [&](Heap &pool, bool unused) {
+    if (!unused) of_graphs.push_back(&pool);
+  });
+  each_arena(device, [&](Heap &arena) {
+    if (&arena == but || arena.paused() || std::ranges::find(of_graphs, &arena) != of_graphs.end()) return;
+    if (guarded(device, "empty_cache", [&] { return arena.empty_cache(); }) != TB_OK) drop_error();
+  });
+}
+
 bool release_elsewhere(Heap &heap) {
   const DeviceTotal *total = heap.policy().total;
   if (!total || any_capture()) return false;
   const uint64_t before = total->reserved;
-  std::vector<Heap *> of_graphs; // a graph uses what its pool has free
-  each_capture_heap(heap.device(), [&](Heap &pool, bool unused) {
-    if (!unused) of_graphs.push_back(&pool);
-  });
-  const auto release = [&](Heap &other) {
-    if (&other == &heap || std::ranges::find(of_graphs, &other) != of_graphs.end()) return;
-    if (guarded(heap.device(), "allocate", [&] { return other.empty_cache(); }) != TB_OK) drop_error();
-  };
-  if (Heap *own = device_heaps[heap.device()].load(std::memory_order_acquire)) release(*own);
-  each_arena(heap.device(), release);
+  Heap *own = device_heaps[heap.device()].load(std::memory_order_acquire);
+  if (own && own != &heap)
+    if (guarded(heap.device(), "allocate", [&] { return own->empty_cache(); }) != TB_OK) drop_error();
+  empty_arenas(heap.device(), &heap);
   if (total->reserved >= before) return false;
   drop_error();
+  heap.retract_out_of_memory();
   return true;
 }
 
@@ -117,9 +123,9 @@ tb_status arena_statistics(tb_arena *arena, tb_allocator_statistics *out) {
 void each_arena(int32_t device, const std::function<void(Heap &)> &visit) {
   std::lock_guard guard(registry.mutex);
   for (Heap *heap : registry.arenas)
-    if (heap->device() == device) visit(*heap);
+    if (device < 0 || heap->device() == device) visit(*heap);
   for (auto &heap : registry.ending)
-    if (heap->device() == device) visit(*heap);
+    if (device < 0 || heap->device() == device) visit(*heap);
 }
 
 void add_arena_statistics(int32_t device, tb_allocator_statistics *all) {

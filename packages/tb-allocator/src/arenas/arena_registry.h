@@ -24,11 +24,15 @@ tb_arena *arena_enter(tb_arena *arena);
 tb_status arena_allocate(tb_arena *arena, uint64_t size, tb_stream *stream, void **out_pointer, tb_block **out_block);
 tb_status arena_statistics(tb_arena *arena, tb_allocator_statistics *out);
 
-// The arenas of a device, those that end and those of captures among them. No arena begins or ends meanwhile.
+// The arenas of a device, -1: of all, those that end and those of captures among them. No arena begins or ends meanwhile.
 void each_arena(int32_t device, const std::function<void(Heap &heap)> &visit);
 
 // Adds their counts to those of the device.
 void add_arena_statistics(int32_t device, tb_allocator_statistics *all);
+
+// Gives back what the arenas of a device, -1: of all, have cached, `but` one, and waits for the device. Arenas that are paused, and
+// pools that graphs use, keep theirs. A failure of queued work is left to the next wait.
+void empty_arenas(int32_t device, const Heap *but);
 
 // After `heap` found no memory: gives back what the device's other heaps have cached, and waits for the device. Returns
 // whether anything went back; then the failure is forgotten, and `heap` may try again. Not during a capture, which cannot

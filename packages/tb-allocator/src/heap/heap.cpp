@@ -120,6 +120,11 @@ void Heap::set_limit(uint64_t bytes) {
   if (store_.policy.total) store_.policy.total->limit = bytes;
 }
 
+void Heap::retract_out_of_memory() {
+  std::lock_guard guard(store_.lock);
+  --store_.counters.ooms;
+}
+
 bool Heap::has_allocated_blocks() {
   FlushedLock lock(caches_);
   return store_.counters.current(Count::allocation) != 0;

@@ -68,6 +68,7 @@ public:
   void statistics(tb_allocator_statistics *out);
   void reset_peak();
   void reset_accumulated();
+  void retract_out_of_memory();   // the last failure is none, because a second try follows
   void set_limit(uint64_t bytes); // of a device's own heap: of all heaps of the device together
   const HeapPolicy &policy() const { return store_.policy; }
   int32_t device() const { return source_->device(); } // -1: the host

@@ -60,10 +60,7 @@ tb_status empty_cache(int32_t device) {
   if (any_capture()) // the memory could still be in use, and the device cannot be waited for now
     return fail(TB_FAILED_PRECONDITION, device, "empty_cache",
                 "a capture is in progress, and it cannot be waited for: empty the cache before or after it");
-  if (usable())
-    each_capture_heap(device, [](Heap &heap, bool unused) {
-      if (unused) (void)guarded(-1, "empty_cache", [&] { return heap.empty_cache(); });
-    });
+  if (usable()) empty_arenas(device, nullptr);
   if (device >= 0) return with_heap(device, "empty_cache", [](Heap &heap) { return heap.empty_cache(); });
   tb_status first = TB_OK;
   for (auto &heap : device_heaps)

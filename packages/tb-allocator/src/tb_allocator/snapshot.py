@@ -15,8 +15,7 @@ def memory_snapshot(device: int | None = None) -> dict[str, Any]:
     """Segments with their blocks, and the events remembered, as torch.cuda.memory._snapshot() gives them.
 
     Sizes are bytes, times microseconds since 1970. `frames` are empty; an event has `place`, a number, where a
-    component
-    gives places (torch.tb.memory._snapshot() has the frames).
+    component gives places (torch.tb.memory._snapshot() has the frames).
     """
     return _load(_core._snapshot(device))
 
