@@ -106,7 +106,7 @@ print(sweep_in_processes(reported, statuses=[STATUS], check=check))
 @pytest.mark.parametrize("segments", ["False", "True"], ids=["fixed", "expandable"])
 @pytest.mark.parametrize("status", ["8", "13", "14", "33"])
 def test_every_fault_is_survived_and_the_counts_are_exact(python: Python, status: str, segments: str) -> None:
-    layers = {"TB_LAYERS": "fault,leak", "TB_DRIVER": "cpu", "TB_CPU_DEVICES": "1"}
+    layers = {"TB_LAYERS": "fault,leak", "TB_DRIVER": "cpu", "TB_CPU_DEVICES": "1", "TB_CPU_MEMORY": "4G"}
     settings = f"expandable_segments:{segments}"
     python.limit = 300  # hundreds of processes
     assert int(python.output(CODE, STATUS=status, TB_ALLOC_CONF=settings, **layers)) > 30
