@@ -1,4 +1,4 @@
-"""TB_LAYERS=races: what is told as a race between streams, with both lines, and what is not."""
+"""TB_LAYERS=races: what is reported as a race between streams, with both lines, and what is not."""
 
 import pytest
 from conftest import Script
@@ -198,7 +198,7 @@ def line_of(code: str, mark: str) -> int:
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_missing_wait_is_told_once_with_both_lines(script: Script, name: str) -> None:
+def test_a_missing_wait_is_reported_once_with_both_lines(script: Script, name: str) -> None:
     code = program(PLANTED[name])
     done = script(code, TB_LAYERS="races")
     found = done.stdout.splitlines()

@@ -1,4 +1,4 @@
-// What graphs use, told when they are launched.
+// What graphs use, noted when they are launched.
 #include "layers/races/races.h"
 
 namespace tb::layers {

@@ -46,7 +46,7 @@ public:
   // this one. later: its stream; NULL: the host, whose uses are over at once and are not remembered.
   template <class Conflict> void use(const Order &order, const Extent &extent, const Use &use,
                                      const OrderedStream *later, uint64_t number, const Conflict &conflict);
-  // The memory of the range is given back or begins anew without an order that can be known.
+  // The memory of the range is given back or begins again without an order that can be known.
   void forget(uintptr_t begin, uintptr_t end);
   // A new life of the range begins.
   void allocated(uintptr_t begin, uintptr_t end);
