@@ -120,6 +120,21 @@ def _follow(sample: Sample, result: Any, given: Any, device: Device) -> None:
                 follower(tensor)
 
 
+def _left_out(function: Callable[..., Any], sample: Sample, device: Device) -> str:
+    """What is wrong if work that is queued behind the call has run, though the call's error is raised later only."""
+    written = torch.zeros(8, device=device.device)
+    written.add_(0)
+    device.synchronize()
+    sample.call(function, device.device)
+    written.add_(1)
+    try:
+        device.synchronize()
+    except Exception:
+        device.drain()
+        return "work behind the failed call has run before the error was raised" if bool(written.any()) else ""
+    return ""
+
+
 def _problem(
     function: Callable[..., Any], sample: Sample, device: Device, guards: list[torch.Tensor], reported: bool
 ) -> str:
@@ -162,7 +177,8 @@ def behind_failures(device: Device, op: Any, dtype: torch.dtype, limits: Limits)
                 when = "after the error" if reported else "before any wait"
                 description = shorten(f"{when}, {changed.describe()}", 300)
                 try:
-                    problem = _problem(function, changed, device, guards, reported)
+                    problem = "" if reported else _left_out(function, changed, device)
+                    problem = problem or _problem(function, changed, device, guards, reported)
                 except Exception:
                     device.drain()
                     yield Observation(sample=description, vacuous="the call itself raises")
