@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 import tb_stream
 import torch
+import torch_backend.device_module as tb
 from torch.nn import functional
 
 
@@ -18,9 +19,9 @@ def _types_are_known_and_nothing_is_left_over() -> Iterator[None]:
     for _ in range(2):  # the first call with new types waits
         fail(valid=True)
         model_step(torch.nn.Parameter(torch.ones(4, 2, device="tb")), valid=True)
-    torch.tb.synchronize()
+    tb.synchronize()
     yield
-    torch.tb.synchronize()
+    tb.synchronize()
 
 
 def fail(*, valid: bool = False) -> torch.Tensor:
@@ -30,7 +31,7 @@ def fail(*, valid: bool = False) -> torch.Tensor:
 def model_step(weight: torch.nn.Parameter, *, valid: bool) -> None:
     optimizer = torch.optim.AdamW([weight], lr=0.1)
     index = torch.tensor([0, 1 if valid else 9], device="tb")
-    functional.embedding_bag(index, weight, torch.tensor([0], device="tb"), mode="sum").sum().backward()
+    functional.embedding_bag(index, weight, torch.tensor([0], device="tb"), mode="sum").sum().backward()  # type: ignore[no-untyped-call]
     optimizer.step()
 
 
@@ -38,14 +39,14 @@ def test_memory_stays_as_the_failed_operator_found_it() -> None:
     state, copied = torch.ones(3, device="tb"), torch.ones(3, device="tb")
     state.add_(1).mul_(1)
     copied.copy_(state).fill_(1)
-    torch.tb.synchronize()
+    tb.synchronize()
     index = torch.tensor([9], device="tb")
     torch.arange(4.0, device="tb")[index]
     state.add_(1)
     copied.copy_(state)
     copied.fill_(7)
     with pytest.raises(IndexError, match="out of bounds"):
-        torch.tb.synchronize()
+        tb.synchronize()
     assert state.tolist() == [2, 2, 2]
     assert copied.tolist() == [1, 1, 1]
 
@@ -54,7 +55,7 @@ def test_an_optimizer_changes_nothing_behind_a_failed_step_and_goes_on_afterward
     weight = torch.nn.Parameter(torch.ones(4, 2, device="tb"))
     model_step(weight, valid=False)
     with pytest.raises(RuntimeError, match="idx to be 9"):
-        torch.tb.synchronize()
+        tb.synchronize()
     assert weight.tolist() == [[1, 1]] * 4
     weight.grad = None
     model_step(weight, valid=True)
@@ -63,33 +64,33 @@ def test_an_optimizer_changes_nothing_behind_a_failed_step_and_goes_on_afterward
 
 @pytest.mark.parametrize("reporter", ["source", "waiter", "device", "event"])
 def test_streams_that_wait_for_the_failed_one_leave_out_their_work(reporter: str) -> None:
-    source, waiter, apart = torch.tb.Stream(), torch.tb.Stream(), torch.tb.Stream()
-    with torch.tb.stream(waiter):
+    source, waiter, apart = tb.Stream(), tb.Stream(), tb.Stream()
+    with tb.stream(waiter):
         behind = torch.zeros(3, device="tb")
-    with torch.tb.stream(apart):
+    with tb.stream(apart):
         beside = torch.zeros(3, device="tb")
         beside.add_(0)
-    torch.tb.synchronize()
-    with torch.tb.stream(source):
+    tb.synchronize()
+    with tb.stream(source):
         fail()
     done = source.record_event()
     waiter.wait_event(done)
-    with torch.tb.stream(waiter):
+    with tb.stream(waiter):
         behind.add_(1)
-    with torch.tb.stream(apart):
+    with tb.stream(apart):
         beside.add_(1)
     ways = {
         "source": source.synchronize,
         "waiter": waiter.synchronize,
-        "device": torch.tb.synchronize,
+        "device": tb.synchronize,
         "event": done.synchronize,
     }
     with pytest.raises(IndexError):
         ways[reporter]()
-    torch.tb.synchronize()  # told once
+    tb.synchronize()  # told once
     assert behind.tolist() == [0, 0, 0]
     assert beside.tolist() == [1, 1, 1]
-    with torch.tb.stream(waiter):
+    with tb.stream(waiter):
         behind.add_(1)
     waiter.synchronize()
     assert behind.tolist() == [1, 1, 1]
@@ -97,8 +98,8 @@ def test_streams_that_wait_for_the_failed_one_leave_out_their_work(reporter: str
 
 def test_a_python_function_in_stream_order_is_called_all_the_same() -> None:
     called: list[str] = []
-    stream = torch.tb.Stream()
-    with torch.tb.stream(stream):
+    stream = tb.Stream()
+    with tb.stream(stream):
         fail()
         tb_stream.current_stream().add_callback(called.append, "behind")
     with pytest.raises(IndexError):
@@ -109,14 +110,14 @@ def test_a_python_function_in_stream_order_is_called_all_the_same() -> None:
 def test_memory_of_what_is_left_out_returns() -> None:
     def used() -> int:
         gc.collect()
-        return torch.tb.memory_allocated()
+        return tb.memory_allocated()
 
     before = used()
     fail()
     for _ in range(50):
         torch.ones(1000, device="tb").mul_(2)
     with pytest.raises(IndexError):
-        torch.tb.synchronize()
+        tb.synchronize()
     assert used() == before
 
 
@@ -134,18 +135,18 @@ def test_a_graph_leaves_out_the_nodes_behind_and_is_right_at_the_next_launch() -
 
     for _ in range(3):
         step()
-    graph = torch.tb.Graph()
-    with torch.tb.graph(graph):
+    graph = tb.Graph()
+    with tb.graph(graph):
         step()
     graph.replay()
-    torch.tb.synchronize()
+    tb.synchronize()
     before, counted = out.tolist(), lists[0][0].item()
     index.fill_(9)
     graph.replay()
     graph.replay()
     with pytest.raises(IndexError):
-        torch.tb.synchronize()
-    torch.tb.synchronize()
+        tb.synchronize()
+    tb.synchronize()
     assert out.tolist() == before
     assert lists[0][0].item() == counted
     index.fill_(3)
@@ -162,19 +163,19 @@ def test_random_numbers_of_a_graph_go_on_after_a_failed_launch() -> None:
         return table[index] * 0 + torch.rand(4, device="tb")
 
     step()
-    graph = torch.tb.Graph()
-    with torch.tb.graph(graph):
+    graph = tb.Graph()
+    with tb.graph(graph):
         drawn = step()
 
     def launches(*indices: int) -> list[float]:
         torch.manual_seed(3)
         for one in indices:
-            torch.tb.synchronize()
+            tb.synchronize()
             index.fill_(one)
             graph.replay()
             if one > 3:
                 with pytest.raises(IndexError):
-                    torch.tb.synchronize()
+                    tb.synchronize()
         return drawn.tolist()
 
     assert launches(0, 9, 0) == launches(0, 1, 0)
@@ -182,6 +183,7 @@ def test_random_numbers_of_a_graph_go_on_after_a_failed_launch() -> None:
 
 AFTERWARDS = """
 import torch
+import torch_backend.device_module as tb
 from torch.nn import functional as F
 def index(*numbers): return torch.tensor(numbers, device="tb")
 def told(loss):
