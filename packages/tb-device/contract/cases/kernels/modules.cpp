@@ -300,12 +300,16 @@ TB_CASE(MOD, 13, needs, "E4 launch.1", "a kernel that fails is reported at the n
     throw NotOffered("the image has no kernel tb_contract_fail");
   }
   Block word(kit, 4);
+  word.fill(0);
   Stream stream(kit);
   const Launch<> launch(1, 1);
   CHECK_OK(launch.on(kit, stream, function));
-  set_word(kit, stream, word.data(), 13);
+  set_word(kit, stream, word.data(), 12); // with closures it is left out, see closure_commit.6
   CHECK_STATUS(api.stream_synchronize(self, stream), TB_INTERNAL);
   CHECK_OK(api.stream_synchronize(self, stream));
+  if (kit.offers(TB_GROUP_CLOSURE)) CHECK_EQUAL(read_word(kit, word.data()), 0u);
+  set_word(kit, stream, word.data(), 13);
+  stream.synchronize();
   CHECK_EQUAL(read_word(kit, word.data()), 13u);
 }
 
