@@ -1,4 +1,5 @@
-"""What is queued behind a failed operator is not run before the failure is reported; afterwards everything is as before."""
+"""What is queued behind a failed operator is not run before the failure is reported; afterwards everything is as
+before."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def test_an_optimizer_changes_nothing_behind_a_failed_step_and_goes_on_afterward
         model_step(weight, valid=False)
         tb.synchronize()
 
-    with pytest.raises(RuntimeError, match="embedding_bag.*9"):
+    with pytest.raises(RuntimeError, match=r"embedding_bag.*9"):
         step()
     assert weight.tolist() == [[1, 1]] * 4
     weight.grad = None
