@@ -24,6 +24,7 @@ HEADERS = {
     "torch::autograd::Node": "torch/csrc/autograd/node.h",
     "c10::OperatorKernel": "ATen/core/boxing/OperatorKernel.h",
     "c10::WarningHandler": "c10/util/Exception.h",
+    "at::ObserverContext": "ATen/record_function.h",
     # Lowering.
     "torch::CustomClassHolder": "ATen/core/ivalue.h",
     "torch::jit::PyTorchBackendInterface": "torch/csrc/jit/backends/backend_interface.h",

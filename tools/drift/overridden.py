@@ -66,8 +66,11 @@ def _number(minor: str) -> tuple[int, ...]:
 
 
 def read_tree(root: pathlib.Path) -> list[Subclass]:
-    """The classes in the packages' sources that derive from classes of PyTorch."""
-    paths = sorted(path for ending in ("h", "cpp", "cuh") for path in root.glob(f"packages/*/src/**/*.{ending}"))
+    """The classes in the packages' sources, and in the headers that they share, that derive from classes of PyTorch."""
+    places = ("packages/*/src", "shared/torch")
+    paths = sorted(
+        path for one in places for ending in ("h", "cpp", "cuh") for path in root.glob(f"{one}/**/*.{ending}")
+    )
     return subclasses({path.relative_to(root).as_posix(): path.read_text() for path in paths})
 
 
