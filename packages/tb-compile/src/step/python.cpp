@@ -8,6 +8,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <string_view>
+
 #include "device/components.h"
 #include "device/device_type.h"
 #include "step/observation.h"
@@ -158,12 +160,24 @@ void define_graph(nb::module_ &module) {
       .def("results", &StepGraph::results, "arguments"_a, "The results of the captured call.");
 }
 
+// A profile function in C++: Dynamo would compile one in Python.
+void note_code(nb::dict codes, nb::object next, nb::object frame, nb::str event, nb::object argument) {
+  if (std::string_view(event.c_str()) == "call") codes[frame.attr("f_code")] = frame.attr("f_globals");
+  if (!next.is_none()) next(frame, event, argument);
+}
+
 } // namespace
 
 void define_step(nb::module_ &module) {
   define_observation(module);
   define_watch(module);
   define_graph(module);
+  module.def(
+      "note_code", &note_code, "codes"_a, "next"_a.none(), "frame"_a, "event"_a, "argument"_a.none(),
+      nb::sig("def note_code(codes: dict[typing.Any, dict[str, typing.Any]], next: typing.Any, frame: typing.Any, "
+              "event: str, argument: typing.Any) -> None"),
+      "For sys.setprofile: adds the code of a frame that begins, with its globals, and calls `next` unless it is "
+      "None.");
   module.def(
       "renew_accumulators", &renew_accumulators, "leaves"_a,
       nb::sig("def renew_accumulators(leaves: list[torch.Tensor]) -> int"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['Builder', 'GraphedCallable', 'HostKernel', 'Observation', 'Program', 'StepArguments', 'StepCapture', 'StepGradients', 'StepGraph', 'Value', 'Watch', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_force_fallback', 'lazy_seed', 'register_delegate', 'register_lazy_backend', 'renew_accumulators', 'shared_memory', 'storage_address']
+__all__: list[str] = ['Builder', 'GraphedCallable', 'HostKernel', 'Observation', 'Program', 'StepArguments', 'StepCapture', 'StepGradients', 'StepGraph', 'Value', 'Watch', 'current_stream_id', 'lazy_counts', 'lazy_default_device', 'lazy_devices', 'lazy_force_fallback', 'lazy_seed', 'note_code', 'register_delegate', 'register_lazy_backend', 'renew_accumulators', 'shared_memory', 'storage_address']
 class Value:
     """
     An input of a program that is being built, or the result of an instruction.
@@ -348,6 +348,10 @@ def lazy_force_fallback(names: collections.abc.Sequence[str]) -> None:
     """
 def lazy_seed(seed: int) -> None:
     ...
+def note_code(codes: dict[typing.Any, dict[str, typing.Any]], next: typing.Any, frame: typing.Any, event: str, argument: typing.Any) -> None:
+    """
+    For sys.setprofile: adds the code of a frame that begins, with its globals, and calls `next` unless it is None.
+    """
 def register_delegate() -> None:
     """
     Registers TorchScript's backend under the name of the PrivateUse1 device, once a process.

@@ -56,12 +56,16 @@ class Attempt:
         gradients.take(known)
         self.reason = _of_accumulators(known)
         if self.reason:
-            with observed_optimizers(optimizers):
-                self.result = tree_unflatten(*_flattened(self._call()))
+            self._run_plain(optimizers)
             return
         arguments = StepArguments(self._tensors, self._bound(before))
         versions = [_version(tensor) for tensor in self._tensors]
-        capture = StepCapture(_find_place)
+        try:
+            capture = StepCapture(_find_place)
+        except NotImplementedError as error:  # the driver has no graphs
+            self.reason = str(error).split("\n")[0]
+            self._run_plain(optimizers)
+            return
         written = [True] * len(self._tensors)
         results: list[Any] = []
         structure: TreeSpec | None = None
@@ -103,6 +107,10 @@ class Attempt:
             return
         self.captured = Captured(capture, arguments, gradients, after, results, structure)
         self.captured.bound = {i for i, bound in enumerate(self._repeated) if bound}
+
+    def _run_plain(self, optimizers: WeakSet[torch.optim.Optimizer]) -> None:
+        with observed_optimizers(optimizers):
+            self.result = tree_unflatten(*_flattened(self._call()))
 
     def _walk(self) -> HostState:
         return Walk(self._executed).run(self._call.func, self._objects)

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from ._core import Watch, storage_address
+from ._core import Watch, note_code, storage_address
 
 _MOST_OBJECTS = 200_000
 # Of a longer container only the number of items counts.
@@ -56,16 +56,8 @@ class ExecutedCode:
     @contextmanager
     def collect(self) -> Iterator[None]:
         """Context manager: adds the code that this thread begins to run inside."""
-        before = sys.getprofile()
-        codes = self.codes
-
-        def note(frame: types.FrameType, event: str, argument: Any) -> None:
-            if event == "call":
-                codes[frame.f_code] = frame.f_globals
-            if before is not None:
-                before(frame, event, argument)  # type: ignore[arg-type]
-
-        sys.setprofile(note)
+        before, codes = sys.getprofile(), self.codes
+        sys.setprofile(functools.partial(note_code, codes, before))
         try:
             yield
         finally:
