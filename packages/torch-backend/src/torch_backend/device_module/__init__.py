@@ -9,7 +9,6 @@ such device. Sizes are bytes.
 """
 
 import torch
-from torch import AcceleratorError, OutOfMemoryError
 
 from torch_backend import _state
 from torch_backend.device_module import amp
@@ -121,6 +120,11 @@ def __getattr__(name: str) -> object:
         return _state.is_initialized()
     raise AttributeError(f"module 'torch.tb' has no attribute {name!r}")
 
+
+AcceleratorError = torch.AcceleratorError
+"""What calls raise for a device that does not exist or does not work; PyTorch's own class."""
+OutOfMemoryError = torch.OutOfMemoryError
+"""What an allocation raises for which there is no memory; PyTorch's own class."""
 
 __all__ = [
     "AcceleratorError",
