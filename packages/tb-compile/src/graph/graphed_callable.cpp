@@ -38,7 +38,7 @@ at::Tensor shown_once(at::Tensor tensor) {
   return tensor;
 }
 
-void copy(const at::Tensor &to, const at::Tensor &from) {
+void copy_memory(const at::Tensor &to, const at::Tensor &from) {
   at::Tensor target = shown_once(to);
   target.copy_(shown_once(from), /*non_blocking=*/true);
 }
@@ -128,11 +128,11 @@ nb::object GraphedCallable::launch(nb::list inputs) {
   tb_stream *stream = components.stream.current(device_);
   follow(stream);
   for (size_t i = 0; i < given.size(); i++)
-    if (inputs_[i].buffer.defined()) copy(inputs_[i].buffer, given[i]);
+    if (inputs_[i].buffer.defined()) copy_memory(inputs_[i].buffer, given[i]);
   check(components.stream.capture_launch(capture_, stream), "graph_launch", device_);
   launches_++;
   for (const size_t i : written_)
-    if (inputs_[i].buffer.defined()) copy(given[i], inputs_[i].buffer);
+    if (inputs_[i].buffer.defined()) copy_memory(given[i], inputs_[i].buffer);
   nb::list found;
   for (const Result &result : results_) {
     if (!result.tensor.defined()) {
@@ -142,7 +142,7 @@ nb::object GraphedCallable::launch(nb::list inputs) {
       found.append(over(base, result.tensor, base.storage_offset() + result.offset));
     } else if (result.is_kept) {
       const at::Tensor kept = memory_like(result.tensor);
-      copy(kept, result.tensor);
+      copy_memory(kept, result.tensor);
       found.append(kept);
     } else {
       found.append(over(result.tensor, result.tensor, result.tensor.storage_offset()));

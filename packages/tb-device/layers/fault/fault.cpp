@@ -111,6 +111,14 @@ void Fault::wait(const Plan &plan) {
                     [&] { return plan_.load(std::memory_order_relaxed) != &plan; });
 }
 
+tb_status Fault::around_any(Slot slot, Next next) {
+  const Plan &now = plan();
+  if (!now.slots[static_cast<size_t>(slot)]) return next();
+  const uint64_t call = now.calls.fetch_add(1, std::memory_order_relaxed);
+  if (now.when == Plan::When::never || !now.chooses(call)) return next();
+  return fire(now, slot, call, next);
+}
+
 tb_status Fault::fire(const Plan &plan, Slot slot, uint64_t call, Next next) {
   plan.fired.fetch_add(1, std::memory_order_relaxed);
   wait(plan);

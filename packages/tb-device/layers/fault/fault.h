@@ -57,16 +57,11 @@ public:
   uint64_t calls() const { return plan().calls.load(); } // to the chosen functions
   uint64_t fired() const { return plan().fired.load(); }
 
-  template <Slot S, class... A> tb_status around(On<S>, Next next, A...) {
-    const Plan &now = plan();
-    if (!now.slots[static_cast<size_t>(S)]) return next();
-    const uint64_t call = now.calls.fetch_add(1, std::memory_order_relaxed);
-    if (now.when == Plan::When::never || !now.chooses(call)) return next();
-    return fire(now, S, call, next);
-  }
+  template <Slot S, class... A> tb_status around(On<S>, Next next, A...) { return around_any(S, next); }
 
 private:
   const Plan &plan() const { return *plan_.load(std::memory_order_acquire); }
+  tb_status around_any(Slot slot, Next next);
   tb_status fire(const Plan &plan, Slot slot, uint64_t call, Next next);
   void wait(const Plan &plan);
 

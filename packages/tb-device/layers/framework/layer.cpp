@@ -32,6 +32,10 @@ void Layer::log(int32_t level, const char *format, ...) const {
   host->log(level, text);
 }
 
+tb_status Layer::no_memory(const std::exception &error) const noexcept {
+  return fail(TB_OUT_OF_MEMORY, "the layer %s has no memory for its records: %s", kind, error.what());
+}
+
 tb_status Layer::extension(const char *name, uint32_t version, void *table, uint32_t size,
                            void (*wrap_graph)(const tb_graph_api &, tb_graph_api &)) {
   // Its functions are a layer's own and take no handle that this layer changes.

@@ -3,8 +3,8 @@
 // A layer is a class L derived from Layer with overloads of
 //   tb_status around(On<Slot::mem_free>, Next next, int32_t device, void *ptr)          for one function
 //   template <Slot S, class... A> tb_status around(On<S>, Next next, A... arguments)   for all others
-// where next() makes the wrapped call. Handles and pointers pass through unchanged. Functions of
-// tb.graph arrive there too.
+// where next() makes the wrapped call. A function without an overload goes to the wrapped table at once. Handles and
+// pointers pass through unchanged. Functions of tb.graph arrive there too.
 #pragma once
 
 #include <cstring>
@@ -58,6 +58,8 @@ public:
 
   [[gnu::format(printf, 3, 4)]] tb_status fail(tb_status status, const char *format, ...) const;
   [[gnu::format(printf, 3, 4)]] void log(int32_t level, const char *format, ...) const;
+  // What a forwarder does with an exception. Not inline: there are some 70 forwarders a layer.
+  tb_status no_memory(const std::exception &error) const noexcept;
 
 private:
   std::mutex graph_mutex_;
@@ -66,28 +68,44 @@ private:
 // Removes a layer from the list that finds layers by their outermost self (stack.h), and frees it.
 void end_of(Layer *layer);
 
+// The forwarder of a function about which a layer does nothing: one for all layers.
+template <auto Table, auto Member, class... A> tb_status pass(tb_driver *self, A... arguments) {
+  Layer &layer = *reinterpret_cast<Layer *>(self);
+  return ((layer.*Table).*Member)(layer.inner_self, arguments...);
+}
+
+// Whether a layer has an overload for a function. Each needs one for close, where it ends, and get_extension.
+template <class L, Slot S, class... A>
+concept wraps = S == Slot::close || S == Slot::get_extension ||
+                requires(L &layer, Next next, A... arguments) { layer.around(On<S>{}, next, arguments...); };
+
 template <class L> struct Forwarders {
   static L &layer_of(tb_driver *self) { return static_cast<L &>(*reinterpret_cast<Layer *>(self)); }
 
+  template <Slot S, auto Table, auto Member, class... A> static tb_status forward(tb_driver *self, A... arguments) {
+    L &layer = layer_of(self);
+    try {
+      auto body = [&]() -> tb_status {
+        if constexpr (S == Slot::get_extension)
+          return layer.extension(arguments..., wrap_graph);
+        else
+          return ((layer.*Table).*Member)(layer.inner_self, arguments...);
+      };
+      const tb_status status = layer.around(On<S>{}, Next(body), arguments...);
+      if constexpr (S == Slot::close)
+        if (status == TB_OK) end_of(&layer);
+      return status;
+    } catch (const std::exception &error) {
+      return layer.no_memory(error);
+    }
+  }
+
   template <Slot S, auto Table, auto Member, class... A> static void put(tb_status (*&slot)(tb_driver *, A...)) {
     if (!slot) return;
-    slot = [](tb_driver *self, A... arguments) -> tb_status {
-      L &layer = layer_of(self);
-      try {
-        auto body = [&]() -> tb_status {
-          if constexpr (S == Slot::get_extension)
-            return layer.extension(arguments..., wrap_graph);
-          else
-            return ((layer.*Table).*Member)(layer.inner_self, arguments...);
-        };
-        const tb_status status = layer.around(On<S>{}, Next(body), arguments...);
-        if constexpr (S == Slot::close)
-          if (status == TB_OK) end_of(&layer);
-        return status;
-      } catch (const std::exception &error) {
-        return layer.fail(TB_OUT_OF_MEMORY, "the layer %s has no memory for its records: %s", layer.kind, error.what());
-      }
-    };
+    if constexpr (wraps<L, S, A...>)
+      slot = forward<S, Table, Member, A...>;
+    else
+      slot = pass<Table, Member, A...>;
   }
 
   static void wrap_driver(tb_driver_api &table) {

@@ -101,6 +101,7 @@ public:
   tb_status around(On<Slot::mem_alloc_async>, Next next, tb_stream *stream, uint64_t size, uint64_t flags, void **out);
   tb_status around(On<Slot::vmm_unmap>, Next next, void *address, uint64_t size);
 
+  tb_status around(On<Slot::close>, Next next) { return next(); }
   tb_status around(On<Slot::stream_host_call>, Next next, tb_stream *stream, void (*function)(void *, tb_status),
                    void *user);
   tb_status around(On<Slot::closure_commit>, Next next, tb_stream *stream, void *storage, const tb_closure *closure);
@@ -112,8 +113,6 @@ public:
   tb_status around(On<Slot::graph_update>, Next next, tb_graph_exec *executable, tb_graph *graph);
   tb_status around(On<Slot::graph_launch>, Next next, tb_graph_exec *executable, tb_stream *stream);
   tb_status around(On<Slot::graph_exec_destroy>, Next next, tb_graph_exec *executable);
-
-  template <Slot S, class... A> tb_status around(On<S>, Next next, A...) { return next(); }
 
 private:
   struct EventPoint {

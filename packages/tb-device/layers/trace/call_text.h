@@ -16,6 +16,13 @@ constexpr bool is_fact(Slot slot) {
          slot == Slot::get_extension || slot == Slot::close;
 }
 
+template <class T> void append_number(std::string &out, T number) {
+  if constexpr (std::is_signed_v<T>)
+    append_signed(out, number);
+  else
+    append_unsigned(out, number);
+}
+
 template <Slot S, class... A> uint64_t count_argument(A... arguments) {
   if constexpr (place_of(S, "device_count") >= 0)
     return argument_at<place_of(S, "device_count")>(arguments...);
@@ -29,12 +36,9 @@ void append_argument(std::string &out, Names &names, T argument, A... all) {
   if constexpr (name.starts_with("out") || name == "table" || name == "user") {
     return; // results; and pointers that mean something to the program alone
   } else {
-    if (out.size() > 1) out += ',';
-    out += '"';
-    out += name;
-    out += "\":";
+    begin_member(out, name);
     if constexpr (std::is_integral_v<T>)
-      out += std::to_string(argument);
+      append_number(out, argument);
     else if constexpr (std::is_same_v<T, const char *>)
       out += quoted(argument);
     else if constexpr (std::is_same_v<T, const tb_closure *>)
@@ -67,9 +71,9 @@ void append_argument(std::string &out, Names &names, T argument, A... all) {
     } else if constexpr (std::is_function_v<std::remove_pointer_t<T>>)
       out += argument ? "\"function\"" : "null";
     else if constexpr (std::is_same_v<std::remove_const_t<std::remove_pointer_t<T>>, void> && name != "storage")
-      out += names.text_of_memory(argument);
+      names.append_memory(out, argument);
     else
-      out += names.text_of_handle(argument);
+      names.append_handle(out, argument);
   }
 }
 
@@ -123,14 +127,11 @@ template <Slot S, int Place, class T> void append_result(std::string &out, Names
   if constexpr (name.starts_with("out")) {
     using Target = std::remove_pointer_t<T>;
     if (!argument) return;
-    if (out.size() > 1) out += ',';
-    out += '"';
-    out += name;
-    out += "\":";
+    begin_member(out, name);
     if constexpr (std::is_pointer_v<Target>)
-      out += names.text_of_handle(*argument);
+      names.append_handle(out, *argument);
     else if constexpr (std::is_integral_v<Target>)
-      out += std::to_string(*argument);
+      append_number(out, *argument);
     else if constexpr (std::is_same_v<Target, tb_pointer_info>)
       out += joined({"{\"kind\":", std::to_string(argument->kind), ",\"device\":", std::to_string(argument->device),
                      ",\"base\":", names.text_of_handle(argument->base), ",\"size\":", std::to_string(argument->size),

@@ -50,6 +50,9 @@ std::string Names::text_of_handle(const void *handle) {
   return found == numbers_.end() ? "\"unknown\"" : joined({"\"#", std::to_string(found->second), "\""});
 }
 
+void Names::append_handle(std::string &out, const void *handle) { out += text_of_handle(handle); }
+void Names::append_memory(std::string &out, const void *address) const { out += text_of_memory(address); }
+
 std::string Names::text_of_memory(const void *address) const {
   if (!address) return "null";
   const auto at = reinterpret_cast<uintptr_t>(address);
@@ -100,6 +103,16 @@ std::string member(const std::string &object, const std::string &name) {
     if (key == name) return value;
   return "";
 }
+
+void begin_member(std::string &out, std::string_view name) {
+  if (out.size() > 1) out += ',';
+  out += '"';
+  out += name;
+  out += "\":";
+}
+
+void append_signed(std::string &out, int64_t number) { out += std::to_string(number); }
+void append_unsigned(std::string &out, uint64_t number) { out += std::to_string(number); }
 
 std::string joined(std::initializer_list<std::string> parts) {
   std::string out;

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -26,6 +27,9 @@ public:
   uint64_t find(const void *handle) const;        // 0: it has no number
   std::string text_of_handle(const void *handle); // "#3", "null", or "unknown"
   std::string text_of_memory(const void *address) const;
+  // The same texts at the end of `out`. Each function of the table calls these: they keep its text of arguments small.
+  void append_handle(std::string &out, const void *handle);
+  void append_memory(std::string &out, const void *address) const;
   // The object with this number; NULL when there is none.
   const void *object(uint64_t number) const;
 
@@ -42,6 +46,10 @@ std::vector<std::pair<std::string, std::string>> members_of(const std::string &o
 // The value of one, or "" .
 std::string member(const std::string &object, const std::string &name);
 
+// The comma before it if it is not the first, its name and the colon: `out` is an object that is not closed.
+void begin_member(std::string &out, std::string_view name);
+void append_signed(std::string &out, int64_t number);
+void append_unsigned(std::string &out, uint64_t number);
 std::string joined(std::initializer_list<std::string> parts);
 std::string quoted(const char *text); // JSON; NULL becomes null
 std::string hexadecimal(const void *bytes, uint64_t size);

@@ -35,6 +35,8 @@ public:
   std::string build_id;
 
   [[gnu::format(printf, 3, 4)]] tb_status fail(tb_status status, const char *format, ...) const;
+  // Not inline: each function of the table ends in it.
+  tb_status failed(const std::exception &error) const noexcept;
   template <Slot S, class... A> tb_status answer(A... arguments);
   tb_status close_check();
 
@@ -100,7 +102,7 @@ Replay::Replay(const tb_host *host, const std::string &path) : host(host), path_
       try {
         return replay.answer<S>(arguments...);
       } catch (const std::exception &error) {
-        return replay.fail(TB_INTERNAL, "the replay driver: %s", error.what());
+        return replay.failed(error);
       }
     };
   };
@@ -120,6 +122,10 @@ tb_status Replay::fail(tb_status status, const char *format, ...) const {
   va_end(arguments);
   host->set_error(status, 0, text);
   return status;
+}
+
+tb_status Replay::failed(const std::exception &error) const noexcept {
+  return fail(TB_INTERNAL, "the replay driver: %s", error.what());
 }
 
 // The recorded call, or NULL after reporting the mismatch. With the lock held.

@@ -40,13 +40,12 @@ void Trace::prepare(const tb_driver_api &api, tb_driver *self) {
   (void)api.get_info(self, &info);
   (void)api.device_count(self, &count);
   std::string functions, devices;
-#define TB_SLOT(group, need, name, parameters, arguments)                                                              \
-  if (api.name) functions += joined({functions.empty() ? "" : " ", #name});
-#define TB_SLOT0(group, need, name)                                                                                    \
-  if (api.name) functions += joined({functions.empty() ? "" : " ", #name});
-#include "tb/driver_slots.inc"
-#undef TB_SLOT
-#undef TB_SLOT0
+  for (int place = 0; place < device::driver_slot_count; ++place) {
+    const auto slot = static_cast<Slot>(place);
+    if (!device::slot_value(api, slot)) continue;
+    if (!functions.empty()) functions += ' ';
+    functions += name_of(slot);
+  }
   for (int32_t device = 0; device < count; ++device) {
     tb_device_info facts{};
     facts.struct_size = sizeof facts;
