@@ -13,11 +13,15 @@ namespace {
 
 enum class Rule { one_device, numbers_of_the_host, own, other_library };
 
-// Copies write to another device than they read, positions may be on the CPU, and lists are checked tensor by tensor.
+// Copies write to another device than they read, positions and the sizes of nested tensors may be on the CPU, lists are
+// checked tensor by tensor, and quantized tensors are refused wherever their scales are.
 constexpr std::string_view with_rules_of_their_own[] = {"_copy_from",
                                                         "_copy_from_and_resize",
                                                         "_index_put_impl_",
+                                                        "_make_per_channel_quantized_tensor",
                                                         "_nested_from_padded",
+                                                        "_nested_view_from_buffer",
+                                                        "_nested_view_from_buffer_copy",
                                                         "_to_copy",
                                                         "copy_",
                                                         "copy_sparse_to_sparse_",
@@ -25,6 +29,9 @@ constexpr std::string_view with_rules_of_their_own[] = {"_copy_from",
                                                         "index.Tensor_out",
                                                         "index_put",
                                                         "index_put_",
+                                                        "quantize_per_channel",
+                                                        "quantize_per_tensor.tensor_qparams",
+                                                        "quantize_per_tensor.tensors",
                                                         "resize_as_",
                                                         "set_.source_Tensor"};
 
