@@ -2,7 +2,7 @@
 
 AOTAutograd splits a function into a forward and a backward graph of ATen calls. Each becomes a program, which runs
 without Python. If that is not possible, the graph runs as PyTorch's own Python code, and `tb_compile.graphs()` has the
-reason.
+reason. AOTAutograd's cache keeps the graphs for other processes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import torch
 from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import default_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
 from . import dynamo
+from .cached_graph import CachedGraph, Lower, caching
 from .flex_attention import in_plain_operators
 from .graphed import GraphedFunction
 from .lowering import Unsupported, lower
@@ -43,8 +45,8 @@ def _is_nested(example: Any) -> bool:
     return isinstance(hint, torch.SymInt) and hint.node.is_nested_int()
 
 
-def _compile(
-    which: Pass, with_graphs: bool, graph_module: fx.GraphModule, example_inputs: Sequence[Any]
+def _lower(
+    with_graphs: bool, graph_module: fx.GraphModule, which: Pass, example_inputs: Sequence[Any]
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """A function of a list of inputs, which it empties."""
     in_plain_operators(graph_module)
@@ -71,6 +73,15 @@ def _compile(
     graphed = GraphedFunction(run, numbers, program.written_inputs)
     note(CompiledGraph(which, program, graphed=graphed))
     return graphed
+
+
+def _compiler(which: Pass, lower: Lower) -> SerializableAOTDispatchCompiler:
+    """What AOTAutograd calls with the graph of a pass; it keeps what this returns."""
+
+    def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> CachedGraph:
+        return CachedGraph(graph_module, which, example_inputs, lower)
+
+    return SerializableAOTDispatchCompiler(CachedGraph, compile_graph)
 
 
 def _partition(joint: fx.GraphModule, joint_inputs: Sequence[Any], **keywords: Any) -> Any:
@@ -101,10 +112,12 @@ def tb(
     if options:
         raise NotImplementedError(f"torch.compile(backend='tb') takes no options, but got {', '.join(options)}")
     dynamo.register()
-    compiled: Callable[..., Any] = aot_autograd(
-        fw_compiler=functools.partial(_compile, "forward", with_graphs),
-        bw_compiler=functools.partial(_compile, "backward", with_graphs),
-        inference_compiler=functools.partial(_compile, "inference", with_graphs),
-        partition_fn=_partition,
-    )(graph_module, example_inputs)
+    lower_graph = functools.partial(_lower, with_graphs)
+    with caching(lower_graph):
+        compiled: Callable[..., Any] = aot_autograd(
+            fw_compiler=_compiler("forward", lower_graph),
+            bw_compiler=_compiler("backward", lower_graph),
+            inference_compiler=_compiler("inference", lower_graph),
+            partition_fn=_partition,
+        )(graph_module, example_inputs)
     return compiled
