@@ -18,6 +18,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import default_partition
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.checkpoint import CheckpointPolicy
 
 from . import dynamo
@@ -84,6 +85,11 @@ def _compiler(which: Pass, lower: Lower) -> SerializableAOTDispatchCompiler:
     return SerializableAOTDispatchCompiler(CachedGraph, compile_graph)
 
 
+def _has_a_key(example: Any) -> bool:
+    """Whether the cache's key can tell an input from others. PyTorch warns if its class does not say how."""
+    return not is_traceable_wrapper_subclass(example) or hasattr(example, "_stable_hash_for_caching")
+
+
 def _partition(joint: fx.GraphModule, joint_inputs: Sequence[Any], **keywords: Any) -> Any:
     """The forward pass saves its results for the backward pass; only a checkpoint's layers are computed again.
 
@@ -113,11 +119,15 @@ def tb(
         raise NotImplementedError(f"torch.compile(backend='tb') takes no options, but got {', '.join(options)}")
     dynamo.register()
     lower_graph = functools.partial(_lower, with_graphs)
+    passes: tuple[Pass, ...] = ("forward", "backward", "inference")
+    compilers: dict[Pass, Any] = {which: _compiler(which, lower_graph) for which in passes}
+    if not all(map(_has_a_key, example_inputs)):
+        compilers = {which: compiler.compiler_fn for which, compiler in compilers.items()}
     with caching(lower_graph):
         compiled: Callable[..., Any] = aot_autograd(
-            fw_compiler=_compiler("forward", lower_graph),
-            bw_compiler=_compiler("backward", lower_graph),
-            inference_compiler=_compiler("inference", lower_graph),
+            fw_compiler=compilers["forward"],
+            bw_compiler=compilers["backward"],
+            inference_compiler=compilers["inference"],
             partition_fn=_partition,
         )(graph_module, example_inputs)
     return compiled
