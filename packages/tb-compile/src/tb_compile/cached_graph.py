@@ -37,7 +37,7 @@ def caching(lower: Lower) -> Iterator[None]:
     before, _loading.lower = getattr(_loading, "lower", None), lower
     try:
         # An entry has the backward graph too, which is otherwise compiled in the first backward pass.
-        with config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):  # type: ignore[attr-defined]
+        with config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
             yield
     finally:
         _loading.lower = before
@@ -72,7 +72,8 @@ class CachedGraph(OutputCode):
         lower, mode = getattr(_loading, "lower", None), detect_fake_mode(example_inputs)
         if self._form != _FORM or self._kept is None or lower is None or mode is None:
             raise BypassAOTAutogradCache("the entry is not of this version of tb-compile")
-        graph_module, examples = GraphPickler.loads(self._kept, mode)
+        kept: Any = GraphPickler.loads(self._kept, mode)
+        graph_module, examples = kept
         graph_module.recompile()
         self._run = lower(graph_module, self._which, examples)
 
