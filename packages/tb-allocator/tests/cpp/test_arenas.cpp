@@ -17,12 +17,14 @@ Block make_in(tb_arena *arena, uint64_t size, tb_stream *stream = nullptr) {
   return made;
 }
 
-int64_t reserved(tb_arena *arena) {
+tb_allocator_statistics of(tb_arena *arena) {
   tb_allocator_statistics all{};
   all.struct_size = sizeof all;
   CHECK(table.arena_statistics(arena, &all) == TB_OK);
-  return all.reserved_bytes[0].current;
+  return all;
 }
+int64_t reserved(tb_arena *arena) { return of(arena).reserved_bytes[0].current; }
+int64_t allocated(tb_arena *arena) { return of(arena).allocated_bytes[0].current; }
 
 void a_thread_in_an_arena_takes_from_it_and_others_do_not() {
   tb_arena *arena = make_arena(0);
@@ -31,7 +33,8 @@ void a_thread_in_an_arena_takes_from_it_and_others_do_not() {
   Block outside;
   std::thread([&] { outside = make(MiB); }).join();
   CHECK(reserved(arena) > 0 && read(1).allocated_bytes[0].current == static_cast<int64_t>(MiB));
-  CHECK(read().allocated_bytes[0].current == static_cast<int64_t>(MiB)); // the allocation of the other thread
+  CHECK(read().allocated_bytes[0].current == static_cast<int64_t>(2 * MiB)); // with the other thread's
+  CHECK(allocated(arena) == static_cast<int64_t>(MiB));
   tb_arena *inner = make_arena(0);
   CHECK(table.arena_enter(inner) == arena && table.arena_enter(arena) == inner);
   CHECK(table.arena_enter(nullptr) == arena);

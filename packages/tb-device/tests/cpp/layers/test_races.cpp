@@ -9,6 +9,13 @@
 #include "tests/cpp/check.h"
 #include "tests/cpp/layers/layered_driver.h"
 
+#ifdef __SANITIZE_THREAD__
+// The races between copies and sets are planted.
+extern "C" const char *__tsan_default_suppressions() {
+  return "race:drivers::cpu::CopyWork::run\nrace:drivers::cpu::FillWork::run\n";
+}
+#endif
+
 using tb::layers::Extent;
 using tb::layers::Races;
 using test::LayeredDriver;
