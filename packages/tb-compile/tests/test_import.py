@@ -68,4 +68,4 @@ def test_the_backend_works_without_the_device_tb() -> None:
         "torch.testing.assert_close(call(x), net(x))\n"
         "print([(graph.which, graph.reason) for graph in tb_compile.graphs()])\n"
     )
-    assert done.stdout == "[('forward', '')]\n", done.stderr
+    assert done.stdout == "[('forward', ''), ('backward', '')]\n", done.stderr
