@@ -172,7 +172,9 @@ class Step(Generic[P, R]):
         captured, difference = self._fitting(form, tensors)
         if captured is not None:
             if self.check:
-                return check_launch(captured, tensors, lambda: _detached(self.function(*arguments, **keywords)))
+                result = check_launch(captured, tensors, lambda: _detached(self.function(*arguments, **keywords)))
+                self.replays += 1
+                return result
             plain = not keywords and all(isinstance(argument, torch.Tensor) for argument in arguments)
             self._last = captured if plain else None
             return self._launch(captured, tensors)
