@@ -5,6 +5,7 @@
 #include "allocators.h"
 #include "components.h"
 #include "registration.h"
+#include "stream_sanitizer.h"
 
 namespace tb::backend {
 namespace {
@@ -40,6 +41,7 @@ struct PinnedAllocator final : at::HostAllocator {
     void *pointer = nullptr;
     tb_block *block = nullptr;
     check(components.allocator.host_allocate(size, &pointer, &block), "host_allocate");
+    tell_allocated(pointer, size);
     return {pointer, block, &free_host_block, c10::DeviceType::CPU};
   }
   bool is_simple_data_ptr(const c10::DataPtr &data) const override { return address_contexts().make_simple(data); }

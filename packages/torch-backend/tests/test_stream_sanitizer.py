@@ -120,6 +120,17 @@ ORDERED = {
                 y = torch.ones(5000, device="tb") * 2
             z = torch.ones(5000, device="tb") * 2
     """,
+    "pinned memory that is freed and used again": """
+        x, addresses = torch.ones(5000, device="tb"), []
+        for _ in range(200):
+            pinned = x.to("cpu", non_blocking=True)
+            addresses.append(pinned.data_ptr())
+            side.wait_stream(torch.tb.current_stream())
+            with side:
+                y = pinned.to("tb", non_blocking=True)
+            del pinned
+        assert len(set(addresses)) < len(addresses)
+    """,
     "columns side by side": """
         x = torch.zeros(50, 10, device="tb")
         side.wait_stream(torch.tb.current_stream())

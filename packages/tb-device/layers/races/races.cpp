@@ -137,7 +137,10 @@ void Races::use(tb_stream *stream, uint64_t number, const char *work, const tb_r
 void Races::allocated(const void *address, uint64_t size) {
   std::lock_guard lock(mutex_);
   const Extent extent = Extent::range(address, size);
-  if (!extent.empty()) shadow_.allocated(extent.begin, extent.end);
+  if (extent.empty()) return;
+  // Allocators of pinned memory give none out that queued work still uses.
+  if (is_pinned(extent)) shadow_.forget(extent.begin, extent.end);
+  shadow_.allocated(extent.begin, extent.end);
 }
 
 void Races::mark(const void *mark, const void *stream) {
