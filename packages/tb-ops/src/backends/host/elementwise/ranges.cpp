@@ -49,8 +49,10 @@ void logspace_kernel(const Scalar &start, const Scalar &end, int64_t steps, doub
 
 Tensor &logspace(const Scalar &start, const Scalar &end, int64_t steps, double base, Tensor &out) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  if (steps > 1) check_ends(start, end, out.scalar_type());
-  if (steps == 1 && !out.is_complex()) check_ends(std::pow(base, start.to<double>()), 0, out.scalar_type());
+  const c10::ScalarType type = out.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(type != c10::kBool || steps < 2, "\"logspace_cpu\" not implemented for 'Bool'");
+  if (steps > 1) check_ends(start, end, type);
+  if (steps == 1 && !out.is_complex() && type != c10::kBool) check_ends(std::pow(base, start.to<double>()), 0, type);
   if (out.numel() != steps) at::native::resize_output(out, {steps});
   launch_kernel<"aten::logspace", logspace_kernel>(device_number(out), start, end, steps, base, out);
   return out;
