@@ -38,13 +38,11 @@ class Installation:
     target: Target = field(default_factory=Target)
     torch_minors: tuple[str, ...] = ()
     """The versions of torch for which the wheels have extensions; () for the target's only."""
-    unoptimised: tuple[str, ...] = ()
-    """Those of them whose extensions are compiled without optimisation."""
 
     def wheels(self, session: nox.Session, names: Iterable[str]) -> list[Wheel]:
         """The wheels of these packages and of those that they declare."""
         minors = self.torch_minors or (self.target.torch,)
-        return [wheel(session, PACKAGES, package, minors, self.unoptimised) for package in closure(PACKAGES, names)]
+        return [wheel(session, PACKAGES, package, minors) for package in closure(PACKAGES, names)]
 
     def component(self, session: nox.Session, package: Package) -> Environment:
         """An environment with the package, its dependencies and pytest only."""

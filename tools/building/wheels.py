@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import sys
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import nox
 from release.wheel_file import declare_torch, torch_minors, torch_of, with_torch, write_wheel
@@ -40,22 +40,17 @@ def build_environment(
 
 
 def wheel(
-    session: nox.Session,
-    packages: Mapping[str, Package],
-    package: Package,
-    torch_minors: Sequence[str] = (),
-    unoptimised: Collection[str] = (),
+    session: nox.Session, packages: Mapping[str, Package], package: Package, torch_minors: Sequence[str] = ()
 ) -> Wheel:
     """The package's wheel from wheelhouse/, with extensions for these minor versions of torch.
 
     Arguments:
         torch_minors: by default only the one on which sessions run. A package that does not link torch has one wheel.
-        unoptimised: those of them whose extensions are only to be proved, and take a third less time to compile.
     """
     minors = list(torch_minors) or [Target().torch]
     if not package.links_torch or len(minors) == 1:
         return _built(session, packages, package, Target(torch=minors[0]))
-    parts = [_built(session, packages, package, Target(torch=minor), minor not in unoptimised) for minor in minors]
+    parts = [_built(session, packages, package, Target(torch=minor)) for minor in minors]
     digest = hashlib.sha256("".join(part.digest for part in parts).encode()).hexdigest()
     place = WHEELHOUSE / "joined" / package.name
     with locked(f"wheel-joined-{package.name}"):
@@ -67,12 +62,11 @@ def wheel(
     return Wheel(package, path, digest)
 
 
-def wheelhouse_folder(package: Package, environment: Environment, optimised: bool = True) -> tuple[pathlib.Path, str]:
+def wheelhouse_folder(package: Package, environment: Environment) -> tuple[pathlib.Path, str]:
     """Where the wheel of the sources as they are now is kept once it is built in this environment, and its digest."""
     torch = environment.version_of("torch") if package.links_torch else ""
-    level = "" if optimised else "-unoptimised"
-    digest = package.digest(f"{sys.implementation.cache_tag} {package.build_requirements} {torch}{level}")
-    return WHEELHOUSE / (package.name + environment.target.suffix(package.links_torch) + level) / digest[:16], digest
+    digest = package.digest(f"{sys.implementation.cache_tag} {package.build_requirements} {torch}")
+    return WHEELHOUSE / (package.name + environment.target.suffix(package.links_torch)) / digest[:16], digest
 
 
 @contextlib.contextmanager
@@ -85,17 +79,14 @@ def _filled(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     scratch.rename(folder)
 
 
-def _built(
-    session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target, optimised: bool = True
-) -> Wheel:
+def _built(session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target) -> Wheel:
     """A wheel for one torch; built if its sources, shared/, or torch have changed.
 
     The build folder build/<package> is kept, so that a rebuild compiles only what changed.
     """
     environment = build_environment(session, packages, package, target)
-    folder, digest = wheelhouse_folder(package, environment, optimised)
+    folder, digest = wheelhouse_folder(package, environment)
     name = folder.parent.name
-    level = () if optimised else ("-C", "setup-args=-Doptimization=0")
     with locked(f"wheel-{name}"):
         if not folder.exists():
             session.log(f"building {name}")
@@ -104,7 +95,6 @@ def _built(
                     session,
                     *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
                     *("-C", f"build-dir={ROOT / 'build' / name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
-                    *level,
                     *("-w", str(scratch), str(package.directory)),
                 )
         [path] = folder.glob("*.whl")

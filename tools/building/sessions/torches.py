@@ -43,8 +43,7 @@ def _arguments(session: nox.Session) -> argparse.Namespace:
 def torch_matrix(session: nox.Session) -> None:
     """One set of wheels beside each torch: tests, conformance, demo. `-- MINOR...`, `--short`, `--try`.
 
-    The wheels have extensions for the oldest supported torch and for those that are named; --short compiles the latter
-    without optimisation.
+    The wheels have extensions for the oldest supported torch and for those that are named.
     """
     chosen = _arguments(session)
     minors = tuple(in_order({OLDEST, *chosen.minors}))
@@ -53,8 +52,7 @@ def torch_matrix(session: nox.Session) -> None:
     def run(minor: str) -> None:
         target = Target(torch=minor)
         results[minor] = Results(f"torch-{minor}", target.python.version)
-        unoptimised = minors[1:] if chosen.short else ()
-        _run(session, results[minor], Installation(target, minors, unoptimised), chosen.short)
+        _run(session, results[minor], Installation(target, minors), chosen.short)
 
     try:
         run_all(session, {f"torch {minor}": functools.partial(run, minor) for minor in chosen.minors})
