@@ -48,9 +48,9 @@ bool is_wrapper(const at::TensorBase &tensor) {
 }
 
 [[noreturn]] void refuse() {
-  C10_THROW_ERROR(Error,
-                  "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
-                  "type.");
+  TORCH_CHECK(false,
+              "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
+              "type.");
 }
 
 // self.data = the value of `data`, a tensor of a gradient transform. The value may be another such tensor. PyTorch gives it

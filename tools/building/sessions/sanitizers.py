@@ -41,20 +41,13 @@ FUZZ_SANITIZERS = {
 
 @nox.session
 def sanitize(session: nox.Session) -> None:
-    """The C++ tests under ThreadSanitizer, then AddressSanitizer with UndefinedBehaviorSanitizer. `-- NAME...`
-
-    `--sanitizer NAME` runs one of them, "thread" or "address,undefined".
-    """
-    parser = argparse.ArgumentParser(prog="nox -s sanitize --", description=sanitize.__doc__)
-    parser.add_argument("--sanitizer", choices=SANITIZERS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"a package (default: {' '.join(SANITIZED)})")
-    chosen = parser.parse_args(session.posargs)
+    """The C++ tests under ThreadSanitizer, then AddressSanitizer with UndefinedBehaviorSanitizer. `-- NAME...`"""
     run_all(
         session,
         {
             f"{name} ({sanitizer})": functools.partial(sanitized_tests, session, PACKAGES[name], sanitizer)
-            for sanitizer in ([chosen.sanitizer] if chosen.sanitizer else SANITIZERS)
-            for name in chosen.names or SANITIZED
+            for sanitizer in SANITIZERS
+            for name in session.posargs or SANITIZED
         },
     )
 

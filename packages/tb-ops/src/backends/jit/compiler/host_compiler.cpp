@@ -136,11 +136,9 @@ public:
     if (!object.empty()) return object;
     std::string shown;
     for (const std::string &word : arguments) shown += word + " ";
-    C10_THROW_ERROR(Error,
-                    c10::str("compiling a device kernel failed with status ", status, ":\n", read_file(log),
-                             "\nThe command: ", shown, "\nThe source:\n", source,
-                             "TB_HOST_COMPILER names another compiler; gcc from 11 and clang from 14 on understand the "
-                             "kernels"));
+    TORCH_CHECK(false, "compiling a device kernel failed with status ", status, ":\n", read_file(log),
+                "\nThe command: ", shown, "\nThe source:\n", source,
+                "TB_HOST_COMPILER names another compiler; gcc from 11 and clang from 14 on understand the kernels");
   }
 
 private:

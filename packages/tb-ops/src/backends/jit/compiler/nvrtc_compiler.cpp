@@ -108,9 +108,8 @@ public:
       while (!log.empty() && log.back() == '\0') log.pop_back();
     }
     nvrtc.destroy(&program);
-    C10_THROW_ERROR(Error, c10::str("compiling a device kernel failed (", identity(), ": ", nvrtc.error_string(result),
-                                    "):\n", log, "\nThe source:\n", source,
-                                    "An NVRTC that knows the architecture is needed; TB_NVRTC names another"));
+    TORCH_CHECK(false, "compiling a device kernel failed (", identity(), ": ", nvrtc.error_string(result), "):\n", log,
+                "\nThe source:\n", source, "An NVRTC that knows the architecture is needed; TB_NVRTC names another");
   }
 
 private:
