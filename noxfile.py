@@ -27,6 +27,7 @@ from building.testing import (  # noqa: E402
     PACKAGES,
     PYTEST,
     STUBGEN,
+    Installation,
     component_environment,
     component_tests,
     everything,
@@ -72,6 +73,23 @@ def _component_session(package: Package) -> None:
 
 for _package in PACKAGES.values():
     _component_session(_package)
+
+
+@nox.session
+def dev(session: nox.Session) -> None:
+    """For quick turns: compile what changed and run tests. `-- PACKAGE`, and pytest's arguments.
+
+    `-- tb-ops -k fill` runs tests of tb-ops alone, `-- tb-ops tests/ops/test_kernels.py` some of all packages together.
+    Nothing is packed or installed again; the environments' metadata is that of the last wheels.
+    """
+    name, *arguments = session.posargs or [""]
+    if name not in PACKAGES:
+        session.error(f"name a package to compile, one of {', '.join(PACKAGES)}: nox -s dev -- tb-ops -k fill")
+    if any(argument.startswith("tests") for argument in arguments):
+        run_pytest(session, Installation().everything(session, in_place=True), "tests", arguments)
+    else:
+        environment = Installation().component(session, PACKAGES[name], in_place=True)
+        run_pytest(session, environment, f"packages/{name}/tests", arguments)
 
 
 @nox.session

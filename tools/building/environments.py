@@ -99,6 +99,18 @@ class Environment:
                 return version
         raise LookupError(f"{project} is not installed in {self.path}; remove that folder and run the session again")
 
+    def installed_digests(self) -> dict[str, str]:
+        """The digest of each wheel that is installed here; {} if there is no environment."""
+        state = self.path / "tb-environment.json"
+        return dict(json.loads(state.read_text())["wheels"]) if state.exists() else {}
+
+    def note_digest(self, package: str, digest: str) -> None:
+        """Says that what is installed of a package is no longer that of its wheel."""
+        state = self.path / "tb-environment.json"
+        known = json.loads(state.read_text())
+        known["wheels"][package] = digest
+        state.write_text(json.dumps(known))
+
     def prepare(self, session: nox.Session, requirements: Sequence[str], wheels: Sequence[Wheel] = ()) -> Environment:
         """Brings the environment to exactly these requirements and wheels (and what they declare)."""
         return self._prepare(session, requirements, wheels, prepare_torch(session, self.target) if self.torch else None)

@@ -32,11 +32,14 @@ def configured(session: nox.Session, environment: Environment, package: Package,
     # Most of the time is the compiler's. Reports need line tables only, and exact stacks no optimisation. That is given
     # as an argument too, which is later on the command line than what targets choose.
     arguments = ["-g1", "-O0"]
-    options = ["-Doptimization=0", "-Ddebug=false", "-Db_lundef=false", "-Db_ndebug=false", f"-Db_sanitize={sanitizer}"]
-    if package.links_torch:  # which does not export the type information that the check of object types needs
+    options = ["-Doptimization=0", "-Ddebug=false", "-Db_lundef=false", f"-Db_sanitize={sanitizer}"]
+    if package.links_torch:
+        # It does not export the type information that the check of object types needs, and has no assertions: some of
+        # its classes have more members with them.
         arguments.append("-fno-sanitize=vptr")
+        options.append("-Db_ndebug=true")
     else:
-        options.append("-Dnative_tests=true")
+        options += ["-Db_ndebug=false", "-Dnative_tests=true"]
     known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
     command = ["meson", "setup", *known, str(folder), str(package.directory), *options, f"-Dcpp_args={arguments}"]
     environment.run(session, *command, silent=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import nox
 
 from building.environments import Environment, Target, Wheel
+from building.in_place import updated
 from building.packages import ROOT, Package, closure, read_packages
 from building.wheels import wheel
 
@@ -44,17 +45,28 @@ class Installation:
         minors = self.torch_minors or (self.target.torch,)
         return [wheel(session, PACKAGES, package, minors) for package in closure(PACKAGES, names)]
 
-    def component(self, session: nox.Session, package: Package) -> Environment:
-        """An environment with the package, its dependencies and pytest only."""
+    def component(self, session: nox.Session, package: Package, *, in_place: bool = False) -> Environment:
+        """An environment with the package, its dependencies and pytest only.
+
+        Arguments:
+            in_place: what is installed there already is brought up to date without wheels.
+        """
         torch = any(needed.uses_torch for needed in closure(PACKAGES, [package.name]))
         environment = Environment(package.name, self.target, torch=torch)
+        if in_place and updated(session, PACKAGES, environment, [package.name]):
+            return environment
         return environment.prepare(session, [PYTEST, *package.test_requirements], self.wheels(session, [package.name]))
 
-    def everything(self, session: nox.Session) -> Environment:
-        """The environment with all packages, and what the demo, the benchmarks and the integration tests need."""
-        return Environment("everything", self.target, torch=True).prepare(
-            session, EVERYTHING, self.wheels(session, PACKAGES)
-        )
+    def everything(self, session: nox.Session, *, in_place: bool = False) -> Environment:
+        """The environment with all packages, and what the demo, the benchmarks and the integration tests need.
+
+        Arguments:
+            in_place: as above.
+        """
+        environment = Environment("everything", self.target, torch=True)
+        if in_place and updated(session, PACKAGES, environment, PACKAGES):
+            return environment
+        return environment.prepare(session, EVERYTHING, self.wheels(session, PACKAGES))
 
 
 def wheels(session: nox.Session, names: Iterable[str]) -> list[Wheel]:

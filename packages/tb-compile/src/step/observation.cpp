@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 
 #include "device/components.h"
 #include "device/device_type.h"
@@ -24,8 +25,10 @@ Started &started() {
   return *made;
 }
 
+// Fake tensors, which say that they are on the device, have a storage of the meta device, perhaps of a symbolic size.
 bool has_memory(const at::Tensor &tensor) {
-  return tensor.defined() && tensor.has_storage() && tensor.storage().nbytes() != 0;
+  return tensor.defined() && tensor.has_storage() && !tensor.storage().device().is_meta() &&
+         tensor.storage().nbytes() != 0;
 }
 
 } // namespace
@@ -53,18 +56,33 @@ void Observation::stop() {
 bool Observation::is_observed() const { return components.stream.current(device_) == stream_; }
 
 std::unique_ptr<at::ObserverContext> Observation::begin(const at::RecordFunction &function) {
-  Started &all = started();
-  const std::lock_guard guard(all.mutex);
-  for (Observation *one : all.all)
-    if (one->is_observed()) one->take_inputs(function);
+  observe(function, &Observation::take_inputs);
   return nullptr;
 }
 
 void Observation::end(const at::RecordFunction &function, at::ObserverContext *) {
-  Started &all = started();
-  const std::lock_guard guard(all.mutex);
-  for (Observation *one : all.all)
-    if (one->is_observed()) one->take_outputs(function);
+  observe(function, &Observation::take_outputs);
+}
+
+// Of what a callback throws PyTorch only warns. A capture of which it is not known what it reads must not go on.
+void Observation::observe(const at::RecordFunction &function, Take take) {
+  tb_stream *capturing = nullptr;
+  std::string reason;
+  {
+    Started &all = started();
+    const std::lock_guard guard(all.mutex);
+    for (Observation *one : all.all)
+      if (one->is_observed()) try {
+          (one->*take)(function);
+        } catch (const std::exception &error) {
+          if (one->pool_) capturing = one->stream_;
+          const auto *of_pytorch = dynamic_cast<const c10::Error *>(&error);
+          const char *what = of_pytorch ? of_pytorch->what_without_backtrace() : error.what();
+          reason = std::string("the tensors of ") + function.name() + " cannot be seen: " + what;
+        }
+  }
+  int32_t captures = 0;
+  if (capturing) components.stream.capture_interrupt(capturing, reason.c_str(), &captures);
 }
 
 void Observation::take_inputs(const at::RecordFunction &function) {

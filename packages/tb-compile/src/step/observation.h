@@ -64,6 +64,8 @@ private:
     bool on_device = false, written = false;
     c10::ScalarType type = c10::ScalarType::Undefined; // of the first tensor
   };
+  using Take = void (Observation::*)(const at::RecordFunction &function);
+  static void observe(const at::RecordFunction &function, Take take);
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &function);
   static void end(const at::RecordFunction &function, at::ObserverContext *context);
   void take_inputs(const at::RecordFunction &function);
