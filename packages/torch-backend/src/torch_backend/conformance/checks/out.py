@@ -119,8 +119,14 @@ def _places(device: Device) -> Iterator[tuple[str, torch.device, torch.device]]:
         yield "operands on the CPU", device.device, CPU.device
 
 
+def _is_listed(op: Any, dtype: torch.dtype) -> bool:
+    """Whether mixed.toml lists the entry, for all types or for complex ones."""
+    names = {op.full_name, f"{op.full_name} of complex numbers"} if dtype.is_complex else {op.full_name}
+    return not names.isdisjoint(taken("out"))
+
+
 def _elsewhere(
-    device: Device, op: Any, sample: Sample, plain: Outcome, values: bool, took: list[bool]
+    device: Device, op: Any, sample: Sample, plain: Outcome, values: bool, listed: bool, took: list[bool]
 ) -> Iterator[Observation]:
     """out= on another device than the operands, of the right shape and empty. Notes in `took` which calls took it."""
     if not tensors_in(sample.values):
@@ -134,7 +140,7 @@ def _elsewhere(
             given = copy_to_device(built, on)
             value, problem = problem_of_refusal(device, lambda g=given, o=operands: sample.call(op.op, o, out=g)[0])  # type: ignore[misc]
             took.append(value is not None)
-            if value is not None and op.full_name not in taken("out"):
+            if value is not None and not listed:
                 problem = "takes out= on another device; mixed.toml does not list it under 'out'"
             elif value is not None and values:
                 problem = values_problem(plain.value, value[0])
@@ -146,6 +152,7 @@ def _elsewhere(
 def out(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator[Observation]:
     """Values, strides after the call, whether the call returns the given tensors, and exceptions."""
     took: list[bool] = []
+    listed = _is_listed(op, dtype)
     for sample in samples(op, dtype, limits):
         plain, random = reference(lambda s=sample: s.call(op.op, CPU.device)[0])  # type: ignore[misc]
         leaves = pytree.tree_leaves(plain.value)
@@ -174,6 +181,6 @@ def out(device: Device, op: Any, dtype: torch.dtype, limits: Limits) -> Iterator
             )
             observation.sample = f"{name}, {sample.describe()}"
             yield observation
-        yield from _elsewhere(device, op, sample, plain, not (op.has_nondeterministic_output or random), took)
-    if took and not any(took) and op.full_name in taken("out"):
+        yield from _elsewhere(device, op, sample, plain, not (op.has_nondeterministic_output or random), listed, took)
+    if took and not any(took) and listed:
         yield Observation(problem="refuses out= on another device, but mixed.toml lists it; remove the entry")
