@@ -12,6 +12,7 @@
 #include "backends/jit/compiler/compiler.h"
 #include "backends/jit/compiler/image_cache.h"
 #include "launch/launch_blocking.h"
+#include "runtime/synchronize.h"
 
 namespace tb::ops::jit {
 namespace {
