@@ -1,4 +1,4 @@
-"""Fake tensors of symbolic sizes in a step, as torch.compile makes them: they have no memory that a graph could read."""
+"""Fake tensors of symbolic sizes in a step, as torch.compile makes them, have no memory that a graph could read."""
 
 from __future__ import annotations
 

@@ -28,6 +28,8 @@ PYTEST_ARGUMENTS = ["--rootdir", str(ROOT), "-ra", "-p", "pytest_plugins.tests_o
 PYTEST_ARGUMENTS += ["-p", "pytest_plugins.strict_skips", "--strict-skips", "tests/expected_skips.txt"]
 # A test that hangs ends the run, with the stacks of all threads.
 PYTEST_ARGUMENTS += ["-o", "faulthandler_timeout=300", "-o", "faulthandler_exit_on_timeout=true"]
+# Where the time goes: the slowest tests of a run, in seconds.
+PYTEST_ARGUMENTS += ["--durations=20", "--durations-min=4"]
 # The packages of tools/, and the packages of tests/ that several tests import.
 PYTHONPATH = os.pathsep.join([str(ROOT / "tools"), str(ROOT / "tests")])
 

@@ -8,8 +8,9 @@ import os
 import pathlib
 import shutil
 import sys
+import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import nox
 from release.wheel_file import declare_torch, torch_minors, torch_of, with_torch, write_wheel
@@ -79,6 +80,32 @@ def _filled(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     scratch.rename(folder)
 
 
+def fill(folder: pathlib.Path, build: Callable[[pathlib.Path], None]) -> None:
+    """Makes a folder of wheelhouse/ with a wheel: from TB_WHEEL_CACHE if it is there, else by build(folder).
+
+    TB_WHEEL_CACHE is a folder that clones on one machine share. What is built goes there too.
+    """
+    variable = os.environ.get("TB_WHEEL_CACHE")
+    if not variable:
+        with _filled(folder) as scratch:
+            build(scratch)
+        return
+    cached = pathlib.Path(variable).expanduser() / folder.relative_to(WHEELHOUSE)
+    if cached.exists():
+        with _filled(folder) as scratch:
+            shutil.copytree(cached, scratch, dirs_exist_ok=True)
+        return
+    with _filled(folder) as scratch:
+        build(scratch)
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = tempfile.mkdtemp(dir=cached.parent)
+    shutil.copytree(folder, unfinished, dirs_exist_ok=True)
+    try:
+        os.rename(unfinished, cached)
+    except OSError:  # another clone was faster
+        shutil.rmtree(unfinished)
+
+
 def _built(session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target) -> Wheel:
     """A wheel for one torch; built if its sources, shared/, or torch have changed.
 
@@ -87,16 +114,19 @@ def _built(session: nox.Session, packages: Mapping[str, Package], package: Packa
     environment = build_environment(session, packages, package, target)
     folder, digest = wheelhouse_folder(package, environment)
     name = folder.parent.name
+
+    def build(scratch: pathlib.Path) -> None:
+        session.log(f"building {name}")
+        environment.run(
+            session,
+            *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
+            *("-C", f"build-dir={ROOT / 'build' / name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
+            *("-w", str(scratch), str(package.directory)),
+        )
+
     with locked(f"wheel-{name}"):
         if not folder.exists():
-            session.log(f"building {name}")
-            with _filled(folder) as scratch:
-                environment.run(
-                    session,
-                    *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
-                    *("-C", f"build-dir={ROOT / 'build' / name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
-                    *("-w", str(scratch), str(package.directory)),
-                )
+            fill(folder, build)
         [path] = folder.glob("*.whl")
         declare_torch(path)
     return Wheel(package, path, digest)

@@ -72,7 +72,7 @@ def main() -> None:
     if index == 0:
         print(json.dumps({"rows": rows, "engine": f"by {streams[0]}" if streams else "by gloo"}), flush=True)
     # A thread of PyTorch's gloo may hold the last reference to a tensor of the reference device when Python ends, and
-    # then ends the process with SIGABRT (seen with torch 2.13 in a script of gloo alone, on a busy machine).
+    # then ends the process with SIGABRT (seen in a script of gloo alone, on a busy machine).
     os._exit(0)
 
 
