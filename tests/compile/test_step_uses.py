@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import tb_compile
 import torch
-from compile.step_uses import USES, Use, arguments, host, optimizers, state
+from compile.step_uses import USES, Use, arguments, host, optimizers, state, ways
 from torch_backend.conformance.bits import bit_difference
 
-TABLES = (arguments, host, optimizers, state)
+TABLES = (arguments, host, optimizers, state, ways)
 
 
 def differences(one: Any, other: Any, tolerance: float, path: str = "") -> list[str]:
