@@ -86,17 +86,17 @@ def fill(folder: pathlib.Path, build: Callable[[pathlib.Path], None]) -> None:
     TB_WHEEL_CACHE is a folder that clones on one machine share. What is built goes there too.
     """
     variable = os.environ.get("TB_WHEEL_CACHE")
-    if not variable:
-        with _filled(folder) as scratch:
-            build(scratch)
-        return
-    cached = pathlib.Path(variable).expanduser() / folder.relative_to(WHEELHOUSE)
-    if cached.exists():
-        with _filled(folder) as scratch:
-            shutil.copytree(cached, scratch, dirs_exist_ok=True)
-        return
+    cached = pathlib.Path(variable).expanduser() / folder.relative_to(WHEELHOUSE) if variable else None
     with _filled(folder) as scratch:
-        build(scratch)
+        if cached and cached.exists():
+            shutil.copytree(cached, scratch, dirs_exist_ok=True)
+        else:
+            build(scratch)
+    if cached and not cached.exists():
+        _share(folder, cached)
+
+
+def _share(folder: pathlib.Path, cached: pathlib.Path) -> None:
     cached.parent.mkdir(parents=True, exist_ok=True)
     unfinished = tempfile.mkdtemp(dir=cached.parent)
     shutil.copytree(folder, unfinished, dirs_exist_ok=True)
