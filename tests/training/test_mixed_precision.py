@@ -106,7 +106,9 @@ def of_a_step(make, scaler):
         counts.append(waits() - before)
     return counts[-3:]  # the first calls of an operator wait, and so does the making of state
 
-ours, stock = torch.tb.amp.GradScaler, lambda: torch.amp.GradScaler("tb")
+# No gradient overflows: a step that is undone before there is state makes the state once more, and waits.
+torch.manual_seed(0)
+ours, stock = lambda: torch.tb.amp.GradScaler(init_scale=64.0), lambda: torch.amp.GradScaler("tb", init_scale=64.0)
 optim = torch.optim
 print(of_a_step(lambda p: optim.SGD(p, lr=0.1, momentum=0.9), ours()))
 print(of_a_step(lambda p: optim.AdamW(p), ours()))
