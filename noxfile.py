@@ -20,9 +20,20 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from building.archives import check_archive  # noqa: E402
 from building.environments import Environment  # noqa: E402
+from building.job_slots import side_by_side  # noqa: E402
 from building.packages import Package  # noqa: E402
 from building.schemas import installed_schema_folder, schema_folder  # noqa: E402
-from building.sessions import benchmarks, clients, drift, pythons, release, sanitizers, torches, traces  # noqa: E402, F401 - importing them defines their sessions
+from building.sessions import (  # noqa: E402, F401 - importing them defines their sessions
+    benchmarks,
+    clients,
+    drift,
+    each_file,
+    pythons,
+    release,
+    sanitizers,
+    torches,
+    traces,
+)
 from building.testing import (  # noqa: E402
     PACKAGES,
     PYTEST,
@@ -261,5 +272,6 @@ def sdist(session: nox.Session) -> None:
     `--keep`: the wheels of packages that have none yet are kept for the other sessions.
     """
     names = [argument for argument in session.posargs if argument != "--keep"]
-    for name in names or PACKAGES:
-        check_archive(session, PACKAGES, PACKAGES[name], keep="--keep" in session.posargs)
+    keep = "--keep" in session.posargs
+    chosen = sorted((PACKAGES[name] for name in names or PACKAGES), key=lambda package: not package.links_torch)
+    side_by_side([functools.partial(check_archive, session, PACKAGES, package, keep=keep) for package in chosen])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 
 import nox
 
+from building.job_slots import job_slots
 from building.packages import ROOT, Package
 from building.wheels import build_environment, keep_wheel, wheel, wheelhouse_folder
 
@@ -22,9 +22,8 @@ def source_archive(
 ) -> pathlib.Path:
     """Writes the source archive of what is committed to this folder."""
     environment = build_environment(session, packages, package)
-    script = "import sys; from mesonpy import build_sdist; print(build_sdist(sys.argv[1]))"
-    with session.chdir(package.directory):
-        environment.run(session, "python", "-c", script, str(folder), silent=True)
+    script = "import os, sys; from mesonpy import build_sdist; os.chdir(sys.argv[1]); print(build_sdist(sys.argv[2]))"
+    environment.run(session, "python", "-c", script, str(package.directory), str(folder), silent=True)
     [archive] = folder.glob(f"{package.module}-*.tar.gz")
     return archive
 
@@ -53,12 +52,13 @@ def check_archive(
         [unpacked] = (place / "unpacked").iterdir()
         if any(path.is_symlink() for path in unpacked.rglob("*")):
             session.error(f"{archive.name} holds a symbolic link: it would not build elsewhere")
-        environment.run(
-            session,
-            *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"),
-            *(*optimisation, "-C", f"compile-args=-j{os.cpu_count() or 1}"),
-            *("-w", str(place / "wheel"), str(unpacked)),
-        )
+        with job_slots().one() as slots:
+            environment.run(
+                session,
+                *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"),
+                *(*optimisation, "-w", str(place / "wheel"), str(unpacked)),
+                env=slots,
+            )
         [built] = (place / "wheel").glob("*.whl")
         if keep:
             keep_wheel(built, folder)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -16,6 +18,7 @@ import nox
 from release.wheel_file import declare_torch, torch_minors, torch_of, with_torch, write_wheel
 
 from building.environments import Environment, Target, Wheel, locked
+from building.job_slots import job_slots, side_by_side
 from building.packages import ROOT, Package, requirement_name
 
 WHEELHOUSE = ROOT / "wheelhouse"
@@ -106,6 +109,20 @@ def _share(folder: pathlib.Path, cached: pathlib.Path) -> None:
         shutil.rmtree(unfinished)
 
 
+def wheels_of(
+    session: nox.Session, packages: Mapping[str, Package], chosen: Sequence[Package], torch_minors: Sequence[str]
+) -> list[Wheel]:
+    """The wheels of several packages, as by wheel(). What has to be built is built side by side."""
+    links_torch = [package for package in chosen if package.links_torch]
+    others = [package for package in chosen if not package.links_torch]
+    for minor in torch_minors:
+        # Those that link torch take longest. While PyTorch is installed for them, the others compile.
+        building = [*links_torch, *others] if minor == torch_minors[0] else links_torch
+        target = Target(torch=minor)
+        side_by_side([functools.partial(_built, session, packages, package, target) for package in building])
+    return [wheel(session, packages, package, torch_minors) for package in chosen]
+
+
 def _built(session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target) -> Wheel:
     """A wheel for one torch; built if its sources, shared/, or torch have changed.
 
@@ -116,13 +133,16 @@ def _built(session: nox.Session, packages: Mapping[str, Package], package: Packa
     name = folder.parent.name
 
     def build(scratch: pathlib.Path) -> None:
-        session.log(f"building {name}")
-        environment.run(
-            session,
-            *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
-            *("-C", f"build-dir={ROOT / 'build' / name}", "-C", f"compile-args=-j{os.cpu_count() or 1}"),
-            *("-w", str(scratch), str(package.directory)),
-        )
+        with job_slots().one() as slots:
+            session.log(f"building {name}")
+            start = time.monotonic()
+            environment.run(
+                session,
+                *("python", "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"),
+                *("-C", f"build-dir={ROOT / 'build' / name}", "-w", str(scratch), str(package.directory)),
+                env=slots,
+            )
+            session.log(f"built {name} in {time.monotonic() - start:.0f} s")
 
     with locked(f"wheel-{name}"):
         if not folder.exists():

@@ -13,7 +13,7 @@ namespace {
 using at::autocast::CastPolicy;
 
 constexpr auto device = c10::DeviceType::PrivateUse1;
-constexpr auto key = c10::DispatchKey::AutocastPrivateUse1;
+constexpr auto autocast_key = c10::DispatchKey::AutocastPrivateUse1;
 constexpr std::pair<const char *, CastPolicy> policies[] = {{"lower_precision_fp", CastPolicy::lower_precision_fp},
                                                             {"fp32", CastPolicy::fp32},
                                                             {"promote", CastPolicy::promote}};
@@ -43,7 +43,7 @@ public:
   explicit Cast(CastPolicy policy) : policy_(policy) {}
 
   void operator()(const c10::OperatorHandle &operation, c10::DispatchKeySet, torch::jit::Stack *stack) {
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(key);
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key);
     const size_t first = stack->size() - operation.schema().arguments().size();
     auto type =
         policy_ == CastPolicy::fp32 ? at::kFloat : at::autocast::get_lower_precision_fp_from_device_type(device);
@@ -85,14 +85,14 @@ void add_rule(const std::string &operation, const std::string &policy) {
       {operation.substr(0, dot), dot == std::string::npos ? "" : operation.substr(dot + 1)});
   TORCH_CHECK_VALUE(found, "add_rule(\"", operation,
                     "\"): there is no such operator. Define it first, and name its overload if it has one");
-  TORCH_CHECK_VALUE(!found->hasKernelForDispatchKey(key), "add_rule(\"", operation,
+  TORCH_CHECK_VALUE(!found->hasKernelForDispatchKey(autocast_key), "add_rule(\"", operation,
                     "\"): it has a rule for PrivateUse1 devices already. Remove one of this function's with "
                     "remove_rule(); PyTorch's own cannot be exchanged");
   TORCH_CHECK_VALUE(!found->schema().is_mutable(), "add_rule(\"", operation,
                     "\"): it writes to an argument, and would write to the copy that a cast makes. Give the rule to an "
                     "operator that returns its result");
-  auto library =
-      std::make_unique<torch::Library>(torch::Library::IMPL, operation.substr(0, colons), key, __FILE__, __LINE__);
+  auto library = std::make_unique<torch::Library>(torch::Library::IMPL, operation.substr(0, colons), autocast_key,
+                                                  __FILE__, __LINE__);
   library->impl(operation.substr(colons + 2).c_str(),
                 torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Cast>(chosen->second)));
   registered().emplace(operation, Registered{policy, std::move(library)});

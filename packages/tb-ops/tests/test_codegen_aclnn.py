@@ -33,7 +33,7 @@ def read(tmp_path):
 
 def test_the_text_that_the_mistakes_below_start_from_is_right(read):
     [text] = emit.file_texts(read(ADD), 1)
-    assert 'registrar.add("add.out", {&function<"Add">()}, TORCH_FN(op_add_out));' in text
+    assert 'registrar.add("add.out", {&function<"Add">()}, &op_add_out);' in text
     assert "InPlace{self}" in text
 
 

@@ -83,15 +83,15 @@ struct PinnedAllocator final : at::HostAllocator {
   void reset_peak_stats() override { reset_accumulated_stats(); }
 };
 
-PinnedAllocator &instance() {
+PinnedAllocator &pinned_allocator() {
   static PinnedAllocator &allocator = *new PinnedAllocator;
   return allocator;
 }
 
 } // namespace
 
-at::HostAllocator *host_allocator() { return &instance(); }
+at::HostAllocator *host_allocator() { return &pinned_allocator(); }
 
-void register_host_allocator() { at::setHostAllocator(device_type, &instance()); }
+void register_host_allocator() { at::setHostAllocator(device_type, &pinned_allocator()); }
 
 } // namespace tb::backend

@@ -116,13 +116,13 @@ Tensor backward_elemt(const Tensor &grad, const Tensor &input, const Tensor &mea
 } // namespace
 
 void register_sync_batch_norm(torch::Library &aten) {
-  aten.impl("batch_norm_stats", TORCH_FN(batch_norm_stats));
-  aten.impl("batch_norm_gather_stats", TORCH_FN(gather));
-  aten.impl("batch_norm_gather_stats_with_counts", TORCH_FN(gather_with_counts));
-  aten.impl("batch_norm_elemt", TORCH_FN(batch_norm_elemt));
-  aten.impl("batch_norm_elemt.out", TORCH_FN(batch_norm_elemt_out));
-  aten.impl("batch_norm_backward_reduce", TORCH_FN(backward_reduce));
-  aten.impl("batch_norm_backward_elemt", TORCH_FN(backward_elemt));
+  aten.impl("batch_norm_stats", &batch_norm_stats);
+  aten.impl("batch_norm_gather_stats", &gather);
+  aten.impl("batch_norm_gather_stats_with_counts", &gather_with_counts);
+  aten.impl("batch_norm_elemt", &batch_norm_elemt);
+  aten.impl("batch_norm_elemt.out", &batch_norm_elemt_out);
+  aten.impl("batch_norm_backward_reduce", &backward_reduce);
+  aten.impl("batch_norm_backward_elemt", &backward_elemt);
 }
 
 } // namespace tb::ops

@@ -1,7 +1,6 @@
 // Runs PyTorch's kernels for sparse and nested tensors, on the device where they call other operators on the dense
 // tensors inside, and on the CPU's copies where they read memory themselves.
-#include "launch/dispatch_stub.h"
-
+#include <ATen/native/DispatchStub.h>
 #include <ATen/record_function.h>
 
 #include <algorithm>
@@ -105,7 +104,7 @@ private:
   std::optional<c10::Device> device_;
 };
 
-template <class Convert> c10::IValue convert(const c10::IValue &value, Convert tensor) {
+template <class Convert> c10::IValue convert_tensors(const c10::IValue &value, Convert tensor) {
   if (value.isTensor()) return tensor(value.toTensor());
   if (value.isTensorList()) {
     c10::List<at::Tensor> out;
@@ -115,7 +114,7 @@ template <class Convert> c10::IValue convert(const c10::IValue &value, Convert t
   return value;
 }
 
-void run_on_copies(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+void run_on_cpu_copies(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
   const std::vector<c10::Argument> &arguments = op.schema().arguments();
   const size_t first = stack->size() - arguments.size(), returned = op.schema().returns().size();
   const auto last = [&](size_t count) { return c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count); };
@@ -127,14 +126,14 @@ void run_on_copies(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::ji
   std::vector<at::Tensor> written;
   for (size_t i = 0; i < arguments.size(); i++) {
     c10::IValue &value = (*stack)[first + i];
-    value = convert(value, [&](const at::Tensor &tensor) { return copies.of(tensor); });
+    value = convert_tensors(value, [&](const at::Tensor &tensor) { return copies.of(tensor); });
     if (value.isTensor() && arguments[i].alias_info() && arguments[i].alias_info()->isWrite())
       written.push_back(value.toTensor());
   }
   op.callBoxed(*stack);
   for (const at::Tensor &copy : written) copies.write_back(copy);
   for (size_t i = stack->size() - returned; i < stack->size(); i++)
-    (*stack)[i] = convert((*stack)[i], [&](const at::Tensor &tensor) { return copies.back(tensor); });
+    (*stack)[i] = convert_tensors((*stack)[i], [&](const at::Tensor &tensor) { return copies.back(tensor); });
   call.returned(last(returned));
 }
 
@@ -161,7 +160,7 @@ template <size_t i> void register_kind() {
     if (!op || name.name.rfind("aten::", 0) != 0 || !op->hasKernelForDispatchKey(kinds[i].cpu)) continue;
     const std::string text = name_of(*op).substr(std::string_view("aten::").size());
     const bool reads_memory = std::find(copied.begin(), copied.end(), std::string_view(text)) != copied.end();
-    aten.impl(text.c_str(), reads_memory ? torch::CppFunction::makeFromBoxedFunction<&run_on_copies>()
+    aten.impl(text.c_str(), reads_memory ? torch::CppFunction::makeFromBoxedFunction<&run_on_cpu_copies>()
                                          : torch::CppFunction::makeFromBoxedFunction<&run_generic<i>>());
   }
 }

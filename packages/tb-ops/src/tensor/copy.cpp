@@ -284,10 +284,10 @@ c10::Scalar local_scalar_dense(const at::Tensor &self) {
 void set_element_copy(ElementCopy copy) { element_copy = copy; }
 
 void register_copies(torch::Library &aten) {
-  aten.impl("copy_", TORCH_FN(copy_));
-  aten.impl("_copy_from", TORCH_FN(copy_from));
-  aten.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
-  aten.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+  aten.impl("copy_", &copy_);
+  aten.impl("_copy_from", &copy_from);
+  aten.impl("_copy_from_and_resize", &copy_from_and_resize);
+  aten.impl("_local_scalar_dense", &local_scalar_dense);
   // The CPU tensors carry the conjugate and negative bits. Without the fallthrough, PyTorch would resolve the bits of a
   // tensor by copying it, which would call itself for ever.
   for (const c10::DispatchKey bit : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {

@@ -180,19 +180,19 @@ void register_record_stream_of_bits() {
 } // namespace
 
 void register_factories(torch::Library &aten) {
-  aten.impl("empty.memory_format", TORCH_FN(empty_memory_format));
-  aten.impl("empty_strided", TORCH_FN(empty_strided));
-  aten.impl("_efficientzerotensor", TORCH_FN(efficient_zero_tensor));
-  aten.impl("kaiser_window", TORCH_FN(kaiser_window));
-  aten.impl("kaiser_window.periodic", TORCH_FN(kaiser_window_periodic));
-  aten.impl("kaiser_window.beta", TORCH_FN(kaiser_window_beta));
-  aten.impl("resize_", TORCH_FN(resize_));
-  aten.impl("set_.source_Storage", TORCH_FN(set_storage));
-  aten.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset));
-  aten.impl("set_.source_Tensor", TORCH_FN(set_tensor));
-  aten.impl("set_", TORCH_FN(set_empty));
-  aten.impl("_lazy_clone", TORCH_FN(lazy_clone));
-  aten.impl("record_stream", TORCH_FN(record_stream));
+  aten.impl("empty.memory_format", &empty_memory_format);
+  aten.impl("empty_strided", &empty_strided);
+  aten.impl("_efficientzerotensor", &efficient_zero_tensor);
+  aten.impl("kaiser_window", &kaiser_window);
+  aten.impl("kaiser_window.periodic", &kaiser_window_periodic);
+  aten.impl("kaiser_window.beta", &kaiser_window_beta);
+  aten.impl("resize_", &resize_);
+  aten.impl("set_.source_Storage", &set_storage);
+  aten.impl("set_.source_Storage_storage_offset", &set_storage_offset);
+  aten.impl("set_.source_Tensor", &set_tensor);
+  aten.impl("set_", &set_empty);
+  aten.impl("_lazy_clone", &lazy_clone);
+  aten.impl("record_stream", &record_stream);
   register_record_stream_of_bits();
 }
 

@@ -1,8 +1,7 @@
 // Operators that take several calls of the library, lists of tensors, or PyTorch's own composition.
 #include "backends/aclnn/operands.h"
 
-#include "launch/dispatch_stub.h"
-
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/RangeFactories.h>
 #include <ATen/ops/_fused_adam_ops.h>
 #include <ATen/ops/_fused_adamw_ops.h>
@@ -152,34 +151,32 @@ void register_adam(Registrar &registrar) {
   using namespace at;
   using Rate = const Tensor &;
   const auto needed = {&function<"ApplyAdamWV2">(), &function<"Subs">()};
-  registrar.add("_fused_adam_", needed, TORCH_FN((adam<_ops::_fused_adam_, false, double>)));
-  registrar.add("_fused_adam_.tensor_lr", needed, TORCH_FN((adam<_ops::_fused_adam__tensor_lr, false, Rate>)));
-  registrar.add("_fused_adamw_", needed, TORCH_FN((adam<_ops::_fused_adamw_, true, double>)));
-  registrar.add("_fused_adamw_.tensor_lr", needed, TORCH_FN((adam<_ops::_fused_adamw__tensor_lr, true, Rate>)));
+  registrar.add("_fused_adam_", needed, &adam<_ops::_fused_adam_, false, double>);
+  registrar.add("_fused_adam_.tensor_lr", needed, &adam<_ops::_fused_adam__tensor_lr, false, Rate>);
+  registrar.add("_fused_adamw_", needed, &adam<_ops::_fused_adamw_, true, double>);
+  registrar.add("_fused_adamw_.tensor_lr", needed, &adam<_ops::_fused_adamw__tensor_lr, true, Rate>);
 }
 
 } // namespace
 
 void register_composed(Registrar &registrar) {
   using at::native::arange_stub;
-  registrar.add("cat.out", {&function<"Cat">()}, TORCH_FN(cat));
+  registrar.add("cat.out", {&function<"Cat">()}, &cat);
   if (function<"Arange">().found()) arange_stub.set_privateuse1_dispatch_ptr(&arange);
-  registrar.add(
-      "arange.start_out", {&function<"Arange">()},
-      TORCH_FN((static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, const c10::Scalar &, Tensor &)>(
-          at::native::arange_out))));
-  registrar.add("fill_.Tensor", {&function<"InplaceFillScalar">()}, TORCH_FN(fill_tensor));
-  registrar.add("masked_fill_.Tensor", {&function<"InplaceMaskedFillScalar">()}, TORCH_FN(masked_fill_tensor));
-  registrar.add("where.self", {&function<"SWhere">()}, TORCH_FN(where));
-  registrar.add("relu_", {&function<"Relu">()}, TORCH_FN(relu_));
-  registrar.add("clamp.Tensor_out", {&function<"Maximum">(), &function<"Minimum">()}, TORCH_FN(clamp_tensor));
-  registrar.add("floor_divide", {&function<"DivMod">()}, TORCH_FN(floor_divide));
-  registrar.add("isnan", {&function<"NeTensor">()}, TORCH_FN(at::native::isnan));
-  registrar.add(
-      "rsub.Tensor", {&function<"Sub">()},
-      TORCH_FN((static_cast<Tensor (*)(const Tensor &, const Tensor &, const c10::Scalar &)>(at::native::rsub))));
-  registrar.add("mse_loss_backward", {&function<"MseLossBackward">()}, TORCH_FN(at::native::mse_loss_backward));
-  registrar.add("native_dropout_backward", {&function<"Mul">()}, TORCH_FN(at::native::native_dropout_backward));
+  registrar.add("arange.start_out", {&function<"Arange">()},
+                static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, const c10::Scalar &, Tensor &)>(
+                    at::native::arange_out));
+  registrar.add("fill_.Tensor", {&function<"InplaceFillScalar">()}, &fill_tensor);
+  registrar.add("masked_fill_.Tensor", {&function<"InplaceMaskedFillScalar">()}, &masked_fill_tensor);
+  registrar.add("where.self", {&function<"SWhere">()}, &where);
+  registrar.add("relu_", {&function<"Relu">()}, &relu_);
+  registrar.add("clamp.Tensor_out", {&function<"Maximum">(), &function<"Minimum">()}, &clamp_tensor);
+  registrar.add("floor_divide", {&function<"DivMod">()}, &floor_divide);
+  registrar.add("isnan", {&function<"NeTensor">()}, &at::native::isnan);
+  registrar.add("rsub.Tensor", {&function<"Sub">()},
+                static_cast<Tensor (*)(const Tensor &, const Tensor &, const c10::Scalar &)>(at::native::rsub));
+  registrar.add("mse_loss_backward", {&function<"MseLossBackward">()}, &at::native::mse_loss_backward);
+  registrar.add("native_dropout_backward", {&function<"Mul">()}, &at::native::native_dropout_backward);
   register_adam(registrar);
 }
 

@@ -26,8 +26,8 @@ void assert_async_message(const Tensor &self, std::string_view message) {
 } // namespace
 
 void register_assertions(torch::Library &aten) {
-  aten.impl("_assert_async", TORCH_FN(assert_async));
-  aten.impl("_assert_async.msg", TORCH_FN(assert_async_message));
+  aten.impl("_assert_async", &assert_async);
+  aten.impl("_assert_async.msg", &assert_async_message);
 }
 
 } // namespace tb::ops::host

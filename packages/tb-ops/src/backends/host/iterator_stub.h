@@ -3,9 +3,8 @@
 // sends the iterator's operands to the worker, which builds the same iterator over CPU tensors and calls the CPU's
 // entry.
 #pragma once
-#include "launch/dispatch_stub.h"
-
 #include <ATen/TensorIterator.h>
+#include <ATen/native/DispatchStub.h>
 
 #include "launch/launch.h"
 

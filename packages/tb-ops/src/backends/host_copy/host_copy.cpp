@@ -1,6 +1,5 @@
 // Makes random numbers on the host and copies them to the device.
-#include "launch/dispatch_stub.h"
-
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/bernoulli_native.h>
@@ -128,21 +127,18 @@ void register_random(torch::Library &aten) {
   enter(cauchy_stub, &cauchy);
   enter(log_normal_stub, &log_normal);
   enter(geometric_stub, &geometric);
-  aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
-  aten.impl("exponential_", TORCH_FN(at::native::exponential_));
-  aten.impl("cauchy_", TORCH_FN(at::native::cauchy_));
-  aten.impl("log_normal_", TORCH_FN(at::native::log_normal_));
-  aten.impl("geometric_", TORCH_FN(at::native::geometric_));
-  aten.impl("uniform_", TORCH_FN(at::native::uniform_));
-  aten.impl("normal_", TORCH_FN(at::native::normal_));
-  aten.impl("bernoulli_.float",
-            TORCH_FN((static_cast<Tensor &(*)(Tensor &, double, OptionalGenerator)>(at::native::bernoulli_))));
-  aten.impl("random_", TORCH_FN((static_cast<Tensor &(*)(Tensor &, OptionalGenerator)>(at::native::random_))));
-  aten.impl("random_.from",
-            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, std::optional<int64_t>, OptionalGenerator)>(
-                at::native::random_))));
-  aten.impl("random_.to",
-            TORCH_FN((static_cast<Tensor &(*)(Tensor &, int64_t, OptionalGenerator)>(at::native::random_))));
+  aten.impl("randperm.generator_out", &randperm_out);
+  aten.impl("exponential_", &at::native::exponential_);
+  aten.impl("cauchy_", &at::native::cauchy_);
+  aten.impl("log_normal_", &at::native::log_normal_);
+  aten.impl("geometric_", &at::native::geometric_);
+  aten.impl("uniform_", &at::native::uniform_);
+  aten.impl("normal_", &at::native::normal_);
+  aten.impl("bernoulli_.float", static_cast<Tensor &(*)(Tensor &, double, OptionalGenerator)>(at::native::bernoulli_));
+  aten.impl("random_", static_cast<Tensor &(*)(Tensor &, OptionalGenerator)>(at::native::random_));
+  aten.impl("random_.from", static_cast<Tensor &(*)(Tensor &, int64_t, std::optional<int64_t>, OptionalGenerator)>(
+                                at::native::random_));
+  aten.impl("random_.to", static_cast<Tensor &(*)(Tensor &, int64_t, OptionalGenerator)>(at::native::random_));
 }
 
 } // namespace
@@ -152,7 +148,7 @@ bool serves(const Runtime &runtime) { return !runtime.closures; }
 void install(torch::Library &aten, torch::Library &) {
   register_random(aten);
   register_convolution_fallback(aten);
-  if (!has_kernel("aten::native_dropout")) aten.impl("native_dropout", TORCH_FN(dropout));
+  if (!has_kernel("aten::native_dropout")) aten.impl("native_dropout", &dropout);
 }
 
 } // namespace tb::ops::host_copy

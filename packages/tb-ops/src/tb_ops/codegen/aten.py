@@ -60,7 +60,7 @@ def shard_text(groups: list[NativeFunctionsGroup], number: int) -> str:
         kernels="".join(structured.group_text(g) for g in groups),
         number=number,
         registrations="\n".join(
-            f'  aten.impl("{f.func.name}", TORCH_FN({structured.kernel_name(f)}));'
+            f'  aten.impl("{f.func.name}", &{structured.kernel_name(f)});'
             for g in groups
             for f in structured.functions(g)
         ),

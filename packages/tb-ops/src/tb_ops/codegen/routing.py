@@ -29,7 +29,7 @@ $registrations
 """)
 
 # The cast picks one of the body's overloads.
-REGISTRATION = Template("""  aten.impl("$name", TORCH_FN((static_cast<$returned (*)($types)>($body))));""")
+REGISTRATION = Template("""  aten.impl("$name", static_cast<$returned (*)($types)>($body));""")
 # PyTorch's generated kernels for CUDA compare the tensors' devices before they call the body.
 CHECKED = Template("""  aten.impl("$name", [](${parameters}) -> $returned {
     common_device("aten::$name", {$tensors});

@@ -1,9 +1,8 @@
 // Scaled dot product attention by the CPU's flash kernels, or by our microkernel. PyTorch asks _fused_sdp_choice first,
 // and composes the calls that the kernels do not accept (dropout, odd shapes, double masks) of other operators.
-#include "launch/dispatch_stub.h"
-
 #include <ATen/OpMathType.h>
 #include <ATen/SDPBackend.h>
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/from_blob.h>
@@ -322,10 +321,10 @@ std::vector<std::pair<AttentionSize, bool>> tried_attention() { return autotuner
 void register_attention(torch::Library &aten) {
   // Flash attention is chosen under the CPU's conditions. PyTorch then calls the first pair of operators below.
   at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(&at::native::_fused_sdp_choice_cpp);
-  aten.impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(forward));
-  aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(backward));
-  aten.impl("_scaled_dot_product_fused_attention_overrideable", TORCH_FN(overrideable));
-  aten.impl("_scaled_dot_product_fused_attention_overrideable_backward", TORCH_FN(overrideable_backward));
+  aten.impl("_scaled_dot_product_flash_attention_for_cpu", &forward);
+  aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward", &backward);
+  aten.impl("_scaled_dot_product_fused_attention_overrideable", &overrideable);
+  aten.impl("_scaled_dot_product_fused_attention_overrideable_backward", &overrideable_backward);
 }
 
 } // namespace tb::ops::host

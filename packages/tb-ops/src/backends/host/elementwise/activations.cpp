@@ -140,11 +140,11 @@ void register_activations(torch::Library &aten) {
   enter_stub<"aten::mish_backward", at::native::mish_backward_stub, Types::promote_all>();
   enter_stub<"aten::_prelu_kernel", at::native::prelu_stub>();
   enter_stub<"aten::_prelu_kernel_backward", at::native::prelu_backward_stub>();
-  aten.impl("relu", TORCH_FN(relu));
-  aten.impl("relu_", TORCH_FN(relu_in_place));
-  aten.impl("glu_backward", TORCH_FN(glu_backward));
-  aten.impl("log_sigmoid_forward", TORCH_FN(log_sigmoid_forward));
-  aten.impl("log_sigmoid_backward", TORCH_FN(log_sigmoid_backward));
+  aten.impl("relu", &relu);
+  aten.impl("relu_", &relu_in_place);
+  aten.impl("glu_backward", &glu_backward);
+  aten.impl("log_sigmoid_forward", &log_sigmoid_forward);
+  aten.impl("log_sigmoid_backward", &log_sigmoid_backward);
 }
 
 } // namespace tb::ops::host

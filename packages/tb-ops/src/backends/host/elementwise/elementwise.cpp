@@ -58,8 +58,8 @@ at::Tensor &isin_out(const at::Scalar &element, const at::Tensor &tests, bool as
 } // namespace
 
 void register_elementwise(torch::Library &aten) {
-  aten.impl("isin.Scalar_Tensor", TORCH_FN(isin));
-  aten.impl("isin.Scalar_Tensor_out", TORCH_FN(isin_out));
+  aten.impl("isin.Scalar_Tensor", &isin);
+  aten.impl("isin.Scalar_Tensor_out", &isin_out);
   enter_stub<"aten::abs", at::native::abs_stub>();
   enter_stub<"aten::addr", at::native::addr_stub, Types::promote_all>();
   enter_stub<"aten::angle", at::native::angle_stub, Types::promote_all>();

@@ -91,11 +91,11 @@ Tensor &masked_fill_tensor(Tensor &self, const Tensor &mask, const Tensor &value
 
 void register_fill(torch::Library &aten) {
   enter_stub<"aten::masked_fill_", at::native::masked_fill_stub>();
-  aten.impl("fill_.Scalar", TORCH_FN(fill_scalar));
-  aten.impl("fill_.Tensor", TORCH_FN(fill_tensor));
-  aten.impl("zero_", TORCH_FN(zero));
-  aten.impl("masked_fill_.Scalar", TORCH_FN(masked_fill_scalar));
-  aten.impl("masked_fill_.Tensor", TORCH_FN(masked_fill_tensor));
+  aten.impl("fill_.Scalar", &fill_scalar);
+  aten.impl("fill_.Tensor", &fill_tensor);
+  aten.impl("zero_", &zero);
+  aten.impl("masked_fill_.Scalar", &masked_fill_scalar);
+  aten.impl("masked_fill_.Tensor", &masked_fill_tensor);
 }
 
 } // namespace tb::ops::host

@@ -63,9 +63,9 @@ Tensor &logspace(const Scalar &start, const Scalar &end, int64_t steps, double b
 void register_ranges(torch::Library &aten) {
   enter_stub<"aten::arange", at::native::arange_stub>();
   at::native::linspace_stub.set_privateuse1_dispatch_ptr(&linspace);
-  aten.impl("logspace.out", TORCH_FN(logspace));
-  aten.impl("eye.out", TORCH_FN(eye));
-  aten.impl("eye.m_out", TORCH_FN(eye_rectangular));
+  aten.impl("logspace.out", &logspace);
+  aten.impl("eye.out", &eye);
+  aten.impl("eye.m_out", &eye_rectangular);
 }
 
 } // namespace tb::ops::host

@@ -186,8 +186,8 @@ void zero_in_place(TensorList self) {
 void register_foreach(torch::Library &aten) {
   register_foreach_patterns(aten); // generated
   using slow::_foreach_addcdiv, slow::_foreach_addcdiv_, slow::_foreach_addcmul, slow::_foreach_addcmul_;
-  aten.impl("_foreach_lerp.Scalar", TORCH_FN(lerp_scalar));
-  aten.impl("_foreach_lerp_.Scalar", TORCH_FN(lerp_scalar_in_place));
+  aten.impl("_foreach_lerp.Scalar", &lerp_scalar);
+  aten.impl("_foreach_lerp_.Scalar", &lerp_scalar_in_place);
   enter_numbers<ThreeLists<"aten::_foreach_addcmul", at::native::structured_addcmul_out, addcmul, false,
                            _foreach_addcmul, _foreach_addcmul_, _foreach_addcmul, _foreach_addcmul_>>(
       aten, "aten::_foreach_addcmul");
@@ -195,9 +195,9 @@ void register_foreach(torch::Library &aten) {
                            _foreach_addcdiv, _foreach_addcdiv_, _foreach_addcdiv, _foreach_addcdiv_>>(
       aten, "aten::_foreach_addcdiv");
 
-  aten.impl("_foreach_norm.Scalar", TORCH_FN(norm));
-  aten.impl("_foreach_copy_", TORCH_FN(copy_in_place));
-  aten.impl("_foreach_zero_", TORCH_FN(zero_in_place));
+  aten.impl("_foreach_norm.Scalar", &norm);
+  aten.impl("_foreach_copy_", &copy_in_place);
+  aten.impl("_foreach_zero_", &zero_in_place);
 }
 
 } // namespace tb::ops::host

@@ -13,14 +13,14 @@ using c10::Scalar;
 using ScalarList = c10::ArrayRef<Scalar>;
 
 template <class Kind> void enter_pair(torch::Library &aten, const std::string &operation, const char *overload) {
-  aten.impl((operation + overload).c_str(), TORCH_FN(Kind::functional));
-  aten.impl((operation + "_" + overload).c_str(), TORCH_FN(Kind::in_place));
+  aten.impl((operation + overload).c_str(), &Kind::functional);
+  aten.impl((operation + "_" + overload).c_str(), &Kind::in_place);
 }
 
 template <class Kind> void enter_numbers(torch::Library &aten, const std::string &operation) {
   enter_pair<Kind>(aten, operation, ".Scalar");
-  aten.impl((operation + ".ScalarList").c_str(), TORCH_FN(Kind::functional_each));
-  aten.impl((operation + "_.ScalarList").c_str(), TORCH_FN(Kind::in_place_each));
+  aten.impl((operation + ".ScalarList").c_str(), &Kind::functional_each);
+  aten.impl((operation + "_.ScalarList").c_str(), &Kind::in_place_each);
 }
 
 // ---- one list ---------------------------------------------------------------------------------------------------

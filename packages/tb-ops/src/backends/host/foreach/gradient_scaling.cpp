@@ -58,8 +58,8 @@ Tensor &update_scale(Tensor &scale, Tensor &growth_tracker, const Tensor &found_
 } // namespace
 
 void register_gradient_scaling(torch::Library &aten) {
-  aten.impl("_amp_foreach_non_finite_check_and_unscale_", TORCH_FN(unscale));
-  aten.impl("_amp_update_scale_", TORCH_FN(update_scale));
+  aten.impl("_amp_foreach_non_finite_check_and_unscale_", &unscale);
+  aten.impl("_amp_update_scale_", &update_scale);
 }
 
 } // namespace tb::ops::host

@@ -100,16 +100,14 @@ void adagrad(TensorList self, TensorList grads, TensorList sums, TensorList step
 
 void register_optimizers(torch::Library &aten) {
   using namespace at::native;
-  aten.impl("_fused_adagrad_", TORCH_FN((adagrad<"aten::_fused_adagrad_", double, _fused_adagrad_kernel_cpu_>)));
-  aten.impl("_fused_adagrad_.tensor_lr",
-            TORCH_FN((adagrad<"aten::_fused_adagrad_", const Tensor &, _fused_adagrad_kernel_cpu_>)));
-  aten.impl("_fused_adam_", TORCH_FN((adam<"aten::_fused_adam_", double, _fused_adam_kernel_cpu_>)));
-  aten.impl("_fused_adam_.tensor_lr", TORCH_FN((adam<"aten::_fused_adam_", const Tensor &, _fused_adam_kernel_cpu_>)));
-  aten.impl("_fused_adamw_", TORCH_FN((adam<"aten::_fused_adamw_", double, _fused_adamw_kernel_cpu_>)));
-  aten.impl("_fused_adamw_.tensor_lr",
-            TORCH_FN((adam<"aten::_fused_adamw_", const Tensor &, _fused_adamw_kernel_cpu_>)));
-  aten.impl("_fused_sgd_", TORCH_FN((sgd<"aten::_fused_sgd_", double, _fused_sgd_kernel_cpu_>)));
-  aten.impl("_fused_sgd_.tensor_lr", TORCH_FN((sgd<"aten::_fused_sgd_", const Tensor &, _fused_sgd_kernel_cpu_>)));
+  aten.impl("_fused_adagrad_", &adagrad<"aten::_fused_adagrad_", double, _fused_adagrad_kernel_cpu_>);
+  aten.impl("_fused_adagrad_.tensor_lr", &adagrad<"aten::_fused_adagrad_", const Tensor &, _fused_adagrad_kernel_cpu_>);
+  aten.impl("_fused_adam_", &adam<"aten::_fused_adam_", double, _fused_adam_kernel_cpu_>);
+  aten.impl("_fused_adam_.tensor_lr", &adam<"aten::_fused_adam_", const Tensor &, _fused_adam_kernel_cpu_>);
+  aten.impl("_fused_adamw_", &adam<"aten::_fused_adamw_", double, _fused_adamw_kernel_cpu_>);
+  aten.impl("_fused_adamw_.tensor_lr", &adam<"aten::_fused_adamw_", const Tensor &, _fused_adamw_kernel_cpu_>);
+  aten.impl("_fused_sgd_", &sgd<"aten::_fused_sgd_", double, _fused_sgd_kernel_cpu_>);
+  aten.impl("_fused_sgd_.tensor_lr", &sgd<"aten::_fused_sgd_", const Tensor &, _fused_sgd_kernel_cpu_>);
 }
 
 } // namespace tb::ops::host

@@ -244,6 +244,6 @@ Tensor linear(c10::DispatchKeySet keys, const Tensor &input, const Tensor &weigh
 } // namespace
 
 // Registers linear() on the autograd key, because it records its own node.
-void register_linear(torch::Library &autograd_library) { autograd_library.impl("linear", TORCH_FN(linear)); }
+void register_linear(torch::Library &autograd_library) { autograd_library.impl("linear", &linear); }
 
 } // namespace tb::ops::host

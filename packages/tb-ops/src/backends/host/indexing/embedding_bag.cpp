@@ -155,12 +155,12 @@ Tensor sample_weights_backward(const Tensor &grad, const Tensor &weight, const T
 } // namespace
 
 void register_embedding_bag(torch::Library &aten) {
-  aten.impl("_embedding_bag", TORCH_FN((forward<"aten::_embedding_bag", at::native::_embedding_bag_cpu, true>)));
+  aten.impl("_embedding_bag", &forward<"aten::_embedding_bag", at::native::_embedding_bag_cpu, true>);
   aten.impl("_embedding_bag_forward_only",
-            TORCH_FN((forward<"aten::_embedding_bag", at::native::_embedding_bag_forward_only_cpu, false>)));
-  aten.impl("_embedding_bag_backward", TORCH_FN(backward));
-  aten.impl("_embedding_bag_dense_backward", TORCH_FN(dense_backward));
-  aten.impl("_embedding_bag_per_sample_weights_backward", TORCH_FN(sample_weights_backward));
+            &forward<"aten::_embedding_bag", at::native::_embedding_bag_forward_only_cpu, false>);
+  aten.impl("_embedding_bag_backward", &backward);
+  aten.impl("_embedding_bag_dense_backward", &dense_backward);
+  aten.impl("_embedding_bag_per_sample_weights_backward", &sample_weights_backward);
 }
 
 } // namespace tb::ops::host

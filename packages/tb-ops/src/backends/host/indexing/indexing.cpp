@@ -220,16 +220,16 @@ void register_indexing(torch::Library &aten) {
   enter_stub<"aten::unfold_backward", at::native::unfold_backward_stub>();
   enter_stub<"aten::put_", at::native::put_stub>();
   enter_stub<"aten::take", at::native::take_stub>();
-  aten.impl("index_select", TORCH_FN(index_select));
-  aten.impl("index_select.out", TORCH_FN(index_select_out));
-  aten.impl("narrow_copy", TORCH_FN(narrow_copy));
-  aten.impl("embedding_dense_backward", TORCH_FN(embedding_dense_backward));
-  aten.impl("index_fill_.int_Tensor", TORCH_FN(index_fill_tensor));
-  aten.impl("masked_scatter_", TORCH_FN(masked_scatter));
-  aten.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));
-  aten.impl("pixel_unshuffle", TORCH_FN(pixel_unshuffle));
-  aten.impl("flip", TORCH_FN(flip));
-  aten.impl("trace", TORCH_FN(trace));
+  aten.impl("index_select", &index_select);
+  aten.impl("index_select.out", &index_select_out);
+  aten.impl("narrow_copy", &narrow_copy);
+  aten.impl("embedding_dense_backward", &embedding_dense_backward);
+  aten.impl("index_fill_.int_Tensor", &index_fill_tensor);
+  aten.impl("masked_scatter_", &masked_scatter);
+  aten.impl("pixel_shuffle", &pixel_shuffle);
+  aten.impl("pixel_unshuffle", &pixel_unshuffle);
+  aten.impl("flip", &flip);
+  aten.impl("trace", &trace);
 }
 
 } // namespace tb::ops::host

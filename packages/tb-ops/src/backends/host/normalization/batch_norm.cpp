@@ -1,6 +1,5 @@
 // Batch normalization, forward and backward.
-#include "launch/dispatch_stub.h"
-
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward_native.h>
 #include <ATen/ops/native_batch_norm_native.h>
@@ -181,12 +180,12 @@ ThreeTensors batch_norm_backward(const Tensor &grad, const Tensor &input, const 
 } // namespace
 
 void register_batch_norm(torch::Library &aten) {
-  aten.impl("native_batch_norm", TORCH_FN(native_batch_norm));
-  aten.impl("_native_batch_norm_legit", TORCH_FN(native_batch_norm_legit));
-  aten.impl("_native_batch_norm_legit.no_stats", TORCH_FN(native_batch_norm_legit_no_stats));
-  aten.impl("_batch_norm_with_update", TORCH_FN(batch_norm_with_update));
-  aten.impl("native_batch_norm_backward", TORCH_FN(native_batch_norm_backward));
-  aten.impl("batch_norm_backward", TORCH_FN(batch_norm_backward));
+  aten.impl("native_batch_norm", &native_batch_norm);
+  aten.impl("_native_batch_norm_legit", &native_batch_norm_legit);
+  aten.impl("_native_batch_norm_legit.no_stats", &native_batch_norm_legit_no_stats);
+  aten.impl("_batch_norm_with_update", &batch_norm_with_update);
+  aten.impl("native_batch_norm_backward", &native_batch_norm_backward);
+  aten.impl("batch_norm_backward", &batch_norm_backward);
 }
 
 } // namespace tb::ops::host

@@ -1,6 +1,5 @@
 // Group normalization, forward and backward.
-#include "launch/dispatch_stub.h"
-
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/group_norm.h>
 #include <ATen/ops/native_group_norm_ops.h>
 
@@ -63,8 +62,8 @@ ThreeTensors native_group_norm_backward(const Tensor &grad, const Tensor &input,
 } // namespace
 
 void register_group_norm(torch::Library &aten) {
-  aten.impl("native_group_norm", TORCH_FN(native_group_norm));
-  aten.impl("native_group_norm_backward", TORCH_FN(native_group_norm_backward));
+  aten.impl("native_group_norm", &native_group_norm);
+  aten.impl("native_group_norm_backward", &native_group_norm_backward);
 }
 
 } // namespace tb::ops::host

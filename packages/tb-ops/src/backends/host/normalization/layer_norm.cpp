@@ -1,6 +1,5 @@
 // Layer normalization, forward and backward.
-#include "launch/dispatch_stub.h"
-
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/layer_norm.h>
 #include <ATen/ops/native_layer_norm_ops.h>
 #include <ATen/ops/zero_native.h>
@@ -72,8 +71,8 @@ ThreeTensors native_layer_norm_backward(const Tensor &grad, const Tensor &input,
 } // namespace
 
 void register_layer_norm(torch::Library &aten) {
-  aten.impl("native_layer_norm", TORCH_FN(native_layer_norm));
-  aten.impl("native_layer_norm_backward", TORCH_FN(native_layer_norm_backward));
+  aten.impl("native_layer_norm", &native_layer_norm);
+  aten.impl("native_layer_norm_backward", &native_layer_norm_backward);
 }
 
 } // namespace tb::ops::host

@@ -91,8 +91,8 @@ Tensor native_dropout_backward(const Tensor &grad, const Tensor &mask, double sc
 } // namespace
 
 void register_dropout(torch::Library &aten) {
-  aten.impl("native_dropout", TORCH_FN(native_dropout));
-  aten.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
+  aten.impl("native_dropout", &native_dropout);
+  aten.impl("native_dropout_backward", &native_dropout_backward);
 }
 
 } // namespace tb::ops::host

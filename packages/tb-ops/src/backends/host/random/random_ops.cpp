@@ -1,8 +1,7 @@
 // Random operators. PyTorch's own bodies check the arguments and end in a dispatch stub; tb-ops' entries there reserve
 // a range of the device's generator and queue the fill.
-#include "launch/dispatch_stub.h"
-
 #include <ATen/ExpandUtils.h>
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/aminmax_ops.h>
 #include <ATen/ops/lt_ops.h>

@@ -1,8 +1,7 @@
 // Draws indices: permutations and samples with given weights.
-#include "launch/dispatch_stub.h"
-
 #include "backends/host/random/sampling.h"
 
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/cumsum_ops.h>
@@ -169,7 +168,7 @@ void multinomial_with_replacement(Tensor &out, const Tensor &weights, int64_t sa
 
 void register_sampling(torch::Library &aten) {
   at::native::multinomial_with_replacement_stub.set_privateuse1_dispatch_ptr(&multinomial_with_replacement);
-  aten.impl("randperm.generator_out", TORCH_FN(randperm_out));
+  aten.impl("randperm.generator_out", &randperm_out);
 }
 
 } // namespace tb::ops::host

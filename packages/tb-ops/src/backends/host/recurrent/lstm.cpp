@@ -4,12 +4,11 @@
 // each other layer, as on PyTorch's CPU. PyTorch uses these operators for CPU tensors only, although they would accept
 // other devices; elsewhere it composes cells step by step. Calls that a mode, a transform, a hook on saved tensors, a
 // gradient of a gradient or compiled autograd must observe use oneDNN's operators too, as in linear.cpp.
-#include "launch/dispatch_stub.h"
-
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/RNN.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/dropout_ops.h>
@@ -343,8 +342,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm(c10::DispatchKeySet keys, const Tensor &
 void register_lstm(torch::Library &aten) {
   static auto *autograd =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
-  aten.impl("lstm.input", TORCH_FN(lstm));
-  autograd->impl("lstm.input", TORCH_FN(lstm));
+  aten.impl("lstm.input", &lstm);
+  autograd->impl("lstm.input", &lstm);
 }
 
 } // namespace tb::ops::host

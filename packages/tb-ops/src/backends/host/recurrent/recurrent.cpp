@@ -2,19 +2,15 @@
 // PrivateUse1 devices although they have no CPU kernel, so they are composed here of the CPU's operators, in one launch
 // for each step. PyTorch has no forward-mode derivatives of the fused cells; with tangents the composition runs on the
 // calling thread, operator by operator, as on the CPU.
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/_thnn_fused_gru_cell_ops.h>
 #include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
-#include <ATen/ops/add_ops.h>
 #include <ATen/ops/cat_ops.h>
-#include <ATen/ops/mul_ops.h>
 #include <ATen/ops/rsub_ops.h>
-#include <ATen/ops/sigmoid_ops.h>
-#include <ATen/ops/sub_ops.h>
 #include <ATen/ops/sum_ops.h>
-#include <ATen/ops/tanh_ops.h>
 
 #include "backends/host/host.h"
 #include "tensor/outputs.h"
@@ -26,11 +22,6 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
 // Arithmetic on CPU tensors, for the worker, and on tensors with tangents.
-Tensor add(const Tensor &a, const Tensor &b) { return at::_ops::add_Tensor::call(a, b, 1); }
-Tensor sub(const Tensor &a, const Tensor &b) { return at::_ops::sub_Tensor::call(a, b, 1); }
-Tensor mul(const Tensor &a, const Tensor &b) { return at::_ops::mul_Tensor::call(a, b); }
-Tensor sigmoid(const Tensor &a) { return at::_ops::sigmoid::call(a); }
-Tensor tanh(const Tensor &a) { return at::_ops::tanh::call(a); }
 Tensor one_minus(const Tensor &a) { return at::_ops::rsub_Scalar::call(a, 1, 1); }
 Tensor sigmoid_slope(const Tensor &y) { return mul(one_minus(y), y); }
 Tensor tanh_slope(const Tensor &y) { return one_minus(mul(y, y)); }
@@ -225,14 +216,12 @@ Results with_tangents(c10::DispatchKeySet keys, const Tensor &input_gates, const
 void register_recurrent(torch::Library &aten) {
   static auto *autograd =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
-  autograd->impl("_thnn_fused_lstm_cell",
-                 TORCH_FN((with_tangents<at::_ops::_thnn_fused_lstm_cell, &compose_lstm, LstmResults>)));
-  autograd->impl("_thnn_fused_gru_cell",
-                 TORCH_FN((with_tangents<at::_ops::_thnn_fused_gru_cell, &compose_gru, GruResults>)));
-  aten.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  aten.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
-  aten.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
-  aten.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
+  autograd->impl("_thnn_fused_lstm_cell", &with_tangents<at::_ops::_thnn_fused_lstm_cell, &compose_lstm, LstmResults>);
+  autograd->impl("_thnn_fused_gru_cell", &with_tangents<at::_ops::_thnn_fused_gru_cell, &compose_gru, GruResults>);
+  aten.impl("_thnn_fused_lstm_cell", &lstm_cell);
+  aten.impl("_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
+  aten.impl("_thnn_fused_gru_cell", &gru_cell);
+  aten.impl("_thnn_fused_gru_cell_backward", &gru_cell_backward);
 }
 
 } // namespace tb::ops::host

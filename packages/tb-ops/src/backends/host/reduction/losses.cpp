@@ -293,17 +293,17 @@ void register_losses(torch::Library &aten) {
   enter_stub<"aten::smooth_l1_loss_backward", at::native::smooth_l1_backward_stub, Types::promote_all>();
   enter_stub<"aten::huber_loss", at::native::huber_stub, Types::promote_all>();
   enter_stub<"aten::huber_loss_backward", at::native::huber_backward_stub, Types::promote_all>();
-  aten.impl("mse_loss", TORCH_FN(mse_loss));
-  aten.impl("mse_loss_backward", TORCH_FN(mse_loss_backward));
-  aten.impl("mse_loss.out", TORCH_FN(mse_loss_out));
-  aten.impl("smooth_l1_loss", TORCH_FN(smooth_l1_loss));
-  aten.impl("smooth_l1_loss.out", TORCH_FN(smooth_l1_loss_out));
-  aten.impl("binary_cross_entropy", TORCH_FN(binary_cross_entropy));
-  aten.impl("binary_cross_entropy.out", TORCH_FN(binary_cross_entropy_out));
-  aten.impl("binary_cross_entropy_backward.grad_input", TORCH_FN(binary_cross_entropy_backward_out));
-  aten.impl("binary_cross_entropy_backward", TORCH_FN(binary_cross_entropy_backward));
-  aten.impl("nll_loss2d_forward", TORCH_FN(nll_loss2d_forward));
-  aten.impl("nll_loss2d_backward", TORCH_FN(nll_loss2d_backward));
+  aten.impl("mse_loss", &mse_loss);
+  aten.impl("mse_loss_backward", &mse_loss_backward);
+  aten.impl("mse_loss.out", &mse_loss_out);
+  aten.impl("smooth_l1_loss", &smooth_l1_loss);
+  aten.impl("smooth_l1_loss.out", &smooth_l1_loss_out);
+  aten.impl("binary_cross_entropy", &binary_cross_entropy);
+  aten.impl("binary_cross_entropy.out", &binary_cross_entropy_out);
+  aten.impl("binary_cross_entropy_backward.grad_input", &binary_cross_entropy_backward_out);
+  aten.impl("binary_cross_entropy_backward", &binary_cross_entropy_backward);
+  aten.impl("nll_loss2d_forward", &nll_loss2d_forward);
+  aten.impl("nll_loss2d_backward", &nll_loss2d_backward);
 }
 
 } // namespace tb::ops::host

@@ -229,27 +229,27 @@ Tensor logcumsumexp(const Tensor &self, int64_t dim) {
 void register_reductions(torch::Library &aten) {
   enter_stub<"aten::max", at::native::max_all_stub>();
   enter_stub<"aten::min", at::native::min_all_stub>();
-  aten.impl("var.correction", TORCH_FN((variance<"aten::var", at::native::var_out>)));
-  aten.impl("std.correction", TORCH_FN((variance<"aten::std", at::native::std_out>)));
-  aten.impl("var.correction_out", TORCH_FN((variance_out<"aten::var", at::native::var_out>)));
-  aten.impl("std.correction_out", TORCH_FN((variance_out<"aten::std", at::native::std_out>)));
-  aten.impl("var_mean.correction", TORCH_FN((variance_mean<"aten::var_mean", at::native::var_mean>)));
-  aten.impl("std_mean.correction", TORCH_FN((variance_mean<"aten::std_mean", at::native::std_mean>)));
-  aten.impl("median", TORCH_FN(median));
-  aten.impl("nanmedian", TORCH_FN(nanmedian));
-  aten.impl("median.dim_values", TORCH_FN((pair_out<"aten::median", at::native::median_out_cpu>)));
-  aten.impl("nanmedian.dim_values", TORCH_FN((pair_out<"aten::nanmedian", at::native::nanmedian_out_cpu>)));
-  aten.impl("mode", TORCH_FN(mode));
-  aten.impl("mode.values", TORCH_FN((pair_out<"aten::mode", at::native::mode_out>)));
-  aten.impl("kthvalue.values", TORCH_FN(kthvalue_out));
-  aten.impl("prod", TORCH_FN(prod));
-  aten.impl("dot", TORCH_FN(dot));
-  aten.impl("vdot", TORCH_FN(vdot));
-  aten.impl("count_nonzero.dim_IntList", TORCH_FN(count_nonzero));
-  aten.impl("equal", TORCH_FN(equal));
-  aten.impl("_cummax_helper", TORCH_FN(cummax));
-  aten.impl("_cummin_helper", TORCH_FN(cummin));
-  aten.impl("_logcumsumexp", TORCH_FN(logcumsumexp));
+  aten.impl("var.correction", &variance<"aten::var", at::native::var_out>);
+  aten.impl("std.correction", &variance<"aten::std", at::native::std_out>);
+  aten.impl("var.correction_out", &variance_out<"aten::var", at::native::var_out>);
+  aten.impl("std.correction_out", &variance_out<"aten::std", at::native::std_out>);
+  aten.impl("var_mean.correction", &variance_mean<"aten::var_mean", at::native::var_mean>);
+  aten.impl("std_mean.correction", &variance_mean<"aten::std_mean", at::native::std_mean>);
+  aten.impl("median", &median);
+  aten.impl("nanmedian", &nanmedian);
+  aten.impl("median.dim_values", &pair_out<"aten::median", at::native::median_out_cpu>);
+  aten.impl("nanmedian.dim_values", &pair_out<"aten::nanmedian", at::native::nanmedian_out_cpu>);
+  aten.impl("mode", &mode);
+  aten.impl("mode.values", &pair_out<"aten::mode", at::native::mode_out>);
+  aten.impl("kthvalue.values", &kthvalue_out);
+  aten.impl("prod", &prod);
+  aten.impl("dot", &dot);
+  aten.impl("vdot", &vdot);
+  aten.impl("count_nonzero.dim_IntList", &count_nonzero);
+  aten.impl("equal", &equal);
+  aten.impl("_cummax_helper", &cummax);
+  aten.impl("_cummin_helper", &cummin);
+  aten.impl("_logcumsumexp", &logcumsumexp);
 }
 
 } // namespace tb::ops::host

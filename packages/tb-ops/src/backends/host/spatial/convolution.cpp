@@ -128,8 +128,8 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor &grad, cons
 } // namespace
 
 void register_convolution(torch::Library &aten) {
-  aten.impl("convolution_overrideable", TORCH_FN(convolution));
-  aten.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+  aten.impl("convolution_overrideable", &convolution);
+  aten.impl("convolution_backward_overrideable", &convolution_backward);
 }
 
 } // namespace tb::ops::host

@@ -41,8 +41,8 @@ template <Name name, class Meta, auto *cpu> Tensor &pad_out(const Tensor &self, 
 }
 
 template <Name name, class Meta, auto *cpu> void register_pad(torch::Library &aten) {
-  aten.impl(name.value, TORCH_FN((pad<name, Meta, cpu>)));
-  aten.impl(c10::str(name.value, ".out").c_str(), TORCH_FN((pad_out<name, Meta, cpu>)));
+  aten.impl(name.value, &pad<name, Meta, cpu>);
+  aten.impl(c10::str(name.value, ".out").c_str(), &pad_out<name, Meta, cpu>);
 }
 
 } // namespace

@@ -1,8 +1,7 @@
 // Adaptive average pooling, one-dimensional maximum pooling and reflection padding.
-#include "launch/dispatch_stub.h"
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/AdaptivePooling.h>
+#include <ATen/native/DispatchStub.h>
 #include <ATen/ops/max_pool1d_native.h>
 #include <ATen/ops/reflection_pad2d_backward_native.h>
 #include <ATen/ops/reflection_pad2d_native.h>
@@ -116,12 +115,12 @@ Tensor reflection_pad2d_backward(const Tensor &grad, const Tensor &self, c10::In
 void register_pooling(torch::Library &aten) {
   static auto *autograd =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
-  autograd->impl("max_pool1d", TORCH_FN(max_pool1d));
-  aten.impl("_adaptive_avg_pool2d", TORCH_FN(adaptive_avg_pool2d));
-  aten.impl("_adaptive_avg_pool2d_backward", TORCH_FN(adaptive_avg_pool2d_backward));
+  autograd->impl("max_pool1d", &max_pool1d);
+  aten.impl("_adaptive_avg_pool2d", &adaptive_avg_pool2d);
+  aten.impl("_adaptive_avg_pool2d_backward", &adaptive_avg_pool2d_backward);
   register_padding(aten);
-  aten.impl("reflection_pad2d", TORCH_FN(reflection_pad2d));
-  aten.impl("reflection_pad2d_backward", TORCH_FN(reflection_pad2d_backward));
+  aten.impl("reflection_pad2d", &reflection_pad2d);
+  aten.impl("reflection_pad2d_backward", &reflection_pad2d_backward);
 }
 
 } // namespace tb::ops::host

@@ -2,11 +2,10 @@
 // entries queue a kernel.
 #include "backends/jit/operators/elementwise.h"
 
-#include "launch/dispatch_stub.h"
-
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/BinaryOps.h>
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/PointwiseOps.h>
 #include <ATen/native/RangeFactories.h>
 #include <ATen/native/Resize.h>
@@ -154,31 +153,29 @@ void register_elementwise(torch::Library &aten) {
   enter_stubs();
   using TensorOut = Tensor &(*)(const Tensor &, Tensor &);
   using BinaryOut = Tensor &(*)(const Tensor &, const Tensor &, Tensor &);
-  aten.impl("abs.out", TORCH_FN((static_cast<TensorOut>(at::native::abs_out))));
-  aten.impl("logical_not.out", TORCH_FN((static_cast<TensorOut>(at::native::logical_not_out))));
-  aten.impl("logical_and.out", TORCH_FN((static_cast<BinaryOut>(at::native::logical_and_out))));
-  aten.impl("logical_or.out", TORCH_FN((static_cast<BinaryOut>(at::native::logical_or_out))));
-  aten.impl("logical_xor.out", TORCH_FN((static_cast<BinaryOut>(at::native::logical_xor_out))));
-  aten.impl("floor_divide",
-            TORCH_FN((static_cast<Tensor (*)(const Tensor &, const Tensor &)>(at::native::floor_divide))));
-  aten.impl("isnan", TORCH_FN(at::native::isnan));
-  aten.impl("relu", TORCH_FN(at::native::relu));
-  aten.impl("relu_", TORCH_FN(at::native::relu_));
+  aten.impl("abs.out", static_cast<TensorOut>(at::native::abs_out));
+  aten.impl("logical_not.out", static_cast<TensorOut>(at::native::logical_not_out));
+  aten.impl("logical_and.out", static_cast<BinaryOut>(at::native::logical_and_out));
+  aten.impl("logical_or.out", static_cast<BinaryOut>(at::native::logical_or_out));
+  aten.impl("logical_xor.out", static_cast<BinaryOut>(at::native::logical_xor_out));
+  aten.impl("floor_divide", static_cast<Tensor (*)(const Tensor &, const Tensor &)>(at::native::floor_divide));
+  aten.impl("isnan", &at::native::isnan);
+  aten.impl("relu", &at::native::relu);
+  aten.impl("relu_", &at::native::relu_);
   aten.impl("rsub.Tensor",
-            TORCH_FN((static_cast<Tensor (*)(const Tensor &, const Tensor &, const c10::Scalar &)>(at::native::rsub))));
-  aten.impl("where.self",
-            TORCH_FN((static_cast<Tensor (*)(const Tensor &, const Tensor &, const Tensor &)>(at::native::where))));
-  aten.impl("where.self_out", TORCH_FN(at::native::where_self_out));
-  aten.impl("mse_loss.out", TORCH_FN(mse_loss));
-  aten.impl("mse_loss_backward", TORCH_FN(at::native::mse_loss_backward));
-  aten.impl("mse_loss_backward.grad_input", TORCH_FN(at::native::mse_loss_backward_out));
+            static_cast<Tensor (*)(const Tensor &, const Tensor &, const c10::Scalar &)>(at::native::rsub));
+  aten.impl("where.self", static_cast<Tensor (*)(const Tensor &, const Tensor &, const Tensor &)>(at::native::where));
+  aten.impl("where.self_out", &at::native::where_self_out);
+  aten.impl("mse_loss.out", &mse_loss);
+  aten.impl("mse_loss_backward", &at::native::mse_loss_backward);
+  aten.impl("mse_loss_backward.grad_input", &at::native::mse_loss_backward_out);
   aten.impl("arange.start_out",
-            TORCH_FN((static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, const c10::Scalar &, Tensor &)>(
-                at::native::arange_out))));
-  aten.impl("masked_fill_.Scalar", TORCH_FN(masked_fill_scalar));
-  aten.impl("masked_fill_.Tensor", TORCH_FN(masked_fill_tensor));
-  aten.impl("tril.out", TORCH_FN((triangle<at::_ops::tril_out, at::meta::structured_tril, 0>)));
-  aten.impl("triu.out", TORCH_FN((triangle<at::_ops::triu_out, at::meta::structured_triu, 1>)));
+            static_cast<Tensor &(*)(const c10::Scalar &, const c10::Scalar &, const c10::Scalar &, Tensor &)>(
+                at::native::arange_out));
+  aten.impl("masked_fill_.Scalar", &masked_fill_scalar);
+  aten.impl("masked_fill_.Tensor", &masked_fill_tensor);
+  aten.impl("tril.out", &triangle<at::_ops::tril_out, at::meta::structured_tril, 0>);
+  aten.impl("triu.out", &triangle<at::_ops::triu_out, at::meta::structured_triu, 1>);
 }
 
 } // namespace tb::ops::jit

@@ -44,7 +44,7 @@ template <class Op, class Meta, auto work, class... Given> struct Elementwise<Op
 template <class Op> std::string schema_name() { return std::string(Op::name) + "." + Op::overload_name; }
 
 template <class Op, class Meta, auto work> void add(torch::Library &aten) {
-  aten.impl(schema_name<Op>().c_str(), TORCH_FN((Elementwise<Op, Meta, work>::call)));
+  aten.impl(schema_name<Op>().c_str(), &Elementwise<Op, Meta, work>::call);
 }
 
 void register_unary(torch::Library &aten);

@@ -58,10 +58,10 @@ Tensor &cat(const at::ITensorListRef &tensors, int64_t dim, Tensor &out) {
 } // namespace
 
 void register_fills(torch::Library &aten) {
-  aten.impl("fill_.Scalar", TORCH_FN(fill_scalar));
-  aten.impl("fill_.Tensor", TORCH_FN(fill_tensor));
-  aten.impl("zero_", TORCH_FN(zero));
-  aten.impl("cat.out", TORCH_FN(cat));
+  aten.impl("fill_.Scalar", &fill_scalar);
+  aten.impl("fill_.Tensor", &fill_tensor);
+  aten.impl("zero_", &zero);
+  aten.impl("cat.out", &cat);
 }
 
 } // namespace tb::ops::jit

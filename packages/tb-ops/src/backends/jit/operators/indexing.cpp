@@ -209,14 +209,14 @@ Tensor embedding_backward(const Tensor &grad, const Tensor &indices, int64_t row
 } // namespace
 
 void register_indexing(torch::Library &aten) {
-  aten.impl("gather.out", TORCH_FN(gather));
-  aten.impl("scatter.src_out", TORCH_FN(scatter));
-  aten.impl("scatter.value_out", TORCH_FN(scatter_value));
-  aten.impl("scatter_add.out", TORCH_FN(scatter_add));
-  aten.impl("index_select", TORCH_FN(index_select));
-  aten.impl("index_select.out", TORCH_FN(index_select_out));
-  aten.impl("index_add.out", TORCH_FN(index_add));
-  aten.impl("embedding_dense_backward", TORCH_FN(embedding_backward));
+  aten.impl("gather.out", &gather);
+  aten.impl("scatter.src_out", &scatter);
+  aten.impl("scatter.value_out", &scatter_value);
+  aten.impl("scatter_add.out", &scatter_add);
+  aten.impl("index_select", &index_select);
+  aten.impl("index_select.out", &index_select_out);
+  aten.impl("index_add.out", &index_add);
+  aten.impl("embedding_dense_backward", &embedding_backward);
 }
 
 } // namespace tb::ops::jit

@@ -79,8 +79,8 @@ Tensor &backward(const Tensor &grad, const Tensor &self, const Tensor &target, c
 } // namespace
 
 void register_losses(torch::Library &aten) {
-  aten.impl("nll_loss_forward.output", TORCH_FN(forward));
-  aten.impl("nll_loss_backward.grad_input", TORCH_FN(backward));
+  aten.impl("nll_loss_forward.output", &forward);
+  aten.impl("nll_loss_backward.grad_input", &backward);
 }
 
 } // namespace tb::ops::jit

@@ -125,13 +125,13 @@ int64_t choose_attention(const Tensor &, const Tensor &, const Tensor &, const s
 } // namespace
 
 void register_matmul(torch::Library &aten) {
-  aten.impl("mm.out", TORCH_FN(mm));
-  aten.impl("addmm.out", TORCH_FN(addmm));
-  aten.impl("bmm.out", TORCH_FN(bmm));
-  aten.impl("baddbmm.out", TORCH_FN(baddbmm));
-  aten.impl("addmv.out", TORCH_FN(addmv));
-  aten.impl("dot", TORCH_FN(dot));
-  aten.impl("_fused_sdp_choice", TORCH_FN(choose_attention));
+  aten.impl("mm.out", &mm);
+  aten.impl("addmm.out", &addmm);
+  aten.impl("bmm.out", &bmm);
+  aten.impl("baddbmm.out", &baddbmm);
+  aten.impl("addmv.out", &addmv);
+  aten.impl("dot", &dot);
+  aten.impl("_fused_sdp_choice", &choose_attention);
 }
 
 } // namespace tb::ops::jit

@@ -166,16 +166,15 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor &grad, const
 
 void register_normalization(torch::Library &aten) {
   using namespace at;
-  aten.impl("_softmax.out", TORCH_FN((softmax<_ops::_softmax_out, meta::structured__softmax, "false">)));
-  aten.impl("_log_softmax.out", TORCH_FN((softmax<_ops::_log_softmax_out, meta::structured__log_softmax, "true">)));
+  aten.impl("_softmax.out", &softmax<_ops::_softmax_out, meta::structured__softmax, "false">);
+  aten.impl("_log_softmax.out", &softmax<_ops::_log_softmax_out, meta::structured__log_softmax, "true">);
+  aten.impl("_softmax_backward_data.out",
+            &softmax_backward<_ops::_softmax_backward_data_out, meta::structured__softmax_backward_data, "false">);
   aten.impl(
-      "_softmax_backward_data.out",
-      TORCH_FN((softmax_backward<_ops::_softmax_backward_data_out, meta::structured__softmax_backward_data, "false">)));
-  aten.impl("_log_softmax_backward_data.out",
-            TORCH_FN((softmax_backward<_ops::_log_softmax_backward_data_out,
-                                       meta::structured__log_softmax_backward_data, "true">)));
-  aten.impl("native_layer_norm", TORCH_FN(layer_norm));
-  aten.impl("native_layer_norm_backward", TORCH_FN(layer_norm_backward));
+      "_log_softmax_backward_data.out",
+      &softmax_backward<_ops::_log_softmax_backward_data_out, meta::structured__log_softmax_backward_data, "true">);
+  aten.impl("native_layer_norm", &layer_norm);
+  aten.impl("native_layer_norm_backward", &layer_norm_backward);
 }
 
 } // namespace tb::ops::jit

@@ -109,12 +109,12 @@ template <class Op, class Rate> void sgd(TensorList self, TensorList grads, Tens
 void register_optimizers(torch::Library &aten) {
   using namespace at;
   using Rate = const Tensor &;
-  aten.impl("_fused_adam_", TORCH_FN((adam<_ops::_fused_adam_, 0, double>)));
-  aten.impl("_fused_adam_.tensor_lr", TORCH_FN((adam<_ops::_fused_adam__tensor_lr, 0, Rate>)));
-  aten.impl("_fused_adamw_", TORCH_FN((adam<_ops::_fused_adamw_, kernels::decoupled, double>)));
-  aten.impl("_fused_adamw_.tensor_lr", TORCH_FN((adam<_ops::_fused_adamw__tensor_lr, kernels::decoupled, Rate>)));
-  aten.impl("_fused_sgd_", TORCH_FN((sgd<_ops::_fused_sgd_, double>)));
-  aten.impl("_fused_sgd_.tensor_lr", TORCH_FN((sgd<_ops::_fused_sgd__tensor_lr, Rate>)));
+  aten.impl("_fused_adam_", &adam<_ops::_fused_adam_, 0, double>);
+  aten.impl("_fused_adam_.tensor_lr", &adam<_ops::_fused_adam__tensor_lr, 0, Rate>);
+  aten.impl("_fused_adamw_", &adam<_ops::_fused_adamw_, kernels::decoupled, double>);
+  aten.impl("_fused_adamw_.tensor_lr", &adam<_ops::_fused_adamw__tensor_lr, kernels::decoupled, Rate>);
+  aten.impl("_fused_sgd_", &sgd<_ops::_fused_sgd_, double>);
+  aten.impl("_fused_sgd_.tensor_lr", &sgd<_ops::_fused_sgd__tensor_lr, Rate>);
 }
 
 } // namespace tb::ops::jit

@@ -1,9 +1,8 @@
 // Random fills: the host reserves a range of the generator, as on every driver, and the device makes the numbers. Rarer
 // distributions are made on the host (backends/host_copy).
-#include "launch/dispatch_stub.h"
-
 #include <numbers>
 
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/native_dropout_backward_ops.h>
 #include <ATen/ops/native_dropout_ops.h>
@@ -138,8 +137,8 @@ void register_random(torch::Library &aten) {
   random_from_to_stub.set_privateuse1_dispatch_ptr(&integers);
   random_full_64_bits_range_stub.set_privateuse1_dispatch_ptr(&integers_64_bits);
   random_stub.set_privateuse1_dispatch_ptr(&integers_unbounded);
-  aten.impl("native_dropout", TORCH_FN(dropout));
-  aten.impl("native_dropout_backward", TORCH_FN(dropout_backward));
+  aten.impl("native_dropout", &dropout);
+  aten.impl("native_dropout_backward", &dropout_backward);
 }
 
 } // namespace tb::ops::jit

@@ -239,29 +239,29 @@ Tensor variance(const Tensor &self, Dims dims, const std::optional<c10::Scalar> 
 
 void register_reductions(torch::Library &aten) {
   using namespace at;
-  aten.impl("sum.IntList_out", TORCH_FN(sum));
-  aten.impl("mean.out", TORCH_FN(mean));
-  aten.impl("prod.int_out", TORCH_FN(prod));
-  aten.impl("amax.out", TORCH_FN((extremum<_ops::amax_out, meta::structured_amax, "MaximumOf">)));
-  aten.impl("amin.out", TORCH_FN((extremum<_ops::amin_out, meta::structured_amin, "MinimumOf">)));
-  aten.impl("any.out", TORCH_FN((logic_one<_ops::any_out, meta::structured_any_dim, "AnyOf">)));
-  aten.impl("all.out", TORCH_FN((logic_one<_ops::all_out, meta::structured_all_dim, "AllOf">)));
-  aten.impl("any.dims_out", TORCH_FN((logic_some<_ops::any_dims_out, meta::structured_any_dims, "AnyOf">)));
-  aten.impl("all.dims_out", TORCH_FN((logic_some<_ops::all_dims_out, meta::structured_all_dims, "AllOf">)));
-  aten.impl("any.all_out", TORCH_FN((logic_all<_ops::any_all_out, meta::structured_any, "AnyOf">)));
-  aten.impl("all.all_out", TORCH_FN((logic_all<_ops::all_all_out, meta::structured_all, "AllOf">)));
-  aten.impl("argmax.out", TORCH_FN((place_of<_ops::argmax_out, meta::structured_argmax, "MaximumOf">)));
-  aten.impl("argmin.out", TORCH_FN((place_of<_ops::argmin_out, meta::structured_argmin, "MinimumOf">)));
-  aten.impl("max.dim_max", TORCH_FN((extremum_and_place<_ops::max_dim_max, meta::structured_max_dim, "MaximumOf">)));
-  aten.impl("min.dim_min", TORCH_FN((extremum_and_place<_ops::min_dim_min, meta::structured_min_dim, "MinimumOf">)));
-  aten.impl("max", TORCH_FN((extremum_of_all<_ops::max, "MaximumOf">)));
-  aten.impl("min", TORCH_FN((extremum_of_all<_ops::min, "MinimumOf">)));
-  aten.impl("linalg_vector_norm.out", TORCH_FN(vector_norm));
-  aten.impl("norm.out", TORCH_FN(norm));
-  aten.impl("var.correction", TORCH_FN((variance<_ops::var_correction, _ops::var_correction_out, false>)));
-  aten.impl("var.correction_out", TORCH_FN((variance_out<_ops::var_correction, _ops::var_correction_out, false>)));
-  aten.impl("std.correction", TORCH_FN((variance<_ops::std_correction, _ops::std_correction_out, true>)));
-  aten.impl("std.correction_out", TORCH_FN((variance_out<_ops::std_correction, _ops::std_correction_out, true>)));
+  aten.impl("sum.IntList_out", &sum);
+  aten.impl("mean.out", &mean);
+  aten.impl("prod.int_out", &prod);
+  aten.impl("amax.out", &extremum<_ops::amax_out, meta::structured_amax, "MaximumOf">);
+  aten.impl("amin.out", &extremum<_ops::amin_out, meta::structured_amin, "MinimumOf">);
+  aten.impl("any.out", &logic_one<_ops::any_out, meta::structured_any_dim, "AnyOf">);
+  aten.impl("all.out", &logic_one<_ops::all_out, meta::structured_all_dim, "AllOf">);
+  aten.impl("any.dims_out", &logic_some<_ops::any_dims_out, meta::structured_any_dims, "AnyOf">);
+  aten.impl("all.dims_out", &logic_some<_ops::all_dims_out, meta::structured_all_dims, "AllOf">);
+  aten.impl("any.all_out", &logic_all<_ops::any_all_out, meta::structured_any, "AnyOf">);
+  aten.impl("all.all_out", &logic_all<_ops::all_all_out, meta::structured_all, "AllOf">);
+  aten.impl("argmax.out", &place_of<_ops::argmax_out, meta::structured_argmax, "MaximumOf">);
+  aten.impl("argmin.out", &place_of<_ops::argmin_out, meta::structured_argmin, "MinimumOf">);
+  aten.impl("max.dim_max", &extremum_and_place<_ops::max_dim_max, meta::structured_max_dim, "MaximumOf">);
+  aten.impl("min.dim_min", &extremum_and_place<_ops::min_dim_min, meta::structured_min_dim, "MinimumOf">);
+  aten.impl("max", &extremum_of_all<_ops::max, "MaximumOf">);
+  aten.impl("min", &extremum_of_all<_ops::min, "MinimumOf">);
+  aten.impl("linalg_vector_norm.out", &vector_norm);
+  aten.impl("norm.out", &norm);
+  aten.impl("var.correction", &variance<_ops::var_correction, _ops::var_correction_out, false>);
+  aten.impl("var.correction_out", &variance_out<_ops::var_correction, _ops::var_correction_out, false>);
+  aten.impl("std.correction", &variance<_ops::std_correction, _ops::std_correction_out, true>);
+  aten.impl("std.correction_out", &variance_out<_ops::std_correction, _ops::std_correction_out, true>);
 }
 
 } // namespace tb::ops::jit

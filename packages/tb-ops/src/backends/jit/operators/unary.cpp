@@ -77,8 +77,8 @@ constexpr auto gelu = [](const at::Tensor &, c10::string_view approximate) {
   return Work{approximate == "tanh" ? "GeluTanh" : "Gelu", {}};
 };
 
-constexpr auto clamp = [](const at::Tensor &, const std::optional<at::Scalar> &low,
-                          const std::optional<at::Scalar> &high) {
+constexpr auto clamp_to_numbers = [](const at::Tensor &, const std::optional<at::Scalar> &low,
+                                     const std::optional<at::Scalar> &high) {
   if (low && high) return Work{"Clamp", {*low, *high}};
   return low ? Work{"ClampBelow", {*low}} : Work{"ClampAbove", {*high}};
 };
@@ -117,7 +117,7 @@ void register_unary(torch::Library &aten) {
   add<_ops::isneginf_out, meta::structured_isneginf, plain<"IsInfinity<false>">>(aten);
   add<_ops::isposinf_out, meta::structured_isposinf, plain<"IsInfinity<true>">>(aten);
   add<_ops::gelu_out, meta::structured_gelu, gelu>(aten);
-  add<_ops::clamp_out, meta::structured_clamp, clamp>(aten);
+  add<_ops::clamp_out, meta::structured_clamp, clamp_to_numbers>(aten);
   add<_ops::clamp_min_out, meta::structured_clamp_min, plain<"ClampBelow">>(aten);
   add<_ops::clamp_max_out, meta::structured_clamp_max, plain<"ClampAbove">>(aten);
   add<_ops::pow_Tensor_Scalar_out, meta::structured_pow_Tensor_Scalar, plain<"PowerOfNumber">>(aten);

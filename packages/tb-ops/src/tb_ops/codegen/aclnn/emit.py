@@ -69,7 +69,7 @@ def types_text(name: str, members: list[str]) -> str:
 
 
 def _registration(entry: Entry) -> str:
-    return f'  registrar.add("{entry.name}", {{&{_function(entry.plain)}}}, TORCH_FN({_kernel(entry)}));'
+    return f'  registrar.add("{entry.name}", {{&{_function(entry.plain)}}}, &{_kernel(entry)});'
 
 
 def kernel_text(entry: Entry) -> str:
