@@ -1,4 +1,4 @@
-"""Sessions that measure: operators, graphs, ranks, compiled steps, the profiler, the allocator and the generator."""
+"""Sessions that measure: operators, graphs, ranks, compiled steps, profiler, allocator, generator and builds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import nox
 from building.archives import native_library
 from building.packages import ROOT
 from building.testing import PACKAGES, component_environment, everything, run_module
+from building.wheels import build_environment
 
 
 @nox.session
@@ -58,6 +59,13 @@ def bench_allocator(session: nox.Session) -> None:
 def bench_generator(session: nox.Session) -> None:
     """tb-generator against torch's CPU and NumPy on one thread. `-- NAME...`; writes build/bench-generator.json."""
     run_module(session, everything(session), "benchmarks.generator", *session.posargs)
+
+
+@nox.session(name="bench-build")
+def bench_build(session: nox.Session) -> None:
+    """Compile all packages from nothing, with one job: seconds of each, the dearest files and headers. `-- NAME...`"""
+    environment = build_environment(session, PACKAGES, PACKAGES["tb-ops"])
+    run_module(session, environment, "benchmarks.compilation", *session.posargs)
 
 
 @nox.session
