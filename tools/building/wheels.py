@@ -38,7 +38,7 @@ def build_environment(
         if package.links_torch == torch
         for requirement in package.build_requirements
         if requirement_name(requirement) != "torch"
-    }
+    } | {"ninja>=1.13"}  # the first that shares job_slots()
     environment = Environment("build-torch" if torch else "build", target, torch=torch)
     return environment.prepare(session, sorted(requirements))
 

@@ -19,6 +19,6 @@ def each_file(session: nox.Session) -> None:
         environment = build_environment(session, PACKAGES, package)
         folder = ROOT / "build" / "each-file" / package.name
         known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
-        options = ["-Dunity=off", "-Doptimization=0", "-Ddebug=false"]
+        options = ["-Deach_file=true", "-Doptimization=0", "-Ddebug=false"]
         environment.run(session, "meson", "setup", *known, str(folder), str(package.directory), *options, silent=True)
         environment.run(session, "ninja", "-C", str(folder), "-k", "0")
