@@ -20,7 +20,6 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from building.archives import check_archive  # noqa: E402
 from building.environments import Environment  # noqa: E402
-from building.job_slots import side_by_side  # noqa: E402
 from building.packages import Package  # noqa: E402
 from building.schemas import installed_schema_folder, schema_folder  # noqa: E402
 from building.sessions import (  # noqa: E402, F401 - importing them defines their sessions
@@ -50,6 +49,7 @@ from building.testing import (  # noqa: E402
     wheels,
 )
 from building.torch_versions import MINORS  # noqa: E402
+from building.wheels import for_each  # noqa: E402
 from checks.tree import listed  # noqa: E402
 from docs.session import build_site  # noqa: E402
 
@@ -273,5 +273,5 @@ def sdist(session: nox.Session) -> None:
     """
     names = [argument for argument in session.posargs if argument != "--keep"]
     keep = "--keep" in session.posargs
-    chosen = sorted((PACKAGES[name] for name in names or PACKAGES), key=lambda package: not package.links_torch)
-    side_by_side([functools.partial(check_archive, session, PACKAGES, package, keep=keep) for package in chosen])
+    chosen = [PACKAGES[name] for name in names or PACKAGES]
+    for_each(chosen, lambda package: check_archive(session, PACKAGES, package, keep=keep))

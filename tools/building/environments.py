@@ -91,6 +91,11 @@ class Environment:
         if arguments:
             self.run(session, "python", "-m", "pip", "install", "-q", *arguments, silent=True)
 
+    def configure(self, session: nox.Session, folder: pathlib.Path, source: pathlib.Path, *options: str) -> None:
+        """Makes a Meson build folder, or sets the options of one that is there."""
+        known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
+        self.run(session, "meson", "setup", *known, str(folder), str(source), *options, silent=True)
+
     def version_of(self, project: str) -> str:
         """The installed version of a project, read from its metadata folder. LookupError: it is not installed."""
         for folder in self.site_packages.glob("*.dist-info"):

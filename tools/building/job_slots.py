@@ -12,6 +12,9 @@ import pathlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 
 class JobSlots:
@@ -41,9 +44,8 @@ def job_slots() -> JobSlots:
     return JobSlots(os.cpu_count() or 1)
 
 
-def side_by_side(calls: Sequence[Callable[[], object]]) -> None:
+def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     """Makes the calls at once, each in a thread of its own, waits for all of them, and raises the first failure."""
     with ThreadPoolExecutor(max(1, len(calls))) as threads:
         running = [threads.submit(call) for call in calls]
-    for call in running:
-        call.result()
+    return [call.result() for call in running]

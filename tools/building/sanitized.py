@@ -40,9 +40,7 @@ def configured(session: nox.Session, environment: Environment, package: Package,
         options.append("-Db_ndebug=true")
     else:
         options += ["-Db_ndebug=false", "-Dnative_tests=true"]
-    known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
-    command = ["meson", "setup", *known, str(folder), str(package.directory), *options, f"-Dcpp_args={arguments}"]
-    environment.run(session, *command, silent=True)
+    environment.configure(session, folder, package.directory, *options, f"-Dcpp_args={arguments}")
     return folder
 
 

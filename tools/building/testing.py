@@ -12,7 +12,7 @@ import nox
 from building.environments import Environment, Target, Wheel
 from building.in_place import updated
 from building.packages import ROOT, Package, closure, read_packages
-from building.wheels import wheels_of
+from building.wheels import for_each, wheel
 
 PACKAGES = read_packages()
 PYTEST = "pytest==9.*"
@@ -45,7 +45,7 @@ class Installation:
     def wheels(self, session: nox.Session, names: Iterable[str]) -> list[Wheel]:
         """The wheels of these packages and of those that they declare."""
         minors = self.torch_minors or (self.target.torch,)
-        return wheels_of(session, PACKAGES, closure(PACKAGES, names), minors)
+        return for_each(closure(PACKAGES, names), lambda package: wheel(session, PACKAGES, package, minors))
 
     def component(self, session: nox.Session, package: Package, *, in_place: bool = False) -> Environment:
         """An environment with the package, its dependencies and pytest only.

@@ -18,7 +18,7 @@ import nox
 from release.wheel_file import declare_torch, torch_minors, torch_of, with_torch, write_wheel
 
 from building.environments import Environment, Target, Wheel, locked
-from building.job_slots import job_slots, side_by_side
+from building.job_slots import Result, job_slots, side_by_side
 from building.packages import ROOT, Package, requirement_name
 
 WHEELHOUSE = ROOT / "wheelhouse"
@@ -109,18 +109,13 @@ def _share(folder: pathlib.Path, cached: pathlib.Path) -> None:
         shutil.rmtree(unfinished)
 
 
-def wheels_of(
-    session: nox.Session, packages: Mapping[str, Package], chosen: Sequence[Package], torch_minors: Sequence[str]
-) -> list[Wheel]:
-    """The wheels of several packages, as by wheel(). What has to be built is built side by side."""
-    links_torch = [package for package in chosen if package.links_torch]
-    others = [package for package in chosen if not package.links_torch]
-    for minor in torch_minors:
-        # Those that link torch take longest. While PyTorch is installed for them, the others compile.
-        building = [*links_torch, *others] if minor == torch_minors[0] else links_torch
-        target = Target(torch=minor)
-        side_by_side([functools.partial(_built, session, packages, package, target) for package in building])
-    return [wheel(session, packages, package, torch_minors) for package in chosen]
+def for_each(packages: Sequence[Package], build: Callable[[Package], Result]) -> list[Result]:
+    """Builds something of several packages side by side. Returns the results in the order of the packages."""
+    # Those that link torch take longest. While PyTorch is installed for them, the others compile.
+    ordered = sorted(packages, key=lambda package: not package.links_torch)
+    results = side_by_side([functools.partial(build, package) for package in ordered])
+    built = {package.name: result for package, result in zip(ordered, results, strict=True)}
+    return [built[package.name] for package in packages]
 
 
 def _built(session: nox.Session, packages: Mapping[str, Package], package: Package, target: Target) -> Wheel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import nox
 
 from building.packages import ROOT
@@ -18,7 +20,6 @@ def each_file(session: nox.Session) -> None:
     for package in grouped:
         environment = build_environment(session, PACKAGES, package)
         folder = ROOT / "build" / "each-file" / package.name
-        known = ["--reconfigure"] if (folder / "meson-private" / "coredata.dat").exists() else []
         options = ["-Deach_file=true", "-Doptimization=0", "-Ddebug=false"]
-        environment.run(session, "meson", "setup", *known, str(folder), str(package.directory), *options, silent=True)
-        environment.run(session, "ninja", "-C", str(folder), "-k", "0")
+        environment.configure(session, folder, package.directory, *options)
+        environment.run(session, "ninja", f"-j{os.cpu_count() or 1}", "-k0", "-C", str(folder))
