@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+from fork_server import run_program
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -25,10 +25,7 @@ def run_python() -> RunPython:
     ) -> subprocess.CompletedProcess[str]:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("TB_") or k == "TB_DRIVER"}
         clean.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
-        command = [sys.executable, "-c", textwrap.dedent(code)]
-        done = subprocess.run(
-            command, env={**clean, **(env or {})}, capture_output=True, text=True, timeout=timeout, check=False
-        )
+        done = run_program(textwrap.dedent(code), {**clean, **(env or {})}, timeout=timeout)
         assert not check or done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 

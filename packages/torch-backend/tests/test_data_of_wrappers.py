@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 import textwrap
 from collections.abc import Callable
 
 import pytest
 import torch
+from fork_server import run_program
 
 INCOMPATIBLE = "incompatible tensor type"
 TRANSFORMS = ("grad", "jacfwd", "jacrev", "hessian", "jvp")
@@ -17,13 +17,7 @@ TRANSFORMS = ("grad", "jacfwd", "jacrev", "hessian", "jvp")
 def run(program: str) -> str:
     """The output of a program in a process of its own, which a wrong shallow copy would end."""
     head = "import torch\nsource, on_tb = torch.ones(2, 2), torch.ones(2, 2, device='tb')\n"
-    child = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    child = run_program(head + textwrap.dedent(program), os.environ)
     assert child.returncode == 0, child.stderr[-2000:]
     return child.stdout.strip()
 

@@ -6,7 +6,15 @@ import subprocess
 import pytest
 import torch
 from conftest import Script
+from fork_server import run_new_interpreter
 from torch_backend import _build
+
+
+@pytest.fixture
+def run_script() -> Script:
+    """These tests are about what an import does."""
+    return run_new_interpreter
+
 
 WORKS = """
 assert torch.ones(2, device="tb").add(1).tolist() == [2, 2]
