@@ -18,6 +18,7 @@ import nox
 ROOT = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+from building import green_runs  # noqa: E402
 from building.archives import check_archive  # noqa: E402
 from building.environments import Environment  # noqa: E402
 from building.packages import Package  # noqa: E402
@@ -37,6 +38,7 @@ from building.testing import (  # noqa: E402
     PACKAGES,
     PYTEST,
     STUBGEN,
+    XDIST,
     Installation,
     component_environment,
     component_tests,
@@ -70,8 +72,7 @@ SCHEMAS = ["2.11", "2.12", *MINORS]
 @nox.session
 def integration(session: nox.Session) -> None:
     """The tests of all packages together: `-- -k PATTERN`, and what pytest takes."""
-    # Files go to two processes: most tests keep one processor busy. With arguments there is one.
-    run_pytest(session, everything(session), "tests", session.posargs or ["-n", "2", "--dist", "loadfile"])
+    run_pytest(session, everything(session), "tests", session.posargs)
 
 
 def _component_session(package: Package) -> None:
@@ -117,16 +118,37 @@ def demo(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Each component with its declared dependencies only, the integration tests, the quick conformance profile.
 
-    All run; any failure fails. `-- ARGUMENTS` go to pytest, and leave the conformance out.
+    All run; any failure fails. `-- ARGUMENTS` go to pytest, and leave the conformance out. `-- --changed`: what
+    building/green_runs.py chooses.
     """
-    tasks: dict[str, Callable[[], None]] = {
-        package.name: functools.partial(component_tests, session, package, session.posargs)
+    folders = [f"tests/{folder}" for folder in green_runs.integration_folders()]
+    run = names = [*PACKAGES, *folders, "conformance"]
+    arguments = list(session.posargs)
+    if "--changed" in arguments:
+        arguments.remove("--changed")
+        run = green_runs.chosen(names)
+        session.log(f"green with these sources, says {green_runs.RECORD}: {' '.join(set(names) - set(run)) or 'none'}")
+    noted: dict[str, tuple[list[str], Callable[[], None]]] = {
+        package.name: ([package.name], functools.partial(component_tests, session, package, arguments))
         for package in PACKAGES.values()
     }
-    tasks["integration"] = functools.partial(integration, session)
-    if not session.posargs:  # these are pytest's
-        tasks["conformance"] = lambda: quick_conformance(session, everything(session), CONFORMANCE)
-    run_all(session, tasks)
+    here = [name for name in folders if name in run]
+    noted["integration"] = (here, lambda: run_pytest(session, everything(session), "tests", [*arguments, *here]))
+    if not arguments:  # these are pytest's
+        noted["conformance"] = (["conformance"], lambda: quick_conformance(session, everything(session), CONFORMANCE))
+
+    def task(parts: list[str], run: Callable[[], None]) -> None:
+        run()
+        for part in [] if arguments else parts:
+            green_runs.note(part)
+
+    run_all(session, {n: functools.partial(task, *of) for n, of in noted.items() if set(of[0]) & set(run)})
+
+
+@nox.session(name="all-checks")
+def all_checks(session: nox.Session) -> None:
+    """What CI runs, with nothing left out. Two hours on two processors."""
+    session.run("bash", ".ci/run", external=True, env={"TB_CI_ALL": "1"})
 
 
 def kit_environment(session: nox.Session) -> Environment:
@@ -165,7 +187,9 @@ def conformance(session: nox.Session) -> None:
 def adapters(session: nox.Session) -> None:
     """tb-allocator under the real CuPy, Numba and RMM, as far as they go without a GPU. Downloads 220 MB."""
     environment = Environment("adapters").prepare(
-        session, [PYTEST, "numpy", "cupy-cuda12x==14.*", "numba-cuda", "rmm-cu12"], wheels(session, ["tb-allocator"])
+        session,
+        [PYTEST, XDIST, "numpy", "cupy-cuda12x==14.*", "numba-cuda", "rmm-cu12"],
+        wheels(session, ["tb-allocator"]),
     )
     run_pytest(session, environment, "packages/tb-allocator/adapter_tests", session.posargs)
 

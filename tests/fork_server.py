@@ -1,10 +1,10 @@
 """Runs programs in forks of a process that has imported torch: the import takes two seconds, a fork some milliseconds.
 
 A program runs as `python -c` would run it, from its first statement to the end of the interpreter: it has a module
-`__main__` of its own, its standard output and error, its folder and its environment. What cannot be had by a fork runs
-in a new interpreter: a program that does not import torch at its top, or torch_backend before or beside it, and one
-whose environment differs in more than variables named TB_, which nothing reads before tb is imported. Tests of what an
-import does call run_new_interpreter.
+`__main__` of its own, its standard output and error, its folder and its environment. What cannot be had by a fork
+runs in a new interpreter: a program that does not import torch at its top, or torch_backend before or beside it, and
+one whose environment differs in more than TORCH_DEVICE_BACKEND_AUTOLOAD and variables named TB_, which nothing reads
+before tb is imported. Tests of what an import does call run_new_interpreter.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # The imports at the top of a program, up to that of torch.
 IMPORTS_TORCH = re.compile(
     r"\s*((import|from) (?!.*\btorch_backend).*\n)*import (?!.*\btorch_backend)[^\n;]*\btorch\b(?!\.)"
@@ -32,18 +33,17 @@ IMPORTS_TORCH = re.compile(
 
 def _compared(env: Mapping[str, str]) -> dict[str, str]:
     """What must be equal in the server and in the program."""
-    return {name: value for name, value in env.items() if not name.startswith(("TB_", "PYTEST_"))}
+    free = ("TB_", "PYTEST_", AUTOLOAD)
+    return {name: value for name, value in env.items() if not name.startswith(free)}
 
 
 @functools.cache
 def _server() -> tuple[socket.socket, dict[str, str]]:
     """The end of this process, and the environment of the server; it ends when this process does."""
     env = _compared(os.environ)
-    env.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", __spec__.name, str(there.fileno())]
-    autoload = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    subprocess.Popen(command, env=env | autoload, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL)
+    subprocess.Popen(command, env=env | {AUTOLOAD: "0"}, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL)
     there.close()
     return here, env
 
@@ -114,7 +114,8 @@ def _serve(channel: socket.socket) -> dict[str, Any]:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    torch._import_device_backends()  # type: ignore[no-untyped-call]
+    if torch._is_device_backend_autoload_enabled():
+        torch._import_device_backends()  # type: ignore[no-untyped-call]
     return request
 
 

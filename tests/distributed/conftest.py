@@ -50,8 +50,10 @@ class Outcome:
 class CaseRuns:
     """Runs the chosen cases of a program at the first question for one of them."""
 
-    def __init__(self, chosen: list[Chosen], folder: pathlib.Path, env: Mapping[str, str], seconds: float) -> None:
-        self.chosen, self.folder, self.env, self.seconds = chosen, folder, env, seconds
+    def __init__(
+        self, chosen: list[Chosen], folder: pathlib.Path, env: Mapping[str, str], seconds: float, forked: bool
+    ) -> None:
+        self.chosen, self.folder, self.env, self.seconds, self.forked = chosen, folder, env, seconds, forked
         self.outcomes: dict[Chosen, Outcome] = {}
         self.ends: list[Run] = []
 
@@ -71,7 +73,7 @@ class CaseRuns:
             folder.mkdir()
             arguments = ["--results", str(folder), *(case.name for case in waiting)]
             module = f"distributed.programs.{program}"
-            ran = run_ranks(module, ranks, arguments, folder, seconds=self.seconds, env=self.env)
+            ran = run_ranks(module, ranks, arguments, folder, seconds=self.seconds, env=self.env, forked=self.forked)
             written = [read_lines(folder / f"results.{rank}") for rank in range(ranks)]
             none = {"error": "not reached"}
             failed = False
@@ -97,12 +99,16 @@ def read_lines(path: pathlib.Path) -> dict[str, Mapping[str, Any]]:
 
 @pytest.fixture(scope="module")
 def case_runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaseRuns]:
-    """Runs cases with the module's ENV and SECONDS. At the end every run whose cases passed must have ended well."""
+    """Runs cases with the module's ENV, SECONDS and FORKED (see run_ranks).
+
+    At the end every run whose cases passed must have ended well.
+    """
     mine = [item for item in request.session.items if getattr(item, "module", None) is request.module]
     parameters = [item.callspec.params.get("case") for item in mine if hasattr(item, "callspec")]
     chosen = list(dict.fromkeys(case for case in parameters if isinstance(case, Chosen)))
     env, seconds = getattr(request.module, "ENV", {}), getattr(request.module, "SECONDS", 120)
-    runs = CaseRuns(chosen, tmp_path_factory.mktemp("ranks"), env, seconds)
+    forked = getattr(request.module, "FORKED", True)
+    runs = CaseRuns(chosen, tmp_path_factory.mktemp("ranks"), env, seconds, forked)
     yield runs
     for run in runs.ends:
         run.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -75,8 +76,9 @@ def marked(mark: str) -> dict[int, str]:
     return found
 
 
-def kill(mark: str, number: int) -> None:
-    for process in marked(mark):
+def kill(mark: str, number: int, but: int = 0) -> None:
+    """Sends a signal to the processes of a run, except that of the number `but`."""
+    for process in set(marked(mark)) - {but}:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, number)
 
@@ -111,7 +113,14 @@ def started(
             process.wait()
 
 
-def finish(commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], folder: pathlib.Path, seconds: float) -> Run:
+def finish(
+    commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], folder: pathlib.Path, seconds: float, forks: int = 0
+) -> Run:
+    """Runs commands, each with an environment.
+
+    Arguments:
+        forks: the ranks that the one command starts as distributed.forked_ranks does; 0: these are no such command.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     begin, mark = time.monotonic(), commands[0][1][MARK]
     with started(commands, mark, folder) as processes:
@@ -119,11 +128,15 @@ def finish(commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], folder: 
         elapsed = time.monotonic() - begin
         left = tuple(marked(mark).values()) if in_time else ()
         if not in_time:
-            kill(mark, signal.SIGABRT)  # faulthandler writes the stacks of all threads
+            # faulthandler writes the stacks of all threads
+            kill(mark, signal.SIGABRT, but=processes[0].pid if forks else 0)
             wait(processes, SECONDS_FOR_STACKS)
-    statuses = tuple(process.returncode for process in processes)
-    outputs = tuple((folder / f"output.{rank}").read_text(errors="replace") for rank in range(len(commands)))
-    return Run(statuses, outputs, elapsed, in_time, left)
+    statuses, written = [process.returncode for process in processes], folder / "statuses"
+    if forks:
+        statuses = json.loads(written.read_text()) if written.exists() else statuses * forks
+    outputs = [folder / f"output.{rank}" for rank in range(len(statuses))]
+    texts = tuple(output.read_text(errors="replace") if output.exists() else "" for output in outputs)
+    return Run(tuple(statuses), texts, elapsed, in_time, left)
 
 
 def run_ranks(
@@ -134,18 +147,24 @@ def run_ranks(
     *,
     seconds: float,
     env: Mapping[str, str] | None = None,
+    forked: bool = True,
 ) -> Run:
-    """Runs `python -m MODULE` as the ranks of one group, with the variables that torchrun sets.
+    """Runs a module as the ranks of one group, with the variables that torchrun sets.
 
     The store is in this process, which saves torchrun's start and its search for a free port.
+
+    Arguments:
+        forked: they are forks of a process that has imported torch, otherwise each is `python -m MODULE`.
     """
     store = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     shared = environment(count, env or {})
     shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
     shared |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
-    command = [sys.executable, "-m", module, *arguments]
+    if forked:
+        command = [sys.executable, "-m", "distributed.forked_ranks", str(folder), str(count), module, *arguments]
+        return finish([(command, shared | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})], folder, seconds, forks=count)
     ranks = [shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
-    return finish([(command, rank) for rank in ranks], folder, seconds)
+    return finish([([sys.executable, "-m", module, *arguments], rank) for rank in ranks], folder, seconds)
 
 
 def torchrun(

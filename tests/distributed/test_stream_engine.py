@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
     torch.version.cuda is not None, reason="the simulated backend takes the place of kernels that this PyTorch has"
 )
 SECONDS = 400
+FORKED = False  # a library must be loaded before torch
 
 COUNTED = ("waited_for_on_another_stream", "all_memory_comes_back")
 OTHER = ("the_engine_is_used", "barrier", "call_in_a_capture", *COUNTED)

@@ -48,7 +48,7 @@ class Installation:
         return for_each(closure(PACKAGES, names), lambda package: wheel(session, PACKAGES, package, minors))
 
     def component(self, session: nox.Session, package: Package, *, in_place: bool = False) -> Environment:
-        """An environment with the package, its dependencies and pytest only.
+        """An environment with the package, its dependencies, pytest and its plugin for several processes only.
 
         Arguments:
             in_place: what is installed there already is brought up to date without wheels.
@@ -57,7 +57,8 @@ class Installation:
         environment = Environment(package.name, self.target, torch=torch)
         if in_place and updated(session, PACKAGES, environment, [package.name]):
             return environment
-        return environment.prepare(session, [PYTEST, *package.test_requirements], self.wheels(session, [package.name]))
+        tools = [PYTEST, XDIST, *package.test_requirements]
+        return environment.prepare(session, tools, self.wheels(session, [package.name]))
 
     def everything(self, session: nox.Session, *, in_place: bool = False) -> Environment:
         """The environment with all packages, and what the demo, the benchmarks and the integration tests need.
@@ -94,11 +95,14 @@ def run_module(session: nox.Session, environment: Environment, module: str, *arg
 def run_pytest(session: nox.Session, environment: Environment, tests: str, arguments: Iterable[str]) -> None:
     """Runs pytest on the folder `tests`, or on the files and folders in it that `arguments` name.
 
+    Files go to two processes: most tests keep one processor busy. With arguments of pytest there is one.
     It fails if no test runs, and for a skip that tests/expected_skips.txt does not list.
     """
     arguments = list(arguments)
-    named = any(argument.startswith(f"{tests}/") for argument in arguments)
-    chosen = arguments if named else [tests, *arguments]
+    paths = [argument for argument in arguments if argument.startswith(f"{tests}/")]
+    chosen = arguments if paths else [tests, *arguments]
+    if all((ROOT / path).is_dir() for path in arguments):
+        chosen += ["-n", "2", "--dist", "loadfile"]
     environment.run(session, "pytest", *PYTEST_ARGUMENTS, *chosen, env={"PYTHONPATH": PYTHONPATH})
 
 

@@ -4,10 +4,10 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import tb_amp
 import torch
+from fork_server import run_program
 
 HEADER = pathlib.Path(torch.__file__).parent / "include/ATen/autocast_mode.h"
 LISTS = {
@@ -38,7 +38,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a separate process, because a registration lasts until the process ends."""
     # An installed backend would register itself as PrivateUse1.
     alone = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=alone)
+    return run_program(program, alone)
 
 
 def test_the_rules_are_what_the_header_lists() -> None:

@@ -3,10 +3,10 @@
 import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
 import torch
+from fork_server import run_program
 
 HERE = pathlib.Path(__file__).parent
 START = """
@@ -51,13 +51,7 @@ LEAVE = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 def run(program: str) -> list[str]:
     """The output of a program. A process has one PrivateUse1 backend, so each test has its own process."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TB_") or k == "TB_DRIVER"}
-    done = subprocess.run(
-        [sys.executable, "-c", program + LEAVE],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**clean, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-    )
+    done = run_program(program + LEAVE, {**clean, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 

@@ -6,7 +6,7 @@
 #include "contract/support/elf_symbols.h"
 #include "slots/slots.h"
 
-namespace tb::contract {
+namespace tb::contract::abi_cases {
 
 using device::driver_slot_count;
 using device::groups_needed_by;
@@ -238,4 +238,4 @@ TB_CASE(ABI, 13, TB_GROUP_CORE, "E1 E2 V2",
   CHECK(room.untouched_from(4));
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::abi_cases

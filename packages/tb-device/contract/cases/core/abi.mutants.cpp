@@ -3,7 +3,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::abi_mutants {
 
 TB_MUTANT(abi_ignores_struct_size, "cpu", "V2", "ABI-04", "writes the whole table, whatever room the host gave") {
   if (api.struct_size >= sizeof api) return;
@@ -52,4 +52,4 @@ TB_MUTANT(abi_any_extension, "cpu", "get_extension.2", "ABI-12",
   };
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::abi_mutants

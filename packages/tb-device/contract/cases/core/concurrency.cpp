@@ -5,7 +5,7 @@
 
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::concurrency_cases {
 namespace {
 
 TB_CASE(CON, 01, TB_GROUP_CORE, "T1 mem_alloc.4", "eight threads allocate and free, and no live blocks overlap") {
@@ -270,4 +270,4 @@ TB_CASE(CON, 11, TB_GROUP_CORE, "T1 mem_free.1", "an address may be another thre
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::concurrency_cases

@@ -8,7 +8,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::concurrency_mutants {
 namespace {
 
 TB_MUTANT(failure_reported_twice, "cpu", "E4", "CON-09",
@@ -59,4 +59,4 @@ TB_MUTANT(free_forgets_late, "cpu", "mem_free.1", "CON-11", "forgets a block whe
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::concurrency_mutants

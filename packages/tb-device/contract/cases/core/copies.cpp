@@ -3,7 +3,7 @@
 
 #include "contract/kit.h"
 
-namespace tb::contract {
+namespace tb::contract::copies_cases {
 namespace {
 
 // Bytes that differ from their neighbours and from those a power of two away.
@@ -193,4 +193,4 @@ TB_CASE(CPY, 13, TB_GROUP_ASYNC, "T5",
   CHECK(other.read() == std::vector<uint8_t>(4096, 5));
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::copies_cases

@@ -4,7 +4,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::copies_mutants {
 
 TB_MUTANT(cpy_short, "cpu", "mem_copy.3", "CPY-01", "loses the last byte of copies of odd size above 4096") {
   api.mem_copy = [](tb_driver *self, int32_t device, tb_stream *stream, void *dst, const void *src, uint64_t size,
@@ -113,4 +113,4 @@ TB_MUTANT(cpy_blocks, "cpu", "T5", "CPY-13", "waits for the stream before it que
   };
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::copies_mutants

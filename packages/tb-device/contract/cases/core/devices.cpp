@@ -4,7 +4,7 @@
 
 #include "contract/support/arguments.h"
 
-namespace tb::contract {
+namespace tb::contract::devices_cases {
 namespace {
 
 tb_device_info asked(Kit &kit, int32_t device) {
@@ -173,4 +173,4 @@ TB_CASE(DEV, 10, TB_GROUP_CORE, "close.1 close.2", "close with live objects refu
   CHECK(second.api.mem_free(second.self, 0, block) == TB_OK);
 } // and then it closes
 
-} // namespace tb::contract
+} // namespace tb::contract::devices_cases

@@ -4,7 +4,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::devices_mutants {
 namespace {
 
 std::atomic<int64_t> calls{0};
@@ -84,4 +84,4 @@ TB_MUTANT(dev_close_with_live_objects, "cpu", "close.2", "DEV-10", "agrees to cl
   };
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::devices_mutants

@@ -9,7 +9,7 @@
 
 #include "contract/support/arguments.h"
 
-namespace tb::contract {
+namespace tb::contract::errors_cases {
 namespace {
 
 constexpr int32_t no_device = std::numeric_limits<int32_t>::max();
@@ -278,4 +278,4 @@ TB_CASE(ERR, 12, TB_GROUP_CORE, "E7", "an unknown flag is refused by every funct
     }
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::errors_cases

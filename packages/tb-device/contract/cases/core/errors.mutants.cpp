@@ -5,7 +5,7 @@
 #include "contract/kit.h"
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::errors_mutants {
 
 TB_MUTANT(err_writes_before_checks, "cpu", "E1", "ERR-01", "clears an out-parameter before it looks at the device") {
   api.stream_default = [](tb_driver *self, int32_t device, tb_stream **out) -> tb_status {
@@ -81,4 +81,4 @@ TB_MUTANT(err_event_flags, "cpu", "E7", "ERR-12", "makes events with flags that 
   };
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::errors_mutants

@@ -6,7 +6,7 @@
 
 #include "contract/child.h"
 
-namespace tb::contract {
+namespace tb::contract::memory_cases {
 namespace {
 
 uint64_t free_bytes(Kit &kit, int32_t device = 0) {
@@ -176,4 +176,4 @@ TB_CASE(MEM, 17, TB_GROUP_CORE, "mem_alloc.6", "memory never holds what another 
   }
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::memory_cases

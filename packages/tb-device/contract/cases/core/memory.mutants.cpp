@@ -7,7 +7,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::memory_mutants {
 namespace {
 
 using Alloc = tb_status(tb_driver *, int32_t, uint64_t, uint64_t, void **);
@@ -144,4 +144,4 @@ TB_MUTANT(mem_shows_others, "cpu", "mem_alloc.6", "MEM-17", "gives out memory as
   };
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::memory_mutants

@@ -4,7 +4,7 @@
 
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::performance_floors_cases {
 namespace {
 
 // Seconds for one call of `body(count)`, the best of five tries of `count`.
@@ -135,4 +135,4 @@ TB_CASE(PRF, 07, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "closure_reserve.1 closure_c
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::performance_floors_cases

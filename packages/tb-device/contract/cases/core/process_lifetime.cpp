@@ -6,7 +6,7 @@
 
 #include "contract/child.h"
 
-namespace tb::contract {
+namespace tb::contract::process_lifetime_cases {
 namespace {
 
 constexpr uint64_t byte_count = 1 << 16;
@@ -94,4 +94,4 @@ TB_CASE(PRC, 06, TB_GROUP_CORE, "close.1", "opening and closing takes less than 
   CHECK(seconds_now() - start < 1);
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::process_lifetime_cases

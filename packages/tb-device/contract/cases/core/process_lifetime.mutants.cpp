@@ -6,7 +6,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::process_lifetime_mutants {
 
 TB_MUTANT(prc_exit_hangs, "cpu", "E5", "PRC-03", "waits for its queue in an exit handler, for ever") {
   static bool queued = false;
@@ -26,4 +26,4 @@ TB_MUTANT(prc_signal_handler, "cpu", "E5", "PRC-05", "installs a handler for SIG
   };
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::process_lifetime_mutants

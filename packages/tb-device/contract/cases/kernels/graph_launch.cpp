@@ -1,7 +1,7 @@
 // GRA: launching and updating executables.
 #include "contract/support/captured.h"
 
-namespace tb::contract {
+namespace tb::contract::graph_launch_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC;
@@ -321,4 +321,4 @@ TB_CASE(GRA, 30, needs, "graph_exec_destroy.1", "launches queued before the exec
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::graph_launch_cases

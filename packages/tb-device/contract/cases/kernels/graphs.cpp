@@ -1,7 +1,7 @@
 // GRA: capturing the work of a stream.
 #include "contract/support/captured.h"
 
-namespace tb::contract {
+namespace tb::contract::graphs_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC;
@@ -224,4 +224,4 @@ TB_CASE(GRA, 11, needs, "capture_begin.1 graph_launch.1",
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::graphs_cases

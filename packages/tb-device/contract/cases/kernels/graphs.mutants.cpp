@@ -4,7 +4,7 @@
 #include "contract/mutant.h"
 #include "tb/graph.h"
 
-namespace tb::contract {
+namespace tb::contract::graphs_mutants {
 namespace {
 
 tb_status ok() { return TB_OK; }
@@ -116,4 +116,4 @@ TB_MUTANT(capture_end_anywhere, "cpu", "capture_end.2", "GRA-07", "a stream that
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::graphs_mutants

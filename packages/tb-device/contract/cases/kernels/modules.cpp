@@ -8,7 +8,7 @@
 
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::modules_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_MODULE;
@@ -314,4 +314,4 @@ TB_CASE(MOD, 13, needs, "E4 launch.1", "a kernel that fails is reported at the n
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::modules_cases

@@ -3,7 +3,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::modules_mutants {
 namespace {
 
 tb_status ok() { return TB_OK; }
@@ -68,4 +68,4 @@ TB_MUTANT(launch_grid_zero, "cpu", "launch.3", "MOD-06", "a grid or block of 0 l
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::modules_mutants

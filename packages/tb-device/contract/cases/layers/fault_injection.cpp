@@ -6,7 +6,7 @@
 #include "layers/fault/fault.h"
 #include "layers/leak/leak.h"
 
-namespace tb::contract {
+namespace tb::contract::fault_injection_cases {
 namespace {
 
 using layers::Fault;
@@ -223,4 +223,4 @@ TB_CASE(FLT, 11, TB_GROUP_CORE, "T1 T2", "a hanging call holds up nobody else, a
   check_unharmed(kit, layered);
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::fault_injection_cases

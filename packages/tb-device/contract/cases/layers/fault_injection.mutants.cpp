@@ -1,7 +1,7 @@
 // Drivers that do not survive a client's failure paths.
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::fault_injection_mutants {
 
 TB_MUTANT(cancel_keeps_the_place, "cpu", "closure_cancel.1", "FLT-10",
           "a cancelled place in the queue is never passed") {
@@ -37,4 +37,4 @@ TB_MUTANT(second_allocation_is_lost, "cpu", "device_memory_info.2", "FLT-05", "e
   };
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::fault_injection_mutants

@@ -3,7 +3,7 @@
 
 #include "contract/kit.h"
 
-namespace tb::contract {
+namespace tb::contract::leaks_cases {
 namespace {
 
 // What is kept for good over ten thousand objects: less than a hundred bytes each.
@@ -149,4 +149,4 @@ TB_CASE(LEK, 08, TB_GROUP_CORE, "close.3 T8", "close finishes queued work and en
   }
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::leaks_cases

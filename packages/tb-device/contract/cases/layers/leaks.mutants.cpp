@@ -9,7 +9,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::leaks_mutants {
 
 TB_MUTANT(lek_event_forgotten, "cpu", "close.2", "LEK-01", "closes while an event is alive") {
   static std::atomic<int> events{0};
@@ -66,4 +66,4 @@ TB_MUTANT(lek_thread_outlives_close, "cpu", "close.3", "LEK-08", "leaves a threa
   };
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::leaks_mutants

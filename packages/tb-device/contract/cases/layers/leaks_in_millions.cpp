@@ -7,7 +7,7 @@
 
 #include "contract/kit.h"
 
-namespace tb::contract {
+namespace tb::contract::leaks_in_millions_cases {
 namespace {
 
 constexpr int round_count = 1'000'000;
@@ -152,4 +152,4 @@ TB_CASE(LEK, 29, TB_GROUP_MODULE | TB_GROUP_ASYNC, "module_unload.1", "a million
   });
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::leaks_in_millions_cases

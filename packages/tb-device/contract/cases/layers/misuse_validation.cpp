@@ -5,7 +5,7 @@
 
 #include "contract/support/layered.h"
 
-namespace tb::contract {
+namespace tb::contract::misuse_validation_cases {
 namespace {
 
 // Refused with this status and a text that has this part.
@@ -216,4 +216,4 @@ TB_CASE(MIS, 12, TB_GROUP_ASYNC | TB_GROUP_CLOSURE, "closure_commit.1 closure_ca
   CHECK_OK(layered.api.stream_destroy(layered.self, stream));
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::misuse_validation_cases

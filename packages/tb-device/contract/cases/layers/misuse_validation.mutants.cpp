@@ -1,7 +1,7 @@
 // Drivers that do wrong what the cases about misuse find right.
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::misuse_validation_mutants {
 
 TB_MUTANT(free_refuses_null, "cpu", "mem_free.2", "MIS-05", "mem_free(NULL) is an error") {
   api.mem_free = [](tb_driver *self, int32_t device, void *ptr) -> tb_status {
@@ -31,4 +31,4 @@ TB_MUTANT(default_stream_differs, "cpu", "stream_default.1", "MIS-10", "the defa
   };
 }
 
-} // namespace tb::contract
+} // namespace tb::contract::misuse_validation_mutants

@@ -6,7 +6,7 @@
 #include "contract/child.h"
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::ipc_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_IPC;
@@ -270,4 +270,4 @@ TB_CASE(IPC, 08, needs, "ipc_export_memory.1 ipc_close_memory.1",
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::ipc_cases

@@ -5,7 +5,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::ipc_mutants {
 namespace {
 
 tb_status ok() { return TB_OK; }
@@ -58,4 +58,4 @@ TB_MUTANT(imported_event_ready, "cpu", "ipc_import_event.1", "IPC-05", "an impor
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::ipc_mutants

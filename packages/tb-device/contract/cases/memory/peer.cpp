@@ -1,7 +1,7 @@
 // PEE: from device to device.
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::peer_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_PEER;
@@ -126,4 +126,4 @@ TB_CASE(PEE, 07, needs | TB_GROUP_ASYNC, "peer_disable.2", "copies queued before
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::peer_cases

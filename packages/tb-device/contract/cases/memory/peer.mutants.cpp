@@ -1,7 +1,7 @@
 // Drivers whose peers break a rule.
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::peer_mutants {
 namespace {
 
 // The given status as success.
@@ -46,4 +46,4 @@ TB_MUTANT(peer_copy_out_of_order, "cpu", "peer_copy.1", "PEE-06", "copies betwee
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::peer_mutants

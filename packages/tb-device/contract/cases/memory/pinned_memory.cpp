@@ -4,7 +4,7 @@
 
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::pinned_memory_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_PIN;
@@ -149,4 +149,4 @@ TB_CASE(PIN, 08, needs, "mem_unregister_host.2", "unregistering what is not regi
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::pinned_memory_cases

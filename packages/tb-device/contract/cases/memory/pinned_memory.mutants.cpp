@@ -3,7 +3,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::pinned_memory_mutants {
 namespace {
 
 // The given status as success.
@@ -43,4 +43,4 @@ TB_MUTANT(pinned_copy_waits, "cpu", "mem_alloc_host.2", "PIN-03", "a copy from h
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::pinned_memory_mutants

@@ -1,7 +1,7 @@
 // C2D: pitched copies.
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::pitched_copies_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_COPY2D;
@@ -130,4 +130,4 @@ TB_CASE(C2D, 05, needs, "mem_copy_2d.1 mem_copy.6", "an unknown kind of copy is 
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::pitched_copies_cases

@@ -1,7 +1,7 @@
 // Drivers whose pitched copies break a rule.
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::pitched_copies_mutants {
 namespace {
 
 // The given status as success.
@@ -26,4 +26,4 @@ TB_MUTANT(copy_2d_short_pitch, "cpu", "mem_copy_2d.2", "C2D-02", "a pitch below 
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::pitched_copies_mutants

@@ -1,7 +1,7 @@
 // PTR: what a pointer is.
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::pointers_cases {
 namespace {
 
 tb_pointer_info info_of(Kit &kit, const void *pointer) {
@@ -68,4 +68,4 @@ TB_CASE(PTR, 04, TB_GROUP_PTR, "mem_get_info.2 mem_free.1", "a freed block is no
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::pointers_cases

@@ -1,7 +1,7 @@
 // Drivers that report wrong facts about pointers.
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::pointers_mutants {
 namespace {
 
 // The given status as success.
@@ -33,4 +33,4 @@ TB_MUTANT(every_pointer_known, "cpu", "mem_get_info.2", "PTR-03", "a pointer of 
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::pointers_mutants

@@ -3,7 +3,7 @@
 
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::stream_ordered_memory_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_SOA;
@@ -117,4 +117,4 @@ TB_CASE(SOA, 06, needs, "mem_alloc_async.2 mem_alloc.3 E1",
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::stream_ordered_memory_cases

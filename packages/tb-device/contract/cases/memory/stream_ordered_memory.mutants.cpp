@@ -4,7 +4,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::stream_ordered_memory_mutants {
 namespace {
 
 tb_status ok() { return TB_OK; }
@@ -38,4 +38,4 @@ TB_MUTANT(free_async_leaks, "cpu", "mem_free_async.1", "SOA-05", "mem_free_async
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::stream_ordered_memory_mutants

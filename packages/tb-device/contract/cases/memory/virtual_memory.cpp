@@ -2,7 +2,7 @@
 #include "contract/child.h"
 #include "contract/support/vmm_range.h"
 
-namespace tb::contract {
+namespace tb::contract::virtual_memory_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_VMM;
@@ -288,4 +288,4 @@ TB_CASE(VMM, 17, needs, "vmm_unmap.2 vmm_reserve.1", "addresses without memory c
 TB_CASE(VMM, 18, needs, "vmm_set_access.1", "access taken away is gone") { check_forbidden(kit, "without access"); }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::virtual_memory_cases

@@ -1,7 +1,7 @@
 // Drivers whose virtual memory breaks a rule.
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::virtual_memory_mutants {
 namespace {
 
 // The given status as success.
@@ -85,4 +85,4 @@ TB_MUTANT(vmm_access_over_gaps, "cpu", "vmm_set_access.2", "VMM-14", "access for
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::virtual_memory_mutants

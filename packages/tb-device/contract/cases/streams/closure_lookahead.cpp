@@ -1,7 +1,7 @@
 // CLO: closures that look at those behind them.
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::closure_lookahead_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_CLOSURE;
@@ -93,4 +93,4 @@ TB_CASE(CLO, 16, needs, "closure_commit.4", "work of the driver's own ends what 
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::closure_lookahead_cases

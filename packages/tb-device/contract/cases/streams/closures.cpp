@@ -4,7 +4,7 @@
 
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::closures_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_CLOSURE;
@@ -366,4 +366,4 @@ TB_CASE(CLO, 14, needs, "closure_reserve.2 closure_reserve.3",
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::closures_cases

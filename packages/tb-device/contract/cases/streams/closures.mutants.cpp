@@ -8,7 +8,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::closures_mutants {
 namespace {
 
 // The closures that were committed with another one in their place, by storage.
@@ -258,4 +258,4 @@ TB_MUTANT(closure_waiter_unsaid, "cpu", "closure_commit.5", "CLO-17",
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::closures_mutants

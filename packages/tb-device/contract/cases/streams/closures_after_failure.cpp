@@ -1,7 +1,7 @@
 // CLO: what a failing closure leaves out on other streams and behind a report, and what runs all the same.
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::closures_after_failure_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_CLOSURE;
@@ -101,4 +101,4 @@ TB_CASE(CLO, 20, needs, "closure_commit.7", "a closure with TB_CLOSURE_AFTER_FAI
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::closures_after_failure_cases

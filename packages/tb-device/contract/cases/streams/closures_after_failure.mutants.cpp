@@ -7,7 +7,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::closures_after_failure_mutants {
 namespace {
 
 // Commits a closure with other flags than its own. The kinds that this makes are kept.
@@ -116,4 +116,4 @@ TB_MUTANT(closure_after_failure_left_out, "cpu", "closure_commit.7", "CLO-20",
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::closures_after_failure_mutants

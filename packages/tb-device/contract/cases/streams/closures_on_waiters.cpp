@@ -3,7 +3,7 @@
 
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::closures_on_waiters_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_CLOSURE;
@@ -59,4 +59,4 @@ TB_CASE(CLO, 17, needs, "closure_commit.5",
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::closures_on_waiters_cases

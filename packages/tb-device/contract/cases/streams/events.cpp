@@ -1,7 +1,7 @@
 // EVT: the point for which an event stands, waits for it, and its end.
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::events_cases {
 namespace {
 
 TB_CASE(EVT, 01, TB_GROUP_ASYNC, "event_create.1", "a fresh event is complete") {
@@ -295,4 +295,4 @@ TB_CASE(EVT, 16, TB_GROUP_ASYNC, "event_create.1 event_destroy.1", "five hundred
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::events_cases

@@ -5,7 +5,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::events_mutants {
 namespace {
 
 tb_status ok() { return TB_OK; }
@@ -128,4 +128,4 @@ TB_MUTANT(event_failure_swallowed, "cpu", "event_query.1", "EVT-15", "event_quer
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::events_mutants

@@ -1,7 +1,7 @@
 // HST: functions of the host in stream order.
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::host_calls_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_HOSTCALL;
@@ -194,4 +194,4 @@ TB_CASE(HST, 08, needs, "stream_host_call.1", "a host call sees what the stream'
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::host_calls_cases

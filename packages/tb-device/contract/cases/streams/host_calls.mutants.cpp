@@ -4,7 +4,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::host_calls_mutants {
 namespace {
 
 struct HostCall {
@@ -81,4 +81,4 @@ TB_MUTANT(host_call_not_waited_for, "cpu", "stream_host_call.4", "HST-04", "a ho
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::host_calls_mutants

@@ -2,7 +2,7 @@
 #include "contract/child.h"
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::native_handles_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_NATIVE;
@@ -131,4 +131,4 @@ TB_CASE(NAT, 05, needs, "stream_wrap.3", "no native stream: refused, where the v
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::native_handles_cases

@@ -3,7 +3,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::native_handles_mutants {
 namespace {
 
 TB_MUTANT(native_fresh, "cpu", "stream_native.1", "NAT-01", "stream_native gives another number each time") {
@@ -22,4 +22,4 @@ TB_MUTANT(wrap_makes_a_stream, "cpu", "stream_wrap.1", "NAT-02", "stream_wrap gi
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::native_handles_mutants

@@ -1,7 +1,7 @@
 // STR: order across streams and devices, by events.
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::stream_ordering_cases {
 namespace {
 
 // `after` runs once `before` has come to where it is now.
@@ -151,4 +151,4 @@ TB_CASE(STR, 28, TB_GROUP_ASYNC, "stream_synchronize.1 stream_wait_event.1",
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::stream_ordering_cases

@@ -3,7 +3,7 @@
 
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::streams_cases {
 namespace {
 
 TB_CASE(STR, 01, TB_GROUP_ASYNC, "stream_default.1 T1", "the default stream is the same handle each time") {
@@ -236,4 +236,4 @@ TB_CASE(STR, 15, TB_GROUP_ASYNC, "device_synchronize.1 T4", "synchronising a dev
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::streams_cases

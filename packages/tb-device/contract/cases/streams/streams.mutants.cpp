@@ -7,7 +7,7 @@
 
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::streams_mutants {
 namespace {
 
 tb_status ok() { return TB_OK; }
@@ -176,4 +176,4 @@ TB_MUTANT(wait_event_blocks_host, "cpu", "stream_wait_event.4", "STR-24",
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::streams_mutants

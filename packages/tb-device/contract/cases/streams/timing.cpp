@@ -1,7 +1,7 @@
 // TIM: time between two events.
 #include "contract/support/probe.h"
 
-namespace tb::contract {
+namespace tb::contract::timing_cases {
 namespace {
 
 constexpr uint64_t needs = TB_GROUP_ASYNC | TB_GROUP_TIMING;
@@ -106,4 +106,4 @@ TB_CASE(TIM, 05, needs, "event_elapsed_ns.1", "times of a hundred records in a r
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::timing_cases

@@ -1,7 +1,7 @@
 // Drivers whose times break a rule.
 #include "contract/mutant.h"
 
-namespace tb::contract {
+namespace tb::contract::timing_mutants {
 namespace {
 
 TB_MUTANT(elapsed_zero, "cpu", "event_elapsed_ns.1", "TIM-01", "the time between two events is always 0") {
@@ -39,4 +39,4 @@ TB_MUTANT(elapsed_without_flag, "cpu", "event_elapsed_ns.3", "TIM-03", "events w
 }
 
 } // namespace
-} // namespace tb::contract
+} // namespace tb::contract::timing_mutants
