@@ -114,9 +114,9 @@ def test_the_turn_is_of_what_changed(root: pathlib.Path) -> None:
     assert turn(long, root) == "none"  # nothing is recorded, so everything else runs
     record_all(root)
     assert turn(long, root) in long
-    (root / "tests/sim_vendor").mkdir()
-    (root / "tests/sim_vendor/a.cpp").write_text("new")
-    assert turn(long, root) == "sanitize"
+    (root / "tests/fuzz").mkdir()
+    (root / "tests/fuzz/a.py").write_text("new")
+    assert turn(long, root) == "sanitize-ops"
 
 
 def test_a_record_is_of_the_sources_of_the_beginning(root: pathlib.Path) -> None:
