@@ -118,31 +118,34 @@ def demo(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Each component with its declared dependencies only, the integration tests, the quick conformance profile.
 
-    All run; any failure fails. `-- ARGUMENTS` go to pytest, and leave the conformance out. `-- --changed`: what
-    building/green_runs.py chooses.
+    All run; any failure fails. `-- ARGUMENTS` go to pytest, and leave the conformance out. `-- --changed`: what differs
+    from the last green run, and a third of the rest (tools/building/green_runs.py).
     """
+    arguments = [argument for argument in session.posargs if argument != "--changed"]  # pytest's
     folders = [f"tests/{folder}" for folder in green_runs.integration_folders()]
-    run = names = [*PACKAGES, *folders, "conformance"]
-    arguments = list(session.posargs)
-    if "--changed" in arguments:
-        arguments.remove("--changed")
-        run = green_runs.chosen(names)
-        session.log(f"green with these sources, says {green_runs.RECORD}: {' '.join(set(names) - set(run)) or 'none'}")
-    noted: dict[str, tuple[list[str], Callable[[], None]]] = {
+    parts = [*PACKAGES, *folders, *([] if arguments else ["conformance"])]
+    run = green_runs.chosen(parts) if "--changed" in session.posargs else parts
+    if left_out := [part for part in parts if part not in run]:
+        session.log(f"green with these sources, says {green_runs.RECORD}: {' '.join(left_out)}")
+    integrated = [folder for folder in folders if folder in run]
+
+    tasks: dict[str, tuple[list[str], Callable[[], None]]] = {
         package.name: ([package.name], functools.partial(component_tests, session, package, arguments))
         for package in PACKAGES.values()
+        if package.name in run
     }
-    here = [name for name in folders if name in run]
-    noted["integration"] = (here, lambda: run_pytest(session, everything(session), "tests", [*arguments, *here]))
-    if not arguments:  # these are pytest's
-        noted["conformance"] = (["conformance"], lambda: quick_conformance(session, everything(session), CONFORMANCE))
+    if integrated:
+        chosen = [*arguments, *integrated]
+        tasks["integration"] = (integrated, lambda: run_pytest(session, everything(session), "tests", chosen))
+    if "conformance" in run:
+        tasks["conformance"] = (["conformance"], lambda: quick_conformance(session, everything(session), CONFORMANCE))
 
-    def task(parts: list[str], run: Callable[[], None]) -> None:
-        run()
+    def noted(parts: list[str], task: Callable[[], None]) -> None:
+        task()
         for part in [] if arguments else parts:
             green_runs.note(part)
 
-    run_all(session, {n: functools.partial(task, *of) for n, of in noted.items() if set(of[0]) & set(run)})
+    run_all(session, {name: functools.partial(noted, *task) for name, task in tasks.items()})
 
 
 @nox.session(name="all-checks")
