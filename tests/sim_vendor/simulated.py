@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import subprocess
 import sys
@@ -23,11 +24,12 @@ def build(name: str) -> Path:
     folder = ROOT / "build" / "sim_vendor" / name
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     meson = [sys.executable, "-m", "mesonbuild.mesonmain"]
-    if not (folder / "build.ninja").exists():
-        setup = [*meson, "setup", str(folder), str(ROOT / "tests" / "sim_vendor" / name)]
-        subprocess.run(setup, env=environment, check=True, stdout=subprocess.DEVNULL)
-    compile_ = [*meson, "compile", "-C", str(folder)]
-    subprocess.run(compile_, env=environment, check=True, stdout=subprocess.DEVNULL)
+    setup = [*meson, "setup", str(folder), str(ROOT / "tests" / "sim_vendor" / name)]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process of the tests may build the same
+        for command in [setup] * (not (folder / "build.ninja").exists()) + [[*meson, "compile", "-C", str(folder)]]:
+            subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
     return folder / FILES[name]
 
 

@@ -77,6 +77,7 @@ def record_all(root: pathlib.Path) -> None:
         ("tests/ops/cases.py", "tests/ops tests/documents next-torch", "tb-device tb-ops docs sanitize-ops"),
         ("tests/conftest.py", "tb-device tb-ops tests/ops tests/documents next-torch", "docs mutants"),
         ("docs/a.md", "tests/documents docs", "tests/ops tb-device next-torch mutants each-file"),
+        ("tests/sim_vendor/new.c", "tb-device tests/ops tests/documents mutants", "tb-ops torch-backend docs"),
         (".ci/run", "tb-device tb-ops tests/ops tests/documents docs sanitize next-torch", ""),
     ],
 )
@@ -85,6 +86,7 @@ def test_what_a_changed_file_affects(root: pathlib.Path, name: str, affected: st
     assert changed(names, root) == names  # nothing is recorded
     record_all(root)
     assert changed(names, root) == []
+    (root / name).parent.mkdir(exist_ok=True)
     (root / name).write_text("changed")
     found = set(changed(names, root))
     assert found >= set(affected.split())

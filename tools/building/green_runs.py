@@ -26,8 +26,9 @@ DRAWN_OF = 3
 # What decides how everything is built and run.
 MEANS = [".ci/run", "noxfile.py", "shared", "tools/building", "tools/pytest_plugins"]
 PAGES = ["docs", "README.md"]
-# The folders of tests/ that read pages.
+# The folders of tests/ that read pages, and those that read the tests of packages.
 OF_PAGES = {"distributed", "documents", "tools"}
+OF_TESTS = {"documents", "tools"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +68,14 @@ def parts(root: pathlib.Path = ROOT) -> dict[str, Part]:
     for name in packages:
         needed = [f"packages/{package.name}" for package in closure(packages, [name])]
         tests_of_others = [f":(exclude){folder}/tests" for folder in needed if folder != f"packages/{name}"]
-        found.append(Part(name, (*MEANS, ":(glob)tests/*.py", "tests/sim_vendor", *needed, *tests_of_others)))
+        simulated = ["tests/sim_vendor"] if name == "tb-device" else []
+        found.append(Part(name, (*MEANS, ":(glob)tests/*.py", *simulated, *needed, *tests_of_others)))
     folders = integration_folders(root)
     for folder in folders:
         others = tuple(other for other in folders if other != folder)
         pages = PAGES if folder in OF_PAGES else []
-        found.append(Part(f"tests/{folder}", (*MEANS, "packages", "tools", "tests", *pages), others))
+        tests = [] if folder in OF_TESTS else [":(exclude)packages/*/tests"]
+        found.append(Part(f"tests/{folder}", (*MEANS, "packages", "tools", "tests", *pages, *tests), others))
     kit = [*MEANS, "packages/tb-device", "tests/sim_vendor"]
     found += [
         Part("conformance", (*MEANS, "packages")),
