@@ -1,8 +1,8 @@
 """Every task that a person or CI runs: `nox -l` lists them, the README explains the first two.
 
 Needs Python 3.11, pip and a C++20 compiler. Sessions share the environments and the wheelhouse that tools/building
-describes; what is tested is always the wheel of the sources as they are now. The sessions that measure, those under
-sanitizers, drift and release are in tools/building/sessions.
+describes; what is tested is always the wheel of the sources as they are now. The sessions of the groups bench-,
+check- and sanitize-, the matrices and the release are in tools/building/sessions.
 """
 
 from __future__ import annotations
@@ -22,23 +22,10 @@ from building import green_runs  # noqa: E402
 from building.archives import check_archive  # noqa: E402
 from building.environments import Environment  # noqa: E402
 from building.packages import Package  # noqa: E402
-from building.schemas import installed_schema_folder, schema_folder  # noqa: E402
-from building.sessions import (  # noqa: E402, F401 - importing them defines their sessions
-    benchmarks,
-    clients,
-    drift,
-    each_file,
-    pythons,
-    release,
-    sanitizers,
-    torches,
-    traces,
-)
 from building.testing import (  # noqa: E402
     PACKAGES,
     PYTEST,
     STUBGEN,
-    XDIST,
     Installation,
     component_environment,
     component_tests,
@@ -48,9 +35,7 @@ from building.testing import (  # noqa: E402
     run_conformance,
     run_module,
     run_pytest,
-    wheels,
 )
-from building.torch_versions import MINORS  # noqa: E402
 from building.wheels import for_each  # noqa: E402
 from checks.tree import listed  # noqa: E402
 from docs.session import build_site  # noqa: E402
@@ -66,7 +51,6 @@ CHECKS = ROOT / "tools" / "checks"
 CONFORMANCE = ROOT / "build" / "conformance" / "report"
 MYPY = "mypy==2.4.*"
 EXTENSIONS = ["_core", "_contract", "_distributed", "_testing"]  # those of a package that have a stub
-SCHEMAS = ["2.11", "2.12", *MINORS]
 
 
 @nox.session
@@ -187,39 +171,6 @@ def conformance(session: nox.Session) -> None:
 
 
 @nox.session
-def adapters(session: nox.Session) -> None:
-    """tb-allocator under the real CuPy, Numba and RMM, as far as they go without a GPU. Downloads 220 MB."""
-    environment = Environment("adapters").prepare(
-        session,
-        [PYTEST, XDIST, "numpy", "cupy-cuda12x==14.*", "numba-cuda", "rmm-cu12"],
-        wheels(session, ["tb-allocator"]),
-    )
-    run_pytest(session, environment, "packages/tb-allocator/adapter_tests", session.posargs)
-
-
-@nox.session
-def schemas(session: nox.Session) -> None:
-    """Generate from the operator schemas of torch from 2.11 on and check it. `-- MINOR...` for some. Downloads 500 MB.
-
-    `-- installed`: those of the torch that the environments have, without a download.
-    """
-    environment = Environment("schemas").prepare(session, ["pyyaml", "typing-extensions"])
-    folders = [
-        installed_schema_folder(session) if minor == "installed" else schema_folder(session, environment, minor)
-        for minor in session.posargs or SCHEMAS
-    ]
-    environment.run(session, "python", "packages/tb-ops/tests/schema_check.py", *map(str, folders))
-
-
-@nox.session(name="autocast-drift")
-def autocast_drift(session: nox.Session) -> None:
-    """Which autocast rules changed since torch 2.11. `-- MINOR...` for some versions. Downloads 500 MB."""
-    environment = component_environment(session, PACKAGES["tb-amp"])
-    folders = [schema_folder(session, environment, minor) for minor in session.posargs or SCHEMAS]
-    environment.run(session, "python", "-m", "tb_amp.drift", *map(str, folders))
-
-
-@nox.session
 def fuzz(session: nox.Session) -> None:
     """Random operator programs on tb against stock cpu. `-- --cases 500 --seed 0`, `-- --help`."""
     run_module(session, everything(session), "fuzz", *session.posargs)
@@ -302,3 +253,15 @@ def sdist(session: nox.Session) -> None:
     keep = "--keep" in session.posargs
     chosen = [PACKAGES[name] for name in names or PACKAGES]
     for_each(chosen, lambda package: check_archive(session, PACKAGES, package, keep=keep))
+
+
+# Importing them defines their sessions; nox lists sessions in the order of their definition.
+from building.sessions import (  # noqa: E402, F401, I001
+    benchmarks,
+    checks,
+    clients,
+    sanitizers,
+    torches,
+    pythons,
+    release,
+)

@@ -62,7 +62,7 @@ def run_program(
     """As run_new_interpreter, by a fork if that does. TimeoutExpired: it ran for `timeout` seconds and is ended."""
     if not IMPORTS_TORCH.match(code) or _compared(env) != _server()[1]:
         return run_new_interpreter(code, env, cwd=cwd, timeout=timeout)
-    here, there = socket.socketpair()
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # a message stays one: number, then status
     with here, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as error:
         request = json.dumps({"code": code, "env": dict(env), "cwd": cwd or os.getcwd()}).encode()
         with there:

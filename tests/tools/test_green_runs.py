@@ -64,7 +64,7 @@ def record_all(root: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("name", "affected", "others"),
     [
-        ("packages/tb-device/src/a.cpp", "tb-device tb-ops tests/ops tests/documents mutants each-file docs", ""),
+        ("packages/tb-device/src/a.cpp", "tb-device tb-ops tests/ops tests/documents mutants check-includes docs", ""),
         ("packages/tb-device/src/new.cpp", "tb-device tb-ops tests/ops tests/documents mutants contract", ""),
         (
             "packages/tb-device/tests/test_a.py",
@@ -72,11 +72,11 @@ def record_all(root: pathlib.Path) -> None:
             "tb-ops schemas",
         ),
         ("packages/tb-ops/src/a.cpp", "tb-ops tests/ops schemas sanitize-ops clients", "tb-device contract mutants"),
-        ("shared/a.h", "tb-device tb-ops tests/ops mutants docs each-file", ""),
+        ("shared/a.h", "tb-device tb-ops tests/ops mutants docs check-includes", ""),
         ("tests/ops/test_a.py", "tests/ops next-torch", "tests/documents tb-device tb-ops docs sanitize-ops"),
         ("tests/ops/cases.py", "tests/ops tests/documents next-torch", "tb-device tb-ops docs sanitize-ops"),
         ("tests/conftest.py", "tb-device tb-ops tests/ops tests/documents next-torch", "docs mutants"),
-        ("docs/a.md", "tests/documents docs", "tests/ops tb-device next-torch mutants each-file"),
+        ("docs/a.md", "tests/documents docs", "tests/ops tb-device next-torch mutants check-includes"),
         ("tests/sim_vendor/new.c", "tb-device tests/ops tests/documents mutants", "tb-ops torch-backend docs"),
         (".ci/run", "tb-device tb-ops tests/ops tests/documents docs sanitize next-torch", ""),
     ],
@@ -112,7 +112,7 @@ def test_a_gate_runs_what_changed_and_what_is_drawn(root: pathlib.Path, monkeypa
 
 
 def test_the_turn_is_of_what_changed(root: pathlib.Path) -> None:
-    long = ["sanitize", "sanitize-ops", "each-file"]
+    long = ["sanitize", "sanitize-ops", "check-includes"]
     assert turn(long, root) == "none"  # nothing is recorded, so everything else runs
     record_all(root)
     assert turn(long, root) in long

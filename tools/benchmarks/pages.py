@@ -223,7 +223,7 @@ def generator(rows: Results) -> str:
 
 
 def statistics(found: Mapping[str, Mapping[str, float]], samples: int, failed: Sequence[str]) -> str:
-    """The page of `nox -s statistics`. found: each distribution's statistics. failed: failures, also dieharder's."""
+    """The page of `nox -s check-statistics`. found: statistics of each distribution. failed: also dieharder's."""
     columns = ("moments", "chi-square", "distance")
     rows = [[name, *(f"{one[what]:+.2f}" if what in one else "" for what in columns)] for name, one in found.items()]
     text = (
@@ -231,7 +231,7 @@ def statistics(found: Mapping[str, Mapping[str, float]], samples: int, failed: S
         "moments; limit 4.5), and Kolmogorov-Smirnov's distance times the root of the number of samples (limit 2.2)."
     )
     notes = [f"failed: {text}" for text in failed] or ["nothing failed"]
-    return page("Statistics of tb-generator", "nox -s statistics", [Table(["", *columns], rows, text)], notes)
+    return page("Statistics of tb-generator", "nox -s check-statistics", [Table(["", *columns], rows, text)], notes)
 
 
 def demo(result: Results, held_out: float) -> str:

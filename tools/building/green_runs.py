@@ -85,7 +85,7 @@ def parts(root: pathlib.Path = ROOT) -> dict[str, Part]:
         Part("docs", (*MEANS, "packages", "tools", *PAGES)),
         Part("sanitize", (*MEANS, "packages", "tests/sim_vendor")),
         Part("sanitize-ops", (*MEANS, "packages", "tests/fuzz")),
-        Part("each-file", (*MEANS, "packages")),
+        Part("check-includes", (*MEANS, "packages")),
         Part("clients", (*MEANS, "packages", "tools")),
         Part("next-torch", (*MEANS, "packages", "tools", "tests")),
     ]
@@ -126,10 +126,11 @@ def turn(names: Sequence[str], root: pathlib.Path = ROOT) -> str:
     "none" if most of the other parts changed: a gate that runs them has no time for a long one. Who lands the change
     records them green first.
     """
-    others = set(parts(root)) - set(names)
-    if len(changed(others, root)) * 2 > len(others):
+    known = parts(root)
+    differ = changed(known, root)
+    if len(set(differ) - set(names)) * 2 > len(set(known) - set(names)):
         return "none"
-    candidates = changed(names, root) or names
+    candidates = [name for name in names if name in differ] or names
     return candidates[int(_commit(root)[:6], 16) % len(candidates)]
 
 

@@ -173,7 +173,7 @@ def table(releases: Sequence[Release], torch: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0 if no release failed and some release of each client finds tb."""
-    parser = argparse.ArgumentParser(prog="nox -s client-releases --", description=__doc__)
+    parser = argparse.ArgumentParser(prog="nox -s check-client-releases --", description=__doc__)
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"some of {' '.join(USES)} (default: all)")
     parser.add_argument("--last", type=int, default=LAST, help="how many releases of each")
     parser.add_argument("--folder", type=pathlib.Path, help="where releases are kept")

@@ -20,7 +20,7 @@ CLIENTS = {
     "timm": "timm==1.0.*",
 }
 OF_RELEASES = ["matplotlib", "pandas"]
-"""What releases of stable-baselines3 need that are older than the one above, for `nox -s client-releases`."""
+"""What releases of stable-baselines3 need that are older than the one above, for `nox -s check-client-releases`."""
 WITH_TORCHVISION = ["timm"]
 """Those that import torchvision. The index has it for one build of torch only. Beside others its operators do not load,
 and transformers fails where it is installed, so they get an environment of their own."""

@@ -1,1 +1,1 @@
-"""Compares what two versions of PyTorch offer to a backend: `nox -s drift`."""
+"""Compares what two versions of PyTorch offer to a backend: `nox -s check-drift`."""

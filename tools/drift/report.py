@@ -115,7 +115,7 @@ def page(before: Facts, after: Facts, changes: Changes, ours: Sequence[Subclass]
     lines = [
         f"# What torch {after.minor} offers to a backend, compared with {before.minor}",
         "",
-        f"Written by `nox -s drift -- {before.minor} {after.minor}` from torch {before.version} and {after.version}.",
+        f"Written by `nox -s check-drift -- {before.minor} {after.minor}`; torch {before.version} and {after.version}.",
         _builds(before, after),
         "",
         "## Our overrides",

@@ -1,1 +1,1 @@
-"""Whether other programs can read the traces of torch.profiler on tb: `nox -s traces`."""
+"""Whether other programs can read the traces of torch.profiler on tb: `nox -s check-traces`."""

@@ -1,4 +1,4 @@
-"""A million random operations against a map of what is allocated; `nox -s soak-allocator` does a hundred million."""
+"""A million random operations against a map of what is allocated; `nox -s check-allocator` does a hundred million."""
 
 from __future__ import annotations
 

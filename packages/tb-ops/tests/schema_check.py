@@ -2,7 +2,7 @@
 
     python schema_check.py FOLDER...
 
-Each FOLDER holds the `torchgen` of one PyTorch, as in its wheel, named by the version; `nox -s schemas` makes it.
+Each FOLDER holds the `torchgen` of one PyTorch, as in its wheel, named by the version; `nox -s check-schemas` makes it.
 Prints a table of the differences between the versions. Fails if a check fails, and if there is no version to check.
 """
 

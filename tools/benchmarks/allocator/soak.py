@@ -1,4 +1,4 @@
-"""`nox -s soak-allocator`: many random operations against a map of what is allocated, seed after seed."""
+"""`nox -s check-allocator`: many random operations against a map of what is allocated, seed after seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EACH = 1_000_000  # operations of one allocator
 
 def main() -> None:
     """Runs the program seed after seed. If it fails, it names the broken promise, and the last line has the seed."""
-    parser = argparse.ArgumentParser(prog="nox -s soak-allocator --", description=__doc__)
+    parser = argparse.ArgumentParser(prog="nox -s check-allocator --", description=__doc__)
     parser.add_argument("operations", nargs="?", type=int, default=100_000_000)
     operations = parser.parse_args().operations
     program = native_tests.build("tb-allocator", "exercise")

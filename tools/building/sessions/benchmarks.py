@@ -66,17 +66,3 @@ def bench_build(session: nox.Session) -> None:
     """Compile all packages from nothing, with one job: seconds of each, the dearest files and headers. `-- NAME...`"""
     environment = build_environment(session, PACKAGES, PACKAGES["tb-ops"])
     run_module(session, environment, "benchmarks.compilation", *session.posargs)
-
-
-@nox.session
-def statistics(session: nox.Session) -> None:
-    """10^8 samples of every distribution, dieharder's (Debian's) tests on the words, for hours. `-- --help`."""
-    environment = component_environment(session, PACKAGES["tb-generator"])
-    run_module(session, environment, "benchmarks.generator.statistics", *session.posargs)
-
-
-@nox.session(name="soak-allocator")
-def soak_allocator(session: nox.Session) -> None:
-    """10^8 random operations on tb-allocator against a map of what is allocated. `-- OPERATIONS`"""
-    environment = component_environment(session, PACKAGES["tb-allocator"])
-    run_module(session, environment, "benchmarks.allocator.soak", *session.posargs)

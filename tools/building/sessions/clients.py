@@ -18,6 +18,16 @@ RELEASES = ROOT / "build" / "clients" / "releases"
 PAGE = ROOT / "docs" / "clients.md"
 
 
+@nox.session(name="check-client-releases")
+def client_releases(session: nox.Session) -> None:
+    """Whether the last ten releases of each client find tb. `-- NAME...`, `-- --last N`, `-- --record`.
+
+    It downloads 400 MB. Each release is kept in build/clients/releases. --record writes the table to docs/clients.md.
+    """
+    arguments = [f"--page={PAGE}" if argument == "--record" else argument for argument in session.posargs]
+    run_module(session, _environment(session), "clients.releases", f"--folder={RELEASES}", *arguments)
+
+
 @nox.session
 def clients(session: nox.Session) -> None:
     """Other packages, unmodified, on tb against the CPU. `-- NAME...`, `-- -k TEXT`, `-- --record`. Downloads 250 MB.
@@ -49,16 +59,6 @@ def clients(session: nox.Session) -> None:
     finally:
         if chosen.record:
             run_module(session, _environment(session), "clients.page", str(REPORT), str(PAGE))
-
-
-@nox.session(name="client-releases")
-def client_releases(session: nox.Session) -> None:
-    """Whether the last ten releases of each client find tb. `-- NAME...`, `-- --last N`, `-- --record`.
-
-    It downloads 400 MB. Each release is kept in build/clients/releases. --record writes the table to docs/clients.md.
-    """
-    arguments = [f"--page={PAGE}" if argument == "--record" else argument for argument in session.posargs]
-    run_module(session, _environment(session), "clients.releases", f"--folder={RELEASES}", *arguments)
 
 
 def _environment(session: nox.Session) -> Environment:

@@ -1,4 +1,4 @@
-"""`nox -s statistics`: moments, Kolmogorov-Smirnov and chi-square of every distribution, then dieharder on the words.
+"""`nox -s check-statistics`: moments, Kolmogorov-Smirnov, chi-square of every distribution, then dieharder on the words.
 
 The seed is fixed, so a run repeats. Limits: 4.5 standard deviations for moments and chi-square, 2.2 for
 Kolmogorov-Smirnov's distance times the root of the number of samples: each fails by chance once in about 10^5 runs.
@@ -74,7 +74,7 @@ def discrete(case: Discrete, samples: int) -> dict[str, float]:
 
 def main() -> int:
     """Runs the tests; returns 1 if a statistic exceeds its limit or dieharder fails."""
-    parser = argparse.ArgumentParser(prog="nox -s statistics --", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="nox -s check-statistics --", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--samples", type=int, default=100_000_000)
     parser.add_argument("--only", action="append", metavar="NAME", help="distributions whose names contain it")
     parser.add_argument("--no-distributions", action="store_true", help="dieharder alone")
