@@ -1,4 +1,4 @@
-"""`nox -s check-statistics`: moments, Kolmogorov-Smirnov, chi-square of every distribution, then dieharder on the words.
+"""`nox -s check-statistics`: moments, Kolmogorov-Smirnov, chi-square of every distribution; dieharder on the words.
 
 The seed is fixed, so a run repeats. Limits: 4.5 standard deviations for moments and chi-square, 2.2 for
 Kolmogorov-Smirnov's distance times the root of the number of samples: each fails by chance once in about 10^5 runs.
