@@ -13,6 +13,7 @@
 // This file can be removed when PyTorch adds PrivateUse1 to the list.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/VariableHooksInterface.h>
+#include <ATen/ops/_has_compatible_shallow_copy_type.h>
 #include <nanobind/nanobind.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>

@@ -4,7 +4,6 @@
 #include "step/step_graph.h"
 
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -14,6 +13,7 @@
 
 #include "device/components.h"
 #include "device/device_type.h"
+#include "tb/autocast_state.h"
 
 namespace nb = nanobind;
 

@@ -74,31 +74,41 @@ LaunchNote enqueue(c10::DeviceIndex device, const tb_closure &kind, Arguments &&
   return note;
 }
 
-// `wait`: waits until it has run.
-template <Name name, class Function, class... Arguments>
-void launch_in_place(c10::DeviceIndex device, bool wait, Arguments &&...arguments) {
+// What the launches of a kernel do not share with those of others: the rest is compiled once for a type of closure.
+struct LaunchedAs {
+  const tb_closure &kind;
+  DtypeProbe &dtype_probe;
+};
+template <class Function, Name name, auto... kernel> LaunchedAs launched_as() {
   static constinit DtypeProbe dtype_probe;
-  const LaunchNote note =
-      enqueue<Function>(device, Closure<Function>::template kind<name>, std::forward<Arguments>(arguments)...);
-  if (wait || note.doubtful || !dtype_probe.known(note.types)) [[unlikely]]
-    dtype_probe.wait(device, note.types, name.value);
+  return {Closure<Function>::template kind<name>, dtype_probe};
+}
+
+// `wait`: waits until it has run.
+template <class Function, class... Arguments>
+void launch_as(const LaunchedAs &as, c10::DeviceIndex device, bool wait, Arguments &&...arguments) {
+  const LaunchNote note = enqueue<Function>(device, as.kind, std::forward<Arguments>(arguments)...);
+  if (wait || note.doubtful || !as.dtype_probe.known(note.types)) [[unlikely]]
+    as.dtype_probe.wait(device, note.types, as.kind.name);
 }
 
 template <Name name, class Function> void launch(c10::DeviceIndex device, Function function) {
-  launch_in_place<name, Function>(device, false, std::move(function));
+  launch_as<Function>(launched_as<Function, name>(), device, false, std::move(function));
 }
 
-// The captured arguments of one kernel. Leaves rather than std::tuple: there are hundreds of these types, and a generated
-// file compiled in 24 s of processor time instead of 30.
+// A kernel and its captured arguments. Kernels of one type share this type, which is compiled once. Leaves rather than
+// std::tuple, which takes longer to compile.
 template <size_t i, class Captured> struct Leaf {
   template <class Argument> explicit Leaf(const Argument &argument) : value(capture(argument)) {}
   Captured value;
 };
-template <auto kernel, class Indices, class... Captured> struct KernelCall;
-template <auto kernel, size_t... i, class... Captured> struct KernelCall<kernel, std::index_sequence<i...>, Captured...>
+template <class Kernel, class Indices, class... Captured> struct KernelCall;
+template <class Kernel, size_t... i, class... Captured> struct KernelCall<Kernel, std::index_sequence<i...>, Captured...>
     : Leaf<i, Captured>... {
-  template <class... Arguments> explicit KernelCall(const Arguments &...arguments) : Leaf<i, Captured>(arguments)... {}
+  template <class... Arguments>
+  explicit KernelCall(Kernel kernel, const Arguments &...arguments) : Leaf<i, Captured>(arguments)..., kernel(kernel) {}
   void operator()() { kernel(materialize(static_cast<Leaf<i, Captured> &>(*this).value)...); }
+  [[no_unique_address]] Kernel kernel;
 };
 
 // Whether a tensor that a kernel writes to overlaps itself. The kernel's parameter is then no const reference, or a list,
@@ -120,8 +130,10 @@ template <class Lambda, class... Arguments> bool writes_on_overlap(const Lambda 
 
 template <Name name, auto kernel, class... Arguments>
 void launch_kernel(c10::DeviceIndex device, const Arguments &...arguments) {
-  launch_in_place<name, KernelCall<kernel, std::index_sequence_for<Arguments...>, decltype(capture(arguments))...>>(
-      device, writes_on_overlap(kernel, arguments...), arguments...);
+  using Call =
+      KernelCall<std::remove_const_t<decltype(kernel)>, std::index_sequence_for<Arguments...>, decltype(capture(arguments))...>;
+  launch_as<Call>(launched_as<Call, name, kernel>(), device, writes_on_overlap(kernel, arguments...), kernel,
+                  arguments...);
 }
 
 } // namespace tb::ops

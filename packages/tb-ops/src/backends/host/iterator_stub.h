@@ -61,8 +61,8 @@ template <Name name, auto &stub, Types types, class Iterator, class... Rest>
 struct StubEntry<name, stub, types, void (*)(Iterator &, Rest...)> {
   static void launch(Iterator &iterator, Rest... rest) {
     // The iterator has refused outputs that overlap themselves.
-    launch_in_place<name, IteratorCall<stub, types, decltype(capture(rest))...>>(iterator.device(0).index(), false,
-                                                                                 iterator, rest...);
+    using Call = IteratorCall<stub, types, decltype(capture(rest))...>;
+    launch_as<Call>(launched_as<Call, name>(), iterator.device(0).index(), false, iterator, rest...);
   }
 };
 

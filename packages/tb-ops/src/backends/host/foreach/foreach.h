@@ -97,26 +97,51 @@ template <class Operation> struct InPlace {
 // operator for each tensor, which counts. Bodies that call none (_fused_*_, _amp_*_) count nothing on any device.
 void count_modifications(at::TensorList written);
 
-template <Name name, class Operation, class... Lists>
-void queue_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
+// What lists that run whole need of an operation: all of it, unless it says that its base Whole does.
+template <class Operation> struct WholeOf {
+  using Type = Operation;
+};
+template <class Operation>
+  requires requires { typename Operation::Whole; }
+struct WholeOf<Operation> {
+  using Type = typename Operation::Whole;
+};
+template <class Operation, size_t lists> using InPlaceCall = ForeachCall<lists, InPlace<typename WholeOf<Operation>::Type>>;
+template <class Operation, size_t lists> using NewCall = ForeachCall<lists, typename WholeOf<Operation>::Type>;
+
+// What the launches of an operator on lists have of its name, for lists that run whole and for those that can be fused.
+struct ListsLaunchedAs {
+  LaunchedAs whole, elements;
+};
+template <Name name, class Operation, class Call> ListsLaunchedAs lists_launched_as() {
+  const LaunchedAs whole = launched_as<Call, name>();
+  if constexpr (ByElement<Operation>) return {whole, elements_launched_as<Operation, name>()};
+  return {whole, whole};
+}
+
+template <class Operation, class... Lists>
+void queue_in_place_lists(const ListsLaunchedAs &as, Operation operation, at::TensorList self, Lists... others) {
   if constexpr (ByElement<Operation>)
     if (c10::isFloatingType(self[0].scalar_type()))
-      return launch_elements<name>(device_number(self[0]), std::move(operation), self, others...);
-  launch<name>(device_number(self[0]),
-               ForeachCall<1 + sizeof...(others), InPlace<Operation>>{
-                   capture_list<WrittenDescriptors>(self), {capture_list(others)...}, {std::move(operation)}});
+      return launch_elements(as.elements, device_number(self[0]), std::move(operation), self, others...);
+  using Call = InPlaceCall<Operation, 1 + sizeof...(others)>;
+  launch_as<Call>(as.whole, device_number(self[0]), false,
+                  Call{capture_list<WrittenDescriptors>(self), {capture_list(others)...}, {std::move(operation)}});
 }
 
 // Launches operation(i, out, self, others...) for every i, with out = self. All tensors of one i have the same layout.
 template <Name name, class Operation, class... Lists>
 void launch_in_place_lists(Operation operation, at::TensorList self, Lists... others) {
-  queue_in_place_lists<name>(std::move(operation), self, others...);
+  using Call = InPlaceCall<Operation, 1 + sizeof...(others)>;
+  queue_in_place_lists(lists_launched_as<name, Operation, Call>(), std::move(operation), self, others...);
   count_modifications(self);
 }
 
-// Does the same with new tensors as outputs, which allocate(tensor of self, type) makes. Returns them.
-template <Name name, auto allocate = &empty_pointwise, class Operation, class... Lists>
-Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... others) {
+using Allocate = at::Tensor (*)(const at::Tensor &like, c10::ScalarType type);
+
+template <class Operation, class... Lists>
+Tensors queue_new_lists(const ListsLaunchedAs &as, Allocate allocate, Operation operation, at::TensorList self,
+                        Lists... others) {
   Tensors out;
   out.reserve(self.size());
   bool uniform = c10::isFloatingType(self[0].scalar_type());
@@ -126,14 +151,22 @@ Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... othe
   }
   if constexpr (ByElement<Operation>)
     if (uniform) {
-      launch_elements<name>(device_number(self[0]), std::move(operation), at::TensorList(out), self, others...);
+      launch_elements(as.elements, device_number(self[0]), std::move(operation), at::TensorList(out), self, others...);
       return out;
     }
-  launch<name>(device_number(self[0]),
-               ForeachCall<2 + sizeof...(others), Operation>{capture_list<WrittenDescriptors>(out),
-                                                             {capture_list(self), capture_list(others)...},
-                                                             std::move(operation)});
+  using Call = NewCall<Operation, 2 + sizeof...(others)>;
+  launch_as<Call>(as.whole, device_number(self[0]), false,
+                  Call{capture_list<WrittenDescriptors>(out),
+                       {capture_list(self), capture_list(others)...},
+                       std::move(operation)});
   return out;
+}
+
+// As launch_in_place_lists, with new tensors as outputs, which allocate(tensor of self, type) makes. Returns them.
+template <Name name, Allocate allocate = &empty_pointwise, class Operation, class... Lists>
+Tensors launch_new_lists(Operation operation, at::TensorList self, Lists... others) {
+  using Call = NewCall<Operation, 2 + sizeof...(others)>;
+  return queue_new_lists(lists_launched_as<name, Operation, Call>(), allocate, std::move(operation), self, others...);
 }
 
 inline bool all_here(std::initializer_list<at::TensorList> lists) {

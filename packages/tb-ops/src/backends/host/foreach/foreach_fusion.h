@@ -162,21 +162,25 @@ private:
   const Element element_;
 };
 
+template <ByElement Element, Name name> LaunchedAs elements_launched_as() {
+  static constinit DtypeProbe dtype_probe;
+  return {QueuedList::kind<name>, dtype_probe};
+}
+
 // Launches the operation. The first list is written to. If there is no list for each input, it is the first input too.
-template <Name name, ByElement Element, class... Lists>
-void launch_elements(c10::DeviceIndex device, Element element, const Lists &...lists) {
+template <ByElement Element, class... Lists>
+void launch_elements(const LaunchedAs &as, c10::DeviceIndex device, Element element, const Lists &...lists) {
   using Queued = QueuedElements<Element>;
   static_assert(sizeof...(Lists) == Element::inputs + 1 || sizeof...(Lists) == Element::inputs);
-  static constinit DtypeProbe dtype_probe;
   QueuedList::Lists arguments;
   (arguments.push_back(capture_list(lists)), ...);
   const LaunchNote note = launch_notes.take();
-  const bool known = !note.doubtful && dtype_probe.known(note.types);
-  enqueue_made<Queued>(device, QueuedList::kind<name>, [&](void *storage) {
+  const bool known = !note.doubtful && as.dtype_probe.known(note.types);
+  enqueue_made<Queued>(device, as.kind, [&](void *storage) {
     [[maybe_unused]] const QueuedList *queued = new (storage) Queued(std::move(element), std::move(arguments), known);
     TORCH_INTERNAL_ASSERT_DEBUG_ONLY(queued == storage);
   });
-  if (!known) dtype_probe.wait(device, note.types, name.value);
+  if (!known) as.dtype_probe.wait(device, note.types, as.kind.name);
 }
 
 } // namespace tb::ops::host

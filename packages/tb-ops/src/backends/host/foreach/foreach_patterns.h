@@ -28,26 +28,33 @@ template <class Kind> void enter_numbers(torch::Library &aten, const std::string
 using SlowUnary = Tensors (*)(at::TensorList);
 using SlowUnaryInPlace = void (*)(at::TensorList);
 
+// The kernel for one tensor is a member: lists that run whole share one type, which is compiled once, whatever Kernel is.
+struct UnaryLists {
+  void (*compute)(const at::Tensor &, at::Tensor &);
+  void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, out); }
+};
+template <class KernelType> struct UnaryOperation : UnaryLists {
+  using Whole = UnaryLists;
+  using Kernel = KernelType;
+  static constexpr size_t inputs = 1;
+  std::tuple<> extra(size_t) const { return {}; }
+  bool same(size_t, size_t) const { return true; }
+};
+
 // Lists of integers take the slow path, because some of these operators return floating-point numbers for them.
-template <Name name, auto compute, class KernelType, SlowUnary slow_new, SlowUnaryInPlace slow_in_place> struct Unary {
-  struct Operation {
-    using Kernel = KernelType;
-    static constexpr size_t inputs = 1;
-    std::tuple<> extra(size_t) const { return {}; }
-    bool same(size_t, size_t) const { return true; }
-    void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, out); }
-  };
-  static bool fast(at::TensorList self) {
-    at::native::check_foreach_api_restrictions(self);
-    // The types are written out, because with braces alone another overload would take {} for a second, empty list.
-    return at::native::can_use_fast_route(c10::ArrayRef<at::TensorList>(self), ScalarList(), true) &&
-           !c10::isComplexType(self[0].scalar_type());
-  }
+inline bool fast_list(at::TensorList self) {
+  at::native::check_foreach_api_restrictions(self);
+  // The types are written out, because with braces alone another overload would take {} for a second, empty list.
+  return at::native::can_use_fast_route(c10::ArrayRef<at::TensorList>(self), ScalarList(), true) &&
+         !c10::isComplexType(self[0].scalar_type());
+}
+
+template <Name name, auto compute, class Kernel, SlowUnary slow_new, SlowUnaryInPlace slow_in_place> struct Unary {
   static Tensors functional(at::TensorList self) {
-    return fast(self) ? launch_new_lists<name>(Operation(), self) : slow_new(self);
+    return fast_list(self) ? launch_new_lists<name>(UnaryOperation<Kernel>{{compute}}, self) : slow_new(self);
   }
   static void in_place(at::TensorList self) {
-    fast(self) ? launch_in_place_lists<name>(Operation(), self) : slow_in_place(self);
+    fast_list(self) ? launch_in_place_lists<name>(UnaryOperation<Kernel>{{compute}}, self) : slow_in_place(self);
   }
   static void enter(torch::Library &aten) { enter_pair<Unary>(aten, name.value, ""); }
 };
@@ -71,29 +78,36 @@ template <class Kernel> auto with_alpha(const Scalar &alpha, auto... before) {
     return std::tuple(before...);
 }
 
-template <Name name, auto compute, bool floating, class KernelType, SlowScalar slow_one,
+using ComputeBinary = void (*)(const at::Tensor &, const at::Tensor &, const Scalar &, at::Tensor &);
+
+struct NumberLists {
+  ComputeBinary compute;
+  Numbers numbers;
+  void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(self, numbers.tensor(i), 1, out); }
+};
+template <class KernelType> struct NumberOperation : NumberLists {
+  using Whole = NumberLists;
+  using Kernel = KernelType;
+  static constexpr size_t inputs = 1;
+  auto extra(size_t i) { return with_alpha<Kernel>(1, numbers.tensor(i)); }
+  bool same(size_t i, size_t j) const { return numbers.same(i, j); }
+};
+// PyTorch's mul_ takes the number as its first operand, and so rounds it to the dtype of 16-bit tensors; mul does not.
+struct NumberFirst {
+  ComputeBinary compute;
+  Numbers numbers;
+  void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(numbers.tensor(i), self, 1, out); }
+};
+
+template <Name name, ComputeBinary compute, bool floating, class Kernel, SlowScalar slow_one,
           SlowScalarInPlace slow_one_in_place, SlowScalars slow_each, SlowScalarsInPlace slow_each_in_place>
 struct WithNumbers {
-  struct Operation {
-    using Kernel = KernelType;
-    static constexpr size_t inputs = 1;
-    auto extra(size_t i) { return with_alpha<Kernel>(1, numbers.tensor(i)); }
-    bool same(size_t i, size_t j) const { return numbers.same(i, j); }
-    Numbers numbers;
-    void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(self, numbers.tensor(i), 1, out); }
-  };
-  // PyTorch's mul_ takes the number as its first operand, and so rounds it to the dtype of 16-bit tensors; mul does
-  // not.
-  struct NumberFirst {
-    Numbers numbers;
-    void operator()(size_t i, at::Tensor &out, const at::Tensor &self) { compute(numbers.tensor(i), self, 1, out); }
-  };
+  using Operation = NumberOperation<Kernel>;
   static void launch_in_place(at::TensorList self, Numbers numbers) {
-    constexpr bool multiplies = std::string_view(name.value) == "aten::_foreach_mul";
-    if (multiplies && c10::isReducedFloatingType(self[0].scalar_type()))
-      launch_in_place_lists<name>(NumberFirst{std::move(numbers)}, self);
-    else
-      launch_in_place_lists<name>(Operation{std::move(numbers)}, self);
+    if constexpr (std::string_view(name.value) == "aten::_foreach_mul")
+      if (c10::isReducedFloatingType(self[0].scalar_type()))
+        return launch_in_place_lists<name>(NumberFirst{compute, std::move(numbers)}, self);
+    launch_in_place_lists<name>(Operation{{compute, std::move(numbers)}}, self);
   }
   static bool fast(at::TensorList self, ScalarList numbers) {
     // PyTorch's iterator chooses the strides of an empty result, so the slow path makes it.
@@ -103,7 +117,7 @@ struct WithNumbers {
   }
   static Tensors functional(at::TensorList self, const Scalar &number) {
     at::native::check_foreach_api_restrictions(self);
-    return fast(self, number) ? launch_new_lists<name, &empty_iterated>(Operation{Numbers(number)}, self)
+    return fast(self, number) ? launch_new_lists<name, &empty_iterated>(Operation{{compute, Numbers(number)}}, self)
                               : slow_one(self, number);
   }
   static void in_place(at::TensorList self, const Scalar &number) {
@@ -112,7 +126,7 @@ struct WithNumbers {
   }
   static Tensors functional_each(at::TensorList self, ScalarList numbers) {
     at::native::check_foreach_api_restrictions(self, numbers);
-    return fast(self, numbers) ? launch_new_lists<name, &empty_iterated>(Operation{Numbers(numbers)}, self)
+    return fast(self, numbers) ? launch_new_lists<name, &empty_iterated>(Operation{{compute, Numbers(numbers)}}, self)
                                : slow_each(self, numbers);
   }
   static void in_place_each(at::TensorList self, ScalarList numbers) {
@@ -124,16 +138,19 @@ struct WithNumbers {
 
 // ---- two lists --------------------------------------------------------------------------------------------------
 
-template <class KernelType> struct ListOperation {
-  using Kernel = KernelType;
-  static constexpr size_t inputs = 2;
-  auto extra(size_t) const { return with_alpha<Kernel>(alpha); }
-  bool same(size_t, size_t) const { return true; }
-  void (*compute)(const at::Tensor &, const at::Tensor &, const Scalar &, at::Tensor &);
+struct TwoLists {
+  ComputeBinary compute;
   Scalar alpha;
   void operator()(size_t, at::Tensor &out, const at::Tensor &self, const at::Tensor &other) {
     compute(self, other, alpha, out);
   }
+};
+template <class KernelType> struct ListOperation : TwoLists {
+  using Whole = TwoLists;
+  using Kernel = KernelType;
+  static constexpr size_t inputs = 2;
+  auto extra(size_t) const { return with_alpha<Kernel>(alpha); }
+  bool same(size_t, size_t) const { return true; }
 };
 
 inline bool fast_lists(at::TensorList self, at::TensorList other, const Scalar &alpha, bool floating) {
@@ -146,12 +163,12 @@ template <Name name, auto compute, class Kernel, Tensors (*slow_new)(at::TensorL
 struct ListsAlpha {
   static Tensors functional(at::TensorList self, at::TensorList other, const Scalar &alpha) {
     return fast_lists(self, other, alpha, false)
-               ? launch_new_lists<name>(ListOperation<Kernel>{compute, capture(alpha)}, self, other)
+               ? launch_new_lists<name>(ListOperation<Kernel>{{compute, capture(alpha)}}, self, other)
                : slow_new(self, other, alpha);
   }
   static void in_place(at::TensorList self, at::TensorList other, const Scalar &alpha) {
     fast_lists(self, other, alpha, false)
-        ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, capture(alpha)}, self, other)
+        ? launch_in_place_lists<name>(ListOperation<Kernel>{{compute, capture(alpha)}}, self, other)
         : slow_in_place(self, other, alpha);
   }
   static void enter(torch::Library &aten) { enter_pair<ListsAlpha>(aten, name.value, ".List"); }
@@ -167,11 +184,11 @@ struct Lists {
     return fast_lists(self, other, 1, floating) && !(orders && c10::isComplexType(self[0].scalar_type()));
   }
   static Tensors functional(at::TensorList self, at::TensorList other) {
-    return fast(self, other) ? launch_new_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
+    return fast(self, other) ? launch_new_lists<name>(ListOperation<Kernel>{{compute, 1}}, self, other)
                              : slow_new(self, other);
   }
   static void in_place(at::TensorList self, at::TensorList other) {
-    fast(self, other) ? launch_in_place_lists<name>(ListOperation<Kernel>{compute, 1}, self, other)
+    fast(self, other) ? launch_in_place_lists<name>(ListOperation<Kernel>{{compute, 1}}, self, other)
                       : slow_in_place(self, other);
   }
   static void enter(torch::Library &aten) { enter_pair<Lists>(aten, name.value, ".List"); }
@@ -179,13 +196,15 @@ struct Lists {
 
 // ---- a list and one 0-dimensional tensor ------------------------------------------------------------------------
 
-template <Name name, auto compute, class, Tensors (*slow_new)(at::TensorList, const at::Tensor &),
+struct TensorOperation {
+  ComputeBinary compute;
+  TensorDescriptor other;
+  void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, other.as_cpu_tensor(), 1, out); }
+};
+
+template <Name name, ComputeBinary compute, class, Tensors (*slow_new)(at::TensorList, const at::Tensor &),
           void (*slow_in_place)(at::TensorList, const at::Tensor &)>
 struct WithTensor {
-  struct Operation {
-    TensorDescriptor other;
-    void operator()(size_t, at::Tensor &out, const at::Tensor &self) { compute(self, other.as_cpu_tensor(), 1, out); }
-  };
   static bool fast(at::TensorList self, const at::Tensor &other) {
     at::native::check_foreach_api_restrictions(self);
     return other.dim() == 0 && (other.is_cpu() || other.device() == self[0].device()) &&
@@ -193,10 +212,10 @@ struct WithTensor {
            !c10::isComplexType(other.scalar_type());
   }
   static Tensors functional(at::TensorList self, const at::Tensor &other) {
-    return fast(self, other) ? launch_new_lists<name>(Operation{TensorDescriptor(other)}, self) : slow_new(self, other);
+    return fast(self, other) ? launch_new_lists<name>(TensorOperation{compute, TensorDescriptor(other)}, self) : slow_new(self, other);
   }
   static void in_place(at::TensorList self, const at::Tensor &other) {
-    fast(self, other) ? launch_in_place_lists<name>(Operation{TensorDescriptor(other)}, self)
+    fast(self, other) ? launch_in_place_lists<name>(TensorOperation{compute, TensorDescriptor(other)}, self)
                       : slow_in_place(self, other);
   }
   static void enter(torch::Library &aten) { enter_pair<WithTensor>(aten, name.value, ".Tensor"); }

@@ -6,7 +6,6 @@
 // gradient of a gradient or compiled autograd must observe use oneDNN's operators too, as in linear.cpp.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/RNN.h>
@@ -27,6 +26,7 @@
 #include "dispatch/forced_fallback.h"
 #include "intraop/thread_policy.h"
 #include "microkernels/lstm.h"
+#include "tb/autocast_state.h"
 #include "tb/gradient_node.h"
 #include "tensor/outputs.h"
 

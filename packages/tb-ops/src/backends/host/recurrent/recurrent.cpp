@@ -8,9 +8,14 @@
 #include <ATen/core/stack.h>
 #include <ATen/ops/_thnn_fused_gru_cell_ops.h>
 #include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/cat_ops.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/rsub_ops.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sub.h>
 #include <ATen/ops/sum_ops.h>
+#include <ATen/ops/tanh.h>
 
 #include "backends/host/host.h"
 #include "tensor/outputs.h"
